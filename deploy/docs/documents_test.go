@@ -204,8 +204,8 @@ func TestGlossaryIsShort(t *testing.T) {
 	glossary, _, _ = strings.Cut(glossary, "\n## ")
 	terms := make(map[string]bool)
 	for row := range strings.Lines(glossary) {
-		if cells := strings.Split(row, "|"); len(cells) > 2 && word.MatchString(cells[1]) && strings.TrimSpace(cells[1]) != "Term" {
-			term := strings.TrimSpace(cells[1])
+		if columns := strings.Split(row, "|"); len(columns) > 2 && word.MatchString(columns[1]) && strings.TrimSpace(columns[1]) != "Term" {
+			term := strings.TrimSpace(columns[1])
 			if terms[term] {
 				t.Errorf("the glossary has %q twice", term)
 			}

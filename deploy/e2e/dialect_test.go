@@ -87,7 +87,7 @@ func dying(v vendor, stream bool) object {
 	return object{"after_bytes": 40}
 }
 
-var drawing = addVendor(vendor{name: "gemini-drawing", dialect: "gemini", model: "gemini-2.5-flash-image"})
+var imageVendor = addVendor(vendor{name: "gemini-images", dialect: "gemini", model: "gemini-2.5-flash-image"})
 
 // Gemini's other operations, at the contract's face: vectors without a count are
 // estimated, images are counted.
@@ -111,12 +111,12 @@ func TestGeminiMedia(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 
-	var drawn pictures
-	service.post(t, imagesPath, object{"model": drawing.model, "prompt": "a cat", "n": 2}).into(t, http.StatusOK, &drawn)
-	if len(drawn.Data) != 2 || drawn.Usage.CompletionTokens != 2*1290 || drawn.Usage.Estimated {
-		t.Fatalf("%+v", drawn)
+	var generated pictures
+	service.post(t, imagesPath, object{"model": imageVendor.model, "prompt": "a cat", "n": 2}).into(t, http.StatusOK, &generated)
+	if len(generated.Data) != 2 || generated.Usage.CompletionTokens != 2*1290 || generated.Usage.Estimated {
+		t.Fatalf("%+v", generated)
 	}
-	if png, err := base64.StdEncoding.DecodeString(drawn.Data[0].Base64); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
+	if png, err := base64.StdEncoding.DecodeString(generated.Data[0].Base64); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
 		t.Errorf("no image: %v", err)
 	}
 }

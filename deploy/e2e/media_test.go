@@ -259,15 +259,15 @@ func TestImages(t *testing.T) {
 	h := use(t)
 	organization := unique("org")
 	service := h.service(stack.Gateway, organization)
-	var drawn pictures
-	service.post(t, imagesPath, object{"model": painting.model, "prompt": "a switchyard at dawn", "n": 2}).into(t, http.StatusOK, &drawn)
-	if len(drawn.Data) != 2 {
-		t.Errorf("%d images, want 2", len(drawn.Data))
+	var generated pictures
+	service.post(t, imagesPath, object{"model": painting.model, "prompt": "a switchyard at dawn", "n": 2}).into(t, http.StatusOK, &generated)
+	if len(generated.Data) != 2 {
+		t.Errorf("%d images, want 2", len(generated.Data))
 	}
-	want := *drawn.Usage
+	want := *generated.Usage
 	want.ProviderUsed, want.PromptTokens, want.CompletionTokens = painting.name, 5, 2112
-	same(t, want, *drawn.Usage)
-	for _, image := range drawn.Data {
+	same(t, want, *generated.Usage)
+	for _, image := range generated.Data {
 		data, err := base64.StdEncoding.DecodeString(image.Base64)
 		if err != nil || image.MimeType != "image/png" || image.URL != "" {
 			t.Fatalf("an image of %q, %v", image.MimeType, err)
@@ -282,7 +282,7 @@ func TestImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(drawn.Usage, usageOf(reply.GetUsage())); diff != "" || len(reply.GetData()) != 2 || reply.GetData()[1].GetB64Json() != drawn.Data[1].Base64 {
+	if diff := cmp.Diff(generated.Usage, usageOf(reply.GetUsage())); diff != "" || len(reply.GetData()) != 2 || reply.GetData()[1].GetB64Json() != generated.Data[1].Base64 {
 		t.Errorf("over gRPC (-http +grpc):\n%s", diff)
 	}
 
@@ -303,14 +303,14 @@ func TestImagesFailOver(t *testing.T) {
 	service := h.service(stack.Gateway, unique("org"))
 	h.script(t, stack.FakeProvider, rule{Match: paintFailover.first.at(imagesPath), Action: object{"status": 503}})
 	body := object{"model": paintFailover.first.model, "provider": paintFailover.first.name, "prompt": "a switchyard"}
-	var drawn pictures
-	service.post(t, imagesPath, body).into(t, http.StatusOK, &drawn)
-	if len(drawn.Data) != 1 {
-		t.Errorf("%d images, want 1", len(drawn.Data))
+	var generated pictures
+	service.post(t, imagesPath, body).into(t, http.StatusOK, &generated)
+	if len(generated.Data) != 1 {
+		t.Errorf("%d images, want 1", len(generated.Data))
 	}
-	want := *drawn.Usage
+	want := *generated.Usage
 	want.ProviderUsed, want.Substituted, want.RequestedProvider = paintFailover.second.name, true, paintFailover.first.name
-	same(t, want, *drawn.Usage)
+	same(t, want, *generated.Usage)
 	service.post(t, imagesPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", paintFailover.first.name)
 }
 

@@ -19,10 +19,10 @@ import (
 // stack with two gateways: none is parallel.
 
 var (
-	pinnable = addPair("pinnable")
-	trial    = addPair("trial")
-	fading   = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
-	ailing   = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
+	pinnable   = addPair("pinnable")
+	canaryPair = addPair("trial")
+	fading     = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
+	ailing     = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
 )
 
 // servedBy is the provider that answered.
@@ -105,7 +105,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	operator := h.operator(stack.Gateway)
 	unsteer(t, operator)
 	const percentage, organizations = 30.0, 400
-	set := operator.post(t, "/v1/admin/canary", object{"provider": trial.second.name, "percentage": percentage}).fields(t, http.StatusOK, "active", "provider", "percentage", "version")
+	set := operator.post(t, "/v1/admin/canary", object{"provider": canaryPair.second.name, "percentage": percentage}).fields(t, http.StatusOK, "active", "provider", "percentage", "version")
 	for _, gateway := range h.gateways("any") {
 		withinASecond(t, "the canary", func() error {
 			if status := gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").fields(t, http.StatusOK, "active"); status["active"] != true {
@@ -126,7 +126,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 			organization := fmt.Sprint(unique("org"), i)
 			var first string
 			for _, gateway := range h.gateways(organization) {
-				a := gateway.post(t, chatPath, ask(trial.first.named(), "hello"))
+				a := gateway.post(t, chatPath, ask(canaryPair.first.named(), "hello"))
 				if a.status != http.StatusOK || first != "" && servedBy(a) != first {
 					t.Errorf("%s: %d by %s, then by %s", organization, a.status, first, servedBy(a))
 				}
@@ -139,7 +139,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	}
 	calls.Wait()
 	share := percentage / 100
-	if n := taken[trial.second.name]; math.Abs(float64(n)-share*organizations) > 4.5*math.Sqrt(organizations*share*(1-share)) {
+	if n := taken[canaryPair.second.name]; math.Abs(float64(n)-share*organizations) > 4.5*math.Sqrt(organizations*share*(1-share)) {
 		t.Errorf("%d of %d organizations at %v percent", n, organizations, percentage)
 	}
 	t.Logf("%v of %d", taken, organizations)
@@ -153,7 +153,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 				} `json:"arms"`
 			}
 			gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").into(t, http.StatusOK, &status)
-			if len(status.Arms) != 2 || status.Arms[0].Requests != 2*taken[trial.second.name] || status.Arms[0].Requests+status.Arms[1].Requests != 2*organizations {
+			if len(status.Arms) != 2 || status.Arms[0].Requests != 2*taken[canaryPair.second.name] || status.Arms[0].Requests+status.Arms[1].Requests != 2*organizations {
 				return fmt.Errorf("%+v", status)
 			}
 			return nil
@@ -163,7 +163,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	for _, gateway := range h.gateways("any") {
 		withinASecond(t, "no canary", func() error {
 			for range 20 {
-				if a := gateway.with("X-Organization-Id", unique("org")).post(t, chatPath, ask(trial.first.named(), "hello")); servedBy(a) != trial.first.name {
+				if a := gateway.with("X-Organization-Id", unique("org")).post(t, chatPath, ask(canaryPair.first.named(), "hello")); servedBy(a) != canaryPair.first.name {
 					return fmt.Errorf("served by %s", servedBy(a))
 				}
 			}

@@ -27,7 +27,7 @@ func serve(ctx context.Context, args []string) error {
 	reverse := set.String("reverse", "", "be httputil.ReverseProxy before this URL")
 	receive := set.Bool("receiver", false, "be the receiver of webhooks instead")
 	push := set.Bool("push", false, "be a push service instead")
-	streams := set.Int("hold", 0, "hold so many inbox streams of notify at -relay open, then tell how many are")
+	streams := set.Int("hold", 0, "number of inbox streams of notify at -relay to hold open; GET returns how many are")
 	bearer := set.String("bearer", "", "the token that -hold shows")
 	set.DurationVar(&config.Delay, "delay", 0, "time before an answer")
 	set.IntVar(&config.Pieces, "pieces", 0, "pieces of a stream")

@@ -57,7 +57,7 @@ func serviceMain(s Service, args []string) int {
 		return 3
 	}
 	if args[0] == "serve" {
-		return listenUntilTold(set("LISTEN")+set("HTTP_LISTEN"), say)
+		return listenUntilStopped(set("LISTEN")+set("HTTP_LISTEN"), say)
 	}
 	say("done: " + args[0])
 	return 0
@@ -70,10 +70,10 @@ func fakesMain(args []string) int {
 	if i < 0 || !slices.Contains(args, "--slack=") {
 		return 2 // the fakes not asked for must be left out
 	}
-	return listenUntilTold(strings.TrimPrefix(args[i], flag), say)
+	return listenUntilStopped(strings.TrimPrefix(args[i], flag), say)
 }
 
-func listenUntilTold(address string, say func(string)) int {
+func listenUntilStopped(address string, say func(string)) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	mux := http.NewServeMux()

@@ -52,24 +52,24 @@ var endlessBehaviours = []Behaviour{
 		c.Send(jsonHead + "Transfer-Encoding: chunked\r\n\r\n2;a=")
 		c.Endless("xxxxxxxxxxxxxxxx")
 	})),
-	open("endless_trailer", "the own answer with trailers that never end", func(x *Exchange) {
+	open("endless_trailer", "the fake's own answer with trailers that never end", func(x *Exchange) {
 		own := x.Own()
 		x.Raw(func(c *Conn) {
 			c.Send(own.head("Transfer-Encoding: chunked") + chunk(string(own.Body)) + "0\r\n")
 			c.Endless("X-Trailer: xxxxxxxxxxxxxxxx\r\n")
 		})
 	}),
-	open("ten_thousand_headers", "the own answer under 10,000 headers", own(func(c *Conn, a Recorded) {
+	open("ten_thousand_headers", "the fake's own answer under 10,000 headers", own(func(c *Conn, a Recorded) {
 		for i := range 10_000 {
 			a.Header.Set("X-H"+strconv.Itoa(i), "v")
 		}
 		c.Send(a.head(lengthOf(a)) + string(a.Body))
 	})),
-	served("trickled_body", "the own answer, its first 40 bytes one by one", own(func(c *Conn, a Recorded) {
+	served("trickled_body", "the fake's own answer, its first 40 bytes one by one", own(func(c *Conn, a Recorded) {
 		c.Send(a.head(lengthOf(a)))
 		c.Trickle(string(a.Body), trickled, tricklePause)
 	})),
-	served("trickled_head", "the own answer, the first 40 bytes of its head one by one", own(func(c *Conn, a Recorded) {
+	served("trickled_head", "the fake's own answer, the first 40 bytes of its head one by one", own(func(c *Conn, a Recorded) {
 		c.Trickle(a.head(lengthOf(a)), trickled, tricklePause)
 		c.Send(string(a.Body))
 	})),

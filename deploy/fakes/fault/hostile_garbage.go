@@ -12,20 +12,20 @@ const bombSize = 256 << 20
 
 // garbageBehaviours are answers that don't match their headers, or aren't HTTP.
 var garbageBehaviours = []Behaviour{
-	open("invalid_utf8", "the own answer with bytes in it that are no UTF-8", mangled("\xff\xfe\xc0\x80")),
-	open("nul_bytes", "the own answer with NUL bytes in it", mangled("\x00\x00")),
-	open("escaped_nul", "the own answer with escaped NULs and lone surrogates in it", mangled(`\u0000\ud800`)),
-	open("byte_order_mark", "the own answer behind a byte order mark", changed(func(a *Recorded) {
+	open("invalid_utf8", "the fake's own answer with bytes in it that aren't UTF-8", mangled("\xff\xfe\xc0\x80")),
+	open("nul_bytes", "the fake's own answer with NUL bytes in it", mangled("\x00\x00")),
+	open("escaped_nul", "the fake's own answer with escaped NULs and lone surrogates in it", mangled(`\u0000\ud800`)),
+	open("byte_order_mark", "the fake's own answer behind a byte order mark", changed(func(a *Recorded) {
 		a.Body = append([]byte("\xef\xbb\xbf"), a.Body...)
 	})),
-	open("content_type_html", "the own answer as text/html", typed("text/html")),
-	open("content_type_none", "the own answer without a content type", typed("")),
-	open("content_type_garbage", "the own answer under a content type that is none", typed(";;;"+strings.Repeat("x", 1000))),
-	open("gzip_unasked", "the own answer compressed, whether it was asked for or not", changed(func(a *Recorded) {
+	open("content_type_html", "the fake's own answer as text/html", typed("text/html")),
+	open("content_type_none", "the fake's own answer without a content type", typed("")),
+	open("content_type_garbage", "the fake's own answer under an invalid content type", typed(";;;"+strings.Repeat("x", 1000))),
+	open("gzip_unasked", "the fake's own answer compressed, whether the client accepts that or not", changed(func(a *Recorded) {
 		a.Header.Set("Content-Encoding", "gzip")
 		a.Body = zipped(a.Body)
 	})),
-	open("gzip_pretended", "the own answer as it is, said to be compressed", changed(func(a *Recorded) {
+	open("gzip_pretended", "the fake's own answer uncompressed, with the header of a compressed one", changed(func(a *Recorded) {
 		a.Header.Set("Content-Encoding", "gzip")
 	})),
 	refused("gzip_bomb", "256 MiB of zeros, compressed", func(x *Exchange) {
@@ -42,14 +42,14 @@ var garbageBehaviours = []Behaviour{
 	}),
 	refused("empty", "200 without a body", func(x *Exchange) { x.Writer.WriteHeader(http.StatusOK) }),
 	refused("no_content", "204", func(x *Exchange) { x.Writer.WriteHeader(http.StatusNoContent) }),
-	refused("status_999", "the own answer under status 999", own(func(c *Conn, a Recorded) {
+	refused("status_999", "the fake's own answer under status 999", own(func(c *Conn, a Recorded) {
 		a.Status = 999
 		c.Send(a.head(lengthOf(a)) + string(a.Body))
 	})),
-	refused("status_garbage", "a status line that is none", raw(func(c *Conn) { c.Send("HTTP/1.1 OK\r\n\r\n{}") })),
+	refused("status_garbage", "an invalid status line", raw(func(c *Conn) { c.Send("HTTP/1.1 OK\r\n\r\n{}") })),
 	refused("another_protocol", "bytes of another protocol", raw(func(c *Conn) { c.Send("SSH-2.0-hostile\r\n" + strings.Repeat("\x00", 4096)) })),
 	refused("header_garbage", "a header without a colon", raw(func(c *Conn) { c.Send(jsonHead + "nonsense\r\n\r\n{}") })),
-	open("header_injection", "the own answer under headers with bare line feeds and NULs", own(func(c *Conn, a Recorded) {
+	open("header_injection", "the fake's own answer under headers with bare line feeds and NULs", own(func(c *Conn, a Recorded) {
 		c.Send(a.head("X-A: b\nX-C: d\x00", lengthOf(a)) + string(a.Body))
 	})),
 }

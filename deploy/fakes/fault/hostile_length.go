@@ -32,7 +32,7 @@ var lengthBehaviours = []Behaviour{
 	})),
 	refused("chunk_absurd", "a chunk of 2^64 bytes and more", chunkLine("fffffffffffffffff")),
 	refused("chunk_negative", "a chunk of -1 bytes", chunkLine("-1")),
-	refused("chunk_garbage", "a chunk whose length is no number", chunkLine("zz")),
+	refused("chunk_garbage", "a chunk whose length isn't a number", chunkLine("zz")),
 }
 
 func lengthLine(length string) func(*Exchange) {
@@ -47,27 +47,27 @@ func chunkLine(length string) func(*Exchange) {
 
 // surplusBehaviours send the fake's own answer whole, and further bytes behind it on a connection that stays open.
 var surplusBehaviours = []Behaviour{
-	alone("second_answer", "the own answer, and a second one behind it", kept(func(c *Conn, a Recorded) {
+	alone("second_answer", "the fake's own answer, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		c.Send(a.head(lengthOf(a)) + string(a.Body) + stray(a))
 	})),
-	alone("second_answer_large", "the own answer filled up to 32 KB, and a second one behind it", kept(func(c *Conn, a Recorded) {
+	alone("second_answer_large", "the fake's own answer filled up to 32 KB, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		a.Body = append(a.Body, strings.Repeat("\n", largeAnswer)...)
 		c.Send(a.head(lengthOf(a)) + string(a.Body) + stray(a))
 	})),
-	alone("second_answer_late", "the own answer, and after a moment a second one", kept(func(c *Conn, a Recorded) {
+	alone("second_answer_late", "the fake's own answer, and after a moment a second one", kept(func(c *Conn, a Recorded) {
 		c.Send(a.head(lengthOf(a)) + string(a.Body))
 		c.Rest(surplusPause)
 		if !c.ReceivedMore() { // or else it would answer that request
 			c.Send(stray(a))
 		}
 	})),
-	alone("second_answer_chunked", "the own answer in chunks, and a second one behind it", kept(func(c *Conn, a Recorded) {
+	alone("second_answer_chunked", "the fake's own answer in chunks, and a second one behind it", kept(func(c *Conn, a Recorded) {
 		c.Send(a.head("Transfer-Encoding: chunked") + chunk(string(a.Body)) + "0\r\n\r\n" + stray(a))
 	})),
-	alone("surplus_bytes", "the own answer, and bytes behind it that are no answer", kept(func(c *Conn, a Recorded) {
+	alone("surplus_bytes", "the fake's own answer, and bytes behind it that are no answer", kept(func(c *Conn, a Recorded) {
 		c.Send(a.head(lengthOf(a)) + string(a.Body) + strings.Repeat("\x00"+Stray, 100))
 	})),
-	alone("surplus_informational", "the own answer, and a 100 behind it", kept(func(c *Conn, a Recorded) {
+	alone("surplus_informational", "the fake's own answer, and a 100 behind it", kept(func(c *Conn, a Recorded) {
 		c.Send(a.head(lengthOf(a)) + string(a.Body) + "HTTP/1.1 100 Continue\r\n\r\n")
 	})),
 }
@@ -108,10 +108,10 @@ var refusalBehaviours = []Behaviour{
 	refused("retry_after_garbage", "429 with a Retry-After of 1e400", refusal(429, "1e400")),
 	refused("retry_after_long", "429 with a Retry-After of 60,000 digits", refusal(429, strings.Repeat("9", 60_000))),
 	refused("redirect_metadata", "a redirect to the cloud's metadata", redirect(302, "http://169.254.169.254/latest/meta-data/")),
-	refused("redirect_loopback", "a redirect, with the body, to a port of the own machine", redirect(307, "http://127.0.0.1:1/")),
+	refused("redirect_loopback", "a redirect, with the body, to a port of the client's machine", redirect(307, "http://127.0.0.1:1/")),
 	refused("redirect_file", "a redirect to a file", redirect(308, "file:///etc/passwd")),
 	refused("redirect_to_self", "a redirect to itself", func(x *Exchange) { redirect(307, x.Request.URL.Path)(x) }),
-	refused("switching_protocols", "101 to a protocol that nobody asked for", raw(func(c *Conn) {
+	refused("switching_protocols", "101 to a protocol that the client didn't request", raw(func(c *Conn) {
 		c.Send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: hostile\r\n\r\n")
 		c.HoldUntilLeft()
 	})),

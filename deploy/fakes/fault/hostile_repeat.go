@@ -29,7 +29,7 @@ var repeatBehaviours = []Behaviour{
 		}
 		x.Writer.WriteHeader(http.StatusTooManyRequests)
 	}),
-	served("repeat_beside", "the own answer under the request's headers", func(x *Exchange) {
+	served("repeat_beside", "the fake's own answer under the request's headers", func(x *Exchange) {
 		x.echoHeaders()
 		x.Writer.Header().Set("X-Request-Id", x.credential())
 		x.own.ServeHTTP(x.Writer, x.Request)

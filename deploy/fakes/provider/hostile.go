@@ -101,7 +101,7 @@ var toolBehaviours = []fault.Behaviour{
 	behaviour("tool_index_negative", "tool calls at index -1", atIndex("-1")),
 	behaviour("tool_index_huge", "tool calls at index 1,000,000,000", atIndex("1000000000")),
 	behaviour("tool_index_beyond_64_bits", "tool calls at index 2^64", atIndex("18446744073709551616")),
-	behaviour("tool_index_text", "tool calls at an index that is a text", atIndex(`"one"`)),
+	behaviour("tool_index_text", "tool calls at an index that is a string", atIndex(`"one"`)),
 	behaviour("tool_arguments_deep", "arguments of 100,000 nested arrays", arguments(strings.Repeat("[", hostileDepth)+strings.Repeat("]", hostileDepth))),
 	behaviour("tool_arguments_many_pieces", "800 KB of arguments, streamed in pieces of four bytes", hostileAnswer{
 		calls: func(t dialect) []string { return []string{t.oneCall("0", strings.Repeat("abcd", hostilePieces))} },

@@ -14,7 +14,7 @@ const eventsHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransf
 var streamBehaviours = []fault.Behaviour{
 	endless("endless_event_line", "an event whose data line never ends", func(dialect) (begin, piece string) { return `data: {"a":"`, "xxxxxxxxxxxxxxxx" }),
 	endless("endless_event_lines", "an event of data lines that never end", func(dialect) (begin, piece string) { return "", "data: x\n" }),
-	endless("endless_comments", "comments that never end, before anything is said", func(dialect) (begin, piece string) { return "", ": still here\n\n" }),
+	endless("endless_comments", "comments that never end, before any content", func(dialect) (begin, piece string) { return "", ": still here\n\n" }),
 	endless("endless_blank_lines", "empty lines that never end", func(dialect) (begin, piece string) { return "", "\n" }),
 	endless("endless_empty_events", "events without content that never end", func(t dialect) (begin, piece string) { return t.begin, t.textEvent("") }),
 	endless("endless_reasoning", "reasoning that never ends", func(t dialect) (begin, piece string) {
@@ -69,7 +69,7 @@ var formBehaviours = []fault.Behaviour{
 			return strings.Repeat(t.textEvent(fault.Stray), 1000) + t.endEvents(t.count("1"))
 		},
 	}),
-	behaviour("begins_twice", "a stream that begins again in its midst", hostileAnswer{
+	behaviour("begins_twice", "a stream that begins again in the middle", hostileAnswer{
 		events: func(t dialect) string { return t.textEvent("hostile") + t.begin + t.textEvent("hostile") },
 	}),
 	behaviour("text_long", "a text of 1 MB in one piece", hostileAnswer{text: strings.Repeat("word ", 200_000)}),
@@ -81,13 +81,13 @@ var formBehaviours = []fault.Behaviour{
 		x.Writer.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(x.Writer, t.begin+t.textEvent("hostile")) // the only error is a client that left
 	}},
-	{Name: "duplicate_keys", Effect: "the own answer, with every key of its first object twice, the first time with another value", Outcome: fault.Open, Act: func(x *fault.Exchange) {
+	{Name: "duplicate_keys", Effect: "the fake's own answer, with every key of its first object twice, the first time with another value", Outcome: fault.Open, Act: func(x *fault.Exchange) {
 		own := x.Own()
 		twice := `{"id":1,"choices":[],"content":[],"candidates":[],"embeddings":null,"usage":null,"model":false,`
 		x.Writer.Header().Set("Content-Type", own.Header.Get("Content-Type"))
 		_, _ = x.Writer.Write(bytes.ReplaceAll(own.Body, []byte(`{"id":`), []byte(twice+`"id":`))) // as above
 	}},
-	{Name: "wrong_types", Effect: "the own answer with numbers in the place of its texts' keys", Outcome: fault.Open, Act: func(x *fault.Exchange) {
+	{Name: "wrong_types", Effect: "the fake's own answer with numbers in the place of its texts' keys", Outcome: fault.Open, Act: func(x *fault.Exchange) {
 		own := x.Own()
 		x.Writer.Header().Set("Content-Type", own.Header.Get("Content-Type"))
 		for _, name := range []string{"content", "parts", "choices", "candidates", "embeddings", "delta", "message"} {

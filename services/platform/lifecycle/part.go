@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// parts is the parts of a service while they run.
-type parts struct {
+// running holds the parts of a service while they run.
+type running struct {
 	names  map[int]string // of those that have not returned
 	ended  chan ended
 	cancel context.CancelCauseFunc
@@ -22,9 +22,9 @@ type ended struct {
 	err  error
 }
 
-func (r *Runner) start(ctx context.Context) *parts {
+func (r *Runner) start(ctx context.Context) *running {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &parts{names: map[int]string{}, ended: make(chan ended, len(r.parts)), cancel: cancel}
+	p := &running{names: map[int]string{}, ended: make(chan ended, len(r.parts)), cancel: cancel}
 	for i, part := range r.parts {
 		p.names[i] = part.name
 		go func() { p.ended <- ended{i, failure(ctx, part)} }()
@@ -42,7 +42,7 @@ func failure(ctx context.Context, part task) error {
 }
 
 // wait blocks until ctx is done or a part fails, and says which.
-func (p *parts) wait(ctx context.Context) error {
+func (p *running) wait(ctx context.Context) error {
 	for len(p.errs) == 0 {
 		select {
 		case <-ctx.Done():
@@ -56,7 +56,7 @@ func (p *parts) wait(ctx context.Context) error {
 
 // stop ends the parts' context, whose cause is reason, and waits for them
 // until the deadline, a second at the least. It gives the errors of all parts.
-func (p *parts) stop(reason error, deadline time.Time) []error {
+func (p *running) stop(reason error, deadline time.Time) []error {
 	p.cancel(reason)
 	late := time.After(max(time.Until(deadline), minStep))
 	for len(p.names) > 0 {
@@ -73,7 +73,7 @@ func (p *parts) stop(reason error, deadline time.Time) []error {
 	return p.errs
 }
 
-func (p *parts) note(e ended) {
+func (p *running) note(e ended) {
 	delete(p.names, e.part)
 	if e.err != nil {
 		p.errs = append(p.errs, e.err)

@@ -229,7 +229,7 @@ func TestVisionAnswer(t *testing.T) {
 			t.Errorf("%d %s, sent %s", got.status, got.body, b.vendor.last())
 		}
 	}
-	b.post(t, visionPath, `{"model":"eyes","prompt":"x","image":{"url":"`+b.vendor.URL+`/nothing"}}`).refused(t, 400, "image_invalid", "image.url: the file there is not a JPEG")
+	b.post(t, visionPath, `{"model":"eyes","prompt":"x","image":{"url":"`+b.vendor.URL+`/nothing"}}`).refused(t, 400, "image_invalid", "image.url: the file is not a JPEG")
 }
 
 func TestImagesAnswer(t *testing.T) {

@@ -12,12 +12,8 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/adapter"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
-	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
-	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
-	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
-	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
 	"switchyard.dev/services/gateway/shipped"
 	"switchyard.dev/services/platform/secret"
 )
@@ -102,35 +98,25 @@ func newPrices(text []byte, p *policy.Policy) (*price.Table, error) {
 func newProviders(transport http.RoundTripper, p *policy.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
-		adapter, err := newProvider(transport, vendor)
+		made, err := newProvider(transport, vendor)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", vendor.Name, err)
 		}
-		providers[vendor.Name] = adapter
+		providers[vendor.Name] = made
 	}
 	return providers, nil
 }
 
 // newProvider returns the adapter of a provider's dialect.
 func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.Provider, error) {
-	switch vendor.Dialect {
-	case "openai":
-		return openai.New(openai.Config{
-			Name: vendor.Name, BaseURL: vendor.BaseURL, APIVersion: vendor.APIVersion, KeyHeader: vendor.KeyHeader,
-			StreamUsage: vendor.StreamUsage, ShortToolIDs: vendor.ShortToolIDs, Transport: transport,
-		})
-	case "anthropic":
-		return anthropic.New(anthropic.Config{
-			Name: vendor.Name, BaseURL: vendor.BaseURL, MaxTokens: outputLimits(vendor), Transport: transport,
-		})
-	case "gemini":
-		return gemini.New(gemini.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Transport: transport})
-	case "cohere":
-		return cohere.New(cohere.Config{Name: vendor.Name, BaseURL: vendor.BaseURL, Transport: transport})
-	case "sandbox":
-		return sandbox.New(sandbox.Config{Name: vendor.Name}), nil
+	d, ok := adapter.Find(vendor.Dialect)
+	if !ok {
+		return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
 	}
-	return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
+	return d.New(provider.Settings{
+		Name: vendor.Name, BaseURL: vendor.BaseURL, APIVersion: vendor.APIVersion, KeyHeader: vendor.KeyHeader,
+		StreamUsage: vendor.StreamUsage, ShortToolIDs: vendor.ShortToolIDs, OutputLimits: outputLimits(vendor), Transport: transport,
+	})
 }
 
 // outputLimits returns the output limits that the policy has, by the vendor's names of its models.

@@ -116,18 +116,6 @@ func (c Capabilities) withDefaults(provider Capabilities) Capabilities {
 	return c
 }
 
-// dialects are the wire formats and the operations that each supports.
-var dialects = map[string]provider.OperationSet{
-	"openai":    provider.SetOf(provider.Operations()...),
-	"anthropic": provider.SetOf(provider.OperationChat, provider.OperationVision),
-	"gemini":    provider.SetOf(provider.Operations()...),
-	"cohere":    provider.SetOf(provider.OperationEmbeddings),
-	"sandbox":   provider.SetOf(provider.Operations()...),
-}
-
-// tokenInputDialects are the dialects that support token numbers as input to embed.
-var tokenInputDialects = []string{"openai", "sandbox"}
-
 // MakesSize reports whether the model generates images of a size; "" and "auto" leave the size to the model.
 func (c *Capabilities) MakesSize(size string) bool {
 	return size == "" || size == "auto" || len(c.ImageSizes) == 0 || slices.Contains(c.ImageSizes, size)

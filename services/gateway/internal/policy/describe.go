@@ -49,7 +49,7 @@ func (p *Policy) Serves(t provider.Target) []provider.Operation {
 	}
 	var set provider.OperationSet
 	if t.Model == "" {
-		if set = dialects[e.Dialect]; len(e.Models) > 0 {
+		if set = e.dialect.Operations; len(e.Models) > 0 {
 			set = 0
 			for _, o := range e.offers {
 				set |= o.Operations

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -47,6 +46,7 @@ func (o *Offer) Place(goal Goal) (place int32, tied bool) {
 // entry is a provider with its offers.
 type entry struct {
 	*Provider
+	dialect  provider.Dialect
 	index    int
 	offers   map[string]*Offer
 	defaults map[provider.Operation]*Offer
@@ -57,7 +57,7 @@ func (e *entry) offer(model *Model) *Offer {
 	target := provider.Target{Provider: e.Name, Model: model.Name}
 	o := &Offer{
 		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Settings: e.Provider, index: e.index,
-		Capabilities: model.withDefaults(e.Capabilities), Operations: dialects[e.Dialect],
+		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		places: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
 	if o.Capabilities.Operations != nil {
@@ -66,7 +66,7 @@ func (e *entry) offer(model *Model) *Offer {
 	if o.Capabilities.Features != nil {
 		o.Lacks = ^*o.Capabilities.Features & (1<<len(featureNames) - 1)
 	}
-	if !slices.Contains(tokenInputDialects, e.Dialect) {
+	if !e.dialect.TokenInput {
 		o.Lacks |= FeatureTokenInput
 	}
 	return o

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/vendors/adapter"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -122,6 +123,7 @@ func build(doc document) (*Policy, error) {
 
 func (p *Policy) addProvider(index int) error {
 	e := &entry{Provider: &p.Providers[index], index: index, offers: make(map[string]*Offer)}
+	e.dialect, _ = adapter.Find(e.Dialect) // Parse has checked that there is one.
 	p.byName[e.Name] = e
 	for i := range e.Models {
 		model := &e.Models[i]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/vendors/adapter"
 )
 
 // Model is a model that a provider serves.
@@ -23,7 +24,7 @@ type Provider struct {
 	Name string `yaml:"name"`
 	// Aliases are other names for it that callers may use; a provider of that name takes precedence.
 	Aliases []string `yaml:"aliases"`
-	// Dialect is its wire format: openai, anthropic, gemini, cohere or sandbox.
+	// Dialect is its wire format; package adapter lists the dialects.
 	Dialect string `yaml:"dialect"`
 	BaseURL string `yaml:"base_url"`
 	// KeyFile is the path of the file with the fleet's key; if empty, the provider is called without a key.
@@ -49,11 +50,12 @@ type Provider struct {
 }
 
 func (p *Provider) check() error {
+	_, known := adapter.Find(p.Dialect)
 	switch {
 	case !providerName.MatchString(p.Name):
 		return errors.New("name: want lower-case letters, digits, '.', '_' and '-', at most 64")
-	case dialects[p.Dialect] == 0:
-		return fmt.Errorf("dialect: %q: want openai, anthropic, gemini, cohere or sandbox", p.Dialect)
+	case !known:
+		return fmt.Errorf("dialect: %q: want %s", p.Dialect, adapter.Names())
 	case p.PromptCacheTTL != 0 && p.PromptCacheTTL < time.Second:
 		return errors.New("prompt_cache_ttl: want at least 1s")
 	}

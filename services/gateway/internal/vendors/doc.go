@@ -1,8 +1,8 @@
-// Package vendors is the district of what leaves the gateway and comes back: the dialects of AI providers and the images
-// that a request names by URL.
+// Package vendors is the district of calls that leave the gateway: the dialects of AI providers, and the images that a
+// request names by URL.
 //
-// Package provider states the neutral request, answer, stream and error; each package below it translates one dialect.
+// Package provider defines the neutral request, answer, stream and error; each package below it translates one dialect.
 // The serving pipeline and the probes call adapters through provider's interfaces only. From the bottom up: provider,
-// then sse and wire (framing and HTTP calls that dialects share), then one package a dialect; imagefetch stands by
-// itself.
+// then sse and wire (framing and HTTP calls that dialects share), then one package a dialect; adapter
+// lists the dialects. imagefetch stands by itself.
 package vendors

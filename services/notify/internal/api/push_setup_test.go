@@ -19,13 +19,13 @@ const (
 )
 
 // withWebPush switches web push on.
-func withWebPush(t *testing.T, b *bench, p *parts) {
+func withWebPush(t *testing.T, b *bench, p *overrides) {
 	t.Helper()
 	withKeys(webpushtest.NewKeys(t))(t, b, p)
 }
 
 func withKeys(keys webpushtest.Keys) option {
-	return func(t *testing.T, b *bench, p *parts) {
+	return func(t *testing.T, b *bench, p *overrides) {
 		t.Helper()
 		hosts, err := webpush.NewHosts(webpush.KnownHosts, nil, url.Parse)
 		if err != nil {

@@ -44,14 +44,14 @@ type bench struct {
 	log    *testkit.Buffer
 }
 
-// parts are what an option may change before the service is put together.
-type parts struct {
+// overrides are what an option may change before the service is put together.
+type overrides struct {
 	services *api.Services
 	senders  []channel.Sender
 	box      *seal.Box
 }
 
-type option func(t *testing.T, b *bench, p *parts)
+type option func(t *testing.T, b *bench, p *overrides)
 
 func setup(t *testing.T, options ...option) *bench {
 	t.Helper()
@@ -64,7 +64,7 @@ func setup(t *testing.T, options ...option) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &parts{services: &services, senders: []channel.Sender{channel.InAppSender{}}, box: box}
+	p := &overrides{services: &services, senders: []channel.Sender{channel.InAppSender{}}, box: box}
 	for _, o := range options {
 		o(t, b, p)
 	}

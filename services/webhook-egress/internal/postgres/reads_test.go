@@ -51,7 +51,7 @@ func TestLivingLeasesAreNotRead(t *testing.T) {
 	if read := after.Read + after.Sequential - before.Read - before.Sequential; read > 0 {
 		t.Errorf("%d leases of living replicas were read", read)
 	}
-	exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute' WHERE name LIKE 'dead%'")
+	testkit.Exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute' WHERE name LIKE 'dead%'")
 	if freed, err := s.RemoveSilent(t.Context(), replicas[1], 30*time.Second); freed != 100 || err != nil {
 		t.Errorf("freed %d, want those of the two that are dead, %v", freed, err)
 	}

@@ -24,7 +24,7 @@ func TestReplicas(t *testing.T) {
 	if freed, err := s.RemoveSilent(t.Context(), alive, time.Second*30); freed != 0 || err != nil {
 		t.Errorf("freed %d of replicas that beat, %v", freed, err)
 	}
-	exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
+	testkit.Exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
 	if freed, err := s.RemoveSilent(t.Context(), alive, time.Second*30); freed != 2 || err != nil {
 		t.Errorf("freed %d, %v", freed, err)
 	}
@@ -58,7 +58,7 @@ func TestTakeoversAreCounted(t *testing.T) {
 		if n == 3 {
 			break
 		}
-		exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
+		testkit.Exec(t, pool, "UPDATE replica SET seen_at = now() - interval '1 minute'")
 		if freed, err := s.RemoveSilent(t.Context(), 0, 30*time.Second); freed != 1 || err != nil {
 			t.Fatalf("freed %d, %v", freed, err)
 		}

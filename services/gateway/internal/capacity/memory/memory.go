@@ -165,7 +165,7 @@ func FromContext(ctx context.Context) *Hold {
 }
 
 // ErrTooLarge is the error of an answer that is larger than the maximum for one answer.
-var ErrTooLarge = errors.New("larger than an answer may be")
+var ErrTooLarge = errors.New("the answer is larger than the maximum")
 
 // An answer is read in pieces, each as large as all before it, up to largestPiece. An announced length is trusted up to
 // believed bytes only: otherwise vendors that announce much and send nothing would use the memory up.

@@ -50,7 +50,7 @@ func (o *Object) Int(name string, value int64) {
 // Float writes a number in its shortest form, without an exponent. NaN and infinities set Err.
 func (o *Object) Float(name string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
-		o.fail(name, errors.New("is not a number that JSON has"))
+		o.fail(name, errors.New("is not a number that JSON can represent"))
 	}
 	o.Name(name)
 	o.Out = strconv.AppendFloat(o.Out, value, 'f', -1, 64)

@@ -121,7 +121,7 @@ func hint(value secret.Value) string {
 func (c *Custodian) SealingKey() (sealing.Public, error) {
 	key, err := c.reader.Seals.Current()
 	if errors.Is(err, sealing.ErrNone) {
-		e := apierr.New(apierr.KindUnavailable, apierr.ReasonUnavailable, "no sealing key is configured; bring the credential as a secret_ref")
+		e := apierr.New(apierr.KindUnavailable, apierr.ReasonUnavailable, "no sealing key is configured; send the credential as a secret_ref")
 		e.Class = apierr.ClassPolicy // A retry doesn't help.
 		return key, e
 	}

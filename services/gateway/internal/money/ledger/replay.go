@@ -98,7 +98,7 @@ func (w *Writer) replay(ctx context.Context, from *spool.Spool) (int, error) {
 // decode returns a batch's entries. An intact record that is no entry was not written by this service, and is skipped.
 func (w *Writer) decode(ctx context.Context, batch spool.Batch) []Entry {
 	if batch.Damaged > 0 {
-		w.log.ErrorContext(ctx, "ledger rows on disk are damaged; their file is kept aside", "lines", batch.Damaged)
+		w.log.ErrorContext(ctx, "ledger rows on disk are damaged; their file is kept", "lines", batch.Damaged)
 	}
 	entries := make([]Entry, 0, len(batch.Records))
 	for _, record := range batch.Records {

@@ -31,7 +31,7 @@ func ParseCents(text string) (Money, error) {
 	digits, negative := strings.CutPrefix(text, "-")
 	whole, fraction, _ := strings.Cut(digits, ".")
 	if whole == "" || len(text) > maxDigits || strings.HasSuffix(text, ".") || strings.Trim(whole+fraction, "0123456789") != "" {
-		return Money{}, fmt.Errorf("%s is no decimal number of cents such as 1234.56", quote(text))
+		return Money{}, fmt.Errorf("%s is not a decimal number of cents such as 1234.56", quote(text))
 	}
 	if len(fraction) > centDecimals {
 		return Money{}, fmt.Errorf("%s has more than %d decimals", quote(text), centDecimals)

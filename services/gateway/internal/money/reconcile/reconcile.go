@@ -45,7 +45,7 @@ func (i *Invoice) Check() error {
 		return apierr.Invalid("period_end", "must be after period_start")
 	}
 	if len(i.Lines) == 0 {
-		return apierr.Invalid("lines", "must hold a line, or csv must")
+		return apierr.Invalid("lines", "must hold at least one line, unless csv does")
 	}
 	seen := make(map[[2]string]bool, len(i.Lines))
 	for n, line := range i.Lines {

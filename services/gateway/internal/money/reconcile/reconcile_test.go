@@ -184,7 +184,7 @@ func TestParseCSV(t *testing.T) {
 		"provider,model,amount_cents\na,b\n":     "csv: line 2: must have the fields",
 		"provider,model,amount_cents\na,b,1,2\n": "csv: line 2: must have the fields",
 		"provider,model,amount_cents\na,b,1\n,b,1\n":                            "csv: line 3: provider: must be 1 to 64",
-		"provider,model,amount_cents\na,b,1.5e3\n":                              `csv: line 2: amount_cents: "1.5e3" is no decimal`,
+		"provider,model,amount_cents\na,b,1.5e3\n":                              `csv: line 2: amount_cents: "1.5e3" is not a decimal`,
 		"provider,model,amount_cents\na,b,\n":                                   "csv: line 2: amount_cents",
 		"provider,model,amount_cents\na,b,1000000000001\n":                      "csv: line 2: amount_cents: must be between",
 		"provider,model,amount_cents\na,\"b,1\n":                                "csv: line",

@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -32,8 +34,11 @@ func TestCredentialsRest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := New(Options{})
 				do(t, m, call(), c.e)
-				if r := do(t, m, call(), nil); r == nil || r.Cause != c.cause || r.RetryAfter != c.rest || r.Soft || m.Admits(call()) {
-					t.Errorf("refusal %+v, want %s for %s", r, c.cause, c.rest)
+				if diff := cmp.Diff(&Refusal{Cause: c.cause, RetryAfter: c.rest}, do(t, m, call(), nil)); diff != "" {
+					t.Errorf("refusal (-want +got):\n%s", diff)
+				}
+				if m.Admits(call()) {
+					t.Error("the refused call would be admitted")
 				}
 				another := call()
 				another.Credential = "key-2"
@@ -92,8 +97,15 @@ func TestLimitsArePreShed(t *testing.T) {
 				asked := call()
 				asked.Tokens = c.tokens
 				r := do(t, m, asked, nil)
-				if (r == nil) != (c.cause == "") || r != nil && (r.Cause != c.cause || r.RetryAfter != c.rest || !r.Soft || r.Class() != apierr.ClassRateLimit) {
-					t.Fatalf("refusal %+v, want %s", r, c.cause)
+				var want *Refusal
+				if c.cause != "" {
+					want = &Refusal{Cause: c.cause, RetryAfter: c.rest, Soft: true}
+				}
+				if diff := cmp.Diff(want, r); diff != "" {
+					t.Fatalf("refusal (-want +got):\n%s", diff)
+				}
+				if r != nil && r.Class() != apierr.ClassRateLimit {
+					t.Fatalf("class %s, want %s", r.Class(), apierr.ClassRateLimit)
 				}
 				asked.Insist = true
 				if r := do(t, m, asked, nil); r != nil {

@@ -286,13 +286,26 @@ func TestTransitionsAreTold(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		do(t, m, call(), nil)
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != 3 || !strings.Contains(lines[0], `"to":"open"`) || !strings.Contains(lines[0], "server_error (status 500)") ||
-			!strings.Contains(lines[1], `"to":"half_open"`) || !strings.Contains(lines[2], `"to":"closed"`) {
-			t.Errorf("log, want a line for each transition:\n%s", log.String())
+		want := [][]string{{`"to":"open"`, "server_error (status 500)"}, {`"to":"half_open"`}, {`"to":"closed"`}}
+		if len(lines) != len(want) {
+			t.Fatalf("log, want a line for each of %d transitions:\n%s", len(want), log.String())
+		}
+		for i, parts := range want {
+			for _, part := range parts {
+				if !strings.Contains(lines[i], part) {
+					t.Errorf("line %d of the log, want %s in it:\n%s", i, part, lines[i])
+				}
+			}
 		}
 		status := m.Snapshot()[0]
-		if len(status.Changes) != 3 || status.Changes[0].To != Open || status.Changes[0].At.IsZero() || status.Changes[0].Cause == "" || status.InFlight != 0 {
-			t.Errorf("snapshot %+v", status)
+		if len(status.Changes) != 3 {
+			t.Fatalf("changes %+v, want 3", status.Changes)
+		}
+		if first := status.Changes[0]; first.To != Open || first.At.IsZero() || first.Cause == "" {
+			t.Errorf("first change %+v, want open with a time and a cause", first)
+		}
+		if status.InFlight != 0 {
+			t.Errorf("%d calls in flight, want none", status.InFlight)
 		}
 	})
 }

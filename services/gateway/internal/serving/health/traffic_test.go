@@ -6,6 +6,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -39,8 +42,14 @@ func TestFigures(t *testing.T) {
 			good(p)
 		})
 		f := figures()
-		if f.Calls != 6 || f.Failures != 1 || f.RecentCalls != 6 || f.LastClass != apierr.ClassServerError || f.LastGood.IsZero() || f.LastBad.IsZero() {
-			t.Errorf("%+v, want 6 calls of which one failed", f)
+		want := Figures{
+			Target: target, Circuit: f.Circuit, Calls: 6, Failures: 1, RecentCalls: 6, RecentFailures: 1, LastClass: apierr.ClassServerError,
+		}
+		if diff := cmp.Diff(want, f, cmpopts.IgnoreFields(Figures{}, "LastGood", "LastBad", "P50", "P99", "FirstToken")); diff != "" {
+			t.Errorf("figures (-want +got):\n%s", diff)
+		}
+		if f.LastGood.IsZero() || f.LastBad.IsZero() {
+			t.Errorf("last served at %v, last failed at %v, want both", f.LastGood, f.LastBad)
 		}
 		time.Sleep(RecentWindow)
 		if f := figures(); f.Calls != 6 || f.RecentCalls != 0 {

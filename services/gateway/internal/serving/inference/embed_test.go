@@ -28,7 +28,7 @@ func (e *embedder) Name() string { return e.name }
 
 func (e *embedder) Embed(ctx context.Context, _ provider.Credential, request *provider.Embedding) (*provider.Vectors, error) {
 	e.asked = append(e.asked, *request)
-	provider.ReceiptOf(ctx).NoteSent()
+	provider.ReceiptOf(ctx).SetSent()
 	if err := (step{wait: e.wait, err: e.err}).take(ctx); err != nil {
 		return nil, err
 	}

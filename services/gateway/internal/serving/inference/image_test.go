@@ -28,7 +28,7 @@ func (m *maker) Name() string { return m.name }
 
 func (m *maker) MakeImages(ctx context.Context, _ provider.Credential, request *provider.ImageRequest) (*provider.Images, error) {
 	m.asked = append(m.asked, *request)
-	provider.ReceiptOf(ctx).NoteSent()
+	provider.ReceiptOf(ctx).SetSent()
 	if m.waits {
 		<-ctx.Done()
 		return nil, &provider.Error{Class: apierr.ClassTransient, Text: "the call was ended", Cause: context.Cause(ctx)}

@@ -64,7 +64,7 @@ func (s *script) count() (calls, closed int) {
 
 func (s *script) Chat(ctx context.Context, _ provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	s.called(chat)
-	provider.ReceiptOf(ctx).NoteSent()
+	provider.ReceiptOf(ctx).SetSent()
 	for _, step := range s.steps {
 		if err := step.take(ctx); err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func (s streaming) StreamChat(ctx context.Context, c provider.Credential, chat *
 		return s.script.StreamChat(ctx, c, chat)
 	}
 	s.called(chat)
-	provider.ReceiptOf(ctx).NoteSent()
+	provider.ReceiptOf(ctx).SetSent()
 	return &scriptStream{ctx: ctx, of: s.script, steps: s.steps}, nil
 }
 

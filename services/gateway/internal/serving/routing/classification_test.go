@@ -31,10 +31,7 @@ func TestClassification(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := NewPlan(p, Request{Organization: c.organization, Classification: c.label, Model: c.model, Substitution: true}, State{})
 			if text, refused := strings.CutPrefix(c.want, "403 "); refused {
-				e := apierr.From(err)
-				if e == nil || e.Kind != apierr.KindForbidden || e.Reason != policy.ReasonDataClassification || e.ErrorClass() != apierr.ClassPolicy || !strings.Contains(e.Text, text) {
-					t.Errorf("error %v, want a refusal with %q", e, text)
-				}
+				checkRefusal(t, err, refusal{apierr.KindForbidden, policy.ReasonDataClassification, apierr.ClassPolicy}, text)
 				return
 			}
 			if err != nil || names(plan) != c.want {

@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,10 +107,7 @@ func TestNobodyCan(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := NewPlan(p, c.request, State{})
-			e := apierr.From(err)
-			if e == nil || e.Kind != apierr.KindInvalid || e.Reason != c.reason || e.ErrorClass() != c.class || !strings.Contains(e.Text, c.text) {
-				t.Errorf("error %v, want %s of class %s with %q", e, c.reason, c.class, c.text)
-			}
+			checkRefusal(t, err, refusal{apierr.KindInvalid, c.reason, c.class}, c.text)
 		})
 	}
 	if _, err := NewPlan(p, Request{Operation: "song"}, State{}); apierr.From(err).Kind != apierr.KindInternal {

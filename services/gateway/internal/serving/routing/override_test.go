@@ -45,8 +45,11 @@ func TestPin(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || names(plan) != c.want || plan.Requested != c.requested || !plan.Pinned {
-				t.Errorf("%s, requested %q, pinned %t, %v; want %s, requested %q", names(plan), plan.Requested, plan.Pinned, err, c.want, c.requested)
+			if err != nil || names(plan) != c.want {
+				t.Errorf("plan %s, %v, want %s", names(plan), err, c.want)
+			}
+			if plan.Requested != c.requested || !plan.Pinned {
+				t.Errorf("requested %q, pinned %t; want %q, pinned", plan.Requested, plan.Pinned, c.requested)
 			}
 		})
 	}
@@ -75,8 +78,11 @@ func TestCanary(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := NewPlan(p, c.request, State{Override: steering.Override{Canary: &c.canary}})
-			if err != nil || plan.Canary != c.takes || c.takes && names(plan) != c.want {
-				t.Errorf("%s, %t, %v; want %s", names(plan), plan.Canary, err, c.want)
+			if err != nil || plan.Canary != c.takes {
+				t.Errorf("takes the canary %t, %v, want %t", plan.Canary, err, c.takes)
+			}
+			if c.takes && names(plan) != c.want {
+				t.Errorf("plan %s, want %s", names(plan), c.want)
 			}
 			stable, _ := NewPlan(p, c.request, State{})
 			if !c.takes && names(plan) != names(stable) {

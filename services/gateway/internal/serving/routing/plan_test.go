@@ -93,8 +93,14 @@ func TestPlanRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := NewPlan(p, c.request, State{})
 			e := apierr.From(err)
-			if e == nil || e.Kind.HTTPStatus() != c.status || e.Reason != c.reason || !strings.Contains(e.Text, c.text) {
-				t.Errorf("error %v, want %d %s with %q", e, c.status, c.reason, c.text)
+			if e == nil {
+				t.Fatalf("no error, want %d %s", c.status, c.reason)
+			}
+			if e.Kind.HTTPStatus() != c.status || e.Reason != c.reason {
+				t.Errorf("error %v, want %d %s", e, c.status, c.reason)
+			}
+			if !strings.Contains(e.Text, c.text) {
+				t.Errorf("text %q, want %s in it", e.Text, c.text)
 			}
 		})
 	}

@@ -214,7 +214,8 @@ func checkCosts(t *rapid.T, r Request, s State, plan Plan) {
 	}
 	for i, c := range plan.Candidates[1:] {
 		before := plan.Candidates[i]
-		if before.Model == c.Model && before.Substitute == c.Substitute && !c.Substitute && cost(before) > cost(c) {
+		sameSection := before.Model == c.Model && before.Substitute == c.Substitute && !c.Substitute
+		if sameSection && cost(before) > cost(c) {
 			t.Fatalf("%s (%d) is before %s (%d)", before.Target, cost(before), c.Target, cost(c))
 		}
 	}

@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // now is the present time of these tests.
@@ -71,4 +74,26 @@ func left(plan Plan) string {
 		all = append(all, e.String())
 	}
 	return strings.Join(all, " ")
+}
+
+// refusal is what a caller's program reads of an error.
+type refusal struct {
+	Kind   apierr.Kind
+	Reason apierr.Reason
+	Class  apierr.Class
+}
+
+// checkRefusal checks what programs read of the error, and that its text holds the text.
+func checkRefusal(t *testing.T, err error, want refusal, text string) {
+	t.Helper()
+	e := apierr.From(err)
+	if e == nil {
+		t.Fatalf("no error, want %+v", want)
+	}
+	if diff := cmp.Diff(want, refusal{e.Kind, e.Reason, e.ErrorClass()}); diff != "" {
+		t.Errorf("refusal (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(e.Text, text) {
+		t.Errorf("text %q, want %q in it", e.Text, text)
+	}
 }

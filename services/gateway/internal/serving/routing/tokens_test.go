@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/policy/policytest"
@@ -37,13 +38,13 @@ func TestTokensStayWithTheirModel(t *testing.T) {
 		}
 	}
 	// A canary of another model does not affect such requests.
-	trial := State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "d", Model: "others"}, Percentage: 100}}}
+	canary := State{Override: steering.Override{Canary: &steering.Canary{Target: provider.Target{Provider: "d", Model: "others"}, Percentage: 100}}}
 	request := Request{Operation: provider.OperationEmbeddings, Model: "vectors", Substitution: true}
-	if plan, err := NewPlan(p, request, trial); err != nil || !plan.Canary {
+	if plan, err := NewPlan(p, request, canary); err != nil || !plan.Canary {
 		t.Errorf("texts: %s, %v", names(plan), err)
 	}
 	request.Needs.Tokens = 1
-	if plan, err := NewPlan(p, request, trial); err != nil || plan.Canary || names(plan) != "a/vectors b/vectors" {
+	if plan, err := NewPlan(p, request, canary); err != nil || plan.Canary || names(plan) != "a/vectors b/vectors" {
 		t.Errorf("tokens: %s, %v", names(plan), err)
 	}
 }
@@ -74,8 +75,14 @@ func TestNoOtherModelReadsTokens(t *testing.T) {
 			return
 		}
 		for _, c := range plan.Candidates {
-			if c.Model != asked.Model || c.Provider == "c" || c.Provider == "e" || c.Provider == "d" && c.Model == "vectors" {
-				t.Fatalf("%s reads tokens of %s", c, asked)
+			if c.Model != asked.Model {
+				t.Fatalf("%s reads tokens of %s, another model", c, asked)
+			}
+			if c.Provider == "c" || c.Provider == "e" {
+				t.Fatalf("%s reads tokens of %s, and its provider reads none", c, asked)
+			}
+			if c.Provider == "d" && c.Model == "vectors" {
+				t.Fatalf("%s reads tokens of %s, another vocabulary", c, asked)
 			}
 		}
 	})

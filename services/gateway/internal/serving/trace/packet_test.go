@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -49,8 +50,12 @@ func TestPlainPacket(t *testing.T) {
 	for _, part := range []string{`{"form":"chat"}`, `{"a":1}`, ""} {
 		text = append(binary.BigEndian.AppendUint32(text, uint32(len(part))), part...)
 	}
-	if p, err := decode(text); err != nil || p.Form != "chat" || string(p.Request) != `{"a":1}` || p.Response != nil {
-		t.Errorf("%+v, %v", p, err)
+	p, err := decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&Packet{Form: "chat", Request: json.RawMessage(`{"a":1}`)}, p); diff != "" {
+		t.Errorf("packet (-want +got):\n%s", diff)
 	}
 }
 
@@ -85,7 +90,7 @@ func (s *album) Sizes(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid
 
 // Contents that are short while they are packed make no page longer than any other.
 func TestPageOfPackedContents(t *testing.T) {
-	keys, err := NewKeys(secret.File(keyFile(t, long("a"))))
+	keys, err := NewKeys(secret.File(testkit.File(t, long("a"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +106,11 @@ func TestPageOfPackedContents(t *testing.T) {
 	}
 	none := redact.New(nil)
 	page, more, err := NewArchive(s, keys, func() *redact.Redactor { return none }, testkit.Logger(t)).List(t.Context(), Filter{Limit: 5})
-	if err != nil || len(page) != 2 || !more || len(page[1].Request) != len(request) {
-		t.Errorf("%d records, more %t, %v; want 2 of 5", len(page), more, err)
+	if err != nil || len(page) != 2 || !more {
+		t.Fatalf("%d records, more %t, %v; want 2 of 5", len(page), more, err)
+	}
+	if n := len(page[1].Request); n != len(request) {
+		t.Errorf("a request of %d bytes, want %d", n, len(request))
 	}
 }
 

@@ -5,14 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
@@ -69,20 +68,29 @@ func (s *shelf) Drop(context.Context, time.Time, int) (int, error) {
 	return n, nil
 }
 
-func keyFile(t *testing.T, lines ...string) string {
+// checkWhole checks that the entry has both digests and its content whole and sealed.
+func checkWhole(t *testing.T, e Entry) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
+	if len(e.RequestDigest) != 32 || len(e.ResponseDigest) != 32 {
+		t.Errorf("%s: digests %x and %x, want 32 bytes each", e.RequestID, e.RequestDigest, e.ResponseDigest)
 	}
-	return path
+	if e.Content == nil {
+		t.Errorf("%s: no content", e.RequestID)
+		return
+	}
+	if bytes.Contains(e.Content.Sealed, []byte(`"a"`)) {
+		t.Errorf("%s: the content is not sealed: %s", e.RequestID, e.Content.Sealed)
+	}
+	if !e.Content.Replayable || e.Content.Truncated {
+		t.Errorf("%s: replayable %t, truncated %t, want a whole content", e.RequestID, e.Content.Replayable, e.Content.Truncated)
+	}
 }
 
 func long(c string) string { return strings.Repeat(c, MinSecret) }
 
 func newRecorder(t *testing.T, store Store) *Recorder {
 	t.Helper()
-	keys, err := NewKeys(secret.File(keyFile(t, long("a"))))
+	keys, err := NewKeys(secret.File(testkit.File(t, long("a"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,9 +141,7 @@ func TestRecorderStoresBehind(t *testing.T) {
 		var ids []string
 		for _, e := range s.entries {
 			ids = append(ids, e.RequestID)
-			if e.Content == nil || bytes.Contains(e.Content.Sealed, []byte(`"a"`)) || !e.Content.Replayable || e.Content.Truncated || len(e.RequestDigest) != 32 || len(e.ResponseDigest) != 32 {
-				t.Errorf("%+v", e)
-			}
+			checkWhole(t, e)
 		}
 		if strings.Join(ids, " ") != "one two last" || r.dropped.Load() > 1 || r.bytes.Load() != 0 {
 			t.Errorf("stored %v, %d bytes held", ids, r.bytes.Load())
@@ -243,13 +249,24 @@ func TestRecords(t *testing.T) {
 	a.Err, a.Status, a.Report = apierr.NotFound("model"), StatusFailed, nil
 	a.Request.ReplayOf = "before"
 	e := r.entry(t.Context(), a)
-	if e.RequestID != "id\uFFFD" || e.Error != "not_found" || e.HTTPStatus != 404 || e.ParentKind != ParentReplay || e.Billed || e.Operation != "chat" {
-		t.Errorf("%+v", e.Record)
+	wantRecord := Record{RequestID: "id\uFFFD", Error: "not_found", HTTPStatus: 404, ParentKind: ParentReplay, Operation: "chat"}
+	got := Record{
+		RequestID: e.RequestID, Error: e.Error, HTTPStatus: e.HTTPStatus, ParentKind: e.ParentKind, Operation: e.Operation, Billed: e.Billed,
+	}
+	if diff := cmp.Diff(wantRecord, got); diff != "" {
+		t.Errorf("record (-want +got):\n%s", diff)
 	}
 	cut := recordOf("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
 	cut.Answer.Cut = true
-	if e = r.entry(t.Context(), cut); !e.Content.Truncated || e.Content.Replayable || e.ResponseDigest != nil || e.RequestBytes < 20000 {
-		t.Errorf("%+v", e)
+	e = r.entry(t.Context(), cut)
+	if !e.Content.Truncated || e.Content.Replayable {
+		t.Errorf("truncated %t, replayable %t, want a truncated content", e.Content.Truncated, e.Content.Replayable)
+	}
+	if e.ResponseDigest != nil {
+		t.Errorf("digest %x of a response that was cut", e.ResponseDigest)
+	}
+	if e.RequestBytes < 20000 {
+		t.Errorf("%d bytes of the request, want all of them", e.RequestBytes)
 	}
 	none := recordOf("none", `{}`)
 	none.Keep = 0
@@ -259,7 +276,7 @@ func TestRecords(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	path := keyFile(t, long("a"))
+	path := testkit.File(t, long("a"))
 	keys, err := NewKeys(secret.File(path))
 	if err != nil {
 		t.Fatal(err)
@@ -272,8 +289,11 @@ func TestKeys(t *testing.T) {
 	}
 	content := Content{Key: name, Sealed: sealed}
 	got, err := keys.open("acme", id, content)
-	if err != nil || string(got.Request) != string(packet.Request) || string(got.Response) != string(packet.Response) || got.Metadata["a"] != "b" {
-		t.Errorf("%+v %v", got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(packet, got); diff != "" {
+		t.Errorf("opened (-want +got):\n%s", diff)
 	}
 	if _, err := keys.open("bolt", id, content); err == nil {
 		t.Error("it opens for another organization")
@@ -282,9 +302,7 @@ func TestKeys(t *testing.T) {
 		t.Error("it opens as another record")
 	}
 	// Another key seals from now on, the old one still opens; taken away it doesn't.
-	if err := os.WriteFile(path, []byte(long("b")+"\n"+long("a")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, long("b")+"\n"+long("a"))
 	if err := keys.read(); err != nil {
 		t.Fatal(err)
 	}
@@ -298,16 +316,14 @@ func TestKeys(t *testing.T) {
 	if _, err := keys.open("acme", id, content); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(path, []byte(long("c")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, path, long("c"))
 	if err := keys.read(); err != nil {
 		t.Error(err)
 	}
 	if _, err := keys.open("acme", id, content); !errors.Is(err, errKey) {
 		t.Errorf("%v", err)
 	}
-	if _, err := NewKeys(secret.File(keyFile(t, "short"))); err == nil || strings.Contains(err.Error(), "short") {
+	if _, err := NewKeys(secret.File(testkit.File(t, "short"))); err == nil || strings.Contains(err.Error(), "short") {
 		t.Errorf("%v", err)
 	}
 }
@@ -318,8 +334,11 @@ func TestShorten(t *testing.T) {
 		"[" + strings.Repeat(`"word",`, 5000) + "1]", `"` + strings.Repeat("x", 1<<20) + `"`,
 	} {
 		short, cut := shorten(json.RawMessage(text), 2048)
-		if !cut || len(short) > 2048 || short != nil && !json.Valid(short) {
-			t.Errorf("%d bytes: %s", len(short), short)
+		if !cut || len(short) > 2048 {
+			t.Errorf("cut %t to %d bytes, want at most 2048", cut, len(short))
+		}
+		if short != nil && !json.Valid(short) {
+			t.Errorf("not JSON: %s", short)
 		}
 	}
 	if short, cut := shorten(json.RawMessage(`{"a":1}`), 2048); cut || string(short) != `{"a":1}` {

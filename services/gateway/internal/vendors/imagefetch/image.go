@@ -7,30 +7,30 @@ import (
 	"strings"
 )
 
-// Image is an image as it came.
+// Image is an image as it was received.
 type Image struct {
 	// Type is image/jpeg, image/png, image/gif or image/webp.
 	Type string
 	Data []byte
 }
 
-// DataURI is the image as a data: URI (RFC 2397).
+// DataURI returns the image as a data: URI (RFC 2397).
 func (i Image) DataURI() string {
 	head := dataURI(i.Type)
 	text := make([]byte, 0, len(head)+base64.StdEncoding.EncodedLen(len(i.Data)))
 	return string(base64.StdEncoding.AppendEncode(append(text, head...), i.Data))
 }
 
-// DataURI puts base64 text of a type into a data: URI. It checks neither.
+// DataURI returns a data: URI with base64 text of a media type. It validates neither.
 func DataURI(mediaType, text string) string { return dataURI(mediaType) + text }
 
 func dataURI(mediaType string) string { return "data:" + mediaType + ";base64," }
 
-// headBytes are what the type is read from.
+// headBytes is the number of bytes from which the type is determined.
 const headBytes = 12
 
-// Type reads the type of an image from its first bytes; empty when it is none of
-// those that are taken. Source: WHATWG MIME Sniffing, section 6.1.
+// Type returns the media type of an image, given its first bytes, or "" if it is not one of the accepted types. Source:
+// WHATWG MIME Sniffing, section 6.1.
 func Type(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xff\xd8\xff")):
@@ -45,7 +45,7 @@ func Type(head []byte) string {
 	return ""
 }
 
-// TypeOfBase64 is Type of bytes in base64.
+// TypeOfBase64 returns what Type does, given the image in base64.
 func TypeOfBase64(text string) string {
 	const enough = headBytes / 3 * 4
 	head := make([]byte, headBytes)
@@ -58,22 +58,21 @@ const kinds = "is not a JPEG, PNG, GIF or WebP image"
 func identify(data []byte) (Image, error) {
 	kind := Type(data[:min(len(data), headBytes)])
 	if kind == "" {
-		return Image{}, invalid("the file there "+kinds, nil)
+		return Image{}, invalid("the file "+kinds, nil)
 	}
 	return Image{kind, data}, nil
 }
 
-// CheckDataURI refuses a data: URI that is not an image in standard base64, of
-// the type that it claims and at most MaxBytes large. It gives the size. Errors
-// are *apierr.Error, 400, with a text that begins with the rule and holds nothing
-// of the image.
+// CheckDataURI returns an error if uri is not a data: URI with an image in standard base64, of the type that it claims,
+// and of at most MaxBytes. It returns the image's size in bytes. Errors are *apierr.Error of kind 400, with a text that
+// begins with the rule and contains nothing of the image.
 func CheckDataURI(uri string) (size int, err error) {
 	head, text, found := strings.Cut(uri, ",")
 	claimed, isBase64 := strings.CutSuffix(strings.TrimPrefix(head, "data:"), ";base64")
 	switch {
 	case !found || !strings.HasPrefix(uri, "data:") || !isBase64:
 		return 0, invalid("must be a data: URI in base64", nil)
-	case base64.StdEncoding.DecodedLen(len(text)) > MaxBytes+2: // Padding counts there.
+	case base64.StdEncoding.DecodedLen(len(text)) > MaxBytes+2: // DecodedLen includes padding.
 		return 0, tooLarge()
 	case strings.ContainsAny(text, "\r\n"):
 		return 0, invalid("must be base64 (RFC 4648, section 4) without line breaks", nil)
@@ -88,12 +87,12 @@ func CheckDataURI(uri string) (size int, err error) {
 	case kind == "":
 		return 0, invalid(kinds, nil)
 	case !strings.EqualFold(kind, claimed):
-		return 0, invalid("is of type "+kind+" and not of the one that is claimed", nil)
+		return 0, invalid("is of type "+kind+", not of the claimed type", nil)
 	}
 	return size, nil
 }
 
-// base64Size reads the text to its end without keeping what it holds.
+// base64Size returns the decoded size of text without keeping the bytes.
 func base64Size(text string) (int, error) {
 	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
 	if err != nil {

@@ -44,7 +44,7 @@ func TestCheckDataURI(t *testing.T) {
 		{"png", DataURI("image/png", encode(png)), ""},
 		{"type in capitals", DataURI("IMAGE/PNG", encode(png)), ""},
 		{"just small enough", DataURI("image/png", encode(large)), ""},
-		{"another type", DataURI("image/jpeg", encode(png)), "is of type image/png and not of the one that is claimed"},
+		{"another type", DataURI("image/jpeg", encode(png)), "is of type image/png, not of the claimed type"},
 		{"no image", DataURI("image/png", encode([]byte("hello"))), "not a JPEG, PNG, GIF or WebP"},
 		{"empty", DataURI("image/png", ""), "not a JPEG, PNG, GIF or WebP"},
 		{"no base64", DataURI("image/png", "***"), "must be base64"},
@@ -76,7 +76,7 @@ func TestCheckDataURI(t *testing.T) {
 	}
 }
 
-// FuzzCheckDataURI: what passes is an image in base64 that decodes to the size told.
+// FuzzCheckDataURI checks that an accepted URI is an image in base64 that decodes to the returned size.
 func FuzzCheckDataURI(f *testing.F) {
 	f.Add("data:image/png;base64,iVBORw0KGgo=")
 	f.Add("data:image/gif;base64,R0lGODlh")
@@ -89,7 +89,7 @@ func FuzzCheckDataURI(f *testing.F) {
 		head, text, _ := strings.Cut(uri, ",")
 		data, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(data) != size || Type(data) == "" || !strings.EqualFold(head, "data:"+Type(data)+";base64") {
-			t.Errorf("%q passed: %d bytes, told %d, %v", uri, len(data), size, err)
+			t.Errorf("%q passed: %d bytes, reported %d, %v", uri, len(data), size, err)
 		}
 	})
 }

@@ -1,8 +1,7 @@
-// Package imagefetch owns the images that requests bring along: it fetches those
-// that are named by URL, through the guard against forged targets, and knows
-// what counts as an image. Nothing here decodes pixels, so that a small file
-// that unpacks to a huge one does no harm. Package inference inlines images with
-// it, package api reads the type of bytes.
+// Package imagefetch handles the images of requests: it fetches images that are named by URL, through the guard against
+// server-side request forgery, and determines what counts as an image. It decodes no pixels, so that a small file that
+// decompresses to a huge image does no harm. Package inference inlines images with it, package api reads the type of
+// bytes.
 package imagefetch
 
 import (
@@ -22,7 +21,7 @@ import (
 	"switchyard.dev/services/platform/netguard"
 )
 
-// Reasons of images that are not taken.
+// Reasons of refused images.
 const (
 	ReasonImageInvalid     apierr.Reason = "image_invalid"
 	ReasonTargetNotAllowed apierr.Reason = "target_not_allowed"
@@ -31,41 +30,40 @@ const (
 const (
 	// MaxBytes is the size of the largest image.
 	MaxBytes = 20 << 20
-	// maxRedirects are followed, each checked like the URL itself.
+	// maxRedirects is the largest number of redirects that are followed, each checked like the URL itself.
 	maxRedirects = 3
-	// maxFetches are made at a time, so that images can't fill the memory.
+	// maxFetches is the largest number of concurrent fetches, so that images can't fill the memory.
 	maxFetches = 16
 	// fetchTime bounds a fetch from the lookup to the last byte.
 	fetchTime = 15 * time.Second
-	// lookupTime bounds the early look at a name; the dial looks again.
+	// lookupTime bounds the early lookup of a name; the dial looks it up again.
 	lookupTime = 500 * time.Millisecond
 )
 
-// Options of a Fetcher. The zero value is what production uses.
+// Options are the options of a Fetcher. The zero value is for production.
 type Options struct {
-	// AllowTargets are host:port pairs that the guard lets through, and that may
-	// speak plain http. For development.
+	// AllowTargets are host:port pairs that the guard permits, and that may use plain http. For development.
 	AllowTargets []string
-	// DenyPrefixes are networks that are refused beside those that are not public.
+	// DenyPrefixes are networks that are refused in addition to those that are not public.
 	DenyPrefixes []netip.Prefix
-	// Resolver looks names up; nil means the machine's.
+	// Resolver looks names up; nil means the machine's resolver.
 	Resolver *net.Resolver
-	// Transport bounds the steps of a fetch and says whom to trust.
+	// Transport bounds the steps of a fetch and configures which certificates are trusted.
 	Transport netguard.TransportOptions
-	// Time bounds a fetch; 15 s when zero.
+	// Time bounds a fetch; 0 means 15 s.
 	Time time.Duration
 }
 
-// Fetcher gets images. Safe for concurrent use.
+// Fetcher fetches images. Safe for concurrent use.
 type Fetcher struct {
 	guard  *netguard.Guard
 	client *http.Client
-	plain  map[string]bool // host:port that may speak http
+	plain  map[string]bool // host:port pairs that may use http
 	slots  chan struct{}
 	time   time.Duration
 }
 
-// New fails on an allowed target that is not host:port.
+// New returns a Fetcher, or an error if an allowed target is not host:port.
 func New(o Options) (*Fetcher, error) {
 	guard, err := netguard.New(netguard.Options{AllowTargets: o.AllowTargets, DenyPrefixes: o.DenyPrefixes, Resolver: o.Resolver})
 	if err != nil {
@@ -75,23 +73,23 @@ func New(o Options) (*Fetcher, error) {
 	for _, target := range o.AllowTargets {
 		f.plain[strings.ToLower(target)] = true
 	}
-	f.client = guard.Client(0, o.Transport) // Fetch has the clock.
+	f.client = guard.Client(0, o.Transport) // Fetch bounds the time.
 	f.client.CheckRedirect = f.redirect
 	return f, nil
 }
 
-// Close drops idle connections.
+// Close closes idle connections.
 func (f *Fetcher) Close() { f.client.CloseIdleConnections() }
 
-// CheckURL refuses a URL that is not one of a public place, without a lookup.
-// Errors are *apierr.Error, 400 with the reason target_not_allowed.
+// CheckURL returns an error if a URL is not that of a public address, without a lookup. Errors are *apierr.Error of
+// kind 400 with the reason target_not_allowed.
 func (f *Fetcher) CheckURL(raw string) error {
 	_, err := f.read(raw)
 	return err
 }
 
-// CheckHost does what CheckURL does, and also refuses a name that leads to an address
-// that is not public. A name that can't be looked up passes, and is left to the fetch.
+// CheckHost does what CheckURL does, and also refuses a name that resolves to an address that is not public. A name
+// that can't be resolved passes, and fails in Fetch.
 func (f *Fetcher) CheckHost(ctx context.Context, raw string) error {
 	u, err := f.read(raw)
 	if err != nil {
@@ -113,7 +111,7 @@ func (f *Fetcher) read(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkScheme wants https, but of the targets that the operator let through.
+// checkScheme requires https, except for the targets that the operator allowed.
 func (f *Fetcher) checkScheme(u *url.URL) error {
 	port := cmp.Or(u.Port(), "80")
 	if u.Scheme == "https" || f.plain[net.JoinHostPort(u.Hostname(), port)] {
@@ -135,11 +133,9 @@ func (f *Fetcher) redirect(next *http.Request, via []*http.Request) error {
 
 var errRedirects = errors.New("too many redirects")
 
-// Fetch gets an image. Its bytes decide its type; what the server calls it
-// doesn't matter. Errors are *apierr.Error with a text that begins with the rule:
-// 400 for a target that is not allowed and for an image that can't be had. An
-// ended context is returned as it is, and memory.ErrFull where there is no memory
-// for the image at the moment.
+// Fetch fetches an image. The type is determined by its bytes and not by the server's headers. Errors are *apierr.Error
+// with a text that begins with the rule: 400 for a target that is not allowed, and for an image that can't be fetched.
+// If ctx has ended, the error is its cause; if there is no memory for the image at the moment, it is memory.ErrFull.
 func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
 	u, err := f.read(raw)
 	if err != nil {
@@ -154,11 +150,11 @@ func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
 	bounded, cancel := context.WithTimeout(ctx, f.time)
 	defer cancel()
 	data, err := f.get(bounded, u.String())
-	switch { // First the clocks: what a cut leaves may look like the end of a body.
+	switch { // Time limits first: the rest of a canceled read may look like the end of a body.
 	case ctx.Err() != nil:
 		return Image{}, context.Cause(ctx)
 	case bounded.Err() != nil:
-		return Image{}, invalid("the image did not come in time", err)
+		return Image{}, invalid("the image did not arrive in time", err)
 	case err != nil:
 		return Image{}, err
 	}
@@ -176,7 +172,7 @@ func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
+	defer response.Body.Close() //nolint:errcheck // Reading returns the error that matters.
 	switch {
 	case response.StatusCode != http.StatusOK:
 		return nil, invalid(fmt.Sprintf("the image's server answered with status %d", response.StatusCode), nil)
@@ -186,7 +182,7 @@ func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
 	hold := memory.FromContext(ctx)
 	data, err := memory.ReadAll(hold, response.Body, response.ContentLength, MaxBytes)
 	if err == nil {
-		err = hold.Charge(len(data)) // For the request that it is put into.
+		err = hold.Charge(len(data)) // For the request that the image is put into.
 	}
 	switch {
 	case errors.Is(err, memory.ErrTooLarge):
@@ -199,7 +195,7 @@ func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
 	return data, nil
 }
 
-// refused turns the guard's refusal into an answer; nil stays nil.
+// refused converts the guard's refusal into the caller's error; nil stays nil.
 func refused(err error) error {
 	if err == nil {
 		return nil
@@ -215,9 +211,8 @@ func refused(err error) error {
 	return e
 }
 
-// failed types what went wrong on the wire. The error's own text may name inner
-// addresses, so it stays in the cause; the URL, which may be a signed one, is not
-// even there.
+// failed converts an error of the connection. The error's own text may contain internal addresses, so it is only in the
+// cause; the URL, which may be signed, is left out there, too.
 func failed(err error) error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
@@ -230,7 +225,7 @@ func failed(err error) error {
 	case errors.Is(err, errRedirects):
 		text = "the image's server redirects too often"
 	case ok && timeout.Timeout():
-		text = "the image did not come in time"
+		text = "the image did not arrive in time"
 	}
 	return invalid(text, err)
 }

@@ -24,8 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The beginnings of images, with a tail that no decoder would take: nothing here
-// looks further.
+// First bytes of images, with a rest that no decoder would accept: the package doesn't read further.
 var (
 	jpeg = []byte("\xff\xd8\xff\xe0 and so on")
 	png  = []byte("\x89PNG\r\n\x1a\n and so on")
@@ -38,7 +37,7 @@ var deaf = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, str
 	return nil, errors.New("no lookups in tests")
 }}
 
-// serve is an https server whose images may be fetched.
+// serve starts an https server whose images may be fetched.
 func serve(t *testing.T, handle http.HandlerFunc) (string, *Fetcher) {
 	t.Helper()
 	server := httptest.NewTLSServer(handle)
@@ -76,7 +75,7 @@ func TestFetch(t *testing.T) {
 		var asked *http.Request
 		url, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			asked = r
-			w.Header().Set("Content-Type", "text/html") // A lie: bytes decide.
+			w.Header().Set("Content-Type", "text/html") // Wrong: the bytes decide.
 			_, _ = w.Write(data)
 		})
 		image, err := f.Fetch(t.Context(), url+"/a.png?token=1")
@@ -149,10 +148,10 @@ func TestFetchIsBoundedInTime(t *testing.T) {
 	})
 	f.time = 200 * time.Millisecond
 	_, err := f.Fetch(t.Context(), url)
-	refusedWith(t, err, ReasonImageInvalid, "did not come in time")
+	refusedWith(t, err, ReasonImageInvalid, "did not arrive in time")
 }
 
-// What may not be reached is not reached, by whatever way it is named.
+// A forbidden address can't be reached, however it is named.
 func TestFetchIsGuarded(t *testing.T) {
 	var reached atomic.Int32
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -203,7 +202,7 @@ func TestFetchIsGuarded(t *testing.T) {
 	if err := f.CheckURL("https://images.example/a.png?b=c"); err != nil {
 		t.Errorf("a public name: %v", err)
 	}
-	// A name that can't be looked up is no refusal, but can't be fetched either.
+	// A name that can't be resolved is not refused, but can't be fetched either.
 	if err := f.CheckHost(t.Context(), "https://images.example/a.png"); err != nil {
 		t.Errorf("a name that is not found: %v", err)
 	}
@@ -211,7 +210,7 @@ func TestFetchIsGuarded(t *testing.T) {
 	refusedWith(t, err, ReasonImageInvalid, "could not be reached")
 }
 
-// A redirect is a URL like any other.
+// A redirect is checked like any other URL.
 func TestRedirectsAreChecked(t *testing.T) {
 	var reached atomic.Int32
 	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -220,7 +219,7 @@ func TestRedirectsAreChecked(t *testing.T) {
 	url, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Referer") != "":
-			t.Errorf("the URL was told on: %s", r.Header.Get("Referer"))
+			t.Errorf("the URL was passed on: %s", r.Header.Get("Referer"))
 		case r.URL.Path == "/there":
 			_, _ = w.Write(png)
 			return
@@ -247,7 +246,7 @@ func TestRedirectsAreChecked(t *testing.T) {
 	}
 }
 
-// The targets that an operator lets through may speak http, and no others.
+// Only the targets that an operator allows may use http.
 func TestAllowedTargetsMayBePlain(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(gif) }))
 	t.Cleanup(server.Close)
@@ -269,7 +268,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	if _, err := f.Fetch(ctx, url); !errors.Is(err, cause) {
 		t.Errorf("%v, want the cause", err)
 	}
-	// Nor does it wait for its turn longer than that.
+	// Nor does it wait longer than that for a slot.
 	for range maxFetches {
 		f.slots <- struct{}{}
 	}
@@ -278,7 +277,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What the operator denies is refused as a URL, and when it is fetched.
+// A network that the operator denies is refused as a URL, and when it is fetched.
 func TestDenyPrefixes(t *testing.T) {
 	f, err := New(Options{DenyPrefixes: []netip.Prefix{netip.MustParsePrefix("203.0.114.0/24")}, Resolver: deaf})
 	if err != nil {

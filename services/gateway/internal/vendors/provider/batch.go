@@ -2,11 +2,9 @@ package provider
 
 import "context"
 
-// EmbedBatches asks for the vectors of inputs in parts of at most size texts, for
-// vendors that take no more at once. The vectors are in the order of the inputs,
-// the usage is the sum, and unknown when that of a part is. It fails as a whole,
-// with the first failure; the other parts' calls are then ended. See Parts for what
-// the vendor bills of a failure.
+// EmbedBatches embeds inputs in batches of at most size texts, for vendors that accept no more at once. The vectors are
+// in the order of the inputs. The usage is the sum, or unknown if that of any batch is. It fails as a whole, with the
+// first failure; the calls of the other batches are then ended. See Parts for what the vendor bills of a failure.
 func EmbedBatches(ctx context.Context, inputs []string, size int, embed func(ctx context.Context, part []string) (*Vectors, error)) (*Vectors, error) {
 	if len(inputs) <= size {
 		return embed(ctx, inputs)

@@ -23,7 +23,7 @@ func texts(n int) []string {
 	return list
 }
 
-// echo makes of each text the vector that holds its number.
+// echo returns, for each text, the vector that holds its number.
 func echo(part []string) *provider.Vectors {
 	made := &provider.Vectors{Model: "m", Usage: &provider.Usage{Input: int64(len(part))}}
 	for _, text := range part {
@@ -43,7 +43,7 @@ func TestEmbedBatches(t *testing.T) {
 				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
 				}
 				first, _ := strconv.Atoi(part[0])
-				time.Sleep(time.Duration(1000-first) * time.Millisecond) // The last part is the first to come.
+				time.Sleep(time.Duration(1000-first) * time.Millisecond) // The last part arrives first.
 				if len(part) > 3 {
 					t.Errorf("%d texts at once", len(part))
 				}
@@ -76,7 +76,7 @@ func TestEmbedBatchesFailAsAWhole(t *testing.T) {
 	}
 }
 
-// A usage that is known in part is not known.
+// A usage that is known only in part is unknown.
 func TestEmbedBatchesWithoutUsage(t *testing.T) {
 	made, err := provider.EmbedBatches(t.Context(), texts(3), 1, func(_ context.Context, part []string) (*provider.Vectors, error) {
 		vectors := echo(part)
@@ -90,7 +90,7 @@ func TestEmbedBatchesWithoutUsage(t *testing.T) {
 	}
 }
 
-// Every bucket is added, those to come too.
+// Every bucket is added, including future ones.
 func TestUsageAdd(t *testing.T) {
 	var one, sum provider.Usage
 	fields := reflect.ValueOf(&one).Elem()
@@ -106,7 +106,7 @@ func TestUsageAdd(t *testing.T) {
 	}
 }
 
-// A panic in one part, of whatever vendor's answer, is the failure of the whole.
+// A panic in one part fails the whole request.
 func TestEmbedBatchesThatPanic(t *testing.T) {
 	_, err := provider.EmbedBatches(t.Context(), texts(20), 3, func(_ context.Context, part []string) (*provider.Vectors, error) {
 		if part[0] == "9" {
@@ -119,9 +119,8 @@ func TestEmbedBatchesThatPanic(t *testing.T) {
 	}
 }
 
-// What the vendor answered of a request that failed, or was at work on, is on its
-// bill: by its report, or else by an estimate. What it refused, broke off, or was
-// never sent is not.
+// A failed request is billed for the parts that the vendor answered or was processing: by its report, or else by an
+// estimate. Parts that it refused or broke off, or that were never sent, are not billed.
 func TestEmbedBatchesThatFailInPart(t *testing.T) {
 	refused := &provider.Error{Class: apierr.ClassPolicy, Status: 400, Text: "no"}
 	for name, c := range map[string]struct {
@@ -131,7 +130,7 @@ func TestEmbedBatchesThatFailInPart(t *testing.T) {
 		partial   bool
 	}{
 		"all before it are answered": {"aaar", 3, false, true},
-		"one without usage":          {"aunr", 2 + 1, true, true}, // Two bytes are a token at least.
+		"one without usage":          {"aunr", 2 + 1, true, true}, // Two bytes are at least one token.
 		"one is given up":            {"agr", 1 + 1, true, true},
 		"one was not sent":           {"awr", 1, false, true},
 		"nothing is answered":        {"r", 0, false, false},
@@ -152,7 +151,7 @@ func TestEmbedBatchesThatFailInPart(t *testing.T) {
 					}
 					kind := c.parts[at]
 					if kind != 'w' {
-						provider.ReceiptOf(ctx).NoteSent()
+						provider.ReceiptOf(ctx).SetSent()
 					}
 					vectors := echo(part)
 					switch kind {
@@ -188,7 +187,7 @@ func TestEmbedBatchesThatFailInPart(t *testing.T) {
 	}
 }
 
-// An answered part of a request that its caller left is billed by its report.
+// An answered part of a request is billed by its report even if the caller disconnected.
 func TestEmbedBatchesThatAreLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(provider.WithReceipt(t.Context(), new(provider.Receipt)), time.Second)
@@ -197,7 +196,7 @@ func TestEmbedBatchesThatAreLeft(t *testing.T) {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
-			provider.ReceiptOf(ctx).NoteSent()
+			provider.ReceiptOf(ctx).SetSent()
 			if len(part[0]) == 1 {
 				return echo(part), nil
 			}
@@ -206,7 +205,7 @@ func TestEmbedBatchesThatAreLeft(t *testing.T) {
 		})
 		e, ok := errors.AsType[*provider.PartialError](err)
 		if !ok || e.Usage.Input != 10+4 || !e.Estimated || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%+v, want ten parts as told and four by estimate", err)
+			t.Errorf("%+v, want ten parts as reported and four by estimate", err)
 		}
 	})
 }

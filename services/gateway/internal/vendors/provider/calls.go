@@ -8,20 +8,20 @@ import (
 
 // Bounds of the tool calls of one answer.
 const (
-	// MaxToolCalls is how many there may be: as many as a message of a request may
-	// hold, so that a caller can give them back.
+	// MaxToolCalls is the largest number of calls: the number that a message of a request may hold, so that a caller
+	// can send them back.
 	MaxToolCalls = 512
-	// MaxCall bounds the id, name and arguments of one call, in bytes, and MaxCallName
-	// its name. The longest outputs of today's models have a few hundred kilobytes.
+	// MaxCall bounds the ID, name and arguments of one call, in bytes, and MaxCallName its name. The longest outputs of
+	// current models have a few hundred kilobytes.
 	MaxCall     = 4 << 20
 	MaxCallName = 1 << 10
-	// MaxCalls bounds all calls together with what they bring back and the text that
-	// comes behind the first of them, in bytes: some faces hold that until the end.
+	// MaxCalls bounds all calls together, with their opaque state and the text that follows the first of them, in
+	// bytes: some faces keep that until the end.
 	MaxCalls = 16 << 20
 )
 
-// CallLimit counts the tool calls of one answer against these bounds. The zero
-// value has counted none. Not safe for concurrent use.
+// CallLimit counts the tool calls of one answer against these bounds. The zero value has counted none. Not safe for
+// concurrent use.
 type CallLimit struct {
 	calls map[int]callSize // by index
 	total int
@@ -29,8 +29,7 @@ type CallLimit struct {
 
 type callSize struct{ name, all int }
 
-// Add counts an event of a stream, or a whole answer. Its error is a failure of the
-// vendor, and the answer's end.
+// Add counts an event of a stream, or a whole answer. An error is a failure of the vendor, and must end the answer.
 func (l *CallLimit) Add(text string, calls []ToolCall) error {
 	if len(calls) == 0 && l.calls == nil {
 		return nil
@@ -61,7 +60,7 @@ func (l *CallLimit) Add(text string, calls []ToolCall) error {
 	return nil
 }
 
-// CheckCalls is CallLimit for the tool calls of a whole answer.
+// CheckCalls checks the tool calls of a whole answer, and sets their indexes.
 func CheckCalls(calls []ToolCall) error {
 	for i := range calls {
 		calls[i].Index = i
@@ -69,7 +68,7 @@ func CheckCalls(calls []ToolCall) error {
 	return new(CallLimit).Add("", calls)
 }
 
-// TooManyCalls is the failure of an answer with more than MaxToolCalls calls.
+// TooManyCalls returns the error of an answer with more than MaxToolCalls calls.
 func TooManyCalls() error {
 	return unboundedCalls("the answer holds more than %d tool calls", MaxToolCalls)
 }

@@ -1,35 +1,35 @@
 package provider
 
-// Embedding asks for the vectors of texts, or of token sequences.
+// Embedding is a request for the vectors of texts, or of token sequences.
 type Embedding struct {
-	// Model by the vendor's own name.
+	// Model is the vendor's own name of the model.
 	Model string
 	// Input holds texts, none of them empty.
 	Input []string
-	// Tokens are there in place of texts, already cut up by the model's own
-	// tokenizer: one sequence for each vector, none of them empty.
+	// Tokens replaces Input with texts that were already divided by the model's own tokenizer: one sequence for each
+	// vector, none of them empty.
 	Tokens [][]int32
-	// Dimensions shortens the vectors; 0 leaves the model's own length.
+	// Dimensions shortens the vectors; 0 is the model's own length.
 	Dimensions int
 }
 
-// Len is how many vectors are asked for, at least one.
+// Len returns the number of requested vectors, at least one.
 func (e *Embedding) Len() int { return len(e.Input) + len(e.Tokens) }
 
-// TextsOnly is nil unless tokens are asked for: the error of a vendor that takes none.
+// TextsOnly returns the error of a vendor that accepts no tokens, or nil if the request has none.
 func (e *Embedding) TextsOnly() error {
 	if len(e.Tokens) == 0 {
 		return nil
 	}
-	return Unsupported("input", "must be texts for this provider: it takes no tokens")
+	return Unsupported("input", "must be texts for this provider: it accepts no tokens")
 }
 
-// Vectors are what an embedding made.
+// Vectors are the answer to an Embedding.
 type Vectors struct {
-	// Vectors in the order of the inputs, all of one length.
+	// Vectors are in the order of the inputs, all of one length.
 	Vectors [][]float32
-	// Usage is nil when the vendor reported none.
+	// Usage is nil if the vendor reported none.
 	Usage *Usage
-	// Model as the vendor names what it ran; may be empty.
+	// Model is the vendor's name of the model that it ran; may be empty.
 	Model string
 }

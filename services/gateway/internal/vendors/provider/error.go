@@ -11,33 +11,32 @@ import (
 type Error struct {
 	// Class decides whether another candidate is tried.
 	Class apierr.Class
-	// Status of the vendor's answer; 0 when there was none.
+	// Status is the status of the vendor's answer; 0 if there was none.
 	Status int
 	// Code is the vendor's own code; may be empty.
 	Code string
 	// Text is the vendor's message, shortened, without secrets.
 	Text string
-	// RetryAfter is the vendor's hint, capped; 0 when there was none.
+	// RetryAfter is the vendor's hint, capped; 0 if there was none.
 	RetryAfter time.Duration
-	// ShouldRetry is the vendor's own word on whether the same request may be sent
-	// to it again (x-should-retry); nil when it said nothing.
+	// ShouldRetry is the vendor's own statement whether the same request may be sent to it again (x-should-retry); nil
+	// if there was none.
 	ShouldRetry *bool
-	// Limits are what the vendor said is left of the rate limit.
+	// Limits are what the vendor reported as left of the rate limit.
 	Limits Limits
-	// Unsupported tells that the dialect can't carry the request. Nothing was sent,
-	// and another candidate may serve it.
+	// Unsupported reports that the dialect can't express the request. Nothing was sent, and another candidate may serve
+	// it.
 	Unsupported bool
-	// Cause for the log; may be nil.
+	// Cause is for the log; may be nil.
 	Cause error
 }
 
-// Unsupported is the error of a request that a dialect can't carry: the text
-// names the field and the rule.
+// Unsupported returns the error of a request that a dialect can't express. The text names the field and the rule.
 func Unsupported(field, rule string) *Error {
 	return &Error{Class: apierr.ClassPolicy, Text: field + ": " + rule, Unsupported: true}
 }
 
-// Error is the text for the log.
+// Error returns the text for the log.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s (status %d, code %q): %s", e.Class, e.Status, e.Code, e.Text)
 	if e.Cause != nil {
@@ -46,13 +45,12 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Failover reports whether another candidate may succeed where this one failed.
-// A request that is at fault (policy, content, context) fails everywhere; a
-// credential that is refused, or a dialect that lacks a setting, says nothing
-// about another vendor.
+// Failover reports whether another candidate may succeed where this one failed. A request that is at fault (policy,
+// content, context) fails everywhere; a refused credential, or a dialect that lacks a setting, says nothing about
+// another vendor.
 func (e *Error) Failover() bool {
 	return e.Class.Retryable() || e.Class == apierr.ClassAuth || e.Unsupported
 }

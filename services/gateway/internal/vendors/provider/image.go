@@ -1,17 +1,17 @@
 package provider
 
-// ImageRequest asks for images.
+// ImageRequest is a request for generated images.
 type ImageRequest struct {
-	// Model by the vendor's own name.
+	// Model is the vendor's own name of the model.
 	Model string
 	// Prompt describes the image.
 	Prompt string
-	// Count of images, at least 1.
+	// Count is the number of images, at least 1.
 	Count int
-	// Size is "auto", "{width}x{height}" or empty for the vendor's default; the
-	// other settings are empty for the vendor's default too.
+	// Size is "auto", "{width}x{height}" or empty for the vendor's default. The other settings may be empty for the
+	// vendor's default, too.
 	Size, Quality string
-	// Format of the bytes: "png", "jpeg" or "webp".
+	// Format is the format of the bytes: "png", "jpeg" or "webp".
 	Format string
 	// Delivery is "url" or "b64_json".
 	Delivery string
@@ -20,17 +20,17 @@ type ImageRequest struct {
 // Images are the answer to an ImageRequest.
 type Images struct {
 	Images []Image
-	// Usage counts Images at least; tokens where the vendor reports them.
+	// Usage counts at least the images, and tokens if the vendor reports them.
 	Usage *Usage
-	// Model as the vendor names what it ran; may be empty.
+	// Model is the vendor's name of the model that it ran; may be empty.
 	Model string
 }
 
-// Image is one image: a URL where the vendor keeps it, or its bytes.
+// Image is one image: a URL at which the vendor stores it, or its bytes.
 type Image struct {
 	URL string
-	// Base64 of the bytes, and their media type.
+	// Base64 holds the bytes, and MediaType their type.
 	Base64, MediaType string
-	// RevisedPrompt as the vendor rewrote it; may be empty.
+	// RevisedPrompt is the prompt as the vendor rewrote it; may be empty.
 	RevisedPrompt string
 }

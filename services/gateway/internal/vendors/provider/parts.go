@@ -9,31 +9,29 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// maxParts is how many calls of one request are with a vendor at a time.
+// maxParts is the largest number of concurrent calls for one request.
 const maxParts = 4
 
-// PartialError is the failure of a request that takes several calls, some of which
-// the vendor answered or was still at work on: it bills those all the same.
+// PartialError is the failure of a request with several calls, some of which the vendor answered or was processing: it
+// bills those all the same.
 type PartialError struct {
 	// Err is the failure.
 	Err error
-	// Usage is the sum of those calls. Estimated reports that the vendor did not tell
-	// that of each, so that some of it was counted here.
+	// Usage is the sum of those calls. Estimated reports that the vendor did not report the usage of each, so that some
+	// of it was estimated.
 	Usage     Usage
 	Estimated bool
 }
 
-// Error is the text of the failure.
+// Error returns the text of the failure.
 func (e *PartialError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the failure.
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// Parts makes the n calls that one request takes, a few at a time, and returns their
-// answers in order. call returns the usage that the vendor reported, nil for none;
-// estimate returns a guess at that of a call whose usage is unknown. The first
-// failure ends the other calls and is the error, a *PartialError where the vendor
-// bills some of them.
+// Parts makes the n calls of one request, a few at a time, and returns their answers in order. call returns the usage
+// that the vendor reported, or nil; estimate returns an estimate for a call without a reported usage. The first failure
+// ends the other calls and is the error; it is a *PartialError if the vendor bills some of them.
 func Parts[T any](ctx context.Context, n int, call func(ctx context.Context, part int) (T, *Usage, error), estimate func(part int) Usage) ([]T, error) {
 	answers, bills := make([]T, n), make([]partBill, n)
 	group, within := errgroup.WithContext(ctx)
@@ -41,7 +39,7 @@ func Parts[T any](ctx context.Context, n int, call func(ctx context.Context, par
 	for i := range n {
 		group.Go(panics.Guard(func() (err error) {
 			if within.Err() != nil && ctx.Err() == nil {
-				return within.Err() // Another part has failed, with the error that counts.
+				return within.Err() // Another part has failed; its error counts.
 			}
 			receipt := ReceiptOf(ctx).part()
 			answers[i], bills[i].usage, err = call(WithReceipt(within, receipt), i)
@@ -55,8 +53,8 @@ func Parts[T any](ctx context.Context, n int, call func(ctx context.Context, par
 	return answers, nil
 }
 
-// partBill is what is known of one call: due reports that the vendor answered it, or
-// was at work on it when it was given up.
+// partBill is what is known about the bill of one call. due reports that the vendor answered it, or was processing it
+// when it was ended.
 type partBill struct {
 	due   bool
 	usage *Usage
@@ -68,7 +66,7 @@ func refused(err error) bool {
 	return ok && e.Status != 0 && e.Status/100 != 2
 }
 
-// partial adds to err what is due for other calls, if there is any.
+// partial adds to err the usage that is due for other calls, if there is any.
 func partial(err error, bills []partBill, estimate func(part int) Usage) error {
 	failed, some := &PartialError{Err: err}, false
 	for i, b := range bills {

@@ -1,7 +1,6 @@
-// Package provider defines what a vendor adapter is: the dialect-neutral
-// completion request and answer, the stream of events, disjoint usage buckets
-// and the typed error. Adapters live in its sub-packages, one per wire dialect;
-// package inference calls them. An adapter never retries and never fails over.
+// Package provider defines the interfaces of vendor adapters: the dialect-neutral completion request and answer, the
+// stream of events, disjoint usage buckets and the typed error. Adapters are in its sub-packages, one for each wire
+// dialect; package inference calls them. An adapter never retries and never fails over.
 package provider
 
 import (
@@ -12,28 +11,26 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Provider is one configured vendor: a dialect, a base URL and its models. What
-// it can do beyond that are the interfaces below. Implementations are safe for
-// concurrent use and pass the conformance suite of package providertest.
+// Provider is one configured vendor: a dialect, a base URL and its models. The interfaces below are its operations.
+// Implementations are safe for concurrent use and pass the conformance suite of package providertest.
 type Provider interface {
-	// Name as configuration gives it, for example "openai" or "my-vllm".
+	// Name returns the name in the configuration, for example "openai" or "my-vllm".
 	Name() string
 }
 
-// ChatProvider is a provider of chat completions, with images in them for vision.
+// ChatProvider is a provider of chat completions, also with images in them (vision).
 type ChatProvider interface {
 	Provider
-	// Chat asks for a whole answer.
+	// Chat requests a whole answer.
 	Chat(ctx context.Context, credential Credential, chat *Chat) (*Answer, error)
-	// StreamChat returns once the vendor's response head has arrived. The caller
-	// closes the stream; cancelling ctx ends the call upstream at once.
+	// StreamChat returns once the vendor's response head has arrived. The caller must close the stream; canceling ctx
+	// ends the vendor's call at once.
 	StreamChat(ctx context.Context, credential Credential, chat *Chat) (Stream, error)
 }
 
-// ImageFetcher is a ChatProvider that says whether its vendor fetches the images that
-// a message names by https URL. One that doesn't say so does; for one that
-// doesn't fetch, images must be data: URIs, and a chat with another URL is
-// refused as unsupported.
+// ImageFetcher is a ChatProvider that reports whether its vendor fetches images that a message names by https URL. A
+// provider without this interface does. For one that reports false, images must be data: URIs, and a chat with another
+// URL is refused as unsupported.
 type ImageFetcher interface {
 	ChatProvider
 	FetchesImages() bool
@@ -42,28 +39,27 @@ type ImageFetcher interface {
 // Embedder is a provider of embeddings.
 type Embedder interface {
 	Provider
-	// Embed makes one vector per input, in order.
+	// Embed returns one vector for each input, in order.
 	Embed(ctx context.Context, credential Credential, request *Embedding) (*Vectors, error)
 }
 
 // ImageMaker is a provider of generated images.
 type ImageMaker interface {
 	Provider
-	// MakeImages makes Count images, or fails as a whole.
+	// MakeImages returns Count images, or an error.
 	MakeImages(ctx context.Context, credential Credential, request *ImageRequest) (*Images, error)
 }
 
-// Stream is the answer as it arrives. Next returns io.EOF after the last event;
-// any other error is an *Error. Not safe for concurrent use.
+// Stream is an answer that arrives in events. Next returns io.EOF after the last event; any other error is an *Error.
+// Not safe for concurrent use.
 type Stream interface {
 	Next() (Event, error)
 	Close() error
-	// Size is how many bytes of the stream have been read, whatever was in them.
+	// Size returns the number of bytes of the stream that have been read, including those without content.
 	Size() int
 }
 
-// Credential is what a call authenticates with. The zero Key means that the
-// provider needs none (a local server, the sandbox).
+// Credential authenticates a call. The zero Key means that the provider needs none (a local server, the sandbox).
 type Credential struct {
 	Key secret.Value
 	// Source is "fleet" or "byok".
@@ -72,7 +68,7 @@ type Credential struct {
 	Fingerprint string
 }
 
-// Role of a message.
+// Role is the role of a message.
 type Role string
 
 // The roles of the contract.
@@ -83,9 +79,9 @@ const (
 	RoleTool      Role = "tool"
 )
 
-// Chat is a completion request, free of any vendor's wire form.
+// Chat is a completion request, independent of any vendor's wire format.
 type Chat struct {
-	// Model by the vendor's own name.
+	// Model is the vendor's own name of the model.
 	Model    string
 	Messages []Message
 	Tools    []Tool
@@ -100,18 +96,17 @@ type Chat struct {
 	Seed              *int64
 	// ParallelTools allows several tool calls in one turn; nil for the vendor's default.
 	ParallelTools *bool
-	// Native is the request as the caller wrote it in a vendor's own dialect. A
-	// provider of that dialect sends it as it is but for the model, and keeps the
-	// frames of the answer; every other one goes by the fields above.
+	// Native is the request as the caller wrote it in a vendor's own dialect. A provider of that dialect sends it
+	// unchanged except for the model, and keeps the frames of the answer; every other provider uses the fields above.
 	Native *Native
 }
 
-// Native is a request body in the words of one dialect.
+// Native is a request body in a vendor's dialect.
 type Native struct {
-	// Dialect that the body is written in, "openai" or "anthropic".
+	// Dialect is the dialect of the body, "openai" or "anthropic".
 	Dialect string
 	Body    json.RawMessage
-	// Headers that belong to the body (for example anthropic-beta).
+	// Headers are headers that belong to the body (for example anthropic-beta).
 	Headers map[string]string
 }
 
@@ -119,14 +114,14 @@ type Native struct {
 type Message struct {
 	Role    Role
 	Content []Part
-	// ToolCalls that an assistant turn made.
+	// ToolCalls are the calls made by an assistant turn.
 	ToolCalls []ToolCall
-	// ToolCallID names the call that a tool turn answers.
+	// ToolCallID is the ID of the call that a tool turn answers.
 	ToolCallID string
 	Name       string
 }
 
-// Text is the message's text parts put together.
+// Text returns the message's text parts, concatenated.
 func (m Message) Text() string {
 	if len(m.Content) == 1 {
 		return m.Content[0].Text
@@ -138,7 +133,7 @@ func (m Message) Text() string {
 	return text.String()
 }
 
-// Part is a piece of a message: text, or an image when ImageURL is set.
+// Part is a piece of a message: text, or an image if ImageURL is set.
 type Part struct {
 	Text string
 	// ImageURL is an https URL or a data: URI.
@@ -155,46 +150,43 @@ type Tool struct {
 	Strict     bool
 }
 
-// ToolChoice says which tools the model may or must use.
+// ToolChoice is which tools the model may or must use.
 type ToolChoice struct {
 	// Mode is "auto", "none", "required" or "tool".
 	Mode string
-	// Name of the tool for mode "tool".
+	// Name is the tool's name for mode "tool".
 	Name string
 }
 
-// ToolCall is a call that the model made. In a stream it is a delta: Index is
-// scoped to the stream, ID and Name come with the first delta of a call and
-// Arguments are appended.
+// ToolCall is a call that the model made. In a stream it is a delta: Index is scoped to the stream, ID and Name come
+// with the first delta of a call, and Arguments are appended.
 type ToolCall struct {
 	Index     int
 	ID, Name  string
 	Arguments string
-	// Extra is opaque provider state that must come back with the call.
+	// Extra is opaque provider state that must be sent back with the call.
 	Extra json.RawMessage `json:",omitzero"`
 }
 
-// Event is one step of a stream. An event that carries text or tool calls is
-// content-bearing; the last events carry the finish reason and usage.
+// Event is one step of a stream. An event with text or tool calls has content; the last events carry the finish reason
+// and the usage.
 type Event struct {
 	Text string
-	// Reasoning is thinking that the vendor shows. It proves that the model is at
-	// work, and is content only on a face of the same dialect.
+	// Reasoning is thinking that the vendor shows. It proves that the model is working, and is content only on a face
+	// of the same dialect.
 	Reasoning string
 	ToolCalls []ToolCall
-	// Other is what the model wrote into fields that have no other place here (a call
-	// by an older form, a tool of the vendor's own, the words of what it speaks): it is
-	// counted as output, and shown only within Native.
+	// Other is what the model wrote into fields without a place here (a call of an older format, a vendor's own tool,
+	// the transcript of audio). It counts as output, and is shown only within Native.
 	Other        string `json:"-"`
 	FinishReason FinishReason
-	// Usage so far: it takes the place of an earlier event's. Before the finish
-	// reason its output may be less than what has come.
+	// Usage is the usage so far: it replaces that of an earlier event. Before the finish reason its output may be less
+	// than what has been received.
 	Usage *Usage
-	// Native is the vendor's frame as it came: the data of one server-sent event,
-	// and NativeType its event name. Set only for a request with Native that went
-	// to its own dialect; then an event without it is not for the caller (usage
-	// that only we asked for). The end mark of a dialect ("[DONE]") is no frame.
-	// Valid until the next call of Next.
+	// Native is the vendor's frame as it was received: the data of one server-sent event, and NativeType its event
+	// name. They are set only for a request with Native that was sent to its own dialect; then an event without Native
+	// is not for the caller (usage that only the gateway asked for). The end mark of a dialect ("[DONE]") is not a
+	// frame. Valid until the next call of Next.
 	Native     []byte
 	NativeType string
 }
@@ -202,10 +194,10 @@ type Event struct {
 // Content reports whether the event carries something that a reader would see.
 func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
 
-// Output reports whether the event carries what the model wrote, shown or not.
+// Output reports whether the event carries anything that the model wrote, shown or not.
 func (e Event) Output() bool { return e.Content() || e.Reasoning != "" || e.Other != "" }
 
-// FinishReason says why the model stopped.
+// FinishReason is why the model stopped.
 type FinishReason string
 
 // The finish reasons of the contract.
@@ -219,17 +211,17 @@ const (
 // Answer is a whole completion.
 type Answer struct {
 	Text string
-	// Reasoning that the vendor shows, and Other; see Event.
+	// Reasoning and Other are as in Event.
 	Reasoning    string
 	Other        string
 	ToolCalls    []ToolCall
 	FinishReason FinishReason
-	// Usage is nil when the vendor reported none.
+	// Usage is nil if the vendor reported none.
 	Usage *Usage
-	// Model as the vendor names what it ran; may be empty.
+	// Model is the vendor's name of the model that it ran; may be empty.
 	Model string
-	// Native is the vendor's whole answer as it came; see Chat.Native.
+	// Native is the vendor's whole answer as it was received; see Chat.Native.
 	Native json.RawMessage
-	// Limits are what the vendor said is left of the rate limit.
+	// Limits are what the vendor reported as left of the rate limit.
 	Limits Limits
 }

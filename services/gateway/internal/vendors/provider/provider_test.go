@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// A request that is at fault is at fault everywhere; all else may succeed elsewhere.
+// A request that is at fault fails everywhere; all other failures may succeed elsewhere.
 func TestFailover(t *testing.T) {
 	for class, want := range map[apierr.Class]bool{
 		apierr.ClassTransient: true, apierr.ClassRateLimit: true, apierr.ClassServerError: true, apierr.ClassAuth: true,

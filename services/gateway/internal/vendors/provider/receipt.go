@@ -5,54 +5,53 @@ import (
 	"sync/atomic"
 )
 
-// Receipt is what a vendor's answer says of the call itself, whatever came of
-// it. The zero value is empty. Safe for concurrent use.
+// Receipt collects what is known about a call to a vendor, whatever its result. The zero value is empty. Safe for
+// concurrent use.
 type Receipt struct {
 	id   atomic.Pointer[string]
 	sent atomic.Bool
-	// whole is that of the request that the call is a part of; nil where it is all of it.
+	// whole is the receipt of the whole request if the call is one of several; else nil.
 	whole *Receipt
 }
 
 type receiptKey struct{}
 
-// WithReceipt makes the calls under the context fill r in.
+// WithReceipt returns a context whose calls fill in r.
 func WithReceipt(ctx context.Context, r *Receipt) context.Context {
 	return context.WithValue(ctx, receiptKey{}, r)
 }
 
-// ReceiptOf returns the receipt that a call under the context fills in; nil where
-// the context has none.
+// ReceiptOf returns the receipt that calls under ctx fill in, or nil.
 func ReceiptOf(ctx context.Context) *Receipt {
 	r, _ := ctx.Value(receiptKey{}).(*Receipt)
 	return r
 }
 
-// Note keeps the vendor's own id of the call. Where one request takes several
-// calls, that of the first to be answered stays.
-func (r *Receipt) Note(id string) {
+// SetID records the vendor's own ID of the call. If one request takes several calls, the ID of the first to be answered
+// stays.
+func (r *Receipt) SetID(id string) {
 	if r != nil && id != "" {
 		r.id.CompareAndSwap(nil, &id)
-		r.whole.Note(id)
+		r.whole.SetID(id)
 	}
 }
 
-// NoteSent says that the whole of a request has gone to the vendor: from then on
-// it may be at work, and bill for it.
-func (r *Receipt) NoteSent() {
+// SetSent records that the whole request was sent to the vendor: from then on the vendor may process it, and bill for
+// it.
+func (r *Receipt) SetSent() {
 	if r != nil {
 		r.sent.Store(true)
-		r.whole.NoteSent()
+		r.whole.SetSent()
 	}
 }
 
-// part returns the receipt of one of several calls. What it is told, r is told too.
+// part returns the receipt of one of several calls. What is recorded in it is recorded in r, too.
 func (r *Receipt) part() *Receipt { return &Receipt{whole: r} }
 
-// Sent reports whether a request has gone to the vendor.
+// Sent reports whether a request was sent to the vendor.
 func (r *Receipt) Sent() bool { return r != nil && r.sent.Load() }
 
-// ID is the vendor's own id of the call; empty where it gave none.
+// ID returns the vendor's own ID of the call, or "" if it gave none.
 func (r *Receipt) ID() string {
 	if r == nil {
 		return ""

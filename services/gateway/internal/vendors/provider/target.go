@@ -5,10 +5,10 @@ import "slices"
 // Target is a model of a provider, written "provider/model".
 type Target struct{ Provider, Model string }
 
-// String returns the target as it is configured.
+// String returns the target in its configured form.
 func (t Target) String() string { return t.Provider + "/" + t.Model }
 
-// Operation is a kind of completion, by the ledger's name.
+// Operation is a kind of completion, by its name in the ledger.
 type Operation string
 
 // The operations. A chat with an image in it is planned as vision.
@@ -24,7 +24,7 @@ var operations = []Operation{OperationChat, OperationEmbeddings, OperationVision
 // Operations returns all operations, in the order in which documents list them.
 func Operations() []Operation { return slices.Clone(operations) }
 
-// Set returns the set of this operation alone; it is empty for an unknown one.
+// Set returns the set of this operation alone, or the empty set if it is unknown.
 func (o Operation) Set() OperationSet {
 	switch o {
 	case OperationChat:
@@ -42,7 +42,7 @@ func (o Operation) Set() OperationSet {
 // OperationSet is a set of operations. The zero value is empty.
 type OperationSet uint8
 
-// SetOf returns the set of the operations listed; unknown ones are left out.
+// SetOf returns the set of the listed operations; unknown ones are left out.
 func SetOf(list ...Operation) OperationSet {
 	var set OperationSet
 	for _, operation := range list {

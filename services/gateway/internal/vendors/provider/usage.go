@@ -1,24 +1,22 @@
 package provider
 
-// Usage counts tokens in disjoint buckets: no token is in two of them, so that
-// each bucket can be priced by itself. Vendors that report inclusive totals are
-// normalised by their dialect.
+// Usage counts tokens in disjoint buckets: no token is in two of them, so that each bucket has its own price. Usage of
+// vendors that report inclusive totals is normalized by their dialect.
 type Usage struct {
-	// Input text that was read afresh.
+	// Input is input text that was not cached.
 	Input int64
-	// CacheRead is input served from the vendor's prompt cache, CacheWrite input
-	// written to it, and CacheWriteLong what is kept there for an hour.
+	// CacheRead is input served from the vendor's prompt cache, CacheWrite is input written to it, and CacheWriteLong
+	// is input kept there for an hour.
 	CacheRead, CacheWrite, CacheWriteLong int64
-	// ImageInput and AudioInput are input of these kinds, where a vendor tells
-	// them from text.
+	// ImageInput and AudioInput are input of these kinds, if a vendor distinguishes them from text.
 	ImageInput, AudioInput int64
-	// Output text that the caller sees.
+	// Output is output text that the caller sees.
 	Output int64
 	// Reasoning is output that the caller doesn't see.
 	Reasoning int64
 	// ImageOutput and AudioOutput are output of these kinds.
 	ImageOutput, AudioOutput int64
-	// Images made: pieces, not tokens.
+	// Images is the number of generated images: pieces, not tokens.
 	Images int64
 }
 
@@ -35,8 +33,8 @@ func (u *Usage) on(side Side) (sum int64) {
 	return sum
 }
 
-// Estimate guesses the usage of text when a vendor reported none: a token for
-// every four bytes, at least one where there is text. Callers mark it estimated.
+// Estimate estimates the usage for a text if a vendor reported none: a token for every four bytes, rounded up. Callers
+// mark it as estimated.
 func Estimate(promptBytes, completionBytes int) Usage {
 	tokens := func(n int) int64 { return int64((n + 3) / 4) }
 	return Usage{Input: tokens(promptBytes), Output: tokens(completionBytes)}

@@ -11,11 +11,10 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// noArguments are the arguments of a call that has none.
+// noArguments are the arguments of a call without any.
 const noArguments = "{}"
 
-// read reads a whole answer, which may turn out to be an error. The result
-// holds as long as text.
+// read reads a whole answer, which may turn out to be an error. root is valid as long as text.
 func read(ctx context.Context, caller *wire.Caller, response *http.Response) (text []byte, root gjson.Result, err error) {
 	if text, err = wire.Read(ctx, response); err != nil {
 		return nil, root, err
@@ -30,9 +29,8 @@ func read(ctx context.Context, caller *wire.Caller, response *http.Response) (te
 	return text, root, nil
 }
 
-// decode keeps text, calls and the thinking that belongs to calls. Blocks of
-// other types (server tools and their results, and what is yet to come) say
-// nothing in our words; a face of this dialect has them in Native.
+// decode keeps text, calls and the thinking that belongs to calls. Blocks of other types (server tools and their
+// results, and future types) have no form in the neutral answer; a face of this dialect gets them in Native.
 func decode(root gjson.Result) (*provider.Answer, error) {
 	content := root.Get("content")
 	if !content.IsArray() {
@@ -43,11 +41,11 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 	u.update(root.Get("usage"))
 	out.Usage = u.disjoint()
 	var kept thinking
-	var said, reasoning, other wire.Joined
+	var written, reasoning, other wire.Joined
 	content.ForEach(func(_, block gjson.Result) bool {
 		switch kind := block.Get("type").Str; {
 		case kind == "text":
-			said.Add(wire.Text(block.Get("text")))
+			written.Add(wire.Text(block.Get("text")))
 		case kind == "tool_use" && len(out.ToolCalls) > provider.MaxToolCalls: // One more shows that there are too many.
 		case kind == "tool_use":
 			out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
@@ -57,22 +55,21 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 		case isThinking(kind):
 			text := wire.Text(block.Get("thinking"))
 			reasoning.Add(text)
-			kept.add(signed(block, text, wire.Text(block.Get("signature"))), !said.Empty() || len(out.ToolCalls) > 0)
+			kept.add(signed(block, text, wire.Text(block.Get("signature"))), !written.Empty() || len(out.ToolCalls) > 0)
 		default:
 			other.Add(unshown(block))
 		}
 		return true
 	})
-	out.Text, out.Reasoning, out.Other = said.String(), reasoning.String(), other.String()
+	out.Text, out.Reasoning, out.Other = written.String(), reasoning.String(), other.String()
 	if err := provider.CheckCalls(out.ToolCalls); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// unshown is what the model wrote into a block of another kind: what it calls a tool
-// of the vendor's own with (server_tool_use, mcp_tool_use), or a summary of the
-// conversation (compaction). Results of such tools are not the model's words.
+// unshown returns what the model wrote into a block of another type: the input of a vendor's own tool (server_tool_use,
+// mcp_tool_use), or a summary of the conversation (compaction). Results of such tools are not written by the model.
 func unshown(block gjson.Result) string {
 	switch block.Get("type").Str {
 	case "server_tool_use", "mcp_tool_use":
@@ -85,7 +82,7 @@ func unshown(block gjson.Result) string {
 	return ""
 }
 
-// arguments of a tool_use block; a tool without parameters is called with none.
+// arguments returns the arguments of a tool_use block; a tool without parameters is called with an empty object.
 func arguments(block gjson.Result) string {
 	if input := wire.Bytes(block.Get("input")); len(input) > 0 {
 		return string(input)
@@ -93,8 +90,8 @@ func arguments(block gjson.Result) string {
 	return noArguments
 }
 
-// finishReason maps the vendor's words. A paused turn is not at its end: who
-// asks again gets more of it, as after a limit.
+// finishReason maps the vendor's stop reasons. A paused turn has not ended: a further request continues it, as after a
+// limit.
 func finishReason(stop string) provider.FinishReason {
 	switch stop {
 	case "":

@@ -1,6 +1,5 @@
-// Package anthropic speaks Anthropic's Messages dialect.
-// Source: Anthropic API reference, "Messages" and "Streaming Messages",
-// version 2023-06-01.
+// Package anthropic implements Anthropic's Messages dialect. Source: Anthropic API reference, "Messages" and "Streaming
+// Messages", version 2023-06-01.
 package anthropic
 
 import (
@@ -15,25 +14,25 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// Dialect is the name of bodies that the provider relays as they are.
-const Dialect = "anthropic"
+// DialectName is the name of bodies that the provider relays as they are.
+const DialectName = "anthropic"
 
 const apiVersion = "2023-06-01"
 
-// defaultMaxTokens is sent when neither the request nor the configuration sets
-// a limit: the dialect requires one. It is below the limits of present models.
+// defaultMaxTokens is sent if neither the request nor the configuration sets a limit: the dialect requires one. It is
+// below the limits of current models.
 const defaultMaxTokens = 8192
 
-// Config of one provider that speaks the dialect.
+// Config configures one provider with this dialect.
 type Config struct {
-	// Name as the policy calls it.
+	// Name is the provider's name in the policy.
 	Name string
-	// BaseURL with or without the version: "https://api.anthropic.com".
+	// BaseURL is the URL with or without the version: "https://api.anthropic.com".
 	BaseURL string
-	// MaxTokens are the output limits of models, by the vendor's name, for
-	// requests that set none. A model that isn't there gets 8192.
+	// MaxTokens are the output limits of models, by the vendor's name, for requests that set none. The default of a
+	// model is 8192.
 	MaxTokens map[string]int
-	// Transport reaches the vendor; see wire.NewTransport.
+	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
 
@@ -44,7 +43,7 @@ type Provider struct {
 	caller wire.Caller
 }
 
-// New fails on a base URL that is not absolute.
+// New returns a Provider, or an error if the base URL is not absolute.
 func New(config Config) (*Provider, error) {
 	base, err := wire.Base(config.BaseURL)
 	if err != nil {
@@ -60,10 +59,10 @@ func New(config Config) (*Provider, error) {
 	}, nil
 }
 
-// Name as the policy calls the provider.
+// Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
-// Chat asks for a whole message.
+// Chat requests a whole message.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	body, err := p.body(chat, false)
 	if err != nil {
@@ -89,7 +88,7 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	return answer, nil
 }
 
-// StreamChat asks for a streamed message.
+// StreamChat requests a streamed message.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	body, err := p.body(chat, true)
 	if err != nil {
@@ -112,9 +111,11 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 }
 
 // native tells that the caller wrote the body in this dialect.
-func native(chat *provider.Chat) bool { return chat.Native != nil && chat.Native.Dialect == Dialect }
+func native(chat *provider.Chat) bool {
+	return chat.Native != nil && chat.Native.Dialect == DialectName
+}
 
-// body is what to send: the caller's own, or one made of the parsed fields.
+// body returns the body to send: the caller's own, or one encoded from the parsed fields.
 func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 	if native(chat) {
 		return relay(chat, stream)
@@ -122,12 +123,12 @@ func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 	return encode(chat, stream, cmp.Or(chat.MaxTokens, p.config.MaxTokens[chat.Model], defaultMaxTokens))
 }
 
-// header carries the version and the beta features that a body is written for,
-// and nothing else that a caller may have sent.
+// header returns the headers of a call: the credential, and of the caller's headers only the version and the beta
+// features that its body is written for.
 func header(credential provider.Credential, body *provider.Native) http.Header {
 	h := http.Header{}
 	h.Set("Anthropic-Version", apiVersion)
-	if body != nil && body.Dialect == Dialect {
+	if body != nil && body.Dialect == DialectName {
 		for name, value := range body.Headers {
 			if name = http.CanonicalHeaderKey(name); value != "" && (name == "Anthropic-Version" || name == "Anthropic-Beta") {
 				h.Set(name, value)

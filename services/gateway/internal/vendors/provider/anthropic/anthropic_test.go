@@ -29,13 +29,13 @@ func dialect() providertest.Dialect {
 				strings.Repeat(`{"type":"tool_use","id":"toolu_1","name":"f","input":{}},`, calls) + `{"type":"text","text":"."}],"stop_reason":"end_turn"}`
 		},
 		Native: providertest.Native{
-			Dialect: anthropic.Dialect, Unknown: nativeUnknown,
+			Dialect: anthropic.DialectName, Unknown: nativeUnknown,
 			Body: `{"model":"claude","max_tokens":9,"messages":[{"role":"user","content":"hi"}],` + nativeUnknown + `,"stream":"perhaps"}`,
 		},
 	}
 }
 
-// nativeUnknown is a part of a caller's body that our fields don't know.
+// nativeUnknown is a part of a native body that the gateway's fields don't hold.
 const nativeUnknown = `"mcp_servers":[{"url":"https://a.example/?a=<b>&c"}],"thinking":{"type":"enabled", "budget_tokens":1.0e4}`
 
 func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
@@ -62,8 +62,8 @@ func TestRequests(t *testing.T) {
 	t.Run("stream", func(t *testing.T) { d.Request(t, "stream", chats["text"], true) })
 }
 
-// comesBack is a conversation that goes on after the answer "thinking_tools",
-// with a call in it that another vendor made.
+// comesBack is a conversation that continues after the answer "thinking_tools", with a call in it that another vendor
+// made.
 func comesBack() *provider.Chat {
 	answer := answers()["thinking_tools"]
 	foreign := provider.ToolCall{ID: "functions.get_time:0", Name: "get_time", Arguments: " ", Extra: []byte(`{"google":{"thought_signature":"c2ln"}}`)}
@@ -81,7 +81,7 @@ func comesBack() *provider.Chat {
 	}}
 }
 
-// sentTo notes where a request goes and answers nothing of use.
+// sentTo records the URL of a request and returns an empty answer.
 type sentTo string
 
 func (s *sentTo) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -119,7 +119,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// refusal asks whole and streamed for what is refused before anything is sent.
+// refusal sends a chat whole and streamed that must be refused before anything is sent.
 func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
 	t.Helper()
 	var sent sentTo
@@ -139,7 +139,7 @@ func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
 	return e
 }
 
-// What the dialect can't carry is the caller's fault, and is not sent.
+// A request that the dialect can't express is the caller's fault, and is not sent.
 func TestChatRefuses(t *testing.T) {
 	calls := func(call provider.ToolCall) *provider.Chat {
 		call.ID, call.Name = "1", "get_time"
@@ -151,8 +151,8 @@ func TestChatRefuses(t *testing.T) {
 		"a format that is not JSON":       {ResponseFormat: []byte("{")},
 		"a format without its schema":     {ResponseFormat: []byte(`{"type":"json_schema","json_schema":{"strict":true}}`)},
 		"a schema that is not JSON":       {Tools: []provider.Tool{{Name: "get_time", Parameters: []byte("{")}}},
-		"a body of its own, not JSON":     {Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte("{")}},
-		"a body of its own, not a object": {Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte("[]")}},
+		"a body of its own, not JSON":     {Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte("{")}},
+		"a body of its own, not a object": {Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte("[]")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if e := refusal(t, chat); e.Unsupported || e.Failover() {
@@ -162,8 +162,7 @@ func TestChatRefuses(t *testing.T) {
 	}
 }
 
-// A setting that the dialect lacks is never left out in silence: another
-// candidate may have it.
+// A setting that the dialect lacks is never dropped silently: another candidate may support it.
 func TestUnsupported(t *testing.T) {
 	for field, chat := range map[string]*provider.Chat{
 		"temperature":          {Temperature: new(1.01)},
@@ -177,7 +176,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// The vendor wants a limit; the model's own is better than a guess.
+// The vendor requires a limit; the model's own is better than a default.
 func TestMaxTokens(t *testing.T) {
 	var body string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -199,7 +198,7 @@ func TestMaxTokens(t *testing.T) {
 	}
 }
 
-// Of a caller's headers only the two that its body is written for go out.
+// Of a caller's headers only the two that its body is written for are sent.
 func TestNativeHeaders(t *testing.T) {
 	var got http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
@@ -213,7 +212,7 @@ func TestNativeHeaders(t *testing.T) {
 			"anthropic-beta": "files-api-2025-04-14,a", "Anthropic-Version": "2024-01-01", "x-api-key": "stolen", "Authorization": "Bearer stolen", "cookie": "a=b",
 		}}})
 	}
-	ask(anthropic.Dialect)
+	ask(anthropic.DialectName)
 	if got.Get("Anthropic-Beta") != "files-api-2025-04-14,a" || got.Get("Anthropic-Version") != "2024-01-01" ||
 		got.Get("X-Api-Key") != providertest.Key || got.Get("Authorization") != "" || got.Get("Cookie") != "" {
 		t.Errorf("headers %v", got)
@@ -224,7 +223,7 @@ func TestNativeHeaders(t *testing.T) {
 	}
 }
 
-// A stream that thinks for ever doesn't fill the memory.
+// A stream of endless thinking doesn't fill the memory.
 func TestThinkingIsBounded(t *testing.T) {
 	delta := `{"type":"thinking_delta","thinking":"` + strings.Repeat("x", 64<<10) + `"}`
 	stream := openStream(t, delta, false)
@@ -242,8 +241,7 @@ func TestThinkingIsBounded(t *testing.T) {
 	}
 }
 
-// What a stream tells early is of the input only; null is not a count; and who
-// says twice why it stops has stopped once.
+// The first report of a stream has only the input; null is not a count; and of two stop reasons the first counts.
 func TestStreamUsage(t *testing.T) {
 	text := `data: {"type":"message_start","message":{"usage":{"input_tokens":9,"cache_read_input_tokens":7,"output_tokens":5}}}
 

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 )
 
-// endless is a vendor whose stream begins and then repeats a frame for ever.
+// endless is a vendor whose stream begins and then repeats one frame.
 type endless struct {
 	start, frame string
 }
@@ -57,7 +57,7 @@ func openStream(tb testing.TB, delta string, native bool) provider.Stream {
 	}
 	chat := &provider.Chat{Model: "m"}
 	if native {
-		chat.Native = &provider.Native{Dialect: anthropic.Dialect, Body: []byte("{}")}
+		chat.Native = &provider.Native{Dialect: anthropic.DialectName, Body: []byte("{}")}
 	}
 	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
 	if err != nil {
@@ -76,13 +76,13 @@ func TestChunkAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkChunk is the cost of one chunk with its usage tap; the budget of a
-// relayed one is 10 µs and 2 allocations.
+// BenchmarkChunk measures the cost of one chunk including its usage; the budget of a relayed one is 10 µs and 2
+// allocations.
 func BenchmarkChunk(b *testing.B) {
 	for _, native := range []bool{true, false} {
 		for name, delta := range deltas {
 			if name == "unknown" && !native {
-				continue // It says nothing: Next would read on for ever.
+				continue // It has no content: Next would never return.
 			}
 			b.Run(map[bool]string{true: "relayed/", false: "translated/"}[native]+name, func(b *testing.B) {
 				stream := openStream(b, delta, native)
@@ -97,7 +97,7 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// BenchmarkAnswer is the cost of a whole answer of 10 KB.
+// BenchmarkAnswer measures the cost of a whole answer of 10 KB.
 func BenchmarkAnswer(b *testing.B) {
 	body := `{"type":"message","model":"m","content":[{"type":"text","text":"` + strings.Repeat(`lorem ipsum \n`, 780) +
 		`"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`

@@ -9,9 +9,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// classify lets the status decide which texts are looked for, since a rate limit
-// may speak of tokens too; a stream's error event has no status. Then it reads
-// details, text and type.
+// classify classifies an error body. The status decides which texts are compared, because a rate limit may mention
+// tokens, too; a stream's error event has no status. Then come details, text and type.
 func classify(e *provider.Error, _ http.Header, body []byte) {
 	var doc struct {
 		Error struct {
@@ -37,8 +36,8 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 	}
 }
 
-// spent reports whether the account's money or its own limit is used up: the key is
-// of no use until the account's owner mends that.
+// spent reports whether the account's money or its own limit is used up: the key fails until the account's owner
+// changes that.
 func spent(text string) bool {
 	return strings.Contains(text, "credit balance is too low") || strings.Contains(text, "you have reached your specified api usage limits")
 }
@@ -48,8 +47,8 @@ func overflow(text string) bool {
 		strings.Contains(text, "exceed context limit")
 }
 
-// byType: below 400 is an error inside an answer that began well (a stream's has
-// the status 0), or a redirect, which no vendor gives.
+// byType returns the class of a status and an error type. A status below 400 is that of an error inside an answer that
+// began well (0 in a stream), or a redirect, which no vendor sends.
 func byType(status int, kind string) apierr.Class {
 	switch {
 	case kind == "rate_limit_error", status == http.StatusTooManyRequests:

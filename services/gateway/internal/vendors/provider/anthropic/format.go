@@ -15,17 +15,16 @@ type outputConfig struct {
 	} `json:"format"`
 }
 
-// Words for what the dialect has no setting for. Fences would make the answer's
-// text more than JSON.
+// Instructions for formats that the dialect has no setting for. A code fence would make the answer's text more than
+// JSON.
 const (
 	askForObject = "Answer with one JSON object and nothing else: no Markdown, no code fence."
 	askForSchema = "Answer with one JSON value that matches this JSON schema, and nothing else: no Markdown, no code fence.\n"
 )
 
-// encodeFormat constrains the output where the schema is strict, so that the
-// text is JSON of that schema and never a tool call. The constraint takes only
-// closed schemas, which strict ones are; a loose schema and "any object" are
-// asked for in words, as the dialect has no setting for them.
+// encodeFormat constrains the output if the schema is strict, so that the text is JSON of that schema and never a tool
+// call. The constraint supports only closed schemas, which strict ones are. A loose schema and "any object" are
+// requested by an instruction, because the dialect has no setting for them.
 func encodeFormat(r *request, format json.RawMessage) error {
 	if len(format) == 0 {
 		return nil
@@ -48,7 +47,7 @@ func encodeFormat(r *request, format json.RawMessage) error {
 	case f.Type == "json_object":
 		ask(askForObject)
 	case f.Type != "json_schema":
-		return provider.Unsupported("response_format.type", "this provider has json_object and json_schema")
+		return provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	case len(schema.Schema) == 0:
 		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
 	case schema.Strict:

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// answers are what testdata/answers says, in our words.
+// answers are the parsed answers of testdata/answers.
 func answers() map[string]*provider.Answer {
 	const claude = "claude-sonnet-4-5-20250929"
 	short := func(text string, reason provider.FinishReason, input, output int64) *provider.Answer {
@@ -77,7 +77,7 @@ func answers() map[string]*provider.Answer {
 	}
 }
 
-// beside is an answer in which the model wrote something that is not shown.
+// beside returns an answer in which the model wrote something that is not shown.
 func beside(other string, answer *provider.Answer) *provider.Answer {
 	answer.Other = other
 	return answer
@@ -96,7 +96,7 @@ func refusals() map[string]providertest.Refusal {
 		r.Want.Text = text
 		return r
 	}
-	told := func(retry bool, r providertest.Refusal) providertest.Refusal {
+	withRetry := func(retry bool, r providertest.Refusal) providertest.Refusal {
 		r.Header, r.Want.ShouldRetry = http.Header{"X-Should-Retry": {strconv.FormatBool(retry)}}, &retry
 		return r
 	}
@@ -121,13 +121,13 @@ func refusals() map[string]providertest.Refusal {
 		"spend_limit":     row(429, apierr.ClassAuth, "rate_limit_error"),
 
 		"rate_limit": after("17", 17*time.Second, row(429, apierr.ClassRateLimit, "rate_limit_error")),
-		// No wait is named, so that the reset of what is used up is one.
+		// No wait is named, so that the reset of the used-up limit applies.
 		"acceleration":     limited(row(429, apierr.ClassRateLimit, "rate_limit_error")),
 		"overloaded":       row(529, apierr.ClassServerError, "overloaded_error"),
 		"api_error":        row(500, apierr.ClassServerError, "api_error"),
 		"timeout":          row(504, apierr.ClassTransient, "timeout_error"),
 		"conflict":         row(409, apierr.ClassTransient, "invalid_request_error"),
-		"should_not_retry": told(false, row(500, apierr.ClassServerError, "api_error")),
+		"should_not_retry": withRetry(false, row(500, apierr.ClassServerError, "api_error")),
 
 		"invalid_request":    saying("messages: at least one message is required", row(400, apierr.ClassPolicy, "invalid_request_error")),
 		"max_tokens_field":   row(400, apierr.ClassPolicy, "invalid_request_error"),

@@ -60,10 +60,10 @@ func hostile() providertest.Hostile {
 			growth.Repeat("starts", "", frame(`{"type":"message_start","message":{"usage":{"input_tokens":1}}}`), ""),
 			growth.Repeat("usage", "", frame(`{"type":"message_delta","delta":{},"usage":{"output_tokens":1}}`), ""),
 		},
-		Dialect: anthropic.Dialect,
+		Dialect: anthropic.DialectName,
 		Requests: []growth.Input{
-			growth.Number("blocks to be mended", `{"messages":[{"role":"assistant","content":[{}`, ","+use, "]}]}"),
-			growth.Number("turns to be mended", `{"messages":[{"role":"user","content":"a"}`, `,{"role":"assistant","content":[`+use+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call!#"}]}`, "]}"),
+			growth.Number("blocks to be repaired", `{"messages":[{"role":"assistant","content":[{}`, ","+use, "]}]}"),
+			growth.Number("turns to be repaired", `{"messages":[{"role":"user","content":"a"}`, `,{"role":"assistant","content":[`+use+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call!#"}]}`, "]}"),
 			growth.Repeat("members", `{"messages":[]`, `,"temperature":1`, "}"),
 			growth.Number("unknown members", `{"messages":[]`, `,"x#":1`, "}"),
 		},

@@ -10,9 +10,8 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// relay is the caller's body with the candidate's model, streamed or not as the
-// call is, and without what the vendor would refuse of calls that another one made;
-// all else stays byte for byte.
+// relay returns the caller's body with the candidate's model, streamed or not, and without the parts of other vendors'
+// calls that the vendor would refuse. The rest stays byte for byte.
 func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
@@ -20,11 +19,11 @@ func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	}
 	model, err := json.Marshal(chat.Model)
 	if err != nil {
-		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: can't be put into JSON", Cause: err}
+		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: can't be encoded as JSON", Cause: err}
 	}
 	members := []wire.Member{{Name: "model", Value: string(model)}, {Name: "stream", Value: strconv.FormatBool(stream)}}
-	if messages := wire.ParseView(body).Get("messages"); messages.Exists() && mends(chat) {
-		members = append(members, wire.Member{Name: "messages", Value: mended(messages)})
+	if messages := wire.ParseView(body).Get("messages"); messages.Exists() && needsRepair(chat) {
+		members = append(members, wire.Member{Name: "messages", Value: repaired(messages)})
 	}
 	return wire.Override(body, members...), nil
 }

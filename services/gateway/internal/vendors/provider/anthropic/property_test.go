@@ -15,18 +15,18 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 )
 
-// object is JSON as the dialect writes it: without its escape of HTML.
+// object returns JSON as the dialect writes it: without HTML escapes.
 func object(value any) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // texts and maps always do
+	_ = encoder.Encode(value) // texts and maps never fail
 	return strings.TrimSpace(text.String())
 }
 
 type fields = map[string]any
 
-// blocks are an answer's content: thinking, text, calls.
+// blocks returns an answer's content: thinking, text, calls.
 func blocks(a *provider.Answer) []fields {
 	list := []fields{}
 	if a.Reasoning != "" {
@@ -64,7 +64,7 @@ func message(a *provider.Answer, content []fields) fields {
 	}
 }
 
-// written is a stream of an answer, its texts cut as the vendor likes.
+// written returns a stream of an answer, its texts split at random.
 func written(t *rapid.T, a *provider.Answer) string {
 	var out strings.Builder
 	event := func(kind string, more fields) {
@@ -94,7 +94,7 @@ func written(t *rapid.T, a *provider.Answer) string {
 	return out.String()
 }
 
-// pieces are a block's start and its deltas.
+// pieces returns a block's start and its deltas.
 func pieces(t *rapid.T, block fields) (begin fields, deltas []fields) {
 	cut := func(kind, field, text string) {
 		for _, piece := range providertest.Pieces(t, text) {
@@ -116,7 +116,7 @@ func pieces(t *rapid.T, block fields) (begin fields, deltas []fields) {
 	return fields{"type": "tool_use", "id": block["id"], "name": block["name"], "input": fields{}}, deltas
 }
 
-// expressible adds what only this dialect carries: thinking that a call needs back.
+// expressible adds what only this dialect has: thinking that must be sent back with a call.
 func expressible(t *rapid.T) *provider.Answer {
 	a := providertest.Generate(t)
 	for i := range a.ToolCalls {
@@ -127,12 +127,12 @@ func expressible(t *rapid.T) *provider.Answer {
 	}
 	if a.Reasoning != "" && len(a.ToolCalls) > 0 {
 		state := fields{"lead": []any{json.RawMessage(`{"type":"thinking","thinking":` + object(a.Reasoning) + `,"signature":"c2ln"}`)}}
-		a.ToolCalls[0].Extra, _ = json.Marshal(fields{"anthropic": state}) // texts always do
+		a.ToolCalls[0].Extra, _ = json.Marshal(fields{"anthropic": state}) // texts never fail
 	}
 	return a
 }
 
-// A stream, however it is cut, means what the whole answer means.
+// A stream, however it is split, means what the whole answer means.
 func TestStreamIsTheAnswer(t *testing.T) {
 	providertest.Property(t, dialect(), providertest.Vendor{
 		Generate: expressible,
@@ -141,15 +141,14 @@ func TestStreamIsTheAnswer(t *testing.T) {
 	})
 }
 
-// Whatever a vendor sends, reading it ends, with a typed error or with an answer
-// that keeps the promises of a stream, relayed or not.
+// Reading any stream ends, with a typed error or with an answer that satisfies provider.Stream, relayed or not.
 func FuzzStream(f *testing.F) {
 	f.Add(begin + "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n")
 	f.Add("data: {\"type\":\"message_stop\"}\n\n")
 	f.Add("data: {\"type\":\"content_block_start\",\"index\":1e400,\"content_block\":{\"type\":\"thinking\",\"signature\":5}}\n\ndata: {\"type\":\"content_block_stop\"}\n\n")
 	f.Add("data: [5]\n\ndata: {\"type\":\"error\",\"error\":null}\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, native := range []*provider.Native{nil, {Dialect: anthropic.Dialect, Body: []byte("{}")}} {
+		for _, native := range []*provider.Native{nil, {Dialect: anthropic.DialectName, Body: []byte("{}")}} {
 			vendor := roundTrip(func() *http.Response {
 				return &http.Response{
 					StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text)),
@@ -188,7 +187,7 @@ func readAll(t *testing.T, stream provider.Stream) {
 	}
 }
 
-// Whatever a vendor answers, it is an answer or a typed error.
+// Any answer of a vendor results in an answer or a typed error.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"content":[{"type":"tool_use","input":[]},{"type":"thinking"},5],"usage":{"input_tokens":-1,"cache_creation":[]}}`)
 	f.Add(`{"type":"error","error":{"type":"api_error","message":"x"}}`)

@@ -30,8 +30,8 @@ type message struct {
 	Content []any  `json:"content"`
 }
 
-// block is any content block of the dialect; each type fills its own fields. A
-// block that comes back as it was is a json.RawMessage instead.
+// block is any content block of the dialect; each type uses its own fields. A block that is sent back unchanged is a
+// json.RawMessage instead.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -63,8 +63,8 @@ type choice struct {
 	DisableParallel bool   `json:"disable_parallel_tool_use,omitempty"`
 }
 
-// encode puts system messages into the dialect's own slot, and joins turns of
-// the same side: the dialect wants user and assistant to alternate.
+// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// requires user and assistant to alternate.
 func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
@@ -94,14 +94,14 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	return r, encodeFormat(r, chat.ResponseFormat)
 }
 
-// check refuses what the dialect has no words for; a setting that is left out
-// in silence would change the answer.
+// check returns an error for settings that the dialect can't express: dropping a setting silently would change the
+// answer.
 func check(chat *provider.Chat) error {
 	switch {
 	case chat.Temperature != nil && *chat.Temperature > 1:
-		return provider.Unsupported("temperature", "this provider takes 0 to 1")
+		return provider.Unsupported("temperature", "this provider accepts 0 to 1")
 	case chat.Seed != nil:
-		return provider.Unsupported("seed", "this provider has none")
+		return provider.Unsupported("seed", "this provider has no such setting")
 	}
 	for _, m := range chat.Messages {
 		if m.Name != "" && m.Role != provider.RoleTool {
@@ -111,7 +111,7 @@ func check(chat *provider.Chat) error {
 	return nil
 }
 
-// join adds a turn; one that says nothing the dialect would refuse.
+// join adds a turn. An empty turn is left out, because the dialect would refuse it.
 func (r *request) join(of provider.Role, blocks []any) {
 	if len(blocks) == 0 {
 		return
@@ -127,8 +127,8 @@ func (r *request) join(of provider.Role, blocks []any) {
 	r.Messages = append(r.Messages, message{role, blocks})
 }
 
-// encodeBlocks gives a turn's blocks in the order that the vendor made them in:
-// thinking, text, and each call behind the thinking that led to it.
+// encodeBlocks returns a turn's blocks in the order in which the vendor made them: thinking, text, and each call behind
+// the thinking that led to it.
 func encodeBlocks(m provider.Message) ([]any, error) {
 	parts := encodeParts(m.Content)
 	if m.Role == provider.RoleTool {
@@ -172,7 +172,7 @@ func encodeCall(call provider.ToolCall) (block, error) {
 	return block{Type: "tool_use", ID: toolID(call.ID), Name: call.Name, Input: input}, nil
 }
 
-// toolID keeps to the characters that the dialect takes: ids of other vendors
+// toolID replaces the characters that the dialect doesn't accept in an ID: IDs of other vendors
 // ("functions.get_time:0") come here when a conversation changes its provider.
 func toolID(id string) string {
 	return strings.Map(func(r rune) rune {
@@ -183,8 +183,8 @@ func toolID(id string) string {
 	}, id)
 }
 
-// encodeParts leaves empty text out, which the dialect refuses. It has no setting
-// for an image's detail, which is but a hint.
+// encodeParts leaves out empty texts, which the dialect refuses. The dialect has no setting for an image's detail,
+// which is only a hint.
 func encodeParts(parts []provider.Part) []block {
 	var blocks []block
 	for _, part := range parts {
@@ -198,8 +198,7 @@ func encodeParts(parts []provider.Part) []block {
 	return blocks
 }
 
-// encodeImage splits a data: URI (RFC 2397) into what the dialect wants; any
-// other URL is fetched by the vendor.
+// encodeImage splits a data: URI (RFC 2397) into the dialect's fields; any other URL is fetched by the vendor.
 func encodeImage(url string) block {
 	rest, isData := strings.CutPrefix(url, "data:")
 	kind, data, hasBase64 := strings.Cut(rest, ";base64,")
@@ -209,8 +208,8 @@ func encodeImage(url string) block {
 	return block{Type: "image", Source: &source{Type: "base64", MediaType: kind, Data: data}}
 }
 
-// encodeChoice says which tools, and whether several at a time: the dialect has
-// that in the choice, so that a request without one gets "auto", the default.
+// encodeChoice returns which tools may be called, and whether several at a time. The dialect has the latter within the
+// choice, so that a request without a choice gets "auto", the default.
 func encodeChoice(chat *provider.Chat) *choice {
 	single := chat.ParallelTools != nil && !*chat.ParallelTools && len(chat.Tools) > 0
 	c := choice{Type: "auto", DisableParallel: single}

@@ -15,46 +15,42 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// stream reads the dialect's events: message_start, then blocks of
-// content_block_start, _delta and _stop, then message_delta and message_stop.
-// A ping or an error may come at any time, and events and blocks of types that
-// are yet to come.
+// stream reads the dialect's events: message_start, then blocks of content_block_start, _delta and _stop, then
+// message_delta and message_stop. A ping or an error may come at any time, as may events and blocks of future types.
 type stream struct {
-	ctx    context.Context //nolint:containedctx // The call's: it tells a cancelled read from a broken one.
+	ctx    context.Context //nolint:containedctx // The call's: it distinguishes a canceled read from a broken one.
 	caller *wire.Caller
 	body   io.ReadCloser
 	events *sse.Reader
 	limits provider.Limits
-	native bool // frames are given as they came
+	native bool // frames are returned as they were received
 	usage  usage
-	// calls are the tool calls by the number of their block: the dialect numbers
-	// all blocks, text included. made is how many have begun.
+	// calls are the tool calls by the number of their block: the dialect numbers all blocks, including text. made is
+	// the number of calls that have begun.
 	calls map[int64]*call
 	made  int
-	// kept is thinking that waits for its call; block is the one that comes now.
+	// kept is thinking that waits for its call; block is the thinking block that is being received.
 	kept  thinking
 	block thinkingBlock
-	// thought is how many bytes of it came, of which hold was charged for charged.
+	// thought is the number of bytes of thinking received, of which charged were charged to hold.
 	thought, charged int
 	hold             *memory.Hold
-	spoken           bool // text or a call has begun
-	// deltas are what events of calls are made of: many from one allocation, each
-	// given away once.
+	contentBegun     bool // text or a call has begun
+	// deltas are slots for the events of calls, many from one allocation, each used once.
 	deltas []provider.ToolCall
 
-	finished bool // a stop reason was given
+	finished bool // a stop reason was received
 	done     bool
 }
 
 type call struct {
-	number int
-	spoke  bool // it was given arguments
-	// whole are arguments that came with the block's start, as some compatible
-	// servers send them; deltas take their place.
+	number       int
+	hasArguments bool // arguments were received
+	// whole are arguments that came with the block's start, as some compatible servers send them; deltas replace them.
 	whole string
 }
 
-// thinkingBlock is a block of thinking as it comes; start is empty when none does.
+// thinkingBlock is a block of thinking that is being received; start is nil if there is none.
 type thinkingBlock struct {
 	start           []byte
 	text, signature []byte
@@ -67,20 +63,19 @@ func newStream(ctx context.Context, caller *wire.Caller, response *http.Response
 	}
 }
 
-// maxThinking bounds what is kept of thinking, in bytes; the rest of a stream is
-// not kept.
+// maxThinking bounds the thinking that a stream keeps, in bytes; a stream with more is an error.
 const maxThinking = 8 << 20
 
-// Limits are those of the response's head.
+// Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next gives the next event that says something; of a native stream, each frame.
+// Next returns the next event with content; for a native stream, every frame.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		frame, err := s.events.Next()
 		switch {
 		case errors.Is(err, io.EOF) && s.finished:
-			s.done = true // All but message_stop, which says nothing.
+			s.done = true // Only message_stop is missing, which has no content.
 			continue
 		case errors.Is(err, io.EOF):
 			return provider.Event{}, wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
@@ -94,7 +89,7 @@ func (s *stream) Next() (provider.Event, error) {
 		if kind == "error" {
 			return provider.Event{}, s.caller.Refused(0, frame.Data)
 		}
-		event, says := s.decode(kind, root)
+		event, hasContent := s.decode(kind, root)
 		if s.thought > maxThinking {
 			return provider.Event{}, wire.Malformed("the thinking is larger than 8 MiB", nil)
 		}
@@ -108,15 +103,15 @@ func (s *stream) Next() (provider.Event, error) {
 		if s.native {
 			event.Native, event.NativeType = frame.Data, frame.Name
 		}
-		if says || s.native {
+		if hasContent || s.native {
 			return event, nil
 		}
 	}
 	return provider.Event{}, io.EOF
 }
 
-// decode reports whether the event says something to a caller.
-func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, says bool) {
+// decode returns the event, and whether it has content for a caller.
+func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, hasContent bool) {
 	switch kind {
 	case "content_block_delta":
 		return s.decodeDelta(root)
@@ -126,7 +121,7 @@ func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, s
 		return s.end(root)
 	case "message_start":
 		s.usage.update(root.Get("message.usage"))
-		s.usage.output.n = 0 // What it says of the output is a placeholder.
+		s.usage.output.n = 0 // Its count of the output is a placeholder.
 		event.Usage = s.usage.disjoint()
 		return event, event.Usage != nil
 	case "message_delta":
@@ -143,15 +138,15 @@ func (s *stream) decode(kind string, root gjson.Result) (event provider.Event, s
 	return event, false
 }
 
-// begin is the start of a block.
-func (s *stream) begin(root gjson.Result) (event provider.Event, says bool) {
+// begin handles the start of a block.
+func (s *stream) begin(root gjson.Result) (event provider.Event, hasContent bool) {
 	block := root.Get("content_block")
 	switch kind := block.Get("type").Str; {
 	case kind == "tool_use":
 		c := &call{number: s.made, whole: arguments(block)}
 		s.made++
 		s.calls[root.Get("index").Int()] = c
-		s.spoken = true
+		s.contentBegun = true
 		delta := provider.ToolCall{ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")), Extra: s.kept.take()}
 		return s.called(c, delta), true
 	case isThinking(kind):
@@ -160,19 +155,19 @@ func (s *stream) begin(root gjson.Result) (event provider.Event, says bool) {
 		event.Reasoning = wire.Text(block.Get("thinking"))
 	case kind == "text":
 		event.Text = wire.Text(block.Get("text"))
-		s.spoken = s.spoken || event.Text != ""
+		s.contentBegun = s.contentBegun || event.Text != ""
 	default:
 		event.Other = unshown(block)
 	}
 	return event, event.Output()
 }
 
-func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, says bool) {
+func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, hasContent bool) {
 	delta := root.Get("delta")
 	switch delta.Get("type").Str {
 	case "text_delta":
 		event.Text = wire.Text(delta.Get("text"))
-		s.spoken = s.spoken || event.Text != ""
+		s.contentBegun = s.contentBegun || event.Text != ""
 		return event, event.Text != ""
 	case "input_json_delta":
 		arguments := wire.Text(delta.Get("partial_json"))
@@ -194,14 +189,14 @@ func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, says bool
 	return event, event.Output()
 }
 
-// end is the end of a block.
-func (s *stream) end(root gjson.Result) (event provider.Event, says bool) {
+// end handles the end of a block.
+func (s *stream) end(root gjson.Result) (event provider.Event, hasContent bool) {
 	if s.block.start != nil {
-		s.kept.add(s.block.whole(), s.spoken)
+		s.kept.add(s.block.whole(), s.contentBegun)
 		s.block = thinkingBlock{}
 		return event, false
 	}
-	if c := s.calls[root.Get("index").Int()]; c != nil && !c.spoke {
+	if c := s.calls[root.Get("index").Int()]; c != nil && !c.hasArguments {
 		return s.called(c, provider.ToolCall{Arguments: c.whole}), true
 	}
 	return event, false
@@ -212,10 +207,10 @@ func (b *thinkingBlock) whole() []byte {
 	return signed(start, wire.Text(start.Get("thinking"))+string(b.text), wire.Text(start.Get("signature"))+string(b.signature))
 }
 
-// called is the event of one delta of a call.
+// called returns the event for one delta of a call.
 func (s *stream) called(c *call, delta provider.ToolCall) provider.Event {
 	delta.Index = c.number
-	c.spoke = c.spoke || delta.Arguments != ""
+	c.hasArguments = c.hasArguments || delta.Arguments != ""
 	if len(s.deltas) == 0 {
 		s.deltas = make([]provider.ToolCall, deltasAtOnce)
 	}
@@ -228,10 +223,10 @@ func (s *stream) called(c *call, delta provider.ToolCall) provider.Event {
 // deltasAtOnce is a compromise between few allocations and little waste.
 const deltasAtOnce = 16
 
-// Size is how many bytes have been read.
+// Size returns the number of bytes read.
 func (s *stream) Size() int { return s.events.Size() }
 
-// Close ends the call; the connection is kept when the answer was read to its end.
+// Close ends the call; the connection is kept if the answer was read to its end.
 func (s *stream) Close() error {
 	if s.done {
 		return wire.Finish(s.body)

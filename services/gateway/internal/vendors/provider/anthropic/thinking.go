@@ -11,36 +11,36 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// A turn that calls tools must come back with the thinking that led to it,
-// signed by the vendor and unchanged. It travels as the opaque state of the call
-// that it came before, under the dialect's name, so that other vendors leave it out:
+// thinking is the thinking that led to a tool call. A turn that calls tools must be sent back with it, signed by the
+// vendor and unchanged. It is transported as the opaque state of the call that follows it, under the dialect's name, so
+// that other vendors leave it out:
 //
 //	{"anthropic": {"lead": [block, …], "before": [block, …]}}
 //
-// lead is what came before any text of the turn, before what came after some.
+// lead came before any text of the turn, before came after some text.
 type thinking struct {
 	Lead   []json.RawMessage `json:"lead,omitempty"`
 	Before []json.RawMessage `json:"before,omitempty"`
 }
 
-// isThinking names the blocks that are kept.
+// isThinking reports whether blocks of a type are kept.
 func isThinking(kind string) bool { return kind == "thinking" || kind == "redacted_thinking" }
 
-// add keeps a block; spoken tells that text or a call came before it in its turn.
-func (t *thinking) add(block json.RawMessage, spoken bool) {
-	if spoken {
+// add keeps a block. spoken reports that text or a call came before it in its turn.
+func (t *thinking) add(block json.RawMessage, afterContent bool) {
+	if afterContent {
 		t.Before = append(t.Before, block)
 		return
 	}
 	t.Lead = append(t.Lead, block)
 }
 
-// take gives what was kept as the state of the call that comes now, or nil.
+// take returns the kept blocks as the state of the next call, or nil, and forgets them.
 func (t *thinking) take() json.RawMessage {
 	if t.Lead == nil && t.Before == nil {
 		return nil
 	}
-	state, err := json.Marshal(map[string]thinking{Dialect: *t})
+	state, err := json.Marshal(map[string]thinking{DialectName: *t})
 	*t = thinking{}
 	if err != nil {
 		return nil // Blocks were read from valid JSON; that can't fail.
@@ -48,8 +48,7 @@ func (t *thinking) take() json.RawMessage {
 	return state
 }
 
-// signed is a block whole: of a thinking block, a stream gives text and signature
-// in pieces.
+// signed returns a whole block: a stream delivers text and signature of a thinking block in pieces.
 func signed(block gjson.Result, text, signature string) json.RawMessage {
 	if block.Get("type").Str != "thinking" {
 		return wire.Bytes(block)
@@ -59,11 +58,11 @@ func signed(block gjson.Result, text, signature string) json.RawMessage {
 }
 
 func quote(text string) string {
-	quoted, _ := json.Marshal(text) // A string always does.
+	quoted, _ := json.Marshal(text) // A string never fails.
 	return string(quoted)
 }
 
-// thinkingOf reads the state that a call brings back; another vendor's is none.
+// thinkingOf parses the state of a call; the state of another vendor is empty.
 func thinkingOf(call provider.ToolCall) (thinking, error) {
 	if len(call.Extra) == 0 {
 		return thinking{}, nil

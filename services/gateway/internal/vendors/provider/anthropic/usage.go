@@ -7,9 +7,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// usage counts disjointly already: input_tokens leaves out what the cache served
-// or took in. The events of a stream carry some of the counts each, and an
-// absent count is not zero.
+// usage holds the vendor's counts, which are disjoint already: input_tokens excludes what was read from the cache or
+// written to it. Each event of a stream carries some of the counts, and an absent count is not zero.
 type usage struct {
 	input, output, reasoning          count
 	cacheRead, cacheWrite, cache1Hour count
@@ -27,7 +26,7 @@ func (c *count) update(value gjson.Result) {
 	}
 }
 
-// update lets the counts of a later event replace earlier ones: they are cumulative.
+// update replaces the counts by those of a later event: they are cumulative.
 func (u *usage) update(report gjson.Result) {
 	if !report.IsObject() {
 		return
@@ -52,8 +51,8 @@ func (u *usage) update(report gjson.Result) {
 	})
 }
 
-// disjoint is nil when nothing was reported. Parts beyond their total are cut:
-// the total is what the vendor bills.
+// disjoint returns the usage, or nil if nothing was reported. Parts beyond their total are reduced: the total is what
+// the vendor bills.
 func (u *usage) disjoint() *provider.Usage {
 	if !u.input.known && !u.output.known {
 		return nil

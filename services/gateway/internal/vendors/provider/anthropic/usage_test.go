@@ -7,8 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Counts that no vendor can mean neither overflow nor become negative, and details
-// beyond their total are cut.
+// Absurd counts neither overflow nor become negative, and details beyond their total are reduced.
 func TestAbsurdCounts(t *testing.T) {
 	const most = "9223372036854775807"
 	for _, report := range []string{

@@ -1,6 +1,5 @@
-// Package cohere speaks the embeddings dialect of Cohere. Its chat has a dialect
-// of its own, which nothing here needs: Cohere's OpenAI-compatible address serves
-// chat through package openai. Source: Cohere API reference v2, "Embed" and "Errors".
+// Package cohere implements the embeddings dialect of Cohere. Cohere's own chat dialect is not needed: its
+// OpenAI-compatible address serves chat through package openai. Source: Cohere API reference v2, "Embed" and "Errors".
 package cohere
 
 import (
@@ -18,24 +17,23 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// maxTexts is how many texts one call may hold.
+// maxTexts is the largest number of texts in one call.
 const maxTexts = 96
 
-// InputTypeDocument is what texts are embedded as unless configured: what is
-// stored and searched in. Cohere's models want the queries of a search embedded
-// as "search_query"; the contract doesn't tell the two apart, and vectors of one
-// kind compare well with one another, which is what callers who say nothing expect.
+// InputTypeDocument is the default input type: documents that are stored and searched. Cohere's models expect the
+// queries of a search as "search_query"; the contract doesn't distinguish the two. Vectors of one type compare well
+// with each other, which is what callers without a choice expect.
 const InputTypeDocument = "search_document"
 
-// Config of one provider that speaks the dialect.
+// Config configures one provider with this dialect.
 type Config struct {
-	// Name as the policy calls it.
+	// Name is the provider's name in the policy.
 	Name string
-	// BaseURL up to the version segment, which may be left out: "https://api.cohere.com".
+	// BaseURL is the URL up to the version segment, which may be left out: "https://api.cohere.com".
 	BaseURL string
-	// InputType of the texts; InputTypeDocument when empty.
+	// InputType is the type of the texts; InputTypeDocument if empty.
 	InputType string
-	// Transport reaches the vendor; see wire.NewTransport.
+	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
 
@@ -48,7 +46,7 @@ type Provider struct {
 
 var versioned = regexp.MustCompile(`/v\d+$`)
 
-// New fails on a base URL that is not absolute.
+// New returns a Provider, or an error if the base URL is not absolute.
 func New(config Config) (*Provider, error) {
 	base, err := wire.Base(config.BaseURL)
 	if err != nil {
@@ -67,7 +65,7 @@ func New(config Config) (*Provider, error) {
 	}, nil
 }
 
-// Name as the policy calls the provider.
+// Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
 type request struct {
@@ -78,8 +76,8 @@ type request struct {
 	OutputDimension int      `json:"output_dimension,omitempty"`
 }
 
-// Embed makes vectors, with a call for every 96 texts. A failure of one fails
-// them all, with a *provider.PartialError where the vendor bills others.
+// Embed returns vectors, with one call for every 96 texts. If one call fails, all fail, with a *provider.PartialError
+// if the vendor bills others.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r *provider.Embedding) (*provider.Vectors, error) {
 	if err := r.TextsOnly(); err != nil {
 		return nil, err
@@ -148,12 +146,12 @@ func numbersOf(vector gjson.Result) ([]float32, error) {
 		return !broken
 	})
 	if broken || len(numbers) == 0 {
-		return nil, wire.Malformed("a vector is missing or holds what is no number", nil)
+		return nil, wire.Malformed("a vector is missing or holds a value that is not a number", nil)
 	}
 	return numbers, nil
 }
 
-// usageOf counts what is billed; nil where the answer doesn't say.
+// usageOf returns what is billed, or nil if the answer doesn't contain it.
 func usageOf(root gjson.Result) *provider.Usage {
 	tokens, ok := wire.Tokens(root.Get("meta.billed_units.input_tokens"))
 	if !ok {

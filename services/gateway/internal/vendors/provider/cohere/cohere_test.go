@@ -75,8 +75,7 @@ func TestTokens(t *testing.T) {
 	providertest.RefusesTokens(t, p)
 }
 
-// vendor is Cohere as far as it matters: it takes 96 texts and answers each with
-// its number, the first call last.
+// vendor imitates Cohere: it accepts 96 texts in a call and answers each with its number, the first call last.
 type vendor struct {
 	mu    sync.Mutex
 	calls []int

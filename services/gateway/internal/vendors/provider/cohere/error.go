@@ -15,7 +15,7 @@ const (
 	statusCancelled    = 499
 )
 
-// classify reads {"message": …} and the status. Cohere gives no codes.
+// classify classifies an error by {"message": …} and the status. Cohere has no error codes.
 func classify(e *provider.Error, _ http.Header, body []byte) {
 	var document struct {
 		Message string `json:"message"`
@@ -28,7 +28,7 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 func class(status int, text string) apierr.Class {
 	switch {
 	case status == http.StatusTooManyRequests && strings.Contains(text, "/ month"):
-		return apierr.ClassAuth // A trial key's calls of the month are used up: waiting is no use.
+		return apierr.ClassAuth // A trial key's calls of the month are used up: waiting doesn't help.
 	case status == http.StatusTooManyRequests:
 		return apierr.ClassRateLimit
 	case status == http.StatusBadRequest && strings.Contains(text, "too many tokens"):

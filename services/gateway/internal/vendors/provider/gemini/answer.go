@@ -14,30 +14,29 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// piece is what one answer, or one chunk of a stream, says.
+// piece is the content of a whole answer, or of one chunk of a stream.
 type piece struct {
 	text, reasoning string
 	other           string // code that the vendor runs
 	calls           []provider.ToolCall
-	finish          string // the vendor's word
+	finish          string // the vendor's finish reason
 }
 
-// reader puts the pieces of an answer together: it numbers the calls and gives
-// ids to those that have none.
+// reader reads the pieces of an answer: it numbers the calls and sets the IDs of calls without one.
 type reader struct {
-	calls int
-	said  bool // text or a call has come
-	id    string
-	usage *provider.Usage
+	calls      int
+	hasContent bool // text or a call was read
+	id         string
+	usage      *provider.Usage
 }
 
-// read takes one answer or chunk. Parts of other kinds (what came of code that the
-// vendor ran, images) say nothing in a chat's words.
+// read reads one answer or chunk. Parts of other kinds (results of code that the vendor ran, images) have no form in a
+// chat.
 func (r *reader) read(root gjson.Result) (piece, error) {
 	var p piece
 	var text, reasoning, other wire.Joined
 	if u := usageOf(root.Get("usageMetadata")); u != nil {
-		r.usage = u // The last one is of the whole.
+		r.usage = u // The last one is that of the whole.
 	}
 	candidate := root.Get("candidates.0")
 	if !candidate.Exists() {
@@ -53,21 +52,21 @@ func (r *reader) read(root gjson.Result) (piece, error) {
 			return true
 		}
 		other.Add(wire.Text(part.Get("executableCode.code")))
-		said := wire.Text(part.Get("text"))
+		written := wire.Text(part.Get("text"))
 		if part.Get("thought").Bool() {
-			reasoning.Add(said)
+			reasoning.Add(written)
 		} else {
-			text.Add(said)
+			text.Add(written)
 		}
 		return true
 	})
 	p.text, p.reasoning, p.other = text.String(), reasoning.String(), other.String()
-	r.said = r.said || p.text != "" || len(p.calls) > 0
-	return p, failure(p.finish, candidate, r.said)
+	r.hasContent = r.hasContent || p.text != "" || len(p.calls) > 0
+	return p, failure(p.finish, candidate, r.hasContent)
 }
 
-// call reads a call. The vendor's older models give it no id: then the answer's
-// own makes one, which no other turn of the conversation has.
+// call reads a call. The vendor's older models set no ID: then it is made from the answer's own ID, which no other turn
+// of the conversation has.
 func (r *reader) call(root, call gjson.Result, signature string) provider.ToolCall {
 	out := provider.ToolCall{
 		Index: r.calls, ID: wire.Text(call.Get("id")), Name: wire.Text(call.Get("name")),
@@ -89,7 +88,7 @@ func (r *reader) call(root, call gjson.Result, signature string) provider.ToolCa
 	return out
 }
 
-// compact takes the spaces out: a whole answer comes indented, line by line.
+// compact removes whitespace: whole answers are indented.
 func compact(object string) string {
 	var out bytes.Buffer
 	if json.Compact(&out, []byte(object)) != nil {
@@ -98,8 +97,7 @@ func compact(object string) string {
 	return out.String()
 }
 
-// blocked types an answer without a candidate: with HTTP 200 it says that the
-// prompt was refused.
+// blocked returns the error of an answer without a candidate: with HTTP 200 it means that the prompt was refused.
 func blocked(feedback gjson.Result) error {
 	reason := wire.Text(feedback.Get("blockReason"))
 	if reason == "" {
@@ -112,16 +110,16 @@ func blocked(feedback gjson.Result) error {
 	return &provider.Error{Class: apierr.ClassContentPolicy, Status: http.StatusOK, Code: wire.Shorten(reason), Text: wire.Shorten(text)}
 }
 
-// failure types the ends of an answer that are none: the model's own failures,
-// and an end for "other" reasons before anything was said.
-func failure(finish string, candidate gjson.Result, said bool) error {
+// failure returns the error for finish reasons that are failures: the model's own failures, and "OTHER" if the answer
+// is empty.
+func failure(finish string, candidate gjson.Result, hasContent bool) error {
 	e := &provider.Error{Class: apierr.ClassServerError, Status: http.StatusOK, Code: wire.Shorten(finish)}
 	switch finish {
 	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE":
 	case "MISSING_THOUGHT_SIGNATURE":
 		e.Class = apierr.ClassPolicy
 	case "OTHER":
-		if said {
+		if hasContent {
 			return nil
 		}
 	default:
@@ -133,7 +131,7 @@ func failure(finish string, candidate gjson.Result, said bool) error {
 	return e
 }
 
-// finishReason maps the vendor's words; what blocks an answer cuts it off.
+// finishReason maps the vendor's finish reasons. A blocked answer is cut off.
 func finishReason(finish string, calls bool) provider.FinishReason {
 	switch finish {
 	case "":

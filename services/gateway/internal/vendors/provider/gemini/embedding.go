@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// maxBatch is what the vendor takes in one call.
+// maxBatch is the largest number of texts in one call.
 const maxBatch = 100
 
 type batch struct {
@@ -24,9 +24,8 @@ type embedRequest struct {
 	Dimensions int     `json:"outputDimensionality,omitempty"`
 }
 
-// Embed makes one vector per input, in order; more inputs than the vendor takes
-// at a time are several calls. Usage is nil unless every call reported some:
-// most models don't.
+// Embed returns one vector for each input, in order. More inputs than the vendor accepts at a time take several calls.
+// Usage is nil unless every call reported some: most models don't.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, request *provider.Embedding) (*provider.Vectors, error) {
 	if err := request.TextsOnly(); err != nil {
 		return nil, err
@@ -57,20 +56,20 @@ func embedBatch(request *provider.Embedding, texts []string) batch {
 	return b
 }
 
-// vectorsOf reads the vectors of one call, which must be as many as its texts.
+// vectorsOf returns the vectors of one call, which must be as many as its texts.
 func vectorsOf(answer gjson.Result, texts int) (*provider.Vectors, error) {
 	made := &provider.Vectors{Vectors: make([][]float32, 0, texts)}
 	var bad error
 	answer.Get("embeddings").ForEach(func(_, embedding gjson.Result) bool {
 		values := embedding.Get("values")
 		var vector []float32
-		if had := made.Vectors; len(had) > 0 { // A number and its comma are two bytes at least.
+		if had := made.Vectors; len(had) > 0 { // A number and its comma are at least two bytes.
 			vector = make([]float32, 0, min(len(had[0]), len(values.Raw)/2))
 		}
 		values.ForEach(func(_, value gjson.Result) bool {
 			n, err := strconv.ParseFloat(value.Raw, 32)
 			if err != nil {
-				bad = wire.Malformed("a vector holds what is no number", err)
+				bad = wire.Malformed("a vector holds a value that is not a number", err)
 			}
 			vector = append(vector, float32(n))
 			return bad == nil

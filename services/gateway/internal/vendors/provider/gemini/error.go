@@ -24,20 +24,18 @@ type document struct {
 	} `json:"error"`
 }
 
-// detail is one of google.rpc's error details: an ErrorInfo has a reason, a
-// RetryInfo a delay.
+// detail is one of google.rpc's error details: an ErrorInfo has a reason, a RetryInfo a delay.
 type detail struct {
 	Reason     string `json:"reason"`
 	RetryDelay string `json:"retryDelay"`
 }
 
-// failed reports whether a document is an error, by itself or as the one element
-// of a list.
+// failed reports whether a document is an error, by itself or as the one element of a list.
 func failed(root gjson.Result) bool {
 	return root.Get("error").Exists() || root.Get("0.error").Exists()
 }
 
-// classify lets the status decide which codes and texts are looked for.
+// classify classifies an error body. The status decides which codes and texts are compared.
 func classify(e *provider.Error, _ http.Header, body []byte) {
 	doc := readError(body)
 	e.Code, e.Text = doc.Error.Status, doc.Error.Message
@@ -51,7 +49,7 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 	}
 	status := e.Status
 	if doc.Error.Code >= http.StatusBadRequest {
-		status = doc.Error.Code // What stands between may have changed the answer's own, or there is none.
+		status = doc.Error.Code // A relay may have changed the answer's own status, or there is none.
 	}
 	text := strings.ToLower(e.Text)
 	switch bad := status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge; {
@@ -64,7 +62,7 @@ func classify(e *provider.Error, _ http.Header, body []byte) {
 	}
 }
 
-// readError reads an error document, or the one element of a list of them.
+// readError parses an error document, or the one element of a list of them.
 func readError(body []byte) (doc document) {
 	if list := []json.RawMessage{}; bytes.HasPrefix(bytes.TrimSpace(body), []byte{'['}) && json.Unmarshal(body, &list) == nil && len(list) > 0 {
 		body = list[0]
@@ -73,7 +71,8 @@ func readError(body []byte) (doc document) {
 	return doc
 }
 
-// overflow: the second sign counts bytes, which only less input mends too.
+// overflow reports whether the input is too long. The second text is about bytes, which only a shorter input solves,
+// too.
 func overflow(text string) bool {
 	return (strings.Contains(text, "input token count") && strings.Contains(text, "exceeds the maximum number of tokens")) ||
 		strings.Contains(text, "request payload size exceeds")
@@ -84,9 +83,8 @@ func keyRefused(code, text string) bool {
 		strings.Contains(text, "api key not found")
 }
 
-// byStatus goes by HTTP status, or by the status's name where there is none.
-// Below 400 is an error inside an answer that began well, or a redirect, which
-// the vendor doesn't give.
+// byStatus returns the class of an HTTP status, or of the status's name if there is none. A status below 400 is that of
+// an error inside an answer that began well, or a redirect, which the vendor doesn't send.
 func byStatus(status int, name string) apierr.Class {
 	switch {
 	case status == http.StatusTooManyRequests, name == "RESOURCE_EXHAUSTED":
@@ -103,5 +101,5 @@ func byStatus(status int, name string) apierr.Class {
 	return apierr.ClassPolicy
 }
 
-// clientClosed is the status of CANCELLED.
+// clientClosed is the HTTP status of CANCELLED.
 const clientClosed = 499

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// encodeFormat asks for JSON, of a schema where there is one.
+// encodeFormat requests JSON, with a schema if there is one.
 func (r *request) encodeFormat(g *generationConfig, format json.RawMessage) error {
 	if len(format) == 0 {
 		return nil
@@ -36,7 +36,7 @@ func (r *request) encodeFormat(g *generationConfig, format json.RawMessage) erro
 		return nil
 	case "json_schema":
 	default:
-		return provider.Unsupported("response_format.type", "this provider has json_object and json_schema")
+		return provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	}
 	schema := f.JSONSchema
 	if len(schema.Schema) == 0 {
@@ -55,20 +55,19 @@ func (r *request) encodeFormat(g *generationConfig, format json.RawMessage) erro
 	return nil
 }
 
-// maxSchemaDepth bounds the walk of a schema: nested deeper, it costs more than
-// it is worth.
+// maxSchemaDepth bounds the depth of a schema that is converted.
 const maxSchemaDepth = 32
 
-// Keywords of JSON schema by what the vendor makes of them. Source: Gemini API
-// reference, GenerationConfig.responseJsonSchema.
+// Keywords of JSON schema by the vendor's support for them. Source: Gemini API reference,
+// GenerationConfig.responseJsonSchema.
 const (
-	keywordTaken   = iota + 1 // the vendor holds the answer to it
-	keywordNote               // it says nothing about what is valid
+	keywordTaken   = iota + 1 // the vendor enforces it
+	keywordNote               // it doesn't affect validity
 	keywordSchema             // its value is a schema
-	keywordList               // … a list of schemas
-	keywordObject             // … an object of schemas
-	keywordConst              // as an enum of one value
-	keywordBoolean            // true, false or a schema
+	keywordList               // its value is a list of schemas
+	keywordObject             // its value is an object of schemas
+	keywordConst              // it is converted to an enum of one value
+	keywordBoolean            // its value is true, false or a schema
 )
 
 var keywords = map[string]int{
@@ -83,8 +82,8 @@ var keywords = map[string]int{
 	"$defs": keywordObject, "properties": keywordObject, "additionalProperties": keywordBoolean, "const": keywordConst,
 }
 
-// convertSchema makes a schema that must hold one that the vendor holds answers
-// to, or names the keyword that it would pass over. A missing schema stays one.
+// convertSchema converts a strict schema to one that the vendor enforces, or returns an error that names the keyword
+// that the vendor would ignore. A missing schema stays missing.
 func convertSchema(field string, schema json.RawMessage) (json.RawMessage, error) {
 	if len(schema) == 0 {
 		return schema, nil
@@ -97,8 +96,8 @@ func convertSchema(field string, schema json.RawMessage) (json.RawMessage, error
 	return out, c.err
 }
 
-// converter walks a schema and keeps its first error. path is where it is: the
-// names are put together only for an error, since they may be long.
+// converter walks a schema and keeps its first error. path is the current position: its names are joined only for an
+// error, because they may be long.
 type converter struct {
 	field string
 	path  []string
@@ -121,7 +120,7 @@ func (c *converter) refuse(format string, args ...any) {
 	c.err = provider.Unsupported(wire.Shorten(string(path)), fmt.Sprintf(format, args...))
 }
 
-// under does something further down in the schema.
+// under runs do with name appended to the path.
 func (c *converter) under(name string, do func() []byte) []byte {
 	c.path = append(c.path, ".", name)
 	out := do()
@@ -175,7 +174,7 @@ func (c *converter) keyword(out []byte, key, value gjson.Result, depth int) []by
 	return c.list(out, value, depth)
 }
 
-// members writes an object with each member as each makes it.
+// members writes an object whose members are written by each.
 func (c *converter) members(out []byte, object gjson.Result, each func(out []byte, key, value gjson.Result) []byte) []byte {
 	if !object.IsObject() {
 		c.refuse("must be an object")

@@ -1,6 +1,5 @@
-// Package gemini speaks Google's generateContent dialect: chat, embeddings and
-// images. Source: Gemini API reference, version v1beta, and the types of Google's
-// own client (google.golang.org/genai).
+// Package gemini implements Google's generateContent dialect: chat, embeddings and images. Source: Gemini API
+// reference, version v1beta, and the types of Google's own client (google.golang.org/genai).
 package gemini
 
 import (
@@ -18,13 +17,13 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Config of one provider that speaks the dialect.
+// Config configures one provider with this dialect.
 type Config struct {
-	// Name as the policy calls it.
+	// Name is the provider's name in the policy.
 	Name string
-	// BaseURL with or without the version: "https://generativelanguage.googleapis.com".
+	// BaseURL is the URL with or without the version: "https://generativelanguage.googleapis.com".
 	BaseURL string
-	// Transport reaches the vendor; see wire.NewTransport.
+	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
 
@@ -35,10 +34,10 @@ type Provider struct {
 	caller wire.Caller
 }
 
-// versioned is a path that names a version of the API.
+// versioned matches a path that names a version of the API.
 var versioned = regexp.MustCompile(`/v\d\w*(/|$)`)
 
-// New fails on a base URL that is not absolute, or that holds a key.
+// New returns a Provider, or an error if the base URL is not absolute or contains a key.
 func New(config Config) (*Provider, error) {
 	base, err := wire.Base(config.BaseURL)
 	if err != nil {
@@ -53,23 +52,22 @@ func New(config Config) (*Provider, error) {
 	}, nil
 }
 
-// Name as the policy calls the provider.
+// Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
-// FetchesImages is false: the vendor takes the bytes of images, not their URLs.
+// FetchesImages returns false: the vendor accepts the bytes of images, not their URLs.
 func (p *Provider) FetchesImages() bool { return false }
 
-// url of a method of a model. The model is one segment of the path, whatever
-// its name holds.
+// url returns the URL of a model's method. The model is one segment of the path, whatever its name contains.
 func (p *Provider) url(model, method string) *url.URL {
 	return p.base.JoinPath("models", url.PathEscape(bare(model))+":"+method)
 }
 
-// bare is a model's name without the collection that the vendor lists it in.
+// bare returns a model's name without the collection in which the vendor lists it.
 func bare(model string) string { return strings.TrimPrefix(model, "models/") }
 
-// header carries the key. The vendor takes it in the URL too, where every proxy
-// and every error would show it.
+// header returns the headers of a call, with its key. The vendor accepts the key in the URL, too, where every proxy and
+// every error would show it.
 func header(credential provider.Credential) http.Header {
 	h := http.Header{}
 	if !credential.Key.IsZero() {
@@ -98,7 +96,7 @@ func read(ctx context.Context, caller *wire.Caller, response *http.Response) (gj
 	return parse(caller, response.StatusCode, text)
 }
 
-// parse reads JSON that may turn out to be an error; it holds as long as text.
+// parse parses JSON that may turn out to be an error; the result is valid as long as text.
 func parse(caller *wire.Caller, status int, text []byte) (gjson.Result, error) {
 	if !jsoncheck.Valid(text) {
 		return gjson.Result{}, wire.Malformed("the answer is not the JSON expected", nil)
@@ -110,7 +108,7 @@ func parse(caller *wire.Caller, status int, text []byte) (gjson.Result, error) {
 	return root, nil
 }
 
-// Chat asks for a whole answer.
+// Chat requests a whole answer.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	body, err := encode(chat)
 	if err != nil {
@@ -128,7 +126,7 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	return answer, nil
 }
 
-// StreamChat asks for a streamed answer.
+// StreamChat requests a streamed answer.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	body, err := encode(chat)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The provider does all of it.
+// Compile-time checks of the interfaces.
 var (
 	_ provider.ImageFetcher = (*gemini.Provider)(nil)
 	_ provider.Embedder     = (*gemini.Provider)(nil)
@@ -51,7 +51,7 @@ type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// over is a provider of a vendor that answers with one text.
+// over returns a provider whose vendor answers with one text.
 func over(tb testing.TB, status int, kind, text string) *gemini.Provider {
 	tb.Helper()
 	vendor := roundTrip(func(*http.Request) *http.Response {
@@ -88,8 +88,7 @@ func TestBlocked(t *testing.T) {
 	}
 }
 
-// What the dialect can't carry is left out of the shared requests, and refused
-// (TestUnsupported).
+// Settings that the dialect can't express are left out of the shared requests, and are refused (TestUnsupported).
 func TestRequests(t *testing.T) {
 	d := dialect()
 	chats := providertest.Chats()
@@ -107,8 +106,7 @@ func TestRequests(t *testing.T) {
 	t.Run("stream", func(t *testing.T) { d.Request(t, "stream", chats["text"], true) })
 }
 
-// conversation goes on after the answer "signatures", with a call in it that
-// another vendor made.
+// conversation continues after the answer "signatures", with a call in it that another vendor made.
 func conversation(model string) *provider.Chat {
 	answer := answers()["signatures"]
 	foreign := provider.ToolCall{ID: "toolu_1", Name: "get_time", Extra: []byte(`{"anthropic":{"lead":[{"type":"thinking"}]}}`)}
@@ -126,7 +124,7 @@ func conversation(model string) *provider.Chat {
 	}}
 }
 
-// sentTo notes where a request goes and answers nothing of use.
+// sentTo records the URL of a request and returns an empty answer.
 type sentTo struct {
 	url, header string
 }
@@ -170,7 +168,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// refusal asks whole and streamed for what is refused before anything is sent.
+// refusal sends a chat whole and streamed that must be refused before anything is sent.
 func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
 	t.Helper()
 	var sent sentTo
@@ -213,8 +211,7 @@ func TestChatRefuses(t *testing.T) {
 	}
 }
 
-// A setting that the dialect lacks is never left out in silence: another
-// candidate may have it.
+// A setting that the dialect lacks is never dropped silently: another candidate may support it.
 func TestUnsupported(t *testing.T) {
 	schema := func(text string) *provider.Chat {
 		return &provider.Chat{ResponseFormat: json.RawMessage(`{"type":"json_schema","json_schema":{"strict":true,"schema":` + text + `}}`)}
@@ -226,8 +223,8 @@ func TestUnsupported(t *testing.T) {
 		"messages[].name: ":      {Messages: message(provider.RoleUser, provider.Part{Text: "a"})},
 		"parallel_tool_calls: ":  {Tools: tool[:1], ParallelTools: new(false)},
 		"response_format.type: ": {ResponseFormat: []byte(`{"type":"grammar"}`)},
-		"messages[].content: this provider takes images as data:":         {Messages: message(provider.RoleSystem, provider.Part{ImageURL: "https://a.example/a.png"})[:0:0]},
-		"messages[].content: this provider takes no images":               {Messages: message(provider.RoleTool, provider.Part{ImageURL: "data:image/png;base64,aQ=="})},
+		"messages[].content: this provider accepts images as data:":       {Messages: message(provider.RoleSystem, provider.Part{ImageURL: "https://a.example/a.png"})[:0:0]},
+		"messages[].content: this provider accepts no images":             {Messages: message(provider.RoleTool, provider.Part{ImageURL: "data:image/png;base64,aQ=="})},
 		`tools[1].function.parameters.properties.x: this provider has no`: {Tools: tool},
 		at + `: this provider has no keyword "not"`:                       schema(`{"type":"object","not":{}}`),
 		at + `.items.anyOf[]: this provider has no keyword "minLength"`:   schema(`{"items":{"anyOf":[{"type":"string"},{"minLength":1}]}}`),
@@ -255,7 +252,7 @@ func TestSchemaIsProportional(t *testing.T) {
 	})
 }
 
-// A schema that must hold goes in the vendor's words, in its own order.
+// A strict schema is sent in the vendor's keywords, in its own order.
 func TestStrictSchema(t *testing.T) {
 	var body string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

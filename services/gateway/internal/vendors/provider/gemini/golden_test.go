@@ -13,7 +13,7 @@ import (
 
 const flash = "gemini-2.5-flash"
 
-// answers are what testdata/answers says, in our words.
+// answers are the parsed answers of testdata/answers.
 func answers() map[string]*provider.Answer {
 	short := func(text string, reason provider.FinishReason, usage *provider.Usage) *provider.Answer {
 		return &provider.Answer{Text: text, FinishReason: reason, Model: flash, Usage: usage}
@@ -54,8 +54,8 @@ func answers() map[string]*provider.Answer {
 		"finish_in_each": short("One two.", stop, tokens(9, 3)),
 		"unknown_parts":  beside("1", short("One.", stop, tokens(9, 3))),
 
-		// 100 in the prompt: 60 text, 30 image, 10 audio; 40 of it cached, 20 image
-		// and 20 text; and 7 for the results of tools.
+		// 100 in the prompt: 60 text, 30 image, 10 audio. Of these 40 are cached: 20 image and 20 text. Plus 7 for the
+		// results of tools.
 		"usage_kinds": short("Hi.", stop, &provider.Usage{
 			Input: 47, CacheRead: 40, ImageInput: 10, AudioInput: 10, Output: 2, AudioOutput: 3, Reasoning: 11,
 		}),
@@ -70,7 +70,7 @@ func answers() map[string]*provider.Answer {
 	return all
 }
 
-// beside is an answer in which the model wrote something that is not shown.
+// beside returns an answer in which the model wrote something that is not shown.
 func beside(other string, answer *provider.Answer) *provider.Answer {
 	answer.Other = other
 	return answer
@@ -124,8 +124,7 @@ func refusals() map[string]providertest.Refusal {
 	}
 }
 
-// blocked are answers with status 200 that are none; asked streamed they come
-// as a stream, which streamErrors has.
+// blocked are answers with status 200 that are errors; for a stream they come as events, which streamErrors has.
 func blocked() map[string]provider.Error {
 	return map[string]provider.Error{
 		"blocked": {

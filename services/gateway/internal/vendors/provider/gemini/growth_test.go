@@ -49,7 +49,7 @@ func hostile() providertest.Hostile {
 	}
 }
 
-// closing gives the brackets that end what has begun.
+// closing returns the brackets that close the open ones.
 func closing(before string) string {
 	var after strings.Builder
 	for i := len(before) - 1; i >= 0; i-- {

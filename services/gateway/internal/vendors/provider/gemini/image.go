@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// imageConfig shapes the images of models that draw.
+// imageConfig is the shape of images that Gemini models generate.
 type imageConfig struct {
 	AspectRatio string `json:"aspectRatio,omitempty"`
 	Size        string `json:"imageSize,omitempty"`
@@ -38,8 +38,8 @@ type outputOptions struct {
 	MIMEType string `json:"mimeType"`
 }
 
-// MakeImages asks an Imagen model for all images at once, and a Gemini model,
-// which draws one at a time, once for each.
+// MakeImages sends one call for all images to an Imagen model, and one call for each image to a Gemini model, which
+// generates one at a time.
 func (p *Provider) MakeImages(ctx context.Context, credential provider.Credential, request *provider.ImageRequest) (*provider.Images, error) {
 	shape, err := shapeOf(request)
 	if err != nil {
@@ -51,12 +51,11 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 	return p.draw(ctx, credential, request, shape)
 }
 
-// imagen tells the two kinds of models apart: this one is called differently.
+// imagen reports whether a model is an Imagen model, which has another method.
 func imagen(model string) bool { return strings.HasPrefix(bare(model), "imagen") }
 
-// shapes are the sizes in pixels that a family of models makes, by what the
-// dialect calls them. Source: Google's pages of the Imagen 4 models, and genai's
-// ImageConfig; of Gemini models only squares are known to the pixel.
+// shapes maps the sizes in pixels that a family of models generates to the dialect's names. Source: Google's pages of
+// the Imagen 4 models, and genai's ImageConfig; for Gemini models only the exact sizes of squares are known.
 var shapes = []struct {
 	family string
 	sizes  map[string]imageConfig
@@ -69,12 +68,12 @@ var shapes = []struct {
 	{"", map[string]imageConfig{"1024x1024": {"1:1", "1K"}, "2048x2048": {"1:1", "2K"}, "4096x4096": {"1:1", "4K"}}},
 }
 
-// shapeOf refuses what the vendor can't make: an image of another size, kind or
-// place than was asked for would be a silent change.
+// shapeOf returns an error for what the vendor can't generate: an image of another size, format or delivery than
+// requested would be a silent change.
 func shapeOf(request *provider.ImageRequest) (imageConfig, error) {
 	switch {
 	case request.Delivery == "url":
-		return imageConfig{}, provider.Unsupported("response_format", "this provider gives b64_json only")
+		return imageConfig{}, provider.Unsupported("response_format", "this provider supports b64_json only")
 	case request.Quality != "" && request.Quality != "auto":
 		return imageConfig{}, provider.Unsupported("quality", "this provider has no such setting")
 	case request.Format == "" || request.Format == "png":
@@ -95,7 +94,7 @@ func shapeOf(request *provider.ImageRequest) (imageConfig, error) {
 	return imageConfig{}, provider.Unsupported("size", "this provider doesn't make "+request.Size)
 }
 
-// predict has images priced by the piece, so that usage counts nothing else.
+// predict generates images that are priced by the piece, so that the usage counts only images.
 func (p *Provider) predict(ctx context.Context, credential provider.Credential, request *provider.ImageRequest, shape imageConfig) (*provider.Images, error) {
 	body := prediction{
 		Instances:  []instance{{request.Prompt}},
@@ -126,13 +125,13 @@ func (p *Provider) predict(ctx context.Context, credential provider.Credential, 
 		return made, nil
 	case n == 0 || n > request.Count:
 		return nil, missing(refused)
-	default: // Those that it made are on its bill.
+	default: // The images that it generated are billed.
 		return nil, &provider.PartialError{Err: missing(refused), Usage: provider.Usage{Images: int64(n)}}
 	}
 }
 
-// missing types an answer with fewer images than were asked for: the vendor
-// leaves out what its filters refused, with or without a word about it.
+// missing returns the error of an answer with fewer images than requested: the vendor leaves out those that its filters
+// refused, with or without a reason.
 func missing(reason string) error {
 	if reason == "" {
 		reason = "the provider left out images that its filters refused"
@@ -147,7 +146,7 @@ func mediaType(value gjson.Result) string {
 	return "image/png"
 }
 
-// draw makes Count calls, a few at a time; one that fails ends the others.
+// draw makes Count calls, a few at a time; a call that fails ends the others.
 func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *provider.ImageRequest, shape imageConfig) (*provider.Images, error) {
 	generation := generationConfig{Modalities: []string{"TEXT", "IMAGE"}}
 	if shape != (imageConfig{}) {
@@ -179,8 +178,7 @@ func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *
 	return together(answers), nil
 }
 
-// imageOf reads the image of an answer; drafts that the model thought up on the
-// way are not it.
+// imageOf returns the image of an answer; drafts from the model's thinking are skipped.
 func imageOf(root gjson.Result) (*provider.Images, error) {
 	var r reader
 	p, err := r.read(root)
@@ -203,8 +201,7 @@ func imageOf(root gjson.Result) (*provider.Images, error) {
 	return nil, wire.Malformed("the answer holds no image", nil)
 }
 
-// together sums what several calls made. Usage counts the images at least, and
-// tokens where each call reported them.
+// together joins the results of several calls. Usage counts at least the images, and tokens if each call reported them.
 func together(answers []*provider.Images) *provider.Images {
 	all := &provider.Images{Usage: &provider.Usage{}, Model: answers[0].Model}
 	reported := true

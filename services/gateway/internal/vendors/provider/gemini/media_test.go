@@ -20,13 +20,13 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// asked is a request as the vendor gets it.
+// asked is a request as the vendor receives it.
 type asked struct {
 	url  string
 	body fields
 }
 
-// vendor answers each request with what answer makes of it.
+// vendor answers each request with the result of answer.
 func vendor(t *testing.T, answer func(asked) (int, string)) *gemini.Provider {
 	t.Helper()
 	over := roundTrip(func(r *http.Request) *http.Response {
@@ -44,7 +44,7 @@ func vendor(t *testing.T, answer func(asked) (int, string)) *gemini.Provider {
 	return p
 }
 
-// vectorsOf gives each text, which is a number, a vector of that number.
+// vectorsOf answers each text, which is a number, with a vector of that number.
 func vectorsOf(usage string) func(asked) (int, string) {
 	return func(a asked) (int, string) {
 		var values []string
@@ -64,7 +64,7 @@ func numbers(n int) []string {
 	return texts
 }
 
-// More texts than the vendor takes at a time are several calls; the order holds.
+// More texts than the vendor accepts at a time take several calls; the order is kept.
 func TestEmbed(t *testing.T) {
 	for n, calls := range map[int]int32{1: 1, 100: 1, 101: 2, 950: 10} {
 		var count atomic.Int32
@@ -99,7 +99,7 @@ func TestEmbedRequest(t *testing.T) {
 	})
 	got, err := p.Embed(t.Context(), providertest.Credential(), &provider.Embedding{Model: "models/gemini-embedding-001", Input: numbers(1), Dimensions: 2})
 	if err != nil || got.Usage != nil {
-		t.Errorf("usage %+v, err %v; want none: the vendor told none", got, err)
+		t.Errorf("usage %+v, err %v; want none: the vendor reported none", got, err)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestEmbedTokens(t *testing.T) {
 	}))
 }
 
-// Usage of some calls is not the usage of all.
+// The usage of some calls is not the usage of all.
 func TestEmbedUsageOfAll(t *testing.T) {
 	p := vendor(t, func(a asked) (int, string) {
 		usage := ""
@@ -156,7 +156,7 @@ const imageAnswer = `{"candidates":[{"content":{"parts":[{"text":"Here."},{"inli
  {"inlineData":{"mimeType":"image/png","data":"ZHJhZnQ="},"thought":true}]},"finishReason":"STOP"}],"modelVersion":"gemini-2.5-flash-image",
  "usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1292,"totalTokenCount":1297,"candidatesTokensDetails":[{"modality":"IMAGE","tokenCount":1290}]}}`
 
-// A Gemini model draws one image at a time, priced by tokens.
+// A Gemini model generates one image at a time, priced by tokens.
 func TestDraw(t *testing.T) {
 	var calls atomic.Int32
 	p := vendor(t, func(a asked) (int, string) {
@@ -186,7 +186,7 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// An Imagen model makes all at once, priced by the piece.
+// An Imagen model generates all images at once, priced by the piece.
 func TestPredict(t *testing.T) {
 	p := vendor(t, func(a asked) (int, string) {
 		want := asked{"/v1beta/models/imagen-4.0-generate-001:predict", fields{
@@ -236,7 +236,7 @@ func TestImageFailures(t *testing.T) {
 	}
 }
 
-// An image of another size or kind than was asked for is none.
+// An image of another size or format than requested is an error.
 func TestImageUnsupported(t *testing.T) {
 	for field, d := range map[string]provider.ImageRequest{
 		"size":            {Model: "gemini-2.5-flash-image", Size: "1024x1536"},
@@ -254,7 +254,7 @@ func TestImageUnsupported(t *testing.T) {
 	}
 }
 
-// BenchmarkChunk is the cost of one chunk, translated.
+// BenchmarkChunk measures the cost of translating one chunk.
 func BenchmarkChunk(b *testing.B) {
 	frame := "data: " + object(fields{
 		"candidates":    []fields{{"content": fields{"role": "model", "parts": []fields{{"text": "hello wor"}}}, "index": 0}},
@@ -279,7 +279,7 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// repeated is a text without an end.
+// repeated is an endless text.
 type repeated struct {
 	text string
 	at   int
@@ -304,7 +304,7 @@ func BenchmarkEmbed(b *testing.B) {
 	}
 }
 
-// A panic in one of the calls that are made at a time is an error of the whole.
+// A panic in one of several concurrent calls is an error of the whole.
 func TestPanicsInParallelCalls(t *testing.T) {
 	p := vendor(t, func(asked) (int, string) { panic("bug") })
 	for name, call := range map[string]func() error{

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Images that the vendor made before it refused another one are on its bill.
+// Images that the vendor generated before it refused another one are billed.
 func TestImagesThatAreMadeInPart(t *testing.T) {
 	var calls atomic.Int32
 	for name, c := range map[string]struct {

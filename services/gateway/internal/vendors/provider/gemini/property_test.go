@@ -14,12 +14,12 @@ import (
 
 type fields = map[string]any
 
-// object is JSON as the dialect writes it: without its escape of HTML.
+// object returns JSON as the dialect writes it: without HTML escapes.
 func object(value any) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // texts and maps always do
+	_ = encoder.Encode(value) // texts and maps never fail
 	return strings.TrimSpace(text.String())
 }
 
@@ -28,7 +28,7 @@ var finishes = map[provider.FinishReason]string{
 	provider.FinishToolCalls: "STOP", provider.FinishContentFilter: "SAFETY",
 }
 
-// chunk is a document of the dialect with some parts of the answer.
+// chunk returns a document of the dialect with some parts of the answer.
 func chunk(a *provider.Answer, parts []fields, last bool) fields {
 	candidate := fields{"index": 0, "content": fields{"role": "model", "parts": parts}}
 	out := fields{"modelVersion": a.Model, "candidates": []fields{candidate}}
@@ -69,7 +69,7 @@ func whole(a *provider.Answer) string {
 	return string(text)
 }
 
-// written is a stream of an answer, its texts cut as the vendor likes.
+// written returns a stream of an answer, its texts split at random.
 func written(t *rapid.T, a *provider.Answer) string {
 	var out strings.Builder
 	var parts []fields
@@ -96,7 +96,7 @@ func written(t *rapid.T, a *provider.Answer) string {
 	return out.String()
 }
 
-// expressible is an answer as the dialect can give one.
+// expressible returns an answer that the dialect can express.
 func expressible(t *rapid.T) *provider.Answer {
 	a := providertest.Generate(t)
 	for i := range a.ToolCalls {
@@ -113,12 +113,12 @@ func expressible(t *rapid.T) *provider.Answer {
 	return a
 }
 
-// A stream, however it is cut, means what the whole answer means.
+// A stream, however it is split, means what the whole answer means.
 func TestStreamIsTheAnswer(t *testing.T) {
 	providertest.Property(t, dialect(), providertest.Vendor{Generate: expressible, Whole: whole, Stream: written})
 }
 
-// Whatever a vendor reports, the buckets are disjoint and make up its total.
+// For any report of a vendor, the buckets are disjoint and add up to its total.
 func TestUsageSumsToTheTotal(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		n := func(name string) int64 { return rapid.Int64Range(-5, 1000).Draw(r, name) }
@@ -147,8 +147,7 @@ func TestUsageSumsToTheTotal(t *testing.T) {
 	})
 }
 
-// Whatever a vendor sends, reading it ends, with a typed error or with an answer
-// that keeps the promises of a stream.
+// Reading any stream ends, with a typed error or with an answer that satisfies provider.Stream.
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"},{\"functionCall\":{\"args\":[]}}]},\"finishReason\":\"STOP\"}]}\n\n")
 	f.Add("data: [{\"error\":{\"code\":\"x\"}}]\n\ndata: {\"candidates\":{\"0\":1}}\n\n")
@@ -177,7 +176,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// Whatever a vendor answers, it is an answer or a typed error.
+// Any answer of a vendor results in an answer or a typed error.
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"candidates":[{"content":{"parts":[{"functionCall":{}},5,{"inlineData":{}}]}}],"usageMetadata":{"candidatesTokenCount":-1}}`)
 	f.Add(`[{"error":{"details":[{"retryDelay":"1e9s","reason":"X"}]}}]`)
@@ -201,7 +200,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// Whatever the schema, what is sent is JSON, or nothing is.
+// For any schema, either valid JSON is sent, or nothing.
 func FuzzSchema(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"const":1}},"anyOf":[{}],"additionalProperties":{}}`)
 	f.Add(`{"items":{"items":{"items":[]}}}`)
@@ -211,7 +210,7 @@ func FuzzSchema(f *testing.F) {
 		if err == nil && schema != "" && !json.Valid([]byte(schema)) {
 			t.Errorf("%s is sent", schema)
 		}
-		if err != nil && strings.Contains(err.Error(), "can't be put into JSON") {
+		if err != nil && strings.Contains(err.Error(), "can't be encoded as JSON") {
 			t.Errorf("%s became no JSON: %v", schema, err)
 		}
 	})

@@ -43,19 +43,19 @@ type generationConfig struct {
 	Seed           *int64          `json:"seed,omitempty"`
 	ResponseType   string          `json:"responseMimeType,omitempty"`
 	ResponseSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
-	// Modalities and Image are for models that draw.
+	// Modalities and Image are for models that generate images.
 	Modalities []string     `json:"responseModalities,omitempty"`
 	Image      *imageConfig `json:"imageConfig,omitempty"`
 }
 
-// encode puts system messages into the dialect's own slot, and joins turns of
-// the same side: the dialect wants user and model to alternate.
+// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// requires user and model to alternate.
 func encode(chat *provider.Chat) (*request, error) {
 	if err := check(chat); err != nil {
 		return nil, err
 	}
 	r := &request{Contents: []content{}}
-	calls := make(map[string]string) // names by id
+	calls := make(map[string]string) // names by ID
 	for _, m := range chat.Messages {
 		role, parts, err := encodeMessage(chat.Model, m, calls)
 		if err != nil {
@@ -76,14 +76,14 @@ func encode(chat *provider.Chat) (*request, error) {
 	return r, nil
 }
 
-// check refuses what the dialect has no words for; a setting that is left out
-// in silence would change the answer.
+// check returns an error for settings that the dialect can't express: dropping a setting silently would change the
+// answer.
 func check(chat *provider.Chat) error {
 	switch {
 	case chat.Seed != nil && (*chat.Seed < math.MinInt32 || *chat.Seed > math.MaxInt32):
-		return provider.Unsupported("seed", "this provider takes 32 bits")
+		return provider.Unsupported("seed", "this provider accepts 32 bits only")
 	case chat.ParallelTools != nil && !*chat.ParallelTools && len(chat.Tools) > 0:
-		return provider.Unsupported("parallel_tool_calls", "this provider can't be kept from several calls at a time")
+		return provider.Unsupported("parallel_tool_calls", "this provider can't be limited to one call at a time")
 	}
 	for _, m := range chat.Messages {
 		if m.Name != "" && m.Role != provider.RoleTool {
@@ -99,8 +99,8 @@ const (
 	roleModel = "model"
 )
 
-// join adds a turn; one that says nothing the dialect would refuse. A turn
-// without a role belongs to the system.
+// join adds a turn. An empty turn is left out, because the dialect would refuse it. A turn without a role belongs to
+// the system instruction.
 func (r *request) join(role string, parts []part) {
 	if len(parts) == 0 {
 		return
@@ -119,7 +119,7 @@ func (r *request) join(role string, parts []part) {
 	r.Contents = append(r.Contents, content{role, parts})
 }
 
-// encodeMessage notes the names of a turn's calls, by which their results go.
+// encodeMessage encodes a turn, and records the names of its calls, by which their results are sent.
 func encodeMessage(model string, m provider.Message, calls map[string]string) (role string, parts []part, err error) {
 	if m.Role == provider.RoleTool {
 		result, err := encodeResult(m, calls)
@@ -146,8 +146,8 @@ func encodeMessage(model string, m provider.Message, calls map[string]string) (r
 	return roleModel, parts, nil
 }
 
-// encodeParts leaves empty text out, which the dialect refuses. The detail of an
-// image is but a hint, which only some models take.
+// encodeParts leaves out empty texts, which the dialect refuses. The detail of an image is only a hint, which few
+// models support.
 func encodeParts(parts []provider.Part) ([]part, error) {
 	var encoded []part
 	for _, p := range parts {
@@ -155,7 +155,7 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 		case p.ImageURL != "":
 			kind, data, ok := dataURI(p.ImageURL)
 			if !ok {
-				return nil, provider.Unsupported("messages[].content", "this provider takes images as data: URIs in base64 only")
+				return nil, provider.Unsupported("messages[].content", "this provider accepts images as data: URIs in base64 only")
 			}
 			encoded = append(encoded, part{InlineData: &blob{kind, data}})
 		case p.Text != "":

@@ -12,11 +12,10 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// stream reads chunks until the connection's end: the dialect has no mark of
-// its own. Some models give a finish reason with every chunk, so that only the
-// last one counts; an end without any is a cut connection.
+// stream reads chunks until the connection's end: the dialect has no end mark of its own. Some models send a finish
+// reason with every chunk, so that only the last one counts; an end without any is a broken connection.
 type stream struct {
-	ctx    context.Context //nolint:containedctx // The call's: it tells a cancelled read from a broken one.
+	ctx    context.Context //nolint:containedctx // The call's: it distinguishes a canceled read from a broken one.
 	caller *wire.Caller
 	body   io.ReadCloser
 	events *sse.Reader
@@ -32,10 +31,10 @@ func newStream(ctx context.Context, caller *wire.Caller, response *http.Response
 	}
 }
 
-// Limits are those of the response's head.
+// Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next gives the next event that says something.
+// Next returns the next event with content.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		chunk, err := s.events.Next()
@@ -74,10 +73,10 @@ func (s *stream) decode(data []byte) (provider.Event, error) {
 	return provider.Event{Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, Usage: s.reader.usage}, nil
 }
 
-// Size is how many bytes have been read.
+// Size returns the number of bytes read.
 func (s *stream) Size() int { return s.events.Size() }
 
-// Close ends the call; the connection is kept when the answer was read to its end.
+// Close ends the call; the connection is kept if the answer was read to its end.
 func (s *stream) Close() error {
 	if s.done {
 		return wire.Finish(s.body)

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// noArguments are the arguments of a call that has none.
+// noArguments are the arguments of a call without any.
 const noArguments = "{}"
 
 type tools struct {
@@ -46,9 +46,8 @@ type functionResponse struct {
 	Response json.RawMessage `json:"response"`
 }
 
-// encodeTools declares the functions. A strict one is held to its schema, so
-// that its schema must say nothing the vendor doesn't hold it to; of others the
-// schema is advice, and goes as it is.
+// encodeTools declares the functions. Calls of a strict function must match its schema, so the schema may only use
+// keywords that the vendor enforces; the schema of other functions is a hint, and is sent unchanged.
 func (r *request) encodeTools(chat *provider.Chat) error {
 	mode := "AUTO"
 	var declared []declaration
@@ -83,31 +82,29 @@ func (r *request) encodeTools(chat *provider.Chat) error {
 	return nil
 }
 
-// state is what a call has to bring back; other vendors' is left out.
+// state is what must be sent back with a call; other vendors' state is left out.
 type state struct {
 	Google struct {
 		Signature string `json:"thought_signature"`
 	} `json:"google"`
 }
 
-// extra is the state of a call as its Extra, in the form of Google's own
-// OpenAI-compatible face.
+// extra returns the state of a call as its Extra, in the format of Google's own OpenAI-compatible API.
 func extra(signature string) json.RawMessage {
 	if signature == "" {
 		return nil
 	}
-	text, _ := json.Marshal(map[string]any{"google": map[string]string{"thought_signature": signature}}) // Strings always do.
+	text, _ := json.Marshal(map[string]any{"google": map[string]string{"thought_signature": signature}}) // Strings never fail.
 	return text
 }
 
-// unsigned is the vendor's word for a call that it didn't make: without any
-// signature its models from Gemini 3 on refuse the conversation.
-// Source: Gemini API, "Thought signatures", FAQ.
+// unsigned is the vendor's placeholder signature for a call that it didn't make: models from Gemini 3 on refuse a
+// conversation without any signature. Source: Gemini API, "Thought signatures", FAQ.
 const unsigned = "skip_thought_signature_validator"
 
 var generation = regexp.MustCompile(`^gemini-(\d+)`)
 
-// wantsSignature reports whether a model refuses calls without one.
+// wantsSignature reports whether a model refuses calls without a signature.
 func wantsSignature(model string) bool {
 	match := generation.FindStringSubmatch(bare(model))
 	if match == nil {
@@ -117,8 +114,7 @@ func wantsSignature(model string) bool {
 	return err == nil && n >= 3
 }
 
-// encodeCall gives a call back with its signature. Of calls made at a time only
-// the first has one.
+// encodeCall encodes a call with its signature. Of parallel calls only the first has one.
 func encodeCall(model string, call provider.ToolCall, first bool) (part, error) {
 	args := bytes.TrimSpace([]byte(call.Arguments))
 	if len(args) == 0 {
@@ -142,8 +138,8 @@ func encodeCall(model string, call provider.ToolCall, first bool) (part, error) 
 	}, nil
 }
 
-// encodeResult answers a call by the name of its function, which the
-// conversation tells. A result that is a JSON object goes as it is.
+// encodeResult encodes the result of a call, with the name of its function, from the conversation. A result that is a
+// JSON object is sent unchanged.
 func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 	name := calls[m.ToolCallID]
 	if name == "" {
@@ -154,12 +150,12 @@ func encodeResult(m provider.Message, calls map[string]string) (part, error) {
 	}
 	for _, p := range m.Content {
 		if p.ImageURL != "" {
-			return part{}, provider.Unsupported("messages[].content", "this provider takes no images in the results of tools")
+			return part{}, provider.Unsupported("messages[].content", "this provider accepts no images in the results of tools")
 		}
 	}
 	response := bytes.TrimSpace([]byte(m.Text()))
 	if len(response) == 0 || response[0] != '{' || !jsoncheck.Valid(response) {
-		response, _ = json.Marshal(map[string]string{"output": m.Text()}) // Strings always do.
+		response, _ = json.Marshal(map[string]string{"output": m.Text()}) // Strings never fail.
 	}
 	return part{FunctionResponse: &functionResponse{m.ToolCallID, name, response}}, nil
 }

@@ -7,11 +7,10 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// usageOf splits the vendor's totals into buckets; without a total there is no
-// usage. promptTokenCount holds the cached tokens, but not those that the
-// results of the vendor's own tools took. candidatesTokenCount leaves out the
-// thoughts, but for servers whose total tells that it holds them. Parts beyond
-// their total are cut: the total is what the vendor bills.
+// usageOf splits the vendor's totals into buckets, or returns nil without a total. promptTokenCount includes the cached
+// tokens, but not those of the results of the vendor's own tools. candidatesTokenCount excludes the thoughts, except on
+// servers whose total shows that it includes them. Parts beyond their total are reduced: the total is what the vendor
+// bills.
 func usageOf(metadata gjson.Result) *provider.Usage {
 	r := readReport(metadata)
 	if !r.prompt.known && !r.candidates.known {
@@ -33,7 +32,7 @@ func usageOf(metadata gjson.Result) *provider.Usage {
 	return u
 }
 
-// report is usageMetadata, read in one go: every chunk has one.
+// report is usageMetadata, parsed in one pass: every chunk has one.
 type report struct {
 	prompt, cached, tools, candidates, thoughts, total count
 	in, cachedIn, out                                  gjson.Result
@@ -79,7 +78,7 @@ func counted(value gjson.Result) count {
 	return count{n, ok}
 }
 
-// modality sums the tokens of one kind.
+// modality returns the sum of the tokens of one kind.
 func modality(details gjson.Result, kind string) int64 {
 	var sum int64
 	details.ForEach(func(_, detail gjson.Result) bool {

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// answerOf reads a whole completion.
+// answerOf parses a whole completion.
 func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, error) {
 	var c chunk
 	if err := c.read(caller, status, data); err != nil {
@@ -42,7 +42,7 @@ func answerOf(caller *wire.Caller, status int, data []byte) (*provider.Answer, e
 	return answer, nil
 }
 
-// reply holds what answers other than completions are made of, as long as their text.
+// reply holds the members of answers other than completions. They are valid as long as the answer's text.
 type reply struct{ data, usage, model, format gjson.Result }
 
 func (r *reply) member(name string, value gjson.Result) {
@@ -58,9 +58,8 @@ func (r *reply) member(name string, value gjson.Result) {
 	}
 }
 
-// parse goes once over the members of an answer or a chunk, a JSON object. One
-// that turns out to be an error is one, whatever visit was shown of it before.
-// What visit is shown holds as long as data.
+// parse visits the members of an answer or a chunk, which must be a JSON object, once. If it turns out to be an error,
+// parse returns that error, whatever members visit was called with before. Their values are valid as long as data.
 func parse(caller *wire.Caller, status int, data []byte, visit func(name string, value gjson.Result)) error {
 	if !jsoncheck.Valid(data) {
 		return unexpected()
@@ -76,7 +75,7 @@ func parse(caller *wire.Caller, status int, data []byte, visit func(name string,
 	members(root, func(name string, value gjson.Result) {
 		switch name {
 		case "error":
-			failed = failed || said(value)
+			failed = failed || isError(value)
 		case "object": // The flat form of vLLM.
 			failed = failed || value.Str == "error"
 		default:
@@ -91,12 +90,12 @@ func parse(caller *wire.Caller, status int, data []byte, visit func(name string,
 
 func unexpected() error { return wire.Malformed("the answer is not the JSON expected", nil) }
 
-// said tells null, false and "" from an error.
-func said(value gjson.Result) bool {
+// isError reports whether the value of an error member is an error: null, false and "" are not.
+func isError(value gjson.Result) bool {
 	return value.Type != gjson.Null && value.Type != gjson.False && value.Raw != `""`
 }
 
-// each goes through a list; anything else is an empty one.
+// each visits the items of a list; any other value is an empty list.
 func each(list gjson.Result, visit func(item gjson.Result)) {
 	if list.IsArray() {
 		list.ForEach(func(_, item gjson.Result) bool {
@@ -106,7 +105,7 @@ func each(list gjson.Result, visit func(item gjson.Result)) {
 	}
 }
 
-// members goes through an object; anything else is an empty one.
+// members visits the members of an object; any other value is an empty object.
 func members(object gjson.Result, visit func(name string, value gjson.Result)) {
 	if object.IsObject() {
 		object.ForEach(func(key, value gjson.Result) bool {
@@ -116,7 +115,7 @@ func members(object gjson.Result, visit func(name string, value gjson.Result)) {
 	}
 }
 
-// first keeps a member. Of several by one name the first counts.
+// first keeps the first of several members of one name.
 func first(kept *gjson.Result, value gjson.Result) {
 	if !kept.Exists() {
 		*kept = value

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 )
 
-// endless is a vendor's stream that gives one frame again and again.
+// endless is a vendor's stream that repeats one frame.
 type endless struct {
 	frame string
 	at    int
@@ -43,7 +43,7 @@ func frames() map[string]string {
 	}
 }
 
-// relaying opens a stream of one frame, in the caller's own dialect or parsed.
+// relaying opens a stream of one frame, native or parsed.
 func relaying(tb testing.TB, frame string, native bool) provider.Stream {
 	tb.Helper()
 	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: &endless{frame: frame}})
@@ -52,7 +52,7 @@ func relaying(tb testing.TB, frame string, native bool) provider.Stream {
 	}
 	chat := &provider.Chat{Model: "m"}
 	if native {
-		chat.Native = &provider.Native{Dialect: openai.Dialect, Body: []byte(`{"model":"m","messages":[]}`)}
+		chat.Native = &provider.Native{Dialect: openai.DialectName, Body: []byte(`{"model":"m","messages":[]}`)}
 	}
 	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
 	if err != nil {
@@ -61,7 +61,7 @@ func relaying(tb testing.TB, frame string, native bool) provider.Stream {
 	return stream
 }
 
-// A chunk costs at most two allocations, relayed as it came or parsed.
+// A chunk costs at most two allocations, native or parsed.
 func TestChunkAllocations(t *testing.T) {
 	for name, frame := range frames() {
 		for mode, native := range map[string]bool{"native": true, "parsed": false} {
@@ -95,7 +95,7 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-// again is a vendor that gives one whole answer again and again.
+// again is a vendor that always sends the same whole answer.
 type again struct {
 	text   string
 	header http.Header
@@ -113,8 +113,7 @@ func (a *again) Read(into []byte) (int, error) { return a.body.Read(into) }
 
 func (a *again) Close() error { return nil }
 
-// wholes are answers of about 1 KB: what the load test's vendor gives, and what
-// OpenAI does, with calls and all kinds of usage.
+// wholes are answers of about 1 KB: those of the load test's vendor, and of OpenAI with calls and all kinds of usage.
 func wholes() map[string]string {
 	return map[string]string{
 		"text": `{"id":"chatcmpl-load","object":"chat.completion","created":1700000000,"model":"load",` +
@@ -155,8 +154,7 @@ func wholes() map[string]string {
 	}
 }
 
-// asking gives one call of a provider whose vendor answers so; the request is as
-// short as can be.
+// asking returns one call of a provider whose vendor sends text; the request is as short as possible.
 func asking(tb testing.TB, text string) func() {
 	tb.Helper()
 	vendor := &again{text: text, header: http.Header{
@@ -166,7 +164,7 @@ func asking(tb testing.TB, text string) func() {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.Dialect, Body: []byte(`{}`)}}
+	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.DialectName, Body: []byte(`{}`)}}
 	return func() {
 		if _, err := p.Chat(tb.Context(), provider.Credential{}, chat); err != nil {
 			tb.Fatal(err)
@@ -189,7 +187,7 @@ func BenchmarkAnswer(b *testing.B) {
 func BenchmarkNativeRequest(b *testing.B) {
 	p := answering(b, "application/json", `{"choices":[{"message":{"content":"a"}}]}`)
 	body := []byte(`{"model":"theirs","messages":[{"role":"user","content":"hello"}],"temperature":0.5}`)
-	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.Dialect, Body: body}}
+	chat := &provider.Chat{Model: "m", Native: &provider.Native{Dialect: openai.DialectName, Body: body}}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := p.Chat(b.Context(), provider.Credential{}, chat); err != nil {

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// chunk is what a whole answer, or one chunk of a stream, says.
+// chunk is the content of a whole answer, or of one chunk of a stream.
 type chunk struct {
 	choices         int
 	text, reasoning wire.Joined
@@ -18,24 +18,23 @@ type chunk struct {
 	calls   []delta
 	refused bool
 	usage   *provider.Usage
-	// problem is an error that came inside a choice (OpenRouter); JSON.
+	// problem is the JSON of an error that came inside a choice (OpenRouter).
 	problem string
-	// finish, model and details are views: they hold as long as what was read.
+	// finish, model and details are views: they are valid as long as the data that was read.
 	finish string
 	model  gjson.Result
 	// details of the reasoning (OpenRouter): most servers repeat its text in them.
 	details gjson.Result
 }
 
-// delta is a call or a piece of one; index is -1 where the server gave none.
+// delta is a call or a piece of one; index is -1 if the server gave none.
 type delta struct {
 	choice, index int
 	provider.ToolCall
 }
 
-// read reads what a document says, in place of what it said before; after an error
-// nothing of it holds. Every text but the views is its own; the list of calls is
-// used again.
+// read parses a document and replaces the previous content; after an error the content is invalid. All texts except the
+// views are copies; the list of calls is reused.
 func (c *chunk) read(caller *wire.Caller, status int, data []byte) error {
 	*c = chunk{calls: c.calls[:0]}
 	if err := parse(caller, status, data, c.member); err != nil {
@@ -60,20 +59,20 @@ func (c *chunk) member(name string, value gjson.Result) {
 	case "model":
 		first(&c.model, value)
 	case "usage":
-		c.use(value)
+		c.addUsage(value)
 	case "x_groq":
-		c.use(value.Get("usage"))
+		c.addUsage(value.Get("usage"))
 	}
 }
 
-func (c *chunk) use(value gjson.Result) {
+func (c *chunk) addUsage(value gjson.Result) {
 	if c.usage == nil {
 		c.usage = usageOf(value)
 	}
 }
 
-// choice adds one choice. A request of ours has one; the caller's own may ask for
-// several, whose texts follow one another: they are counted, and relayed apart.
+// choice adds one choice. A request of the gateway has one; a native request may ask for several. Their texts are
+// concatenated: they are counted, while the native frames are relayed separately.
 func (c *chunk) choice(choice gjson.Result) {
 	c.choices++
 	before := len(c.calls)
@@ -83,26 +82,26 @@ func (c *chunk) choice(choice gjson.Result) {
 		case "index":
 			first(&number, value)
 		case "message", "delta":
-			members(value, c.say)
+			members(value, c.addMessage)
 		case "finish_reason":
 			if value.Str != "" {
 				c.finish = value.Str
 			}
 		case "usage": // Moonshot
-			c.use(value)
+			c.addUsage(value)
 		case "error":
-			if said(value) {
+			if isError(value) {
 				c.problem = `{"error":` + value.Raw + `}`
 			}
 		}
 	})
-	for i := before; i < len(c.calls); i++ { // The number may come behind the calls.
+	for i := before; i < len(c.calls); i++ { // The number may follow the calls.
 		c.calls[i].choice = int(number.Int())
 	}
 }
 
-// say adds a member of a message.
-func (c *chunk) say(name string, value gjson.Result) {
+// addMessage adds a member of a message.
+func (c *chunk) addMessage(name string, value gjson.Result) {
 	switch name {
 	case "content":
 		c.content(value)
@@ -110,7 +109,7 @@ func (c *chunk) say(name string, value gjson.Result) {
 		refusal := wire.Text(value)
 		c.refused = c.refused || refusal != ""
 		c.text.Add(refusal)
-	case "reasoning_content", "reasoning": // Some servers give both, with the same text.
+	case "reasoning_content", "reasoning": // Some servers send both, with the same text.
 		if c.reasoning.Empty() {
 			c.reasoning.Add(wire.Text(value))
 		}
@@ -122,7 +121,7 @@ func (c *chunk) say(name string, value gjson.Result) {
 				c.calls = append(c.calls, c.call(call))
 			}
 		})
-	case "function_call": // What tool_calls took the place of.
+	case "function_call": // The predecessor of tool_calls.
 		members(value, c.unshown)
 	case "audio":
 		c.other.Add(wire.Text(value.Get("transcript")))
@@ -172,34 +171,34 @@ func (c *chunk) call(call gjson.Result) delta {
 	return d
 }
 
-// function adds a member of what is called.
+// function adds a member of the called function.
 func (d *delta) function(name string, value gjson.Result) {
 	switch {
 	case name == "name":
 		d.Name = wire.Text(value)
-	case name == "arguments" && value.IsObject(): // Some servers don't make a text of it.
+	case name == "arguments" && value.IsObject(): // Some servers don't encode it as a string.
 		d.Arguments = string(wire.Bytes(value))
 	case name == "arguments":
 		d.Arguments = wire.Text(value)
 	}
 }
 
-// failure is the error that a choice holds, or that its finish reason stands for.
+// failure returns the error in a choice, or the one that its finish reason stands for.
 func (c *chunk) failure(caller *wire.Caller, status int) error {
 	if c.problem != "" {
 		return caller.Refused(status, []byte(c.problem))
 	}
 	switch strings.ToLower(c.finish) {
 	case "error", "abort", "network_error", "insufficient_system_resource":
-		e := wire.Malformed("the provider broke the answer off: finish_reason "+wire.Shorten(c.finish), nil)
+		e := wire.Malformed("the provider ended the answer early: finish_reason "+wire.Shorten(c.finish), nil)
 		e.Status = status
 		return e
 	}
 	return nil
 }
 
-// finishReason maps the vendor's words; compatible servers add some of their own.
-// A refusal is what other vendors call a filtered answer.
+// finishReason maps the vendor's finish reasons; compatible servers add some of their own. A refusal is what other
+// vendors call a filtered answer.
 func finishReason(reason string, refused bool) provider.FinishReason {
 	switch reason = strings.ToLower(reason); {
 	case reason == "":

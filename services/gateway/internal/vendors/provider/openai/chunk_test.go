@@ -12,13 +12,13 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// answered is the answer to a chat whose vendor says text.
+// answered returns the answer to a chat whose vendor sends text.
 func answered(t *testing.T, text string) (*provider.Answer, error) {
 	t.Helper()
 	return answering(t, "application/json", text).Chat(t.Context(), provider.Credential{}, &provider.Chat{Model: "m"})
 }
 
-// An answer is an error wherever that stands in it, and whatever else it says.
+// An answer with an error is an error, at whatever position and with whatever other members.
 func TestErrorsAmongMembers(t *testing.T) {
 	const choices = `"choices":[{"message":{"content":"a"}}]`
 	const chat = `"object":"chat.completion"`
@@ -47,7 +47,7 @@ func TestErrorsAmongMembers(t *testing.T) {
 	}
 }
 
-// What a choice says, in every form that it comes in.
+// All forms of a choice.
 func TestChoices(t *testing.T) {
 	const stop, filtered = provider.FinishStop, provider.FinishContentFilter
 	for name, tt := range map[string]struct {
@@ -87,7 +87,7 @@ func TestBrokenOff(t *testing.T) {
 	}
 }
 
-// Where several members have one name, which no vendor should send, the first counts.
+// Of several members of one name, which no vendor should send, the first counts.
 func TestModels(t *testing.T) {
 	for members, want := range map[string]string{
 		`"model":"a"`: "a", `"model":"a","model":"b"`: "a", `"model":null,"model":"b"`: "", "\"model\":\"\\u00fc\xff\"": "ü\ufffd", `"id":"x"`: "",
@@ -99,7 +99,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// Calls without an id get one each; those that have one keep it.
+// Calls without an ID get one each; the others keep theirs.
 func TestCallsOfAWholeAnswer(t *testing.T) {
 	answer, err := answered(t, `{"choices":[{"message":{"tool_calls":[{"function":{"name":"f"}},{"id":"mine"},{"function":{"name":"g"}}]}}]}`)
 	if err != nil || len(answer.ToolCalls) != 3 {
@@ -111,8 +111,7 @@ func TestCallsOfAWholeAnswer(t *testing.T) {
 	}
 }
 
-// A choice's number holds for its calls, also where it comes behind them, and for
-// no other's.
+// A choice's number applies to its calls, even if it follows them, and to no other's.
 func TestNumbersBehindCalls(t *testing.T) {
 	const begin = `{"delta":{"tool_calls":[{"index":0,"id":"`
 	answer, err := providertest.Collect(opened(t, native(`{"n":2}`), frameText(
@@ -127,7 +126,7 @@ func TestNumbersBehindCalls(t *testing.T) {
 	}
 }
 
-// An index that is no number is none: the name begins a new call.
+// An index that is not a number is ignored: the name begins a new call.
 func TestIndexThatIsNone(t *testing.T) {
 	answer, err := providertest.Collect(opened(t, native(`{}`), frameText(
 		`{"delta":{"tool_calls":[{"index":null,"function":{"name":"f","arguments":"1"}}]}}`,

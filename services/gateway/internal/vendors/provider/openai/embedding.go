@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// maxInputs is how many texts, or token sequences, one call may hold.
+// maxInputs is the largest number of texts, or token sequences, in one call.
 const maxInputs = 2048
 
 type embeddingRequest struct {
@@ -21,12 +21,12 @@ type embeddingRequest struct {
 	// Input is a []string, or [][]int32 of tokens.
 	Input      any `json:"input"`
 	Dimensions int `json:"dimensions,omitempty"`
-	// EncodingFormat "base64" halves the bytes. OpenAI's own clients ask for it, so
-	// that compatible servers know it, or answer with plain numbers.
+	// EncodingFormat "base64" halves the bytes. OpenAI's own clients request it, so that compatible servers support it,
+	// or answer with plain numbers.
 	EncodingFormat string `json:"encoding_format"`
 }
 
-// Embed makes vectors, with one call.
+// Embed returns vectors, with one call.
 func (p *Provider) Embed(ctx context.Context, credential provider.Credential, request *provider.Embedding) (*provider.Vectors, error) {
 	if request.Len() > maxInputs {
 		return nil, provider.Unsupported("input", fmt.Sprintf("must hold at most %d texts for this provider", maxInputs))
@@ -50,7 +50,7 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	}, nil
 }
 
-// inputOf is a usage that is all input; some servers give the total alone.
+// inputOf returns a usage that is all input; some servers report only the total.
 func inputOf(usage gjson.Result) *provider.Usage {
 	for _, name := range []string{"prompt_tokens", "total_tokens"} {
 		if tokens := usage.Get(name); tokens.Type == gjson.Number {
@@ -60,7 +60,7 @@ func inputOf(usage gjson.Result) *provider.Usage {
 	return nil
 }
 
-// vectorsOf puts vectors in the order of their inputs. Each has to be there, once.
+// vectorsOf returns the vectors in the order of their inputs. Each must be present exactly once.
 func vectorsOf(data gjson.Result, inputs int) ([][]float32, error) {
 	vectors := make([][]float32, inputs)
 	var problem error
@@ -74,7 +74,7 @@ func vectorsOf(data gjson.Result, inputs int) ([][]float32, error) {
 		switch {
 		case problem != nil:
 		case at < 0 || at >= inputs || vectors[at] != nil:
-			problem = wire.Malformed("the answer holds a vector that nobody asked for", nil)
+			problem = wire.Malformed("the answer holds a vector that was not requested", nil)
 		default:
 			vectors[at], problem = vectorOf(item.Get("embedding"))
 		}
@@ -97,7 +97,7 @@ func checkVectors(vectors [][]float32) error {
 	return nil
 }
 
-// vectorOf reads both forms: base64 of little-endian 32-bit floats, and numbers.
+// vectorOf parses both forms: base64 of little-endian 32-bit floats, and numbers.
 func vectorOf(value gjson.Result) ([]float32, error) {
 	var vector []float32
 	switch {
@@ -121,7 +121,7 @@ func vectorOf(value gjson.Result) ([]float32, error) {
 	}
 	for _, n := range vector {
 		if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
-			return nil, wire.Malformed("a vector holds what is no number", nil)
+			return nil, wire.Malformed("a vector holds a value that is not a number", nil)
 		}
 	}
 	return vector, nil

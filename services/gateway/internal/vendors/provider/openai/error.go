@@ -14,10 +14,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// problem is an error as the server tells it. OpenAI puts it under "error";
-// compatible servers give the error as a text, put its fields at the top, call it
-// "detail", or wrap it all in a list. The message may be an object too, the code
-// a text or a status.
+// problem is an error document. OpenAI puts it under "error"; compatible servers send the error as a string, put its
+// fields at the top, call it "detail", or wrap everything in a list. The message may be an object, the code a string or
+// a status.
 type problem struct {
 	Message    json.RawMessage `json:"message"`
 	Type       string          `json:"type"`
@@ -27,17 +26,17 @@ type problem struct {
 	} `json:"innererror"`
 }
 
-// rule gives a class to what a server says. A rule looks only behind the statuses
-// that it opens for, then at the code, then at the text.
+// rule assigns a class to errors. A rule applies only to statuses for which gate returns true; then the code is
+// compared, then the text.
 type rule struct {
 	gate  func(status int) bool
 	codes []string
-	// texts in lower case, any of which the message holds.
+	// texts are in lower case; the message must contain one of them.
 	texts []string
 	class apierr.Class
 }
 
-// rules, the first that fits counts; behind them is the status alone.
+// rules are the rules, of which the first match applies; without a match the status alone decides.
 var rules = []rule{
 	{inRequest, []string{"string_above_max_length"}, nil, apierr.ClassPolicy},
 	{inRequest, []string{"context_length_exceeded", "exceed_context_size_error"}, []string{
@@ -58,12 +57,11 @@ var rules = []rule{
 	{always, []string{"rate_limit_exceeded", "rate_limit_error", "slow_down", "too_many_requests"}, nil, apierr.ClassRateLimit},
 }
 
-// The gates. Below 400 is an error inside an answer that began well; a stream's
-// has the status 0.
+// The gates. A status below 400 is that of an error inside an answer that began well; an error in a stream has the
+// status 0.
 func inBand(status int) bool { return status < http.StatusBadRequest }
 
-// inRequest opens for what may be the request's fault. Old servers answer 500 to
-// a prompt that is too long.
+// inRequest reports whether the request may be at fault. Old servers answer 500 to a prompt that is too long.
 func inRequest(status int) bool {
 	return inBand(status) || slices.Contains([]int{
 		http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
@@ -77,36 +75,35 @@ func belowServer(status int) bool { return status < http.StatusInternalServerErr
 
 func always(int) bool { return true }
 
-// classify reads an error body: status gate, then code, then text.
+// classify classifies an error body by status gate, then code, then text.
 func classify(e *provider.Error, _ http.Header, body []byte) {
 	p := parseProblem(body)
 	e.Code, e.Text = p.code(), plain(p.Message)
 	e.Class = p.class(p.status(e.Status), e.Text)
 	if e.Class == apierr.ClassRateLimit && e.RetryAfter == 0 {
-		e.RetryAfter = saidWait(e.Text)
+		e.RetryAfter = waitInText(e.Text)
 	}
 }
 
 func (p problem) class(status int, text string) apierr.Class {
 	codes, text := []string{p.code(), p.Type, p.InnerError.Code}, strings.ToLower(text)
 	for _, r := range rules {
-		if r.gate(status) && (r.named(codes) || r.told(text)) {
+		if r.gate(status) && (r.matchesCode(codes) || r.matchesText(text)) {
 			return r.class
 		}
 	}
 	return byStatus(status, p.Type)
 }
 
-func (r rule) named(codes []string) bool {
+func (r rule) matchesCode(codes []string) bool {
 	return slices.ContainsFunc(codes, func(code string) bool { return code != "" && slices.Contains(r.codes, code) })
 }
 
-func (r rule) told(text string) bool {
+func (r rule) matchesText(text string) bool {
 	return slices.ContainsFunc(r.texts, func(sign string) bool { return strings.Contains(text, sign) })
 }
 
-// byStatus is what a status says by itself. A redirect, which no vendor gives, is
-// the server's fault.
+// byStatus returns the class of a status by itself. A redirect, which no vendor sends, is the server's fault.
 func byStatus(status int, kind string) apierr.Class {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -147,7 +144,7 @@ func parseProblem(body []byte) problem {
 	return doc.problem
 }
 
-// code prefers the code and falls back to the type; a number is a status.
+// code returns the code, or else the type; a number is a status.
 func (p problem) code() string {
 	if text, ok := p.Code.(string); ok && text != "" {
 		return text
@@ -155,8 +152,8 @@ func (p problem) code() string {
 	return p.Type
 }
 
-// status is the code where that is a number: an error inside a stream or a 200
-// has no other, and a relay in between may have changed the answer's own.
+// status returns the code if it is an HTTP status: an error inside a stream or a 200 has no other, and a relay in
+// between may have changed the answer's own.
 func (p problem) status(status int) int {
 	if code, ok := p.Code.(float64); ok && code >= 400 && code < 600 {
 		return int(code)
@@ -164,7 +161,7 @@ func (p problem) status(status int) int {
 	return status
 }
 
-// plain is a JSON string's text, or any other JSON as it is.
+// plain returns a JSON string's text, or any other JSON as it is.
 func plain(raw json.RawMessage) string {
 	var s *string
 	switch {
@@ -178,20 +175,20 @@ func plain(raw json.RawMessage) string {
 	return *s
 }
 
-// wait is how messages name one: "try again in 6m0.5s", "retry after 7 seconds".
+// wait matches a wait in messages: "try again in 6m0.5s", "retry after 7 seconds".
 var wait = regexp.MustCompile(`(?i)(?:try again in|retry (?:after|in)) ((?:\d{1,6}(?:\.\d{1,6})?(?:ms|h|m|s)){1,3})|(?:try again in|retry (?:after|in)) (\d{1,6}) seconds?`)
 
-// saidWait is the hint that a rate limit's text holds; headers may lack it.
-func saidWait(text string) time.Duration {
+// waitInText returns the wait in the text of a rate limit error; headers may lack it.
+func waitInText(text string) time.Duration {
 	found := wait.FindStringSubmatch(text)
 	if found == nil {
 		return 0
 	}
-	said := found[1]
-	if said == "" {
-		said = found[2] + "s"
+	duration := found[1]
+	if duration == "" {
+		duration = found[2] + "s"
 	}
-	d, err := time.ParseDuration(said)
+	d, err := time.ParseDuration(duration)
 	if err != nil {
 		return 0
 	}

@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// answers are what testdata/answers says, in our words.
+// answers are the parsed answers of testdata/answers.
 func answers() map[string]*provider.Answer {
 	const openAI = "gpt-4o-mini-2024-07-18"
 	paris := provider.ToolCall{Index: 0, ID: "call_DdmO9pD3xa9XTPNJ32zg2hcA", Name: "get_weather", Arguments: `{"city": "Paris"}`}

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// hostile is a vendor at a base URL, which decides what it takes.
+// hostile is a vendor at a base URL, which decides what it accepts.
 func hostile(base string) providertest.Hostile {
 	call := `{"id":"call!#","type":"function","function":{"name":"f","arguments":"{}"},"extra_content":{"other":1}}`
 	delta := func(of string) string { return `{"choices":[{"index":0,"delta":` + of + `}]}` }
@@ -37,10 +37,10 @@ func hostile(base string) providertest.Hostile {
 			growth.Number("choices of a stream", "", `data: {"choices":[{"index":#,"delta":{"tool_calls":[{"index":0,"id":"c#","function":{"name":"f"}}]}}]}`+"\n\n", "data: [DONE]\n\n"),
 			growth.Repeat("usage", "", `data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\n", "data: [DONE]\n\n"),
 		},
-		Dialect: openai.Dialect,
+		Dialect: openai.DialectName,
 		Requests: []growth.Input{
-			growth.Number("calls to be mended", `{"messages":[{"role":"assistant","tool_calls":[`+`{"id":"x"}`, ","+call, "]}]}"),
-			growth.Number("turns to be mended", `{"messages":[{"role":"user"}`, `,{"role":"assistant","tool_calls":[`+call+`]},{"role":"tool","tool_call_id":"call!#","content":"1"}`, "]}"),
+			growth.Number("calls to be repaired", `{"messages":[{"role":"assistant","tool_calls":[`+`{"id":"x"}`, ","+call, "]}]}"),
+			growth.Number("turns to be repaired", `{"messages":[{"role":"user"}`, `,{"role":"assistant","tool_calls":[`+call+`]},{"role":"tool","tool_call_id":"call!#","content":"1"}`, "]}"),
 			growth.Repeat("members", `{"messages":[]`, `,"temperature":1`, "}"),
 			growth.Number("unknown members", `{"messages":[]`, `,"x#":1`, "}"),
 		},
@@ -48,7 +48,7 @@ func hostile(base string) providertest.Hostile {
 	}
 }
 
-// events are what a message or a delta may hold.
+// events are possible members of a message or a delta.
 func events(before, after string) []growth.Input {
 	inputs := []growth.Input{
 		growth.Repeat("parts of content", `{"content":[{"text":"a"}`, `,{"type":"text","text":"abcd"}`, "]}"),

@@ -23,7 +23,7 @@ type imageRequest struct {
 	ResponseFormat string `json:"response_format,omitempty"`
 }
 
-// MakeImages makes images, with one call.
+// MakeImages returns generated images, with one call.
 func (p *Provider) MakeImages(ctx context.Context, credential provider.Credential, request *provider.ImageRequest) (*provider.Images, error) {
 	body, err := encodeImage(request)
 	if err != nil {
@@ -42,9 +42,8 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 	}, nil
 }
 
-// encodeImage knows two families by their names. The gpt-image models answer
-// bytes and let their format be chosen; the dall-e models answer PNG, as bytes or
-// as a URL. Of any other model only what was asked for is said.
+// encodeImage handles two model families, by their names. The gpt-image models return bytes and support formats; the
+// dall-e models return PNG, as bytes or as a URL. To any other model the request is sent as it is.
 func encodeImage(d *provider.ImageRequest) (imageRequest, error) {
 	r := imageRequest{
 		Model: d.Model, Prompt: d.Prompt, N: d.Count, Size: d.Size, Quality: d.Quality,
@@ -65,7 +64,7 @@ func encodeImage(d *provider.ImageRequest) (imageRequest, error) {
 	return r, nil
 }
 
-// imagesOf gives the images of an answer, of those beyond most only the first.
+// imagesOf returns the images of an answer, at most one more than most.
 func imagesOf(answer reply, most int) []provider.Image {
 	var images []provider.Image
 	format := wire.Text(answer.format)
@@ -86,7 +85,7 @@ func imagesOf(answer reply, most int) []provider.Image {
 	return images
 }
 
-// mediaType is what the first bytes say, or else the vendor.
+// mediaType returns the type that the first bytes show, or else the vendor's.
 func mediaType(encoded, format string) string {
 	const head = 64 // characters: 48 bytes
 	begin, _ := base64.StdEncoding.DecodeString(encoded[:min(head, len(encoded)/4*4)])
@@ -100,9 +99,8 @@ func mediaType(encoded, format string) string {
 	return "application/octet-stream"
 }
 
-// imageUsage counts the images, and tokens where the model is billed by them
-// (gpt-image). Its input may be text and images; its output is images but for
-// what is told apart.
+// imageUsage counts the images, and tokens if the model is billed by them (gpt-image). Its input may be text and
+// images; its output is images, except for tokens that are reported as text.
 func imageUsage(u gjson.Result, made int) *provider.Usage {
 	in := split{left: count(u.Get("input_tokens"))}
 	out := split{left: count(u.Get("output_tokens"))}

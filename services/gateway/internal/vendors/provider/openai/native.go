@@ -11,11 +11,10 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// relay is the caller's body with what is ours to say: the model, whether and
-// how to stream, the token limit by the name that the server knows, and what the
-// server would refuse of calls that another vendor made. Every other field stays
-// byte for byte. asked reports whether the caller wants the
-// chunk that holds the usage.
+// relay returns the caller's body with the members that the gateway sets: the model, whether and how to stream, the
+// token limit by the name that the server supports, and corrections of calls made by other vendors that the server
+// would refuse. Every other field stays byte for byte. asked reports whether the caller wants the chunk that holds the
+// usage.
 func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage, asked bool, err error) {
 	text := chat.Native.Body
 	if !jsoncheck.Valid(text) || !gjson.ParseBytes(text).IsObject() {
@@ -23,16 +22,16 @@ func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage
 	}
 	model, err := json.Marshal(chat.Model)
 	if err != nil {
-		return nil, false, &provider.Error{Class: apierr.ClassPolicy, Text: "the model's name can't be put into JSON", Cause: err}
+		return nil, false, &provider.Error{Class: apierr.ClassPolicy, Text: "the model's name can't be encoded as JSON", Cause: err}
 	}
 	own := gjson.ParseBytes(text)
 	var options gjson.Result
-	limit, mends := p.limitName(own), p.mends(chat)
+	limit, repair := p.limitName(own), p.needsRepair(chat)
 	out := make([]byte, 0, len(text)+len(model)+64)
 	out = append(append(out, `{"model":`...), model...)
 	own.ForEach(func(key, value gjson.Result) bool {
 		name := key.Raw
-		// A field that is there twice, or in other letters, must not win over ours.
+		// A duplicate field, or one in other letters, must not override the gateway's.
 		switch folded := strings.ToLower(key.Str); {
 		case folded == "model", folded == "stream":
 			return true
@@ -41,8 +40,8 @@ func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage
 			return true
 		case limit != "" && (key.Str == "max_tokens" || key.Str == "max_completion_tokens"):
 			name = limit
-		case mends && key.Str == "messages":
-			value.Raw = p.mended(value)
+		case repair && key.Str == "messages":
+			value.Raw = p.repaired(value)
 		}
 		out = append(append(append(append(out, ','), name...), ':'), value.Raw...)
 		return true
@@ -53,8 +52,8 @@ func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage
 	return append(out, '}'), asked, nil
 }
 
-// limitName is what the server calls the token limit, in quotes; empty where the
-// caller gave both names, or none, and nothing is to be renamed.
+// limitName returns the server's name of the token limit, quoted, or "" if the caller gave both names or none, and
+// nothing is to be renamed.
 func (p *Provider) limitName(own gjson.Result) string {
 	short, long := own.Get("max_tokens").Exists(), own.Get("max_completion_tokens").Exists()
 	switch {
@@ -66,12 +65,11 @@ func (p *Provider) limitName(own gjson.Result) string {
 	return `"max_tokens"`
 }
 
-// appendStream asks for a stream, with usage where the server takes options. The
-// caller's other options stay.
+// appendStream requests a stream, with usage if the server accepts options. The caller's other options stay.
 func (p *Provider) appendStream(out []byte, options gjson.Result) ([]byte, bool) {
 	out = append(out, `,"stream":true`...)
 	if !p.traits.streamUsage {
-		return out, true // There is no chunk of ours to hide.
+		return out, true // There is no chunk of the gateway's to hide.
 	}
 	out = append(out, `,"stream_options":{"include_usage":true`...)
 	asked := false

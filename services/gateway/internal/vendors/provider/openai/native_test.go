@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// sending gives what a server of some kind gets for a chat.
+// sending returns what a server with a configuration receives for a chat.
 func sending(t *testing.T, config openai.Config, chat *provider.Chat, stream bool) (string, error) {
 	t.Helper()
 	sent := &sentTo{}
@@ -35,7 +35,7 @@ func sending(t *testing.T, config openai.Config, chat *provider.Chat, stream boo
 }
 
 func native(body string) *provider.Chat {
-	return &provider.Chat{Model: "ours", Native: &provider.Native{Dialect: openai.Dialect, Body: json.RawMessage(body)}}
+	return &provider.Chat{Model: "ours", Native: &provider.Native{Dialect: openai.DialectName, Body: json.RawMessage(body)}}
 }
 
 var (
@@ -88,7 +88,7 @@ func TestNativeBodiesThatAreNone(t *testing.T) {
 	}
 }
 
-// A caller that did not ask for the usage chunk doesn't get it; we do.
+// A caller that did not ask for the usage chunk doesn't get it, though the gateway does.
 func TestUsageChunkIsOurs(t *testing.T) {
 	const first = `{"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}`
 	const last = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
@@ -113,7 +113,7 @@ func TestUsageChunkIsOurs(t *testing.T) {
 	}
 }
 
-// Every choice counts, though only the caller's own body can ask for several.
+// Every choice counts, though only a native body can ask for several.
 func TestSeveralChoices(t *testing.T) {
 	const text = `data: {"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]}}]}
 
@@ -132,7 +132,7 @@ data: [DONE]
 	}
 }
 
-// What comes with a native body never authenticates.
+// Headers of a native body never authenticate.
 func TestNativeHeaders(t *testing.T) {
 	sent := &sentTo{}
 	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", KeyHeader: "api-key", Transport: sent})
@@ -159,7 +159,7 @@ func toolTurn(id string, extra string) *provider.Chat {
 	}}
 }
 
-// Mistral's models take ids of nine letters and digits and no others.
+// Mistral's models accept only IDs of nine letters and digits.
 func TestShortToolIDs(t *testing.T) {
 	own := toolTurn("abcDEF123", "")
 	if got, _ := sending(t, mistral, own, false); strings.Count(got, `"abcDEF123"`) != 2 {
@@ -188,7 +188,7 @@ func TestShortToolIDs(t *testing.T) {
 	}
 }
 
-// Opaque state goes back to servers that may want it, and to none that refuses it.
+// Opaque state is sent back to servers that may use it, and not to those that refuse it.
 func TestExtraContent(t *testing.T) {
 	const google, anthropic = `{"google":{"thought_signature":"c2ln"}}`, `{"anthropic":{"thinking":"c2ln"}}`
 	for name, tt := range map[string]struct {
@@ -263,7 +263,7 @@ func TestAzureDeployments(t *testing.T) {
 	}
 }
 
-// What is left of the rate limit comes with every kind of answer.
+// Every kind of answer has the rate limits.
 func TestLimits(t *testing.T) {
 	vendor := transport(func(r *http.Request) (*http.Response, error) {
 		kind, text := "application/json", `{"choices":[{"message":{"content":"a"}}]}`

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// frameText is a stream of chunks, each with the choices given.
+// frameText returns a stream of chunks, each with the choices given.
 func frameText(choices ...string) string {
 	var text strings.Builder
 	for _, choice := range choices {
@@ -34,7 +34,7 @@ func opened(t *testing.T, chat *provider.Chat, text string) provider.Stream {
 	return stream
 }
 
-// Calls that a server gives neither ids nor numbers are told apart by their names.
+// Calls to which a server gives neither IDs nor numbers are distinguished by their names.
 func TestCallsWithoutIDs(t *testing.T) {
 	answer, err := providertest.Collect(opened(t, &provider.Chat{Model: "m"}, frameText(
 		`{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\""}}]}}`,
@@ -53,7 +53,7 @@ func TestCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// Each choice numbers its calls for itself.
+// Each choice numbers its own calls.
 func TestCallsOfSeveralChoices(t *testing.T) {
 	const begin = `,"delta":{"tool_calls":[{"index":0,"id":"`
 	answer, err := providertest.Collect(opened(t, native(`{"n":2}`), frameText(
@@ -68,7 +68,7 @@ func TestCallsOfSeveralChoices(t *testing.T) {
 	}
 }
 
-// What an event said stays so when the next one is read.
+// An event stays valid when the next one is read.
 func TestEventsLast(t *testing.T) {
 	var choices []string
 	for range 40 {
@@ -93,7 +93,7 @@ func TestEventsLast(t *testing.T) {
 	}
 }
 
-// A last chunk that holds more than usage is the caller's, asked for or not.
+// A last chunk that holds more than usage is relayed, whether usage was requested or not.
 func TestUsageBesideContentIsRelayed(t *testing.T) {
 	const last = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`
 	frames, answer, err := providertest.Frames(opened(t, native("{}"), "data: "+last+"\n\ndata: [DONE]\n\n"))
@@ -102,7 +102,7 @@ func TestUsageBesideContentIsRelayed(t *testing.T) {
 	}
 }
 
-// A total that says more than its parts explain is not billed as output.
+// A total that is larger than its parts explain is not billed as output.
 func TestUnexplainedTotal(t *testing.T) {
 	p := answering(t, "application/json", `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":20,
 		"total_tokens":90,"completion_tokens_details":{"reasoning_tokens":5}}}`)
@@ -112,7 +112,7 @@ func TestUnexplainedTotal(t *testing.T) {
 	}
 }
 
-// The code counts before the words of the message.
+// The code counts before the text of the message.
 func TestCodeBeforeText(t *testing.T) {
 	p := refusing(t, http.StatusBadRequest, `{"error":{"code":"string_above_max_length",
 		"message":"The string is too long; this has nothing to do with the model's maximum context length"}}`)
@@ -122,7 +122,7 @@ func TestCodeBeforeText(t *testing.T) {
 	}
 }
 
-// A code that is known decides by itself, whatever the text says.
+// A known code decides by itself, whatever the text is.
 func TestCodeAlone(t *testing.T) {
 	for code, tt := range map[string]struct {
 		status int
@@ -145,7 +145,7 @@ func TestCodeAlone(t *testing.T) {
 	}
 }
 
-// A provider that supports an operation is called through these interfaces.
+// Compile-time checks of the interfaces.
 var (
 	_ provider.ChatProvider = (*openai.Provider)(nil)
 	_ provider.Embedder     = (*openai.Provider)(nil)

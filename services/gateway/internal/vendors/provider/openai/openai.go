@@ -1,7 +1,6 @@
-// Package openai speaks the dialect of OpenAI, which Azure and every
-// OpenAI-compatible server (vLLM, Ollama, Groq, Mistral, …) speak too: chat
-// completions, embeddings and images. Source: OpenAI API reference, "Chat",
-// "Streaming", "Embeddings" and "Images".
+// Package openai implements the dialect of OpenAI, which Azure and every OpenAI-compatible server (vLLM, Ollama, Groq,
+// Mistral, …) use, too: chat completions, embeddings and images. Source: OpenAI API reference, "Chat", "Streaming",
+// "Embeddings" and "Images".
 package openai
 
 import (
@@ -17,29 +16,29 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Dialect is the name of native requests that a Provider relays.
-const Dialect = "openai"
+// DialectName is the name of native requests that a Provider relays.
+const DialectName = "openai"
 
-// Config of one provider that speaks the dialect.
+// Config configures one provider with this dialect.
 type Config struct {
-	// Name as the policy calls it.
+	// Name is the provider's name in the policy.
 	Name string
-	// BaseURL up to the version segment, which may be left out: "https://api.openai.com/v1".
-	// With APIVersion it is the resource's address: "https://mine.openai.azure.com".
+	// BaseURL is the URL up to the version segment, which may be left out: "https://api.openai.com/v1". With APIVersion
+	// it is the resource's address: "https://mine.openai.azure.com".
 	BaseURL string
-	// APIVersion of Azure's deployments API, for example "2024-10-21"; models are
-	// then the names of deployments. Empty for everything else.
+	// APIVersion is the version of Azure's deployments API, for example "2024-10-21"; models are then the names of
+	// deployments. Empty for all other servers.
 	APIVersion string
-	// KeyHeader carries the key in place of "Authorization: Bearer"; with
-	// APIVersion it is "api-key" unless set.
+	// KeyHeader is the header that carries the key instead of "Authorization: Bearer"; with APIVersion its default is
+	// "api-key".
 	KeyHeader string
-	// StreamUsage reports whether the server takes stream_options, by which usage is
-	// asked for in streams. Nil: as its host is known to, and most do.
+	// StreamUsage reports whether the server accepts stream_options, by which usage is requested in streams. Nil means
+	// the known behavior of the host, which is true for most.
 	StreamUsage *bool
-	// ShortToolIDs: the server wants ids of tool calls as Mistral's models do, nine
-	// letters or digits. Mistral's own host is known.
+	// ShortToolIDs reports that the server requires IDs of tool calls as Mistral's models do: nine letters or digits.
+	// It is implied for Mistral's own host.
 	ShortToolIDs bool
-	// Transport reaches the vendor; see wire.NewTransport.
+	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
 
@@ -51,11 +50,11 @@ type Provider struct {
 	caller wire.Caller
 }
 
-// complete is a path that needs no version added: it has one, or it names a
-// deployment of Azure's ("…/openai/deployments/d?api-version=…").
+// complete matches a path that needs no version added: it has one, or it names a deployment of Azure's
+// ("…/openai/deployments/d?api-version=…").
 var complete = regexp.MustCompile(`/v\d+\w*(/|$)|/deployments/`)
 
-// New fails on a base URL that is not absolute.
+// New returns a Provider, or an error if the base URL is not absolute.
 func New(config Config) (*Provider, error) {
 	base, err := wire.Base(config.BaseURL)
 	if err != nil {
@@ -79,13 +78,13 @@ func New(config Config) (*Provider, error) {
 	}, nil
 }
 
-// Name as the policy calls the provider.
+// Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
-// deployment is what Azure lets one be called; it becomes a part of the path.
+// deployment matches the names that Azure allows for deployments; they become a part of the path.
 var deployment = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// endpoint is where an operation of a model is asked for.
+// endpoint returns the URL of an operation of a model.
 func (p *Provider) endpoint(operation, model string) (*url.URL, error) {
 	at := *p.base
 	if p.config.APIVersion != "" {
@@ -98,11 +97,11 @@ func (p *Provider) endpoint(operation, model string) (*url.URL, error) {
 	return &at, nil
 }
 
-// betaHeader is the only one that is passed on with a native body: others choose
-// who pays (OpenAI-Organization, OpenAI-Project) or what HTTP does.
+// betaHeader is the only header that is passed on with a native body: others select who pays (OpenAI-Organization,
+// OpenAI-Project) or change HTTP.
 const betaHeader = "OpenAI-Beta"
 
-// header authenticates a call. What came with a native body never does.
+// header returns the headers of a call, with its credential. Headers of a native body never authenticate.
 func (p *Provider) header(credential provider.Credential, native *provider.Native) http.Header {
 	h := http.Header{}
 	if native != nil {
@@ -122,7 +121,7 @@ func (p *Provider) header(credential provider.Credential, native *provider.Nativ
 	return h
 }
 
-// post sends a body to an operation of a model and gives the head of the answer.
+// post sends a body to an operation of a model and returns the response once its head has arrived.
 func (p *Provider) post(ctx context.Context, caller *wire.Caller, operation, model string, header http.Header, body any) (*http.Response, error) {
 	at, err := p.endpoint(operation, model)
 	if err != nil {
@@ -147,7 +146,7 @@ func (p *Provider) ask(ctx context.Context, credential provider.Credential, oper
 	return r, err
 }
 
-// Chat asks for a whole completion.
+// Chat requests a whole completion.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	call, err := p.call(chat, false)
 	if err != nil {
@@ -173,7 +172,7 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	return answer, nil
 }
 
-// StreamChat asks for a streamed completion.
+// StreamChat requests a streamed completion.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	call, err := p.call(chat, true)
 	if err != nil {
@@ -192,7 +191,7 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	return nil, notStream(ctx, caller, response)
 }
 
-// notStream is the error of a stream's answer that is something else.
+// notStream returns the error of an answer that is not an event stream though one was requested.
 func notStream(ctx context.Context, caller *wire.Caller, response *http.Response) error {
 	text, err := wire.Read(ctx, response)
 	if err == nil {
@@ -204,25 +203,25 @@ func notStream(ctx context.Context, caller *wire.Caller, response *http.Response
 	return err
 }
 
-// The operations, by their paths.
+// The paths of the operations.
 const (
 	chatCompletions  = "/chat/completions"
 	embeddings       = "/embeddings"
 	imageGenerations = "/images/generations"
 )
 
-// call is a chat as it is sent.
+// call is a chat in the form in which it is sent.
 type call struct {
 	body any
-	// native is set when body is the caller's own.
+	// native is set if body is the caller's own.
 	native *provider.Native
-	// usageAsked: the caller wants the chunk that holds the usage.
+	// usageAsked reports that the caller wants the chunk that holds the usage.
 	usageAsked bool
 }
 
-// call prefers the caller's own body where it is in the dialect.
+// call returns the caller's own body if it is in this dialect, or else encodes the chat.
 func (p *Provider) call(chat *provider.Chat, stream bool) (call, error) {
-	if chat.Native == nil || chat.Native.Dialect != Dialect {
+	if chat.Native == nil || chat.Native.Dialect != DialectName {
 		body, err := p.encode(chat, stream)
 		if err != nil {
 			return call{}, wire.Unencodable(err)

@@ -29,13 +29,13 @@ func dialect(config openai.Config) providertest.Dialect {
 				strings.TrimSuffix(strings.Repeat(`{"function":{"name":"f","arguments":"{}"}},`, calls), ",") + `]},"finish_reason":"stop"}]}`
 		},
 		Native: providertest.Native{
-			Dialect: openai.Dialect, Mark: "[DONE]", Unknown: unknown,
+			Dialect: openai.DialectName, Mark: "[DONE]", Unknown: unknown,
 			Body: `{"model": "theirs", "messages":[{"role":"user","content":"hi"}], ` + unknown + `, "stream_options": {"include_usage": true}}`,
 		},
 	}
 }
 
-// unknown is what our fields don't hold: numbers as they were written, markup, other scripts.
+// unknown is JSON that the gateway's fields don't hold: numbers as they were written, markup, other scripts.
 const unknown = `"x_new":{"n":1.50,"big":12345678901234567890,"s":"<b>\u00fc ü</b>"}`
 
 func TestConformance(t *testing.T) {
@@ -56,7 +56,7 @@ type sentTo struct {
 	url, body string
 }
 
-// RoundTrip notes where a request goes and answers nothing of use.
+// RoundTrip records the request and returns an empty answer.
 func (s *sentTo) RoundTrip(r *http.Request) (*http.Response, error) {
 	body := new(strings.Builder)
 	if err := r.Write(body); err != nil {
@@ -112,7 +112,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A request that no JSON can hold is the caller's fault, not the vendor's.
+// A request that JSON can't represent is the caller's fault, not the vendor's.
 func TestChatRefusesBrokenJSON(t *testing.T) {
 	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", Transport: http.DefaultTransport})
 	if err != nil {

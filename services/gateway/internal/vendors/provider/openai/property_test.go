@@ -69,7 +69,7 @@ func streamed(t *rapid.T, a *provider.Answer) string {
 	for _, piece := range providertest.Pieces(t, a.Text) {
 		chunk(object{"content": piece}, nil)
 	}
-	// Calls may come one after the other or a piece of each in turn.
+	// Calls may come one after the other, or in turn a piece of each.
 	left := make([][]string, len(a.ToolCalls))
 	for i, call := range a.ToolCalls {
 		chunk(object{"tool_calls": []object{{"index": i, "id": call.ID, "type": "function", "function": object{"name": call.Name, "arguments": ""}}}}, nil)
@@ -97,7 +97,7 @@ func streamed(t *rapid.T, a *provider.Answer) string {
 	return frames.String() + "data: [DONE]" + end
 }
 
-// canned answers every request with one text.
+// canned answers every request with the same text.
 type canned struct{ kind, text string }
 
 func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -116,7 +116,7 @@ func answering(tb testing.TB, kind, text string) *openai.Provider {
 	return p
 }
 
-// typed fails on an error that is none of the provider's.
+// typed fails the test on an error that is not a *provider.Error.
 func typed(t *testing.T, err error) {
 	t.Helper()
 	if _, ok := errors.AsType[*provider.Error](err); err != nil && (!ok || errors.Is(err, io.EOF)) {
@@ -124,8 +124,7 @@ func typed(t *testing.T, err error) {
 	}
 }
 
-// Whatever comes as a stream: it ends, with typed errors, and a native stream
-// means the same as the parsed one.
+// Any bytes as a stream end with a typed error or io.EOF, and a native stream means the same as the parsed one.
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"delta\":{\"content\":\"a\\n\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	f.Add("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{\"}},{\"index\":-3}]}}]}\n\n")
@@ -138,7 +137,7 @@ func FuzzStream(f *testing.F) {
 		for _, into := range []*string{&parsed, &native} {
 			chat := &provider.Chat{Model: "m"}
 			if into == &native {
-				chat.Native = &provider.Native{Dialect: openai.Dialect, Body: []byte("{}")}
+				chat.Native = &provider.Native{Dialect: openai.DialectName, Body: []byte("{}")}
 			}
 			stream, err := p.StreamChat(context.Background(), provider.Credential{}, chat)
 			if err != nil {
@@ -152,37 +151,37 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// drain gives what the events of a stream say, and checks each.
+// drain returns the content of a stream's events, and checks each event.
 func drain(t *testing.T, stream provider.Stream) string {
 	t.Helper()
 	defer stream.Close()
-	var said []string
+	var parts []string
 	for {
 		event, err := stream.Next()
 		if errors.Is(err, io.EOF) {
-			return strings.Join(said, "|")
+			return strings.Join(parts, "|")
 		}
 		if err != nil {
 			typed(t, err)
-			return strings.Join(append(said, err.Error()), "|")
+			return strings.Join(append(parts, err.Error()), "|")
 		}
 		if u := event.Usage; u != nil && min(u.Input, u.Output, u.CacheRead, u.Reasoning) < 0 {
 			t.Errorf("a bucket is negative: %+v", u)
 		}
 		for i := range event.ToolCalls {
 			if strings.HasPrefix(event.ToolCalls[i].ID, "call_") {
-				event.ToolCalls[i].ID = "" // May be ours, and random.
+				event.ToolCalls[i].ID = "" // May be generated, and random.
 			}
 		}
 		native := event.Native
 		event.Native, event.NativeType = nil, ""
 		if text := marshal(event); native == nil || text != marshal(provider.Event{}) {
-			said = append(said, text)
+			parts = append(parts, text)
 		}
 	}
 }
 
-// Whatever comes as an answer: there is an answer or a typed error.
+// Any bytes as an answer result in an answer or a typed error.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		`{"choices":[{"message":{"content":"a"}}]}`, `{"error":{"code":429,"message":{}}}`, `[{"error":"x"}]`, `{"object":"error","message":null}`,

@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// refusals are the rows of the error matrix: the class that each answer of
-// OpenAI, Azure and compatible servers stands for.
+// refusals are the rows of the error matrix: the class of each answer of OpenAI, Azure and compatible servers.
 func refusals() map[string]providertest.Refusal {
 	row := func(status int, class apierr.Class, code string) providertest.Refusal {
 		return providertest.Refusal{Status: status, Want: provider.Error{Class: class, Code: code}}
@@ -50,13 +49,13 @@ func refusals() map[string]providertest.Refusal {
 			row(429, apierr.ClassRateLimit, "")),
 		"relay_503_of_429": row(503, apierr.ClassRateLimit, ""),
 
-		// A wait that only the text names.
+		// A wait that only the text contains.
 		"try_again":        waiting(6*time.Minute, row(429, apierr.ClassRateLimit, "rate_limit_exceeded")), // capped
 		"try_again_ms":     waiting(120*time.Millisecond, row(429, apierr.ClassRateLimit, "rate_limit_exceeded")),
 		"azure_retry_text": waiting(7*time.Second, row(429, apierr.ClassRateLimit, "429")),
 		"mistral_tier":     row(429, apierr.ClassRateLimit, "3505"),
 		"mistral_rate":     row(429, apierr.ClassRateLimit, ""),
-		// Words of an overflow in a rate limit or in a broken server are none.
+		// The text of an overflow in a rate limit or of a broken server does not count.
 		"tokens_per_minute":     row(429, apierr.ClassRateLimit, "rate_limit_exceeded"),
 		"overflow_words_in_503": row(503, apierr.ClassServerError, "server_error"),
 

@@ -46,9 +46,9 @@ type callee struct {
 	Arguments string `json:"arguments"`
 }
 
-// encode writes a request's body. What few requests have goes through encoding/json.
+// encode writes a request's body. Rare fields are encoded by encoding/json.
 func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, error) {
-	o := jsontext.Begin(make([]byte, 0, room(chat)))
+	o := jsontext.Begin(make([]byte, 0, bodySize(chat)))
 	o.Text("model", chat.Model)
 	p.writeMessages(&o, chat.Messages)
 	if len(chat.Tools) > 0 {
@@ -86,8 +86,8 @@ func writeSetting[T any](name string, value *T, write func(string, T)) {
 	}
 }
 
-// room is about how long a body gets.
-func room(chat *provider.Chat) int {
+// bodySize returns the approximate length of a body.
+func bodySize(chat *provider.Chat) int {
 	const head, each = 256, 64
 	n := head
 	for i := range chat.Messages {
@@ -132,7 +132,7 @@ func (p *Provider) writeMessage(in *jsontext.Object, m *provider.Message) {
 		o.Null("content")
 	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" }):
 		o.Value("content", encodeParts(m.Content))
-	default: // Many compatible servers read nothing but a string.
+	default: // Many compatible servers accept only a string.
 		o.Text("content", m.Text())
 	}
 	o.TextNonEmpty("name", m.Name)
@@ -169,8 +169,8 @@ func (p *Provider) toolID(id string) string {
 	return id
 }
 
-// extra is the opaque state of a call, where it may be of use: what Anthropic
-// said is not for this dialect, and a strict server takes none.
+// extra returns the opaque state of a call if the server may use it: Anthropic's is not for this dialect, and a strict
+// server accepts none.
 func (p *Provider) extra(state json.RawMessage) json.RawMessage {
 	if len(state) == 0 || p.traits.strict || gjson.GetBytes(state, "anthropic").Exists() {
 		return nil

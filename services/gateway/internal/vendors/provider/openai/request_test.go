@@ -108,8 +108,7 @@ func drawChat(t *rapid.T) *provider.Chat {
 	return chat
 }
 
-// A body that is written out is what encoding/json makes of the same fields, in
-// the same order.
+// The written body equals what encoding/json makes of the same fields, in the same order.
 func TestEncode(t *testing.T) {
 	for name, base := range map[string]string{"openai": "https://api.openai.com", "mistral": "https://api.mistral.ai", "other": "http://127.0.0.1:8000"} {
 		p, err := New(Config{Name: name, BaseURL: base, Transport: http.DefaultTransport})
@@ -129,7 +128,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// normal is a text with its strings and numbers in one form.
+// normal returns a text with its strings and numbers in one form.
 func normal(t *rapid.T, v any) []byte {
 	text, ok := v.(json.RawMessage)
 	if !ok {
@@ -149,12 +148,12 @@ func normal(t *rapid.T, v any) []byte {
 	return text
 }
 
-// inOrder reports whether model and messages come first, as vendors' examples have it.
+// inOrder reports whether model and messages come first, as in vendors' examples.
 func inOrder(body []byte) bool {
 	return bytes.HasPrefix(body, []byte(`{"model":`)) && bytes.Contains(body, []byte(`,"messages":[{"role":`))
 }
 
-// What JSON has no number for is refused here, not sent.
+// A number that JSON can't represent is refused by the gateway, and not sent.
 func TestEncodeRefuses(t *testing.T) {
 	p, err := New(Config{BaseURL: "https://api.openai.com", Transport: http.DefaultTransport})
 	if err != nil {

@@ -12,32 +12,32 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// stream reads chunks until "[DONE]". An end without it and without a finish
-// reason is a cut connection, not the end of the answer; so is an end at once.
+// stream reads chunks until "[DONE]". An end without it and without a finish reason is a broken connection, not the end
+// of the answer; so is an end before any event.
 type stream struct {
-	ctx      context.Context //nolint:containedctx // The call's: it tells a cancelled read from a broken one.
-	caller   *wire.Caller
-	body     io.ReadCloser
-	events   *sse.Reader
-	call     call
-	limits   provider.Limits
-	chunk    chunk
-	calls    numbering
-	arena    arena
-	spoke    bool // an event was given
-	refused  bool // the model refused
-	finished bool // a finish reason was given
-	done     bool
+	ctx        context.Context //nolint:containedctx // The call's: it distinguishes a canceled read from a broken one.
+	caller     *wire.Caller
+	body       io.ReadCloser
+	events     *sse.Reader
+	call       call
+	limits     provider.Limits
+	chunk      chunk
+	calls      numbering
+	arena      arena
+	hasContent bool // an event was returned
+	refused    bool // the model refused
+	finished   bool // a finish reason was returned
+	done       bool
 }
 
 func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, call call, limits provider.Limits) *stream {
 	return &stream{ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.FromContext(ctx)), call: call, limits: limits}
 }
 
-// Limits are those of the response's head.
+// Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next gives the next event that says something; of a native stream, each frame.
+// Next returns the next event with content; for a native stream, every frame.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		frame, err := s.events.Next()
@@ -51,10 +51,10 @@ func (s *stream) Next() (provider.Event, error) {
 			return provider.Event{}, wire.Interrupted(s.ctx, err)
 		}
 		switch string(bytes.TrimSpace(frame.Data)) {
-		case "": // Some relays keep a connection alive so.
+		case "": // Some relays keep a connection alive this way.
 			continue
 		case "[DONE]":
-			if err := s.end(s.spoke); err != nil {
+			if err := s.end(s.hasContent); err != nil {
 				return provider.Event{}, err
 			}
 			continue
@@ -63,16 +63,16 @@ func (s *stream) Next() (provider.Event, error) {
 		if err != nil {
 			return provider.Event{}, err
 		}
-		says := event.Output() || event.FinishReason != "" || event.Usage != nil
-		s.spoke = s.spoke || says
-		if says || event.Native != nil {
+		content := event.Output() || event.FinishReason != "" || event.Usage != nil
+		s.hasContent = s.hasContent || content
+		if content || event.Native != nil {
 			return event, nil
 		}
 	}
 	return provider.Event{}, io.EOF
 }
 
-// end takes the stream as done, or as cut when it is not whole.
+// end marks the stream as done, or returns an error if it is not whole.
 func (s *stream) end(whole bool) error {
 	if !whole {
 		return wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
@@ -86,7 +86,7 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 	if err := c.read(s.caller, 0, frame.Data); err != nil {
 		return provider.Event{}, err
 	}
-	if frame.Name == "error" { // Some relays name the event and leave the document free.
+	if frame.Name == "error" { // Some relays name the event and send any document.
 		return provider.Event{}, s.caller.Refused(0, frame.Data)
 	}
 	if err := c.failure(s.caller, 0); err != nil {
@@ -112,10 +112,10 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 	return event, nil
 }
 
-// Size is how many bytes have been read.
+// Size returns the number of bytes read.
 func (s *stream) Size() int { return s.events.Size() }
 
-// Close ends the call; the connection is kept when the answer was read to its end.
+// Close ends the call; the connection is kept if the answer was read to its end.
 func (s *stream) Close() error {
 	if s.done {
 		return wire.Finish(s.body)
@@ -123,7 +123,7 @@ func (s *stream) Close() error {
 	return s.body.Close()
 }
 
-// arena hands out the slices of calls, each once, many from one allocation.
+// arena allocates the slices of calls, many from one allocation.
 type arena struct{ free []provider.ToolCall }
 
 func (a *arena) take(n int) []provider.ToolCall {
@@ -135,16 +135,15 @@ func (a *arena) take(n int) []provider.ToolCall {
 	return taken
 }
 
-// place is where a server's index of a call holds.
+// place identifies a call by the server's index in a choice.
 type place struct{ choice, index int }
 
-// numbering gives the calls of an answer the numbers 0, 1, …: OpenAI does, but
-// some compatible servers leave the index out or give it twice, some repeat id
-// and name in each delta, and some give no id. A new id begins a new call; so
-// does a name where there is neither id nor index.
+// numbering numbers the calls of an answer 0, 1, …: OpenAI does, but some compatible servers leave the index out or
+// give it twice, some repeat ID and name in each delta, and some give no ID. A new ID begins a new call; so does a name
+// without ID and index.
 type numbering struct {
 	ids []string
-	// at holds our number of the call that the server's index last meant.
+	// at maps the server's index to the number of the call that it last meant.
 	at map[place]int
 }
 

@@ -6,7 +6,7 @@ import (
 	"math/big"
 )
 
-// shortLen is the length of a tool call's id for Mistral's models.
+// shortLen is the length of a tool call's ID for Mistral's models.
 const shortLen = 9
 
 func isShort(id string) bool {
@@ -21,8 +21,8 @@ func isShort(id string) bool {
 	return true
 }
 
-// shortID makes of an id one that Mistral's models take, always the same one, so
-// that a call and its result still belong together.
+// shortID converts an ID to one that Mistral's models accept, always to the same one, so that a call and its result
+// still belong together.
 func shortID(id string) string {
 	if id == "" || isShort(id) {
 		return id
@@ -32,5 +32,5 @@ func shortID(id string) string {
 	return digits[len(digits)-shortLen:]
 }
 
-// newID is for a call that a server gave no id.
+// newID returns an ID for a call without one.
 func newID() string { return "call_" + rand.Text()[:24] }

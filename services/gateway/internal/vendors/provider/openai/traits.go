@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// traits are what servers of the dialect differ in.
+// traits are the differences between servers of the dialect.
 type traits struct {
-	// completionTokens: the limit is called max_completion_tokens (OpenAI's
-	// reasoning models refuse max_tokens); compatible servers know only the latter.
+	// completionTokens: the limit is called max_completion_tokens (OpenAI's reasoning models refuse max_tokens);
+	// compatible servers support only max_tokens.
 	completionTokens bool
-	// streamUsage: stream_options are taken, and with them usage is sent.
+	// streamUsage: stream_options are accepted, and usage is then sent.
 	streamUsage bool
-	// obfuscates: chunks are padded unless asked not to be.
+	// obfuscates: chunks are padded unless the request switches it off.
 	obfuscates bool
 	// strict: unknown fields are refused, such as extra_content.
 	strict bool
-	// shortToolIDs: ids of tool calls are nine letters or digits.
+	// shortToolIDs: IDs of tool calls are nine letters or digits.
 	shortToolIDs bool
 }
 
-// traitsOf knows the vendors by their hosts; configuration goes first.
+// traitsOf returns the traits of known hosts; the configuration takes precedence.
 func traitsOf(base *url.URL, config Config) traits {
 	t := traits{streamUsage: true}
 	host := base.Hostname()

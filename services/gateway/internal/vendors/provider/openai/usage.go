@@ -9,42 +9,42 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// bill is a usage in the dialect's words. It counts inclusively: prompt holds the
-// cached, audio and image tokens, completion the reasoning, audio and image ones.
+// bill is a usage as the dialect reports it. Its counts are inclusive: prompt includes the cached, audio and image
+// tokens, completion the reasoning, audio and image ones.
 type bill struct {
 	prompt, completion, total figure
-	// What the prompt holds; vendors have three names for what was cached.
+	// Parts of the prompt; vendors have three names for cached tokens.
 	cached, cacheHit, cachedApart       figure
 	cacheWrite, audioInput, imageInput  figure
 	reasoning, audioOutput, imageOutput figure
 }
 
-// figure is a number of tokens as a vendor tells it.
+// figure is a number of tokens as a vendor reported it.
 type figure struct {
 	tokens int64
-	// told even where it is no number; that counts as 0.
-	told, number bool
+	// reported even if it is not a number; then it counts as 0.
+	reported, number bool
 }
 
-// tell sets the figure; what is told twice counts as told first.
-func (f *figure) tell(value gjson.Result) {
-	if !f.told {
-		*f = figure{tokens: count(value), told: true, number: value.Type == gjson.Number}
+// record sets the figure; of several reports the first counts.
+func (f *figure) record(value gjson.Result) {
+	if !f.reported {
+		*f = figure{tokens: count(value), reported: true, number: value.Type == gjson.Number}
 	}
 }
 
 func (b *bill) member(name string, value gjson.Result) {
 	switch name {
 	case "prompt_tokens":
-		b.prompt.tell(value)
+		b.prompt.record(value)
 	case "completion_tokens":
-		b.completion.tell(value)
+		b.completion.record(value)
 	case "total_tokens":
-		b.total.tell(value)
+		b.total.record(value)
 	case "prompt_cache_hit_tokens": // DeepSeek
-		b.cacheHit.tell(value)
+		b.cacheHit.record(value)
 	case "cached_tokens": // Moonshot
-		b.cachedApart.tell(value)
+		b.cachedApart.record(value)
 	case "prompt_tokens_details":
 		members(value, b.input)
 	case "completion_tokens_details":
@@ -55,28 +55,28 @@ func (b *bill) member(name string, value gjson.Result) {
 func (b *bill) input(name string, value gjson.Result) {
 	switch name {
 	case "cached_tokens":
-		b.cached.tell(value)
+		b.cached.record(value)
 	case "cache_write_tokens":
-		b.cacheWrite.tell(value)
+		b.cacheWrite.record(value)
 	case "audio_tokens":
-		b.audioInput.tell(value)
+		b.audioInput.record(value)
 	case "image_tokens":
-		b.imageInput.tell(value)
+		b.imageInput.record(value)
 	}
 }
 
 func (b *bill) output(name string, value gjson.Result) {
 	switch name {
 	case "reasoning_tokens":
-		b.reasoning.tell(value)
+		b.reasoning.record(value)
 	case "audio_tokens":
-		b.audioOutput.tell(value)
+		b.audioOutput.record(value)
 	case "image_tokens":
-		b.imageOutput.tell(value)
+		b.imageOutput.record(value)
 	}
 }
 
-// usageOf splits a vendor's usage into disjoint buckets; nil where there is none.
+// usageOf splits a vendor's usage into disjoint buckets, or returns nil if there is none.
 func usageOf(value gjson.Result) *provider.Usage {
 	var b bill
 	members(value, b.member)
@@ -86,13 +86,13 @@ func usageOf(value gjson.Result) *provider.Usage {
 	return b.split()
 }
 
-// split makes the buckets disjoint. Details beyond their total would make one
-// negative; the total is what the vendor bills, so they are cut.
+// split makes the buckets disjoint. Details beyond their total would make a bucket negative; the total is what the
+// vendor bills, so the details are reduced.
 func (b *bill) split() *provider.Usage {
 	in, out := split{left: b.prompt.tokens}, split{left: b.completion.tokens}
 	reasoning := b.reasoning.tokens
 	if hidden := b.total.tokens - in.left - out.left; hidden > 0 && (reasoning == hidden || reasoning == 0) {
-		// xAI and Google count reasoning in the total alone.
+		// xAI and Google include reasoning only in the total.
 		out.left, reasoning = out.left+hidden, hidden
 	}
 	usage := &provider.Usage{
@@ -108,7 +108,7 @@ func (b *bill) split() *provider.Usage {
 	return usage
 }
 
-// split hands out parts of a total.
+// split divides a total into parts.
 type split struct{ left int64 }
 
 func (s *split) take(n int64) int64 {
@@ -117,7 +117,7 @@ func (s *split) take(n int64) int64 {
 	return n
 }
 
-// count is a number of tokens; what is none is 0.
+// count returns a number of tokens, or 0 if the value is not a number.
 func count(value gjson.Result) int64 {
 	n, _ := wire.Tokens(value)
 	return n

@@ -14,7 +14,7 @@ func TestUsage(t *testing.T) {
 		`{"prompt_tokens":5}`:     {Input: 5},
 		`{"completion_tokens":5}`: {Output: 5},
 
-		// Each detail by itself.
+		// Each detail alone.
 		`{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":2}}`:             {Input: 7, CacheRead: 2},
 		`{"prompt_tokens":9,"prompt_tokens_details":{"cache_write_tokens":2}}`:        {Input: 7, CacheWrite: 2},
 		`{"prompt_tokens":9,"prompt_tokens_details":{"audio_tokens":2}}`:              {Input: 7, AudioInput: 2},
@@ -29,14 +29,14 @@ func TestUsage(t *testing.T) {
 		`{"prompt_tokens":9,"prompt_tokens_details":{"prompt_cache_hit_tokens":2}}`:   {Input: 9},
 		`{"prompt_tokens":9,"prompt_tokens_details":{"completion_tokens_details":2}}`: {Input: 9},
 
-		// The names of what was cached, in their order.
+		// The names of cached tokens, in their order.
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}`:    {Input: 6, CacheRead: 3},
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":2}`:                                                {Input: 7, CacheRead: 2},
 		`{"prompt_tokens":9,"cached_tokens":1}`:                                                                            {Input: 8, CacheRead: 1},
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":0}`:                                                {Input: 9},
 		`{"prompt_tokens":9,"cached_tokens":1,"prompt_cache_hit_tokens":2,"prompt_tokens_details":{"cached_tokens":null}}`: {Input: 9},
 
-		// Members that are sent twice, as no vendor should.
+		// Duplicate members, which no vendor should send.
 		`{"prompt_tokens":1,"prompt_tokens":2}`: {Input: 1},
 	} {
 		answer, err := answered(t, `{"choices":[{}],"usage":`+usage+`}`)
@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The first usage of an answer that counts anything is the one.
+// Of several usages in an answer, the first with a count applies.
 func TestSeveralUsages(t *testing.T) {
 	const one, other = `{"prompt_tokens":1}`, `{"prompt_tokens":2}`
 	for members, want := range map[string]int64{

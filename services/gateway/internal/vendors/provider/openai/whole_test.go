@@ -85,7 +85,7 @@ func TestVectorsOfOneLength(t *testing.T) {
 	}
 }
 
-// A server that gives the total alone has given the input.
+// A server that reports only the total has reported the input.
 func TestEmbeddingsTotal(t *testing.T) {
 	for usage, want := range map[string]*provider.Usage{
 		`{"total_tokens":7}`: {Input: 7}, `{"prompt_tokens":0,"total_tokens":7}`: {}, `{}`: nil, `null`: nil,
@@ -98,7 +98,7 @@ func TestEmbeddingsTotal(t *testing.T) {
 	}
 }
 
-// More texts than the vendor takes are not sent.
+// More texts than the vendor accepts are not sent.
 func TestTooManyInputs(t *testing.T) {
 	p := answering(t, "application/json", `{}`)
 	for _, request := range []provider.Embedding{
@@ -163,7 +163,7 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// What a family of models can't do is said, not dropped.
+// An option that a family of models doesn't support is an error, not dropped.
 func TestImagesUnsupported(t *testing.T) {
 	p := answering(t, "application/json", `{}`)
 	for field, d := range map[string]provider.ImageRequest{
@@ -177,7 +177,7 @@ func TestImagesUnsupported(t *testing.T) {
 	}
 }
 
-// A hint of the text is read where no header gives one, and bounded.
+// The wait in the text is read if no header has one, and is bounded.
 func TestWaitsInTexts(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"Please try again in 1.5s.":          1500 * time.Millisecond,
@@ -199,7 +199,7 @@ func TestWaitsInTexts(t *testing.T) {
 	}
 }
 
-// Numbers of tokens that are none don't reach the ledger.
+// Impossible numbers of tokens don't reach the ledger.
 func TestAbsurdUsage(t *testing.T) {
 	for _, usage := range []string{
 		`{"prompt_tokens":-5,"completion_tokens":-1}`, `{"prompt_tokens":1e308,"completion_tokens":1,"total_tokens":-1e308}`,
@@ -218,7 +218,7 @@ func TestAbsurdUsage(t *testing.T) {
 	}
 }
 
-// Bytes that tell no format are of the one that the vendor names.
+// Bytes of an unknown format have the format that the vendor names.
 func TestFormatOfUnknownBytes(t *testing.T) {
 	for members, want := range map[string]string{
 		`"output_format":"webp",`: "image/webp", `"output_format":"tiff",`: "application/octet-stream", ``: "application/octet-stream",

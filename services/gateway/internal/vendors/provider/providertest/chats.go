@@ -6,7 +6,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Chats are requests that use, between them, everything of provider.Chat.
+// Chats returns requests that together use every field of provider.Chat.
 func Chats() map[string]*provider.Chat {
 	text := func(role provider.Role, text string) provider.Message {
 		return provider.Message{Role: role, Content: []provider.Part{{Text: text}}}
@@ -62,7 +62,7 @@ func tools() []provider.Tool {
 	}
 }
 
-// toolTurns is a conversation with two calls at a time, one without arguments.
+// toolTurns is a conversation with two parallel calls, one of them without arguments.
 func toolTurns() []provider.Message {
 	return []provider.Message{
 		{Role: provider.RoleUser, Content: []provider.Part{{Text: "Weather in Paris, and the time?"}}},

@@ -8,10 +8,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Collect puts a stream together as its reader would and closes it. Beside the
-// stream's own failure it reports what breaks the promises of provider.Stream:
-// calls are numbered 0, 1, … with id and name in their first delta only, the
-// finish reason comes once and after all content, and the end stays the end.
+// Collect reads a stream to its end as a caller would, and closes it. In addition to the stream's own failure it
+// reports violations of provider.Stream: calls are numbered 0, 1, … with ID and name in their first delta only, the
+// finish reason comes once and after all content, and Next keeps returning io.EOF.
 func Collect(stream provider.Stream) (*provider.Answer, error) {
 	answer, err := collect(stream)
 	if closed := stream.Close(); err == nil && closed != nil {

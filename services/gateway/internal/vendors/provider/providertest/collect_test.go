@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 )
 
-// script is a stream that gives its events, then the end or an error.
+// script is a stream that returns its events, then io.EOF or an error.
 type script struct {
 	events []provider.Event
 	err    error
@@ -32,7 +32,7 @@ func call(index int, id, name, arguments string) provider.Event {
 	return provider.Event{ToolCalls: []provider.ToolCall{{Index: index, ID: id, Name: name, Arguments: arguments}}}
 }
 
-// The suite is worth what its reader notices.
+// The suite detects only what Collect detects.
 func TestCollectNotices(t *testing.T) {
 	text, stop := provider.Event{Text: "a"}, provider.Event{FinishReason: provider.FinishStop}
 	for name, tt := range map[string]struct {

@@ -23,11 +23,11 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// maxText is what a vendor's text is shortened to, with the sign that it was.
+// maxText is the length to which a vendor's text is shortened, with the ellipsis.
 const maxText = 500 + len("…")
 
-// failure checks what every error promises: it is an *provider.Error, it never
-// passes for the end of a stream, its text can be shown and holds no key.
+// failure checks what holds for every error: it is a *provider.Error, it is not io.EOF, and its text can be shown and
+// contains no key.
 func failure(t *testing.T, err error) *provider.Error {
 	t.Helper()
 	e, ok := errors.AsType[*provider.Error](err)
@@ -44,7 +44,7 @@ func failure(t *testing.T, err error) *provider.Error {
 	return e
 }
 
-// both asks whole and streamed, and checks the failure of each.
+// both requests a chat whole and streamed, and checks the failure of each.
 func both(t *testing.T, p provider.ChatProvider, check func(*testing.T, *provider.Error)) {
 	t.Helper()
 	t.Run("whole", func(t *testing.T) {
@@ -57,7 +57,7 @@ func both(t *testing.T, p provider.ChatProvider, check func(*testing.T, *provide
 	})
 }
 
-// ask streams to the end.
+// ask requests a stream and reads it to the end.
 func ask(t *testing.T, p provider.ChatProvider) (*provider.Answer, error) {
 	t.Helper()
 	stream, err := p.StreamChat(t.Context(), Credential(), question())
@@ -101,7 +101,7 @@ func (d Dialect) streamErrors(t *testing.T) {
 	}
 }
 
-// notJSON: pages of what stands between, and JSON of something else.
+// notJSON sends pages of intermediaries, and JSON of something else.
 func (d Dialect) notJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -133,8 +133,7 @@ func (d Dialect) notJSON(t *testing.T) {
 	}
 }
 
-// cutStreams: no beginning of a stream passes for the whole, whether the
-// connection breaks or ends well.
+// cutStreams checks that no beginning of a stream passes for the whole, whether the connection breaks or ends normally.
 func (d Dialect) cutStreams(t *testing.T) {
 	for _, name := range []string{"text", "parallel_tools"} {
 		want, events := *d.Answers[name], strings.SplitAfter(golden(t, "answers", name+".sse"), "\n\n")
@@ -163,7 +162,7 @@ func (d Dialect) cutStreams(t *testing.T) {
 	}
 }
 
-// notStream: a whole answer is no stream.
+// notStream checks that a whole answer is not accepted as a stream.
 func (d Dialect) notStream(t *testing.T) {
 	p := d.serve(t, reply(http.StatusOK, asJSON, golden(t, "answers", "text.json")))
 	_, err := ask(t, p)
@@ -186,7 +185,7 @@ func (d Dialect) cutAnswer(t *testing.T) {
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 
-// noKey: without a key nothing authenticates; with one it is sent.
+// noKey checks that nothing authenticates without a key, and that a key is sent.
 func (d Dialect) noKey(t *testing.T) {
 	var sent string
 	whole := d.either(t, "text")
@@ -208,7 +207,7 @@ func (d Dialect) noKey(t *testing.T) {
 	}
 }
 
-// receipts: the vendor's own id of a call is known, whatever came of it.
+// receipts checks that the vendor's own ID of a call is known, whatever the result of the call.
 func (d Dialect) receipts(t *testing.T) {
 	const id = "vendor-4711"
 	for name, answer := range map[string]http.HandlerFunc{
@@ -228,7 +227,7 @@ func (d Dialect) receipts(t *testing.T) {
 	}
 }
 
-// brokenKey: a key that no header can carry shows in no error.
+// brokenKey checks that a key that no header can carry appears in no error.
 func (d Dialect) brokenKey(t *testing.T) {
 	p := d.serve(t, d.either(t, "text"))
 	credential := provider.Credential{Key: secret.New(Key + "\nX-Other: 1")}
@@ -249,7 +248,7 @@ func (d Dialect) away(t *testing.T) {
 	})
 }
 
-// cancelled: the call upstream ends with its context, and the cause is kept.
+// cancelled checks that the vendor's call ends with its context, and that the cause is kept.
 func (d Dialect) cancelled(t *testing.T) {
 	first, _, _ := strings.Cut(golden(t, "answers", "text.sse"), "\n\n")
 	for name, tt := range map[string]struct {

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Proportional fails where work on 4n units allocates more than eight times the
-// memory of work on n: quadratic work takes sixteen times as much, linear four.
-// prepare makes the input, which isn't counted.
+// Proportional fails the test if work on 4n units allocates more than eight times the memory of work on n: quadratic
+// work takes sixteen times as much, linear work four times. prepare makes the input, whose memory isn't counted.
 func Proportional(t *testing.T, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	prepare(1)() // Fills pools and tables.

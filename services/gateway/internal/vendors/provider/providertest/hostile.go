@@ -16,17 +16,16 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// Hostile is what a dialect's vendor and callers may send that grows, beside what
-// every vendor may send.
+// Hostile holds growing inputs of a dialect's vendor and callers, in addition to those that every vendor may send.
 type Hostile struct {
-	// New is a provider over a vendor.
+	// New returns a provider for a vendor.
 	New func(vendor http.RoundTripper) (provider.Provider, error)
 	// Answers are whole answers, Events the data of one event, Streams whole streams.
 	Answers, Events, Streams []growth.Input
-	// Dialect and Requests are bodies in the dialect's own words.
+	// Dialect and Requests are native bodies and the name of their dialect.
 	Dialect  string
 	Requests []growth.Input
-	// Errors are documents of errors.
+	// Errors are error documents.
 	Errors []growth.Input
 }
 
@@ -56,8 +55,7 @@ func (h Hostile) provider(t *testing.T, vendor vendorOf) provider.Provider {
 	return p
 }
 
-// RunAnswersGrowth reads whole answers and errors of all sizes, with all that the
-// provider can be asked for.
+// RunAnswersGrowth reads whole answers and errors of all sizes, with all operations of the provider.
 func (h Hostile) RunAnswersGrowth(t *testing.T) {
 	t.Helper()
 	ask := func(vendor vendorOf) { askAll(h.provider(t, vendor)) }
@@ -88,7 +86,7 @@ func (h Hostile) RunAnswersGrowth(t *testing.T) {
 	})
 }
 
-// askAll asks for everything that a provider makes.
+// askAll calls every operation of a provider.
 func askAll(p provider.Provider) {
 	ctx := context.Background()
 	if p, ok := p.(provider.ChatProvider); ok {
@@ -168,7 +166,7 @@ func (h Hostile) RunRequestGrowth(t *testing.T) {
 		})...)
 	}
 	rows = append(rows, growth.Each(inputs, func(body []byte) {
-		// One id that is another vendor's has the whole conversation mended.
+		// One ID of another vendor causes the whole conversation to be corrected.
 		send(t, &provider.Chat{Model: "m", Native: &provider.Native{Dialect: h.Dialect, Body: body}, Messages: []provider.Message{
 			{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: strings.Repeat("call!", 20), Name: "f", Extra: json.RawMessage(`{"other":1}`)}}},
 		}})
@@ -176,7 +174,7 @@ func (h Hostile) RunRequestGrowth(t *testing.T) {
 	growth.Linear(t, rows...)
 }
 
-// growing are the parts of a request that there may be many of.
+// growing are the parts of a request that may be repeated.
 var growing = map[string]func(chat *provider.Chat, n int){
 	"messages": func(chat *provider.Chat, n int) {
 		for i := range n {

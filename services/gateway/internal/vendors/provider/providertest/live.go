@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"image"
-	_ "image/jpeg" // A kind that an image may be of.
-	_ "image/png"  // Another.
+	_ "image/jpeg" // Registers a format of images.
+	_ "image/png"  // Registers a format of images.
 	"math"
 	"strconv"
 	"strings"
@@ -19,15 +19,15 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// RunChatProvider checks a provider that answers by itself: each of Chats is answered
-// whole and streamed alike, many at a time, and a call ends with its context.
+// RunChatProvider checks a provider without a vendor: each of Chats is answered the same whole and streamed, many
+// concurrently, and a call ends with its context.
 func RunChatProvider(t *testing.T, p provider.ChatProvider, model string) {
 	t.Helper()
 	for name, chat := range Chats() {
 		chat.Model = model
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if name == "images" { // The suite's images are none.
+			if name == "images" { // The suite's images are not decodable.
 				chat.Messages[0].Content = chat.Messages[0].Content[:1]
 			}
 			want, err := p.Chat(t.Context(), Credential(), chat)
@@ -61,9 +61,8 @@ func ended(t *testing.T, call func(ctx context.Context) error) {
 	}
 }
 
-// RunEmbedder checks a provider that answers by itself: a vector for each input,
-// in order, of the length that was asked for, and the same for the same text or
-// tokens.
+// RunEmbedder checks a provider without a vendor: a vector for each input, in order, of the requested length, and the
+// same for the same text or tokens.
 func RunEmbedder(t *testing.T, p provider.Embedder, model string) {
 	t.Helper()
 	embed := func(t *testing.T, dimensions int, input ...string) [][]float32 {
@@ -105,7 +104,7 @@ func RunEmbedder(t *testing.T, p provider.Embedder, model string) {
 	})
 }
 
-// embedsTokens: each sequence has its vector, and the usage is the tokens counted.
+// embedsTokens checks that each sequence has its vector, and that the usage is the number of tokens.
 func embedsTokens(t *testing.T, p provider.Embedder, model string) {
 	t.Helper()
 	sequences := [][]int32{{1, 2}, {12}, {1, 2}, {2, 1}, {1}, {1, 2, 0}}
@@ -123,8 +122,7 @@ func embedsTokens(t *testing.T, p provider.Embedder, model string) {
 	}
 }
 
-// RefusesTokens checks a provider whose dialect can't carry tokens: they are refused
-// before anything is sent.
+// RefusesTokens checks a provider whose dialect has no token input: tokens are refused before anything is sent.
 func RefusesTokens(t *testing.T, p provider.Embedder) {
 	t.Helper()
 	_, err := p.Embed(t.Context(), Credential(), &provider.Embedding{Model: "m", Tokens: [][]int32{{1}}})
@@ -141,8 +139,8 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// RunImageMaker checks a provider that answers by itself: as many images as asked
-// for, of the size asked for, as bytes or as data: URIs.
+// RunImageMaker checks a provider without a vendor: as many images as requested, of the requested size, as bytes or as
+// data: URIs.
 func RunImageMaker(t *testing.T, p provider.ImageMaker, model string) {
 	t.Helper()
 	for name, d := range map[string]provider.ImageRequest{

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// canned is a vendor without a network, which answers with one text.
+// canned is a vendor without a network that answers with one text.
 type canned struct {
 	header http.Header
 	text   string
@@ -29,8 +29,8 @@ func (d Dialect) canned(t *testing.T, header http.Header, text string) provider.
 	return p
 }
 
-// many: an answer of many parts costs in proportion, and one of more calls than
-// there may be is refused, however many more they are.
+// many checks that the cost of an answer grows linearly with its parts, and that an answer with too many calls is
+// refused, however many there are.
 func (d Dialect) many(t *testing.T) {
 	t.Run("parts", func(t *testing.T) {
 		Proportional(t, 2000, func(n int) func() {

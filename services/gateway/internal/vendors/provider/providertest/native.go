@@ -15,20 +15,19 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
 )
 
-// Native is a caller's own body and what becomes of it.
+// Native is a native body and the expected request.
 type Native struct {
-	// Dialect of the body.
+	// Dialect is the dialect of the body.
 	Dialect string
-	// Body asks for another model than "model", holds Unknown, and asks for all
-	// that a stream may hold.
+	// Body asks for another model than "model", contains Unknown, and requests everything that a stream may contain.
 	Body string
-	// Unknown is a part of Body that our fields don't know, as it has to arrive.
+	// Unknown is a part of Body that the gateway's fields don't hold, as it has to be sent.
 	Unknown string
-	// Mark is the data of the frame that ends a stream and is not given; may be empty.
+	// Mark is the data of the frame that ends a stream and is not returned; may be empty.
 	Mark string
 }
 
-// Frame is one of a native stream.
+// Frame is a frame of a native stream.
 type Frame struct{ Type, Data string }
 
 // Frames reads a native stream to its end and closes it.
@@ -51,7 +50,7 @@ func (r *recorder) Next() (provider.Event, error) {
 	return event, err
 }
 
-// frames are those of a stream's text, but for the mark of its end.
+// frames returns the frames of a stream's text, except the end mark.
 func (n Native) frames(t *testing.T, text string) []Frame {
 	t.Helper()
 	var frames []Frame
@@ -70,8 +69,8 @@ func (n Native) frames(t *testing.T, text string) []Frame {
 	}
 }
 
-// native: the caller's own body goes out with the model replaced, the answer
-// comes back byte for byte, and means the same to us.
+// native checks that the caller's own body is sent with the model replaced, that the answer is relayed byte for byte,
+// and that it has the same parsed content.
 func (d Dialect) native(t *testing.T) {
 	asked := question()
 	asked.Native = &provider.Native{Dialect: d.Native.Dialect, Body: []byte(d.Native.Body)}
@@ -118,7 +117,7 @@ func (d Dialect) nativeBody(t *testing.T, sent string) {
 	}
 }
 
-// foreign: a body in another dialect is not sent, and nothing native comes back.
+// foreign checks that a body in another dialect is not sent, and that nothing native is returned.
 func (d Dialect) foreign(t *testing.T) {
 	answer := d.either(t, "text")
 	p := d.serve(t, func(w http.ResponseWriter, r *http.Request) {

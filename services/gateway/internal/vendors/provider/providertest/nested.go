@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// nestings are JSON that no reader may follow to its end: the second would use up
-// a goroutine's stack, which ends the process.
+// nestings are JSON that must not be read to its end: the second would use up a goroutine's stack, which ends the
+// process.
 func nestings(answer string) map[string]string {
 	deep := strings.Repeat("[", jsoncheck.MaxDepth) + strings.Repeat("]", jsoncheck.MaxDepth)
 	return map[string]string{
@@ -21,7 +21,7 @@ func nestings(answer string) map[string]string {
 	}
 }
 
-// nested: an answer, or an event, that is nested too deeply is refused.
+// nested checks that an answer, or an event, that is nested too deeply is refused.
 func (d Dialect) nested(t *testing.T) {
 	answer := golden(t, "answers", "text.json")
 	head, event, _ := strings.Cut(golden(t, "answers", "text.sse"), "data: ")
@@ -54,7 +54,7 @@ func (d Dialect) nested(t *testing.T) {
 	}
 }
 
-// own is a caller's body in the dialect; nil where it relays none.
+// own returns a native body in the dialect, or nil if the dialect relays none.
 func (d Dialect) own() *provider.Native {
 	if d.Native.Dialect == "" {
 		return nil
@@ -62,7 +62,7 @@ func (d Dialect) own() *provider.Native {
 	return &provider.Native{Dialect: d.Native.Dialect, Body: []byte(d.Native.Body)}
 }
 
-// nested: an answer that is nested too deeply is refused.
+// nested checks that an answer that is nested too deeply is refused.
 func (w Whole[Q, A]) nested(t *testing.T) {
 	for name, body := range nestings(golden(t, w.Dir, "plain.json")) {
 		t.Run(name, func(t *testing.T) {

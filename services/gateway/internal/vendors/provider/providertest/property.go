@@ -15,16 +15,15 @@ import (
 
 // Vendor writes answers in its dialect, for the property test.
 type Vendor struct {
-	// Generate makes an answer that the dialect can express; see Generate.
+	// Generate returns an answer that the dialect can express; see the function Generate.
 	Generate func(t *rapid.T) *provider.Answer
-	// Whole is the body of an answer, Stream the text of the same answer as a
-	// stream; Pieces cuts its texts.
+	// Whole returns the body of an answer, Stream the text of the same answer as a stream; Pieces splits its texts.
 	Whole  func(answer *provider.Answer) string
 	Stream func(t *rapid.T, answer *provider.Answer) string
 }
 
-// Property checks that a stream, however the vendor cuts its texts and however
-// the network cuts its bytes, means what the whole answer means.
+// Property checks that a stream means what the whole answer means, however the vendor splits its texts and the network
+// its bytes.
 func Property(t *testing.T, d Dialect, v Vendor) {
 	t.Helper()
 	vendor := new(scissors)
@@ -42,8 +41,8 @@ func Property(t *testing.T, d Dialect, v Vendor) {
 	})
 }
 
-// Generate makes an answer with everything in it that our words can say: text of
-// any kind, reasoning, up to four calls at a time, and disjoint usage.
+// Generate returns an answer with all fields of provider.Answer: text of any kind, reasoning, up to four parallel
+// calls, and disjoint usage.
 func Generate(t *rapid.T) *provider.Answer {
 	tokens := rapid.Int64Range(0, 1<<30)
 	answer := &provider.Answer{
@@ -55,7 +54,7 @@ func Generate(t *rapid.T) *provider.Answer {
 	for i := range rapid.IntRange(0, 4).Draw(t, "calls") {
 		answer.FinishReason = provider.FinishToolCalls
 		arguments := rapid.MapOfN(rapid.String(), rapid.String(), 0, 3).Draw(t, "arguments")
-		text, _ := json.Marshal(arguments) // texts always marshal
+		text, _ := json.Marshal(arguments) // texts never fail
 		answer.ToolCalls = append(answer.ToolCalls, provider.ToolCall{
 			Index: i, ID: "call_" + strconv.Itoa(i) + rapid.StringMatching(`[A-Za-z0-9]{6}`).Draw(t, "id"),
 			Name: rapid.StringMatching(`[a-z_]{1,20}`).Draw(t, "name"), Arguments: string(text),
@@ -70,7 +69,7 @@ func Generate(t *rapid.T) *provider.Answer {
 	return answer
 }
 
-// Pieces cuts a text between characters into pieces, of which none is empty.
+// Pieces splits a text between characters into pieces, of which none is empty.
 func Pieces(t *rapid.T, text string) []string {
 	size := rapid.IntRange(1, 12).Draw(t, "piece")
 	var pieces []string
@@ -88,13 +87,13 @@ func Pieces(t *rapid.T, text string) []string {
 	return pieces
 }
 
-// scissors is a vendor without a network, whose answers arrive in parts.
+// scissors is a vendor without a network, whose answers arrive in pieces.
 type scissors struct {
 	whole, stream string
 	sizes         []int
 }
 
-// RoundTrip answers whole or with a stream, as the request wants it.
+// RoundTrip answers whole or with a stream, as requested.
 func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 	text, header := s.whole, asJSON
 	if r.Header.Get("Accept") == "text/event-stream" {
@@ -102,18 +101,18 @@ func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: header.Clone(), Request: r, ContentLength: -1,
-		Body: io.NopCloser(&parts{strings.NewReader(text), s.sizes, 0}),
+		Body: io.NopCloser(&partReader{strings.NewReader(text), s.sizes, 0}),
 	}, nil
 }
 
-// parts reads at most one of the sizes at a time, in turn.
-type parts struct {
+// partReader reads at most one of the sizes at a time, in turn.
+type partReader struct {
 	text  *strings.Reader
 	sizes []int
 	reads int
 }
 
-func (p *parts) Read(into []byte) (int, error) {
+func (p *partReader) Read(into []byte) (int, error) {
 	size := p.sizes[p.reads%len(p.sizes)]
 	p.reads++
 	return p.text.Read(into[:min(size, len(into))])

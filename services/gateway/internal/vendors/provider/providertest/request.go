@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden requests anew")
 
-// sent is a request as a golden file shows it.
+// sent is a request in the form of a golden file.
 type sent struct {
 	Method string         `json:"method"`
 	URL    string         `json:"url"`
@@ -27,8 +27,8 @@ type sent struct {
 	Body   any            `json:"body"`
 }
 
-// Requests compares what goes over the wire for each of Chats, asked whole, and
-// for the first of them streamed, with the golden files requests/<name>.json.
+// Requests compares the requests sent for each of Chats, whole, and for the first of them streamed, with the golden
+// files requests/<name>.json.
 func Requests(t *testing.T, d Dialect) {
 	t.Helper()
 	for name, chat := range Chats() {
@@ -81,7 +81,7 @@ func record(t *testing.T, r *http.Request) sent {
 	return got
 }
 
-// CompareGolden compares a value's canonical JSON with a file, or writes it with -update.
+// CompareGolden compares a value's canonical JSON with a file, or writes the file with -update.
 func CompareGolden(t *testing.T, path string, value any) {
 	t.Helper()
 	var got bytes.Buffer

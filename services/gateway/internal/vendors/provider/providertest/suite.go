@@ -1,6 +1,5 @@
-// Package providertest is the conformance suite that every provider passes. A
-// dialect brings the golden answers of its vendor in testdata; a scripted
-// server gives them, whole, cut short or not at all. Only tests import it.
+// Package providertest is the conformance suite that every provider must pass. A dialect supplies golden answers of its
+// vendor in testdata; a scripted server sends them, whole, cut short or not at all. Only tests import it.
 package providertest
 
 import (
@@ -18,35 +17,33 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Dialect is what the suite knows of a wire dialect. Answers must hold "text",
-// an answer of several words with usage, and "parallel_tools", one with two calls.
+// Dialect describes a wire dialect to the suite. Answers must contain "text", an answer of several words with usage,
+// and "parallel_tools", one with two calls.
 type Dialect struct {
-	// New wires a provider to a vendor.
+	// New returns a provider for a vendor.
 	New func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error)
-	// Answers by the name of their golden files answers/<name>.json, the whole
-	// answer, and answers/<name>.sse, the same answer as a stream.
+	// Answers are the expected answers by the name of their golden files: answers/<name>.json, the whole answer, and
+	// answers/<name>.sse, the same answer as a stream.
 	Answers map[string]*provider.Answer
-	// Refusals by the name of their golden file errors/<name>.json.
+	// Refusals are by the name of their golden file errors/<name>.json.
 	Refusals map[string]Refusal
-	// StreamErrors by the name of their golden file errors/<name>.sse, a stream
-	// that begins well and then gives an error.
+	// StreamErrors are by the name of their golden file errors/<name>.sse, a stream that begins normally and then has
+	// an error.
 	StreamErrors map[string]provider.Error
-	// Parts is a whole answer of so many parts of text and calls of tools.
+	// Parts returns a whole answer with the given numbers of text parts and tool calls.
 	Parts func(texts, calls int) string
-	// NoMark tells that the dialect has no mark of a stream's end but the
-	// connection's own.
+	// NoMark reports that the dialect has no end mark of a stream except the connection's end.
 	NoMark bool
-	// Native is what the dialect does with a caller's own body; the zero value
-	// leaves it out.
+	// Native is the test of native bodies; the zero value skips it.
 	Native Native
 }
 
 // Refusal is an error that a vendor answers with.
 type Refusal struct {
-	// Status of the answer; 200 for an error that looks like an answer.
+	// Status is the status of the answer; 200 for an error that looks like an answer.
 	Status int
 	Header http.Header
-	// Want leaves out Cause, and Text where any will do.
+	// Want has no Cause, and no Text if any text will do.
 	Want provider.Error
 }
 
@@ -74,7 +71,7 @@ func Run(t *testing.T, d Dialect) {
 	}
 }
 
-// answers: what a stream tells is the whole answer.
+// answers checks that a stream has the same content as the whole answer.
 func (d Dialect) answers(t *testing.T) {
 	for name, want := range d.Answers {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +80,7 @@ func (d Dialect) answers(t *testing.T) {
 	}
 }
 
-// either answers whole or with a stream, as the request wants it.
+// either answers whole or with a stream, as requested.
 func (d Dialect) either(t *testing.T, name string) http.HandlerFunc {
 	t.Helper()
 	whole := reply(http.StatusOK, asJSON, golden(t, "answers", name+".json"))
@@ -104,8 +101,8 @@ func question() *provider.Chat {
 	}
 }
 
-// Answers checks that a provider answers a chat as wanted, whole and streamed.
-// A stream does not tell the model, and its limits otherwise.
+// Answers checks that a provider answers a chat as wanted, whole and streamed. A stream has no model, and its limits
+// are elsewhere.
 func Answers(t *testing.T, p provider.ChatProvider, chat *provider.Chat, want *provider.Answer) {
 	t.Helper()
 	if err := answers(t.Context(), p, chat, want); err != nil {
@@ -137,7 +134,7 @@ func answers(ctx context.Context, p provider.ChatProvider, chat *provider.Chat, 
 
 func ignored(fields ...string) cmp.Option { return cmpopts.IgnoreFields(provider.Answer{}, fields...) }
 
-// concurrent: one provider serves many calls at a time.
+// concurrent checks that one provider serves many calls at a time.
 func (d Dialect) concurrent(t *testing.T) {
 	p := d.serve(t, d.either(t, "parallel_tools"))
 	for i := range 8 {
@@ -148,8 +145,8 @@ func (d Dialect) concurrent(t *testing.T) {
 	}
 }
 
-// keptConnections: a stream that was read to its end leaves its connection to
-// the next one, though the vendor ends its answer only after the last event.
+// keptConnections checks that a stream that was read to its end leaves its connection to the next one, though the
+// vendor ends its answer only after the last event.
 func (d Dialect) keptConnections(t *testing.T) {
 	const streams = 10
 	release := make(chan struct{}, streams)

@@ -16,18 +16,18 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Key is what the suite authenticates with. "{{key}}" stands for it in golden files.
+// Key is the key with which the suite authenticates. "{{key}}" stands for it in golden files.
 const Key = "sk-conformance-7c1d0e42"
 
 // patience ends a test that would hang; nothing is measured against it.
 const patience = 20 * time.Second
 
-// Credential holds Key.
+// Credential returns a credential with Key.
 func Credential() provider.Credential {
 	return provider.Credential{Key: secret.New(Key), Source: "fleet"}
 }
 
-// serve starts a vendor that answers with handler and gives a provider of it.
+// serve starts a vendor that answers with handler and returns a provider for it.
 func (d Dialect) serve(t *testing.T, handler http.HandlerFunc) provider.ChatProvider {
 	t.Helper()
 	p, _ := d.serveOn(t, httptest.NewUnstartedServer(handler))
@@ -47,7 +47,7 @@ func (d Dialect) serveOn(t *testing.T, server *httptest.Server) (provider.ChatPr
 	return p, server
 }
 
-// reply is a handler that gives one answer.
+// reply returns a handler that sends one answer.
 func reply(status int, header http.Header, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -62,7 +62,7 @@ var (
 	asEvents = http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}
 )
 
-// golden reads testdata/<dir>/<name>.
+// golden returns the content of testdata/<dir>/<name>.
 func golden(t *testing.T, dir, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", dir, name))

@@ -21,25 +21,25 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Ask is an operation that answers whole: Embedder's Embed, ImageMaker's MakeImages.
+// Ask is an operation without streaming: Embedder's Embed, ImageMaker's MakeImages.
 type Ask[Q, A any] func(ctx context.Context, credential provider.Credential, request *Q) (*A, error)
 
-// Whole is what the suite knows of such an operation.
+// Whole describes such an operation to the suite.
 type Whole[Q, A any] struct {
-	// New wires the operation to a vendor.
+	// New returns the operation for a vendor.
 	New func(baseURL string, transport http.RoundTripper) (Ask[Q, A], error)
-	// Dir of the golden files under testdata: <name>.json is a vendor's answer,
-	// <name>.request.json what has to be asked for it.
+	// Dir is the folder of golden files under testdata: <name>.json is a vendor's answer, <name>.request.json the
+	// expected request.
 	Dir string
-	// Cases by name; one of them is "plain".
+	// Cases are by name; one of them is "plain".
 	Cases map[string]Case[Q, A]
-	// Refusals by the name of their golden file errors/<name>.json.
+	// Refusals are by the name of their golden file errors/<name>.json.
 	Refusals map[string]Refusal
 	// Broken are answers with status 200 that must not pass for the answer to "plain".
 	Broken map[string]string
 }
 
-// Case is a request and what comes of it.
+// Case is a request and the expected result.
 type Case[Q, A any] struct {
 	Request *Q
 	Want    *A
@@ -79,7 +79,7 @@ func (w Whole[Q, A]) at(t *testing.T, url string) Ask[Q, A] {
 
 func (w Whole[Q, A]) plain() *Q { return w.Cases["plain"].Request }
 
-// answers: what is sent, and what is made of the answer.
+// answers checks the request that is sent, and the result of the answer.
 func (w Whole[Q, A]) answers(t *testing.T) {
 	for name, c := range w.Cases {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func (w Whole[Q, A]) answers(t *testing.T) {
 	}
 }
 
-// fails asks and checks what every error promises.
+// fails calls the operation and checks what holds for every error.
 func (w Whole[Q, A]) fails(t *testing.T, ask Ask[Q, A]) *provider.Error {
 	t.Helper()
 	_, err := ask(t.Context(), Credential(), w.plain())
@@ -159,7 +159,7 @@ func (w Whole[Q, A]) cut(t *testing.T) {
 	}
 }
 
-// cancelled: the call upstream ends with its context, and the cause is kept.
+// cancelled checks that the vendor's call ends with its context, and that the cause is kept.
 func (w Whole[Q, A]) cancelled(t *testing.T) {
 	left := errors.New("the caller left")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -186,8 +186,7 @@ func (w Whole[Q, A]) cancelled(t *testing.T) {
 	}
 }
 
-// keys: without one nothing authenticates, and one that no header can carry
-// shows in no error.
+// keys checks that nothing authenticates without a key, and that a key that no header can carry appears in no error.
 func (w Whole[Q, A]) keys(t *testing.T) {
 	var sent string
 	whole := reply(http.StatusOK, asJSON, golden(t, w.Dir, "plain.json"))

@@ -10,12 +10,12 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// bytesPerToken is the usual rule of thumb, and what provider.Estimate uses.
+// bytesPerToken is the usual estimate, which provider.Estimate uses, too.
 const bytesPerToken = 4
 
-// answer is a pure function of the request. It fails on an image that it can't see.
+// answer is a pure function of the request. It returns an error for an image that is not in the request.
 func answer(chat *provider.Chat) (*provider.Answer, error) {
-	seen, err := sights(chat)
+	descriptions, err := describeImages(chat)
 	if err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func answer(chat *provider.Chat) (*provider.Answer, error) {
 	if a.ToolCalls = calls(chat); len(a.ToolCalls) > 0 {
 		a.FinishReason = provider.FinishToolCalls
 	} else {
-		a.Text, a.FinishReason = limit(reply(chat, seen), chat)
+		a.Text, a.FinishReason = limit(reply(chat, descriptions), chat)
 	}
 	size := len(a.Text)
 	for _, call := range a.ToolCalls {
@@ -53,12 +53,11 @@ func promptSize(chat *provider.Chat) int {
 	return size
 }
 
-// reply repeats the last user text, or the tool's result that came after it, and
-// says what images are with it.
-func reply(chat *provider.Chat, seen []string) string {
+// reply repeats the last user text, or the tool's result after it, and describes its images.
+func reply(chat *provider.Chat, descriptions []string) string {
 	text := lastText(chat, provider.RoleUser, provider.RoleTool)
-	if len(seen) > 0 {
-		text = strings.TrimSpace(text + " [" + strings.Join(seen, "; ") + "]")
+	if len(descriptions) > 0 {
+		text = strings.TrimSpace(text + " [" + strings.Join(descriptions, "; ") + "]")
 	}
 	var format struct {
 		Type       string `json:"type"`
@@ -69,7 +68,7 @@ func reply(chat *provider.Chat, seen []string) string {
 	if len(chat.ResponseFormat) > 0 && json.Unmarshal(chat.ResponseFormat, &format) == nil {
 		switch format.Type {
 		case "json_object":
-			object, _ := json.Marshal(map[string]string{"sandbox": text}) // texts always marshal
+			object, _ := json.Marshal(map[string]string{"sandbox": text}) // texts never fail
 			return string(object)
 		case "json_schema":
 			return instance(format.JSONSchema.Schema)
@@ -104,9 +103,8 @@ func limit(text string, chat *provider.Chat) (string, provider.FinishReason) {
 	return text[:end], provider.FinishLength
 }
 
-// calls are those of every tool that the last user text names, in the order of
-// the tools; a choice that requires one gets the first where none is named. A
-// conversation that ends with a tool's result has had its call.
+// calls returns a call of every tool that the last user text names, in the order of the tools. If none is named and the
+// choice requires a call, the first tool is called. A conversation that ends with a tool's result gets no further call.
 func calls(chat *provider.Chat) []provider.ToolCall {
 	choice := provider.ToolChoice{Mode: "auto"}
 	if chat.ToolChoice != nil {

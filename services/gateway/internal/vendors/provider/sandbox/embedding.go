@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// defaultDimensions of a vector, and the most that may be asked for.
+	// defaultDimensions is the length of a vector, maxDimensions the largest that may be requested.
 	defaultDimensions = 256
 	maxDimensions     = 4096
 )
 
-// Embed makes of each text a vector of length 1: the same for the same text and
-// model, and as good as at right angles to that of any other. So it does of tokens.
+// Embed returns for each text a vector of length 1: the same for the same text and model, and nearly orthogonal to that
+// of any other. It does the same for token sequences.
 func (p *Provider) Embed(ctx context.Context, _ provider.Credential, r *provider.Embedding) (*provider.Vectors, error) {
 	if err := begin(ctx, r.Model); err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (p *Provider) Embed(ctx context.Context, _ provider.Credential, r *provider
 	return made, nil
 }
 
-// spelled tells token sequences apart: no text holds these bytes.
+// spelled encodes a token sequence as bytes that no text contains.
 func spelled(tokens []int32) string {
 	text := []byte{0xff}
 	for _, token := range tokens {
@@ -55,7 +55,7 @@ func vector(model, text string, dimensions int) []float32 {
 	random := seeded(model, text)
 	numbers := make([]float64, dimensions)
 	var square float64
-	for square == 0 { // never twice, but a vector without a direction would be no vector
+	for square == 0 { // practically always once, but a zero vector has no direction
 		for i := range numbers {
 			numbers[i] = random.NormFloat64()
 			square += numbers[i] * numbers[i]
@@ -68,7 +68,7 @@ func vector(model, text string, dimensions int) []float32 {
 	return made
 }
 
-// seeded is a source of numbers that the texts decide alone.
+// seeded returns a source of random numbers that depends only on the texts.
 func seeded(texts ...string) *rand.Rand {
 	hash := sha256.New()
 	for _, text := range texts {
@@ -77,5 +77,5 @@ func seeded(texts ...string) *rand.Rand {
 		hash.Write(size[:])
 		hash.Write([]byte(text))
 	}
-	return rand.New(rand.NewChaCha8([32]byte(hash.Sum(nil)))) //nolint:gosec // G404: meant to be told beforehand.
+	return rand.New(rand.NewChaCha8([32]byte(hash.Sum(nil)))) //nolint:gosec // G404: it must be predictable.
 }

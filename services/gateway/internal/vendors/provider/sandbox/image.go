@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// defaultSide of an image in pixels, and the most that may be asked for.
+	// defaultSide is the side of an image in pixels, maxSide the largest that may be requested.
 	defaultSide = 256
 	maxSide     = 1536
-	// cells is how many fields an image has in each direction.
-	cells = 8
+	// fields is how many fields an image has in each direction.
+	fields = 8
 )
 
-// MakeImages draws a mirrored pattern of two colors that the prompt, the model
-// and the place of the image in the list decide. Nothing is kept: as a URL it is
-// a data: URI.
+// MakeImages draws mirrored patterns of two colors that depend on the prompt, the model and the index of the image.
+// Nothing is stored: a URL is a data: URI.
 func (p *Provider) MakeImages(ctx context.Context, _ provider.Credential, d *provider.ImageRequest) (*provider.Images, error) {
 	if err := begin(ctx, d.Model); err != nil {
 		return nil, err
@@ -79,16 +78,16 @@ func draw(model, prompt string, number, width, height int) image.Image {
 		return color.RGBA{R: byte(c), G: byte(c >> 8), B: byte(c >> 16), A: 255}
 	}
 	picture := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{shade(), shade()})
-	var pattern [cells][cells]uint8
-	for y := range cells {
-		for x := range cells / 2 {
+	var pattern [fields][fields]uint8
+	for y := range fields {
+		for x := range fields / 2 {
 			pattern[y][x] = uint8(random.IntN(2))
-			pattern[y][cells-1-x] = pattern[y][x]
+			pattern[y][fields-1-x] = pattern[y][x]
 		}
 	}
 	for y := range height {
 		for x := range width {
-			picture.SetColorIndex(x, y, pattern[y*cells/height][x*cells/width])
+			picture.SetColorIndex(x, y, pattern[y*fields/height][x*fields/width])
 		}
 	}
 	return picture

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// maxNodes ends schemas that contain themselves, or many items of many items;
-// maxRead bounds what is read of them for that, in bytes: each value reads all that
-// its schema holds, and may repeat a constant.
+// maxNodes bounds the values made from schemas that contain themselves, or many items of many items. maxRead bounds the
+// bytes that are read for that: each value reads its whole schema, and may repeat a constant.
 const (
 	maxNodes = 256
 	maxRead  = 1 << 20
@@ -29,14 +28,13 @@ type schema struct {
 	MinLength  int
 }
 
-// instance is a JSON value for a JSON schema (draft 2020-12): the required
-// fields and nothing else, each with the plainest value that its type, const,
-// enum, default and lower bounds allow. Other keywords are not looked at.
+// instance returns a JSON value for a JSON schema (draft 2020-12): the required fields only, each with the simplest
+// value that its type, const, enum, default and lower bounds allow. Other keywords are ignored.
 func instance(root json.RawMessage) string {
 	if len(root) == 0 {
 		return "{}"
 	}
-	m := maker{root: root, left: maxNodes, room: maxRead}
+	m := maker{root: root, values: maxNodes, bytes: maxRead}
 	text, err := json.Marshal(m.value(root))
 	if err != nil {
 		return "{}"
@@ -45,21 +43,21 @@ func instance(root json.RawMessage) string {
 }
 
 type maker struct {
-	root json.RawMessage
-	left int // values
-	room int // bytes to read
+	root   json.RawMessage
+	values int // values
+	bytes  int // bytes to read
 }
 
 func (m *maker) value(raw json.RawMessage) any {
 	var s schema
-	if m.left--; m.left < 0 {
+	if m.values--; m.values < 0 {
 		return nil
 	}
-	if m.room -= len(raw); m.room < 0 {
+	if m.bytes -= len(raw); m.bytes < 0 {
 		return nil
 	}
 	if json.Unmarshal(raw, &s) != nil {
-		return map[string]any{} // true, or no schema: anything will do.
+		return map[string]any{} // true, or no schema: any value is valid.
 	}
 	switch {
 	case s.Const != nil:
@@ -102,7 +100,7 @@ func (m *maker) plain(s schema) any {
 	return object
 }
 
-// kind is the type, or the first of several; without one it is an object.
+// kind returns the type, or the first of several; without one it is an object.
 func (s schema) kind() string {
 	if list, ok := s.Type.([]any); ok && len(list) > 0 {
 		s.Type = list[0]
@@ -119,7 +117,7 @@ func (m *maker) resolve(ref string) json.RawMessage {
 			continue
 		}
 		var object map[string]json.RawMessage
-		if m.room -= len(root); m.room < 0 || json.Unmarshal(root, &object) != nil {
+		if m.bytes -= len(root); m.bytes < 0 || json.Unmarshal(root, &object) != nil {
 			return nil
 		}
 		root = object[name]

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A schema that repeats a long constant, or refers to a long document, makes no
-// answer that is many times as long.
+// A schema that repeats a long constant, or refers to a long document, doesn't make an answer many times as long.
 func TestInstanceIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	var names, properties []string

@@ -77,7 +77,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// What waits ends with the call, at once.
+// A wait ends with the call, at once.
 func TestWaitsEnd(t *testing.T) {
 	for _, model := range []string{"sandbox-fail-hang", "sandbox-slow"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -170,7 +170,7 @@ func unsupported(t *testing.T, err error, field string) {
 	}
 }
 
-// The same prompt gives the same image, another prompt or place another.
+// The same prompt gives the same image; another prompt or index gives another.
 func TestImagesAreTheirPrompts(t *testing.T) {
 	p := sandbox.New(sandbox.Config{})
 	draw := func(prompt string) []provider.Image {

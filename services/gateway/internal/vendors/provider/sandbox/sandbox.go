@@ -1,11 +1,9 @@
-// Package sandbox is a provider inside the process: it answers every request
-// the same way each time, without a network or a key: chat with tools, JSON and
-// images, embeddings, and images drawn from the prompt. A fresh system answers
-// with it, tests and drills use it; it is only ever used where configuration
-// names it.
+// Package sandbox implements a provider inside the process. It answers every request deterministically, without a
+// network or a key: chat with tools, JSON and images, embeddings, and images generated from the prompt. A fresh
+// installation answers with it, and tests and drills use it; it is used only if the configuration names it.
 //
-// Any model whose name begins with "sandbox" answers everything. Some behave on
-// purpose, on every operation; see models.
+// Any model whose name begins with "sandbox" answers everything. Some models fail or wait on purpose, for every
+// operation; see models.
 package sandbox
 
 import (
@@ -21,13 +19,13 @@ import (
 )
 
 const (
-	// modelMidstream breaks off after the first word of a stream.
+	// modelMidstream fails after the first word of a stream.
 	modelMidstream = "sandbox-fail-midstream"
-	// modelHang never answers: a clock has to end the call.
+	// modelHang never answers: a timeout has to end the call.
 	modelHang = "sandbox-fail-hang"
 	// modelReasoning shows its thinking before it answers.
 	modelReasoning = "sandbox-reasoning"
-	// modelSlow takes slowStart for its first word and slowStep for each more.
+	// modelSlow waits slowStart before its first word and slowStep before each further word.
 	modelSlow = "sandbox-slow"
 )
 
@@ -36,7 +34,7 @@ const (
 	slowStep  = 100 * time.Millisecond
 )
 
-// models that fail before any answer, as a vendor would.
+// models are the models that fail before any answer, as a vendor would.
 var models = map[string]provider.Error{
 	"sandbox-fail-500": {
 		Class: apierr.ClassServerError, Status: http.StatusInternalServerError, Code: "server_error", Text: "the sandbox fails as asked",
@@ -61,28 +59,27 @@ var models = map[string]provider.Error{
 	},
 }
 
-var errMidstream = errors.New("the model sandbox-fail-midstream fails so")
+var errMidstream = errors.New("the model sandbox-fail-midstream fails on purpose")
 
-// Config of the provider.
+// Config configures the provider.
 type Config struct {
-	// Name as the policy calls it.
+	// Name is the provider's name in the policy.
 	Name string
 }
 
-// Provider answers by itself. Safe for concurrent use.
+// Provider answers without a vendor. Safe for concurrent use.
 type Provider struct{ config Config }
 
-// New returns the provider.
+// New returns a Provider.
 func New(config Config) *Provider { return &Provider{config} }
 
-// Name as the policy calls the provider.
+// Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
-// FetchesImages is false: there is no network to fetch them from.
+// FetchesImages returns false: there is no network to fetch them from.
 func (p *Provider) FetchesImages() bool { return false }
 
-// Chat answers with the last user text, what its image is, tool calls or JSON, as
-// asked for.
+// Chat answers with the last user text, a description of its images, tool calls or JSON, as requested.
 func (p *Provider) Chat(ctx context.Context, _ provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	if err := begin(ctx, chat.Model); err != nil {
 		return nil, err
@@ -93,7 +90,7 @@ func (p *Provider) Chat(ctx context.Context, _ provider.Credential, chat *provid
 	return answer(chat)
 }
 
-// StreamChat gives the answer of Chat word by word.
+// StreamChat returns the answer of Chat word by word.
 func (p *Provider) StreamChat(ctx context.Context, _ provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	if err := begin(ctx, chat.Model); err != nil {
 		return nil, err
@@ -112,9 +109,9 @@ func (p *Provider) StreamChat(ctx context.Context, _ provider.Credential, chat *
 	return s, nil
 }
 
-// begin waits as the model does, and gives the error of one that fails.
+// begin waits as the model does, and returns the error of a model that fails.
 func begin(ctx context.Context, model string) error {
-	provider.ReceiptOf(ctx).NoteSent()
+	provider.ReceiptOf(ctx).SetSent()
 	switch model {
 	case modelHang:
 		<-ctx.Done()
@@ -136,7 +133,7 @@ func begin(ctx context.Context, model string) error {
 	return nil
 }
 
-// pause waits, or until the call ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

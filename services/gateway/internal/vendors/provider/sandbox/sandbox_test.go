@@ -57,7 +57,7 @@ var (
 	clock   = provider.ToolCall{ID: "call_0", Name: "get_time", Arguments: `{}`}
 )
 
-// cases are requests and what the sandbox answers, but for the usage.
+// cases are requests and the sandbox's answers without the usage.
 func cases() map[string]struct {
 	chat *provider.Chat
 	want *provider.Answer
@@ -238,7 +238,7 @@ func arguments(t *testing.T, schema string) string {
 	return answer.ToolCalls[0].Arguments
 }
 
-// Whatever the schema, there is an end, and what comes out is JSON.
+// For any schema, instance returns, and returns valid JSON.
 func FuzzArguments(f *testing.F) {
 	f.Add(citySchema)
 	f.Add(`{"$ref":"#"}`)

@@ -10,16 +10,16 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// stream gives events that were made beforehand.
+// stream returns events that were made before.
 type stream struct {
-	ctx    context.Context //nolint:containedctx // The call's: a cancelled call gives no more events.
+	ctx    context.Context //nolint:containedctx // The call's: a canceled call returns no more events.
 	events []provider.Event
-	err    error         // after the last event; nil is the end
-	step   time.Duration // before each event
+	err    error         // returned after the last event; nil for io.EOF
+	step   time.Duration // wait before each event
 }
 
-// events cuts an answer as vendors do: thinking and text by word, each call as its head and
-// then its arguments in two pieces, and last the finish reason with the usage.
+// events splits an answer as vendors do: thinking and text by word, each call into its head and two pieces of
+// arguments, and last the finish reason with the usage.
 func events(a *provider.Answer) []provider.Event {
 	var list []provider.Event
 	for word := range strings.SplitAfterSeq(a.Reasoning, " ") {
@@ -47,7 +47,7 @@ func events(a *provider.Answer) []provider.Event {
 	return append(list, provider.Event{FinishReason: a.FinishReason, Usage: a.Usage})
 }
 
-// Next gives the next event.
+// Next returns the next event.
 func (s *stream) Next() (provider.Event, error) {
 	if s.step > 0 && len(s.events) > 0 {
 		pause(s.ctx, s.step)
@@ -65,7 +65,7 @@ func (s *stream) Next() (provider.Event, error) {
 	return provider.Event{}, io.EOF
 }
 
-// Size is 0: nothing is read.
+// Size returns 0: nothing is read.
 func (*stream) Size() int { return 0 }
 
 // Close ends the stream.

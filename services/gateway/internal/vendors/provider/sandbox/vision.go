@@ -13,10 +13,10 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// sights says of each image of the last user turn what it is: "image/png 4x3, 70
-// bytes". An image that isn't in the request can't be seen.
-func sights(chat *provider.Chat) ([]string, error) {
-	var seen []string
+// describeImages describes each image of the last user turn: "image/png 4x3, 70 bytes". An image that is not in the
+// request is an error.
+func describeImages(chat *provider.Chat) ([]string, error) {
+	var descriptions []string
 	for _, m := range slices.Backward(chat.Messages) {
 		if m.Role != provider.RoleUser {
 			continue
@@ -25,18 +25,18 @@ func sights(chat *provider.Chat) ([]string, error) {
 			if part.ImageURL == "" {
 				continue
 			}
-			sight, err := look(part.ImageURL)
+			description, err := describeImage(part.ImageURL)
 			if err != nil {
 				return nil, err
 			}
-			seen = append(seen, sight)
+			descriptions = append(descriptions, description)
 		}
 		break
 	}
-	return seen, nil
+	return descriptions, nil
 }
 
-func look(url string) (string, error) {
+func describeImage(url string) (string, error) {
 	head, text, found := strings.Cut(url, ",")
 	if !found || !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") {
 		return "", provider.Unsupported("image_url", "must be a data: URI in base64 for the sandbox, which has no network")

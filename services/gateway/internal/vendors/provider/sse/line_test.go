@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Where a line ends at once, what comes after it isn't searched: a buffer full of
-// CRs would be searched as often as it is long.
+// The search stops at the end of the line: otherwise a buffer full of CRs would be searched as often as it is long.
 func TestLineEndLooksNoFurther(t *testing.T) {
 	took := func(n int) time.Duration {
 		text := []byte("\r" + strings.Repeat("x", n) + "\n")

@@ -1,5 +1,5 @@
-// Package sse reads Server-Sent Events as vendors send them (WHATWG HTML,
-// section 9.2.6), with bounded memory. The dialects pull events from it.
+// Package sse reads server-sent events of vendors (WHATWG HTML, section 9.2.6) with bounded memory. The dialects read
+// events with it.
 package sse
 
 import (
@@ -14,14 +14,13 @@ import (
 const (
 	// MaxEvent bounds one event in bytes: the data of an image fits.
 	MaxEvent = 16 << 20
-	// MaxStream bounds a stream in bytes, whatever is in it: many times what the
-	// longest answers take.
+	// MaxStream bounds a stream in bytes, whatever its content: many times the size of the longest answers.
 	MaxStream = 256 << 20
-	// maxName bounds the name of an event; the rest of it is left out.
+	// maxName bounds the name of an event in bytes; the rest is cut off.
 	maxName = 128
 )
 
-// Failures of a stream.
+// Errors of a stream.
 var (
 	ErrTooLarge = errors.New("server-sent event is larger than 16 MiB")
 	ErrEndless  = errors.New("stream is larger than 256 MiB")
@@ -29,37 +28,37 @@ var (
 
 // Event is one event. Data is valid until the next call of Next.
 type Event struct {
-	// Name of the event field; empty for a plain message.
+	// Name is the value of the event field; empty for a plain message.
 	Name string
-	// Data lines joined by newlines.
+	// Data holds the data lines, joined by newlines.
 	Data []byte
 }
 
-// Reader pulls events from a response body. Not safe for concurrent use.
+// Reader reads events from a response body. Not safe for concurrent use.
 type Reader struct {
 	source     io.Reader
 	buf        []byte
 	start, end int
-	skipLF     bool // the last line ended in CR: a LF that follows belongs to it
+	skipLF     bool // The last line ended in CR: a LF that follows belongs to it.
 	data       []byte
-	names      map[string]string // seen so far: a stream has a handful
+	names      map[string]string // names seen so far; a stream has few
 	total      int
 	err        error
 
-	// hold is charged for buffers beyond the first; charged is the largest so far.
+	// hold is charged for buffers beyond the first; charged is the size of the largest so far.
 	hold    *memory.Hold
 	charged int
 }
 
-// Charge makes the reader charge h for what it holds; its events fail with
-// memory.ErrFull when there is no room. It returns the reader.
+// Charge makes the reader charge h for its buffers; Next fails with memory.ErrFull if there is no memory. It returns
+// the reader.
 func (r *Reader) Charge(h *memory.Hold) *Reader {
 	r.hold = h
 	return r
 }
 
-// room charges for a buffer of n bytes.
-func (r *Reader) room(n int) error {
+// reserve charges for a buffer of n bytes.
+func (r *Reader) reserve(n int) error {
 	if n <= max(r.charged, firstBuffer) {
 		return nil
 	}
@@ -70,15 +69,15 @@ func (r *Reader) room(n int) error {
 	return nil
 }
 
-// Size is how many bytes of the stream have been read.
+// Size returns the number of bytes of the stream that have been read.
 func (r *Reader) Size() int { return r.total }
 
 const firstBuffer = 4 << 10
 
-// maxNames bounds what is kept of names.
+// maxNames bounds the number of names that are kept.
 const maxNames = 64
 
-// name gives an event's name without a new string for each event.
+// name returns an event's name without allocating a new string for each event.
 func (r *Reader) name(value []byte) string {
 	value = value[:min(len(value), maxName)]
 	if name, ok := r.names[string(value)]; ok {
@@ -99,9 +98,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{source: r, buf: make([]byte, firstBuffer)}
 }
 
-// Next returns the next event that carries data. At the end it returns io.EOF;
-// an event that the end cut short before its blank line is still returned,
-// since some vendors leave it out.
+// Next returns the next event that has data. At the end it returns io.EOF. An event that the end cuts off before its
+// blank line is still returned, because some vendors omit that line.
 func (r *Reader) Next() (Event, error) {
 	var event Event
 	r.data = r.data[:0]
@@ -142,25 +140,24 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
-// append adds to the event's data, with room for as much again.
+// append appends to the event's data, and doubles the buffer if it is full.
 func (r *Reader) append(value []byte) error {
 	size := len(r.data) + len(value)
 	if size > MaxEvent {
 		return ErrTooLarge
 	}
 	if size > cap(r.data) {
-		room := min(max(2*cap(r.data), size), MaxEvent)
-		if err := r.room(room); err != nil {
+		capacity := min(max(2*cap(r.data), size), MaxEvent)
+		if err := r.reserve(capacity); err != nil {
 			return err
 		}
-		r.data = append(make([]byte, 0, room), r.data...)
+		r.data = append(make([]byte, 0, capacity), r.data...)
 	}
 	r.data = append(r.data, value...)
 	return nil
 }
 
-// line returns the next line without its end (LF, CR or CRLF). It is valid
-// until the next call.
+// line returns the next line without its end (LF, CR or CRLF). It is valid until the next call.
 func (r *Reader) line() ([]byte, error) {
 	searched := 0
 	for {
@@ -186,9 +183,8 @@ func (r *Reader) line() ([]byte, error) {
 	}
 }
 
-// lineEnd finds the first CR or LF, or -1: two searches for one byte each are
-// faster than one for either. It goes block by block, so that the way to a LF that
-// is far off isn't searched for each of many CRs.
+// lineEnd returns the index of the first CR or LF, or -1. Two searches for one byte each are faster than one for
+// either. It searches in blocks, so that the text up to a distant LF isn't searched again for each of many CRs.
 func lineEnd(text []byte) int {
 	const size = 512
 	for from := 0; from < len(text); from += size {
@@ -207,7 +203,7 @@ func lineEnd(text []byte) int {
 	return -1
 }
 
-// rest gives the text after the last line end, then the source's error.
+// rest returns the text after the last line end, then the source's error.
 func (r *Reader) rest() ([]byte, error) {
 	if r.start < r.end {
 		line := r.buf[r.start:r.end]
@@ -217,7 +213,7 @@ func (r *Reader) rest() ([]byte, error) {
 	return nil, r.err
 }
 
-// fill reads once, making room first.
+// fill reads once, after making room.
 func (r *Reader) fill() error {
 	if r.start > 0 {
 		copy(r.buf, r.buf[r.start:r.end])
@@ -227,7 +223,7 @@ func (r *Reader) fill() error {
 		if len(r.buf) >= MaxEvent {
 			return ErrTooLarge
 		}
-		if err := r.room(2 * len(r.buf)); err != nil {
+		if err := r.reserve(2 * len(r.buf)); err != nil {
 			return err
 		}
 		r.buf = append(r.buf, make([]byte, len(r.buf))...)

@@ -83,7 +83,7 @@ func TestReadErrorComesAfterWhatArrived(t *testing.T) {
 	}
 }
 
-// However the bytes are cut, the events are the same.
+// The events are the same in whatever pieces the bytes arrive.
 func FuzzNext(f *testing.F) {
 	f.Add("event: a\r\ndata: 1\r\n\r\n:c\rdata:2\n\n")
 	f.Add("data\n\ndata:\r\r\n\n")
@@ -96,7 +96,7 @@ func FuzzNext(f *testing.F) {
 	})
 }
 
-// BenchmarkNext is the cost of one event; no event costs an allocation.
+// BenchmarkNext measures the cost of one event; no event costs an allocation.
 func BenchmarkNext(b *testing.B) {
 	for name, event := range map[string]string{
 		"plain": `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"hello "}}]}` + "\n\n",
@@ -116,7 +116,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// endless repeats an event, in pieces as a connection gives them.
+// endless repeats an event, in pieces as a connection delivers them.
 type endless struct {
 	event string
 	at    int
@@ -147,8 +147,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// What a reader holds is charged, beyond its first buffer: lines, events of many
-// lines; names are cut short.
+// Buffers beyond the first are charged: for long lines, and for events of many lines. Names are cut off.
 func TestWhatIsHeldIsCharged(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	for name, tt := range map[string]struct {
@@ -191,7 +190,7 @@ func TestWhatIsHeldIsCharged(t *testing.T) {
 	}
 }
 
-// A stream has an end, whatever is in it.
+// A stream ends at MaxStream, whatever its content.
 func TestStreamsAreBounded(t *testing.T) {
 	_, err := readAll(&repeating{text: []byte(strings.Repeat(": "+strings.Repeat("x", 4000)+"\n\n", 16))})
 	if !errors.Is(err, sse.ErrEndless) {

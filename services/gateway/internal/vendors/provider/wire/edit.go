@@ -2,38 +2,37 @@ package wire
 
 import "github.com/tidwall/gjson"
 
-// Editor changes parts of a valid JSON text and leaves the rest byte for byte as
-// it is, in one pass: what it is given to change has to come in the text's order.
+// Editor changes parts of a valid JSON text and leaves the rest byte for byte as it is, in one pass: changes must be
+// made in the order of the text.
 type Editor struct {
 	text string
 	out  []byte
-	at   int // what is before is in out, or left out
+	at   int // text before at is in out, or left out
 }
 
-// NewEditor edits the JSON of a value.
+// NewEditor returns an editor for the JSON of a value.
 func NewEditor(value gjson.Result) (e *Editor, root gjson.Result) {
 	root = gjson.Parse(value.Raw)
 	return &Editor{text: root.Raw, out: make([]byte, 0, len(root.Raw)+len(root.Raw)/16)}, root
 }
 
-// Replace puts JSON in place of a value of the text.
+// Replace replaces a value of the text by JSON.
 func (e *Editor) Replace(value gjson.Result, by string) {
 	e.cut(value.Index, value.Index+len(value.Raw))
 	e.out = append(e.out, by...)
 }
 
-// Members goes through the members of an object of the text; anything else has
-// none. A member that visit reports true for is left out, with its comma. visit may
-// change what is in the others.
+// Members visits the members of an object of the text; any other value has none. A member for which visit returns true
+// is removed, with its comma. visit may change the values of the others.
 func (e *Editor) Members(object gjson.Result, visit func(name string, value gjson.Result) bool) {
 	if !object.IsObject() {
 		return
 	}
-	// kept is behind the last member that stays, dropped behind one that doesn't
-	// while none before it does; -1 for none.
+	// kept is the offset behind the last member that stays. dropped is the offset of a removed member with no member
+	// kept before it. Both are -1 for none.
 	kept, dropped := -1, -1
 	object.ForEach(func(key, value gjson.Result) bool {
-		if dropped >= 0 { // The comma behind it goes along.
+		if dropped >= 0 { // The comma behind it is removed, too.
 			e.cut(dropped, key.Index)
 			dropped = -1
 		}
@@ -41,7 +40,7 @@ func (e *Editor) Members(object gjson.Result, visit func(name string, value gjso
 		switch {
 		case !visit(key.Str, value):
 			kept = end
-		case kept >= 0: // The comma before it goes along.
+		case kept >= 0: // The comma before it is removed, too.
 			e.cut(kept, end)
 			kept = end
 		default:
@@ -52,11 +51,11 @@ func (e *Editor) Members(object gjson.Result, visit func(name string, value gjso
 	})
 }
 
-// cut leaves out what is between two places.
+// cut removes the text between two offsets.
 func (e *Editor) cut(from, to int) {
 	e.out = append(e.out, e.text[e.at:from]...)
 	e.at = to
 }
 
-// End gives the text with its changes.
+// End returns the text with its changes.
 func (e *Editor) End() string { return string(append(e.out, e.text[e.at:]...)) }

@@ -7,7 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Members that go take one comma along, wherever they are; every other byte stays.
+// A removed member takes one comma with it, wherever it is; every other byte stays.
 func TestEditorLeavesTheRest(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1, "x":2, "b" : 3}`:         `{"a":1, "b" : 3}`,

@@ -21,8 +21,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// babble is a vendor that takes a request's head and then says what say writes,
-// until its caller has left.
+// babble is a vendor that reads a request's head and then sends what say writes, until its caller has disconnected.
 func babble(t *testing.T, say func(w io.Writer, r *http.Request) error) *url.URL {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +55,7 @@ func babble(t *testing.T, say func(w io.Writer, r *http.Request) error) *url.URL
 
 func plain(e *provider.Error, _ http.Header, _ []byte) { e.Class = apierr.ClassServerError }
 
-// Heads that go on and on end as failures of the vendor, within a bounded memory.
+// Endless heads end as failures of the vendor, within bounded memory.
 func TestEndlessHeads(t *testing.T) {
 	again := func(text string) func(io.Writer, *http.Request) error {
 		return func(w io.Writer, _ *http.Request) (err error) {
@@ -119,8 +118,8 @@ func (c *counting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// No compression is asked for, and an answer that is compressed all the same is
-// refused before it is read: a kilobyte may hold a gigabyte.
+// No compression is requested, and an answer that is compressed all the same is refused before it is read: a kilobyte
+// may expand to a gigabyte.
 func TestCompressedAnswersAreRefused(t *testing.T) {
 	var bomb bytes.Buffer
 	packer := gzip.NewWriter(&bomb)
@@ -149,7 +148,7 @@ func TestCompressedAnswersAreRefused(t *testing.T) {
 	}
 }
 
-// Of an error's body no more is read, nor charged, than its class needs.
+// Of an error's body only as much is read and charged as is needed to classify it.
 func TestErrorBodiesAreBounded(t *testing.T) {
 	transport := wire.NewTransport(time.Second)
 	defer transport.CloseIdleConnections()

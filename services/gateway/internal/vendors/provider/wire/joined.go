@@ -1,10 +1,10 @@
 package wire
 
-// Joined puts texts together in time that grows with their sum. A single one, which
-// is the usual case, is kept as it is. The zero value is empty.
+// Joined concatenates texts in time proportional to their total length. A single text, which is the usual case, is not
+// copied. The zero value is empty.
 type Joined struct {
 	one  string
-	more []byte // all of them, once there are several
+	more []byte // all texts, once there are several
 }
 
 // Add appends a text.
@@ -20,10 +20,10 @@ func (j *Joined) Add(text string) {
 	}
 }
 
-// Empty reports whether nothing was added but empty texts.
+// Empty reports whether only empty texts were added.
 func (j *Joined) Empty() bool { return j.one == "" }
 
-// String is all that was added. It copies several texts: it is for the end.
+// String returns everything that was added. It copies several texts, so call it once at the end.
 func (j *Joined) String() string {
 	if j.more != nil {
 		return string(j.more)

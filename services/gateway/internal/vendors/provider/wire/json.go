@@ -15,9 +15,9 @@ type Member struct {
 	Name, Value string
 }
 
-// Override returns the JSON object body with members set, all else byte for byte
-// as it was. A member that is there twice, or in other letters, goes: which of
-// them a vendor reads is nothing to rely on. The body must be a valid object.
+// Override returns the JSON object body with members set, and the rest byte for byte as it was. Other members of the
+// same name, in any case, are removed: which of several duplicates a vendor reads is not reliable. The body must be a
+// valid object.
 func Override(body []byte, members ...Member) json.RawMessage {
 	size := len(body) + 2
 	for _, m := range members {
@@ -45,29 +45,27 @@ func Override(body []byte, members ...Member) json.RawMessage {
 	return append(out, '}')
 }
 
-// ParseView reads JSON without a copy of it: the result, and every string taken
-// from it, holds only as long as data does. Text and Bytes make strings that
-// last. data is not checked; see package jsoncheck.
+// ParseView parses JSON without copying it: the result, and every string taken from it, is valid only as long as data
+// is. Text and Bytes return copies. data is not validated; see package jsoncheck.
 func ParseView(data []byte) gjson.Result {
 	return gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data))) //nolint:gosec // G103: the view never outlives data.
 }
 
-// Text is the value of a JSON string as a string of its own; anything else is "".
-// What is not Unicode becomes U+FFFD.
+// Text returns a copy of a JSON string's value; any other value is "". Invalid UTF-8 becomes U+FFFD.
 func Text(value gjson.Result) string {
 	if value.Type != gjson.String {
 		return ""
 	}
 	switch {
-	case !utf8.ValidString(value.Str): // Much sooner told than ToValidUTF8 tells it.
+	case !utf8.ValidString(value.Str): // Much faster than to let ToValidUTF8 find it.
 		return strings.ToValidUTF8(value.Str, "\ufffd")
-	case strings.IndexByte(value.Raw, '\\') >= 0: // gjson has made a string of it.
+	case strings.IndexByte(value.Raw, '\\') >= 0: // gjson has made a copy.
 		return value.Str
 	}
 	return strings.Clone(value.Str)
 }
 
-// Bytes is the JSON of a value as bytes of its own; nil when it isn't there.
+// Bytes returns a copy of a value's JSON, or nil if the value doesn't exist.
 func Bytes(value gjson.Result) json.RawMessage {
 	if !value.Exists() {
 		return nil

@@ -36,7 +36,7 @@ func TestOverride(t *testing.T) {
 	}
 }
 
-// Whatever the object, the result is one with our members and all the others.
+// For any object, the result has the given members and all the others.
 func FuzzOverride(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"model":1,"a":{"b":[null,"\""]}}`, `{"a":1,"a":2}`, `{"\u006dodel":"x"}`} {
 		f.Add(seed)
@@ -71,7 +71,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Text reads strings as encoding/json does, but for texts that are not Unicode.
+// Text reads strings as encoding/json does, except for invalid UTF-8.
 func FuzzText(f *testing.F) {
 	for _, seed := range []string{`"a"`, `"\ud83d\ude00\u0000"`, `"\ud800\\"`, "\"\xff\"", `"\u12"`} {
 		f.Add(seed)

@@ -9,14 +9,14 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// window is a rate limit as a pair of headers tells of it.
+// window is a rate limit that a pair of headers reports.
 type window struct {
 	tokens           bool
 	remaining, reset string
 }
 
-// windows are the headers of OpenAI and those who follow it (Azure, Groq,
-// Mistral, Cerebras with its days and minutes), of OpenRouter, and of Anthropic.
+// windows are the headers of OpenAI and vendors with the same headers (Azure, Groq, Mistral, Cerebras with days and
+// minutes), of OpenRouter, and of Anthropic.
 var windows = []window{
 	{false, "X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 	{true, "X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
@@ -31,11 +31,11 @@ var windows = []window{
 	{true, "Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
 }
 
-// Limits reads what a vendor's answer says is left, the tightest window of each
-// kind. Negative counts are Azure's sign of "not known".
+// Limits returns what the headers of a vendor's answer report as left, from the tightest window of each kind. Negative
+// counts are Azure's sign of "not known".
 func Limits(header http.Header, now time.Time) provider.Limits {
 	var limits provider.Limits
-	for name := range header { // Once over what is there: most windows are not.
+	for name := range header { // Once over the present headers: most windows are absent.
 		w, ok := windowOf(name)
 		if !ok {
 			continue
@@ -56,7 +56,7 @@ func Limits(header http.Header, now time.Time) provider.Limits {
 	return limits
 }
 
-// windowOf is the window that a header tells the rest of.
+// windowOf returns the window whose remaining count a header reports.
 func windowOf(name string) (window, bool) {
 	if !strings.HasPrefix(name, "X-Ratelimit-Remaining") && !strings.HasPrefix(name, "Anthropic-Ratelimit-") {
 		return window{}, false
@@ -68,8 +68,8 @@ func windowOf(name string) (window, bool) {
 	return windows[i], true
 }
 
-// resetAfter is the hint of a rate-limited answer that names no wait of its own:
-// the longest reset of what is used up, or else the shortest reset there is.
+// resetAfter returns the hint of a rate-limited answer without a Retry-After: the longest reset of the windows that are
+// used up, or else the shortest reset of all.
 func resetAfter(header http.Header, now time.Time) time.Duration {
 	var usedUp, shortest time.Duration
 	for _, w := range windows {
@@ -90,7 +90,7 @@ func resetAfter(header http.Header, now time.Time) time.Duration {
 	return shortest
 }
 
-// shouldRetry reads x-should-retry (OpenAI, Anthropic); nil when it isn't there.
+// shouldRetry returns the value of x-should-retry (OpenAI, Anthropic), or nil if it is absent.
 func shouldRetry(header http.Header) *bool {
 	switch strings.ToLower(first(header, "X-Should-Retry")) {
 	case "true":

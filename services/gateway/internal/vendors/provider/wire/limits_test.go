@@ -124,7 +124,7 @@ func TestLimits(t *testing.T) {
 				"x-ratelimit-remaining-tokens-minute", "5", "x-ratelimit-reset-tokens-minute", "2s"),
 			provider.Limits{Tokens: known(5, 3*time.Second)},
 		},
-		"windows that nobody knows": {
+		"unknown windows": {
 			headers("x-ratelimit-remaining-tokens-week", "5", "anthropic-ratelimit-tokens-limit", "7", "x-ratelimit-limit-tokens", "9"),
 			provider.Limits{},
 		},
@@ -139,7 +139,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a refusal says of waiting, from every header that vendors put it in.
+// The wait of a refusal is read from every header that vendors use for it.
 func TestRefusalsTellWhenToComeBack(t *testing.T) {
 	exhausted := headers("x-ratelimit-remaining-requests", "0", "x-ratelimit-reset-requests", "20s",
 		"x-ratelimit-remaining-tokens", "10", "x-ratelimit-reset-tokens", "40s")

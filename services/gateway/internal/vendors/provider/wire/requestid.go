@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// requestIDs are the headers that vendors name a call by, the one that their
-// support asks for first: Azure, Anthropic, OpenAI and those who follow it.
+// requestIDs are the headers with a vendor's ID of a call, first the one that its support asks for: Azure, Anthropic,
+// OpenAI and vendors with the same headers.
 var requestIDs = []string{"Apim-Request-Id", "Request-Id", "X-Request-Id", "X-Ms-Request-Id"}
 
-// maxRequestID bounds an id; a part of one would find nothing.
+// maxRequestID bounds the length of an ID; a longer one is ignored, because a part of an ID would find nothing.
 const maxRequestID = 128
 
-// requestID is the vendor's own id of a call; empty where it gave none that can
-// be shown.
+// requestID returns the vendor's own ID of a call, or "" if there is none that can be shown.
 func (c *Caller) requestID(header http.Header) string {
 	for _, name := range requestIDs {
 		if id := first(header, name); c.showable(id) {
@@ -23,8 +22,7 @@ func (c *Caller) requestID(header http.Header) string {
 	return ""
 }
 
-// showable reports whether an id is one: printable ASCII without spaces, of a
-// bounded length, and not the key in disguise of one.
+// showable reports whether an ID is printable ASCII without spaces, of a bounded length, and does not contain the key.
 func (c *Caller) showable(id string) bool {
 	if id == "" || len(id) > maxRequestID {
 		return false

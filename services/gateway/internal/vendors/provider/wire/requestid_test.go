@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// The vendor's own id of a call is read from the header that its support asks for,
-// of whatever status; what can't be shown is none.
+// The vendor's own ID of a call is read from the header that its support asks for, with any status; an ID that can't be
+// shown is ignored.
 func TestPostNotesTheVendorsID(t *testing.T) {
 	const key = "sk-canary-5f0c"
 	long := strings.Repeat("x", 129)
@@ -52,15 +52,15 @@ func TestPostNotesTheVendorsID(t *testing.T) {
 	}
 }
 
-// A receipt is optional, and of several calls the first one's id stays.
+// A receipt is optional, and of several calls the first one's ID stays.
 func TestReceipt(t *testing.T) {
-	provider.ReceiptOf(t.Context()).Note("lost")
+	provider.ReceiptOf(t.Context()).SetID("lost")
 	if id := provider.ReceiptOf(t.Context()).ID(); id != "" {
-		t.Errorf("an id of nobody: %q", id)
+		t.Errorf("an id without a call: %q", id)
 	}
 	var receipt provider.Receipt
 	for _, id := range []string{"", "first", "second"} {
-		provider.ReceiptOf(provider.WithReceipt(t.Context(), &receipt)).Note(id)
+		provider.ReceiptOf(provider.WithReceipt(t.Context(), &receipt)).SetID(id)
 	}
 	if receipt.ID() != "first" {
 		t.Errorf("%q", receipt.ID())

@@ -10,13 +10,11 @@ import (
 	"switchyard.dev/services/platform/retryafter"
 )
 
-// MaxRetryAfter caps a vendor's hint: an unbounded one would take a key out for
-// a day.
+// MaxRetryAfter caps a vendor's hint: an unbounded hint could disable a key for a day.
 const MaxRetryAfter = 5 * time.Minute
 
-// RetryAfter reads a vendor's hint, the most exact form first: milliseconds
-// (OpenAI, Azure), then Retry-After in any form of Wait. It is never negative
-// nor above MaxRetryAfter; 0 means no usable hint.
+// RetryAfter returns a vendor's hint, from the most exact form: milliseconds (OpenAI, Azure), then Retry-After in any
+// form of Wait. It is never negative nor above MaxRetryAfter; 0 means no usable hint.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
 	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
 		if ms, ok := number(first(header, name)); ok && ms > 0 {
@@ -26,18 +24,16 @@ func RetryAfter(header http.Header, now time.Time) time.Duration {
 	return Wait(first(header, "Retry-After"), now)
 }
 
-// Numbers above these can't be seconds to wait: they are a moment in Unix time,
-// in seconds or in milliseconds.
+// Numbers above these can't be seconds to wait: they are Unix times, in seconds or in milliseconds.
 const (
 	unixSeconds      = 1e9
 	unixMilliseconds = 1e12
 )
 
-// Wait reads a time to wait in every form that vendors give it in: seconds,
-// whole or not; a duration that ends in seconds or parts of them ("6m0s", "28ms",
-// a google.protobuf.Duration "37s"); a moment as Unix time, HTTP date (RFC 9110,
-// 5.6.7) or RFC 3339. What is negative, zero (Azure's signs of "not known"), past
-// or not readable is 0; more than MaxRetryAfter is that.
+// Wait parses a time to wait in all forms that vendors use: seconds, whole or decimal; a duration that ends in "s"
+// ("6m0s", "28ms", a google.protobuf.Duration "37s"); a moment as Unix time, HTTP date (RFC 9110, 5.6.7) or RFC 3339.
+// It returns 0 for a value that is negative or zero (Azure's signs of "not known"), past, or not readable, and at most
+// MaxRetryAfter.
 func Wait(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -64,7 +60,7 @@ func Wait(value string, now time.Time) time.Duration {
 	return retryafter.Parse(value, now, MaxRetryAfter)
 }
 
-// number looks before it parses: what is no number costs an error value.
+// number checks the text before it parses it, because a failed parse allocates an error.
 func number(value string) (float64, bool) {
 	value = strings.TrimSpace(value)
 	if value == "" || value[0] > '9' || value[len(value)-1] < '0' || value[len(value)-1] > '9' {

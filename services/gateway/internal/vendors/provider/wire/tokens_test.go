@@ -6,7 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A count is a number of tokens whatever a vendor writes, and absent is not zero.
+// A count is a number of tokens in any of the vendors' forms, and absent is not zero.
 func TestTokens(t *testing.T) {
 	for text, want := range map[string]struct {
 		n  int64

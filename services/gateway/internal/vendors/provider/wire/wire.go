@@ -1,6 +1,5 @@
-// Package wire is what the vendor dialects share of HTTP and JSON: one tuned
-// transport, a JSON POST whose failures are typed, the forms of Retry-After and of
-// rate limits, and reading JSON without copies. It never retries and never
+// Package wire holds the HTTP and JSON code that the vendor dialects share: one tuned transport, a JSON POST with typed
+// failures, parsers of Retry-After and of rate limits, and reading JSON without copies. It never retries and never
 // follows a redirect.
 package wire
 
@@ -27,34 +26,32 @@ import (
 
 // Bounds of a vendor's answer.
 const (
-	// maxAnswer is the largest answer where the request says nothing of it.
+	// maxAnswer is the largest answer in bytes if the request sets no limit.
 	maxAnswer = 48 << 20
 	maxError  = 64 << 10
 	maxText   = 500
-	// maxRest and restTime bound what Finish waits for.
+	// maxRest bounds the bytes that Finish reads, and restTime its wait.
 	maxRest  = 4 << 10
 	restTime = 100 * time.Millisecond
 )
 
-// NewTransport returns the way to vendors. Their base URLs are the operator's
-// configuration, so any address may be dialled, and no proxy of the environment
-// comes between. A call has its connection to itself: one that hangs or breaks
-// takes no other call along, and one whose vendor is gone is found out while it
-// is silent. What is bounded is connecting, headers and idle connections. Reading
-// an answer has no limit here: the clocks of a call belong to package inference.
+// NewTransport returns the transport to vendors. Their base URLs are the operator's configuration, so any address may
+// be dialed, and proxies of the environment are ignored. A call has a connection of its own: a connection that hangs or
+// breaks affects no other call, and a vendor that is gone is detected while it is silent. Connecting, headers and idle
+// connections are bounded. Reading an answer has no time limit here: package inference bounds the time of a call.
 // TCP_NODELAY is Go's default.
 func NewTransport(connectTimeout time.Duration) *connpool.Pool {
 	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
 	return connpool.New(connpool.Options{Dial: dialer.DialContext, ConnectTime: connectTimeout, IdlePerHost: idlePerHost})
 }
 
-// keepAlive finds a peer that is gone half a minute after its last word.
+// keepAlive detects a peer that is gone half a minute after its last byte.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// idlePerHost connections stay: as many as one vendor may have calls under way.
+// idlePerHost is the number of idle connections that are kept: as many as one vendor may have calls in flight.
 const idlePerHost = 1024
 
-// Base reads the base URL of a vendor.
+// Base parses the base URL of a vendor.
 func Base(raw string) (*url.URL, error) {
 	base, err := url.Parse(raw)
 	switch {
@@ -67,11 +64,11 @@ func Base(raw string) (*url.URL, error) {
 	return base, nil
 }
 
-// Classify names the class of a vendor's refusal from its status and body. It
-// may fill in Code, Text and RetryAfter; Status is set already.
+// Classify sets the class of a vendor's refusal from its status and body. It may set Code, Text and RetryAfter; Status
+// is set already.
 type Classify func(e *provider.Error, header http.Header, body []byte)
 
-// Caller posts to one vendor.
+// Caller sends requests to one vendor.
 type Caller struct {
 	Transport http.RoundTripper
 	Classify  Classify
@@ -81,17 +78,15 @@ type Caller struct {
 	key secret.Value
 }
 
-// With returns a Caller for one call: should the vendor repeat key, the errors
-// don't.
+// With returns a Caller for one call with a key. If the vendor repeats the key, it is removed from errors.
 func (c *Caller) With(key secret.Value) *Caller {
 	call := *c
 	call.key = key
 	return &call
 }
 
-// Post sends body as JSON and returns the vendor's 2xx response; a body of type
-// json.RawMessage is sent byte for byte. The caller closes the response's body.
-// Every error is a *provider.Error.
+// Post sends body as JSON and returns the vendor's 2xx response; a body of type json.RawMessage is sent byte for byte.
+// The caller closes the response's body. Every error is a *provider.Error.
 func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body any) (*http.Response, error) {
 	text, err := encode(body)
 	if err != nil {
@@ -107,7 +102,7 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 		return nil, Interrupted(ctx, err)
 	}
 	if receipt := provider.ReceiptOf(ctx); receipt != nil {
-		receipt.Note(c.requestID(response.Header))
+		receipt.SetID(c.requestID(response.Header))
 	}
 	if response.StatusCode/100 != 2 {
 		defer response.Body.Close() //nolint:errcheck // The answer is an error already.
@@ -120,8 +115,7 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 	return response, nil
 }
 
-// refusalOf reads as much of an error's body as its class is read from; nothing
-// where there is no memory for it.
+// refusalOf reads as much of an error's body as is needed to classify it, or nothing if there is no memory for it.
 func refusalOf(ctx context.Context, body io.Reader) []byte {
 	hold := memory.FromContext(ctx)
 	if hold.Charge(maxError) != nil {
@@ -132,8 +126,8 @@ func refusalOf(ctx context.Context, body io.Reader) []byte {
 	return text
 }
 
-// outgoing is a request's body. A connection reads it while it writes, so that
-// the one that has read all of it has sent the request.
+// outgoing is a request's body. A connection reads it while it writes, so that a request is sent once its body was read
+// to the end.
 type outgoing struct {
 	*bytes.Reader
 
@@ -143,16 +137,16 @@ type outgoing struct {
 func (o *outgoing) Read(p []byte) (int, error) {
 	n, err := o.Reader.Read(p)
 	if o.Len() == 0 {
-		o.receipt.NoteSent()
+		o.receipt.SetSent()
 	}
 	return n, err
 }
 
-// WriteTo hides the reader's own, which would not say when it is through.
+// WriteTo replaces the embedded method, which would not record the end.
 func (o *outgoing) WriteTo(w io.Writer) (int64, error) {
 	n, err := o.Reader.WriteTo(w)
 	if o.Len() == 0 {
-		o.receipt.NoteSent()
+		o.receipt.SetSent()
 	}
 	return n, err
 }
@@ -167,12 +161,12 @@ func encode(body any) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// Limits reads what a vendor's answer says is left of the rate limit.
+// Limits returns what a vendor's answer reports as left of the rate limit.
 func (c *Caller) Limits(response *http.Response) provider.Limits {
 	return Limits(response.Header, c.Now())
 }
 
-// Refused types an error document that came in a 2xx answer or in a stream.
+// Refused returns the typed error for an error document that came in a 2xx answer or in a stream.
 func (c *Caller) Refused(status int, body []byte) *provider.Error {
 	return c.refusal(status, http.Header{}, body)
 }
@@ -197,7 +191,7 @@ func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.
 	return e
 }
 
-// shown takes the key out before it shortens, so that no part of it stays.
+// shown removes the key before it shortens the text, so that no part of it stays.
 func (c *Caller) shown(text string) string {
 	if !c.key.IsZero() {
 		text = strings.ReplaceAll(text, c.key.Reveal(), "[redacted]")
@@ -205,12 +199,11 @@ func (c *Caller) shown(text string) string {
 	return Shorten(text)
 }
 
-// Read reads and closes a whole answer, and charges the request's memory.Hold for
-// it as it comes. An answer larger than the hold allows is the vendor's fault; one
-// that there is no memory for at the moment is not, and has the cause
+// Read reads and closes a whole answer, and charges the request's memory.Hold for it as it is received. An answer
+// larger than the hold allows is the vendor's failure. If there is no memory for it at the moment, the error's cause is
 // memory.ErrFull.
 func Read(ctx context.Context, response *http.Response) ([]byte, error) {
-	defer response.Body.Close() //nolint:errcheck // Reading says what matters.
+	defer response.Body.Close() //nolint:errcheck // Reading returns the error that matters.
 	hold := memory.FromContext(ctx)
 	largest := hold.Largest(maxAnswer)
 	body, err := memory.ReadAll(hold, response.Body, response.ContentLength, largest)
@@ -219,15 +212,14 @@ func Read(ctx context.Context, response *http.Response) ([]byte, error) {
 		return nil, Malformed(fmt.Sprintf("the answer is larger than %d MiB", largest>>20), nil)
 	case err != nil:
 		e := Interrupted(ctx, err)
-		e.Status = response.StatusCode // The answer had begun: it is not asked for twice.
+		e.Status = response.StatusCode // The answer had begun: the request is not sent again.
 		return nil, e
 	}
 	return body, nil
 }
 
-// Finish closes a stream that said all it has to say. It first reads what is
-// left, which should be the end: a connection is kept only when its answer was
-// read to the end. A vendor that holds the end back is not waited for.
+// Finish closes a stream that has delivered everything. It first reads the rest, which should be the end: a connection
+// is kept only if its answer was read to the end. It does not wait for a vendor that holds the end back.
 func Finish(body io.ReadCloser) error {
 	late := time.AfterFunc(restTime, func() { _ = body.Close() })
 	defer late.Stop()
@@ -235,13 +227,13 @@ func Finish(body io.ReadCloser) error {
 	return body.Close()
 }
 
-// Unencodable types a request that JSON can't hold.
+// Unencodable returns the error of a request that JSON can't represent.
 func Unencodable(cause error) *provider.Error {
-	return &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be put into JSON", Cause: cause}
+	return &provider.Error{Class: apierr.ClassPolicy, Text: "the request can't be encoded as JSON", Cause: cause}
 }
 
-// Interrupted types a failure of the connection, or of the memory for what comes. The error's own text names
-// addresses, so it stays in the cause; a cancelled call stays recognisable.
+// Interrupted returns the error for a failed connection, or for missing memory. The error's own text contains
+// addresses, so it is only in the cause; a canceled call stays recognizable by its cause.
 func Interrupted(ctx context.Context, err error) *provider.Error {
 	text := "the connection to the provider failed"
 	if errors.Is(err, memory.ErrFull) {
@@ -253,12 +245,12 @@ func Interrupted(ctx context.Context, err error) *provider.Error {
 	return &provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}
 }
 
-// Malformed types an answer that the dialect can't read.
+// Malformed returns the error of an answer that the dialect can't read.
 func Malformed(text string, cause error) *provider.Error {
 	return &provider.Error{Class: apierr.ClassServerError, Text: text, Cause: cause}
 }
 
-// Shorten bounds a vendor's text and takes line breaks and control characters out.
+// Shorten bounds the length of a vendor's text and replaces line breaks and control characters by spaces.
 func Shorten(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

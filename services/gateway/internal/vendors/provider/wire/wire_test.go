@@ -61,7 +61,7 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// at is the address of a server of a test.
+// at returns the URL of a test server.
 func at(t *testing.T, raw string) *url.URL {
 	t.Helper()
 	base, err := wire.Base(raw)
@@ -71,7 +71,7 @@ func at(t *testing.T, raw string) *url.URL {
 	return base
 }
 
-// A base URL is a place, and holds no key.
+// A base URL is an address without a key.
 func TestBase(t *testing.T) {
 	for raw, want := range map[string]string{
 		"https://vendor.example/v1/": "https://vendor.example/v1", "http://127.0.0.1:8000": "http://127.0.0.1:8000",
@@ -106,8 +106,7 @@ func refusalOf(t *testing.T, err error) *provider.Error {
 	return e
 }
 
-// A whole answer is read as it is, whatever the vendor says of its length, unless it
-// announces more than there may be.
+// A whole answer is read whatever length the vendor announces, unless it announces more than the maximum.
 func TestRead(t *testing.T) {
 	for size := range map[int]bool{0: true, 1: true, 8 << 10: true, 100_000: true, 5 << 20: true} {
 		want := strings.Repeat("x", size)
@@ -132,7 +131,7 @@ type neverEnding struct{}
 
 func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
 
-// An answer whose length is known is read without a second buffer.
+// An answer of known length is read without a second buffer.
 func BenchmarkRead(b *testing.B) {
 	text := strings.Repeat("x", 100_000)
 	b.ReportAllocs()
@@ -144,7 +143,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// Redirects are answers, and calls that follow one another share a connection.
+// Redirects are answers, and consecutive calls share a connection.
 func TestNewTransport(t *testing.T) {
 	var connections atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -222,7 +221,7 @@ func TestFinishDoesNotWait(t *testing.T) {
 	})
 }
 
-// What follows the last event is read for the connection's sake, within bounds.
+// The rest after the last event is read to keep the connection, within bounds.
 func TestFinishReadsTheRest(t *testing.T) {
 	for rest, left := range map[int]int{0: 0, 4096: 0, 5000: 5000 - 4096} {
 		body := strings.NewReader(strings.Repeat("x", rest))

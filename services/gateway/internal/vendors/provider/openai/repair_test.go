@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 )
 
-// A conversation that was begun with another vendor goes on: what the server would
-// refuse of the other's calls is mended, and the rest of the body stays as it is.
+// A conversation that began with another vendor continues: parts of its calls that the server would refuse are
+// corrected, and the rest of the body stays as it is.
 func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 	const (
 		google    = `{"google":{"thought_signature":"c2ln"}}`
@@ -68,8 +68,8 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 	}
 }
 
-// A long conversation with another vendor is mended in one pass.
-func TestMendingIsProportional(t *testing.T) {
+// A long conversation with another vendor is corrected in one pass.
+func TestRepairIsProportional(t *testing.T) {
 	var sent sentTo
 	config := mistral
 	config.Transport = &sent

@@ -13,9 +13,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 )
 
-// A conversation that was begun with another vendor goes on: the vendor refuses ids
-// of other forms and fields that it doesn't know, and gets neither. The rest of the
-// body stays as it is.
+// A conversation that began with another vendor continues: the vendor refuses IDs of other forms and unknown fields,
+// and gets neither. The rest of the body stays as it is.
 func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 	var got string
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -46,7 +45,7 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 			Messages: []provider.Message{
 				{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{call}}, {Role: provider.RoleTool, ToolCallID: tt.id},
 			},
-			Native: &provider.Native{Dialect: anthropic.Dialect, Body: []byte(`{"max_tokens":9,"top_k":5.0,"messages":` + turns(tt.id, tt.extra) + `}`)},
+			Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte(`{"max_tokens":9,"top_k":5.0,"messages":` + turns(tt.id, tt.extra) + `}`)},
 		})
 		head := `{"model":"m","stream":false,"max_tokens":9,"top_k":5.0,"messages":`
 		if tt.want != tt.id || tt.extra != "" {
@@ -60,8 +59,8 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 	}
 }
 
-// A long conversation with another vendor is mended in one pass.
-func TestMendingIsProportional(t *testing.T) {
+// A long conversation with another vendor is corrected in one pass.
+func TestRepairIsProportional(t *testing.T) {
 	var sent sentTo
 	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: &sent})
 	if err != nil {
@@ -77,7 +76,7 @@ func TestMendingIsProportional(t *testing.T) {
 			})
 			turns = append(turns, `{"role":"assistant","content":[{"extra_content":{"google":{}},"type":"tool_use","id":"`+id+`","name":"f","input":{}}]}`)
 		}
-		chat.Native = &provider.Native{Dialect: anthropic.Dialect, Body: []byte(`{"max_tokens":9,"messages":[` + strings.Join(turns, ",") + `]}`)}
+		chat.Native = &provider.Native{Dialect: anthropic.DialectName, Body: []byte(`{"max_tokens":9,"messages":[` + strings.Join(turns, ",") + `]}`)}
 		return func() { _, _ = p.Chat(t.Context(), provider.Credential{}, chat) }
 	})
 }

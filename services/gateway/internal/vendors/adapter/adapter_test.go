@@ -1,0 +1,43 @@
+package adapter
+
+import (
+	"net/http"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Every dialect is found by its name, and its adapter can do all that the dialect says.
+func TestDialectsKeepTheirWord(t *testing.T) {
+	can := map[provider.Operation]func(p provider.Provider) bool{
+		provider.OperationChat:       func(p provider.Provider) bool { _, ok := p.(provider.ChatProvider); return ok },
+		provider.OperationVision:     func(p provider.Provider) bool { _, ok := p.(provider.ChatProvider); return ok },
+		provider.OperationEmbeddings: func(p provider.Provider) bool { _, ok := p.(provider.Embedder); return ok },
+		provider.OperationImages:     func(p provider.Provider) bool { _, ok := p.(provider.ImageMaker); return ok },
+	}
+	for _, d := range dialects {
+		found, ok := Find(d.Name)
+		if !ok || found.Name != d.Name || d.Name == "" {
+			t.Errorf("Find(%q) = %q, %t", d.Name, found.Name, ok)
+		}
+		p, err := d.New(provider.Settings{Name: "x", BaseURL: "https://vendor.example", Transport: http.DefaultTransport})
+		if err != nil {
+			t.Errorf("%s: %v", d.Name, err)
+			continue
+		}
+		for _, operation := range provider.Operations() {
+			if got := can[operation](p); got != d.Operations.Has(operation) {
+				t.Errorf("%s: the adapter can do %s is %t, and the dialect says %t", d.Name, operation, got, d.Operations.Has(operation))
+			}
+		}
+	}
+	if _, ok := Find("klingon"); ok {
+		t.Error("a dialect that is none is found")
+	}
+}
+
+func TestNames(t *testing.T) {
+	if got, want := Names(), "openai, anthropic, gemini, cohere or sandbox"; got != want {
+		t.Errorf("Names() = %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,16 @@
+package openai
+
+import "switchyard.dev/services/gateway/internal/vendors/provider"
+
+// Dialect returns the entry of this dialect in the list of package adapter.
+func Dialect() provider.Dialect {
+	return provider.Dialect{
+		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true,
+		New: func(s provider.Settings) (provider.Provider, error) {
+			return New(Config{
+				Name: s.Name, BaseURL: s.BaseURL, APIVersion: s.APIVersion, KeyHeader: s.KeyHeader,
+				StreamUsage: s.StreamUsage, ShortToolIDs: s.ShortToolIDs, Transport: s.Transport,
+			})
+		},
+	}
+}

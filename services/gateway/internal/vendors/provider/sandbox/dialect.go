@@ -1,0 +1,13 @@
+package sandbox
+
+import "switchyard.dev/services/gateway/internal/vendors/provider"
+
+// Dialect returns the entry of this dialect in the list of package adapter.
+func Dialect() provider.Dialect {
+	return provider.Dialect{
+		Name: "sandbox", Operations: provider.SetOf(provider.Operations()...), TokenInput: true,
+		New: func(s provider.Settings) (provider.Provider, error) {
+			return New(Config{Name: s.Name}), nil
+		},
+	}
+}
