@@ -1,6 +1,9 @@
 package apierr
 
-import "net/http"
+import (
+	"net/http"
+	"regexp"
+)
 
 // Document is the JSON error body of the gateway and of webhook-egress.
 type Document struct {
@@ -64,4 +67,32 @@ func NewProblem(e *Error, requestID string) Problem {
 		Type: "about:blank", Title: title, Status: code, Detail: e.Text,
 		Code: e.Reason, Class: class, Retryable: class.Retryable(), RetryAfter: e.RetryAfterSeconds(), RequestID: requestID,
 	}
+}
+
+// Detail is what an error body in the form of another API carries besides that form's own fields.
+type Detail struct {
+	ErrorClass Class `json:"error_class"`
+	Retryable  bool  `json:"retryable"`
+	// RetryAfter is in seconds, present when there is a hint.
+	RetryAfter int    `json:"retry_after,omitempty"`
+	RequestID  string `json:"request_id"`
+}
+
+// NewDetail returns the detail of e.
+func NewDetail(e *Error, requestID string) Detail {
+	class := e.ErrorClass()
+	return Detail{class, class.Retryable(), e.RetryAfterSeconds(), requestID}
+}
+
+// fieldFirst finds the field that a text of Invalid begins with.
+var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:[.\[][a-z0-9_.\[\]]*)?): `)
+
+// Field returns the request field that is at fault, empty where none is named. An error with a cause is another party's
+// refusal, whose text may begin with a name too; it has no field.
+func (e *Error) Field() string {
+	found := fieldFirst.FindStringSubmatch(e.Text)
+	if e.Kind != KindInvalid || e.Cause != nil || found == nil {
+		return ""
+	}
+	return found[1]
 }

@@ -16,7 +16,11 @@ const problemType = "application/problem+json"
 // writeError renders an error on the JSON face: the service's own body, that of
 // the caller's dialect, or a problem document for a caller that asks for one.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
-	WriteError(w, r, e, apierr.Body(s.dialect(r).Name, s.options.ErrorBody))
+	body := s.dialect(r).ErrorBody
+	if body == nil {
+		body = s.options.ErrorBody
+	}
+	WriteError(w, r, e, body)
 }
 
 // WriteError renders e with the given body, with the headers that go with its

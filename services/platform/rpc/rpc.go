@@ -65,9 +65,11 @@ type Options struct {
 
 // Dialect is another API's way to talk over HTTP, for callers who use its SDK.
 type Dialect struct {
-	// Name of apierr's form of the error body; empty is the service's own. A
-	// request in a dialect may have query parameters that its method doesn't know.
+	// Name of the other API; empty is the service's own. A request in a dialect may have query parameters that its method
+	// doesn't know.
 	Name string
+	// ErrorBody renders errors as clients of that API expect them; nil is Options.ErrorBody.
+	ErrorBody func(e *apierr.Error, requestID string) any
 	// KeyHeader may carry the token in place of Authorization; empty is none.
 	KeyHeader string
 	// IDHeader repeats X-Request-Id in the answer by another name; empty is none.

@@ -114,7 +114,7 @@ func (a *API) asItComes(nowhere http.Handler) http.Handler {
 // dialect's header for the request id to the response.
 func (a *API) speak(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.options.Table.Dialect(r.URL.Path) == apierr.DialectAnthropic {
+		if a.options.Table.Dialect(r.URL.Path) == route.DialectAnthropic {
 			if key := r.Header.Get("X-Api-Key"); key != "" && r.Header.Get("Authorization") == "" {
 				r.Header.Set("Authorization", "Bearer "+key)
 			}

@@ -87,7 +87,7 @@ func (a *API) errorBody(path string) func(*apierr.Error, string) any {
 	if a.options.Table.PlainErrors(path) {
 		return apierr.NewPlain
 	}
-	return apierr.Body(a.options.Table.Dialect(path), apierr.NewDocument)
+	return dialectBody(a.options.Table.Dialect(path))
 }
 
 // guarded converts a panic of a request to an internal error.

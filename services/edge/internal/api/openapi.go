@@ -10,7 +10,6 @@ import (
 	"switchyard.dev/gen"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
-	"switchyard.dev/services/platform/apierr"
 )
 
 // contracts are the OpenAPI documents of the services behind the edge, by upstream.
@@ -25,8 +24,8 @@ func newDocument(table route.Table) ([]byte, error) {
 	d := apidoc.New("Switchyard product API", table.Version, description)
 	d.SecuritySchemes["key"] = apidoc.Object{"type": "http", "scheme": "bearer", "description": "A product API key: swy_<environment>_…"}
 	failures := map[string]any{
-		"": d.AddSchema("Error", ownError()), apierr.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
-		apierr.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
+		"": d.AddSchema("Error", ownError()), route.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
+		route.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
 	}
 	plain := d.AddSchema("PlainError", plainError())
 	sources := make(map[string]*apidoc.Source)

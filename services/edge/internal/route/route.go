@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/services/edge/internal/apikey"
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
@@ -88,7 +87,7 @@ func parse(text []byte) (Table, error) {
 		return Table{}, errors.New("route table: version is required")
 	}
 	for prefix, dialect := range table.Dialects {
-		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || apierr.Body(dialect, nil) == nil {
+		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || dialect != DialectOpenAI && dialect != DialectAnthropic {
 			return Table{}, fmt.Errorf("route table: dialects: %s: must be a path below %s that ends in / with a known dialect", prefix, root)
 		}
 	}
@@ -110,6 +109,12 @@ func parse(text []byte) (Table, error) {
 	}
 	return table, nil
 }
+
+// Names of the APIs whose SDKs may call in their own form.
+const (
+	DialectOpenAI    = "openai"
+	DialectAnthropic = "anthropic"
+)
 
 // root is the prefix of customers' paths; paths below meta are served by the edge itself.
 const (

@@ -44,20 +44,26 @@ const (
 	headerCacheHit    = "X-Switchyard-Cache-Hit"
 )
 
+// Names of the APIs whose SDKs may call in their own form.
+const (
+	dialectOpenAI    = "openai"
+	dialectAnthropic = "anthropic"
+)
+
 // DialectOf returns the dialect of a request's caller; see rpc.Options.
 func DialectOf(r *http.Request) rpc.Dialect {
-	anthropicKey := rpc.Dialect{Name: apierr.DialectAnthropic, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
+	anthropicKey := rpc.Dialect{Name: dialectAnthropic, ErrorBody: anthropic.ErrorBody, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
-	case name == apierr.DialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
+	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
-	case name == apierr.DialectOpenAI, path == "/v1/chat/completions":
-		return rpc.Dialect{Name: apierr.DialectOpenAI}
+	case name == dialectOpenAI, path == "/v1/chat/completions":
+		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
 		return rpc.Dialect{}
 	case r.Header.Get("Anthropic-Version") != "":
 		return anthropicKey
 	case r.Header.Get("X-Stainless-Lang") != "": // The official SDKs name themselves.
-		return rpc.Dialect{Name: apierr.DialectOpenAI}
+		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	}
 	return rpc.Dialect{}
 }
@@ -240,7 +246,7 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 
 // modelsDialect returns the dialect of a request about models: OpenAI's unless a header names another.
 func modelsDialect(r *http.Request) dialect.Dialect {
-	if DialectOf(r).Name == apierr.DialectAnthropic {
+	if DialectOf(r).Name == dialectAnthropic {
 		return anthropic.Dialect{}
 	}
 	return openai.Dialect{}

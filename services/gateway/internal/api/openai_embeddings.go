@@ -26,7 +26,7 @@ func (s *inferenceServer) embeddingsOf(w http.ResponseWriter, r *http.Request) e
 	}
 	raw := rawOfHTTP(r, formEmbeddings)
 	raw.Body = body
-	if r.Header.Get(headerDialect) == apierr.DialectOpenAI || isOpenAIEmbeddings(body) {
+	if r.Header.Get(headerDialect) == dialectOpenAI || isOpenAIEmbeddings(body) {
 		raw.Form = formOpenAIEmbeddings
 		return s.serveOpenAIEmbeddings(w, r, raw)
 	}

@@ -230,7 +230,7 @@ func (s *stream) event(name string, v any) {
 // Fail implements dialect.Stream.
 func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
 	s.out = s.out[:0]
-	s.event("error", apierr.Body(apierr.DialectAnthropic, nil)(err, requestID))
+	s.event("error", ErrorBody(err, requestID))
 	return s.out
 }
 

@@ -142,7 +142,7 @@ func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte 
 // Fail implements dialect.Stream. The stream ends without [DONE].
 func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
 	s.out = s.out[:0]
-	s.data(apierr.Body(apierr.DialectOpenAI, nil)(err, requestID))
+	s.data(ErrorBody(err, requestID))
 	return s.out
 }
 
