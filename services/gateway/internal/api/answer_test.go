@@ -14,7 +14,25 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// A hand-written answer equals what encoding/json writes of its fields.
+// answer is a whole answer as encoding/json writes it.
+type answer struct {
+	Content      string     `json:"content"`
+	ToolCalls    []toolCall `json:"tool_calls"`
+	Usage        usage      `json:"usage"`
+	FinishReason string     `json:"finish_reason"`
+	Model        string     `json:"model"`
+	RequestID    string     `json:"request_id"`
+}
+
+func answerOf(c *inference.Completion) answer {
+	a := answer{Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: "r1"}
+	if len(c.ToolCalls) > 0 {
+		a.ToolCalls = toCalls(c.ToolCalls)
+	}
+	return a
+}
+
+// An answer that is written out holds what encoding/json would write of its fields.
 func TestAnswerJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(name string) string {
