@@ -274,7 +274,7 @@ func TestAzureDeployments(t *testing.T) {
 
 // What is left of the rate limit comes with every kind of answer.
 func TestLimits(t *testing.T) {
-	vendor := transport(func(r *http.Request) (*http.Response, error) {
+	vendor := providertest.Transport(func(r *http.Request) (*http.Response, error) {
 		kind, text := "application/json", `{"choices":[{"message":{"content":"a"}}]}`
 		if r.Header.Get("Accept") != "" {
 			kind, text = "text/event-stream", "data: [DONE]\n\n"
