@@ -16,14 +16,12 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// write replaces a key file, and waits until it is checked again.
-func write(t *testing.T, path, text string) {
+// replace replaces a key file, and waits until it is checked again.
+func replace(t *testing.T, path, text string) {
 	t.Helper()
 	defer time.Sleep(checkEvery)
 	next := path + ".next" // As a secret manager does: a whole file replaces the old one.
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, next, text)
 	if err := os.Rename(next, path); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +38,7 @@ func resolve(t *testing.T) {
 	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("missing file: %v, want ErrNoKey", err)
 	}
-	write(t, path, "key-one\n")
+	replace(t, path, "key-one\n")
 	one, err := k.Resolve(t.Context(), scope, "alpha")
 	if err != nil {
 		t.Fatalf("first key: %v", err)
@@ -54,16 +52,16 @@ func resolve(t *testing.T) {
 	if again, err := k.Resolve(t.Context(), scope, "alpha"); err != nil || again.Fingerprint != one.Fingerprint {
 		t.Errorf("again: %+v, %v, want the same", again, err)
 	}
-	write(t, path, "key-two")
+	replace(t, path, "key-two")
 	two, err := k.Resolve(t.Context(), scope, "alpha")
 	if err != nil || two.Key.Reveal() != "key-two" || two.Fingerprint == one.Fingerprint {
 		t.Errorf("replaced: %q, %v, want the new key and another fingerprint", two.Key.Reveal(), err)
 	}
-	write(t, path, "\n")
+	replace(t, path, "\n")
 	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("empty file: %v, want ErrNoKey", err)
 	}
-	write(t, path, "key-one")
+	replace(t, path, "key-one")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +95,7 @@ func (o own) Find(_ context.Context, organization, name string, _ bool) (provide
 func TestByokOrder(t *testing.T) {
 	away := errors.New("away")
 	path := filepath.Join(t.TempDir(), "k")
-	write(t, path, "fleet-key")
+	replace(t, path, "fleet-key")
 	files := map[string]string{"both": path, "mine": filepath.Join(t.TempDir(), "absent"), "theirs": path, "broken": path, "alone": filepath.Join(t.TempDir(), "absent")}
 	mine := own{"acme/both": nil, "acme/mine": nil, "acme/broken": away, "acme/alone": away, "acme/unknown": nil}
 	for _, test := range []struct {
@@ -173,7 +171,7 @@ func TestKeysStayOutOfTheLog(t *testing.T) {
 	const canary = "sk-canary-0123456789"
 	path := filepath.Join(t.TempDir(), "k")
 	k := newKeyring(slog.New(slog.NewJSONHandler(&log, nil)), map[string]string{"a": path})
-	write(t, path, canary)
+	replace(t, path, canary)
 	credential, err := k.Resolve(t.Context(), Scope{}, "a")
 	if err != nil {
 		t.Fatal(err)

@@ -27,9 +27,7 @@ func store(t *testing.T, dir, name, kem string, at time.Time) Key {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text.Reveal()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, name), text.Reveal()+"\n")
 	return key
 }
 
@@ -139,9 +137,7 @@ func TestKeysRefuseWhatIsNone(t *testing.T) {
 		"cut off": text.Reveal()[:len(text.Reveal())-4], "no base64": text.Reveal() + "!",
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "a.key"), []byte(line), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, "a.key"), line)
 		_, err := NewKeys(dir)
 		if err == nil {
 			t.Errorf("%s is a key", name)

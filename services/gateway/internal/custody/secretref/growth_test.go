@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -38,9 +39,7 @@ func TestReadGrowsLinearly(t *testing.T) {
 	}, growth.Text...)
 	rows := growth.Each(inputs, read)
 	rows = append(rows, growth.Row{Name: "a file", Make: func(n int) func() {
-		if err := os.WriteFile(filepath.Join(dir, "acme", "key"), []byte(strings.Repeat("x", n)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, "acme", "key"), strings.Repeat("x", n))
 		return func() { read([]byte("file:key")) }
 	}}, growth.Row{Name: "newlines of a variable", Make: func(n int) func() {
 		t.Setenv("BYOK_acme__KEY", "x"+strings.Repeat("\r\n", n))

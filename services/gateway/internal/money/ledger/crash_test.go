@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/platform/spool"
+	"switchyard.dev/services/platform/testkit"
 )
 
 func contextEnded(t *testing.T) (context.Context, context.CancelFunc) {
@@ -46,9 +47,7 @@ func image(t *testing.T, from string, cut int) (root string) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, filepath.Base(name)), string(text))
 	}
 	return root
 }

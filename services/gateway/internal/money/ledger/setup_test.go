@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/platform/spool"
+	"switchyard.dev/services/platform/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -114,31 +114,13 @@ func (m *memory) ids() map[uuid.UUID]bool {
 
 func entry(org string) Entry { return Entry{ID: uuid.New(), Organization: org} }
 
-// logBuffer may be written and read concurrently.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // running is a writer with a store in memory.
 type running struct {
 	*Writer
 
 	t     *testing.T // of the bubble
 	store *memory
-	log   *logBuffer
+	log   *testkit.Buffer
 	root  string
 }
 
@@ -149,7 +131,7 @@ func begin(t *testing.T, store Store, root string, limit int64, mode Mode) (r ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &logBuffer{}
+	log := &testkit.Buffer{}
 	r = running{t: t, log: log, root: root}
 	r.store, _ = store.(*memory)
 	r.Writer = NewWriter(store, rows, mode, slog.New(slog.NewJSONHandler(log, nil)))

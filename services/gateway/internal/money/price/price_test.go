@@ -1,12 +1,7 @@
 package price
 
 import (
-	"math"
-	"strings"
 	"testing"
-	"time"
-
-	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 func TestParseDecimal(t *testing.T) {
@@ -21,62 +16,6 @@ func TestParseDecimal(t *testing.T) {
 		if got, err := parseDecimal(text, rateDecimals); err == nil {
 			t.Errorf("%q = %d, want an error", text, got)
 		}
-	}
-}
-
-const prices = `
-providers:
-  - provider: acme
-    source: https://acme.example/prices
-    reviewed: 2026-01-01
-    models:
-      - {model: m, effective_from: 2025-01-01, input_per_mtok_usd: "3", output_per_mtok_usd: "15"}
-      - {model: m, effective_from: 2026-06-01, input_per_mtok_usd: "2", cache_read_per_mtok_usd: 0.2, cache_write_per_mtok_usd: 2.5, output_per_mtok_usd: 10, reasoning_per_mtok_usd: 12}
-`
-
-func table(t *testing.T, text string) *Table {
-	t.Helper()
-	rows, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := NewTable(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return table
-}
-
-func TestCost(t *testing.T) {
-	usage := provider.Usage{Input: 100, CacheRead: 10, CacheWrite: 20, Output: 30, Reasoning: 5}
-	cases := []struct {
-		name    string
-		model   string
-		at      string
-		usage   provider.Usage
-		want    Pico
-		version string
-	}{
-		{"buckets fall back to the wider rate", "m", "2026-05-31", usage, 130*3e6 + 35*15e6, "acme/m@2025-01-01"},
-		{"each bucket by its own rate", "m", "2026-06-01", usage, 100*2e6 + 10*2e5 + 20*25e5 + 30*10e6 + 5*12e6, "acme/m@2026-06-01"},
-		{"before the first row", "m", "2024-12-31", usage, 0, ""},
-		{"an unknown model", "x", "2026-06-01", usage, 0, ""},
-		{"nothing used", "m", "2026-06-01", provider.Usage{}, 0, "acme/m@2026-06-01"},
-		{"a report beyond all bounds", "m", "2026-06-01", provider.Usage{Input: math.MaxInt64}, math.MaxInt64, "acme/m@2026-06-01"},
-		{"a negative report", "m", "2026-06-01", provider.Usage{Input: -5, Output: 1}, 10e6, "acme/m@2026-06-01"},
-	}
-	table := table(t, prices)
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			at, err := time.Parse(time.DateOnly, c.at)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := table.Cost("acme", c.model, at, c.usage)
-			if want := (Cost{c.want, c.version, c.version != ""}); got != want {
-				t.Errorf("cost = %+v, want %+v", got, want)
-			}
-		})
 	}
 }
 
@@ -110,13 +49,6 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("%v, want an error", rows)
 			}
 		})
-	}
-	rows, err := Parse([]byte(strings.ReplaceAll(prices, "2026-06-01", "2025-01-01")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewTable(rows); err == nil || !strings.Contains(err.Error(), "acme/m@2025-01-01 appears twice") {
-		t.Errorf("error %v, want one that names the version", err)
 	}
 }
 

@@ -81,62 +81,6 @@ func TestCostIsMonotone(t *testing.T) {
 	})
 }
 
-const tiered = `
-providers:
-  - provider: acme
-    source: https://acme.example/prices
-    reviewed: 2026-01-01
-    review_every_days: 30
-    models:
-      - model: m
-        effective_from: 2026-01-01
-        input_per_mtok_usd: "1"
-        output_per_mtok_usd: "2"
-        tiers: [{above_tokens: 200000, input_per_mtok_usd: "2", output_per_mtok_usd: "3"}]
-      - {model: m, effective_from: 2026-03-01, effective_to: 2026-04-01, input_per_mtok_usd: "0.5", output_per_mtok_usd: "1"}
-      - {model: draw, effective_from: 2026-01-01, per_image_usd: "0.04"}
-`
-
-func TestTiersAndEnds(t *testing.T) {
-	table := table(t, tiered)
-	day := func(text string) time.Time {
-		at, err := time.Parse(time.DateOnly, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return at
-	}
-	cases := []struct {
-		name, model, at string
-		usage           provider.Usage
-		want            Pico
-		version         string
-	}{
-		{"at the bound", "m", "2026-02-01", provider.Usage{Input: 100_000, CacheRead: 100_000, Output: 1}, 200_000e6 + 2e6, "acme/m@2026-01-01"},
-		{"above it all is dearer", "m", "2026-02-01", provider.Usage{Input: 100_000, CacheRead: 100_001, Output: 1}, 200_001*2e6 + 3e6, "acme/m@2026-01-01"},
-		{"an offer", "m", "2026-03-31", provider.Usage{Input: 2}, 1e6, "acme/m@2026-03-01"},
-		{"after the offer", "m", "2026-04-01", provider.Usage{Input: 2}, 2e6, "acme/m@2026-01-01"},
-		{"images", "draw", "2026-02-01", provider.Usage{Images: 3, Input: 50}, 3 * 4e10, "acme/draw@2026-01-01"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			if got := table.Cost("acme", c.model, day(c.at), c.usage); got != (Cost{c.want, c.version, true}) {
-				t.Errorf("%+v, want %d by %s", got, c.want, c.version)
-			}
-		})
-	}
-	rows := table.Rows()
-	if len(rows) != 3 {
-		t.Fatalf("%d rows, want 3", len(rows))
-	}
-	if first := rows[0]; first.Version != "acme/draw@2026-01-01" || first.ReviewEvery != 30*24*time.Hour {
-		t.Errorf("first row %s, reviewed every %v; want acme/draw@2026-01-01, every 30 days", first.Version, first.ReviewEvery)
-	}
-	if !rows[0].Reviewed.Equal(day("2026-01-01")) {
-		t.Errorf("reviewed at %v, want 2026-01-01", rows[0].Reviewed)
-	}
-}
-
 func BenchmarkCost(b *testing.B) {
 	one := Rate(1_000_000)
 	row, err := NewRow("p", "m", Rates{Input: &one, Output: &one})

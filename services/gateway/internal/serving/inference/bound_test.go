@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -230,14 +231,7 @@ func TestSurchargeUnderACeiling(t *testing.T) {
 // The dearest way to count an answer is what is set aside: some models draw while
 // they talk, and their images cost more than their words.
 func TestTheWorstHoldsImagesOfAChat(t *testing.T) {
-	rows, err := price.Parse([]byte(`providers: [{provider: a, models: [{model: a-1, effective_from: 2020-01-01, input_per_mtok_usd: 1, cache_read_per_mtok_usd: 9, output_per_mtok_usd: 2, image_output_per_mtok_usd: 50}]}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := price.NewTable(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := pricetest.Table(t, `providers: [{provider: a, models: [{model: a-1, effective_from: 2020-01-01, input_per_mtok_usd: 1, cache_read_per_mtok_usd: 9, output_per_mtok_usd: 2, image_output_per_mtok_usd: 50}]}]`)
 	b := setup(t, nil, &script{name: "a", answer: provider.Answer{Text: "x", FinishReason: provider.FinishStop, Usage: &provider.Usage{CacheRead: 8, ImageOutput: 100}}})
 	b.Fleet().Prices = table
 	d := &door{terms: admission.Terms{Reserves: true, Priced: true}}

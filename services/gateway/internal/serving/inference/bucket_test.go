@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -16,14 +17,7 @@ func pricesOf(t *testing.T, dear provider.Bucket) *price.Table {
 	if _, specific := dear.Fallback(); specific {
 		rates += fmt.Sprintf(", %s: 7", dear.Tariff())
 	}
-	rows, err := price.Parse([]byte("providers: [{provider: a, models: [{model: m, effective_from: 2026-01-01, " + rates + "}]}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := price.NewTable(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := pricetest.Table(t, "providers: [{provider: a, models: [{model: m, effective_from: 2026-01-01, "+rates+"}]}]")
 	return table
 }
 

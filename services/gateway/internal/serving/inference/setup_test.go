@@ -17,7 +17,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/ledger"
-	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -202,14 +202,7 @@ var clocks = Clocks{Answer: 10 * time.Second, FirstToken: 2 * time.Second, Idle:
 
 func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
 	tb.Helper()
-	rows, err := price.Parse([]byte(testPrices))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	table, err := price.NewTable(rows)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	table := pricetest.Table(tb, testPrices)
 	b := &bench{scripts: make(map[string]*script), ledger: &memoryLedger{}, log: &bytes.Buffer{}}
 	providers := make(map[string]provider.Provider)
 	order := plan{requested: scripts[0].name}
@@ -218,7 +211,7 @@ func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
 		order.names = append(order.names, s.name)
 	}
 	fleet := &Fleet{Planner: order, Keys: keys{missing}, Providers: providers, Prices: table}
-	b.Engine, err = New(Options{
+	engine, err := New(Options{
 		Fleet: func() *Fleet { return fleet }, Ledger: b.ledger, Clocks: clocks,
 		Log:   slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Meter: metricnoop.NewMeterProvider().Meter(""), Tracer: tracenoop.NewTracerProvider().Tracer(""),
@@ -226,6 +219,7 @@ func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	b.Engine = engine
 	return b
 }
 

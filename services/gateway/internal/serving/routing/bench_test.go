@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/policy/policytest"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -28,15 +29,7 @@ func twenty(tb testing.TB, ladder int) (*policy.Policy, *price.Table, seen) {
 	all := "[" + strings.Join(targets, ", ") + "]"
 	p := policytest.Parse(tb, fmt.Sprintf("{default_model: p0/a0, providers: [%s], ladder: %s, goals: {cost: %s, latency: %s, quality: %s}, data_classification: [{organizations: ['*'], default: x, classifications: {x: allow}}]}",
 		strings.Join(providers, ", "), "["+strings.Join(targets[:ladder], ", ")+"]", all, all, all))
-	parsed, err := price.Parse([]byte("providers: [" + strings.Join(rows, ", ") + "]"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	table, err := price.NewTable(parsed)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return p, table, live
+	return p, pricetest.Table(tb, "providers: ["+strings.Join(rows, ", ")+"]"), live
 }
 
 func BenchmarkPlan(b *testing.B) {

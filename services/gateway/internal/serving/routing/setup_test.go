@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -31,15 +32,7 @@ providers:
 
 func prices(tb testing.TB) *price.Table {
 	tb.Helper()
-	rows, err := price.Parse([]byte(widePrices))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	table, err := price.NewTable(rows)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return table
+	return pricetest.Table(tb, widePrices)
 }
 
 // seen is what the calls of a test show of the targets.

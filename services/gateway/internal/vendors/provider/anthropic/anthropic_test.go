@@ -119,30 +119,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// refusal sends a chat whole and streamed that must be refused before anything is sent.
-func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
-	t.Helper()
-	var sent sentTo
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: &sent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, whole := p.Chat(t.Context(), providertest.Credential(), chat)
-	_, streamed := p.StreamChat(t.Context(), providertest.Credential(), chat)
-	var e *provider.Error
-	for _, err := range []error{whole, streamed} {
-		var ok bool
-		if e, ok = errors.AsType[*provider.Error](err); !ok || e.Class != apierr.ClassPolicy || e.Text == "" {
-			t.Fatalf("err = %v, want class policy with a text", err)
-		}
-		if sent != "" {
-			t.Fatalf("sent to %q, want nothing sent", sent)
-		}
-	}
-	return e
-}
-
-// A request that the dialect can't express is the caller's fault, and is not sent.
+// What the dialect can't carry is the caller's fault, and is not sent.
 func TestChatRefuses(t *testing.T) {
 	calls := func(call provider.ToolCall) *provider.Chat {
 		call.ID, call.Name = "1", "get_time"
@@ -158,7 +135,7 @@ func TestChatRefuses(t *testing.T) {
 		"a body of its own, not a object": {Native: &provider.Native{Dialect: anthropic.DialectName, Body: []byte("[]")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if e := refusal(t, chat); e.Unsupported || e.Failover() {
+			if e := dialect().Refused(t, chat); e.Unsupported || e.Failover() {
 				t.Errorf("%+v is for another candidate", e)
 			}
 		})
@@ -173,7 +150,7 @@ func TestUnsupported(t *testing.T) {
 		"messages[].name":      {Messages: []provider.Message{{Role: provider.RoleUser, Name: "ann"}}},
 		"response_format.type": {ResponseFormat: []byte(`{"type":"grammar"}`)},
 	} {
-		if e := refusal(t, chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, field+": ") {
+		if e := dialect().Refused(t, chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, field+": ") {
 			t.Errorf("%s: %+v", field, e)
 		}
 	}
@@ -257,9 +234,7 @@ data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"cache
 data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}
 
 `
-	vendor := roundTrip(func() *http.Response {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text))}
-	})
+	vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, text)
 	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)

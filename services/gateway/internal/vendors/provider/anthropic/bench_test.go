@@ -8,30 +8,8 @@ import (
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 )
-
-// endless is a vendor whose stream begins and then repeats one frame.
-type endless struct {
-	start, frame string
-}
-
-func (e endless) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
-		Body: io.NopCloser(io.MultiReader(strings.NewReader(e.start), &repeated{text: e.frame})),
-	}, nil
-}
-
-type repeated struct {
-	text string
-	at   int
-}
-
-func (r *repeated) Read(p []byte) (int, error) {
-	n := copy(p, r.text[r.at:])
-	r.at = (r.at + n) % len(r.text)
-	return n, nil
-}
 
 const begin = `event: message_start
 data: {"type":"message_start","message":{"usage":{"input_tokens":1,"output_tokens":1}}}
@@ -51,19 +29,7 @@ var deltas = map[string]string{
 func openStream(tb testing.TB, delta string, native bool) provider.Stream {
 	tb.Helper()
 	frame := "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":" + delta + "}\n\n"
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: endless{begin, frame}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	chat := &provider.Chat{Model: "m"}
-	if native {
-		chat.Native = &provider.Native{Dialect: anthropic.DialectName, Body: []byte("{}")}
-	}
-	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return stream
+	return dialect().Endless(tb, begin, frame, native)
 }
 
 // A chunk costs at most two allocations, relayed or translated.
@@ -101,8 +67,8 @@ func BenchmarkChunk(b *testing.B) {
 func BenchmarkAnswer(b *testing.B) {
 	body := `{"type":"message","model":"m","content":[{"type":"text","text":"` + strings.Repeat(`lorem ipsum \n`, 780) +
 		`"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`
-	vendor := roundTrip(func() *http.Response {
-		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}
+	vendor := providertest.Transport(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}, nil
 	})
 	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
@@ -115,7 +81,3 @@ func BenchmarkAnswer(b *testing.B) {
 		}
 	}
 }
-
-type roundTrip func() *http.Response
-
-func (f roundTrip) RoundTrip(*http.Request) (*http.Response, error) { return f(), nil }

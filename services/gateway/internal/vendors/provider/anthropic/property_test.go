@@ -3,7 +3,6 @@ package anthropic_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -14,15 +13,6 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 )
-
-// object returns JSON as the dialect writes it: without HTML escapes.
-func object(value any) string {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // texts and maps never fail
-	return strings.TrimSpace(text.String())
-}
 
 type fields = map[string]any
 
@@ -69,7 +59,7 @@ func written(t *rapid.T, a *provider.Answer) string {
 	var out strings.Builder
 	event := func(kind string, more fields) {
 		more["type"] = kind
-		fmt.Fprintf(&out, "event: %s\ndata: %s\n\n", kind, object(more))
+		fmt.Fprintf(&out, "event: %s\ndata: %s\n\n", kind, providertest.JSON(more))
 		if rapid.IntRange(0, 9).Draw(t, "ping") == 0 {
 			out.WriteString("event: ping\ndata: {\"type\": \"ping\"}\n\n")
 		}
@@ -120,14 +110,14 @@ func pieces(t *rapid.T, block fields) (begin fields, deltas []fields) {
 func expressible(t *rapid.T) *provider.Answer {
 	a := providertest.Generate(t)
 	for i := range a.ToolCalls {
-		a.ToolCalls[i].Arguments = object(json.RawMessage(a.ToolCalls[i].Arguments))
+		a.ToolCalls[i].Arguments = providertest.JSON(json.RawMessage(a.ToolCalls[i].Arguments))
 	}
 	if a.Usage != nil {
 		a.Usage.CacheWriteLong = rapid.Int64Range(0, 1<<30).Draw(t, "written for long")
 	}
 	if a.Reasoning != "" && len(a.ToolCalls) > 0 {
-		state := fields{"lead": []any{json.RawMessage(`{"type":"thinking","thinking":` + object(a.Reasoning) + `,"signature":"c2ln"}`)}}
-		a.ToolCalls[0].Extra, _ = json.Marshal(fields{"anthropic": state}) // texts never fail
+		state := fields{"lead": []any{json.RawMessage(`{"type":"thinking","thinking":` + providertest.JSON(a.Reasoning) + `,"signature":"c2ln"}`)}}
+		a.ToolCalls[0].Extra, _ = json.Marshal(fields{"anthropic": state}) // texts always do
 	}
 	return a
 }
@@ -136,7 +126,7 @@ func expressible(t *rapid.T) *provider.Answer {
 func TestStreamIsTheAnswer(t *testing.T) {
 	providertest.Property(t, dialect(), providertest.Vendor{
 		Generate: expressible,
-		Whole:    func(a *provider.Answer) string { return object(message(a, blocks(a))) },
+		Whole:    func(a *provider.Answer) string { return providertest.JSON(message(a, blocks(a))) },
 		Stream:   written,
 	})
 }
@@ -148,12 +138,8 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {\"type\":\"content_block_start\",\"index\":1e400,\"content_block\":{\"type\":\"thinking\",\"signature\":5}}\n\ndata: {\"type\":\"content_block_stop\"}\n\n")
 	f.Add("data: [5]\n\ndata: {\"type\":\"error\",\"error\":null}\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, native := range []*provider.Native{nil, {Dialect: anthropic.DialectName, Body: []byte("{}")}} {
-			vendor := roundTrip(func() *http.Response {
-				return &http.Response{
-					StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(strings.NewReader(text)),
-				}
-			})
+		for _, native := range []*provider.Native{nil, {Dialect: anthropic.Dialect, Body: []byte("{}")}} {
+			vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, text)
 			p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 			if err != nil {
 				t.Fatal(err)
@@ -197,9 +183,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"content":[{"type":"tool_use","input":[]},{"type":"thinking"},5],"usage":{"input_tokens":-1,"cache_creation":[]}}`)
 	f.Add(`{"type":"error","error":{"type":"api_error","message":"x"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		vendor := roundTrip(func() *http.Response {
-			return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
-		})
+		vendor := providertest.Canned(http.StatusOK, nil, text)
 		p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 		if err != nil {
 			t.Fatal(err)

@@ -147,17 +147,11 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-type canned string
-
-func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Request: r, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(c)))}, nil
-}
-
 func FuzzAnswer(f *testing.F) {
 	f.Add(`{"embeddings":{"float":[[1,2],[3,4]]},"meta":{"billed_units":{"input_tokens":-1}}}`)
 	f.Add(`{"embeddings":{"float":null}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := cohere.New(cohere.Config{BaseURL: "http://x", Transport: canned(text)})
+		p, err := cohere.New(cohere.Config{BaseURL: "http://x", Transport: providertest.Canned(http.StatusOK, http.Header{}, text)})
 		if err != nil {
 			t.Fatal(err)
 		}

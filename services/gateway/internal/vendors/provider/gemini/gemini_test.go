@@ -2,7 +2,6 @@ package gemini_test
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +18,6 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
-	"switchyard.dev/services/platform/apierr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,31 +44,15 @@ func dialect() providertest.Dialect {
 
 func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
 
-// roundTrip is a vendor without a network.
-type roundTrip func(*http.Request) *http.Response
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
-
-// over returns a provider whose vendor answers with one text.
+// over is a provider of a vendor that answers with one text.
 func over(tb testing.TB, status int, kind, text string) *gemini.Provider {
 	tb.Helper()
-	vendor := roundTrip(func(*http.Request) *http.Response {
-		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
-	})
+	vendor := providertest.Canned(status, http.Header{"Content-Type": {kind}}, text)
 	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return p
-}
-
-func failure(t *testing.T, err error) *provider.Error {
-	t.Helper()
-	e, ok := errors.AsType[*provider.Error](err)
-	if !ok {
-		t.Fatalf("err = %v, want an *provider.Error", err)
-	}
-	return e
 }
 
 func TestBlocked(t *testing.T) {
@@ -81,7 +63,7 @@ func TestBlocked(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = over(t, 200, "application/json", string(text)).Chat(t.Context(), providertest.Credential(), &provider.Chat{Model: flash})
-			if diff := cmp.Diff(want, *failure(t, err), cmpopts.IgnoreFields(provider.Error{}, "Cause")); diff != "" {
+			if diff := cmp.Diff(want, *providertest.ErrorOf(t, err), cmpopts.IgnoreFields(provider.Error{}, "Cause")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -171,22 +153,6 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// refusal sends a chat whole and streamed that must be refused before anything is sent.
-func refusal(t *testing.T, chat *provider.Chat) *provider.Error {
-	t.Helper()
-	var sent sentTo
-	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Transport: &sent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, whole := p.Chat(t.Context(), providertest.Credential(), chat)
-	_, streamed := p.StreamChat(t.Context(), providertest.Credential(), chat)
-	if diff := cmp.Diff(failure(t, whole).Text, failure(t, streamed).Text); diff != "" || sent.url != "" || failure(t, whole).Class != apierr.ClassPolicy {
-		t.Fatalf("err = %v, %v, sent to %q; want class policy and nothing sent", whole, streamed, sent.url)
-	}
-	return failure(t, whole)
-}
-
 func message(role provider.Role, part provider.Part) []provider.Message {
 	return []provider.Message{{Role: role, ToolCallID: "1", Name: "n", Content: []provider.Part{part}}}
 }
@@ -207,7 +173,7 @@ func TestChatRefuses(t *testing.T) {
 		"a strict schema that is not JSON": {Tools: []provider.Tool{{Name: "get_time", Strict: true, Parameters: []byte("{")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if e := refusal(t, chat); e.Unsupported || e.Failover() {
+			if e := dialect().Refused(t, chat); e.Unsupported || e.Failover() {
 				t.Errorf("%+v is for another candidate", e)
 			}
 		})
@@ -239,7 +205,7 @@ func TestUnsupported(t *testing.T) {
 		if strings.Contains(want, "data:") {
 			chat.Messages = []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://a.example/a.png"}}}}
 		}
-		if e := refusal(t, chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, want) {
+		if e := dialect().Refused(t, chat); !e.Unsupported || !e.Failover() || !strings.HasPrefix(e.Text, want) {
 			t.Errorf("%s: %+v", want, e)
 		}
 	}

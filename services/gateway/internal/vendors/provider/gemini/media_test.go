@@ -29,13 +29,13 @@ type asked struct {
 // vendor answers each request with the result of answer.
 func vendor(t *testing.T, answer func(asked) (int, string)) *gemini.Provider {
 	t.Helper()
-	over := roundTrip(func(r *http.Request) *http.Response {
+	over := providertest.Transport(func(r *http.Request) (*http.Response, error) {
 		a := asked{url: r.URL.Path}
 		if err := json.NewDecoder(r.Body).Decode(&a.body); err != nil {
 			t.Error(err)
 		}
 		status, text := answer(a)
-		return &http.Response{StatusCode: status, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}
+		return &http.Response{StatusCode: status, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}, nil
 	})
 	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: over})
 	if err != nil {
@@ -144,7 +144,7 @@ func TestEmbedFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := vendor(t, func(asked) (int, string) { return tt.status, tt.text }).
 				Embed(t.Context(), providertest.Credential(), &provider.Embedding{Input: numbers(2)})
-			if e := failure(t, err); e.Class != tt.want || strings.Contains(e.Error(), providertest.Key) {
+			if e := providertest.ErrorOf(t, err); e.Class != tt.want || strings.Contains(e.Error(), providertest.Key) {
 				t.Errorf("%v, want %s", e, tt.want)
 			}
 		})
@@ -229,7 +229,7 @@ func TestImageFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := vendor(t, func(asked) (int, string) { return 200, tt.text }).
 				MakeImages(t.Context(), providertest.Credential(), &provider.ImageRequest{Model: tt.model, Count: 2})
-			if e := failure(t, err); e.Class != tt.want || e.Text == "" {
+			if e := providertest.ErrorOf(t, err); e.Class != tt.want || e.Text == "" {
 				t.Errorf("%v, want %s", e, tt.want)
 			}
 		})
@@ -248,7 +248,7 @@ func TestImageUnsupported(t *testing.T) {
 	} {
 		d.Count = 1
 		_, err := vendor(t, func(asked) (int, string) { t.Error("it is sent"); return 500, "" }).MakeImages(t.Context(), provider.Credential{}, &d)
-		if e := failure(t, err); !e.Unsupported || !strings.HasPrefix(e.Text, field) {
+		if e := providertest.ErrorOf(t, err); !e.Unsupported || !strings.HasPrefix(e.Text, field) {
 			t.Errorf("%s: %+v", field, e)
 		}
 	}
@@ -256,39 +256,17 @@ func TestImageUnsupported(t *testing.T) {
 
 // BenchmarkChunk measures the cost of translating one chunk.
 func BenchmarkChunk(b *testing.B) {
-	frame := "data: " + object(fields{
+	frame := "data: " + providertest.JSON(fields{
 		"candidates":    []fields{{"content": fields{"role": "model", "parts": []fields{{"text": "hello wor"}}}, "index": 0}},
 		"usageMetadata": fields{"promptTokenCount": 5, "candidatesTokenCount": 7, "totalTokenCount": 12}, "modelVersion": flash, "responseId": "a",
 	}) + "\n\n"
-	over := roundTrip(func(*http.Request) *http.Response {
-		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(&repeated{text: frame})}
-	})
-	p, err := gemini.New(gemini.Config{BaseURL: "http://vendor.example", Transport: over})
-	if err != nil {
-		b.Fatal(err)
-	}
-	stream, err := p.StreamChat(b.Context(), provider.Credential{}, &provider.Chat{Model: flash})
-	if err != nil {
-		b.Fatal(err)
-	}
+	stream := dialect().Endless(b, "", frame, false)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := stream.Next(); err != nil {
 			b.Fatal(err)
 		}
 	}
-}
-
-// repeated is an endless text.
-type repeated struct {
-	text string
-	at   int
-}
-
-func (r *repeated) Read(p []byte) (int, error) {
-	n := copy(p, r.text[r.at:])
-	r.at = (r.at + n) % len(r.text)
-	return n, nil
 }
 
 // BenchmarkEmbed reads ten vectors of 1536 numbers.

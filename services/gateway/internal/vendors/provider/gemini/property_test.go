@@ -14,15 +14,6 @@ import (
 
 type fields = map[string]any
 
-// object returns JSON as the dialect writes it: without HTML escapes.
-func object(value any) string {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value) // texts and maps never fail
-	return strings.TrimSpace(text.String())
-}
-
 var finishes = map[provider.FinishReason]string{
 	provider.FinishStop: "STOP", provider.FinishLength: "MAX_TOKENS",
 	provider.FinishToolCalls: "STOP", provider.FinishContentFilter: "SAFETY",
@@ -74,7 +65,7 @@ func written(t *rapid.T, a *provider.Answer) string {
 	var out strings.Builder
 	var parts []fields
 	send := func(last bool) {
-		fmt.Fprintf(&out, "data: %s\n\n", object(chunk(a, parts, last)))
+		fmt.Fprintf(&out, "data: %s\n\n", providertest.JSON(chunk(a, parts, last)))
 		parts = nil
 	}
 	add := func(part fields) {
@@ -100,7 +91,7 @@ func written(t *rapid.T, a *provider.Answer) string {
 func expressible(t *rapid.T) *provider.Answer {
 	a := providertest.Generate(t)
 	for i := range a.ToolCalls {
-		a.ToolCalls[i].Arguments = object(json.RawMessage(a.ToolCalls[i].Arguments))
+		a.ToolCalls[i].Arguments = providertest.JSON(json.RawMessage(a.ToolCalls[i].Arguments))
 	}
 	if len(a.ToolCalls) > 0 && rapid.Bool().Draw(t, "signed") {
 		a.ToolCalls[0].Extra = json.RawMessage(`{"google":{"thought_signature":"c2ln"}}`)
@@ -129,7 +120,7 @@ func TestUsageSumsToTheTotal(t *testing.T) {
 			"cacheTokensDetails":      []fields{{"modality": "IMAGE", "tokenCount": n("image cached")}},
 			"candidatesTokensDetails": []fields{{"modality": "IMAGE", "tokenCount": n("image out")}, {"modality": "AUDIO", "tokenCount": n("audio out")}},
 		}
-		body := object(fields{"candidates": []fields{{"finishReason": "STOP"}}, "usageMetadata": report})
+		body := providertest.JSON(fields{"candidates": []fields{{"finishReason": "STOP"}}, "usageMetadata": report})
 		answer, err := over(t, 200, "application/json", body).Chat(t.Context(), provider.Credential{}, &provider.Chat{Model: flash})
 		if err != nil {
 			r.Fatal(err)

@@ -1,7 +1,6 @@
 package openai_test
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,24 +8,6 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 )
-
-// endless is a vendor's stream that repeats one frame.
-type endless struct {
-	frame string
-	at    int
-}
-
-func (e *endless) Read(into []byte) (int, error) {
-	n := copy(into, e.frame[e.at:])
-	e.at = (e.at + n) % len(e.frame)
-	return n, nil
-}
-
-func (e *endless) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: io.NopCloser(e),
-	}, nil
-}
 
 // frames are chunks as OpenAI sends them.
 func frames() map[string]string {
@@ -43,30 +24,12 @@ func frames() map[string]string {
 	}
 }
 
-// relaying opens a stream of one frame, native or parsed.
-func relaying(tb testing.TB, frame string, native bool) provider.Stream {
-	tb.Helper()
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: &endless{frame: frame}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	chat := &provider.Chat{Model: "m"}
-	if native {
-		chat.Native = &provider.Native{Dialect: openai.DialectName, Body: []byte(`{"model":"m","messages":[]}`)}
-	}
-	stream, err := p.StreamChat(tb.Context(), provider.Credential{}, chat)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return stream
-}
-
-// A chunk costs at most two allocations, native or parsed.
+// A chunk costs at most two allocations, relayed as it came or parsed.
 func TestChunkAllocations(t *testing.T) {
 	for name, frame := range frames() {
 		for mode, native := range map[string]bool{"native": true, "parsed": false} {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				stream := relaying(t, frame, native)
+				stream := dialect(openai.Config{Name: "openai"}).Endless(t, "", frame, native)
 				got := testing.AllocsPerRun(200, func() {
 					if _, err := stream.Next(); err != nil {
 						t.Fatal(err)
@@ -83,7 +46,7 @@ func TestChunkAllocations(t *testing.T) {
 func BenchmarkChunk(b *testing.B) {
 	for name, frame := range frames() {
 		b.Run(name, func(b *testing.B) {
-			stream := relaying(b, frame, true)
+			stream := dialect(openai.Config{Name: "openai"}).Endless(b, "", frame, true)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(frame)))
 			for b.Loop() {

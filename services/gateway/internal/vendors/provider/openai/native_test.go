@@ -274,7 +274,7 @@ func TestAzureDeployments(t *testing.T) {
 
 // Every kind of answer has the rate limits.
 func TestLimits(t *testing.T) {
-	vendor := transport(func(r *http.Request) (*http.Response, error) {
+	vendor := providertest.Transport(func(r *http.Request) (*http.Response, error) {
 		kind, text := "application/json", `{"choices":[{"message":{"content":"a"}}]}`
 		if r.Header.Get("Accept") != "" {
 			kind, text = "text/event-stream", "data: [DONE]\n\n"

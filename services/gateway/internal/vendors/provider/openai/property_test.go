@@ -97,19 +97,10 @@ func streamed(t *rapid.T, a *provider.Answer) string {
 	return frames.String() + "data: [DONE]" + end
 }
 
-// canned answers every request with the same text.
-type canned struct{ kind, text string }
-
-func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{
-		StatusCode: http.StatusOK, Request: r, Header: http.Header{"Content-Type": {c.kind}},
-		Body: io.NopCloser(strings.NewReader(c.text)),
-	}, nil
-}
-
 func answering(tb testing.TB, kind, text string) *openai.Provider {
 	tb.Helper()
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: canned{kind, text}})
+	vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {kind}}, text)
+	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -210,16 +201,10 @@ func FuzzAnswer(f *testing.F) {
 // refusing answers every request with a status and a body.
 func refusing(tb testing.TB, status int, body string) *openai.Provider {
 	tb.Helper()
-	vendor := transport(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: status, Request: r, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
-	})
+	vendor := providertest.Canned(status, http.Header{}, body)
 	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return p
 }
-
-type transport func(r *http.Request) (*http.Response, error)
-
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }

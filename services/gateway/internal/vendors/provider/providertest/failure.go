@@ -30,10 +30,7 @@ const maxText = 500 + len("…")
 // contains no key.
 func failure(t *testing.T, err error) *provider.Error {
 	t.Helper()
-	e, ok := errors.AsType[*provider.Error](err)
-	if !ok {
-		t.Fatalf("err = %v (%T), want an *provider.Error", err, err)
-	}
+	e := ErrorOf(t, err)
 	if errors.Is(err, io.EOF) {
 		t.Errorf("the failure passes for the end of a stream: %v", err)
 	}

@@ -1,8 +1,9 @@
 package providertest
 
 import (
-	"runtime"
 	"testing"
+
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // Proportional fails the test if work on 4n units allocates more than eight times the memory of work on n: quadratic
@@ -10,16 +11,8 @@ import (
 func Proportional(t *testing.T, n int, prepare func(n int) (work func())) {
 	t.Helper()
 	prepare(1)() // Fills pools and tables.
-	small, large := allocated(prepare(n)), allocated(prepare(4*n))
+	small, large := growth.Allocated(prepare(n)), growth.Allocated(prepare(4*n))
 	if large > 8*small {
 		t.Errorf("%d units allocate %d bytes, %d units %d: more than 8 times as much", n, small, 4*n, large)
 	}
-}
-
-func allocated(work func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	work()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
 }

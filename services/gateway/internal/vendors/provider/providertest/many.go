@@ -1,7 +1,6 @@
 package providertest
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,19 +9,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// canned is a vendor without a network that answers with one text.
-type canned struct {
-	header http.Header
-	text   string
-}
-
-func (c canned) RoundTrip(*http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: http.StatusOK, Header: c.header, ContentLength: -1, Body: io.NopCloser(strings.NewReader(c.text))}, nil
-}
-
 func (d Dialect) canned(t *testing.T, header http.Header, text string) provider.ChatProvider {
 	t.Helper()
-	p, err := d.New("http://vendor.example", canned{header, text})
+	p, err := d.New(baseURL, Canned(http.StatusOK, header, text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type Vendor struct {
 func Property(t *testing.T, d Dialect, v Vendor) {
 	t.Helper()
 	vendor := new(scissors)
-	p, err := d.New("http://vendor.example", vendor)
+	p, err := d.New(baseURL, vendor)
 	if err != nil {
 		t.Fatal(err)
 	}

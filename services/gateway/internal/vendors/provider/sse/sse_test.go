@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
 )
 
@@ -104,7 +105,7 @@ func BenchmarkNext(b *testing.B) {
 			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello "}}` + "\n\n",
 	} {
 		b.Run(name, func(b *testing.B) {
-			reader := sse.NewReader(&endless{event: event})
+			reader := sse.NewReader(providertest.Repeat(event))
 			b.ReportAllocs()
 			b.SetBytes(int64(len(event)))
 			for b.Loop() {
@@ -116,20 +117,8 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
-// endless repeats an event, in pieces as a connection delivers them.
-type endless struct {
-	event string
-	at    int
-}
-
-func (e *endless) Read(p []byte) (int, error) {
-	n := copy(p, e.event[e.at:])
-	e.at = (e.at + n) % len(e.event)
-	return n, nil
-}
-
 func TestNextAllocatesNothing(t *testing.T) {
-	reader := sse.NewReader(&endless{event: "event: a\ndata: {}\n\n"})
+	reader := sse.NewReader(providertest.Repeat("event: a\ndata: {}\n\n"))
 	if n := testing.AllocsPerRun(1000, func() { _, _ = reader.Next() }); n > 0 {
 		t.Errorf("%v allocations an event", n)
 	}
@@ -192,12 +181,8 @@ func TestWhatIsHeldIsCharged(t *testing.T) {
 
 // A stream ends at MaxStream, whatever its content.
 func TestStreamsAreBounded(t *testing.T) {
-	_, err := readAll(&repeating{text: []byte(strings.Repeat(": "+strings.Repeat("x", 4000)+"\n\n", 16))})
+	_, err := readAll(providertest.Repeat(strings.Repeat(": "+strings.Repeat("x", 4000)+"\n\n", 16)))
 	if !errors.Is(err, sse.ErrEndless) {
 		t.Errorf("endless comments: %v", err)
 	}
 }
-
-type repeating struct{ text []byte }
-
-func (r *repeating) Read(p []byte) (int, error) { return copy(p, r.text), nil }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -175,7 +176,7 @@ func TestRefusalsTellWhenToComeBack(t *testing.T) {
 			c := caller(http.StatusTooManyRequests)
 			c.Classify = func(e *provider.Error, _ http.Header, _ []byte) { e.Class = tt.class }
 			_, err := c.Post(t.Context(), at(t, server.URL), http.Header{}, nil) //nolint:bodyclose // It fails.
-			e := refusalOf(t, err)
+			e := providertest.ErrorOf(t, err)
 			if e.RetryAfter != tt.want || !cmp.Equal(e.ShouldRetry, tt.retry) {
 				t.Errorf("RetryAfter = %v, ShouldRetry = %v, want %v, %v", e.RetryAfter, e.ShouldRetry, tt.want, tt.retry)
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -103,16 +104,8 @@ func caller(status int) *wire.Caller {
 	}
 }
 
-func refusalOf(t *testing.T, err error) *provider.Error {
-	t.Helper()
-	e, ok := errors.AsType[*provider.Error](err)
-	if !ok {
-		t.Fatalf("err = %v, want an *provider.Error", err)
-	}
-	return e
-}
-
-// A whole answer is read whatever length the vendor announces, unless it announces more than the maximum.
+// A whole answer is read as it is, whatever the vendor says of its length, unless it
+// announces more than there may be.
 func TestRead(t *testing.T) {
 	for size := range map[int]bool{0: true, 1: true, 8 << 10: true, 100_000: true, 5 << 20: true} {
 		want := strings.Repeat("x", size)
@@ -124,11 +117,11 @@ func TestRead(t *testing.T) {
 		}
 	}
 	absurd := &http.Response{ContentLength: 1 << 40, Body: io.NopCloser(neverEnding{})}
-	if _, err := wire.Read(t.Context(), absurd); refusalOf(t, err).Class != apierr.ClassServerError {
+	if _, err := wire.Read(t.Context(), absurd); providertest.ErrorOf(t, err).Class != apierr.ClassServerError {
 		t.Errorf("an answer that announces a terabyte: %v", err)
 	}
 	endless := &http.Response{ContentLength: -1, Body: io.NopCloser(neverEnding{})}
-	if _, err := wire.Read(t.Context(), endless); refusalOf(t, err).Class != apierr.ClassServerError {
+	if _, err := wire.Read(t.Context(), endless); providertest.ErrorOf(t, err).Class != apierr.ClassServerError {
 		t.Errorf("an endless answer: %v", err)
 	}
 }
@@ -190,7 +183,7 @@ func TestPostTypesRefusals(t *testing.T) {
 	}))
 	defer server.Close()
 	_, err := caller(307).Post(t.Context(), at(t, server.URL), http.Header{}, map[string]int{}) //nolint:bodyclose // It fails.
-	e := refusalOf(t, err)
+	e := providertest.ErrorOf(t, err)
 	if e.Status != 307 || e.RetryAfter != 3*time.Second {
 		t.Errorf("status %d, retry after %v; want 307 and 3s", e.Status, e.RetryAfter)
 	}
