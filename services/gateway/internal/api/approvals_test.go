@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/platform/testkit"
 )
 
 const approvalsPath = "/v1/approvals"
@@ -43,8 +44,12 @@ func TestApproval(t *testing.T) {
 	ref := made["ref"].(string)
 	created, _ := time.Parse(time.RFC3339Nano, made["created_at"].(string))
 	expires, _ := time.Parse(time.RFC3339Nano, made["expires_at"].(string))
-	if made["status"] != "pending" || made["run_id"] != "r1" || made["decided_by"] != nil || expires.Sub(created) != 15*time.Minute || len(ref) < 26 {
-		t.Errorf("made %s", a.body)
+	has(t, made, map[string]any{"status": "pending", "run_id": "r1", "decided_by": nil})
+	if lasts := expires.Sub(created); lasts != 15*time.Minute {
+		t.Errorf("the approval expires after %s, want 15m", lasts)
+	}
+	if len(ref) < 26 {
+		t.Errorf("the ref %s can be guessed", ref)
 	}
 	if !strings.Contains(a.body, `"arguments":{"b":1.0,"a":[2]}`) && !strings.Contains(a.body, `"arguments":{"b": 1.0, "a":[2]}`) {
 		t.Errorf("the arguments are others: %s", a.body)
@@ -59,15 +64,17 @@ func TestApproval(t *testing.T) {
 	}
 	b.post(t, approvalsPath+"/"+ref+"/approve", `{"decided_by":"ada"}`, "X-User-Id", "Agent").refused(t, 403, "reviewer_not_independent", "decided_by")
 	decided := b.post(t, approvalsPath+"/"+ref+"/approve", `{"decided_by":"ada","reason":"fine"}`, "X-User-Id", "ada").fields(t, http.StatusOK)
-	if decided["status"] != "approved" || decided["decided_by"] != "ada" || decided["reason"] != "fine" || decided["decided_at"] == nil {
-		t.Errorf("decided %v", decided)
+	has(t, decided, map[string]any{"status": "approved", "decided_by": "ada", "reason": "fine"})
+	if decided["decided_at"] == nil {
+		t.Error("decided_at is not set")
 	}
 	b.post(t, approvalsPath+"/"+ref+"/deny", `{"decided_by":"bob"}`).refused(t, 409, "approval_decided", "final")
 	entries := b.trail(t, "subject="+ref)
-	if len(entries) != 2 || entries[0]["action"] != "approval.approve" || entries[0]["actor"] != "ada" || entries[0]["reason"] != "fine" ||
-		entries[0]["request_id"] != "req-test" || entries[1]["action"] != "approval.create" || entries[1]["actor"] != "edge" || entries[1]["organization_id"] != "acme" {
-		t.Errorf("audit %v", entries)
+	if len(entries) != 2 {
+		t.Fatalf("%d audit entries, want 2: %v", len(entries), entries)
 	}
+	has(t, entries[0], map[string]any{"action": "approval.approve", "actor": "ada", "reason": "fine", "request_id": "req-test"})
+	has(t, entries[1], map[string]any{"action": "approval.create", "actor": "edge", "organization_id": "acme"})
 }
 
 func TestApprovalRefusals(t *testing.T) {
@@ -116,9 +123,7 @@ func TestApprovalRefusals(t *testing.T) {
 func TestApprovalExpires(t *testing.T) {
 	b := setup(t)
 	ref := b.asks(t, `,"ttl_seconds":60`)
-	if _, err := b.pool.Exec(t.Context(), "UPDATE approval SET created_at = created_at - interval '1 minute', expires_at = expires_at - interval '1 minute'"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "UPDATE approval SET created_at = created_at - interval '1 minute', expires_at = expires_at - interval '1 minute'")
 	b.post(t, approvalsPath+"/"+ref+"/approve", `{"decided_by":"ada"}`).refused(t, 409, "approval_expired", "")
 	if got := b.get(t, approvalsPath+"/"+ref, "svc", "X-Organization-Id", "acme").fields(t, 200); got["status"] != "expired" || got["decided_at"] != nil {
 		t.Errorf("%v", got)
@@ -201,8 +206,9 @@ func TestToolCallNeedsApproval(t *testing.T) {
 	b.chat(t, deploy("")).refused(t, 403, "approval_required", `"deploy"`)
 	b.chat(t, deploy(withRef)).refused(t, 403, "approval_required", "pending")
 	stream := b.chat(t, deploy(withRef+`,"stream":true`))
-	if stream.status != 200 || !strings.Contains(stream.body, "event: error") || !strings.Contains(stream.body, "approval_required") || strings.Contains(stream.body, "tool_calls") {
-		t.Errorf("stream: %d %s", stream.status, stream.body)
+	stream.contains(t, 200, "event: error", "approval_required")
+	if strings.Contains(stream.body, "tool_calls") {
+		t.Errorf("the stream has the tool call: %s", stream.body)
 	}
 	if n := b.rows(t, "outcome = 'aborted' AND output_tokens > 0"); n != 3 {
 		t.Errorf("%d rows, want one for each: the provider was paid", n)

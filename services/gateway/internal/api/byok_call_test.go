@@ -170,10 +170,7 @@ func (b *bench) dump(tb testing.TB) string {
 	rows.Close()
 	var all strings.Builder
 	for _, table := range tables {
-		var text string
-		if err := b.pool.QueryRow(tb.Context(), `SELECT coalesce(string_agg(t::text, ' '), '') FROM "`+table+`" t`).Scan(&text); err != nil {
-			tb.Fatal(err)
-		}
+		text := testkit.Value[string](tb, b.pool, `SELECT coalesce(string_agg(t::text, ' '), '') FROM "`+table+`" t`)
 		all.WriteString(text)
 	}
 	if !strings.Contains(all.String(), "byok") {

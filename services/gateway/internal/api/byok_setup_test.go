@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/secretref"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
 )
 
 var fingerprint = keyring.NewFingerprint(secret.Value{})
@@ -85,9 +86,7 @@ func (c custody) newSealingKey(tb testing.TB, name string, at time.Time) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(c.sealing, name), []byte(text.Reveal()), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.WriteFile(tb, filepath.Join(c.sealing, name), text.Reveal())
 }
 
 // keep stores a secret where an organization's file: reference finds it.
@@ -97,7 +96,5 @@ func (c custody) keep(tb testing.TB, organization, name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		tb.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.WriteFile(tb, path, text+"\n")
 }

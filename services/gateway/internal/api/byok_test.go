@@ -26,17 +26,7 @@ import (
 
 const configPath = "/v1/byok/config"
 
-// gives returns the answer as a JSON object.
-func (a answer) gives(tb testing.TB, want int) map[string]any {
-	tb.Helper()
-	fields := map[string]any{}
-	if a.status != want || want != http.StatusNoContent && json.Unmarshal([]byte(a.body), &fields) != nil {
-		tb.Fatalf("%d %s, want %d", a.status, a.body, want)
-	}
-	return fields
-}
-
-// sealed returns a credential as a caller seals it, with the gateway's sealing key.
+// sealed is a credential as a caller seals it, with the key that the gateway gives.
 func (b *bench) sealed(tb testing.TB, organization, provider, key string) string {
 	tb.Helper()
 	var public struct {
@@ -95,21 +85,25 @@ func TestByokLifecycle(t *testing.T) {
 	list := b.say(t, http.MethodGet, configPath+"?limit=1", "").gives(t, 200)
 	cursor, _ := list["next_cursor"].(string)
 	more := b.say(t, http.MethodGet, configPath+"?limit=1&cursor="+url.QueryEscape(cursor), "").gives(t, 200)
-	if len(list["configs"].([]any)) != 1 || cursor == "" || len(more["configs"].([]any)) != 1 || more["next_cursor"] != "" || strings.Contains(fmt.Sprint(list, more), "own-key") {
-		t.Errorf("pages %v, %v", list, more)
-	}
+	checkByokPages(t, list, more)
 	rotated := b.say(t, http.MethodPost, configPath+"/prime/rotate", `{"secret_ref":"file:first.key"}`).gives(t, 200)
-	if rotated["version"] != 2.0 || rotated["rotated_at"] == nil || rotated["custody"] != "secret_ref" || rotated["owner_principal"] != "ada" || rotated["rotation_interval_days"] != 30.0 || rotated["fingerprint"] == put["fingerprint"] {
-		t.Errorf("rotated %v", rotated)
+	has(t, rotated, map[string]any{"version": 2.0, "custody": "secret_ref", "owner_principal": "ada", "rotation_interval_days": 30.0})
+	if rotated["rotated_at"] == nil {
+		t.Error("rotated_at is not set")
+	}
+	if rotated["fingerprint"] == put["fingerprint"] {
+		t.Errorf("the fingerprint is still %v", put["fingerprint"])
 	}
 	moved := b.say(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"carol"}`).gives(t, 200)
-	if moved["owner_principal"] != "carol" || moved["previous_owner_principal"] != "ada" || moved["transferred_at"] == nil || moved["rotation_due_at"] == nil {
-		t.Errorf("moved %v", moved)
+	has(t, moved, map[string]any{"owner_principal": "carol", "previous_owner_principal": "ada"})
+	if moved["transferred_at"] == nil || moved["rotation_due_at"] == nil {
+		t.Errorf("transferred at %v, rotation due at %v, want both", moved["transferred_at"], moved["rotation_due_at"])
 	}
 	b.say(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"carol"}`).refused(t, 409, "conflict", "owner_principal")
 	life := b.say(t, http.MethodGet, configPath+"/first/lifecycle", "").gives(t, 200)
-	if reasons, ok := life["stale_reasons"].([]any); life["stale"] != false || !ok || len(reasons) != 0 || life["version"] != 2.0 {
-		t.Errorf("lifecycle %v", life)
+	has(t, life, map[string]any{"stale": false, "version": 2.0})
+	if reasons, ok := life["stale_reasons"].([]any); !ok || len(reasons) != 0 {
+		t.Errorf("stale_reasons are %v, want an empty list", life["stale_reasons"])
 	}
 	b.say(t, http.MethodDelete, configPath+"/first", "").gives(t, 204)
 	for _, path := range []string{"/first", "/first/lifecycle"} {
@@ -119,8 +113,9 @@ func TestByokLifecycle(t *testing.T) {
 	b.say(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:first.key"}`).refused(t, 404, "not_found", "")
 	b.say(t, http.MethodPost, configPath+"/first/transfer", `{"owner_principal":"dora"}`).refused(t, 404, "not_found", "")
 	again := b.say(t, http.MethodPost, configPath, `{"provider":"first","secret_ref":"file:first.key"}`).gives(t, 200)
-	if again["status"] != "active" || again["version"] != 3.0 || again["owner_principal"] != "carol" && again["owner_principal"] != "edge" {
-		t.Errorf("active again %v", again)
+	has(t, again, map[string]any{"status": "active", "version": 3.0})
+	if owner := again["owner_principal"]; owner != "carol" && owner != "edge" {
+		t.Errorf("active again for %v, want carol or edge", owner)
 	}
 	b.say(t, http.MethodDelete, configPath+"/second", "").gives(t, 204)
 	for _, want := range []float64{2, 0} {
@@ -134,7 +129,24 @@ func TestByokLifecycle(t *testing.T) {
 	b.byokAudit(t, "byok.put", "byok.put", "byok.rotate", "byok.transfer", "byok.deactivate", "byok.put", "byok.deactivate", "byok.purge", "byok.purge", "byok.put")
 }
 
-// byokAudit compares the audit entries of credentials, oldest first.
+// checkByokPages checks two pages of one configuration each.
+func checkByokPages(tb testing.TB, first, second map[string]any) {
+	tb.Helper()
+	for what, page := range map[string]map[string]any{"the first page": first, "the second": second} {
+		if n := len(page["configs"].([]any)); n != 1 {
+			tb.Errorf("%s has %d configurations, want 1", what, n)
+		}
+		if strings.Contains(fmt.Sprint(page), "own-key") {
+			tb.Errorf("%s holds the credential: %v", what, page)
+		}
+	}
+	if cursor, _ := first["next_cursor"].(string); cursor == "" {
+		tb.Error("the first page has no cursor")
+	}
+	has(tb, second, map[string]any{"next_cursor": ""})
+}
+
+// byokAudit compares the audit of credentials, oldest first.
 func (b *bench) byokAudit(tb testing.TB, want ...string) {
 	tb.Helper()
 	entries, err := b.control.List(tb.Context(), audit.Filter{Action: "byok.", Limit: 100})
@@ -144,8 +156,11 @@ func (b *bench) byokAudit(tb testing.TB, want ...string) {
 	var got []string
 	for _, e := range slices.Backward(entries) {
 		got = append(got, e.Action)
-		if e.Organization != "acme" || e.Actor == "" || e.RequestID != "req-test" || strings.Contains(string(e.Details), "own-key") {
-			tb.Errorf("entry %+v", e)
+		if e.Organization != "acme" || e.Actor == "" || e.RequestID != "req-test" {
+			tb.Errorf("%s: by %q for %q in %q, want an actor, acme and req-test", e.Action, e.Actor, e.Organization, e.RequestID)
+		}
+		if strings.Contains(string(e.Details), "own-key") {
+			tb.Errorf("%s: the details hold the credential: %s", e.Action, e.Details)
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -256,9 +271,7 @@ func TestByokStale(t *testing.T) {
 	if got := b.say(t, http.MethodGet, "/v1/byok/stale", "", operator...).gives(t, 200); len(got["configs"].([]any)) != 0 {
 		t.Errorf("fresh ones are stale: %v", got)
 	}
-	if _, err := b.pool.Exec(t.Context(), `UPDATE byok_config SET created_at = created_at - interval '91 days' WHERE organization_id <> 'bolt' OR provider = 'first'`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `UPDATE byok_config SET created_at = created_at - interval '91 days' WHERE organization_id <> 'bolt' OR provider = 'first'`)
 	var seen []string
 	cursor := ""
 	for {

@@ -137,9 +137,7 @@ func TestFacesRefuseTheSame(t *testing.T) {
 				t.Errorf("http: %d %s, want %d with %q", got.status, got.body, c.status, c.text)
 			}
 			_, err := client.Chat(metadata.NewOutgoingContext(t.Context(), md), c.grpc)
-			if e := apierr.From(err); e == nil || e.Kind.HTTPStatus() != c.status || e.Text != document.Reason || e.Reason != document.Error || e.ErrorClass() != document.ErrorClass {
-				t.Errorf("grpc: %+v, http: %s", e, got.body)
-			}
+			sameRefusal(t, err, c.status, document)
 			stream, err := client.ChatStream(metadata.NewOutgoingContext(t.Context(), md), c.grpc)
 			if err == nil {
 				_, err = stream.Recv()

@@ -33,8 +33,13 @@ func TestEarlyStreamOfDialects(t *testing.T) {
 					if early != (err == nil) || !early && body != "" {
 						t.Fatalf("error %v, body %q", err, body)
 					}
-					if early && (strings.Count(body, c.ping) != 2 || !strings.Contains(body, c.error) || !strings.Contains(body, "all_providers_failed")) {
-						t.Errorf("body %q, want two pings and %q", body, c.error)
+					if early {
+						if pings := strings.Count(body, c.ping); pings != 2 {
+							t.Errorf("%d pings in %q, want 2", pings, body)
+						}
+						if !strings.Contains(body, c.error) || !strings.Contains(body, "all_providers_failed") {
+							t.Errorf("body %q, want %q of all_providers_failed", body, c.error)
+						}
 					}
 					time.Sleep(time.Hour)
 					if recorder.Body.String() != body {

@@ -45,8 +45,14 @@ func TestEarlyStream(t *testing.T) {
 				s := &inferenceServer{engine: slow{after: c.after}}
 				err := s.serveStream(t.Context(), recorder, &inference.Request{ID: "req_1"}, c.early)
 				body := recorder.Body.String()
-				if (err != nil) != c.status || strings.Count(body, ": ping") != c.pings || c.status && (body != "" || recorder.Header().Get("Content-Type") != "") {
-					t.Errorf("error %v, header %v, body %q", err, recorder.Header(), body)
+				if (err != nil) != c.status {
+					t.Errorf("error %v, want one: %t", err, c.status)
+				}
+				if pings := strings.Count(body, ": ping"); pings != c.pings {
+					t.Errorf("%d pings, want %d", pings, c.pings)
+				}
+				if sent := recorder.Header().Get("Content-Type"); c.status && (body != "" || sent != "") {
+					t.Errorf("Content-Type %q, body %q, want neither yet", sent, body)
 				}
 				if !c.status && (!strings.Contains(body, "event: error\ndata: {\"error\":\"all_providers_failed\"") || !strings.Contains(body, "req_1")) {
 					t.Errorf("body %q, want the error as an event", body)

@@ -41,12 +41,13 @@ func TestFleetKeyStaysInside(t *testing.T) {
 	for _, span := range b.spans.GetSpans() {
 		fmt.Fprintf(&spans, "%+v\n", span)
 	}
-	var rows string
-	if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(l::text, ' '), '') FROM ledger_entry l").Scan(&rows); err != nil {
-		t.Fatal(err)
+	rows := testkit.Value[string](t, b.pool, "SELECT coalesce(string_agg(l::text, ' '), '') FROM ledger_entry l")
+	if spans.Len() == 0 || len(numbers.ScopeMetrics) == 0 || rows == "" {
+		t.Errorf("%d bytes of spans, %d scopes of metrics, %d bytes of rows: there is nothing to look through",
+			spans.Len(), len(numbers.ScopeMetrics), len(rows))
 	}
-	if spans.Len() == 0 || len(numbers.ScopeMetrics) == 0 || rows == "" || !strings.Contains(b.log.String(), "[redacted]") {
-		t.Error("there is nothing to look through, or no vendor repeated the key: the test proves nothing")
+	if !strings.Contains(b.log.String(), "[redacted]") {
+		t.Error("no vendor repeated the key: the test proves nothing")
 	}
 	testkit.NoLeak(t, canary, append(written, fmt.Sprint(err), string(counted), spans.String(), rows, b.log.String())...)
 }

@@ -177,9 +177,7 @@ func TestMediaFacesRefuseTheSame(t *testing.T) {
 				}
 				document := b.post(t, operation.path, merge(t, operation.fine, c.body)).refused(t, status, string(reason), c.text)
 				_, _, err := b.call(t, c.grpc)
-				if e := apierr.From(err); e == nil || e.Kind.HTTPStatus() != status || e.Text != document.Reason || e.Reason != document.Error || e.ErrorClass() != document.ErrorClass {
-					t.Errorf("grpc: %+v, http: %+v", e, document)
-				}
+				sameRefusal(t, err, status, document)
 			})
 		}
 	}

@@ -32,10 +32,11 @@ providers:
 		Next    string   `json:"next_cursor"`
 	}
 	b.visit(t, "", "GET", "/v1/pricing/drift", "").in(t, http.StatusOK, &page)
-	if page.Overdue != 2 || page.Total != 3 || len(page.Prices) != 2 || page.Prices[0]["model_id"] != "longest" || page.Prices[0]["overdue_days"] != 310.0 ||
-		page.Prices[1]["model_id"] != "due" || page.Prices[1]["due_on"] != day(1) || page.Prices[1]["overdue_days"] != 1.0 || page.Prices[1]["review_cadence_days"] != 30.0 {
-		t.Errorf("%+v", page)
+	if page.Overdue != 2 || page.Total != 3 || len(page.Prices) != 2 {
+		t.Fatalf("%d prices, %d overdue of %d, want 2, 2 of 3", len(page.Prices), page.Overdue, page.Total)
 	}
+	has(t, page.Prices[0], fields{"model_id": "longest", "overdue_days": 310.0})
+	has(t, page.Prices[1], fields{"model_id": "due", "due_on": day(1), "overdue_days": 1.0, "review_cadence_days": 30.0})
 	b.visit(t, "", "GET", "/v1/pricing/drift?provider=first&limit=1", "").in(t, http.StatusOK, &page)
 	if len(page.Prices) != 1 || page.Prices[0]["provider"] != "first" || page.Overdue != 2 {
 		t.Errorf("%+v", page)
@@ -65,10 +66,17 @@ func TestReconcile(t *testing.T) {
 	}
 	body := `{` + period + `"tolerance_cents":0,"invoice_ref":"INV-1","lines":[{"provider":"Second","model":"spare","amount_cents":0.0042},{"provider":"third","amount_cents":7}]}`
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", body).in(t, http.StatusCreated, &r)
-	if r.Status != "delta" || len(r.Lines) != 2 || r.Lines[0]["status"] != "matched" || r.Lines[0]["metered_cents"] != 0.0042 || r.Lines[0]["calls"] != 3.0 || r.Lines[0]["delta_cents"] != 0.0 ||
-		r.Lines[1]["status"] != "unexplained" || r.Lines[1]["model"] != nil || r.Amount != 7.0042 || r.Delta != 7 || r.Deduplicated || r.By != "ops" {
-		t.Errorf("%+v", r)
+	if r.Status != "delta" || r.By != "ops" || r.Deduplicated {
+		t.Errorf("%s by %s, deduplicated %t, want delta by ops, false", r.Status, r.By, r.Deduplicated)
 	}
+	if r.Amount != 7.0042 || r.Delta != 7 {
+		t.Errorf("%v cents, delta %v, want 7.0042 and 7", r.Amount, r.Delta)
+	}
+	if len(r.Lines) != 2 {
+		t.Fatalf("%d lines, want 2: %v", len(r.Lines), r.Lines)
+	}
+	has(t, r.Lines[0], fields{"status": "matched", "metered_cents": 0.0042, "calls": 3.0, "delta_cents": 0.0})
+	has(t, r.Lines[1], fields{"status": "unexplained", "model": nil})
 	first := r.ID
 	// The same invoice, as CSV and in another order, returns the first result.
 	b.chat(t, `{"model":"second/spare","messages":[{"role":"user","content":"hi"}]}`)

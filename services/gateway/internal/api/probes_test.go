@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/testkit"
 )
 
 const goldenText = `
@@ -43,22 +44,25 @@ func (b *bench) newProber(engine probe.Engine) *probe.Prober {
 func TestProbes(t *testing.T) {
 	b := setup(t)
 	report := b.get(t, "/v1/canary", "ops", "X-Request-Id", "req-c").fields(t, 200)
-	if report["verdict"] != "pass" || report["exit_code"] != 0.0 || report["passed"] != 2.0 || report["provider"] != "sandbox" ||
-		report["usage"].(map[string]any)["cost_cents"].(float64) <= 0 || len(report["cases"].([]any)) != 2 || report["golden_set_version"] == "" {
-		t.Errorf("%v", report)
+	has(t, report, fields{"verdict": "pass", "exit_code": 0.0, "passed": 2.0, "provider": "sandbox"})
+	if cost := report["usage"].(fields)["cost_cents"].(float64); cost <= 0 {
+		t.Errorf("the probe cost %v cents", cost)
+	}
+	if n := len(report["cases"].([]any)); n != 2 || report["golden_set_version"] == "" {
+		t.Errorf("%d cases of version %q, want 2 of one", n, report["golden_set_version"])
 	}
 	if n := b.rows(t, "operation = 'probe' AND organization_id = 'probes' AND service = 'ops' AND request_id LIKE 'req-c-%'"); n != 2 {
 		t.Errorf("%d rows are marked", n)
 	}
 	b.recorded(t, "req-c-1", 1)
 	failed := b.get(t, "/v1/canary?provider=first&model=down", "ops").fields(t, 200)
-	if failed["verdict"] != "fail" || failed["exit_code"] != 1.0 || failed["failed"] != 2.0 || failed["cases"].([]any)[0].(map[string]any)["error_class"] != "server_error" {
-		t.Errorf("%v", failed)
-	}
+	has(t, failed, fields{"verdict": "fail", "exit_code": 1.0, "failed": 2.0})
+	has(t, failed["cases"].([]any)[0].(fields), fields{"error_class": "server_error"})
 
 	same := b.post(t, "/v1/canary/consistency", `{"prompt":"hello","count":3}`, "Authorization", "Bearer ops").fields(t, 200)
-	if same["distinct"] != 1.0 || same["agreement"] != 1.0 || same["token_overlap"] != 1.0 || len(same["samples"].([]any)) != 3 {
-		t.Errorf("%v", same)
+	has(t, same, fields{"distinct": 1.0, "agreement": 1.0, "token_overlap": 1.0})
+	if n := len(same["samples"].([]any)); n != 3 {
+		t.Errorf("%d samples, want 3", n)
 	}
 
 	alive := b.get(t, "/v1/models/liveness", "ops").fields(t, 200)
@@ -93,14 +97,10 @@ func TestProbesRefuse(t *testing.T) {
 	b.post(t, "/v1/canary/consistency", `{"prompt":"x","count":2,"max_tokens":5000}`, ops...).refused(t, 400, "invalid_request", "max_tokens")
 	b.get(t, "/v1/models/liveness?provider=absent", "ops").refused(t, 404, "not_found", "provider")
 
-	if _, err := b.pool.Exec(t.Context(), "INSERT INTO probe_lease (holder, kind, taken_at, until) VALUES (gen_random_uuid(), 'liveness', now(), now() + interval '1 min')"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, "INSERT INTO probe_lease (holder, kind, taken_at, until) VALUES (gen_random_uuid(), 'liveness', now(), now() + interval '1 min')")
 	b.get(t, "/v1/canary", "ops").refused(t, 409, "probe_running", "liveness, since")
-	if _, err := b.pool.Exec(t.Context(), "DELETE FROM probe_lease"); err != nil {
-		t.Fatal(err)
-	}
-	// A ceiling that is too low for any call: the cost is reserved before the call.
+	testkit.Exec(t, b.pool, "DELETE FROM probe_lease")
+	// A ceiling that nothing fits under: what is asked is set aside before it is sent.
 	if err := b.organizations.SetBudget(t.Context(), "probes", organization.Budget{CeilingCents: 1e-9, Period: organization.PeriodDay}, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,53 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
+// providerReport is what the API says of a provider.
+type providerReport struct {
+	Provider, Status string
+	Selectable       bool
+	Reason           any `json:"not_selectable_reason"`
+	Breakers         []fields
+	Models           []fields
+	Ranks            []fields
+	Bulkhead         fields
+	FleetKey         bool   `json:"fleet_key"`
+	Since            string `json:"status_since"`
+}
+
+// check checks the report after first has failed, and second has answered once.
+func (p *providerReport) check(tb testing.TB) {
+	tb.Helper()
+	switch p.Provider {
+	case "first":
+		if p.Status != "down" || p.Selectable || p.Reason != "breaker_open" {
+			tb.Errorf("first is %s, selectable %t because of %v, want down, false, breaker_open", p.Status, p.Selectable, p.Reason)
+		}
+		if p.Since == "" {
+			tb.Error("first is down since no time")
+		}
+		has(tb, p.Breakers[0], fields{"state": "open", "last_error_class": "server_error"})
+		if p.Breakers[0]["retry_at"] == nil {
+			tb.Error("the breaker has no retry_at")
+		}
+		has(tb, p.Models[0], fields{"error_rate": 1.0})
+		if p.Models[0]["attempts"] == 0.0 {
+			tb.Error("first has no attempts")
+		}
+	case "second":
+		if p.Status != "healthy" || !p.Selectable {
+			tb.Errorf("second is %s, selectable %t, want healthy, true", p.Status, p.Selectable)
+		}
+		has(tb, p.Models[0], fields{"attempts": 1.0, "error_rate": 0.0})
+		if len(p.Ranks) == 0 || p.Bulkhead["capacity"] == 0.0 {
+			tb.Errorf("second has the ranks %v and the bulkhead %v, want some of each", p.Ranks, p.Bulkhead)
+		}
+	case "keyless":
+		if p.Status != "unconfigured" || p.FleetKey || p.Reason != "missing_key" {
+			tb.Errorf("%+v", p)
+		}
+	}
+}
+
 func TestProvidersAndFleet(t *testing.T) {
 	b := setup(t)
 	const chat = `"messages":[{"role":"user","content":"hi"}]`
@@ -23,18 +70,8 @@ func TestProvidersAndFleet(t *testing.T) {
 		t.Fatal(a.body)
 	}
 	var page struct {
-		Providers []struct {
-			Provider, Status string
-			Selectable       bool
-			Reason           *string `json:"not_selectable_reason"`
-			Breakers         []fields
-			Models           []fields
-			Ranks            []fields
-			Bulkhead         fields
-			FleetKey         bool   `json:"fleet_key"`
-			Since            string `json:"status_since"`
-		}
-		Next string `json:"next_cursor"`
+		Providers []providerReport
+		Next      string `json:"next_cursor"`
 	}
 	b.visit(t, "svc", "GET", "/v1/providers?limit=3", "").in(t, http.StatusOK, &page)
 	if len(page.Providers) != 3 || page.Next == "" {
@@ -42,21 +79,7 @@ func TestProvidersAndFleet(t *testing.T) {
 	}
 	b.visit(t, "svc", "GET", "/v1/providers", "").in(t, http.StatusOK, &page)
 	for _, p := range page.Providers {
-		switch p.Provider {
-		case "first":
-			if p.Status != "down" || p.Selectable || *p.Reason != "breaker_open" || p.Breakers[0]["state"] != "open" || p.Breakers[0]["retry_at"] == nil ||
-				p.Breakers[0]["last_error_class"] != "server_error" || p.Models[0]["attempts"] == 0.0 || p.Models[0]["error_rate"] != 1.0 || p.Since == "" {
-				t.Errorf("%+v", p)
-			}
-		case "second":
-			if p.Status != "healthy" || !p.Selectable || p.Models[0]["attempts"] != 1.0 || p.Models[0]["error_rate"] != 0.0 || len(p.Ranks) == 0 || p.Bulkhead["capacity"] == 0.0 {
-				t.Errorf("%+v", p)
-			}
-		case "keyless":
-			if p.Status != "unconfigured" || p.FleetKey || *p.Reason != "missing_key" {
-				t.Errorf("%+v", p)
-			}
-		}
+		p.check(t)
 	}
 
 	b.status.Monitor.Refresh(t.Context())
@@ -67,12 +90,21 @@ func TestProvidersAndFleet(t *testing.T) {
 		Replicas, Vendors      []fields
 	}
 	b.visit(t, "svc", "GET", "/v1/fleet/status", "").in(t, http.StatusOK, &fleet)
-	if fleet.Status != "vendor_degraded" || fleet.Gateway != "up" || fleet.Vendor != "degraded" || fleet.Since == "" || len(fleet.Replicas) != 1 || !strings.Contains(fleet.Summary, "first") {
-		t.Errorf("%+v", fleet)
+	if fleet.Status != "vendor_degraded" || fleet.Gateway != "up" || fleet.Vendor != "degraded" {
+		t.Errorf("%s: gateway %s, vendors %s, want vendor_degraded, up, degraded", fleet.Status, fleet.Gateway, fleet.Vendor)
+	}
+	if fleet.Since == "" || !strings.Contains(fleet.Summary, "first") {
+		t.Errorf("since %q: %q, want a time and first", fleet.Since, fleet.Summary)
+	}
+	if len(fleet.Replicas) != 1 {
+		t.Errorf("%d replicas, want 1", len(fleet.Replicas))
 	}
 	for _, v := range fleet.Vendors {
-		if v["provider"] == "first" && (v["status"] != "down" || v["last_error_class"] != "server_error" || v["last_failure_at"] == nil || v["last_success_at"] != nil) {
-			t.Errorf("%v", v)
+		if v["provider"] == "first" {
+			has(t, v, fields{"status": "down", "last_error_class": "server_error", "last_success_at": nil})
+			if v["last_failure_at"] == nil {
+				t.Error("first has no last_failure_at")
+			}
 		}
 		if v["provider"] == "fourth" && v["status"] != "unknown" {
 			t.Errorf("%v", v)
@@ -94,8 +126,16 @@ func TestProvidersAndFleet(t *testing.T) {
 		t.Errorf("%+v", availability)
 	}
 	for _, d := range availability.Dependencies {
-		if d["name"] == "postgres" && (d["status"] != "up" || d["latency_ms"] == nil || d["checked_at"] == nil || d["since"] == nil || d["impact"] == "") {
-			t.Errorf("%v", d)
+		if d["name"] == "postgres" {
+			has(t, d, fields{"status": "up"})
+			for _, name := range []string{"latency_ms", "checked_at", "since"} {
+				if d[name] == nil {
+					t.Errorf("postgres has no %s", name)
+				}
+			}
+			if d["impact"] == "" {
+				t.Error("postgres has no impact")
+			}
 		}
 	}
 	for _, path := range []string{"/v1/providers", "/v1/availability", "/v1/fleet/status"} {
@@ -118,7 +158,15 @@ func TestReadySaysWhy(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	code, body := serve(status.Check{Name: "lifecycle", Err: lifecycle.ErrDraining}, status.Check{Name: "ledger", Err: errors.New("dial tcp 10.0.0.1: password=hunter2")}, status.Check{Name: "new", Err: errors.New("hunter2")})
-	if code != 503 || !strings.Contains(body, `"status":"unavailable"`) || !strings.Contains(body, "is stopping") || !strings.Contains(body, "GATEWAY_SPOOL_LIMIT") || !strings.Contains(body, "the log says why") || strings.Contains(body, "hunter2") {
-		t.Errorf("%d %s", code, body)
+	if code != 503 {
+		t.Errorf("status %d, want 503", code)
+	}
+	for _, want := range []string{`"status":"unavailable"`, "is stopping", "GATEWAY_SPOOL_LIMIT", "the log says why"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	if strings.Contains(body, "hunter2") {
+		t.Errorf("the driver's error is in %s", body)
 	}
 }

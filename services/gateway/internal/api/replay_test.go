@@ -16,9 +16,12 @@ func TestReplay(t *testing.T) {
 
 	got := b.post(t, "/v1/replay/req-first", `{"run_id":"run-new"}`, "X-Request-Id", "req-again").fields(t, 200)
 	answer := got["answer"].(map[string]any)
-	if got["request_id"] != "req-again" || got["replay_of"] != "req-first" || got["operation"] != "chat" || answer["request_id"] != "req-again" ||
-		answer["content"] == "" || got["usage"].(map[string]any)["cost_cents"].(float64) <= 0 {
-		t.Errorf("%v", got)
+	has(t, got, fields{"request_id": "req-again", "replay_of": "req-first", "operation": "chat"})
+	if answer["request_id"] != "req-again" || answer["content"] == "" {
+		t.Errorf("the answer to %v is %v, want some content for req-again", answer["request_id"], answer["content"])
+	}
+	if cost := got["usage"].(fields)["cost_cents"].(float64); cost <= 0 {
+		t.Errorf("the replay cost %v cents", cost)
 	}
 	b.recorded(t, "req-again", 1)
 	if b.rows(t, "request_id = 'req-again' AND run_id = 'run-new' AND organization_id = 'acme' AND operation = 'chat'") != 1 {
@@ -37,9 +40,15 @@ func TestReplay(t *testing.T) {
 
 	reply := b.get(t, "/v1/replay/req-first", "svc", acme...)
 	packet := reply.fields(t, 200)
-	if !strings.Contains(reply.body, `"request":`+body) || packet["operation"] != "chat" || packet["error"] != nil ||
-		packet["captured_at"] == nil || packet["expires_at"] == nil || packet["response"].(map[string]any)["content"] == "" {
-		t.Errorf("%s", reply.body)
+	if !strings.Contains(reply.body, `"request":`+body) {
+		t.Errorf("the request is not as it was sent: %s", reply.body)
+	}
+	has(t, packet, fields{"operation": "chat", "error": nil})
+	if packet["captured_at"] == nil || packet["expires_at"] == nil {
+		t.Errorf("captured at %v until %v, want both", packet["captured_at"], packet["expires_at"])
+	}
+	if packet["response"].(fields)["content"] == "" {
+		t.Error("the response has no content")
 	}
 	if replays := packet["replays"].([]any); len(replays) != 1 || replays[0] != "req-again" || packet["lineage"].(map[string]any)["provider"] != "first" {
 		t.Errorf("%v", packet)
@@ -85,9 +94,9 @@ func TestReplayOfEveryForm(t *testing.T) {
 			b.recorded(t, id+"-2", 1)
 			event := b.get(t, "/v1/lineage/"+id+"-2", "svc", "X-Organization-Id", "acme").fields(t, 200)
 			before := b.get(t, "/v1/lineage/"+id, "svc", "X-Organization-Id", "acme").fields(t, 200)
-			if event["run_id"] != "new" || event["parent_request_id"] != id || event["request_digest"] != before["request_digest"] || event["requested_goal"] != before["requested_goal"] {
-				t.Errorf("%v after %v", event, before)
-			}
+			has(t, event, fields{
+				"run_id": "new", "parent_request_id": id, "request_digest": before["request_digest"], "requested_goal": before["requested_goal"],
+			})
 			packet := b.get(t, "/v1/replay/"+id, "svc", "X-Organization-Id", "acme").fields(t, 200)
 			request, _ := json.Marshal(packet["request"])
 			var want any

@@ -325,18 +325,12 @@ func (v *visited) stayedOut(t *testing.T) {
 	b := v.bench
 	b.post(t, chatPath, `{"model":"sandbox","messages":[{"role":"user","content":"last"}]}`, "X-Request-Id", "req-last")
 	b.recorded(t, "req-last", 1) // And so are those before.
-	var tables []string
-	if err := b.pool.QueryRow(t.Context(), "SELECT array_agg(tablename::text) FROM pg_tables WHERE schemaname = current_schema()").Scan(&tables); err != nil {
-		t.Fatal(err)
-	}
+	tables := testkit.Value[[]string](t, b.pool, "SELECT array_agg(tablename::text) FROM pg_tables WHERE schemaname = current_schema()")
 	if len(tables) < 20 {
 		t.Errorf("only %d tables: %v", len(tables), tables)
 	}
 	for _, table := range tables {
-		var rows string
-		if err := b.pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(t::text, ' '), '') FROM "+table+" t").Scan(&rows); err != nil {
-			t.Fatal(err)
-		}
+		rows := testkit.Value[string](t, b.pool, "SELECT coalesce(string_agg(t::text, ' '), '') FROM "+table+" t")
 		stray(t, "the rows of "+table, rows)
 	}
 	var numbers metricdata.ResourceMetrics

@@ -1,19 +1,13 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
@@ -92,7 +85,7 @@ type bench struct {
 	http   *httptest.Server
 	vendor *vendor
 	conn   *grpc.ClientConn
-	log    *lockedBuffer
+	log    testkit.Buffer
 	custody
 	traced
 	operations
@@ -110,8 +103,8 @@ func setup(tb testing.TB) *bench {
 // setupWith returns a bench with another policy, in which %[1]s is the vendor's URL.
 func setupWith(tb testing.TB, policy string) *bench {
 	tb.Helper()
-	b := &bench{policy: policy, pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb), log: &lockedBuffer{}}
-	log := slog.New(slog.NewJSONHandler(b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	b := &bench{policy: policy, pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb)}
+	log := slog.New(slog.NewJSONHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.openControl(tb, log)
 	b.openTraces(tb, log)
 	server, err := rpc.New(rpc.Options{
@@ -139,16 +132,14 @@ func setupWith(tb testing.TB, policy string) *bench {
 	b.server = server
 	b.http = httptest.NewServer(server.Handler())
 	tb.Cleanup(b.http.Close)
-	b.dial(tb, server)
+	b.conn = testkit.Dial(tb, server.GRPC())
 	return b
 }
 
 func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	tb.Helper()
 	dir := tb.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "first.key"), []byte(canary+"\n"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.WriteFile(tb, filepath.Join(dir, "first.key"), canary+"\n")
 	policy, err := policy.Parse(policy.Source{Text: fmt.Appendf(nil, b.policy, b.vendor.URL), KeysDir: dir}, policy.Source{})
 	if err != nil {
 		tb.Fatal(err)
@@ -231,46 +222,13 @@ func (b *bench) writer(tb testing.TB, log *slog.Logger) *ledger.Writer {
 	return writer
 }
 
-func (b *bench) dial(tb testing.TB, server *rpc.Server) {
-	tb.Helper()
-	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = server.GRPC().Serve(listener) })
-	b.conn, err = grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		_ = b.conn.Close()
-		server.GRPC().Stop()
-		wg.Wait()
-	})
-}
-
 // tokens accepts "svc" as a service, "sup" as support and "ops" as an operator.
 func tokens(tb testing.TB) *caller.Tokens {
 	tb.Helper()
-	sum := func(s string) string { d := sha256.Sum256([]byte(s)); return hex.EncodeToString(d[:]) }
-	path := filepath.Join(tb.TempDir(), "tokens.yaml")
-	text := "tokens:\n- {name: edge, role: service, sha256: " + sum("svc") + "}\n- {name: desk, role: support, sha256: " + sum("sup") + "}\n- {name: ops, role: operator, sha256: " + sum("ops") + "}\n"
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	loaded, err := caller.LoadTokens(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return loaded
-}
-
-// answer is a response of the JSON face.
-type answer struct {
-	status int
-	body   string
-	header http.Header
+	return testkit.Tokens(tb,
+		testkit.Token{Name: "edge", Role: caller.RoleService, Text: "svc"},
+		testkit.Token{Name: "desk", Role: caller.RoleSupport, Text: "sup"},
+		testkit.Token{Name: "ops", Role: caller.RoleOperator, Text: "ops"})
 }
 
 // chat calls the JSON face as the edge does, for the organization acme unless a header (name, value, …) sets another.
@@ -294,23 +252,22 @@ func (b *bench) open(ctx context.Context, tb testing.TB, body string, headers ..
 
 func (b *bench) openAt(ctx context.Context, tb testing.TB, path, body string, headers ...string) *http.Response {
 	tb.Helper()
-	return b.do(ctx, tb, http.MethodPost, path, body, headers...)
+	resp, err := b.http.Client().Do(b.request(ctx, tb, http.MethodPost, path, body, headers...))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return resp
 }
 
 // say is post for any method.
 func (b *bench) say(tb testing.TB, method, path, body string, headers ...string) answer {
 	tb.Helper()
-	resp := b.do(tb.Context(), tb, method, path, body, headers...)
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
+	status, text, header := testkit.Do(tb, b.http.Client(), b.request(tb.Context(), tb, method, path, body, headers...))
+	return answer{status, text, header}
 }
 
-// do sends a request as chat does; an empty header is omitted.
-func (b *bench) do(ctx context.Context, tb testing.TB, method, path, body string, headers ...string) *http.Response {
+// request returns one as chat sends it; an empty header is left out.
+func (b *bench) request(ctx context.Context, tb testing.TB, method, path, body string, headers ...string) *http.Request {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, b.http.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -324,25 +281,7 @@ func (b *bench) do(ctx context.Context, tb testing.TB, method, path, body string
 			r.Header.Del(headers[i])
 		}
 	}
-	resp, err := b.http.Client().Do(r)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return resp
-}
-
-// refused checks the whole error document.
-func (a answer) refused(tb testing.TB, status int, reason, text string) apierr.Document {
-	tb.Helper()
-	var document apierr.Document
-	if err := json.Unmarshal([]byte(a.body), &document); err != nil {
-		tb.Fatalf("%v: %s", err, a.body)
-	}
-	if a.status != status || string(document.Error) != reason || !strings.Contains(document.Reason, text) ||
-		document.ErrorClass == "" || document.RequestID != "req-test" {
-		tb.Errorf("%d %s, want %d %s with %q", a.status, a.body, status, reason, text)
-	}
-	return document
+	return r
 }
 
 func (b *bench) client() (gatewayv1.InferenceServiceClient, metadata.MD) {
@@ -352,27 +291,5 @@ func (b *bench) client() (gatewayv1.InferenceServiceClient, metadata.MD) {
 
 func (b *bench) rows(tb testing.TB, where string, args ...any) int {
 	tb.Helper()
-	var n int
-	if err := b.pool.QueryRow(tb.Context(), "SELECT count(*) FROM ledger_entry WHERE "+where, args...).Scan(&n); err != nil {
-		tb.Fatal(err)
-	}
-	return n
-}
-
-// lockedBuffer collects log lines of concurrent calls.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	return testkit.Value[int](tb, b.pool, "SELECT count(*) FROM ledger_entry WHERE "+where, args...)
 }

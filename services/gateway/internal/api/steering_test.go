@@ -1,9 +1,7 @@
 package api_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/steering"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // visit calls the JSON face with a token; "" sends none.
@@ -32,31 +31,9 @@ func (b *bench) visit(tb testing.TB, token, method, path, body string, headers .
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := b.http.Client().Do(r)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return answer{resp.StatusCode, string(text), resp.Header}
+	status, text, header := testkit.Do(tb, b.http.Client(), r)
+	return answer{status, text, header}
 }
-
-// in decodes the answer as JSON.
-func (a answer) in(tb testing.TB, status int, into any) {
-	tb.Helper()
-	if a.status != status {
-		tb.Fatalf("%d %s, want %d", a.status, a.body, status)
-	}
-	if err := json.Unmarshal([]byte(a.body), into); err != nil {
-		tb.Fatalf("%v: %s", err, a.body)
-	}
-}
-
-// fields is a decoded JSON object.
-type fields = map[string]any
 
 func (b *bench) auditOf(tb testing.TB, action string) []audit.Entry {
 	tb.Helper()
@@ -75,13 +52,18 @@ func TestPin(t *testing.T) {
 		t.Errorf("%v", pin)
 	}
 	b.visit(t, "ops", "POST", "/v1/admin/pin", `{"provider":"second","model":"spare","reason":"first is slow","expected_version":0}`, "X-User-Id", "ada").in(t, http.StatusOK, &pin)
-	if pin["pinned"] != true || pin["provider"] != "second" || pin["model"] != "spare" || pin["version"] != 1.0 || pin["set_by"] != "ada" || pin["since"] == nil {
-		t.Errorf("%v", pin)
+	has(t, pin, fields{"pinned": true, "provider": "second", "model": "spare", "version": 1.0, "set_by": "ada"})
+	if pin["since"] == nil {
+		t.Error("the pin has no since")
 	}
 	var config fields
 	b.visit(t, "ops", "GET", "/v1/admin/routing-config", "").in(t, http.StatusOK, &config)
-	if set, _ := config["pin"].(fields); set["provider"] != "second" || config["default_goal"] != "quality" || len(config["provider_ranks"].([]any)) == 0 || len(config["fallback_ladder"].([]any)) != 4 {
-		t.Errorf("%v", config)
+	has(t, config, fields{"default_goal": "quality"})
+	if set, _ := config["pin"].(fields); set["provider"] != "second" {
+		t.Errorf("pinned to %v, want second", set["provider"])
+	}
+	if ranks, ladder := len(config["provider_ranks"].([]any)), len(config["fallback_ladder"].([]any)); ranks == 0 || ladder != 4 {
+		t.Errorf("%d ranks, %d steps of the ladder, want some and 4", ranks, ladder)
 	}
 	// In force at once here, without failover.
 	got := b.chat(t, `{"model":"sandbox","messages":[{"role":"user","content":"hi"}]}`)
@@ -111,9 +93,24 @@ func TestPin(t *testing.T) {
 		t.Errorf("%v", pin)
 	}
 	b.visit(t, "ops", "POST", "/v1/admin/unpin", `{}`).in(t, http.StatusOK, &pin) // Changes nothing.
-	if entries := b.auditOf(t, "routing."); pin["version"] != 2.0 || len(entries) != 2 || entries[0].Action != "routing.unpin" || entries[1].Action != "routing.pin" ||
-		entries[1].Actor != "ada" || entries[1].Reason != "first is slow" || !strings.Contains(string(entries[1].Details), "spare") {
-		t.Errorf("%v, %+v", pin, entries)
+	has(t, pin, fields{"version": 2.0})
+	checkPinAudit(t, b.auditOf(t, "routing."))
+}
+
+// checkPinAudit checks that a pin and an unpin, and nothing else, are in the audit.
+func checkPinAudit(tb testing.TB, entries []audit.Entry) {
+	tb.Helper()
+	if len(entries) != 2 {
+		tb.Fatalf("%d audit entries, want 2: %+v", len(entries), entries)
+	}
+	if last := entries[0].Action; last != "routing.unpin" {
+		tb.Errorf("the last action is %s, want routing.unpin", last)
+	}
+	if e := entries[1]; e.Action != "routing.pin" || e.Actor != "ada" || e.Reason != "first is slow" {
+		tb.Errorf("%s by %s because %q, want routing.pin by ada because first is slow", e.Action, e.Actor, e.Reason)
+	}
+	if details := string(entries[1].Details); !strings.Contains(details, "spare") {
+		tb.Errorf("the details of the pin lack the model: %s", details)
 	}
 }
 
@@ -137,9 +134,7 @@ func TestCanaryByAPI(t *testing.T) {
 		}
 	}
 	b.visit(t, "ops", "POST", "/v1/admin/canary", `{"provider":"second","model":"spare","percentage":50,"sticky_by":"run"}`).in(t, http.StatusOK, &canary)
-	if canary["active"] != true || canary["version"] != 1.0 || canary["sticky_by"] != "run" || canary["percentage"] != 50.0 {
-		t.Errorf("%v", canary)
-	}
+	has(t, canary, fields{"active": true, "version": 1.0, "sticky_by": "run", "percentage": 50.0})
 	const n = 40
 	served := make(map[string]int)
 	for i := range n {
@@ -160,9 +155,10 @@ func TestCanaryByAPI(t *testing.T) {
 	b.visit(t, "ops", "GET", "/v1/admin/canary-status", "").in(t, http.StatusOK, &canary)
 	arms := canary["arms"].([]any)
 	first, second := arms[0].(fields), arms[1].(fields)
-	if first["arm"] != "canary" || first["requests"] != float64(2*served["second"]) || second["requests"] != float64(2*served["sandbox"]) ||
-		first["failed"] != 0.0 || first["mean_latency_ms"] == 0.0 {
-		t.Errorf("%v, served %v", arms, served)
+	has(t, first, fields{"arm": "canary", "requests": float64(2 * served["second"]), "failed": 0.0})
+	has(t, second, fields{"requests": float64(2 * served["sandbox"])})
+	if first["mean_latency_ms"] == 0.0 {
+		t.Error("the canary has no latency")
 	}
 	// Another canary counts from the beginning.
 	b.visit(t, "ops", "POST", "/v1/admin/canary", `{"provider":"second","percentage":0}`).in(t, http.StatusOK, &canary)

@@ -3,7 +3,6 @@ package api_test
 import (
 	"context"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // traced records the bench's requests.
@@ -30,9 +30,7 @@ type traced struct {
 func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "keys")
-	if err := os.WriteFile(file, []byte(strings.Repeat("k", trace.MinSecret)+"\n"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	testkit.WriteFile(tb, file, strings.Repeat("k", trace.MinSecret)+"\n")
 	keys, err := trace.NewKeys(secret.File(file))
 	if err != nil {
 		tb.Fatal(err)
@@ -61,15 +59,12 @@ func (b *bench) recorded(tb testing.TB, request string, times int) {
 	tb.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for {
-		var n int
-		if err := b.pool.QueryRow(tb.Context(), "SELECT count(*) FROM trace WHERE request_id = $1", request).Scan(&n); err != nil {
-			tb.Fatal(err)
-		}
+		n := testkit.Value[int](tb, b.pool, "SELECT count(*) FROM trace WHERE request_id = $1", request)
 		if n == times {
 			return
 		}
 		if time.Now().After(deadline) {
-			tb.Fatalf("%s is recorded %d times, want %d: %s", request, n, times, b.log)
+			tb.Fatalf("%s is recorded %d times, want %d: %s", request, n, times, b.log.String())
 		}
 		select {
 		case <-tb.Context().Done():

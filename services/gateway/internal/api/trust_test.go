@@ -25,9 +25,9 @@ func (b *bench) assign(tb testing.TB, server, level, by string) map[string]any {
 func TestTrust(t *testing.T) {
 	b := setup(t)
 	review := trustPath + "/acme/files/review"
-	if r := b.assign(t, "files", "VERIFIED", "ada"); r["effective_level"] != "UNTRUSTED" || r["review_status"] != "pending" || r["version"] != 1.0 || r["reviewed_by"] != nil {
-		t.Errorf("assigned: %v", r)
-	}
+	has(t, b.assign(t, "files", "VERIFIED", "ada"), fields{
+		"effective_level": "UNTRUSTED", "review_status": "pending", "version": 1.0, "reviewed_by": nil,
+	})
 	b.post(t, review, `{"reviewed_by":"ada"}`).refused(t, 403, "reviewer_not_independent", "reviewed_by")
 	b.post(t, review, `{"reviewed_by":"bob","expected_version":2}`).refused(t, 409, "version_conflict", "expected_version")
 	if r := b.post(t, review, `{"reviewed_by":"bob","reason":"read it"}`).fields(t, 200); r["effective_level"] != "VERIFIED" || r["review_status"] != "approved" || r["review_reason"] != "read it" {
@@ -60,12 +60,16 @@ func TestTrust(t *testing.T) {
 	page := b.get(t, trustPath+"/acme?limit=1", "svc").fields(t, 200)
 	rest := b.get(t, trustPath+"/acme?limit=1&cursor="+page["next_cursor"].(string), "svc").fields(t, 200)
 	first, second := page["records"].([]any)[0].(map[string]any), rest["records"].([]any)[0].(map[string]any)
-	if first["server_id"] != "another" || second["server_id"] != "files" || second["effective_level"] != "COMMUNITY" || rest["next_cursor"] != "" {
-		t.Errorf("listed %v, then %v", page, rest)
+	has(t, first, fields{"server_id": "another"})
+	has(t, second, fields{"server_id": "files", "effective_level": "COMMUNITY"})
+	has(t, rest, fields{"next_cursor": ""})
+	entries := b.trail(t, "action=trust.&subject=files")
+	if len(entries) != 5 {
+		t.Fatalf("%d audit entries, want 5: %v", len(entries), entries)
 	}
-	if got := b.trail(t, "action=trust.&subject=files"); len(got) != 5 || got[1]["action"] != "trust.reject" || got[3]["action"] != "trust.approve" || got[4]["reason"] != "needed" {
-		t.Errorf("audit %v", got)
-	}
+	has(t, entries[1], fields{"action": "trust.reject"})
+	has(t, entries[3], fields{"action": "trust.approve"})
+	has(t, entries[4], fields{"reason": "needed"})
 }
 
 func TestTrustRefusals(t *testing.T) {
