@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// observed is a bench whose telemetry is looked at.
+// observed is a bench whose telemetry is collected.
 type observed struct {
 	*bench
 	spans   *tracetest.InMemoryExporter
@@ -38,8 +38,8 @@ func observe(t *testing.T, scripts ...*script) *observed {
 	return o
 }
 
-// told is a span as one line.
-func told(s tracetest.SpanStub) string {
+// spanLine returns a span as one line.
+func spanLine(s tracetest.SpanStub) string {
 	line := s.Name + " " + s.Status.Code.String()
 	for _, a := range s.Attributes {
 		line += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
@@ -92,7 +92,7 @@ func TestEachCallHasASpan(t *testing.T) {
 			" gen_ai.response.model=b-1 gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=20 gen_ai.usage.cache_read.input_tokens=0" +
 			` gen_ai.response.finish_reasons=["stop"]`,
 	} {
-		if got := told(spans[i]); got != want {
+		if got := spanLine(spans[i]); got != want {
 			t.Errorf("span %d:\n got %s\nwant %s", i, got, want)
 		}
 	}
@@ -144,7 +144,7 @@ func TestAStreamsSpanLastsToItsEnd(t *testing.T) {
 	}
 }
 
-// Neither content nor a key gets into telemetry, whatever fails.
+// Neither content nor a key appears in telemetry, whatever fails.
 func TestTelemetryHoldsNoContent(t *testing.T) {
 	const word = "heliotrope"
 	o := observe(t,
