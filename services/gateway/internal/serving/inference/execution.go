@@ -198,7 +198,8 @@ func (s *selection) resolve(ctx context.Context, a *admitted) error {
 }
 
 // noCandidate returns the error of a request without candidates: the target that was asked for lacks a key or can't
-// serve such a request; where none was asked for, no provider that has a key can.
+// serve such a request; where none was asked for, no provider that has a key can. A missing capability is therefore
+// reported before the missing keys of substitutes.
 func (s *selection) noCandidate(ctx context.Context, a *admitted, scope keyring.Scope) error {
 	asked := func(c routing.Candidate) bool { return !c.Substitute }
 	if s.plan.Requested != "" && slices.ContainsFunc(s.plan.Candidates, asked) {

@@ -32,6 +32,8 @@ const (
 const retryAfter = 2 * time.Second
 
 var (
+	// errMissingKeys is 503 with class auth, since nothing about the request is wrong. Of the errors of all providers only
+	// all_providers_failed may be retried.
 	errMissingKeys = &apierr.Error{
 		Kind: apierr.KindUnavailable, Reason: ReasonMissingKeys, Class: apierr.ClassAuth,
 		Text: "no provider configured (missing keys)",

@@ -109,7 +109,8 @@ type Options struct {
 	Canary CanaryRecorder
 	// Memory bounds the memory that answers of vendors take; nil bounds single answers only.
 	Memory *memory.Budget
-	// After defers work that the answer doesn't wait for until the answer has been written; nil does it at once.
+	// After defers work that the answer doesn't wait for until the answer has been written; nil does it at once. The
+	// ledger row, the request's place among the calls in flight and the record of its circuit are never deferred.
 	After  func(ctx context.Context, f func())
 	Clocks Clocks
 	Log    *slog.Logger

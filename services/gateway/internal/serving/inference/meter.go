@@ -163,7 +163,7 @@ func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bo
 			continue
 		}
 		x.engine.metrics.implausible(x.served.Provider, part)
-		x.engine.Log.WarnContext(ctx, "a provider reports more usage than the request can have; the excess is not billed",
+		x.engine.Log.WarnContext(ctx, "a provider reports more than the request can use; the excess is not billed",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model),
 			slog.String("part", string(part)), slog.Any("reported", *reported))
 	}
