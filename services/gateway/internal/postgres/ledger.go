@@ -1,3 +1,5 @@
+// Package postgres keeps the ledger in the gateway schema. It implements the
+// store interface of package ledger; internal/app makes it.
 package postgres
 
 import (
@@ -35,8 +37,7 @@ func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 	return nil
 }
 
-// copy commits entries by COPY in one transaction. Where a row exists already, it writes the entries again in halves. Each
-// index and reference of the table that nothing reads cost a row more than a tenth.
+// copy commits entries together; around those that are there already, in halves.
 func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
 	err := l.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		return entryRows(entries).Send(ctx, conn.Conn(), copyEntries)

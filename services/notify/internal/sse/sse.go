@@ -48,11 +48,9 @@ func Begin(w http.ResponseWriter, r *http.Request) *Answer {
 	return a
 }
 
-// Detach takes the connection from net/http, so that the handler may return; the response then ends with Close. gone is
-// called once, when the client has disconnected or the response is closed. Detach returns false if the connection
-// carries other requests too (HTTP/2): the handler must then stay until the response has ended. A stream without a
-// handler takes 10 kB instead of 50. The response stays chunked, so that the edge can distinguish its end from a
-// connection that was cut.
+// Detach takes the connection from net/http, so that the handler may return; the response then ends with Close. gone
+// is called once, when the client has disconnected or the response is closed. Detach returns false if the connection
+// carries other requests too (HTTP/2): the handler must then stay until the response has ended.
 func (a *Answer) Detach(gone func()) bool {
 	conn, _, err := http.NewResponseController(a.w).Hijack()
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// relay is the caller's body with the candidate's model, streamed or not as the call is, and without what the vendor
-// would refuse of calls that another one made; all else stays byte for byte.
+// relay is the caller's body with the candidate's model, streamed or not as the
+// call is, and without what the vendor would refuse of calls that another one made;
+// all else stays byte for byte.
 func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {

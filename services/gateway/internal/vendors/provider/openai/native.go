@@ -11,10 +11,11 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// relay is the caller's body with what is ours to say: the model, whether and how to stream, the token limit by the
-// name that the server knows, and what the server would refuse of calls that another vendor made. Every other field
-// stays byte for byte. asked reports whether the caller wants the chunk that holds the usage. A relayed conversation
-// loses what this vendor refuses of another vendor's calls: ids of another form and opaque state.
+// relay is the caller's body with what is ours to say: the model, whether and
+// how to stream, the token limit by the name that the server knows, and what the
+// server would refuse of calls that another vendor made. Every other field stays
+// byte for byte. asked reports whether the caller wants the
+// chunk that holds the usage.
 func (p *Provider) relay(chat *provider.Chat, stream bool) (body json.RawMessage, asked bool, err error) {
 	text := chat.Native.Body
 	if !jsoncheck.Valid(text) || !gjson.ParseBytes(text).IsObject() {
