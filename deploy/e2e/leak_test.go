@@ -123,11 +123,11 @@ var leaky = func() (all [][]vendor) {
 	return all
 }()
 
-// A key that a vendor shouts back is nowhere to be found afterwards: stores, spools,
-// logs, spans and the answers of all faces are searched at the end of the run (see
-// TestMain), metrics here, and the stores too, while they still hold everything.
-// What a panic leaves behind is looked through where one can be made: see
-// TestByokNeverLeaks and TestFleetKeyStaysInside of services/gateway/internal/api.
+// A key that a vendor shouts back is nowhere to be found afterwards: stores, spools, logs, spans and the answers of all
+// faces are searched at the end of the run (see TestMain), metrics here, and the stores too, while they still hold
+// everything. What a panic leaves behind is looked through where one can be made: see TestByokNeverLeaks and
+// TestFleetKeyStaysInside of services/gateway/internal/api. Every secret is searched for without exceptions: what a
+// service must keep is sealed or hashed.
 func TestKeysStayInCustody(t *testing.T) {
 	t.Parallel()
 	h := use(t)

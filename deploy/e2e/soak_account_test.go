@@ -16,7 +16,8 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// account is what became of everything, a line for each promise.
+// account compares what customers were answered with what the services recorded, a line for each promise: a success must
+// be in every account, and the only other entries may be calls whose answer was cut off.
 type account struct {
 	title string
 	lines []accountLine

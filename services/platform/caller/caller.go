@@ -33,7 +33,8 @@ const maxID = 256
 // Role says what a caller may do on the capability face.
 type Role string
 
-// The roles. An operator may do whatever the others may.
+// The roles. An operator may do whatever the others may: operators are few and audited, and a second token for reading
+// what they administer would be shared around.
 const (
 	RolePublic   Role = "public"
 	RoleService  Role = "service"

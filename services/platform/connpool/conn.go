@@ -18,8 +18,8 @@ const (
 	// largest head of an answer, 1xx answers before it included.
 	buffer  = 4 << 10
 	maxHead = 256 << 10
-	// small is the largest body that is written before its answer is read: a socket
-	// takes that much without waiting for the server.
+	// small is the largest body that is written before its answer is read: a socket takes that much without waiting for
+	// the server. A larger one is written by a goroutine of its own, so that an answer that refuses it early is read.
 	small = 16 << 10
 	// maxInterim is how many 1xx answers may come before the answer.
 	maxInterim = 5

@@ -151,9 +151,9 @@ func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	}
 }
 
-// After runs f when the call's handler has returned, and so has sent its answer
-// where it writes that itself. It is for work that no client waits for. Without a
-// call, f runs at once.
+// After runs f when the call's handler has returned, and so has sent its answer where it writes that itself. It is for
+// work that no client waits for. Without a call, f runs at once. State that a later call depends on
+// is not deferred this way.
 func After(ctx context.Context, f func()) {
 	call, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {

@@ -156,6 +156,7 @@ func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 	if lenient {
 		return nil
 	}
+	// Unknown query parameters are refused like unknown fields: a misspelt filter must not widen an answer.
 	if name, unknown := t.unknownParameter(method, query); unknown {
 		return refuseParameter(name, "unknown query parameter")
 	}

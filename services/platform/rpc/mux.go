@@ -159,8 +159,9 @@ func Body(r *http.Request) []byte {
 	return nil
 }
 
-// readAll reads a body up to the limit. It trusts an announced length only up to
-// firstRead, so that a client can't make it reserve memory for what is never sent.
+// readAll reads a body up to the limit. It trusts an announced length only up to firstRead, so that a client can't make
+// it reserve memory for what is never sent. A body is read only after the caller is known, and whole, with a limit on
+// bytes and time: an unknown caller can't make the service parse, and an answer never overtakes its request.
 func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if n := r.ContentLength; 0 < n && n <= int64(min(firstRead, s.options.MaxBody)) {
 		body := make([]byte, n)

@@ -182,9 +182,9 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	}
 }
 
-// Decode reads the body of a handler's request into m and applies the contract's
-// rules, as transcoding does: names as in the contract, no unknown field, free
-// JSON byte for byte.
+// Decode reads the body of a handler's request into m and applies the contract's rules, as transcoding does: names as
+// in the contract, no unknown field, free JSON byte for byte. encoding/json is not used: it folds the case of names and
+// lets the last of two equal names win.
 func (s *Server) Decode(r *http.Request, m proto.Message) error {
 	text := Body(r)
 	if text == nil && r.Body != nil { // A handler has put another one in its place.

@@ -20,9 +20,9 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// Handler is the whole HTTP face: open handlers first, then the contract's paths.
-// Paths are matched as they come: one that http.ServeMux would redirect to its
-// clean form is simply not there.
+// Handler is the whole HTTP face: open handlers first, then the contract's paths. Paths are matched as they come: one
+// that http.ServeMux would redirect to its clean form is simply not there. With mutual TLS the open handlers (health,
+// metrics, documents) need no certificate, because probes have none; all other paths are refused without one.
 func (s *Server) Handler() http.Handler {
 	return WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		verb := r.Method

@@ -112,6 +112,7 @@ func (o *observer) end(ctx context.Context, call *Call, err error) error {
 	return shown
 }
 
+// line logs a request. Durations in logs are integer microseconds.
 func (o *observer) line(ctx context.Context, call *Call, status int, elapsed time.Duration, shown *apierr.Error) {
 	var room [2 * usualAttrs]slog.Attr
 	attrs := append(room[:0],

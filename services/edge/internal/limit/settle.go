@@ -83,8 +83,8 @@ func (x *Limiter) wait(ctx context.Context, settled <-chan struct{}) {
 	}
 }
 
-// settle reports what is due, page by page. It drops what it cannot report: the report may have arrived, and an
-// outage must not charge a request twice.
+// settle reports what is due, page by page. It drops what it cannot report, so that those requests are not counted: the
+// report may have arrived, and an outage must not charge a request twice.
 func (x *Limiter) settle(ctx context.Context) error {
 	x.dueMu.Lock()
 	due := x.due

@@ -20,8 +20,8 @@ const (
 
 // Archive merges and drops old counters. Replicas may call it concurrently.
 type Archive interface {
-	// Merge merges up to limit counters of minutes before a moment into the first minute of their hour or day, and
-	// returns how many there were.
+	// Merge merges up to limit counters of minutes before a moment into the first minute of their hour or day, and returns
+	// how many there were. Merged counters stay in the same table, which the previous release reads correctly.
 	Merge(ctx context.Context, into Period, before time.Time, limit int) (merged int, err error)
 	// Drop removes up to limit counters before a moment.
 	Drop(ctx context.Context, before time.Time, limit int) (dropped int, err error)

@@ -33,7 +33,8 @@ type body struct {
 }
 
 // readBody reads the whole body, bounded in size and time. Memory beyond free is charged to its organization as it
-// arrives. The caller closes the body.
+// arrives. The caller closes the body. It is read whole because net/http closes the connection under the answer of a
+// service that answers before it has read the request, which would cut streams.
 func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization string) (*body, error) {
 	tooLarge := apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", x.bounds.Body))
 	if r.ContentLength > x.bounds.Body {

@@ -47,7 +47,8 @@ type Table struct {
 	// Dialects maps path prefixes to names of other APIs, whose SDKs call below them: responses and errors there have
 	// that API's format.
 	Dialects map[string]string `yaml:"dialects" json:"-"`
-	// Plain are prefixes below which the service's errors are a text alone; the edge uses the same format there.
+	// Plain are prefixes below which the service's errors are a text alone; the edge uses the same format there. A caller
+	// of these routes then has one way to read errors.
 	Plain []string `yaml:"plain_errors" json:"-"`
 }
 

@@ -43,7 +43,7 @@ func (b *builder) openTraces(ctx context.Context) error {
 }
 
 // traceKeys returns nil if no file is named or the file doesn't exist: a volume may name it before the secret is
-// created.
+// created. No content is captured then, until the service starts with the file.
 func traceKeys(file secret.File) (*trace.Keys, error) {
 	var keys *trace.Keys
 	if _, err := os.Stat(string(file)); !errors.Is(err, fs.ErrNotExist) {

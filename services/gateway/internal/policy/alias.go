@@ -22,7 +22,8 @@ func (p *Policy) Canonical(name string) (string, bool) {
 	return canonical, ok
 }
 
-// Byok returns the mode in which organizations' own credentials are used for requests that ask for none.
+// Byok returns the mode in which organizations' own credentials are used for requests that ask for none. The empty mode
+// uses the fleet's credentials.
 func (p *Policy) Byok() keyring.Mode { return p.byok }
 
 // setByok sets the mode.

@@ -43,7 +43,8 @@ func Merge(a, b string) string {
 	return b
 }
 
-// Reserve reserves the lane's next slot and returns the wait for it.
+// Reserve reserves the lane's next slot and returns the wait for it. After Redis becomes available again, a recipient may
+// get a message in each gap from each replica, for up to three seconds: until then each replica has only its own state.
 func (l *Limiter) Reserve(ctx context.Context, lane string) time.Duration {
 	var wait time.Duration
 	l.states.Change(ctx, lane, func(old string) string {

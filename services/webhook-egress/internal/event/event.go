@@ -65,8 +65,9 @@ type Result struct {
 
 // Store persists fan-outs.
 type Store interface {
-	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key
-	// was used before, it returns the result of its first event.
+	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key was
+	// used before, it returns the result of its first event. Fan-outs share an advisory lock of the organization, which
+	// changes of endpoints take exclusively, so that an event reaches exactly the endpoints active at its commit.
 	FanOut(ctx context.Context, e Event) (Result, error)
 }
 

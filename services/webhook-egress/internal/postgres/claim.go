@@ -23,8 +23,9 @@ var _ dispatch.Store = (*Store)(nil)
 // meanwhile others come first.
 const turnDelay = 2 * time.Millisecond
 
-// A flow's floor stays behind the clock by floorMargin. The floor of a flow that always has rows left is raised once
-// per floorPace.
+// A claim begins at its flow's floor, and does not write a flow that it leaves ready: while some transaction stays open,
+// each claim would otherwise read all dead versions. A flow's floor stays behind the clock by floorMargin. The floor of
+// a flow that always has rows left is raised once per floorPace.
 const (
 	floorMargin = time.Second
 	floorPace   = time.Second

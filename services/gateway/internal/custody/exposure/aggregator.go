@@ -16,7 +16,8 @@ const (
 	aggregateTime = 30 * time.Second
 )
 
-// Aggregator updates the sums, on one replica at a time.
+// Aggregator updates the sums, on one replica at a time. They are updated after the commits of the ledger, not in them:
+// hot rows would make replicas wait for each other, and rows of the previous release would be missed.
 type Aggregator struct {
 	store Store
 	log   *slog.Logger

@@ -61,7 +61,8 @@ func (a Arm) MeanLatency() time.Duration {
 	return a.Latency / time.Duration(a.Requests-a.Failed)
 }
 
-// Arms holds the counts of the canary and of all other requests.
+// Arms holds the counts of the canary and of all other requests. They are sums in Postgres by revision, which each
+// replica adds to once a second. Requests that failed through their own fault are in neither.
 type Arms struct{ Canary, Stable Arm }
 
 func (a Arms) plus(b Arms) Arms { return Arms{a.Canary.plus(b.Canary), a.Stable.plus(b.Stable)} }

@@ -82,7 +82,8 @@ func (i *Invoice) Hash() []byte {
 	return sum.Sum(nil)
 }
 
-// Metered is the metered cost of a model in the period, paid for by the fleet's credentials.
+// Metered is the metered cost of a model in the period, paid for by the fleet's credentials. It contains the calls that
+// began in the period, without cache hits: that is what an invoice contains.
 type Metered struct {
 	Provider, Model string
 	Calls           int64

@@ -62,7 +62,7 @@ type Lease interface {
 	Running(ctx context.Context) (kind Kind, since time.Time, err error)
 }
 
-// Budget is the ceiling of the organization that pays for probes.
+// Budget is the ceiling of the organization that pays for probes. Its worst case is reserved like that of any other.
 type Budget interface {
 	Spend(ctx context.Context, id string, now time.Time) (organization.Spend, error)
 	SetBudget(ctx context.Context, id string, b organization.Budget, reason string) error

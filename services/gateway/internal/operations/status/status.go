@@ -12,7 +12,7 @@ import (
 type Report struct {
 	Replica string `json:"replica"`
 	// Place is the host and address that the replica listens on. Another live replica with the same place has replaced
-	// it.
+	// it; otherwise each rollout would look like an outage.
 	Place   string `json:"place"`
 	Version string `json:"version"`
 	// Policy is the version of the policy in force: the hash of its files.

@@ -1,7 +1,7 @@
 // Package admission decides which requests may run now, and ends those in flight that no longer may: those of suspended
-// organizations, and of runs that were revoked or aborted or have expired. It follows package control, so that a request
-// in flight on any replica ends within a second, and queries no store for a request without limits. Package inference
-// calls it.
+// organizations, and of runs that were revoked or aborted or have expired. It follows package control, so that a
+// request in flight on any replica ends within a second, and queries no store for a request without limits. Package
+// inference calls it.
 package admission
 
 import (

@@ -297,7 +297,7 @@ func TestExpiryEndsRequestsInFlight(t *testing.T) {
 }
 
 // Leave releases the reservation exactly when no ledger row takes its place.
-func TestLeaveGivesBack(t *testing.T) {
+func TestLeaveReleasesTheReservation(t *testing.T) {
 	for _, c := range []struct {
 		reserve, recorded bool
 		refuses           error

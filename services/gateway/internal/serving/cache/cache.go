@@ -65,7 +65,8 @@ type Store interface {
 	Purge(ctx context.Context, organization string, epoch int64) (purged int, err error)
 }
 
-// Epochs counts the purges of organizations, durably.
+// Epochs counts the purges of organizations, durably. They are stored in Postgres, so that a purge holds while Redis is
+// unavailable: it then answers 503 purge_incomplete, and after epochAge no replica serves older answers.
 type Epochs interface {
 	Epoch(ctx context.Context, organization string) (int64, error)
 	// Bump begins the next epoch and returns it.

@@ -6,7 +6,8 @@ import (
 )
 
 // window counts calls and failures of a recent span in time slots. Times are since the monitor's base. It is safe for
-// concurrent use and takes no lock.
+// concurrent use and takes no lock. It replaces failsafe-go's circuit breaker, which also opened on a success, so that
+// the next failure opened the circuit of a vendor that failed one call in five. The bulkhead is failsafe-go's.
 type window struct {
 	slot time.Duration
 	// words hold one slot each: its number, its calls and its failures packed into one word, so that a call costs one

@@ -10,14 +10,14 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// abandon bills an attempt that was given up before its answer began, once its
-// request had gone to the vendor: by its caller, from outside, or by a clock. The
-// vendor works on, or bills what it did. What it refused, or failed itself, is not
-// billed, but for the other calls of a request that takes several.
+// abandon bills an attempt that ended before its answer began, after its request had been sent to the vendor: because
+// the caller closed the connection, the gateway ended the request, or a clock ran out. The vendor goes on working, or
+// bills what it did. An attempt that the vendor refused or failed itself is not billed, except for the other calls of a
+// request that takes several.
 func (x *execution) abandon(ctx context.Context, c candidate, err error) {
 	outcome := x.givenUp(ctx, err)
 	if partial, ok := errors.AsType[*provider.PartialError](err); ok {
-		x.answered = true // It is not repeated at the same vendor, which would bill it twice.
+		x.answered = true // A repeated call to the same vendor would bill the request twice.
 		x.bill(ctx, c, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
 		return
 	}
@@ -27,10 +27,10 @@ func (x *execution) abandon(ctx context.Context, c candidate, err error) {
 	x.bill(ctx, c, outcome, x.arrived)
 }
 
-// bill records an attempt that nothing was served of.
+// bill records an attempt whose answer was not served.
 func (x *execution) bill(ctx context.Context, c candidate, outcome ledger.Outcome, arrived tally) {
 	if x.request.ImageRequest.Prompt != "" {
-		arrived.images = max(x.request.ImageRequest.Count, 1) // Their price was settled by the request.
+		arrived.images = max(x.request.ImageRequest.Count, 1) // The request determines their price.
 	}
 	served := x.served
 	x.served = c
@@ -39,9 +39,8 @@ func (x *execution) bill(ctx context.Context, c candidate, outcome ledger.Outcom
 	x.served = served
 }
 
-// givenUp is how an attempt that ended with err is recorded; empty where its vendor
-// ended it. A stream whose vendor had not even acknowledged the request when its
-// clock ran out was not at work.
+// givenUp returns the outcome of an attempt that ended with err; empty where its vendor ended it, and for a stream
+// whose clock ran out before the vendor had acknowledged the request.
 func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
 	if errors.Is(err, errBeyondLimit) || errors.Is(err, budget.ErrOutgrown) {
 		return ledger.OutcomeAborted
@@ -63,8 +62,8 @@ func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
 	return ""
 }
 
-// renew makes ready for another attempt where the last one was billed: its row took
-// the place of what was set aside, so that the worst case is set aside once more.
+// renew prepares another attempt after one that was billed: the row of that one took the place of the reservation, so
+// that the worst case is reserved once more.
 func (x *execution) renew(ctx context.Context) error {
 	if x.billed == nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// An attempt that is given up once its vendor is at work has a row, estimated, that
-// takes the place of its reservation, whatever ended it.
+// An attempt that is abandoned after its vendor began to work has an estimated ledger row, which takes the place of its
+// reservation, whatever ended the attempt.
 func TestAbandonedAttemptsAreBilled(t *testing.T) {
 	silent := []step{{wait: time.Hour}}
 	thinking := []step{{event: provider.Event{Reasoning: "12345678"}}, {wait: time.Hour}}
@@ -44,7 +44,7 @@ func TestAbandonedAttemptsAreBilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := setup(t, nil, &script{name: "a", steps: c.steps})
-				d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+				d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 				b.Admission = d
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -93,7 +93,7 @@ func serveRequest(ctx context.Context, b *bench, r *Request, stream bool) (strin
 	return read(s)
 }
 
-// What a vendor refused, failed itself, or was never sent, is not billed.
+// A request that the vendor refused, failed, or was never sent is not billed.
 func TestFailedAttemptsAreNotBilled(t *testing.T) {
 	for name, a := range map[string]*script{
 		"refused":          {name: "a", steps: failing(apierr.ClassServerError, 500)},
@@ -112,7 +112,7 @@ func TestFailedAttemptsAreNotBilled(t *testing.T) {
 			})
 		}
 	}
-	// A caller who left before the request was sent.
+	// The caller closes the connection before the request is sent.
 	b := setup(t, nil, &script{name: "a", answer: good})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -121,12 +121,12 @@ func TestFailedAttemptsAreNotBilled(t *testing.T) {
 	}
 }
 
-// A request that goes on to another vendor after a clock has a row for each, of ids
-// of their own, and each of them is reserved before its call.
+// A request that moves on to another vendor after a clock ran out has a row for each, with different ids, and each is
+// reserved before its call.
 func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
-		d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+		d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 		b.Admission = d
 		answer, err := b.Chat(t.Context(), request())
 		if err != nil {
@@ -152,27 +152,27 @@ func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 }
 
 // full refuses every reservation but the first.
-type full struct{ *door }
+type full struct{ *fakeAdmission }
 
 func (f full) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
-	g, err := f.door.Admit(ctx, organization, id)
-	return once{g.(*pass)}, err //nolint:forcetypeassert // The door gives no other.
+	g, err := f.fakeAdmission.Admit(ctx, organization, id)
+	return once{g.(*fakeGrant)}, err //nolint:forcetypeassert // fakeAdmission returns no other type.
 }
 
-type once struct{ *pass }
+type once struct{ *fakeGrant }
 
 func (o once) Reserve(ctx context.Context, id uuid.UUID, worst price.Pico) error {
 	if len(o.reserved) > 0 {
 		return budget.ErrExceeded
 	}
-	return o.pass.Reserve(ctx, id, worst)
+	return o.fakeGrant.Reserve(ctx, id, worst)
 }
 
-// Where a ceiling doesn't cover a second call it is not made.
+// A second call that the ceiling doesn't cover is not made.
 func TestNoCallBeyondTheCeilingAfterAClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Hour}}}, &script{name: "b", answer: good})
-		d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+		d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 		b.Admission = full{d}
 		_, err := b.Chat(t.Context(), request())
 		if !errors.Is(err, budget.ErrExceeded) {
@@ -184,7 +184,7 @@ func TestNoCallBeyondTheCeilingAfterAClock(t *testing.T) {
 	})
 }
 
-// Images and vectors are billed too: the price of images was settled by the request.
+// Abandoned images and vectors are billed too: the request determines the price of images.
 func TestAbandonedImagesAndVectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := chain(t, "a", [2]string{"a-1", "a-1"}, &maker{name: "a", waits: true}, nil)

@@ -18,28 +18,28 @@ import (
 
 // Admission decides which requests may run now; see admission.Controller.
 type Admission interface {
-	// Admit lets a request in, or refuses it with an *apierr.Error.
+	// Admit admits a request, or refuses it with an *apierr.Error.
 	Admit(ctx context.Context, organization, run string) (admission.Grant, error)
 }
 
-// ReasonModelNotAllowed is of a model that the run may not use.
+// ReasonModelNotAllowed refuses a model that the run may not use.
 const ReasonModelNotAllowed apierr.Reason = "model_not_allowed"
 
 var errModelNotAllowed = &apierr.Error{
 	Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy, Text: "model: the run's authority does not have it",
 }
 
-// admitted is a request that may run, with what it runs on. It stays the same for as long as the request lasts.
+// admitted is a request that may run, with what it runs on. It does not change while the request lasts.
 type admitted struct {
 	request *Request
-	// fleet is the one that was in force when the request began.
+	// fleet is the Fleet in force when the request began.
 	fleet   *Fleet
 	started time.Time
 	// grant is the request's admission; nil where none is required.
 	grant admission.Grant
-	// hold is the memory that the request's answers and images take, until it has been answered.
+	// hold charges the memory for the request's answers and images, until it has been answered.
 	hold *memory.Hold
-	// record is handed to the recorder at the end; nil for none.
+	// record is passed to the recorder at the end; nil for none.
 	record *record
 }
 
@@ -58,7 +58,7 @@ func (a *admitted) admit(ctx context.Context, controller Admission) (context.Con
 	return a.grant.Context(), nil
 }
 
-// deadline is when the total clock runs out.
+// deadline returns when the total clock runs out.
 func (a *admitted) deadline(c Clocks) time.Time { return a.started.Add(c.Total) }
 
 // reserves reports whether the request's worst case is reserved.
@@ -67,8 +67,8 @@ func (a *admitted) reserves() bool { return a.grant != nil && a.grant.Terms().Re
 // boundAt returns the most that the request can use at a candidate.
 func (a *admitted) boundAt(c *candidate) bound { return mostUsage(a.request, c, a.reserves()) }
 
-// leave ends the request, once it is recorded or has failed. Metrics, spans and the
-// recorder get its outcome after the answer has gone.
+// leave ends the request, after it was recorded or has failed. Its outcome is recorded in metrics, spans and the
+// recorder after the response has been written.
 func (x *execution) leave(ctx context.Context) {
 	x.recordCanarySample()
 	if x.grant != nil {
@@ -81,8 +81,8 @@ func (x *execution) leave(ctx context.Context) {
 	})
 }
 
-// recordCanarySample counts the request for the canary that is set. A request for which
-// no provider was called, or that failed by its own fault, is in neither arm.
+// recordCanarySample counts the request for the canary that is set. A request that called no provider, or that failed
+// through its own fault, is in neither arm.
 func (x *execution) recordCanarySample() {
 	if x.plan.CanaryRevision == 0 || x.engine.Canary == nil || x.attempts == 0 || x.request.Probe || x.served.provider == nil && !x.unserved {
 		return
@@ -93,7 +93,7 @@ func (x *execution) recordCanarySample() {
 	})
 }
 
-// reserve keeps the candidates that the request's terms allow, and reserves the worst case of the dearest.
+// reserve keeps the candidates that the request's terms allow, and reserves the worst case of the most expensive.
 func (x *execution) reserve(ctx context.Context) error {
 	if x.grant == nil {
 		return nil
@@ -120,8 +120,8 @@ func (s *selection) allow(authority *run.Run) error {
 	return s.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.String(), c.Upstream) }, errModelNotAllowed)
 }
 
-// keep leaves out the candidates that may not serve. What was asked for must be
-// among those that are left: nothing has failed that another model could stand in for.
+// keep removes the candidates that may not serve. The target that was asked for must be among the rest: no failure has
+// happened that another model could stand in for.
 func (s *selection) keep(may func(c candidate) bool, refusal error) error {
 	asked := func(c candidate) bool { return !c.Substitute }
 	before := slices.ContainsFunc(s.candidates, asked)
@@ -132,8 +132,8 @@ func (s *selection) keep(may func(c candidate) bool, refusal error) error {
 	return nil
 }
 
-// worst is the most that the request can cost at any of its candidates. Those
-// without a price are left out where there must be one.
+// worst returns the most that the request can cost at any of its candidates. Candidates without a price are removed
+// where there must be one.
 func (s *selection) worst(a *admitted, priced bool) (price.Pico, error) {
 	var worst price.Pico
 	unpriced := a.fleet.ServesUnpriced || a.request.Probe || !priced
@@ -149,7 +149,7 @@ func (s *selection) worst(a *admitted, priced bool) (price.Pico, error) {
 	return worst, err
 }
 
-// unpricedField refuses a field whose surcharge has no price.
+// unpricedField returns the error for a field whose surcharge has no price.
 func unpricedField(field string) error {
 	return &apierr.Error{
 		Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy,
@@ -157,8 +157,8 @@ func unpricedField(field string) error {
 	}
 }
 
-// dearest prices a usage as if it were all in the dearest buckets: whether input
-// is written to a cache, or output is thinking or an image, is the vendor's to say.
+// dearest returns the cost of a usage as if it were all in the most expensive buckets: the vendor decides whether input
+// is written to a cache, or output is thinking or an image.
 func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, known bool) {
 	now := time.Now()
 	for _, input := range provider.SidePrompt.Buckets() {
@@ -172,7 +172,7 @@ func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, 
 	return cost, known
 }
 
-// left is how a request whose context has ended is recorded.
+// left returns the outcome of a request whose context has ended.
 func left(ctx context.Context) ledger.Outcome {
 	if terminated(ctx) != nil {
 		return ledger.OutcomeAborted
@@ -180,9 +180,9 @@ func left(ctx context.Context) ledger.Outcome {
 	return ledger.OutcomeCancelled
 }
 
-// terminated is why a request was ended from outside; nil when it wasn't.
+// terminated returns the cause with which the gateway ended a request; nil where it did not.
 func terminated(ctx context.Context) *apierr.Error {
-	if cause, ok := context.Cause(ctx).(*apierr.Error); ok { //nolint:errorlint // The cause is given as it is.
+	if cause, ok := context.Cause(ctx).(*apierr.Error); ok { //nolint:errorlint // The cause is returned unchanged.
 		return cause
 	}
 	return nil

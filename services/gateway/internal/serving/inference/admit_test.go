@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// door is an admission that a test holds.
-type door struct {
+// fakeAdmission is an Admission whose decisions a test sets.
+type fakeAdmission struct {
 	terms   admission.Terms
 	refuses error // admission
 	full    error // reservation
@@ -31,39 +31,39 @@ type door struct {
 	inside   int
 	cancel   context.CancelCauseFunc
 	reserved map[uuid.UUID]price.Pico
-	left     []bool // recorded, of each that left
+	left     []bool // the argument recorded of each Leave
 }
 
-type pass struct {
-	*door
+type fakeGrant struct {
+	*fakeAdmission
 
 	ctx context.Context
 	out bool
 }
 
-func (d *door) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
+func (d *fakeAdmission) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refuses != nil {
 		return nil, d.refuses
 	}
 	d.inside++
-	p := &pass{door: d}
+	p := &fakeGrant{fakeAdmission: d}
 	p.ctx, d.cancel = context.WithCancelCause(ctx)
 	return p, nil
 }
 
-// end ends what is inside, from outside.
-func (d *door) end(cause error) {
+// end ends the requests in flight, as the gateway does.
+func (d *fakeAdmission) end(cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cancel(cause)
 }
 
-func (p *pass) Context() context.Context { return p.ctx }
-func (p *pass) Terms() admission.Terms   { return p.terms }
+func (p *fakeGrant) Context() context.Context { return p.ctx }
+func (p *fakeGrant) Terms() admission.Terms   { return p.terms }
 
-func (p *pass) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) error {
+func (p *fakeGrant) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.full != nil {
@@ -76,7 +76,7 @@ func (p *pass) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) error 
 	return nil
 }
 
-func (p *pass) Leave(recorded bool) {
+func (p *fakeGrant) Leave(recorded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.out {
@@ -88,12 +88,12 @@ func (p *pass) Leave(recorded bool) {
 	p.cancel(nil)
 }
 
-// authority allows models; none is any.
+// authority returns a run that may use models; none is any.
 func authority(models ...string) *run.Run {
 	return &run.Run{Status: run.Active, Limits: run.Limits{Models: models, ExpiresAt: time.Now().Add(time.Hour)}, ApprovalRef: "ap_1"}
 }
 
-// every is each operation of the engine, by name.
+// every has each operation of the engine, by name.
 var every = map[string]func(ctx context.Context, b *bench, r *Request) error{
 	"chat": func(ctx context.Context, b *bench, r *Request) error {
 		_, err := b.Chat(ctx, r)
@@ -119,14 +119,14 @@ var every = map[string]func(ctx context.Context, b *bench, r *Request) error{
 	},
 }
 
-// A request that isn't admitted reaches no provider, by any operation, and one that is
-// admitted leaves again, whatever its outcome.
+// A request that isn't admitted reaches no provider, by any operation. The grant of one that is admitted is released,
+// whatever its outcome.
 func TestEveryOperationIsAdmitted(t *testing.T) {
 	for name, call := range every {
 		t.Run(name, func(t *testing.T) {
 			refused := apierr.New(apierr.KindForbidden, "organization_suspended", "no")
 			b := setup(t, nil, fine())
-			d := &door{refuses: refused}
+			d := &fakeAdmission{refuses: refused}
 			b.Admission = d
 			if err := call(t.Context(), b, request()); !errors.Is(err, refused) {
 				t.Errorf("refused: %v", err)
@@ -152,11 +152,11 @@ func TestEveryOperationIsAdmitted(t *testing.T) {
 	}
 }
 
-// A request that fails everywhere leaves, and nothing of it is recorded.
-func TestAFailedRequestLeaves(t *testing.T) {
+// The grant of a request that fails at every provider is released, and no row is recorded.
+func TestFailedRequestReleasesItsGrant(t *testing.T) {
 	for _, call := range []string{"chat", "stream"} {
 		b := setup(t, nil, &script{name: "a", steps: failing(apierr.ClassServerError, 500)})
-		d := &door{terms: admission.Terms{Reserves: true}}
+		d := &fakeAdmission{terms: admission.Terms{Reserves: true}}
 		b.Admission = d
 		if err := every[call](t.Context(), b, request()); err == nil {
 			t.Fatal("it is served")
@@ -167,13 +167,13 @@ func TestAFailedRequestLeaves(t *testing.T) {
 	}
 }
 
-// What is ended from outside ends at once: a stream with an error in its band, the
-// call upstream closed and what came billed as aborted.
+// A request that the gateway ends stops at once: a stream ends with an error in its band, the call upstream is closed,
+// and what arrived is billed as aborted.
 func TestEndedFromOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &script{name: "a", steps: []step{text("12345678"), {wait: 900 * time.Millisecond, event: provider.Event{Text: "late"}}, end(used)}}
 		b := setup(t, nil, slow)
-		d := &door{}
+		d := &fakeAdmission{}
 		b.Admission = d
 		s, err := b.StreamChat(t.Context(), request())
 		if err != nil {
@@ -198,12 +198,12 @@ func TestEndedFromOutside(t *testing.T) {
 	})
 }
 
-// A whole answer that is ended from outside is refused by the cause, not by a
-// vendor's failure, and no other vendor is asked.
+// A whole answer that the gateway ends is refused with that cause, not with a vendor's failure, and no other vendor is
+// called.
 func TestAWholeAnswerIsEndedFromOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: []step{{wait: time.Second}}}, fine())
-		d := &door{}
+		d := &fakeAdmission{}
 		b.Admission = d
 		time.AfterFunc(100*time.Millisecond, func() { d.end(run.ErrAborted) })
 		_, err := b.Chat(t.Context(), request())
@@ -219,12 +219,12 @@ func TestAWholeAnswerIsEndedFromOutside(t *testing.T) {
 	})
 }
 
-// A stream that ends before its next event is read, because its caller left, is
-// cancelled; where it was ended from outside, aborted.
-func TestCloseSaysWhoEndedIt(t *testing.T) {
+// A stream that ends before its next event is read is cancelled where its caller closed the connection, and aborted
+// where the gateway ended it.
+func TestOutcomeOfAClosedStream(t *testing.T) {
 	for _, outside := range []bool{false, true} {
 		b := setup(t, nil, fine())
-		d := &door{}
+		d := &fakeAdmission{}
 		b.Admission = d
 		s, err := b.StreamChat(t.Context(), request())
 		if err != nil {
@@ -250,11 +250,11 @@ func TestModelsOfARun(t *testing.T) {
 		{[]string{"a-1"}, "a"},
 		{[]string{"a/a-1"}, "a"},
 		{[]string{"a-up"}, "a"},
-		{[]string{"b-1"}, ""}, // It only stands in for what was asked for.
+		{[]string{"b-1"}, ""}, // A model that only stands in for the one that was asked for.
 		{[]string{"x"}, ""},
 	} {
 		b := setup(t, nil, &script{name: "a", answer: good}, &script{name: "b", answer: good})
-		b.Admission = &door{terms: admission.Terms{Run: authority(c.models...)}}
+		b.Admission = &fakeAdmission{terms: admission.Terms{Run: authority(c.models...)}}
 		r := request()
 		got, err := b.Chat(t.Context(), r)
 		switch {
@@ -269,10 +269,10 @@ func TestModelsOfARun(t *testing.T) {
 	}
 }
 
-// No failover leads to a model that the run may not use.
+// Failover never uses a model that the run may not use.
 func TestFailoverKeepsToTheRunsModels(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", steps: failing(apierr.ClassServerError, 500)}, &script{name: "b", answer: good})
-	b.Admission = &door{terms: admission.Terms{Run: authority("a-1")}}
+	b.Admission = &fakeAdmission{terms: admission.Terms{Run: authority("a-1")}}
 	if _, err := b.Chat(t.Context(), request()); err == nil {
 		t.Error("served by a model that the run may not use")
 	}
@@ -281,24 +281,23 @@ func TestFailoverKeepsToTheRunsModels(t *testing.T) {
 	}
 }
 
-// Models without a price are left out under a ceiling, unless the policy says
-// otherwise.
+// Models without a price are not used under a ceiling, unless the policy allows it.
 func TestUnpriced(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		b := setup(t, nil, &script{name: "nobody", answer: good})
 		b.Fleet().ServesUnpriced = allow
-		b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
+		b.Admission = &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 		if _, err := b.Chat(t.Context(), request()); errors.Is(err, budget.ErrUnpriced) == allow {
 			t.Errorf("allowed %v: %v", allow, err)
 		}
 	}
 }
 
-// An answer of a model whose limit is unknown is cut once it exceeds what was set aside.
+// An answer of a model whose limit is unknown is cut once it exceeds the reservation.
 func TestAnOutgrownStreamIsCut(t *testing.T) {
 	flood := step{event: provider.Event{Text: strings.Repeat("x", assumedOutput)}}
 	b := setup(t, nil, &script{name: "a", steps: []step{flood, flood, flood, flood, flood, flood, end(used)}})
-	d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+	d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 	b.Admission = d
 	s, err := b.StreamChat(t.Context(), request())
 	if err != nil {
@@ -316,9 +315,8 @@ func TestAnOutgrownStreamIsCut(t *testing.T) {
 	}
 }
 
-// Whatever a vendor reports within the bounds of the request costs no more than
-// what was set aside.
-func TestTheWorstIsTheWorst(t *testing.T) {
+// No usage that a vendor reports within the bounds of the request costs more than the reservation.
+func TestReservationCoversEveryReport(t *testing.T) {
 	b := setup(t, nil, &script{name: "a"}, &script{name: "b"})
 	rapid.Check(t, func(t *rapid.T) {
 		r := request()
@@ -348,21 +346,21 @@ func TestTheWorstIsTheWorst(t *testing.T) {
 	})
 }
 
-// endsWhileReserving ends a request from outside while its reserve is made.
-type endsWhileReserving struct{ *door }
+// endsWhileReserving ends a request, as the gateway does, while its reservation is made.
+type endsWhileReserving struct{ *fakeAdmission }
 
 func (e endsWhileReserving) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
-	g, err := e.door.Admit(ctx, organization, id)
-	p := g.(*pass) //nolint:forcetypeassert // The door gives no other.
+	g, err := e.fakeAdmission.Admit(ctx, organization, id)
+	p := g.(*fakeGrant) //nolint:forcetypeassert // fakeAdmission returns no other type.
 	p.terms.Reserves, p.full = true, context.Canceled
 	e.end(run.ErrRevoked)
 	return g, err
 }
 
-// What ends a request before its first attempt is what it is told.
-func TestARequestEndedBeforeItsCallSaysWhy(t *testing.T) {
+// A request that the gateway ends before its first attempt fails with that cause.
+func TestRequestEndedBeforeItsCallFailsWithTheCause(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", answer: good})
-	b.Admission = endsWhileReserving{&door{}}
+	b.Admission = endsWhileReserving{&fakeAdmission{}}
 	if _, err := b.Chat(t.Context(), request()); !errors.Is(err, run.ErrRevoked) {
 		t.Errorf("%v", err)
 	}

@@ -9,15 +9,14 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// records keeps all records.
+// records collects all observations.
 type records struct{ all []*trace.Observation }
 
 func (*records) Observe(string) (int, bool)                         { return 0, true }
 func (r *records) Record(_ context.Context, one *trace.Observation) { r.all = append(r.all, one) }
 
-// Who watches is told behind the answer, once, how it ended; the ledger isn't
-// waited for so long.
-func TestToldBehindTheAnswer(t *testing.T) {
+// The recorder is called after the answer, once, with the outcome. The ledger is called before.
+func TestOutcomeIsRecordedAfterTheAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		script *script
 		want   trace.Status

@@ -8,19 +8,18 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// approvalCheck lets a stream's events pass, but for calls of tools that need an approval.
-// Nothing of a call passes before it may: where the approval is of certain
-// arguments, or a call has no name yet, it is held with all that follows.
+// approvalCheck passes a stream's events on, but withholds calls of tools that need an approval until they are
+// approved. Where the approval is of certain arguments, or a call has no name yet, the call is withheld together with
+// all that follows it.
 type approvalCheck struct {
 	approvals *toolApprovals
 	hold      *memory.Hold
 	calls     map[int]*checkedCall // by index
-	// shut are those of them that may not pass yet.
+	// shut is the number of calls that may not pass yet.
 	shut int
 	held []provider.Event
-	// size is about what held takes, and what is kept of calls, in bytes. charged is
-	// what the memory for answers was charged for, with what has been let out and is
-	// not read yet.
+	// size is about how many bytes held takes, and what is kept of calls. charged is what was charged to the memory for
+	// answers; it includes events that were passed on and are not read yet.
 	size, charged int
 }
 
@@ -29,11 +28,11 @@ type checkedCall struct {
 	name      string
 	arguments []byte
 	state     callState
-	// passed reports that some of its arguments went out already.
+	// passed reports whether some of its arguments were passed on already.
 	passed bool
 }
 
-// callState is what may be done with a call.
+// callState is the state of a call in the check.
 type callState int
 
 const (
@@ -42,11 +41,11 @@ const (
 	compared                  // its arguments are still to be compared
 )
 
-// maxWithheld bounds what is held of a stream, in bytes: its events as they are in
-// memory, and the arguments of calls beside them.
+// maxWithheld bounds what is withheld of a stream, in bytes: its events as they are in memory, and the arguments of
+// calls beside them.
 const maxWithheld = 4 << 20
 
-// newCheck returns the check of a stream, nil where no tool needs an approval. What it withholds is charged to hold.
+// newCheck returns the check of a stream; nil where no tool needs an approval. What it withholds is charged to hold.
 func (a *toolApprovals) newCheck(hold *memory.Hold) *approvalCheck {
 	if a.needs == nil {
 		return nil
@@ -54,8 +53,8 @@ func (a *toolApprovals) newCheck(hold *memory.Hold) *approvalCheck {
 	return &approvalCheck{approvals: a, hold: hold, calls: make(map[int]*checkedCall)}
 }
 
-// pass takes an event and gives those that may go out now. An error ends the
-// stream: the event holds what must not.
+// pass takes an event and returns those that may be passed on now. An error ends the stream: the event holds a call
+// that is not approved.
 func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provider.Event, error) {
 	for _, delta := range event.ToolCalls {
 		if err := a.add(ctx, delta); err != nil {
@@ -68,7 +67,7 @@ func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provi
 	if a.shut == 0 && len(a.held) == 0 {
 		return []provider.Event{event}, nil
 	}
-	event.Native = bytes.Clone(event.Native) // Its own only until the next event.
+	event.Native = bytes.Clone(event.Native) // The frame is valid only until the next event.
 	a.held = append(a.held, event)
 	if a.shut == 0 {
 		return a.release(), nil
@@ -83,9 +82,8 @@ func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provi
 	return nil, nil
 }
 
-// settle gives back what was charged for events that have been let out, once left of
-// them are still to be read: all at once. What is charged at the end of the stream is
-// given back with all that its request holds.
+// settle releases the charge for events that were passed on, all at once, and keeps that for the left events still to
+// be read. The charge that remains at the end of the stream is released with the request's hold.
 func (a *approvalCheck) settle(left int) {
 	if a != nil && left == 0 && a.charged > a.size {
 		a.hold.Return(a.charged - a.size)
@@ -93,7 +91,7 @@ func (a *approvalCheck) settle(left int) {
 	}
 }
 
-// before is what an event says besides the call that it may not.
+// before returns the text of an event whose call is withheld.
 func (a *approvalCheck) before(event provider.Event) []provider.Event {
 	if event.Text == "" || event.Native != nil || len(a.held) > 0 {
 		return nil
@@ -101,7 +99,7 @@ func (a *approvalCheck) before(event provider.Event) []provider.Event {
 	return []provider.Event{{Text: event.Text}}
 }
 
-// add notes a delta, and looks for the approval once the tool is known.
+// add records a delta, and looks for the approval once the tool is known.
 func (a *approvalCheck) add(ctx context.Context, delta provider.ToolCall) error {
 	call := a.calls[delta.Index]
 	if call == nil {
@@ -118,7 +116,7 @@ func (a *approvalCheck) add(ctx context.Context, delta provider.ToolCall) error 
 	if delta.Name == "" {
 		return nil
 	}
-	if delta.Name != call.name { // Some servers say it with each delta, some in pieces.
+	if delta.Name != call.name { // Some servers repeat the name in each delta, some send it in pieces.
 		call.name += delta.Name
 	}
 	tool := call.name
@@ -137,7 +135,7 @@ func (a *approvalCheck) add(ctx context.Context, delta provider.ToolCall) error 
 	switch {
 	case found.AnyArguments():
 		a.set(call, open)
-	case call.passed: // Under another name: they can't be compared any more.
+	case call.passed: // The call was passed on under another name, so that its arguments can't be compared any more.
 		return errOtherArguments(tool)
 	default:
 		a.set(call, compared)
@@ -145,7 +143,7 @@ func (a *approvalCheck) add(ctx context.Context, delta provider.ToolCall) error 
 	return nil
 }
 
-// set moves a call on.
+// set changes the state of a call.
 func (a *approvalCheck) set(call *checkedCall, state callState) {
 	if call.state != open {
 		a.shut--
@@ -159,7 +157,7 @@ func (a *approvalCheck) set(call *checkedCall, state callState) {
 	}
 }
 
-// end takes the end of the stream: now every call is whole.
+// end is called at the end of the stream, when every call is whole.
 func (a *approvalCheck) end(ctx context.Context) ([]provider.Event, error) {
 	for _, call := range a.calls {
 		if call.state != compared {
@@ -174,11 +172,11 @@ func (a *approvalCheck) end(ctx context.Context) ([]provider.Event, error) {
 
 func (a *approvalCheck) release() []provider.Event {
 	held := a.held
-	a.held, a.size = nil, 0 // Calls that are still compared are whole.
+	a.held, a.size = nil, 0 // Calls whose arguments were still to be compared are whole now.
 	return held
 }
 
-// waiting is a tool whose call is held.
+// waiting returns the tool of a call that is withheld.
 func (a *approvalCheck) waiting() string {
 	for _, call := range a.calls {
 		if call.state != open {

@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// maxAttempts caps the calls that one request may make, maxCandidates those
-	// that it may consider.
+	// maxAttempts bounds the calls that one request may make, maxCandidates the candidates that it may consider.
 	maxAttempts   = 4
 	maxCandidates = 8
-	// lastGrace is how much longer the last candidate may take: behind it is only
-	// a failure, so that a slow answer is worth waiting for.
+	// lastGrace multiplies the clocks of the last candidate: after it the request fails, so that a slow answer is worth
+	// waiting for.
 	lastGrace = 2
-	// repeatPause, and up to as much again, passes before a call is repeated;
-	// maxPause is the longest hint that is waited for.
+	// repeatPause, and at most as much again, passes before a call is repeated. maxPause is the longest Retry-After that
+	// is waited for.
 	repeatPause = 100 * time.Millisecond
 	maxPause    = 5 * time.Second
 )
@@ -34,16 +33,16 @@ const (
 // attempt is a call to one candidate; grace multiplies its clocks.
 type attempt func(ctx context.Context, c candidate, grace time.Duration) error
 
-// round is one request's way through its candidates: the one place that retries.
+// round tries the candidates of one request. It is the only place that retries.
 type round struct {
 	*execution
 
 	ask      attempt
 	failures []failure
-	// spared are candidates that might serve, though the vendor's last word was
-	// that little is left.
+	// spared are candidates that were skipped because the vendor last reported that little of its limit is left. They are
+	// tried after all others.
 	spared []candidate
-	// err ends the round: not a vendor's failure, but the request's own.
+	// err ends the round: it is the request's own error, not a vendor's failure.
 	err error
 }
 
@@ -61,8 +60,8 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 	return err
 }
 
-// tryWhole is try for whole answers, of which one clock bounds each attempt: that
-// of answers, or what the total one has left.
+// tryWhole is try for whole answers, where one clock bounds each attempt: Clocks.Answer, or what is left of
+// Clocks.Total.
 func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context, c candidate) error) error {
 	return x.try(ctx, func(ctx context.Context, c candidate, grace time.Duration) error {
 		end, cause := time.Now().Add(x.engine.Clocks.Answer*grace), errAnswer
@@ -75,16 +74,16 @@ func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context,
 	})
 }
 
-// verdict is what an attempt comes to.
+// verdict is the result of an attempt.
 type verdict int
 
 const (
 	next   verdict = iota // another candidate may do better
-	over                  // it is served, or the request is at its end
-	failed                // no other candidate may be asked
+	over                  // the request is served, or has ended
+	failed                // no other candidate may be called
 )
 
-// each tries candidates in turn, and reports whether the request is at its end.
+// each tries candidates in turn, and reports whether the request is served or has ended.
 func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (done bool) {
 	for i, c := range candidates {
 		if r.attempts == maxAttempts {
@@ -127,7 +126,7 @@ func (r *round) asks(c candidate, insist bool) health.Call {
 	}
 }
 
-// attempt asks for a permit, makes the call and records what came of it.
+// attempt acquires a permit, makes the call and records its result.
 func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) verdict {
 	if err := r.over(ctx); err != nil {
 		return r.end(c, err)
@@ -164,7 +163,7 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
 		}
 		return over
-	case ok: // The request's own, found while it was prepared.
+	case ok: // The request's own error, found while the call was prepared.
 		r.record.called(c, r.call, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
 		r.call.fail(ctx, r.engine.metrics, string(fault.Reason), time.Now())
 		r.permit.End(ctx, health.Verdict{})
@@ -184,7 +183,7 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 	return r.ask(ctx, c, grace)
 }
 
-// fail notes an attempt that failed at the vendor.
+// fail records an attempt that failed at the vendor.
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	f.full = errors.Is(err, memory.ErrFull)
@@ -204,9 +203,9 @@ func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	return next
 }
 
-// skip notes a candidate that may not be called now.
+// skip records a candidate that may not be called now.
 func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) verdict {
-	if ctx.Err() != nil { // It left while it waited.
+	if ctx.Err() != nil { // The request ended while it waited for a permit.
 		return r.end(c, ended(ctx))
 	}
 	if refused.Soft {
@@ -242,8 +241,8 @@ func (r *round) called(vendor string) bool {
 	return false
 }
 
-// met reports whether the request has met a failure before at this vendor: one
-// request that makes a server fail is not many failures of the server.
+// met reports whether the request has met the same failure before at this vendor: one request that makes a server fail
+// counts as one failure.
 func (r *round) met(f failure) bool {
 	for _, g := range r.failures {
 		if g.provider == f.provider && g.skipped == "" && g.Class == f.Class && g.Status == f.Status && g.Code == f.Code {
@@ -253,15 +252,15 @@ func (r *round) met(f failure) bool {
 	return false
 }
 
-// repeats reports whether the only candidate is called once more, after a pause.
-// Where there is another one, that one is called instead. A call is repeated
-// when the vendor had not begun to answer, so that nothing was paid for twice.
+// repeats reports whether the only candidate is called once more, and waits for the pause before. Where there is
+// another candidate, that one is called instead. A call is repeated only if the vendor had not begun to answer, so that
+// no answer is paid for twice.
 func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 	if !last || r.attempts != 1 || len(r.failures) == 0 {
 		return false
 	}
 	f := r.failures[len(r.failures)-1]
-	pause := max(repeatPause+rand.N(repeatPause), f.RetryAfter) //nolint:gosec // It spreads load and guards nothing.
+	pause := max(repeatPause+rand.N(repeatPause), f.RetryAfter) //nolint:gosec // It spreads load and protects no secret.
 	if !f.repeatable || pause > maxPause {
 		return false
 	}
@@ -283,15 +282,15 @@ func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
 	return true
 }
 
-// repeatable reports whether the same call may be made again: it did not reach the
-// vendor, or the vendor had no answer, and nothing says that it won't have one.
+// repeatable reports whether the same call may be made again: it did not reach the vendor, or the vendor had no answer
+// and did not say that a retry is pointless.
 func repeatable(err error) bool {
 	e, ok := errors.AsType[*provider.Error](err)
 	switch {
 	case !ok, e.Unsupported, e.ShouldRetry != nil && !*e.ShouldRetry:
 		return false
 	case e.Status == 0:
-		// A clock that ran out has waited long enough.
+		// After a clock ran out the request has waited long enough.
 		return e.Class == apierr.ClassTransient && !errors.Is(err, errAnswer) && !errors.Is(err, errFirstToken)
 	case e.Status == http.StatusRequestTimeout, e.Status >= http.StatusInternalServerError:
 		return e.Class == apierr.ClassTransient || e.Class == apierr.ClassServerError

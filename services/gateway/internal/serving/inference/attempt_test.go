@@ -56,7 +56,7 @@ func TestOpenCircuitIsSkipped(t *testing.T) {
 		if e := refused(t, err, 502, ReasonProviderFailed, ""); !strings.Contains(e.Text, "a: not called") || e.RetryAfter <= 0 {
 			t.Errorf("error %+v", e)
 		}
-		// When its time has come, one request probes, and then it serves again.
+		// After its pause one request probes the provider, and then it serves again.
 		time.Sleep(10 * time.Second)
 		b.scripts["a"].steps, b.scripts["a"].answer = nil, good
 		if completion, err := b.Chat(t.Context(), request()); err != nil || completion.Report.Provider != "a" {
@@ -65,7 +65,7 @@ func TestOpenCircuitIsSkipped(t *testing.T) {
 	})
 }
 
-// A Retry-After holds for those who come after: they don't ask before it is over.
+// A Retry-After applies to later requests too: none calls the vendor before its end.
 func TestRetryAfterIsAFloor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &script{name: "a", steps: refusedBy(429, apierr.ClassRateLimit, 7*time.Second)}
@@ -86,7 +86,7 @@ func TestRetryAfterIsAFloor(t *testing.T) {
 	})
 }
 
-// A vendor that says to come back later than the request can wait is left at once.
+// A vendor whose Retry-After is longer than the request can wait is not waited for.
 func TestLongRetryAfterFailsOverAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", steps: refusedBy(503, apierr.ClassServerError, 10*time.Minute)}, &script{name: "b", answer: good})
@@ -97,8 +97,8 @@ func TestLongRetryAfterFailsOverAtOnce(t *testing.T) {
 	})
 }
 
-// The only candidate is called once more where that can't cost twice: when it
-// had no answer to give. It is never called a third time.
+// The only candidate is called once more where no answer can be paid for twice: when the vendor had no answer. It is
+// never called a third time.
 func TestOnlyCandidateIsRepeated(t *testing.T) {
 	no := false
 	cases := []struct {
@@ -140,7 +140,7 @@ func TestOnlyCandidateIsRepeated(t *testing.T) {
 	}
 }
 
-// Where there is another candidate, it is called instead.
+// Another candidate is called instead of repeating a call.
 func TestCandidatesAreNotRepeatedBesideOthers(t *testing.T) {
 	down := func(name string) *script {
 		return &script{name: name, steps: []step{{err: &provider.Error{Class: apierr.ClassTransient}}}}
@@ -155,7 +155,7 @@ func TestCandidatesAreNotRepeatedBesideOthers(t *testing.T) {
 	}
 }
 
-// A stream whose head has come is never begun again: it may have been paid for.
+// A stream is never repeated after its response head has arrived: it may have been paid for.
 func TestBegunStreamIsNotRepeated(t *testing.T) {
 	a := &script{name: "a", steps: []step{{err: &provider.Error{Class: apierr.ClassTransient}}}}
 	b := setup(t, nil, a)
@@ -166,8 +166,8 @@ func TestBegunStreamIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A request with little time left fails rather than waits for nothing; one whose
-// caller leaves in the pause ends there.
+// A request with too little time left for the pause fails at once. One whose caller closes the connection during the
+// pause ends there.
 func TestRepeatMindsTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &script{name: "a", steps: []step{{err: &provider.Error{Class: apierr.ClassTransient}}}}
@@ -189,7 +189,7 @@ func TestRepeatMindsTheDeadline(t *testing.T) {
 	})
 }
 
-// Repeats are a small part of the load, whatever happens (research: retry storms).
+// Repeated calls stay a small part of the load, however many calls fail (retry storms).
 func TestRepeatsHaveABudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &script{name: "a", steps: []step{{err: &provider.Error{Class: apierr.ClassTransient}}}}
@@ -204,7 +204,7 @@ func TestRepeatsHaveABudget(t *testing.T) {
 	})
 }
 
-// One request that makes a provider fail twice the same way is one failure of it.
+// One request that makes a provider fail twice the same way counts as one failure.
 func TestRepeatedFailureCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &script{name: "a", steps: refusedBy(500, apierr.ClassServerError, 0)}
@@ -221,8 +221,7 @@ func TestRepeatedFailureCountsOnce(t *testing.T) {
 	})
 }
 
-// A vendor whose reported limit is used up yields to another one, but is still called
-// where there is no other.
+// A vendor whose reported limit is used up is tried after all others, but still called where there is no other.
 func TestUsedUpLimitYields(t *testing.T) {
 	spent := good
 	spent.Limits.Requests = provider.Allowance{Known: true, Reset: time.Minute}
@@ -239,8 +238,7 @@ func TestUsedUpLimitYields(t *testing.T) {
 	}
 }
 
-// A provider that hangs holds so many requests and no more; what it may not get
-// goes to another.
+// A provider that does not answer holds a bounded number of requests; the others go to another provider.
 func TestFullBulkheadFailsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, nil, &script{name: "a", answer: good, steps: []step{{wait: 5 * time.Second}}}, &script{name: "b", answer: good})

@@ -7,8 +7,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// What the pipeline adds to a call: the provider by itself, then the same one
-// behind it. The ledger is in memory.
+// BenchmarkPipeline measures what the pipeline adds to a call: the provider by itself, then the same one behind the
+// pipeline. The ledger is in memory.
 func BenchmarkPipeline(b *testing.B) {
 	bench := setup(b, nil, &script{name: "a", answer: good, steps: []step{text("yes"), end(used)}})
 	bench.Log = slog.New(slog.DiscardHandler)

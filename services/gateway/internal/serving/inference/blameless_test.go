@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// A vendor whose images can't be fetched has answered well: its circuit stays
-// closed, however often.
+// A vendor whose images can't be fetched has answered: its circuit stays closed, however often this happens.
 func TestUndeliveredImagesAreNoFailureOfTheVendor(t *testing.T) {
 	a := &maker{name: "a", images: provider.Images{Images: []provider.Image{{URL: "https://images.example/gone.png"}}}}
 	b := chain(t, "a", [2]string{"m", "m"}, a, nil)
@@ -33,12 +32,12 @@ func TestUndeliveredImagesAreNoFailureOfTheVendor(t *testing.T) {
 	}
 }
 
-// panicking is a provider whose adapter has a bug, on the way to an answer or in the
-// middle of a stream. What it panics with holds the key, as a dumped request would.
+// panicking is a provider whose adapter panics, before an answer or in the middle of a stream. The value of the panic
+// contains the key, as a dumped request would.
 type panicking struct {
 	*script
 
-	after int // events of a stream
+	after int // events of a stream before the panic
 }
 
 func (p panicking) Chat(_ context.Context, c provider.Credential, _ *provider.Chat) (*provider.Answer, error) {
@@ -69,8 +68,8 @@ func (s *panicStream) Next() (provider.Event, error) {
 	return s.scriptStream.Next()
 }
 
-// A bug in one adapter is a failure of that candidate: the next one serves, what
-// came is billed, the permit comes back, and the key stays in.
+// A panic of one adapter is a failure of that candidate: the next one serves, what arrived is billed, the permit is
+// released, and the key appears in no text.
 func TestPanicOfAnAdapter(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream bool

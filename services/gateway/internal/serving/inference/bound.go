@@ -10,65 +10,59 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Bounds are what a native body says of the size and the price of its answer,
-// beside what every dialect can carry. The zero value is a body that says nothing.
+// Bounds are the fields of a native body that affect the size and the price of its answer, beside those that every
+// dialect has. The zero value is of a body with none of them.
 type Bounds struct {
-	// Choices is how many answers are asked for; 0 is one.
+	// Choices is the number of answers that are asked for; 0 is one.
 	Choices int64
-	// Output is the most tokens of each answer that any field allows; 0 where none
-	// does. It only ever adds to what is set aside: not every server knows every
-	// field. Thinking is the budget of thinking, which some servers count apart.
+	// Output is the most tokens of each answer that any field allows; 0 where none does. It can only raise the
+	// reservation: not every server knows every field. Thinking is the budget of thinking, which some servers count
+	// separately.
 	Output, Thinking int64
-	// Extra are tokens that may be billed as output without being in an answer: of a
-	// prediction that did not come true.
+	// Extra is the number of tokens that may be billed as output without being in an answer: those of a prediction that
+	// did not come true.
 	Extra int64
-	// OpenInput: the vendor may read more than the body holds (a file by its id, a
-	// page, a search of the web).
+	// OpenInput reports whether the vendor may read more than the body holds (a file by its id, a page, a search of the
+	// web).
 	OpenInput bool
-	// Surcharged: the vendor bills other than tokens at their list price (a service
-	// tier, a search of the web), so that its count is but a part of the bill.
-	// Unpriced names the field because of which that may be more; empty for none.
+	// Surcharged reports whether the vendor bills more than tokens at their list price (a service tier, a search of the
+	// web), so that its usage is only a part of the bill. Unpriced names the field that may raise the bill; empty for
+	// none.
 	Surcharged bool
 	Unpriced   string
 }
 
-// Bounds of what the request and the model's limits leave open, in tokens.
+// Assumptions where neither the request nor the model's limits give a bound, in tokens.
 const (
-	// assumedOutput is set aside for an answer whose bound is unknown; a stream that
-	// grows beyond it is cut. openOutput is what a vendor may report of such an answer
-	// where nothing was set aside: no model writes more at once.
+	// assumedOutput is reserved for an answer whose bound is unknown; a stream that grows beyond it is cut. openOutput is
+	// what a vendor may report of such an answer without a reservation: no model writes more at once.
 	assumedOutput = 32 << 10
 	openOutput    = 128 << 10
-	// openInput is what a vendor may read beside the body, where the model's limit is
-	// unknown.
+	// openInput is what a vendor may read beside the body, where the model's limit is unknown.
 	openInput = 1 << 20
-	// requestInput is what a vendor may add to any conversation (prompts of its own)
-	// where that is set aside, and looseInput where nothing is; toolsInput is what it
-	// may add to one with tools, messageInput what it may add around a message, a tool
+	// requestInput is what a vendor may add to any conversation (prompts of its own) with a reservation, and looseInput
+	// without one; toolsInput is what it may add to one with tools, messageInput what it may add around a message, a tool
 	// or a text to embed.
 	requestInput, looseInput, toolsInput, messageInput = 256, 4096, 1024, 32
-	// choiceOutput is what a vendor may count around an answer: its end, the marks of
-	// a call.
+	// choiceOutput is what a vendor may count around an answer: its end, and the tokens that delimit a call.
 	choiceOutput = 16
-	// imageInput is set aside for an image that is looked at, imageOutput for one
-	// that is made, where the vendor counts such. dearImageInput is of models that
-	// count an image as many cheap tokens (OpenAI's gpt-4o-mini: 2,833 and 5,667 for
-	// each of up to eight tiles).
+	// imageInput is reserved for an image in the input, imageOutput for a generated one, where the vendor counts tokens of
+	// images. dearImageInput is for models that count an image as many cheap tokens (OpenAI's gpt-4o-mini: 2,833 and 5,667
+	// for each of up to eight tiles).
 	imageInput, imageOutput = 8192, 8192
 	dearImageInput          = 49152
 )
 
-// bound is the most that a request can use at a candidate, whichever buckets the
-// vendor counts it in: Input holds all input, and Output all tokens of output.
+// bound is the most that a request can use at a candidate, whichever buckets the vendor counts it in: Input holds all
+// input, and Output all tokens of output.
 type bound struct {
 	provider.Usage
-	// assumed: neither the request nor the model's limits bound the output.
+	// assumed reports whether neither the request nor the model's limits bound the output.
 	assumed bool
 }
 
-// mostUsage bounds what a request can use: a token for each byte, which no
-// vendor's text goes beyond, and the longest answer. reserved tells that only
-// what is set aside may be used of an answer that nothing bounds.
+// mostUsage returns the most that a request can use: a token for each byte, which no vendor's text exceeds, and the
+// longest answer. reserved reports whether an answer without a bound may use only what is reserved.
 func mostUsage(r *Request, c *candidate, reserved bool) bound {
 	if r.Embedding.Len() > 0 {
 		return bound{Usage: provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}}
@@ -98,7 +92,7 @@ func mostUsage(r *Request, c *candidate, reserved bool) bound {
 // dialectAnthropic is the dialect whose thinking is within max_tokens.
 const dialectAnthropic = "anthropic"
 
-// mostInput bounds the input of anything but an embedding.
+// mostInput returns the most input of anything but an embedding, in tokens.
 func mostInput(r *Request, c *candidate, reserved bool) int64 {
 	input, images := int64(promptBytes(r)+len(r.Chat.ResponseFormat)), 0
 	for i := range r.Chat.Messages {
@@ -136,7 +130,7 @@ func mostInput(r *Request, c *candidate, reserved bool) int64 {
 	return input
 }
 
-// imageTokensAt is what an image can count at a candidate.
+// imageTokensAt returns the most tokens that an image can count at a candidate.
 func imageTokensAt(c *candidate) int {
 	if strings.Contains(c.Upstream, "4o-mini") {
 		return dearImageInput
@@ -144,8 +138,7 @@ func imageTokensAt(c *candidate) int {
 	return imageInput
 }
 
-// mostEmbedded bounds what an embedding can use: each input has the model's limit
-// for itself.
+// mostEmbedded returns the most tokens that an embedding can use. The model's limit applies to each input by itself.
 func mostEmbedded(e *provider.Embedding, limits policy.Limits) (most int64) {
 	limit := firstOf(limits.Input, limits.Context, math.MaxInt)
 	for _, text := range e.Input {
@@ -157,7 +150,7 @@ func mostEmbedded(e *provider.Embedding, limits policy.Limits) (most int64) {
 	return most
 }
 
-// imageBytes is what inlined images take of a body.
+// imageBytes returns how many bytes of a body inlined images take.
 func imageBytes(r *Request) (n int) {
 	for i := range r.Chat.Messages {
 		for _, part := range r.Chat.Messages[i].Content {
@@ -176,7 +169,7 @@ func firstOf(limits ...int) int {
 	return 0
 }
 
-// excess says of which part of a usage a vendor reported more than can be.
+// excess names the part of a usage of which a vendor reported more than the request can use.
 type excess string
 
 // The parts, as the metric names them.
@@ -184,13 +177,13 @@ const (
 	excessInput  excess = "input"
 	excessOutput excess = "output"
 	excessImages excess = "images"
-	// excessStream is of a stream that went on beyond its bound, and was cut.
+	// excessStream is of a stream that exceeded its bound and was cut.
 	excessStream excess = "stream"
 )
 
-// clamp cuts a report down to what can be, and says what was beyond it. Negative
-// counts are none. visible is how many bytes of the answer came: where the vendor
-// counts thinking apart, the rest is at most a token for each of them.
+// clamp lowers a report to the bound, and returns the parts that exceeded it. Negative counts become 0. visible is how
+// many bytes of the answer arrived: where the vendor counts thinking separately, the rest is at most a token for each
+// of them.
 func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
 	for _, bucket := range provider.Buckets() {
 		*bucket.Of(u) = max(*bucket.Of(u), 0)
@@ -211,8 +204,8 @@ func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
 	return beyond
 }
 
-// take hands a total out to the buckets of a side, each at most what it has: first to the specific ones in their order,
-// then to those that they fall back to. It reports whether a bucket was cut. Sums can't overflow.
+// take distributes a total over the buckets of a side, to each at most what it has: first to the specific ones in their
+// order, then to those that they fall back to. It reports whether a bucket was cut. Sums can't overflow.
 func take(left int64, u *provider.Usage, side provider.Side) (wasCut bool) {
 	for _, isSpecific := range []bool{true, false} {
 		for _, b := range side.Buckets() {
@@ -234,19 +227,19 @@ func cut(limit int64, count *int64) bool {
 	return true
 }
 
-// Bytes that a token of text can have. The longest words of the vocabularies in
-// use are below textBytes (".translatesAutoresizingMaskIntoConstraints" has 42),
-// and runs of one character, as spaces or dashes, come in tokens of up to runBytes.
+// Bytes of one token of text. The longest words of the vocabularies in use are below textBytes
+// (".translatesAutoresizingMaskIntoConstraints" has 42), and runs of one character, as spaces or dashes, come in tokens
+// of up to runBytes.
 const (
 	textBytes = 48
 	runBytes  = 128
 )
 
-// leastTokens is the smallest number of tokens that a text can be: an honest
-// answer within its bound never has a larger one.
+// leastTokens returns the smallest number of tokens that a text can have: for an honest answer within its bound it is
+// never larger than the bound.
 func leastTokens(bytes, runs int) int64 { return int64((bytes-runs)/textBytes + runs/runBytes) }
 
-// runsOf counts the bytes of a text that repeat the one before.
+// runsOf returns how many bytes of a text repeat the byte before them.
 func runsOf(text string) (n int) {
 	for i := 1; i < len(text); i++ {
 		if text[i] == text[i-1] {
@@ -256,19 +249,17 @@ func runsOf(text string) (n int) {
 	return n
 }
 
-// Bytes of a stream, whatever is in them: what may come with each token (the log
-// probabilities of twenty others have some 11 KiB, a token of sound 6 KiB) and what
-// may come with an answer (a page that was read, the code's output).
+// Bytes of a stream, whatever they contain: what may come with each token (the log probabilities of twenty others have
+// some 11 KiB, a token of sound 6 KiB) and what may come with an answer (a page that was read, the code's output).
 const (
 	streamToken = 16 << 10
 	streamSpare = 4 << 20
 )
 
-// outgrown is the error of an answer that went on beyond its bound with an event: by
-// what the vendor says that it has used, or where that is not said by the fewest
-// tokens that so many bytes of output, or of anything, can be. Where no bound is
-// known an estimate decides. ended reports that the vendor had said that it was at
-// its end, and size is how many bytes have come.
+// outgrown returns the error of an answer that exceeded its bound with an event; nil within the bound. It compares the
+// usage that the vendor reports, or without a report the fewest tokens that so many bytes of output, or of the whole
+// stream, can be. Where no bound is known an estimate decides. ended reports whether the vendor had announced its end
+// before, and size is how many bytes have arrived.
 func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
 	most := s.most.Output
 	beyond := int64(size-streamSpare)/streamToken > most
@@ -276,7 +267,7 @@ func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
 	case s.most.assumed && !s.x.reserves():
 		return nil
 	case beyond:
-	case event.FinishReason != "" && !ended, ended && !event.Output(): // What it used is clamped.
+	case event.FinishReason != "" && !ended, ended && !event.Output(): // The usage is clamped.
 		return nil
 	case s.most.assumed:
 		if provider.Estimate(0, s.tally.bytes).Output > assumedOutput*max(s.x.request.Bounds.Choices, 1) {
@@ -287,7 +278,7 @@ func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
 		return nil
 	}
 	s.x.engine.metrics.implausible(s.x.served.Provider, excessStream)
-	s.x.engine.Log.WarnContext(s.ctx, "a stream went on beyond the output that was asked for, and was cut",
+	s.x.engine.Log.WarnContext(s.ctx, "a stream exceeded the output that was asked for and was cut",
 		slog.String("provider", s.x.served.Provider), slog.String("model", s.x.served.Model), slog.Int("bytes", s.tally.bytes))
 	return errBeyondLimit
 }

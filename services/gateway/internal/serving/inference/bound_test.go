@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// What a vendor reports beyond what the request can use is not billed, however
-// absurd, and what was set aside covers what is.
+// Usage that a vendor reports beyond what the request can use is not billed, however absurd, and the reservation covers
+// what is billed.
 func TestAbsurdReportsAreClamped(t *testing.T) {
 	const absurd = 999_999_999_999
 	for name, reported := range map[string]provider.Usage{
@@ -29,14 +29,14 @@ func TestAbsurdReportsAreClamped(t *testing.T) {
 		"all":          {Input: math.MaxInt64, CacheRead: math.MaxInt64, Output: math.MaxInt64, Reasoning: math.MaxInt64},
 		"images":       {Input: 1, Images: absurd},
 		"other output": {ImageOutput: absurd, AudioOutput: absurd},
-		// Thinking is told apart, so that the rest must be there to see.
+		// Thinking is counted separately here, so that the remaining output must be visible.
 		"unseen text": {Input: 1, Reasoning: 1, Output: 2000},
 	} {
 		for _, stream := range []bool{false, true} {
 			b := setup(t, nil, &script{
 				name: "a", answer: provider.Answer{Text: "ok", FinishReason: provider.FinishStop, Usage: &reported}, steps: []step{text("ok"), end(&reported)},
 			})
-			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+			d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
 			r := request()
 			r.Chat.MaxTokens = 4000
@@ -60,8 +60,8 @@ func TestAbsurdReportsAreClamped(t *testing.T) {
 	}
 }
 
-// Whatever is reported, what is billed is within the bound, no bucket is negative,
-// and a report within the bound stays as it is.
+// Whatever is reported, the billed usage is within the bound, no bucket is negative, and a report within the bound is
+// unchanged.
 func TestClamp(t *testing.T) {
 	number := rapid.OneOf(rapid.Int64Range(-10, 2000), rapid.Int64())
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,8 +94,8 @@ func TestClamp(t *testing.T) {
 	})
 }
 
-// A stream is cut where it goes on beyond its bound, whichever field named that and
-// whatever it is made of; reservation and ledger agree.
+// A stream is cut where it exceeds its bound, whichever field set the bound and whatever the stream contains.
+// Reservation and ledger agree.
 func TestAStreamBeyondItsBoundIsCut(t *testing.T) {
 	words := strings.Repeat("some words ", 100) // 1,100 bytes
 	flood := func(event provider.Event) []step {
@@ -108,7 +108,7 @@ func TestAStreamBeyondItsBoundIsCut(t *testing.T) {
 	for name, c := range map[string]struct {
 		event provider.Event
 		ask   func(r *Request)
-		steps int // before the cut at the latest
+		steps int // the most steps before the cut
 	}{
 		"text":              {provider.Event{Text: words}, func(r *Request) { r.Chat.MaxTokens = 100 }, 6},
 		"choices":           {provider.Event{Text: words}, func(r *Request) { r.Chat.MaxTokens, r.Bounds.Choices = 100, 4 }, 24},
@@ -120,7 +120,7 @@ func TestAStreamBeyondItsBoundIsCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := setup(t, nil, &script{name: "a", steps: flood(c.event)})
-			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+			d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
 			r := request()
 			c.ask(r)
@@ -142,7 +142,7 @@ func TestAStreamBeyondItsBoundIsCut(t *testing.T) {
 	}
 }
 
-// An honest answer within its bound is never cut, whatever its tokens are like.
+// An honest answer within its bound is never cut, whatever its tokens look like.
 func TestAnHonestStreamIsNotCut(t *testing.T) {
 	for name, token := range map[string]string{
 		"a word":              " word",
@@ -160,7 +160,7 @@ func TestAnHonestStreamIsNotCut(t *testing.T) {
 		}
 		steps = append(steps, end(&provider.Usage{Input: 3, Output: 100}))
 		b := setup(t, nil, &script{name: "a", steps: steps})
-		b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
+		b.Admission = &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 		r := request()
 		r.Chat.MaxTokens = 100
 		got, err := serveRequest(t.Context(), b, r, true)
@@ -173,11 +173,11 @@ func TestAnHonestStreamIsNotCut(t *testing.T) {
 	}
 }
 
-// What a native body names beyond the common fields is in what is set aside.
+// The fields of a native body beyond the common ones are part of the reservation.
 func TestBoundsOfANativeBody(t *testing.T) {
 	reserve := func(change func(r *Request)) price.Pico {
 		b := setup(t, nil, &script{name: "a", answer: good})
-		d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+		d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 		b.Admission = d
 		r := request()
 		r.Chat.MaxTokens, r.Chat.Native = 1000, &provider.Native{Dialect: "openai", Body: []byte(`{"messages":[]}`)}
@@ -210,12 +210,12 @@ func TestBoundsOfANativeBody(t *testing.T) {
 	}
 }
 
-// A surcharge has no price, so that a ceiling can't be kept with it.
+// A surcharge has no price, so that a request with one is refused under a ceiling.
 func TestSurchargeUnderACeiling(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		b := setup(t, nil, &script{name: "a", answer: good})
 		b.Fleet().ServesUnpriced = allow
-		b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
+		b.Admission = &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 		r := request()
 		r.Bounds.Surcharged, r.Bounds.Unpriced = true, "service_tier"
 		_, err := b.Chat(t.Context(), r)
@@ -234,7 +234,7 @@ func TestTheWorstHoldsImagesOfAChat(t *testing.T) {
 	table := pricetest.Table(t, `providers: [{provider: a, models: [{model: a-1, effective_from: 2020-01-01, input_per_mtok_usd: 1, cache_read_per_mtok_usd: 9, output_per_mtok_usd: 2, image_output_per_mtok_usd: 50}]}]`)
 	b := setup(t, nil, &script{name: "a", answer: provider.Answer{Text: "x", FinishReason: provider.FinishStop, Usage: &provider.Usage{CacheRead: 8, ImageOutput: 100}}})
 	b.Fleet().Prices = table
-	d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+	d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 	b.Admission = d
 	r := request()
 	r.Chat.MaxTokens = 100

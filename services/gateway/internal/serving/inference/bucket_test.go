@@ -21,7 +21,7 @@ func pricesOf(t *testing.T, dear provider.Bucket) *price.Table {
 	return table
 }
 
-// Whichever bucket a vendor counts tokens in, the worst case covers them, and its report can't be beyond the bound.
+// Whichever bucket a vendor counts tokens in, the worst case covers them, and its report can't exceed the bound.
 func TestWorstCaseAndClampKnowEveryBucket(t *testing.T) {
 	most := bound{Usage: provider.Usage{Input: 1000, Output: 500, Images: 2}}
 	limits := map[provider.Side]int64{provider.SidePrompt: 1000, provider.SideCompletion: 500, provider.SidePieces: 2}

@@ -11,14 +11,13 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// call is one call to a provider as telemetry sees it: a client span and the
-// metrics of the conventions. It lasts to the end of the answer. Content is
-// never in it.
+// call is the telemetry of one call to a provider: a client span and the metrics of the conventions, until the end of
+// the answer. It never contains content.
 type call struct {
 	span    oteltrace.Span
 	label   label
 	started time.Time
-	// receipt of the vendor.
+	// receipt collects the vendor's id of the call.
 	receipt *provider.Receipt
 }
 
@@ -50,7 +49,7 @@ func (e *Engine) modelLabel(c candidate) string {
 	return c.Model
 }
 
-// fail ends the telemetry of a call that failed, or whose caller left.
+// fail ends the telemetry of a call that failed, or that its caller cancelled.
 func (c *call) fail(ctx context.Context, m *metrics, kind string, at time.Time) {
 	l := c.label
 	l.key, l.value = attrErrorType, kind
@@ -79,7 +78,7 @@ func (c *call) billed(ctx context.Context, m *metrics, b *bill, reason provider.
 	c.end(at)
 }
 
-// end closes the span, if there is one.
+// end closes the span, if it is recorded.
 func (c *call) end(at time.Time) {
 	if c.span.IsRecording() {
 		c.span.End(oteltrace.WithTimestamp(at))

@@ -8,18 +8,17 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// callStream is a vendor's stream with its tool calls held to their bounds: one
-// that goes beyond them fails. hold is charged for what others keep of it until its
-// end: dialects the ids of calls, and faces that write the events anew whatever
-// comes behind the first call.
+// callStream is a vendor's stream that fails when its tool calls exceed their bounds. hold is charged for what others
+// keep of the stream until its end: dialects keep the ids of calls, and faces that encode the events anew keep all that
+// follows the first call.
 type callStream struct {
 	provider.Stream
 	limit provider.CallLimit
 	hold  *memory.Hold
-	calls bool // one has begun
+	calls bool // a call has begun
 }
 
-// Next gives the next event.
+// Next returns the next event.
 func (s *callStream) Next() (provider.Event, error) {
 	event, err := s.Stream.Next()
 	if err == nil {
@@ -51,8 +50,7 @@ func (s *callStream) charge(e *provider.Event) error {
 	return nil
 }
 
-// heldSize is about what an event takes in memory, in bytes: its texts, and the
-// event itself, which may say nothing.
+// heldSize returns about how many bytes an event takes in memory: its texts, and the event itself, which may be empty.
 func heldSize(e provider.Event) int {
 	n := int(unsafe.Sizeof(e)) + len(e.Text) + len(e.Reasoning) + len(e.Other) + len(e.Native) + len(e.NativeType)
 	for i := range e.ToolCalls {
@@ -62,15 +60,14 @@ func heldSize(e provider.Event) int {
 	return n
 }
 
-// callJoiner puts the deltas of a stream's calls together, in time that grows with
-// their size. The zero value has none.
+// callJoiner joins the deltas of a stream's calls, in time proportional to their size. The zero value has no calls.
 type callJoiner struct {
 	calls     []provider.ToolCall
-	arguments [][]byte // by the place of the call in calls
+	arguments [][]byte // by index in calls
 	places    map[int]int
 }
 
-// add appends a delta to its call. The first one of a call names it.
+// add appends a delta to its call. The first delta of a call has its name.
 func (j *callJoiner) add(delta provider.ToolCall) {
 	place, known := j.places[delta.Index]
 	if !known {
@@ -93,7 +90,7 @@ func (j *callJoiner) add(delta provider.ToolCall) {
 	}
 }
 
-// join gives the calls so far.
+// join returns the calls so far.
 func (j *callJoiner) join() []provider.ToolCall {
 	for place, arguments := range j.arguments {
 		if arguments != nil {

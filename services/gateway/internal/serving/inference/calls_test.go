@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// pieces is a stream of calls whose arguments come in n pieces each.
+// pieces returns a stream of calls whose arguments come in n pieces each.
 func pieces(calls, n int) []provider.Event {
 	var events []provider.Event
 	for i := range calls * n {
@@ -25,7 +25,7 @@ func pieces(calls, n int) []provider.Event {
 	return events
 }
 
-// Arguments in many pieces cost in proportion, wherever they are put together.
+// Joining arguments costs time in proportion to the number of pieces, wherever they are joined.
 func TestPiecesOfCallsAreProportional(t *testing.T) {
 	tools := toolApprovals{source: decide(), needs: func(string) bool { return true }, request: asking("exact")}
 	for name, take := range map[string]func() func(provider.Event){
@@ -65,7 +65,7 @@ func TestPiecesOfCallsAreProportional(t *testing.T) {
 	}
 }
 
-// What an approvalCheck holds is bounded by what it takes in memory, whatever it says.
+// The memory that an approvalCheck holds is bounded, whatever the stream contains.
 func TestApprovalCheckIsBounded(t *testing.T) {
 	tools := toolApprovals{source: decide(), needs: func(tool string) bool { return tool == "deploy" }, request: asking("exact")}
 	for name, event := range map[string]provider.Event{
@@ -89,7 +89,7 @@ func TestApprovalCheckIsBounded(t *testing.T) {
 		}
 	}
 	g := tools.newCheck(nil)
-	for range 10 * maxWithheld / 1024 { // Nothing of an open call is kept.
+	for range 10 * maxWithheld / 1024 { // A call that may pass is not kept.
 		if _, err := g.pass(t.Context(), provider.Event{ToolCalls: []provider.ToolCall{{Name: "look", Arguments: strings.Repeat("x", 1024)}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestApprovalCheckIsBounded(t *testing.T) {
 	}
 }
 
-// A stream whose calls go beyond their bounds ends, by whatever numbers they go.
+// A stream whose calls exceed their bounds fails, whatever their indexes are.
 func TestCallsOfAStreamAreBounded(t *testing.T) {
 	many := func(n int, one func(i int) provider.ToolCall) []step {
 		steps := []step{text("a")}
@@ -135,7 +135,7 @@ func TestCallsOfAStreamAreBounded(t *testing.T) {
 	}
 }
 
-// A frame with many names is looked through once.
+// A frame with many names is searched once.
 func TestNamesAreProportional(t *testing.T) {
 	tools := toolApprovals{needs: func(tool string) bool { return tool == "deploy" }, request: asking("")}
 	providertest.Proportional(t, 1000, func(n int) func() {

@@ -20,16 +20,16 @@ import (
 
 var good = provider.Answer{Text: "yes", FinishReason: provider.FinishStop, Usage: &provider.Usage{Input: 10, Output: 20}}
 
-// What the first candidate does decides whether the second is asked, on both
-// faces of a call and with and without a substitution.
+// The result of the first candidate decides whether the second is called, for whole answers and streams, with and
+// without substitution.
 func TestFailoverMatrix(t *testing.T) {
 	cases := []struct {
 		class          apierr.Class
 		status         int
 		failover       bool
-		alone          int // the answer's status with no other candidate
+		alone          int // the status of the answer with no other candidate
 		aloneReason    apierr.Reason
-		forbidden      int // … with one that may not be used
+		forbidden      int // … with another candidate that may not be used
 		forbiddenError apierr.Reason
 	}{
 		{apierr.ClassTransient, 0, true, 503, ReasonAllProvidersFailed, 502, ReasonProviderFailed},
@@ -204,7 +204,7 @@ func TestAttemptsAreCapped(t *testing.T) {
 	b := setup(t, nil, scripts...)
 	_, err := b.Chat(t.Context(), request())
 	refused(t, err, 503, ReasonAllProvidersFailed, "")
-	const promised = 4 // by the README
+	const promised = 4 // in the README
 	for i, s := range scripts {
 		if calls, _ := s.count(); calls > 1 || (calls == 1) != (i < promised) {
 			t.Errorf("%s: %d calls", s.name, calls)
@@ -261,7 +261,7 @@ func TestTotalClock(t *testing.T) {
 	})
 }
 
-// A pause that the total clock doesn't have is not waited for.
+// A pause that is longer than the rest of the total clock is not waited for.
 func TestTotalClockSparesThePause(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -324,8 +324,7 @@ func TestLocale(t *testing.T) {
 	}
 }
 
-// A vendor that echoes the key it was sent must not pass it on: not to the
-// caller, not to the log, not to the ledger.
+// A vendor that echoes the key it was sent can't pass it on: not to the caller, the log or the ledger.
 func TestKeyNeverLeaves(t *testing.T) {
 	echo := &provider.Error{
 		Class: apierr.ClassServerError, Status: 500, Code: "bad " + canary, Text: "got " + canary,

@@ -9,15 +9,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// counter keeps sums that the SDK reads when metrics are collected: a request counts
-// half a dozen things, and reporting each of them to the SDK costs ten times as much.
-// Safe for concurrent use.
+// counter keeps sums that the SDK reads when metrics are collected: each request counts half a dozen values, and
+// reporting each of them to the SDK costs ten times as much. Safe for concurrent use.
 type counter struct {
 	mu sync.RWMutex
 	of map[label]*sum
 }
 
-// sum is what was counted under one set of labels.
+// sum is the count of one set of labels.
 type sum struct {
 	atomic.Int64
 
@@ -37,7 +36,7 @@ func newCounter(meter metric.Meter, name, what string) (*counter, error) {
 	return c, nil
 }
 
-// newCostCounter counts pico-USD, and tells USD: up to nine million a process.
+// newCostCounter returns a counter of pico-USD that is exported in USD: up to nine million a process.
 func newCostCounter(meter metric.Meter, name, what string) (*counter, error) {
 	c := &counter{of: make(map[label]*sum)}
 	_, err := meter.Float64ObservableCounter(name, metric.WithUnit("USD"), metric.WithDescription(what),

@@ -5,9 +5,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// describe tells the planner what the request asks of a model, and which others
-// share a prompt cache with it. It is done here, once for every face, so that
-// none can forget it.
+// describe sets what the request needs of a model, and its key for prompt cache affinity, for the planner. The pipeline
+// does it once, for the requests of every face.
 func describe(r *Request) {
 	dialect, field := r.Route.Needs.Dialect, r.Route.Needs.DialectField
 	switch r.Route.Operation {

@@ -13,17 +13,16 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Embedded is what an embedding made.
+// Embedded is the answer to an embedding request.
 type Embedded struct {
-	// Vectors in the order of the inputs.
+	// Vectors are in the order of the inputs.
 	Vectors [][]float32
 	Report  ledger.Report
 	Route   Route
 }
 
-// Embed makes the vectors of texts, or of tokens. Vectors of two models can't be compared:
-// when another model than the one asked for made them, the report says that it
-// was substituted, also where the provider is the same.
+// Embed returns the vectors of texts, or of tokens. Vectors of two models can't be compared: when another model than
+// the one asked for made them, the report has Substituted set, also where the provider is the same.
 func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
@@ -32,7 +31,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	defer x.leave(ctx)
 	x.selection.anchor()
 	var vectors *provider.Vectors
-	var unfit candidate // whose vectors are not what was asked for
+	var unfit candidate // its vectors are not what was asked for
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
 		made, err := x.embed(ctx, c)
 		if made != nil {
@@ -41,7 +40,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 		return err
 	})
 	if err != nil {
-		if vectors != nil && x.billed == nil { // The vendor has made what its model makes.
+		if vectors != nil && x.billed == nil { // The vendor has made vectors, and bills them.
 			x.bill(ctx, unfit, ledger.OutcomeAborted, tally{usage: vectors.Usage, whole: true})
 		}
 		return nil, err
@@ -52,16 +51,15 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	return embedded, nil
 }
 
-// anchor makes the plan's first choice the one that was asked for where the
-// caller left it open: a later call must be told when its vectors are others.
+// anchor takes the plan's first candidate as the requested one where the caller named none: the report of a later call
+// must show that its vectors are of another model.
 func (s *selection) anchor() {
 	if s.plan.Requested == "" && len(s.plan.Candidates) > 0 {
 		s.plan.Requested = s.plan.Candidates[0].Provider
 	}
 }
 
-// anotherSpace reports whether vectors are, or may be, of another model than the
-// one asked for.
+// anotherSpace reports whether vectors are, or may be, of another model than the one asked for.
 func (s *selection) anotherSpace(operation provider.Operation, served candidate) bool {
 	return operation == provider.OperationEmbeddings && (served.Substitute || served.Model != s.plan.Candidates[0].Model)
 }
@@ -84,8 +82,8 @@ func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, 
 	return vectors, err
 }
 
-// checkVectors refuses what isn't one vector per input, all of one length, of
-// real numbers: it would be stored and spoil an index much later.
+// checkVectors returns an error unless there is one vector per input, all of one length, of finite numbers: wrong
+// vectors would be stored and spoil an index much later.
 func checkVectors(vectors [][]float32, asked *provider.Embedding) error {
 	if len(vectors) != asked.Len() {
 		return malformed(fmt.Sprintf("%d vectors for %d inputs", len(vectors), asked.Len()))
@@ -107,14 +105,13 @@ func checkVectors(vectors [][]float32, asked *provider.Embedding) error {
 	return nil
 }
 
-// malformed types an answer that can't be passed on. Another provider may do
-// better.
+// malformed returns the error of an answer that can't be passed on. Another provider may do better.
 func malformed(what string) *provider.Error {
 	return &provider.Error{Class: apierr.ClassServerError, Text: "the provider's answer holds " + what}
 }
 
-// incapable is the error of a provider that has no such operation. Plans hold
-// none; a policy that says otherwise is answered like a vendor that can't.
+// incapable returns the error of a provider without an operation. Plans contain no such provider; a policy that claims
+// otherwise gets the answer of a vendor that can't serve.
 func incapable(operation string) *provider.Error {
 	return provider.Unsupported("provider", "has no "+operation)
 }

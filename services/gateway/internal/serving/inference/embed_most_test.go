@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Each input has the model's limit for itself, so that what is set aside grows
-// with their number.
+// The model's limit applies to each input by itself, so that the reservation grows with their number.
 func TestMostOfAnEmbedding(t *testing.T) {
 	long := strings.Repeat("a", 500)
 	for _, c := range []struct {

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// embedder makes what it is told to.
+// embedder is a provider with scripted vectors.
 type embedder struct {
 	name    string
 	vectors provider.Vectors
@@ -36,7 +36,7 @@ func (e *embedder) Embed(ctx context.Context, _ provider.Credential, request *pr
 	return &made, nil
 }
 
-// candidates is a planner that gives these, the first of which was asked for.
+// candidates is a planner of fixed candidates. The first was asked for.
 type candidates struct {
 	requested string
 	all       []routing.Candidate
@@ -54,7 +54,7 @@ func at(name, model string) routing.Candidate {
 	return routing.Candidate{Target: provider.Target{Provider: name, Model: model}, Upstream: model + "-up"}
 }
 
-// chain is an engine over two providers, whatever they are.
+// chain returns an engine over two providers.
 func chain(t *testing.T, requested string, models [2]string, a, b provider.Provider) *bench {
 	t.Helper()
 	bench := setup(t, nil, &script{name: "a"}, &script{name: "b"})
@@ -98,7 +98,7 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
-// Vectors of two models can't be compared: the report always says so.
+// Vectors of two models can't be compared: the report always shows a substitution.
 func TestEmbeddingsSubstitution(t *testing.T) {
 	cases := []struct {
 		name               string
@@ -165,7 +165,7 @@ func TestEmbeddingsSubstitution(t *testing.T) {
 	})
 }
 
-// byModel serves one of its models.
+// byModel is a provider that serves only one of its models.
 type byModel struct {
 	good    string
 	vectors provider.Vectors
@@ -180,7 +180,7 @@ func (p *byModel) Embed(_ context.Context, _ provider.Credential, request *provi
 	return &p.vectors, nil
 }
 
-// A provider that answers with something else than what was asked for has failed.
+// A provider whose answer is not what was asked for has failed.
 func TestEmbedRefusesBadVectors(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for name, vectors := range map[string][][]float32{
@@ -207,7 +207,7 @@ func TestEmbedRefusesBadVectors(t *testing.T) {
 			}
 		})
 	}
-	// A model that can't shorten its vectors is the caller's choice to mend.
+	// A model that can't shorten its vectors is the caller's choice to correct.
 	b := chain(t, "a", [2]string{"m", "m"}, &embedder{name: "a", vectors: two(nil)}, &embedder{name: "b", vectors: two(nil)})
 	r := embedRequest("one", "two")
 	r.Embedding.Dimensions = 1
@@ -215,7 +215,7 @@ func TestEmbedRefusesBadVectors(t *testing.T) {
 	if e := refused(t, err, 400, apierr.ReasonInvalidRequest, ""); e.ErrorClass() != apierr.ClassPolicy {
 		t.Errorf("error %+v, want dimensions named", e)
 	}
-	if got, want := b.ledger.outcomes(), "aborted"; got != want { // The vendor has made vectors all the same.
+	if got, want := b.ledger.outcomes(), "aborted"; got != want { // The vendor has made vectors, and bills them.
 		t.Errorf("billed as %q, want %q", got, want)
 	}
 }
@@ -268,7 +268,7 @@ func TestEmbedClocks(t *testing.T) {
 	})
 }
 
-// A plan that names a provider without the operation is answered, not a crash.
+// A plan with a provider that lacks the operation gives an error, not a panic.
 func TestEmbedWithoutEmbedder(t *testing.T) {
 	b := chain(t, "a", [2]string{"m", "m"}, streaming{&script{name: "a"}}, streaming{&script{name: "b"}})
 	_, err := b.Embed(t.Context(), embedRequest("one"))

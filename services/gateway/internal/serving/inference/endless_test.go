@@ -19,8 +19,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// endless are answers that go on for as long as they are read: a head, and what
-// then comes again and again.
+// endless are answers that continue for as long as they are read: a head, and a text that is repeated.
 var endless = []struct{ name, kind, head, more string }{
 	{"whole", "application/json", `{"choices":[{"message":{"content":"`, "x"},
 	{"nested", "application/json", "", "["},
@@ -33,10 +32,10 @@ var endless = []struct{ name, kind, head, more string }{
 	{"carriage returns", "text/event-stream", "", "\r"},
 }
 
-// well is a vendor's answer to whatever is asked.
+// wellAnswer is a vendor's answer to any request.
 const wellAnswer = `{"choices":[{"message":{"content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
 
-// newEndless is a vendor whose answers a model's name chooses.
+// newEndless returns a vendor whose answers the model's name selects.
 func newEndless(t *testing.T) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +61,7 @@ func newEndless(t *testing.T) *httptest.Server {
 	return server
 }
 
-// overEndless is an engine over such a vendor, with so much memory.
+// overEndless returns an engine over such a vendor, with a memory budget of limit bytes.
 func overEndless(t *testing.T, limit int64) (*bench, *memory.Budget) {
 	t.Helper()
 	transport := wire.NewTransport(time.Second)
@@ -81,7 +80,7 @@ func overEndless(t *testing.T, limit int64) (*bench, *memory.Budget) {
 	return b, b.Memory
 }
 
-// heap is the most that objects took while f ran, in bytes, beyond what they took before.
+// heap returns the most bytes that objects took while f ran, beyond what they took before.
 func heap(f func()) uint64 {
 	read := func() uint64 {
 		sample := []runtimemetrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -109,8 +108,7 @@ func heap(f func()) uint64 {
 	return most - min(before, most)
 }
 
-// Vendors that answer without end hold a bounded memory, all together, and the
-// calls of others go on.
+// Vendors that answer without end take a bounded memory together, and the calls of others are served.
 func TestEndlessAnswersAreBounded(t *testing.T) {
 	const limit = 64 << 20
 	b, budget := overEndless(t, limit)
@@ -118,7 +116,7 @@ func TestEndlessAnswersAreBounded(t *testing.T) {
 	most := heap(func() {
 		var calls sync.WaitGroup
 		for i := range 12 {
-			e := endless[i%2] // Whole answers: each is read to the largest that one may be.
+			e := endless[i%2] // Whole answers: each is read up to the largest size.
 			calls.Go(func() {
 				r := request()
 				r.Organization, r.Route.Model = fmt.Sprint("org-", i%4), e.name
@@ -150,8 +148,7 @@ func TestEndlessAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// Each kind of endless answer ends by a clock or a bound, streamed or not, and
-// leaves nothing charged.
+// A clock or a bound ends each kind of endless answer, streamed or not, and no memory stays charged.
 func TestEachEndlessAnswerEnds(t *testing.T) {
 	for _, e := range endless {
 		t.Run(e.name, func(t *testing.T) {
@@ -187,8 +184,8 @@ func TestEachEndlessAnswerEnds(t *testing.T) {
 	}
 }
 
-// Memory that is used up is no fault of a vendor, and the caller is told so.
-func TestMemoryFullBlamesNobody(t *testing.T) {
+// Exhausted memory does not count against the vendor, and the caller gets its own error.
+func TestFullMemoryIsNoFailureOfTheVendor(t *testing.T) {
 	b, budget := overEndless(t, 1<<20)
 	hog := budget.Open("hog", 0)
 	if err := hog.Charge(700 << 10 / memory.Weight); err != nil {

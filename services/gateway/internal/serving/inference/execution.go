@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// execution is one request on its way through the pipeline. Each step hands on a value: admitted, selection, progress,
+// execution is one request on its way through the pipeline. Each step passes on a value: admitted, selection, progress,
 // served and account.
 type execution struct {
 	engine *Engine
@@ -28,46 +28,46 @@ type execution struct {
 	images imageInliner
 	recalled
 	progress
-	// served is the candidate whose answer it is, and finish why that ended.
+	// served is the candidate that answered, and finish why its answer ended.
 	served candidate
 	finish provider.FinishReason
 	account
 	ended time.Time
 }
 
-// selection is who may serve a request, by its plan.
+// selection is the plan of a request and the candidates that may serve it.
 type selection struct {
 	plan routing.Plan
-	// candidates have a key.
+	// candidates are those of the plan that have a key.
 	candidates []candidate
 }
 
-// progress is how far the attempts of a request have come.
+// progress is the state of the attempts of a request.
 type progress struct {
 	attempts int
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
-	// call is the telemetry of the present attempt, and permit its permit. streams keeps the permit beyond the attempt,
-	// until the stream ends.
+	// call is the telemetry of the present attempt, and permit its permit. streams reports whether the permit is kept
+	// beyond the attempt, until the stream ends.
 	call    call
 	permit  health.Permit
 	streams bool
-	// answered reports that the vendor has begun to answer, and arrived what came before its answer began.
+	// answered reports whether the vendor has begun to answer. arrived is what came before its answer began.
 	answered bool
 	arrived  tally
-	// unserved reports that no provider served the request, by the fault of the last one.
+	// unserved reports whether no provider served the request, through the fault of the last one.
 	unserved bool
 }
 
-// candidate is a planned one with what a call needs.
+// candidate is a planned candidate with its provider and credential.
 type candidate struct {
 	routing.Candidate
 	provider   provider.Provider
 	credential provider.Credential
 }
 
-// chatProvider returns the candidate's provider where it can chat. Plans hold no other;
-// a policy that says otherwise is answered like a vendor that can't.
+// chatProvider returns the candidate's provider if it can chat. Plans contain no other; a policy that claims otherwise
+// gets the answer of a vendor that can't serve.
 func (c candidate) chatProvider() (provider.ChatProvider, error) {
 	if p, ok := c.provider.(provider.ChatProvider); ok {
 		return p, nil
@@ -75,8 +75,8 @@ func (c candidate) chatProvider() (provider.ChatProvider, error) {
 	return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the provider has no chat"}
 }
 
-// begin runs the steps before the first attempt. The context that it returns is the request's from then on, and may be
-// ended by others. The execution must be left.
+// begin runs the steps before the first attempt. The request uses the returned context from then on; the gateway may
+// end it. The caller must leave the execution.
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := e.newExecution(ctx, r)
 	begun := false
@@ -94,7 +94,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 		err = x.reserve(ctx)
 	}
 	if err != nil {
-		if cause := terminated(ctx); cause != nil { // It was ended from outside meanwhile.
+		if cause := terminated(ctx); cause != nil { // The gateway ended the request meanwhile.
 			err = cause
 		}
 		x.record.failed(err)
@@ -104,7 +104,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 	return ctx, x, nil
 }
 
-// newExecution returns the execution of a request of which nothing is known yet.
+// newExecution returns the execution of a request before its first step.
 func (e *Engine) newExecution(ctx context.Context, r *Request) *execution {
 	x := &execution{engine: e, account: account{id: newID()}, admitted: admitted{
 		request: r, fleet: e.Fleet(), started: time.Now(), hold: e.Memory.Open(r.Organization, largest[r.Route.Operation]),
@@ -115,18 +115,17 @@ func (e *Engine) newExecution(ctx context.Context, r *Request) *execution {
 	return x
 }
 
-// errBroken is the end of a request that panicked: the handler's chain has the
-// panic itself.
+// errBroken is the error of a request that panicked. The middleware reports the panic itself.
 var errBroken = apierr.Internal(errors.New("a step of the request panicked"))
 
-// leaveUnserved leaves a request that was not begun or served, for the error that was
-// noted or, without one, for a panic.
+// leaveUnserved leaves a request that was not begun or not served. Its error is the one that was recorded or, without
+// one, errBroken.
 func (x *execution) leaveUnserved(ctx context.Context) {
 	x.record.failed(errBroken)
 	x.leave(ctx)
 }
 
-// plan finds who may serve a request, unless what it uses can't be billed.
+// plan returns the candidates of a request. It refuses a request whose row the ledger can't take, or with bad images.
 func (e *Engine) plan(ctx context.Context, a *admitted) (selection, error) {
 	if err := e.ledgerReady(ctx); err != nil {
 		return selection{}, err
@@ -145,15 +144,14 @@ func (e *Engine) plan(ctx context.Context, a *admitted) (selection, error) {
 	return s, err
 }
 
-// largest answers by operation, in bytes. A chat with the log probabilities of
-// thousands of tokens, or minutes of sound, has some ten million; ten images, or
-// vectors of 2,048 texts in base64, have some forty.
+// largest is the size of the largest answers by operation, in bytes. A chat with the log probabilities of thousands of
+// tokens, or minutes of sound, has some ten million; ten images, or vectors of 2,048 texts in base64, have some forty.
 var largest = map[provider.Operation]int64{
 	provider.OperationChat: 16 << 20, provider.OperationVision: 16 << 20,
 	provider.OperationEmbeddings: 48 << 20, provider.OperationImages: 48 << 20,
 }
 
-// newID makes an id in the order of time.
+// newID returns an id; ids sort by time.
 func newID() uuid.UUID {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -199,9 +197,9 @@ func (s *selection) resolve(ctx context.Context, a *admitted) error {
 	return nil
 }
 
-// noCandidate returns the error of a request without candidates: what was asked for lacks a
-// key; or it can't serve such a request, or, where nothing was asked for, no provider
-// that has a key can.
+// noCandidate returns the error of a request without candidates: the target that was asked for lacks a key or can't
+// serve such a request; where none was asked for, no provider that has a key can. A missing capability is therefore
+// reported before the missing keys of substitutes.
 func (s *selection) noCandidate(ctx context.Context, a *admitted, scope keyring.Scope) error {
 	asked := func(c routing.Candidate) bool { return !c.Substitute }
 	if s.plan.Requested != "" && slices.ContainsFunc(s.plan.Candidates, asked) {
@@ -219,18 +217,16 @@ func (s *selection) noCandidate(ctx context.Context, a *admitted, scope keyring.
 	return routing.Refuse(&a.request.Route, unfit)
 }
 
-// settleRequested makes the requested provider the best host that can be called,
-// where a model was asked for and several have it: one without a key for this
-// caller was never meant.
+// settleRequested sets the requested provider to the best host that can be called, where a model was asked for and
+// several providers have it: a provider without a key for this caller can't have been meant.
 func (s *selection) settleRequested() {
 	if first := s.candidates[0]; s.plan.Requested != "" && !first.Substitute {
 		s.plan.Requested = first.Provider
 	}
 }
 
-// chat is the request as a candidate gets it. A body in the caller's own words
-// names images by URL, so that it can't go to a candidate that fetches none;
-// unless only its dialect can carry it: then that vendor has the last word.
+// chat returns the request as a candidate gets it. A native body names images by URL, so that it can't be sent to a
+// candidate that fetches none, unless only its dialect can carry it: then that vendor decides.
 func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, error) {
 	chat := x.request.Chat
 	chat.Model = c.Upstream
@@ -252,7 +248,7 @@ func (x *execution) route() Route {
 	}
 }
 
-// Chat serves a whole answer.
+// Chat returns a whole answer.
 func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
@@ -303,7 +299,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	return completion, nil
 }
 
-// finishReason fills in a finish reason that a provider left out.
+// finishReason returns the finish reason, or the usual one where the provider sent none.
 func finishReason(reason provider.FinishReason, calls bool) provider.FinishReason {
 	switch {
 	case reason != "":

@@ -28,10 +28,12 @@ const (
 	ReasonMemoryFull         apierr.Reason = "answer_memory_full"
 )
 
-// retryAfter is the hint where no provider gave one.
+// retryAfter is sent where no provider named a time.
 const retryAfter = 2 * time.Second
 
 var (
+	// errMissingKeys is 503 with class auth, since nothing about the request is wrong. Of the errors of all providers only
+	// all_providers_failed may be retried.
 	errMissingKeys = &apierr.Error{
 		Kind: apierr.KindUnavailable, Reason: ReasonMissingKeys, Class: apierr.ClassAuth,
 		Text: "no provider configured (missing keys)",
@@ -44,45 +46,44 @@ var (
 		Kind: apierr.KindUnavailable, Reason: ReasonLedgerFull, RetryAfter: retryAfter,
 		Text: "completions can't be billed at the moment; nothing was sent to a provider",
 	}
-	// errBeyondLimit ends an answer that went on beyond the limit that was asked for.
+	// errBeyondLimit ends an answer that exceeded the limit that was asked for.
 	errBeyondLimit = &apierr.Error{
 		Kind: apierr.KindUpstream, Reason: ReasonStreamInterrupted, Class: apierr.ClassServerError,
-		Text: "the provider went on beyond the output that was asked for; the answer is cut off here",
+		Text: "the provider exceeded the output that was asked for; the answer is cut off here",
 	}
 )
 
-// Causes of a call that a clock ended.
+// Causes of a context that a clock or the caller ended.
 var (
 	errAnswer     = errors.New("no answer in time")
 	errFirstToken = errors.New("no first token in time")
 	errIdle       = errors.New("no further event in time")
 	errTotal      = errors.New("the request ran out of time")
-	errLeft       = errors.New("the caller left")
+	errLeft       = errors.New("the caller closed the connection")
 )
 
-// failure is an attempt that failed, with the key it was made with taken out of
-// every text: vendors echo what they were sent.
+// failure is an attempt that failed. The key of the attempt is removed from every text: vendors echo what they were
+// sent.
 type failure struct {
 	*provider.Error
 	provider, model string
 	// skipped is why the candidate was not called; empty when it was.
 	skipped health.Cause
-	// full: there was no memory for the answer, for which the vendor can do nothing.
+	// full reports whether there was no memory for the answer, which is not the vendor's fault.
 	full bool
 	// repeatable reports whether the same call may be made once more.
 	repeatable bool
 }
 
-// blameless is a failure that says nothing about the vendor's health, though its
-// attempt is lost: what it was to send, or to deliver, lies elsewhere.
+// blameless is a failure that does not count against the vendor's health although its attempt failed: the content to
+// send or to deliver is at another host.
 type blameless struct{ failure *provider.Error }
 
 func (b blameless) Error() string { return b.failure.Error() }
 func (b blameless) Unwrap() error { return b.failure }
 
-// guard makes a panic of an adapter a failure of its vendor: one answer that it
-// could not read must neither keep a permit nor cost the request its other
-// candidates. It is deferred.
+// guard turns a panic of an adapter into a failure of its vendor, so that an answer that an adapter can't read neither
+// keeps a permit nor costs the request its other candidates. It must be deferred.
 func guard(err *error) {
 	if p := recover(); p != nil {
 		*err = &provider.Error{
@@ -112,7 +113,7 @@ func scrub(text string, key secret.Value) string {
 	return strings.ReplaceAll(text, key.Reveal(), key.String())
 }
 
-// describe is what a caller reads of a failure.
+// describe returns the text of a failure for the caller.
 func (f failure) describe() string {
 	text := f.provider + ": "
 	if f.Status != 0 {
@@ -121,16 +122,15 @@ func (f failure) describe() string {
 	return text + f.Text
 }
 
-// answer makes an error of a failure, with the provider's own class and hint.
+// answer returns a failure as an error, with the provider's own class and Retry-After.
 func (f failure) answer(kind apierr.Kind, reason apierr.Reason) *apierr.Error {
 	return &apierr.Error{
 		Kind: kind, Reason: reason, Class: f.Class, Text: f.describe(), RetryAfter: f.RetryAfter, Cause: f.Error,
 	}
 }
 
-// refusal is the answer to a request that failed at each provider tried. It is
-// the last failure's own where that is the caller's fault or where no other
-// provider was allowed.
+// refusal returns the error of a request that failed at each provider tried. It is the last failure where that is the
+// caller's fault or where no other provider was allowed.
 func refusal(failures []failure, substitution bool) *apierr.Error {
 	last := failures[len(failures)-1]
 	if !last.Failover() || unsupported(failures) {
@@ -154,7 +154,7 @@ func refusal(failures []failure, substitution bool) *apierr.Error {
 	return e.Wrap(last.Error)
 }
 
-// faults are the classes that are the caller's to mend.
+// faults are the classes that the caller can correct.
 var faults = map[apierr.Class]apierr.Reason{
 	apierr.ClassPolicy:          apierr.ReasonInvalidRequest,
 	apierr.ClassContextOverflow: ReasonContextOverflow,
@@ -170,7 +170,7 @@ func all(failures []failure, class apierr.Class) bool {
 	return true
 }
 
-// unsupported tells that no candidate's dialect could carry the request.
+// unsupported reports whether no candidate's dialect could carry the request.
 func unsupported(failures []failure) bool {
 	return !slices.ContainsFunc(failures, func(f failure) bool { return !f.Unsupported })
 }
@@ -187,7 +187,7 @@ func list(failures []failure) string {
 	return strings.Join(texts, ", ")
 }
 
-// hint is the shortest wait that a provider named: then one may serve again.
+// hint returns the shortest wait that a provider named: after it one may serve again.
 func hint(failures []failure) time.Duration {
 	var shortest time.Duration
 	for _, f := range failures {
@@ -201,7 +201,7 @@ func hint(failures []failure) time.Duration {
 	return shortest
 }
 
-// over is why a request may go no further; nil while it may.
+// over returns why a request may not continue; nil while it may.
 func (x *execution) over(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -212,7 +212,7 @@ func (x *execution) over(ctx context.Context) error {
 	return nil
 }
 
-// ended is the answer to a request whose own context ended.
+// ended returns the error of a request whose own context ended.
 func ended(ctx context.Context) error {
 	if e := terminated(ctx); e != nil {
 		return e
@@ -227,7 +227,7 @@ func late() error {
 	return apierr.New(apierr.KindTimeout, apierr.ReasonTimeout, "no provider answered in time").Wrap(errTotal)
 }
 
-// interrupted is the error in a stream that broke off after its first piece.
+// interrupted returns the error in a stream that ended early, after its first content.
 func interrupted(f failure) *apierr.Error {
 	return f.answer(apierr.KindUpstream, ReasonStreamInterrupted)
 }

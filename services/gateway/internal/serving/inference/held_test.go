@@ -16,8 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// pile is a stream that something holds back or keeps: n steps of 64 KiB
-// each, and then none for half a second.
+// pile returns a stream whose events are held or kept: n steps of 64 KiB each, then half a second without any.
 func pile(n int, event func(text string) provider.Event) []step {
 	text := strings.Repeat("0123456789abcdef", 4<<10)
 	steps := []step{{event: provider.Event{Text: "well"}}}
@@ -27,15 +26,14 @@ func pile(n int, event func(text string) provider.Event) []step {
 	return append(steps, step{wait: time.Second / 2, event: provider.Event{FinishReason: provider.FinishStop}})
 }
 
-// What many streams hold at a time is within the memory for answers, and given back
-// whatever ends them.
+// What many streams hold together is within the memory for answers, and released whatever ends them.
 func TestWhatStreamsHoldIsCharged(t *testing.T) {
 	const streams, limit = 24, 32 << 20
 	for name, c := range map[string]struct {
 		steps   []step
 		checked bool
 		traced  bool
-		leaves  bool // the callers leave
+		leaves  bool // the callers close their connections
 		spared  bool // what is kept is given up before the stream
 	}{
 		"calls that wait for a name":       {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true},
@@ -111,7 +109,7 @@ func toolEvent(name, arguments string) provider.Event {
 	return provider.Event{ToolCalls: []provider.ToolCall{{Name: name, Arguments: arguments}}}
 }
 
-// keeper keeps the answers of all requests.
+// keeper is a recorder that keeps the answers of all requests.
 type keeper struct{ cut atomic.Int32 }
 
 func (*keeper) Observe(string) (int, bool) { return 4 << 20, true }
@@ -122,9 +120,8 @@ func (k *keeper) Record(_ context.Context, a *trace.Observation) {
 	}
 }
 
-// Where all memory is taken, an ordinary stream whose calls wait for their approval
-// comes through.
-func TestAnOrdinaryStreamIsHeldWithoutMemory(t *testing.T) {
+// An ordinary stream whose calls wait for their approval succeeds where all memory is taken.
+func TestOrdinaryStreamSucceedsWithoutMemory(t *testing.T) {
 	arguments := strings.Repeat("x", 100)
 	steps := []step{text("well")}
 	for range 20 {
@@ -141,7 +138,7 @@ func TestAnOrdinaryStreamIsHeldWithoutMemory(t *testing.T) {
 	}
 }
 
-// What was held and has gone out is given back before the stream's end.
+// The charge for withheld events is released once they are passed on, before the stream's end.
 func TestHeldEventsAreGivenBack(t *testing.T) {
 	b := guarded(t, &script{name: "a", steps: append(pile(10, func(s string) provider.Event { return toolEvent("", s) })[:11],
 		step{event: toolEvent("look", "")}, text("and on"), end(used))})
@@ -163,7 +160,7 @@ func TestHeldEventsAreGivenBack(t *testing.T) {
 		}
 	}
 	s.approvals.settle(len(s.passed))
-	// A face may have the calls still, so that their text stays charged.
+	// A face may still hold the calls, so that their text stays charged.
 	if held := b.Memory.Held(); held > most/2 {
 		t.Errorf("%d of %d bytes are charged after they went out", held, most)
 	}

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Forms that an image is delivered in.
+// Forms of delivery of an image.
 const (
 	DeliverURL    = "url"
 	DeliverBase64 = "b64_json"
@@ -20,13 +20,13 @@ const (
 
 // ImageResult is the answer to an ImageRequest.
 type ImageResult struct {
-	// Images in the form that was asked for.
+	// Images are in the form that was asked for.
 	Images []provider.Image
 	Report ledger.Report
 	Route  Route
 }
 
-// MakeImages makes images.
+// MakeImages generates images.
 func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, error) {
 	ctx, x, err := e.begin(ctx, r)
 	if err != nil {
@@ -75,8 +75,8 @@ func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, er
 	return images, nil
 }
 
-// deliver brings an image into the form that was asked for. Bytes become a
-// data: URI; a vendor's URL is fetched, since it has been paid for.
+// deliver converts an image to the form that was asked for. Bytes become a data: URI; a vendor's URL is fetched, since
+// the image has been paid for.
 func (e *Engine) deliver(ctx context.Context, image *provider.Image, form string) error {
 	switch {
 	case image.URL == "" && image.Base64 == "":
@@ -108,9 +108,8 @@ func (e *Engine) download(ctx context.Context, image *provider.Image) error {
 	return nil
 }
 
-// undelivered is not the caller's fault: the URL is the vendor's own. Nor does it
-// count against the vendor, which has answered well: the host of its images is
-// another one, and the way there is ours.
+// undelivered returns the error of an image that can't be fetched from the vendor's URL. It is not the caller's fault,
+// and does not count against the vendor, which has answered: the host of its images is another one.
 func undelivered(err error) error {
 	const text = "the image could not be fetched from the provider"
 	if e, ok := errors.AsType[*apierr.Error](err); ok {

@@ -15,13 +15,13 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// maker makes the images it is told to.
+// maker is a provider with scripted images.
 type maker struct {
 	name   string
 	images provider.Images
 	err    error
 	asked  []provider.ImageRequest
-	waits  bool // until its caller leaves
+	waits  bool // until its caller cancels
 }
 
 func (m *maker) Name() string { return m.name }
@@ -49,7 +49,7 @@ const pngHead = "\x89PNG\r\n\x1a\n"
 
 var pngText = base64.StdEncoding.EncodeToString([]byte(pngHead))
 
-// images is a source of one image, and of a refusal for every other URL.
+// images is a source of one image that refuses every other URL.
 type images struct {
 	checked []string
 	fetched []string
@@ -217,7 +217,7 @@ func TestImagesUsage(t *testing.T) {
 	}
 }
 
-// A vendor that echoes its key in an image's URL must not pass it on.
+// A vendor that echoes its key in an image's URL can't pass it on.
 func TestUndeliveredImageKeepsTheKey(t *testing.T) {
 	a := &maker{name: "a", images: provider.Images{Images: []provider.Image{{URL: "https://images.example/?key=" + canary}}}}
 	b := chain(t, "a", [2]string{"m", "m"}, a, nil)

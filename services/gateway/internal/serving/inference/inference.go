@@ -1,5 +1,5 @@
-// Package inference is the one pipeline of completions: admit, plan, resolve
-// keys, try the candidates in turn, meter. Package api calls it for both faces.
+// Package inference is the pipeline of all completions: admit, plan, resolve keys, try the candidates in turn, meter.
+// Package api calls it for the native API and the compatible faces.
 package inference
 
 import (
@@ -28,44 +28,40 @@ type Planner interface {
 	Plan(r routing.Request) (routing.Plan, error)
 }
 
-// Keys finds credentials; the error is keyring.ErrNoKey where there is none, and
-// another one where the organization's own can't be read.
+// Keys returns credentials. The error is keyring.ErrNoKey where there is none, and another one where the organization's
+// own can't be read.
 type Keys interface {
 	Resolve(ctx context.Context, scope keyring.Scope, provider string) (provider.Credential, error)
 }
 
 // Ledger records what is billed.
 type Ledger interface {
-	// Ready is nil when an entry can be taken.
+	// Ready returns nil when an entry can be taken.
 	Ready(ctx context.Context) error
-	// Commit returns once the entry is safe: nothing that ends the process can lose
-	// it from then on.
+	// Commit returns once the entry is safe: the end of the process can't lose it from then on.
 	Commit(ctx context.Context, entry ledger.Entry) error
 }
 
-// Prices knows what a usage costs.
+// Prices returns the cost of a usage.
 type Prices interface {
 	Cost(provider, model string, at time.Time, u provider.Usage) price.Cost
 }
 
-// Fleet is what a policy file makes of the world, all of one version: a request
-// keeps the one that it began with, so that a reload changes nothing halfway.
+// Fleet is the content of a policy file, all of one version. A request keeps the Fleet that it began with, so that a
+// reload changes nothing while it runs.
 type Fleet struct {
 	Planner Planner
-	// Keys are those of this version's providers: an address of one version never
-	// sees the key of another.
+	// Keys are those of this version's providers, so that the key of one version is never sent to an address of another.
 	Keys      Keys
 	Providers map[string]provider.Provider
 	Prices    Prices
-	// CacheTTL returns how long answers of an organization are kept; 0 is not at all.
-	// Nil keeps none of any organization.
+	// CacheTTL returns how long answers of an organization are cached; 0 is not at all. A nil func caches no answers.
 	CacheTTL func(organization string) time.Duration
-	// NeedsApproval reports whether calls of a tool need one. Nil: no tool's do.
+	// NeedsApproval reports whether calls of a tool need an approval. A nil func requires none.
 	NeedsApproval func(tool string) bool
-	// ServesUnpriced lets calls under a ceiling use models without a price, which
-	// cost it nothing.
+	// ServesUnpriced reports whether calls under a ceiling may use models without a price, which then count as free.
 	ServesUnpriced bool
-	// Version of the files that it was made of.
+	// Version is that of the files that the Fleet was read from.
 	Version string
 }
 
@@ -76,10 +72,10 @@ func (f *Fleet) cacheTTL(organization string) time.Duration {
 	return f.CacheTTL(organization)
 }
 
-// CanaryRecorder counts what came of requests while a canary is set.
+// CanaryRecorder counts the outcome of requests while a canary is set.
 type CanaryRecorder interface{ Record(s steering.CanarySample) }
 
-// Clocks bound the waits of a call. The time to connect is the transport's.
+// Clocks bound the waits of a call. The transport bounds the time to connect.
 type Clocks struct {
 	// Answer bounds one attempt at a whole answer.
 	Answer time.Duration
@@ -94,27 +90,27 @@ type Clocks struct {
 // Options of an Engine. All but Health, Answers, Admission, Approvals, Recorder,
 // Canary, Memory and After are required.
 type Options struct {
-	// Fleet gives the present one; it is called once a request.
+	// Fleet returns the one in force; it is called once a request.
 	Fleet  func() *Fleet
 	Ledger Ledger
-	// Images are fetched for providers that can't.
+	// Images fetches images for providers that can't.
 	Images ImageSource
-	// Health decides who may be called now; nil makes one that other replicas don't share.
+	// Health decides which providers may be called now; nil makes a Monitor that other replicas don't share.
 	Health *health.Monitor
-	// Answers is the response cache; nil where there is none.
+	// Answers is the response cache; nil for none.
 	Answers Answers
-	// Admission decides who may call; nil admits every request.
+	// Admission decides which requests may run; nil admits every request.
 	Admission Admission
-	// Approvals are people's decisions on tool calls; nil where there are none.
+	// Approvals reads the approvals of tool calls; nil where there are none.
 	Approvals Approvals
-	// Recorder records what became of requests; nil records nothing.
+	// Recorder records the outcome of requests; nil records nothing.
 	Recorder Recorder
-	// Canary counts what comes of requests while a canary is set; nil counts none.
+	// Canary counts the outcome of requests while a canary is set; nil counts none.
 	Canary CanaryRecorder
-	// Memory bounds what answers of vendors hold; nil bounds single answers only.
+	// Memory bounds the memory that answers of vendors take; nil bounds single answers only.
 	Memory *memory.Budget
-	// After puts off what the answer doesn't wait for until it has gone; nil does it
-	// at once.
+	// After defers work that the answer doesn't wait for until the answer has been written; nil does it at once. The
+	// ledger row, the request's place among the calls in flight and the record of its circuit are never deferred.
 	After  func(ctx context.Context, f func())
 	Clocks Clocks
 	Log    *slog.Logger
@@ -128,7 +124,7 @@ type Engine struct {
 	metrics *metrics
 }
 
-// New returns an engine.
+// New returns an Engine, or an error of the meter.
 func New(o Options) (*Engine, error) {
 	m, err := newMetrics(o.Meter)
 	if err != nil {
@@ -145,48 +141,46 @@ func New(o Options) (*Engine, error) {
 
 // Request is one completion to serve.
 type Request struct {
-	// ID of the request, the caller's or ours.
+	// ID of the request, chosen by the caller or generated.
 	ID string
-	// Organization pays; Key is the customer key, Service the first-party
-	// caller and Run the session, as far as they are known.
+	// Organization pays; Key is the customer key, Service the first-party caller and Run the session, as far as they are
+	// known.
 	Organization, Key, Service, Run string
 	Route                           routing.Request
-	// Byok is how to use the organization's own credentials; empty: as the policy
-	// says. ByokProvider is the only provider whose own is used; empty is any.
+	// Byok is how to use the organization's own credentials; empty: as the policy says. ByokProvider is the only provider
+	// whose own credential is used; empty is any.
 	Byok         keyring.Mode
 	ByokProvider string
-	// Locale to answer in; empty leaves it to the model. ForceLocale makes it
-	// hold whatever language the input is in.
+	// Locale to answer in; empty leaves it to the model. ForceLocale applies it whatever language the input is in.
 	Locale      string
 	ForceLocale bool
-	// Bounds are what a native body says of the size and the price of its answer.
+	// Bounds are the fields of a native body that affect the size and the price of its answer.
 	Bounds Bounds
-	// BypassCache leaves the response cache out of it.
+	// BypassCache skips the response cache.
 	BypassCache bool
-	// Metadata are the caller's labels; ApprovalRef the approval of its tools.
+	// Metadata are the caller's labels. ApprovalRef names the approval of the answer's tool calls.
 	Metadata    map[string]string
 	ApprovalRef string
-	// Raw is the request as it came, ReplayOf the request that it repeats; both
-	// only for the record. Probe marks an operator's question in the ledger.
+	// Raw is the request as it arrived, ReplayOf the request that it repeats; both are only recorded. Probe marks an
+	// operator's probe in the ledger.
 	Raw      trace.RawRequest
 	ReplayOf string
 	Probe    bool
 
-	// What is asked for, by Route.Operation: the conversation of a chat or a
-	// question about an image, texts or tokens to embed, or images to make. The model is set
-	// for each candidate.
+	// What is asked for, by Route.Operation: the conversation of a chat or a question about an image, texts or tokens to
+	// embed, or images to make. The model is set for each candidate.
 	Chat         provider.Chat
 	Embedding    provider.Embedding
 	ImageRequest provider.ImageRequest
 }
 
-// Route says how a request was served, known before the first byte of the answer.
+// Route is how a request was served, known before the first byte of the answer.
 type Route struct {
 	Provider, Model string
 	Attempts        int
-	// Overhead is the time spent here and not waiting for providers.
+	// Overhead is the time spent in the gateway and not waiting for providers.
 	Overhead time.Duration
-	// Warning is what the caller should know of the model it asked for; empty for none.
+	// Warning is for the caller, about the model it asked for; empty for none.
 	Warning string
 }
 
@@ -203,8 +197,8 @@ type Completion struct {
 	record *record
 }
 
-// Wrote notes how the answer was written in the contract's words, for its trace to
-// have the same bytes. Only within a call that the engine's After waits for.
+// Wrote sets the answer as it was encoded in the contract's form, so that its trace has the same bytes. It may be
+// called only before the engine's After runs.
 func (c *Completion) Wrote(text json.RawMessage) {
 	if c.record != nil {
 		c.record.Answer.Written = text

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// anything is a provider that takes every name, for every operation.
+// anything is a provider that accepts every name, for every operation.
 type anything struct{ streaming }
 
 func (a anything) Embed(_ context.Context, _ provider.Credential, r *provider.Embedding) (*provider.Vectors, error) {
@@ -38,8 +38,8 @@ func (asNamed) Plan(r routing.Request) (routing.Plan, error) {
 	}}}, nil
 }
 
-// Callers who make up names, at a vendor that serves them all, use up nothing: not
-// labels of metrics, nor the places of models that the policy lists.
+// Callers who invent names, at a vendor that serves them all, use up neither the labels of metrics nor the places of
+// models that the policy lists.
 func TestInventedNamesUseNothingUp(t *testing.T) {
 	s := &script{name: "a", answer: good, steps: nil}
 	b := setup(t, nil, s)
@@ -98,7 +98,7 @@ func TestInventedNamesUseNothingUp(t *testing.T) {
 	}
 }
 
-// forgetful is a ledger that keeps nothing.
+// forgetful is a ledger that keeps no entry.
 type forgetful struct{ memoryLedger }
 
 func (*forgetful) Commit(context.Context, ledger.Entry) error { return nil }

@@ -2,7 +2,7 @@ package inference
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// Instruction tells a model which language to answer in.
+// Instruction returns the system message that sets the language of the answer.
 func Instruction(locale string, force bool) string {
 	text := "Respond in " + locale + "."
 	if force {
@@ -11,9 +11,8 @@ func Instruction(locale string, force bool) string {
 	return text
 }
 
-// localize puts the instruction about the answer's language first. Each dialect
-// carries system messages in its own way. A native body has it already, from the
-// face that knows its form.
+// localize inserts the instruction about the answer's language as the first message. Each dialect carries system
+// messages in its own way. The face of a native body has inserted it already.
 func localize(r *Request) {
 	if r.Locale == "" {
 		return

@@ -11,27 +11,26 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// tally is what is known of a completion's size: the provider's report, if
-// there was one, and the bytes or images that came.
+// tally is what is known of a completion's size: the provider's report, if there was one, and the bytes or images that
+// arrived.
 type tally struct {
 	usage *provider.Usage
-	// counted: some of usage was not reported, but counted here.
+	// counted reports whether some of usage was not reported by the vendor, but counted by the gateway.
 	counted bool
-	// bytes of output; runs are those that repeat the one before.
+	// bytes of output; runs are those that repeat the byte before.
 	bytes, runs int
-	// frames are the bytes of a vendor's own frames, which hold all that came.
+	// frames are the bytes of a vendor's own frames, which contain all that arrived.
 	frames int
 	images int
-	// whole tells that the answer came to its end, whatever became of it then.
+	// whole reports whether the answer came to its end, whatever happened to it then.
 	whole bool
 	// state of a usage that was settled before; empty: not yet.
 	state ledger.State
 }
 
-// output counts an event, or a whole answer. This is all that counts as output: what
-// the model wrote, wherever the dialect has it. What comes with that (log
-// probabilities, sound, signatures, citations, results of the vendor's own tools) is
-// bounded by the size of a stream alone; see Stream.outgrown.
+// output adds an event, or a whole answer. Only this counts as output: what the model wrote, wherever the dialect has
+// it. What comes with that (log probabilities, sound, signatures, citations, results of the vendor's own tools) is
+// bounded only by the size of a stream; see Stream.outgrown.
 func (t *tally) output(e *provider.Event) {
 	t.text(e.Text)
 	t.text(e.Reasoning)
@@ -43,21 +42,22 @@ func (t *tally) output(e *provider.Event) {
 	t.frames += len(e.Native)
 }
 
-// text counts a piece of text.
+// text adds a piece of text.
 func (t *tally) text(s string) {
 	t.bytes += len(s)
 	t.runs += runsOf(s)
 }
 
-// settle prices a completion and records it, and returns what the caller is
-// told. The provider has been paid: a row that is lost is in the log, and the
-// answer goes out.
+// settle prices a completion, commits its ledger row, and returns the report for the caller. The provider has been
+// paid: if the row can't be committed, that is logged and the answer is still sent. A completion of a model without a
+// price costs 0 and is marked estimated; a request under a ceiling has been refused before, unless the policy allows
+// it.
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) ledger.Report {
 	now := time.Now()
 	usage, state := x.usage(ctx, t, outcome)
 	cost := x.cost(now, usage)
 	if !cost.Known {
-		x.engine.Log.InfoContext(ctx, "no price; nothing is billed",
+		x.engine.Log.InfoContext(ctx, "the model has no price; the completion is billed as 0",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
 	}
 	requested := x.requestedProvider(x.request.Route.Operation, x.served)
@@ -73,7 +73,7 @@ func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally)
 	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
 	err := x.engine.Ledger.Commit(context.WithoutCancel(ctx), entry)
 	if x.recorded = err == nil; !x.recorded {
-		x.engine.Log.ErrorContext(ctx, "the completion is not in the ledger", slog.String("error", err.Error()))
+		x.engine.Log.ErrorContext(ctx, "the ledger row of a completion could not be committed", slog.String("error", err.Error()))
 	}
 	x.billed = &bill{report: report, price: cost.Version, outcome: outcome, served: x.served, state: state}
 	return report
@@ -97,16 +97,16 @@ type bill struct {
 	outcome ledger.Outcome
 	served  candidate
 	state   ledger.State
-	// abandoned: no answer had begun; see abandon.
+	// abandoned reports whether no answer had begun; see abandon.
 	abandoned bool
 }
 
-// recordOutcome records what became of the request in metrics, spans and the recorder.
+// recordOutcome records the outcome of the request in metrics, spans and the recorder.
 func (x *execution) recordOutcome(ctx context.Context) {
 	if b := x.billed; b != nil {
 		x.record.settled(b)
 		x.engine.metrics.spent(&b.report)
-		if !b.abandoned { // The request and its call are counted where the attempt ended.
+		if !b.abandoned { // Else the request and its call were counted when the attempt ended.
 			x.engine.metrics.request(b.report.Provider, b.outcome)
 		}
 		if !b.abandoned && !x.hit {
@@ -116,7 +116,7 @@ func (x *execution) recordOutcome(ctx context.Context) {
 	x.record.close(ctx, x)
 }
 
-// cost prices a usage. An answer from the cache was paid for when it was made.
+// cost returns the price of a usage. An answer from the cache was paid for when it was made.
 func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
 	if x.hit {
 		return price.Cost{Known: true}
@@ -124,9 +124,8 @@ func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
 	return x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
 }
 
-// usage prefers the provider's report, as far as it can be. Where the answer was
-// cut off, a report is of what had come until then; where there is none, bytes
-// are counted.
+// usage returns the provider's report, as far as it is plausible. Where the answer was cut, a report covers what had
+// arrived until then; where there is none, bytes are counted.
 func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
 	if t.usage != nil && t.state != "" {
 		return *t.usage, t.state
@@ -143,7 +142,7 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	beyond := most.clamp(&u, t.bytes+t.frames)
 	x.implausible(ctx, beyond, most.assumed, t.usage)
 	if outcome != ledger.OutcomeCompleted && !t.whole {
-		// Some vendors tell the input at the beginning and the output only at the end.
+		// Some vendors report the input at the beginning and the output only at the end.
 		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
 		if t.counted {
 			return u, ledger.StateEstimated
@@ -156,22 +155,21 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	return u, ledger.StateReported
 }
 
-// implausible counts and logs a report of more than can be. Where nothing bounds
-// an answer, a long one is no fault of its vendor.
+// implausible counts and logs a report of more than the request can use. Where the answer has no bound, a long one is
+// not the vendor's fault.
 func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bool, reported *provider.Usage) {
 	for _, part := range beyond {
 		if part == excessOutput && assumed {
 			continue
 		}
 		x.engine.metrics.implausible(x.served.Provider, part)
-		x.engine.Log.WarnContext(ctx, "a provider reports more than the request can use; what is beyond is not billed",
+		x.engine.Log.WarnContext(ctx, "a provider reports more than the request can use; the excess is not billed",
 			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model),
 			slog.String("part", string(part)), slog.Any("reported", *reported))
 	}
 }
 
-// requestedProvider is the provider asked for, where another one might have
-// served.
+// requestedProvider returns the provider asked for, where another one might have served; empty otherwise.
 func (s *selection) requestedProvider(operation provider.Operation, served candidate) string {
 	risk := len(s.candidates) > 1 || served.Provider != s.plan.Requested || s.anotherSpace(operation, served)
 	if !risk {
@@ -193,7 +191,7 @@ func (x *execution) entry(report ledger.Report, outcome ledger.Outcome, now time
 	}
 }
 
-// ledgerOperation is the request's kind in the ledger.
+// ledgerOperation returns the request's operation in the ledger.
 func (r *Request) ledgerOperation() string {
 	if r.Probe {
 		return ledger.OperationProbe
@@ -201,13 +199,12 @@ func (r *Request) ledgerOperation() string {
 	return string(r.Route.Operation)
 }
 
-// imageTokens is what an image in a prompt counts where the vendor reported no
-// usage. Its bytes say nothing about its tokens; vendors count from 85 (OpenAI,
-// low detail) to about 1,600 (Anthropic, the largest that it doesn't shrink), and
-// around this for one megapixel.
+// imageTokens is the estimate for an image in a prompt where the vendor reported no usage. The number of its bytes does
+// not determine its tokens; vendors count from 85 (OpenAI, low detail) to about 1,600 (Anthropic, the largest that it
+// doesn't shrink), and around this for one megapixel.
 const imageTokens = 1000
 
-// estimateInput guesses the input of a request.
+// estimateInput estimates the input of a request.
 func estimateInput(r *Request) provider.Usage {
 	u := provider.Estimate(promptBytes(r), 0)
 	for _, tokens := range r.Embedding.Tokens {
@@ -223,7 +220,7 @@ func estimateInput(r *Request) provider.Usage {
 	return u
 }
 
-// promptBytes is the size of the texts that are sent, for an estimate.
+// promptBytes returns the size of the texts that are sent, for an estimate.
 func promptBytes(r *Request) int {
 	n := len(r.ImageRequest.Prompt)
 	for _, text := range r.Embedding.Input {

@@ -11,10 +11,10 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Where the counts of a completion come from. Absent is not zero: a vendor that
-// reports zero is believed, one that reports nothing is estimated.
+// Sources of a completion's usage. Absent is not zero: a vendor that reports zero is believed, one that reports nothing
+// is estimated.
 func TestUsageState(t *testing.T) {
-	prompt := provider.Estimate(8, 0).Input // what request() sends
+	prompt := provider.Estimate(8, 0).Input // of what request() sends
 	cases := map[string]struct {
 		steps   []step
 		outcome ledger.Outcome
@@ -61,7 +61,7 @@ func TestUsageState(t *testing.T) {
 	}
 }
 
-// A caller who leaves pays for what came, once, and a stream that he closes twice too.
+// A caller who closes a stream pays for what arrived, once, also when the stream is closed twice.
 func TestCancelledStreamIsBilledOnce(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", steps: []step{text("abcd"), text("efgh"), end(nil)}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,7 +87,7 @@ func TestCancelledStreamIsBilledOnce(t *testing.T) {
 	}
 }
 
-// The unary answer and the stream of the same usage cost the same.
+// A whole answer and a stream of the same usage cost the same.
 func TestStreamCostsWhatTheAnswerCosts(t *testing.T) {
 	usage := provider.Usage{Input: 11, CacheRead: 5, CacheWrite: 3, CacheWriteLong: 2, ImageInput: 7, AudioInput: 1, Output: 13, Reasoning: 4, ImageOutput: 6, AudioOutput: 9}
 	b := setup(t, nil, &script{
@@ -115,8 +115,7 @@ func TestStreamCostsWhatTheAnswerCosts(t *testing.T) {
 	}
 }
 
-// Where a vendor reports nothing, an image counts something too, and so does
-// thinking that was shown.
+// Where a vendor reports no usage, an image counts too, and so does thinking that was shown.
 func TestEstimateCountsImagesAndReasoning(t *testing.T) {
 	steps := []step{{event: provider.Event{Reasoning: "12345678"}}, text("abcd"), end(nil)}
 	b := setup(t, nil, &script{name: "a", steps: steps, answer: provider.Answer{Text: "abcd", Reasoning: "12345678", FinishReason: provider.FinishStop}})
@@ -141,8 +140,7 @@ func TestEstimateCountsImagesAndReasoning(t *testing.T) {
 	}
 }
 
-// A count that leaves out what else the vendor bills for is not passed off as the
-// bill.
+// Usage that leaves out other parts of the vendor's bill is marked as estimated.
 func TestSurchargedIsEstimated(t *testing.T) {
 	b := setup(t, nil, &script{name: "a", answer: good})
 	for _, surcharged := range []bool{false, true} {

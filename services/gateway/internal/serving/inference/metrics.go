@@ -19,8 +19,8 @@ import (
 // outcomeFailed is a request that no provider served; it has no ledger entry.
 const outcomeFailed ledger.Outcome = "failed"
 
-// metrics are the pipeline's instruments. None has the organization as a label:
-// their number has no bound. Models have one; see execution.modelLabel.
+// metrics are the pipeline's instruments. None has the organization as a label: the number of organizations is
+// unbounded. Models are a label; see Engine.modelLabel.
 type metrics struct {
 	requests, failures, attempts, skips, retries, tokens, cost, beyond *counter
 
@@ -31,8 +31,8 @@ type metrics struct {
 	labels map[label]metric.MeasurementOption
 }
 
-// label is a set of labels: always the provider; a model and operation where the
-// convention wants them; and one more, by its key.
+// label is a set of labels: always the provider; a model and operation where the convention wants them; and one more,
+// by its key.
 type label struct {
 	provider, model, operation string
 	key                        attribute.Key
@@ -53,7 +53,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	count(&m.attempts, "switchyard.gateway.attempts", "Calls to providers; kind is failover where the request had called another before.")
 	count(&m.skips, "switchyard.gateway.skips", "Candidates not called, by provider and cause: breaker, bulkhead, rest of a credential.")
 	count(&m.retries, "switchyard.gateway.retries", "Calls repeated at the same provider, and those that the retry budget refused.")
-	count(&m.beyond, "switchyard.gateway.usage.implausible", "Reports, and streams, of more than the request can use, by provider and part; what is beyond is not billed.")
+	count(&m.beyond, "switchyard.gateway.usage.implausible", "Usage reports and streams that exceed what the request can use, by provider and part; the excess is not billed.")
 	observe := func(into *metric.Float64Histogram, name, what string, buckets []float64) {
 		var err error
 		*into, err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(buckets...))
@@ -73,8 +73,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	return &m, nil
 }
 
-// with is the option of a label. Options are made once: making one costs more
-// than counting.
+// with returns the option of a label. Options are cached: making one costs more than counting.
 func (m *metrics) with(l label) metric.MeasurementOption {
 	m.mu.RLock()
 	option := m.labels[l]
@@ -114,7 +113,7 @@ func (m *metrics) attemptFailed(name string, class apierr.Class) {
 	m.failures.add(by(name, "error_class", string(class)), 1)
 }
 
-// attempt counts a call, the request's nth.
+// attempt counts the nth call of a request.
 func (m *metrics) attempt(name string, n int) {
 	kind := "first"
 	if n > 1 {
@@ -140,7 +139,7 @@ func (m *metrics) called(ctx context.Context, l label, took time.Duration) {
 	m.duration.Record(ctx, took.Seconds(), m.with(l))
 }
 
-// streamed records the pace of a stream; pieces beyond the first came within rest.
+// streamed records the mean time between the pieces of a stream; those after the first arrived within rest.
 func (m *metrics) streamed(ctx context.Context, l label, pieces int, rest time.Duration) {
 	if pieces > 1 {
 		m.perChunk.Record(ctx, rest.Seconds()/float64(pieces-1), m.with(l))
@@ -162,7 +161,7 @@ func (m *metrics) used(ctx context.Context, l label, u provider.Usage) {
 	}
 }
 
-// implausible counts what a vendor reported, or sent, beyond what was asked for.
+// implausible counts a report, or a stream, of more than the request can use.
 func (m *metrics) implausible(name string, part excess) {
 	m.beyond.add(by(name, "part", string(part)), 1)
 }

@@ -2,7 +2,7 @@ package inference
 
 import "switchyard.dev/services/gateway/internal/vendors/provider"
 
-// Models lists what callers may ask for at present, where the planner tells.
+// Models returns what callers may ask for at present; nil where the planner does not list it.
 func (e *Engine) Models() []provider.Target {
 	if lister, ok := e.Fleet().Planner.(interface{ Listing() []provider.Target }); ok {
 		return lister.Listing()
@@ -10,6 +10,5 @@ func (e *Engine) Models() []provider.Target {
 	return nil
 }
 
-// EstimateInput guesses the tokens of what a request sends, as a bill does when
-// a vendor reports none.
+// EstimateInput estimates the input tokens of a request, as a bill does when a vendor reports none.
 func EstimateInput(r *Request) int64 { return estimateInput(r).Prompt() }

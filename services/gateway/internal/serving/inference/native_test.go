@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// A vendor's own frames are no content: until some has come they are held, and a
-// failure after them still moves on. What is relayed then is the next one's alone.
+// A vendor's own frames are not content: they are held until content arrives, and a failure after them still moves on.
+// The caller then gets only the frames of the next vendor.
 func TestNativeFramesBeforeContentAreHeld(t *testing.T) {
 	frame := func(name, text string) step {
 		return step{event: provider.Event{Native: []byte(name), NativeType: name, Text: text}}

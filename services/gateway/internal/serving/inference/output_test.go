@@ -15,8 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 )
 
-// repeated is a vendor's stream that says the same again and again. taken counts the
-// bytes that were read of it.
+// repeated is a vendor's stream that repeats one text. taken counts the bytes that were read of it.
 type repeated struct {
 	head, frame, rest string
 	taken             int
@@ -44,12 +43,11 @@ func (r *repeated) Read(p []byte) (int, error) {
 
 func (*repeated) Close() error { return nil }
 
-// outputFields are the fields of each dialect that hold what a model says or what
-// comes with it: words counts as text, by the fewest tokens that it can be, any
-// other by the size of the stream alone.
+// outputFields are the fields of each dialect that hold what a model writes or what comes with it: words are counted as
+// text, with the fewest tokens that it can have; the others are bounded only by the size of the stream.
 var outputFields = []struct {
 	name, dialect string
-	frame         string // W is a text of 990 bytes
+	frame         string // W is replaced by a text of 990 bytes
 	words         bool
 }{
 	{"content", "openai", `{"choices":[{"delta":{"content":"W"}}]}`, true},
@@ -96,8 +94,7 @@ var outputFields = []struct {
 	{"groundingMetadata", "gemini", `{"candidates":[{"content":{"parts":[{"text":"x"}]},"groundingMetadata":{"searchEntryPoint":"W"}}]}`, false},
 }
 
-// head is what comes before the fields: the content that begins an answer and, of
-// Anthropic, a call of the caller's tool.
+// heads come before the fields: the content that begins an answer and, of Anthropic, a call of the caller's tool.
 var heads = map[string]string{
 	"openai": `{"choices":[{"delta":{"content":"well"}}]}`,
 	"anthropic": `{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}` + "\n\n" +
@@ -122,8 +119,7 @@ func chatVendor(t *testing.T, dialect string, over http.RoundTripper) (vendor pr
 	return vendor
 }
 
-// A stream that is endless in one field alone is cut, whichever that is, and what
-// came of it until then is billed.
+// A stream that is endless in one field alone is cut, whichever field that is, and what arrived until then is billed.
 func TestAStreamThatIsEndlessInOneFieldIsCut(t *testing.T) {
 	words := strings.Repeat("some words ", 90)
 	for _, f := range outputFields {
@@ -131,7 +127,7 @@ func TestAStreamThatIsEndlessInOneFieldIsCut(t *testing.T) {
 			over := &repeated{head: "data: " + heads[f.dialect] + "\n\n", frame: "data: " + strings.Replace(f.frame, "W", words, 1) + "\n\n"}
 			b := setup(t, nil, &script{name: "a"})
 			b.Fleet().Providers = map[string]provider.Provider{"a": chatVendor(t, f.dialect, over)}
-			d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+			d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 			b.Admission = d
 			r := request()
 			r.Chat.MaxTokens = 100
@@ -165,8 +161,7 @@ func TestAStreamThatIsEndlessInOneFieldIsCut(t *testing.T) {
 	}
 }
 
-// What comes with honest answers is not cut: each token with all that a vendor sends
-// along.
+// An honest answer is not cut: each token with everything that a vendor sends along.
 func TestAnHonestStreamWithMuchBesideItIsNotCut(t *testing.T) {
 	likely := strings.Repeat(`{"token":" representation","logprob":-12.345678,"bytes":[32,114,101,112,114,101,115,101,110,116,97,116,105,111,110]},`, 20)
 	likely = strings.TrimSuffix(likely, ",")
@@ -182,7 +177,7 @@ func TestAnHonestStreamWithMuchBesideItIsNotCut(t *testing.T) {
 			over := transport(func(*http.Request) string { return body })
 			b := setup(t, nil, &script{name: "a"})
 			b.Fleet().Providers = map[string]provider.Provider{"a": chatVendor(t, "openai", over)}
-			b.Admission = &door{terms: admission.Terms{Reserves: true, Priced: true}}
+			b.Admission = &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 			r := request()
 			r.Chat.MaxTokens = 100
 			r.Chat.Native = &provider.Native{Dialect: "openai", Body: []byte(`{"messages":[{"role":"user","content":"12345678"}],"max_tokens":100}`)}
@@ -206,8 +201,8 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// A legacy function call begins an answer: it is not held back until its end, and a
-// caller who leaves pays for what came.
+// A legacy function call begins an answer: it is not held until its end, and a caller who closes the stream pays for
+// what arrived.
 func TestALegacyFunctionCallBeginsAnAnswer(t *testing.T) {
 	arguments := strings.Repeat("x", 400)
 	over := transport(func(*http.Request) string {

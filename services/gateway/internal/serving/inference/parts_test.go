@@ -17,11 +17,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// partVendor answers each call but one with a vector for each text, once the others
-// have been answered.
+// partVendor answers each call except one with a vector for each text. That one is answered after the others.
 type partVendor struct {
-	// usage is what an answer says of its usage, status that of the call that holds
-	// the text "bad".
+	// usage is the usage that an answer reports, status the status of the call with the text "bad".
 	usage  string
 	status int
 	others chan struct{}
@@ -59,9 +57,8 @@ func (v *partVendor) answer(r *http.Request, text []byte) string {
 	return `{}`
 }
 
-// The parts of a batch that the vendor answered are on its bill, though the batch
-// failed: each batch has a row, whose reservation it takes the place of, and what
-// goes on at another vendor has one of its own.
+// The parts of a batch that the vendor answered are billed although the batch failed: each batch has a row, which takes
+// the place of its reservation, and the part that moves on to another vendor has its own.
 func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 	for name, c := range map[string]struct {
 		usage string
@@ -90,7 +87,7 @@ func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 					t.Fatal(err)
 				}
 				b := chain(t, "a", [2]string{"a-1", "b-1"}, vendor, &embedder{name: "b", vectors: vectorsFor(size)})
-				d := &door{terms: admission.Terms{Reserves: true, Priced: true}}
+				d := &fakeAdmission{terms: admission.Terms{Reserves: true, Priced: true}}
 				b.Admission = d
 				input := make([]string, size)
 				for i := range input {
@@ -99,7 +96,7 @@ func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 				input[size-1] = "bad"
 				_, err = b.Embed(t.Context(), embedRequest(input...))
 				want := "interrupted completed"
-				if status == http.StatusBadRequest { // The request's own fault, at whatever vendor.
+				if status == http.StatusBadRequest { // The fault is the request's own, at every vendor.
 					refused(t, err, http.StatusBadRequest, apierr.ReasonInvalidRequest, "")
 					want = "interrupted"
 				} else if err != nil {
@@ -131,7 +128,7 @@ func vectorsFor(n int) provider.Vectors {
 	return made
 }
 
-// A batch of which a part is on the bill is not sent to the same vendor again.
+// A batch of which a part was billed is not sent to the same vendor again.
 func TestAFailedBatchIsNotRepeated(t *testing.T) {
 	a := &embedder{name: "a", err: &provider.PartialError{
 		Err: &provider.Error{Class: apierr.ClassServerError, Status: http.StatusServiceUnavailable}, Usage: provider.Usage{Input: 1},

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Every permit comes back, however a request ends.
+// Every permit is released, however a request ends.
 func TestPermitsComeBack(t *testing.T) {
 	steps := map[string][]step{
 		"served":        {text("x"), end(used)},
@@ -59,9 +59,8 @@ func (breaking) Get(context.Context, cache.Scope, []byte) ([]byte, cache.Place) 
 
 func (breaking) Put(context.Context, cache.Place, []byte, time.Duration) {}
 
-// A request that panics, wherever that is, gives back its admission, what was set
-// aside for it and its permit.
-func TestPanicsGiveEverythingBack(t *testing.T) {
+// A request that panics, wherever that is, releases its admission, its reservation and its permit.
+func TestPanicsReleaseEverything(t *testing.T) {
 	for name, change := range map[string]func(*bench){
 		"plan": func(b *bench) { b.Fleet().Planner = breaking{} },
 		"cache": func(b *bench) {
@@ -72,7 +71,7 @@ func TestPanicsGiveEverythingBack(t *testing.T) {
 			"whole":  func(b *bench) error { _, err := b.Chat(t.Context(), request()); return err },
 			"stream": func(b *bench) error { _, err := b.StreamChat(t.Context(), request()); return err },
 		} {
-			b, d := setup(t, nil, &script{name: "a", answer: good, steps: []step{text("x"), end(used)}}), &door{}
+			b, d := setup(t, nil, &script{name: "a", answer: good, steps: []step{text("x"), end(used)}}), &fakeAdmission{}
 			b.Admission = d
 			change(b)
 			func() {
@@ -95,8 +94,8 @@ func TestPanicsGiveEverythingBack(t *testing.T) {
 	}
 }
 
-// A caller who leaves before the answer ends the call upstream, and says nothing
-// about the provider.
+// A caller who closes the connection before the answer ends the call upstream, which does not count against the
+// provider.
 func TestLeavingEndsTheCallAtOnce(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -133,7 +132,7 @@ func serveWith(ctx context.Context, b *bench, stream bool) (string, error) {
 	return read(s)
 }
 
-// A stream that outlasts the request's own clock is no failure of the provider.
+// A stream that exceeds the request's total clock does not count against the provider.
 func TestOurClockIsNoFailureOfTheProvider(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		endless := []step{text("x")}

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Answers keeps whole answers; see package cache.
+// Answers is a cache of whole answers; see package cache.
 type Answers interface {
 	Get(ctx context.Context, scope cache.Scope, request []byte) ([]byte, cache.Place)
 	Put(ctx context.Context, p cache.Place, answer []byte, ttl time.Duration)
@@ -25,27 +25,26 @@ type kept struct {
 	Text         string                `json:"text,omitzero"`
 	ToolCalls    []provider.ToolCall   `json:"tool_calls,omitzero"`
 	FinishReason provider.FinishReason `json:"finish_reason"`
-	// RequestID is of the request that it was made for.
+	// RequestID is the id of the request that the answer was made for.
 	RequestID string         `json:"request_id,omitzero"`
 	Usage     provider.Usage `json:"usage"`
 	State     ledger.State   `json:"usage_state"`
-	// Native is a vendor's whole answer, Frames its stream: what a face of that
-	// dialect was told. A request in no dialect has neither, and is answered from
-	// the fields above whole or as a stream.
+	// Native is a vendor's whole answer, Frames its stream, both as a face of that dialect relays them. A request in no
+	// dialect has neither, and is answered from the fields above whole or as a stream.
 	Native json.RawMessage  `json:"native,omitzero"`
 	Frames []provider.Event `json:"frames,omitzero"`
 }
 
-// recalled is what the response cache has to do with a request.
+// recalled is the state of the response cache for a request.
 type recalled struct {
 	// place is where the cache may keep the answer, for ttl; zero for an answer that is not to be kept.
 	place cache.Place
 	ttl   time.Duration
-	// hit reports that the answer came from the cache.
+	// hit reports whether the answer came from the cache.
 	hit bool
 }
 
-// meaning is everything that decides an answer, in one form for equal requests.
+// meaning is everything that determines an answer. Equal requests have the same.
 type meaning struct {
 	Provider, Model string
 	Chat            provider.Chat
@@ -53,8 +52,8 @@ type meaning struct {
 	Frames          bool
 }
 
-// recall looks for the answer to the same request. nil is a miss; the answer is
-// then worth keeping where x.place says.
+// recall returns the cached answer to the same request; nil for a miss. After a miss the answer may be stored at
+// x.place.
 func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	first, request := x.candidates[0], x.request
 	ttl := x.fleet.cacheTTL(request.Organization)
@@ -64,7 +63,7 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	scope := cache.Scope{Organization: request.Organization, Credential: first.credential.Source}
 	if scope.Credential != credentialFleet {
 		if first.credential.Fingerprint == "" {
-			return nil // Whose key it is can't be told.
+			return nil // It is unknown whose key it is.
 		}
 		scope.Credential += " " + first.credential.Fingerprint
 	}
@@ -78,12 +77,12 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 		return nil
 	}
 	if x.hold.Charge(len(text)) != nil {
-		x.place = cache.Place{} // A vendor's answer needs as much; at least it isn't kept too.
+		x.place = cache.Place{} // The vendor's answer needs as much memory; it is not cached too.
 		return nil
 	}
 	var answer kept
 	if err := json.Unmarshal(text, &answer); err != nil {
-		x.engine.Log.WarnContext(ctx, "a cached answer is unreadable", slog.String("error", err.Error()))
+		x.engine.Log.WarnContext(ctx, "a cached answer could not be decoded", slog.String("error", err.Error()))
 		return nil
 	}
 	x.served, x.hit = first, true
@@ -94,8 +93,8 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 // credentialFleet is the source of keys that organizations share.
 const credentialFleet = "fleet"
 
-// meaning is false for a request whose answer may change though it doesn't: one
-// with an image that is somewhere else.
+// meaning returns false for a request whose answer may change although the request does not: one with an image at a
+// URL.
 func (r *Request) meaning(c candidate, stream bool) ([]byte, bool) {
 	m := meaning{Provider: c.Provider, Model: c.Upstream, Chat: r.Chat}
 	for _, message := range m.Chat.Messages {
@@ -110,7 +109,7 @@ func (r *Request) meaning(c candidate, stream bool) ([]byte, bool) {
 			return nil, false
 		}
 		for _, field := range []string{"model", "stream", "stream_options"} {
-			delete(m.Native, field) // How it is asked for, not what.
+			delete(m.Native, field) // They determine how it is asked for, not what.
 		}
 		m.Chat.Native = &provider.Native{Dialect: native.Dialect, Headers: native.Headers}
 		m.Frames = stream
@@ -120,7 +119,7 @@ func (r *Request) meaning(c candidate, stream bool) ([]byte, bool) {
 	return text, err == nil
 }
 
-// remember keeps an answer that the first candidate has given whole.
+// remember caches a whole answer of the first candidate.
 func (x *execution) remember(ctx context.Context, answer kept) {
 	if x.place == (cache.Place{}) || x.hit || x.served.Target != x.candidates[0].Target || answer.FinishReason == provider.FinishContentFilter {
 		return
@@ -128,13 +127,13 @@ func (x *execution) remember(ctx context.Context, answer kept) {
 	answer.RequestID = x.request.ID
 	text, err := json.Marshal(answer)
 	if err != nil {
-		x.engine.Log.WarnContext(ctx, "an answer can't be kept", slog.String("error", err.Error()))
+		x.engine.Log.WarnContext(ctx, "an answer could not be encoded for the cache", slog.String("error", err.Error()))
 		return
 	}
 	x.engine.Answers.Put(ctx, x.place, text, x.ttl)
 }
 
-// replay answers from the cache, with a ledger row of its own that costs nothing.
+// replay returns an answer from the cache. Its ledger row costs nothing.
 func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, error) {
 	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		x.record.failed(err)
@@ -150,7 +149,7 @@ func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, erro
 
 func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
 
-// replayStream streams from the cache: the frames as they came, or all at once.
+// replayStream streams an answer from the cache: the frames as they arrived, or all at once.
 func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	s := &Stream{
 		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
@@ -165,7 +164,7 @@ func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	return s
 }
 
-// recording puts a stream's events together again, for the cache.
+// recording joins a stream's events, for the cache.
 type recording struct {
 	text   strings.Builder
 	calls  callJoiner
@@ -173,7 +172,7 @@ type recording struct {
 	size   int
 }
 
-// recorded is what keeping an event takes, in bytes.
+// recorded returns how many bytes keeping an event takes.
 func recorded(e provider.Event) int {
 	if e.Native != nil {
 		return heldSize(e)
@@ -181,7 +180,7 @@ func recorded(e provider.Event) int {
 	return len(e.Text) + callBytes(e.ToolCalls)
 }
 
-// add notes an event. Its native frame lives no longer than the event.
+// add keeps an event. It copies the native frame, which is valid only until the next event.
 func (r *recording) add(e provider.Event) {
 	r.size += recorded(e)
 	if r.size > cache.MaxAnswer {
@@ -199,7 +198,7 @@ func (r *recording) add(e provider.Event) {
 	}
 }
 
-// keep gives a stream's answer to the cache once it has ended well.
+// keep stores a stream's answer in the cache once it is complete.
 func (s *Stream) keep() {
 	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
 		s.x.remember(s.ctx, kept{

@@ -39,7 +39,7 @@ func (a *answers) Put(_ context.Context, p cache.Place, answer []byte, _ time.Du
 	a.held[p.Answer] = answer
 }
 
-// caching turns the response cache on, for acme and other.
+// caching turns the response cache on, for the organizations acme and other.
 func caching(b *bench) *bench {
 	b.Answers = &answers{held: make(map[string][]byte)}
 	b.Fleet().CacheTTL = func(organization string) time.Duration {
@@ -56,8 +56,8 @@ var whole = provider.Answer{
 	ToolCalls: []provider.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}, {ID: "2", Name: "g", Arguments: `{"a":1}`, Extra: json.RawMessage(`{"s":1}`)}},
 }
 
-// The second of two equal requests costs nothing and calls no provider; its answer
-// reports what the first one used, and it has a ledger row of its own.
+// The second of two equal requests costs nothing and calls no provider. Its answer reports the usage of the first, and
+// it has its own ledger row.
 func TestCacheHit(t *testing.T) {
 	b := caching(setup(t, nil, &script{name: "a", answer: whole}))
 	first, err := b.Chat(t.Context(), request())
@@ -86,7 +86,7 @@ func TestCacheHit(t *testing.T) {
 	checkRecalled(t, b.ledger.entries[0], row)
 }
 
-// A whole answer is streamed from the cache, and a streamed one given whole.
+// A whole answer is streamed from the cache, and a streamed one returned whole.
 func TestCacheAcrossForms(t *testing.T) {
 	call := func(index int, id, arguments string) step {
 		name := ""
@@ -146,7 +146,7 @@ func TestCacheAcrossForms(t *testing.T) {
 	}
 }
 
-// Frames of a dialect are replayed as they came, to a stream of that dialect only.
+// Frames of a dialect are replayed as they arrived, only to a stream of that dialect.
 func TestCacheFrames(t *testing.T) {
 	frame := func(text, native string) step {
 		return step{event: provider.Event{Text: text, Native: []byte(native), NativeType: "delta"}}
@@ -186,7 +186,7 @@ func TestCacheFrames(t *testing.T) {
 	}
 }
 
-// What is not the same request of the same payer is not answered from the cache.
+// A request that differs, or is of another payer, is not answered from the cache.
 func TestCacheMisses(t *testing.T) {
 	cases := map[string]func(r *Request){
 		"another organization": func(r *Request) { r.Organization = "other" },
@@ -218,7 +218,7 @@ func TestCacheMisses(t *testing.T) {
 				}
 				hits = append(hits, c.Report.CacheHit)
 			}
-			// The second one may be answered by the first one's own answer.
+			// The second request may be answered from the cache if the first answer could be stored.
 			kept := !slices.Contains([]string{"without the cache", "bypass", "an approval", "an image elsewhere"}, name)
 			if hits[0] || hits[1] != kept {
 				t.Errorf("answered from the cache: %v, want the first not, the second %v", hits, kept)
@@ -227,7 +227,7 @@ func TestCacheMisses(t *testing.T) {
 	}
 }
 
-// anyImage takes every URL.
+// anyImage accepts every URL.
 type anyImage struct{}
 
 func (anyImage) CheckURL(string) error                   { return nil }
@@ -236,7 +236,7 @@ func (anyImage) Fetch(context.Context, string) (imagefetch.Image, error) {
 	return imagefetch.Image{}, nil
 }
 
-// byok gives an organization's own key, which changes.
+// byok returns an organization's own key, which changes.
 type byok struct{ fingerprint string }
 
 func (k *byok) Resolve(context.Context, keyring.Scope, string) (provider.Credential, error) {
@@ -269,7 +269,7 @@ func TestCacheIsOfOneCredential(t *testing.T) {
 	}
 }
 
-// Only what the first candidate has said to its end is kept.
+// Only a complete answer of the first candidate is cached.
 func TestCacheKeepsWholeAnswersOnly(t *testing.T) {
 	filtered := whole
 	filtered.FinishReason = provider.FinishContentFilter

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Recorder records what became of requests; see trace.Recorder. No request waits for it.
+// Recorder records the outcome of requests; see trace.Recorder. No request waits for it.
 type Recorder interface {
 	// Observe is called at the beginning of a request of an organization. It returns how many bytes of the answer to
 	// keep, 0 for none, and false for a request that is not to be recorded.
@@ -35,8 +35,7 @@ type record struct {
 	hold *memory.Hold
 }
 
-// open begins the record of a request; nil for one that is not to be recorded. The
-// methods of a nil record do nothing.
+// open begins the record of a request; nil for one that is not to be recorded.
 func (e *Engine) open(ctx context.Context, a *admitted, id uuid.UUID) *record {
 	if e.Recorder == nil {
 		return nil
@@ -54,7 +53,7 @@ func (e *Engine) open(ctx context.Context, a *admitted, id uuid.UUID) *record {
 	return r
 }
 
-// observed returns what a record says of the request.
+// observed returns the part of the request that is recorded.
 func (r *Request) observed() trace.Request {
 	o := trace.Request{
 		ID: r.ID, Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Route: r.Route,
@@ -67,7 +66,7 @@ func (r *Request) observed() trace.Request {
 	return o
 }
 
-// size is about how many bytes the request holds beside its raw body.
+// size returns about how many bytes the request holds beside its raw body.
 func (r *Request) size() (n int) {
 	if r.Raw.Body != nil {
 		return 0
@@ -78,7 +77,7 @@ func (r *Request) size() (n int) {
 	return n
 }
 
-// planned notes how the candidates came about.
+// planned records the rule that chose the candidates.
 func (r *record) planned(p *routing.Plan) {
 	if r == nil {
 		return
@@ -97,7 +96,7 @@ func (r *record) planned(p *routing.Plan) {
 	}
 }
 
-// called notes a call that was made, with its failure; nil is an answer.
+// called records a call that was made, with its failure; nil is an answer.
 func (r *record) called(c candidate, made call, outcome string, f *failure) {
 	if r == nil {
 		return
@@ -112,7 +111,7 @@ func (r *record) called(c candidate, made call, outcome string, f *failure) {
 	r.Tries = append(r.Tries, try)
 }
 
-// skipped notes a candidate that was not called.
+// skipped records a candidate that was not called.
 func (r *record) skipped(c candidate, refused *health.Refusal) {
 	if r != nil {
 		r.Tries = append(r.Tries, trace.Try{
@@ -129,28 +128,28 @@ func shortCode(code string) string {
 	return ""
 }
 
-// streams notes that the answer is to be streamed.
+// streams records that the answer is streamed.
 func (r *record) streams() {
 	if r != nil {
 		r.Stream = true
 	}
 }
 
-// cached notes whose kept answer it is.
+// cached records the id of the request whose cached answer this one gets.
 func (r *record) cached(request string) {
 	if r != nil {
 		r.CachedFrom = request
 	}
 }
 
-// began notes a stream's first content.
+// began records the time of a stream's first content.
 func (r *record) began(now time.Time) {
 	if r != nil {
 		r.FirstToken = now.Sub(r.Started)
 	}
 }
 
-// settled notes what was billed.
+// settled records what was billed.
 func (r *record) settled(b *bill) {
 	if r == nil {
 		return
@@ -168,14 +167,14 @@ func (r *record) settled(b *bill) {
 	}
 }
 
-// failed notes what the request ended with. Of several errors the first one counts.
+// failed records the error that ended the request. Only the first error counts.
 func (r *record) failed(err error) {
 	if r != nil && r.Err == nil && err != nil {
 		r.Err = apierr.From(err)
 	}
 }
 
-// answered notes a whole answer.
+// answered records a whole answer.
 func (r *record) answered(answer trace.Answer) {
 	if r == nil {
 		return
@@ -190,7 +189,7 @@ func (r *record) answered(answer trace.Answer) {
 	}
 }
 
-// received adds an event of a stream to the answer, up to what is worth keeping.
+// received adds an event of a stream to the answer, up to Keep bytes.
 func (r *record) received(e provider.Event) {
 	if r == nil || !e.Content() {
 		return
@@ -203,7 +202,7 @@ func (r *record) received(e provider.Event) {
 		r.Answer = &trace.Answer{}
 	}
 	cut := r.Answer.Cut || r.AnswerBytes > r.Keep
-	if cut || r.hold.Charge(len(e.Text)+callBytes(e.ToolCalls)) != nil { // The stream goes on.
+	if cut || r.hold.Charge(len(e.Text)+callBytes(e.ToolCalls)) != nil { // The stream continues.
 		r.Answer.Cut = true
 		return
 	}
@@ -220,7 +219,7 @@ func callBytes(calls []provider.ToolCall) (n int) {
 	return n
 }
 
-// close hands the record to the recorder, once the request has ended.
+// close passes the record to the recorder, after the request has ended.
 func (r *record) close(ctx context.Context, x *execution) {
 	if r == nil {
 		return

@@ -66,15 +66,15 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// keeping records nothing, but has so many bytes of each answer kept.
+// keeping is a recorder that discards records, but has so many bytes of each answer kept.
 type keeping int
 
 func (k keeping) Observe(string) (keep int, ok bool) { return int(k), true }
 
 func (keeping) Record(context.Context, *trace.Observation) {}
 
-// recorded returns an engine over the sandbox that keeps so many bytes of each answer; a negative
-// number is no recorder.
+// recorded returns an engine over the sandbox that keeps so many bytes of each answer; with a negative number it has no
+// recorder.
 func recorded(b *testing.B, keep int) *inference.Engine {
 	b.Helper()
 	policy, err := policy.Parse(policy.Source{Text: []byte("default_model: sandbox/sandbox\nproviders: [{name: sandbox, dialect: sandbox, models: [sandbox]}]\n")}, policy.Source{})

@@ -5,9 +5,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Names of OpenTelemetry's semantic conventions for generative AI (client spans
-// and metrics, status "development", read in their 2026 form). Kept in one place
-// because they still change.
+// Names of OpenTelemetry's semantic conventions for generative AI (client spans and metrics, status "development", as
+// of 2026). They are kept in one place because they still change.
 const (
 	metricDuration       = "gen_ai.client.operation.duration"
 	metricTokens         = "gen_ai.client.token.usage" //nolint:gosec // tokens of text
@@ -28,7 +27,7 @@ const (
 
 	tokenInput  = "input"
 	tokenOutput = "output"
-	// other stands for a value of which there may be any number.
+	// other is the label of values whose number is unbounded.
 	other = "_OTHER"
 )
 
@@ -40,7 +39,7 @@ var operationNames = map[provider.Operation]string{
 	provider.OperationImages:     "generate_content",
 }
 
-// Buckets that the conventions advise, in seconds and in tokens.
+// Buckets that the conventions recommend, in seconds and in tokens.
 var (
 	durationBuckets = []float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
 	chunkBuckets    = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}

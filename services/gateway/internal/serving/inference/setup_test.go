@@ -26,20 +26,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// step is one thing that a scripted provider does: wait, then say or fail.
+// step is one action of a scripted provider: it waits, then sends an event or fails.
 type step struct {
 	wait  time.Duration
 	event provider.Event
 	err   error
 }
 
-// script is a provider that does what it is told: Chat takes the first step,
-// a stream takes all.
+// script is a provider with scripted steps: Chat takes the first step, a stream takes all.
 type script struct {
 	name   string
 	answer provider.Answer
 	steps  []step
-	openBy error // refuses before the stream
+	openBy error // the error before the stream
 
 	mu     sync.Mutex
 	calls  int
@@ -81,7 +80,7 @@ func (s *script) StreamChat(_ context.Context, _ provider.Credential, chat *prov
 	return nil, errors.New("use streaming")
 }
 
-// streaming is a script whose streams are bound to their context.
+// streaming is a script whose streams end with their context.
 type streaming struct{ *script }
 
 func (s streaming) StreamChat(ctx context.Context, c provider.Credential, chat *provider.Chat) (provider.Stream, error) {
@@ -145,7 +144,7 @@ func (l *memoryLedger) Commit(_ context.Context, e ledger.Entry) error {
 	return nil
 }
 
-// outcomes are those of the entries, in order.
+// outcomes returns those of the entries, in order.
 func (l *memoryLedger) outcomes() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +155,7 @@ func (l *memoryLedger) outcomes() string {
 	return strings.Join(all, " ")
 }
 
-// plan gives every request the same candidates, named like their models; all but
-// the first stand in for it.
+// plan gives every request the same candidates, named like their models; all but the first are substitutes.
 type plan struct {
 	requested string
 	names     []string
@@ -174,7 +172,7 @@ func (p plan) Plan(r routing.Request) (routing.Plan, error) {
 	return out, nil
 }
 
-// keys hands out the same key for every provider but those that lack one.
+// keys returns the same key for every provider except those that lack one.
 type keys struct{ missing []string }
 
 const canary = "sk-canary-9f8e7d6c5b4a"
@@ -223,7 +221,7 @@ func setup(tb testing.TB, missing []string, scripts ...*script) *bench {
 	return b
 }
 
-// request asks for anything, with substitution unless told otherwise.
+// request returns a chat request that allows substitution.
 func request() *Request {
 	return &Request{
 		ID: "req_1", Organization: "acme", Service: "edge",
@@ -242,7 +240,7 @@ func end(usage *provider.Usage) step {
 	return step{event: provider.Event{FinishReason: provider.FinishStop, Usage: usage}}
 }
 
-// read takes a stream to its end.
+// read reads a stream to its end.
 func read(s *Stream) (string, error) {
 	defer s.Close()
 	var all string

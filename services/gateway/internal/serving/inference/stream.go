@@ -15,9 +15,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Stream is an answer as it arrives. It begins once a provider has sent
-// content: until then a failure moves on to the next candidate, after it never.
-// The caller calls Close, whatever happened. Not safe for concurrent use.
+// Stream is an answer as it arrives. It begins once a provider has sent content: before that a failure moves on to the
+// next candidate, afterwards it ends the stream. The caller must call Close. Not safe for concurrent use.
 type Stream struct {
 	x   *execution
 	ctx context.Context //nolint:containedctx // The request's own: the stream is the rest of that call.
@@ -29,23 +28,22 @@ type Stream struct {
 	timer    *streamTimer
 	route    Route
 
-	// held are the events up to the first content, in order; most is what the answer
-	// may use.
+	// held are the events up to the first content, in order; most is what the answer may use.
 	held   []provider.Event
 	most   bound
 	tally  tally
 	finish provider.FinishReason
 	calls  bool
-	ended  bool // the provider has said everything
-	// pieces of content, the first of them at began.
+	ended  bool // the provider has sent its last event
+	// pieces counts the pieces of content; the first arrived at began.
 	pieces int
 	began  time.Time
 
-	// recording is what goes to the response cache; nil where nothing does.
+	// recording is what is stored in the response cache; nil for nothing.
 	recording *recording
 
-	// approvals holds tool calls to the approvals that they need; nil where none does.
-	// passed are the events that it let out, withheld is why it lets no more.
+	// approvals withholds tool calls until they are approved; nil where none needs an approval. passed are the events that
+	// it passed on; withheld is the error with which it ended the stream.
 	approvals *approvalCheck
 	passed    []provider.Event
 	withheld  error
@@ -139,13 +137,12 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	return &callStream{Stream: upstream, hold: s.x.hold}, nil
 }
 
-// maxHeld bounds what is held of a stream's frames, in bytes: a vendor that has
-// said so much has begun, whatever it is saying.
+// maxHeld bounds the frames that are held before the first content, in bytes: after so many the vendor's answer has
+// begun, whatever it contains.
 const maxHeld = 64 << 10
 
-// hold reads until the first event that carries content, and keeps the vendor's
-// frames before it for a face that relays them. A stream that ends before it,
-// and says why, is an empty answer; one that just ends is a failure.
+// hold reads until the first event that carries content, and keeps the vendor's frames before it for a face that relays
+// them. A stream that ends before it with a finish reason is an empty answer; one without is a failure.
 func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 	s.held, s.tally, s.finish, s.calls, s.ended, s.pieces = nil, tally{}, "", false, false, 0
 	if s.recording != nil {
@@ -171,7 +168,7 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 		if !shown(event) {
 			continue
 		}
-		event.Native = bytes.Clone(event.Native) // Its own only until the next event.
+		event.Native = bytes.Clone(event.Native) // The frame is valid only until the next event.
 		s.held = append(s.held, event)
 		if size += heldSize(event); begins(event) || size > maxHeld {
 			return nil
@@ -179,18 +176,18 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 	}
 }
 
-// shown reports whether an event reaches the face: content, or a vendor's frame of
-// whatever kind, which a face of its dialect relays.
+// shown reports whether an event reaches the face: it has content, or is a vendor's frame of any kind, which a face of
+// its dialect relays.
 func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
 
-// begins reports whether an event is the beginning of an answer. Output that is no content
-// is, where the face shows it, which is where it relays frames.
+// begins reports whether an event is the beginning of an answer. Output without content is one only where the face
+// shows it, which is where it relays frames.
 func begins(event provider.Event) bool {
 	return event.Content() || (event.Native != nil && event.Output())
 }
 
-// note keeps what an event says about the whole, of which size bytes have come. The
-// error is that of an answer that went on beyond its bound.
+// note records an event of the answer, of which size bytes have arrived. The error is that of an answer that exceeded
+// its bound.
 func (s *Stream) note(event provider.Event, size int) error {
 	ended := s.finish != ""
 	s.tally.output(&event)
@@ -205,7 +202,7 @@ func (s *Stream) note(event provider.Event, size int) error {
 		s.finish = event.FinishReason
 	}
 	if s.recording != nil && s.x.hold.Charge(recorded(event)) != nil {
-		s.recording = nil // Kept for later is what can be spared first.
+		s.recording = nil // The cached copy is given up first where memory is short.
 	}
 	if s.recording != nil {
 		s.recording.add(event)
@@ -213,12 +210,11 @@ func (s *Stream) note(event provider.Event, size int) error {
 	return s.outgrown(event, ended, size)
 }
 
-// Route says who serves the stream.
+// Route returns how the stream is served.
 func (s *Stream) Route() Route { return s.route }
 
-// Next gives the next event that carries content, or that is a frame of the
-// request's own dialect. After the last one it records the completion and
-// returns io.EOF; any other error is an *apierr.Error.
+// Next returns the next event that carries content, or that is a frame of the request's own dialect. After the last one
+// it records the completion and returns io.EOF; any other error is an *apierr.Error.
 func (s *Stream) Next() (provider.Event, error) {
 	for {
 		if len(s.passed) > 0 {
@@ -251,8 +247,7 @@ func (s *Stream) Next() (provider.Event, error) {
 	}
 }
 
-// read gives the next event that may be shown; false at the end of the answer, or
-// where it broke off.
+// read returns the next event that may be shown; false at the end of the answer, or after an error.
 func (s *Stream) read() (provider.Event, bool) {
 	if len(s.held) > 0 {
 		event := s.held[0]
@@ -293,13 +288,13 @@ func (s *Stream) complete() {
 	s.err = io.EOF
 }
 
-// advance reads an event.
+// advance reads an event, with a panic of the adapter returned as an error.
 func advance(upstream provider.Stream) (event provider.Event, err error) {
 	defer guard(&err)
 	return upstream.Next()
 }
 
-// fail ends a stream that has begun: what came is billed.
+// fail ends a stream that has begun. What arrived is billed.
 func (s *Stream) fail(err error) {
 	f := newFailure(s.x.served, err)
 	if s.ctx.Err() != nil {
@@ -309,7 +304,7 @@ func (s *Stream) fail(err error) {
 		return
 	}
 	s.x.failed(s.ctx, f)
-	if f.full = errors.Is(err, memory.ErrFull); f.full || errors.Is(err, errTotal) { // Neither our memory nor our clock says anything about the vendor.
+	if f.full = errors.Is(err, memory.ErrFull); f.full || errors.Is(err, errTotal) { // The gateway's own memory and clock do not count against the vendor.
 		s.x.permit.End(s.ctx, health.Verdict{})
 	} else {
 		s.x.permit.Fail(s.ctx, f.Error, false)
@@ -323,7 +318,7 @@ func (s *Stream) fail(err error) {
 func (s *Stream) settle(outcome ledger.Outcome) {
 	s.settled = true
 	defer s.x.leave(s.ctx)
-	if s.x.hit { // Nothing is under way.
+	if s.x.hit { // No call was made.
 		s.report = s.x.settle(s.ctx, outcome, s.tally)
 		return
 	}
@@ -347,14 +342,13 @@ func (s *Stream) stop() {
 	s.release()
 }
 
-// FinishReason is why the answer ended, known after io.EOF.
+// FinishReason returns why the answer ended, known after io.EOF.
 func (s *Stream) FinishReason() provider.FinishReason { return finishReason(s.finish, s.calls) }
 
 // Report returns what the answer used, known after io.EOF.
 func (s *Stream) Report() ledger.Report { return s.report }
 
-// Close ends the upstream call of a stream that was not read to its end, and
-// bills what came.
+// Close ends the upstream call of a stream that was not read to its end, and bills what arrived.
 func (s *Stream) Close() {
 	if !s.settled {
 		if s.ctx.Err() != nil {

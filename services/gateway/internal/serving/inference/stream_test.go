@@ -20,12 +20,12 @@ var (
 
 func fine() *script { return &script{name: "b", steps: []step{text("from b"), end(used)}} }
 
-// Until content has come, a stream may move on; after it never.
+// Until content has arrived, a failed stream may move on to another provider; afterwards never.
 func TestStreamIsHeldUntilContent(t *testing.T) {
 	cases := []struct {
 		name  string
 		steps []step
-		want  string // text, of a or b
+		want  string // the text, of a or b
 		fails bool
 	}{
 		{"an error in place of the first event", []step{broken}, "from b", false},
@@ -71,7 +71,7 @@ func TestStreamUsage(t *testing.T) {
 	cases := []struct {
 		name    string
 		steps   []step
-		take    int // events to read before leaving; -1 reads all
+		take    int // events to read before the stream is closed; -1 reads all
 		state   ledger.State
 		outcome ledger.Outcome
 		usage   provider.Usage

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// streamTimer ends a stream that stays silent too long. Until the first sign of life it
-// waits for the first token; from then on each event restarts it for the next one. A sign
-// of life is content or shown thinking: a vendor that only opens frames has not begun.
+// streamTimer ends a stream that stays silent too long. It waits for the first output, then restarts with each event
+// for the next one. Output is content or shown thinking; frames without either do not count as the beginning.
 type streamTimer struct {
 	cancel context.CancelCauseFunc
 	idle   time.Duration
@@ -19,7 +18,7 @@ func newStreamTimer(cancel context.CancelCauseFunc, first, idle time.Duration) *
 	return &streamTimer{cancel: cancel, idle: idle, timer: time.AfterFunc(first, func() { cancel(errFirstToken) })}
 }
 
-// restart records a sign of life. It reports false if the first one came too late.
+// restart records an event, and reports whether it arrived in time.
 func (t *streamTimer) restart() bool {
 	if t.alive {
 		t.timer.Reset(t.idle)

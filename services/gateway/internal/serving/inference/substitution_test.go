@@ -8,8 +8,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// hosts is a plan of candidates, those from substitutes on standing in for what
-// was asked for.
+// hosts is a plan of candidates; those from substitutes on stand in for what was asked for.
 type hosts struct {
 	requested   string
 	targets     []provider.Target
@@ -24,9 +23,8 @@ func (h hosts) Plan(routing.Request) (routing.Plan, error) {
 	return out, nil
 }
 
-// requested_provider and substituted, word by word as the contract has them:
-// "provider the caller asked for; absent when there is no substitution risk",
-// "true when a different provider served than was requested".
+// requested_provider and substituted, word by word as the contract has them: "provider the caller asked for; absent
+// when there is no substitution risk", "true when a different provider served than was requested".
 func TestRequestedAndSubstituted(t *testing.T) {
 	a, b, other := provider.Target{Provider: "a", Model: "m"}, provider.Target{Provider: "b", Model: "m"}, provider.Target{Provider: "b", Model: "n"}
 	down := failing(apierr.ClassServerError, 500)

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// observed is a bench whose telemetry is looked at.
+// observed is a bench whose telemetry is collected.
 type observed struct {
 	*bench
 	spans   *tracetest.InMemoryExporter
@@ -144,7 +144,7 @@ func TestAStreamsSpanLastsToItsEnd(t *testing.T) {
 	}
 }
 
-// Neither content nor a key gets into telemetry, whatever fails.
+// Neither content nor a key appears in telemetry, whatever fails.
 func TestTelemetryHoldsNoContent(t *testing.T) {
 	const word = "heliotrope"
 	o := observe(t,

@@ -16,20 +16,19 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Approvals has people's decisions on tool executions.
+// Approvals reads people's decisions on tool executions.
 type Approvals interface {
-	// Get reads one of an organization; the error is approval.ErrNotFound where it
-	// has none of this ref.
+	// Get returns an approval of an organization. The error is approval.ErrNotFound where it has none of this ref.
 	Get(ctx context.Context, organization, ref string) (approval.Approval, error)
 }
 
-// Reasons of tool calls that are kept from the caller.
+// Reasons of tool calls that are withheld from the caller.
 const (
 	ReasonApprovalRequired apierr.Reason = "approval_required"
 	ReasonApprovalDenied   apierr.Reason = "approval_denied"
 )
 
-// approvalTime bounds the wait for a decision to be read.
+// approvalTime bounds the time to read an approval.
 const approvalTime = 2 * time.Second
 
 func withheld(reason apierr.Reason, tool, why string) error {
@@ -53,8 +52,8 @@ func (a *toolApprovals) needsApproval(names ...string) bool {
 	return a.needs != nil && slices.ContainsFunc(names, a.needs)
 }
 
-// approve looks for the approval of a tool's calls. One of certain arguments is
-// still to be compared with them.
+// approve returns the approval of a tool's calls, or an error. An approval of certain arguments is still to be compared
+// with them.
 func (a *toolApprovals) approve(ctx context.Context, tool string) (*approval.Approval, error) {
 	if a.request.ApprovalRef == "" || a.source == nil {
 		return nil, withheld(ReasonApprovalRequired, tool, "needs an approval; approval_ref names none")
@@ -91,7 +90,7 @@ func (a *toolApprovals) toolCall(tool, arguments string) approval.Call {
 	return approval.Call{Organization: a.request.Organization, Run: a.request.Run, Tool: tool, Arguments: arguments}
 }
 
-// approveCall looks for the approval of one call with its arguments.
+// approveCall returns an error unless one call with its arguments is approved.
 func (a *toolApprovals) approveCall(ctx context.Context, tool, arguments string) error {
 	found, err := a.approve(ctx, tool)
 	if err == nil && !found.Covers(a.toolCall(tool, arguments)) {
@@ -100,8 +99,8 @@ func (a *toolApprovals) approveCall(ctx context.Context, tool, arguments string)
 	return err
 }
 
-// approveUnseen looks for the approval of a tool that only the vendor's own words
-// name: a call of a kind whose arguments aren't read here.
+// approveUnseen returns an error unless the calls of a tool are approved that only a vendor's frame names, in a form
+// whose arguments are not parsed.
 func (a *toolApprovals) approveUnseen(ctx context.Context, tool string) error {
 	found, err := a.approve(ctx, tool)
 	if err == nil && !found.AnyArguments() {
@@ -114,7 +113,7 @@ func errOtherArguments(tool string) error {
 	return withheld(ReasonApprovalRequired, tool, "needs an approval; the one of approval_ref is for other arguments")
 }
 
-// approveAnswer looks for the approvals of all calls of a whole answer.
+// approveAnswer returns an error unless all calls of a whole answer are approved.
 func (a *toolApprovals) approveAnswer(ctx context.Context, calls []provider.ToolCall, native []byte) error {
 	if a.needs == nil {
 		return nil
@@ -130,8 +129,7 @@ func (a *toolApprovals) approveAnswer(ctx context.Context, calls []provider.Tool
 	return a.approveNative(ctx, calls, native)
 }
 
-// approveNative looks for the approvals of tools that a vendor's frame names and
-// calls don't.
+// approveNative returns an error unless the tools are approved that a vendor's frame names and calls don't.
 func (a *toolApprovals) approveNative(ctx context.Context, calls []provider.ToolCall, native []byte) error {
 	found := names(native)
 	if len(found) == 0 {
@@ -153,9 +151,8 @@ func (a *toolApprovals) approveNative(ctx context.Context, calls []provider.Tool
 	return nil
 }
 
-// names are the values of every "name" in a vendor's frame: that is what the tool
-// is called in each kind of call of each dialect, those that are to come included.
-// A name is given once. What a call is made with says "name" of other things.
+// names returns the values of every "name" in a vendor's frame, each once: it is the name of the tool in each kind of
+// call of each dialect, also in future ones. The "name" members of a call's arguments name other things.
 func names(native []byte) (found []string) {
 	if !mayName(native) {
 		return nil
@@ -165,7 +162,7 @@ func names(native []byte) (found []string) {
 	for {
 		token, err := decoder.ReadToken()
 		if err != nil {
-			return found // At its end: it was checked when it came.
+			return found // At the end of the frame, which was checked when it arrived.
 		}
 		kind, at := decoder.StackIndex(decoder.StackDepth())
 		if kind != '{' || at%2 == 0 || token.Kind() != '"' { // Not the name of a member.

@@ -28,7 +28,7 @@ func (d decisions) Get(_ context.Context, organization, ref string) (approval.Ap
 	return a, nil
 }
 
-// decide makes approvals of the tool deploy, one for each way that it may stand.
+// decide returns approvals of the tool deploy, one in each state.
 func decide() decisions {
 	all := make(decisions)
 	add := func(ref string, status approval.Status, change func(*approval.Approval)) {
@@ -50,7 +50,7 @@ func decide() decisions {
 	return all
 }
 
-// guarded is a bench whose policy wants approvals of deploy and drop.
+// guarded returns a bench whose policy requires approvals of deploy and drop.
 func guarded(t *testing.T, s *script) *bench {
 	t.Helper()
 	b := setup(t, nil, s)
@@ -107,7 +107,7 @@ func TestAnswerWithAToolThatNeedsApproval(t *testing.T) {
 	refused(t, err, 403, ReasonApprovalRequired, apierr.ClassPolicy)
 }
 
-// Calls that only the vendor's own words hold are calls too.
+// Calls that only the vendor's own frame names need approval too.
 func TestNativeAnswerWithAToolThatNeedsApproval(t *testing.T) {
 	for _, native := range []string{
 		`{"choices":[{"message":{"function_call":{"name":"deploy","arguments":"{}"}}}]}`,
@@ -132,12 +132,12 @@ func TestNativeAnswerWithAToolThatNeedsApproval(t *testing.T) {
 	}
 }
 
-// delta is one event of a tool call in a stream.
+// delta returns one event of a tool call in a stream.
 func delta(index int, name, arguments string) step {
 	return step{event: provider.Event{ToolCalls: []provider.ToolCall{{Index: index, Name: name, Arguments: arguments}}}}
 }
 
-// collect takes a stream to its end, and writes down what came.
+// collect reads a stream to its end, and returns what arrived as text.
 func collect(t *testing.T, b *bench, r *Request) (said string, err error) {
 	t.Helper()
 	s, err := b.StreamChat(t.Context(), r)
@@ -194,7 +194,7 @@ func TestStreamWithAToolThatNeedsApproval(t *testing.T) {
 	}
 }
 
-// What is approved with its arguments is held until they are known.
+// A call that is approved with its arguments is withheld until they are known.
 func TestStreamWithOtherArguments(t *testing.T) {
 	b := guarded(t, &script{name: "a", steps: []step{text("a"), delta(0, "deploy", `{"env":`), delta(0, "", `"dev"}`), end(used)}})
 	said, err := collect(t, b, asking("exact"))
@@ -211,7 +211,7 @@ func TestStreamWithOtherArguments(t *testing.T) {
 	}
 }
 
-// Vendors name calls late, in pieces, or again and again.
+// Vendors send the names of calls late, in pieces, or repeatedly.
 func TestStreamThatNamesItsCallsOddly(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps    []step
@@ -241,7 +241,7 @@ func TestStreamThatNamesItsCallsOddly(t *testing.T) {
 	}
 }
 
-// Frames that a face relays are held like what they say.
+// Frames that a face relays are withheld together with the calls in them.
 func TestNativeStreamWithAToolThatNeedsApproval(t *testing.T) {
 	frame := func(native string, calls ...provider.ToolCall) step {
 		return step{event: provider.Event{Native: []byte(native), ToolCalls: calls}}

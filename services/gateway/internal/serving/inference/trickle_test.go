@@ -15,12 +15,12 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 )
 
-// trickle is a transport whose answers say head at once, and then a piece each
-// second for as long as the call lasts.
+// trickle is a transport whose answers begin with head at once, and continue with a piece each second for as long as
+// the call lasts.
 type trickle struct {
 	status           int
 	kind, head, more string
-	// silent: not even the head comes.
+	// silent reports whether not even the head is sent.
 	silent bool
 	open   atomic.Int32
 }
@@ -62,9 +62,8 @@ func (b *trickleBody) Close() error {
 	return nil
 }
 
-// A vendor that says a little each second holds a request no longer than the clock
-// that the little is no sign of life to.
-func TestTricklesEnd(t *testing.T) {
+// A vendor that sends a little each second holds a request no longer than the clock that such pieces do not restart.
+func TestSlowTricklesAreEnded(t *testing.T) {
 	const events = "text/event-stream"
 	times := Clocks{Answer: 40 * time.Second, FirstToken: 15 * time.Second, Idle: 5 * time.Second, Total: 10 * time.Minute}
 	cases := []struct {
@@ -120,8 +119,7 @@ func TestTricklesEnd(t *testing.T) {
 	}
 }
 
-// An answer of thousands of tool calls is the vendor's failure, not memory that a
-// stream keeps to its end.
+// An answer of thousands of tool calls is the vendor's failure, and a stream does not keep them in memory.
 func TestToolCallsOfAStreamAreBounded(t *testing.T) {
 	vendor := &trickle{status: 200, kind: "text/event-stream", head: strings.Repeat(
 		`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`+"\n\n", provider.MaxCalls+10)}

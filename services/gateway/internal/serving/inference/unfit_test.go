@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// excluding is a plan of candidates without a key, and of those that were left out.
+// excluding is a plan of candidates without a key, and of excluded ones.
 type excluding struct {
 	requested  string
 	substitute bool
@@ -21,9 +21,9 @@ func (e excluding) Plan(routing.Request) (routing.Plan, error) {
 	return routing.Plan{Requested: e.requested, Candidates: []routing.Candidate{keyless}, Excluded: e.excluded}, nil
 }
 
-// Where no candidate is left, the error is about what was asked for: its key is missing,
-// or it can't serve such a request, whatever keys its substitutes lack.
-func TestNobodyIsLeft(t *testing.T) {
+// Where no candidate remains, the error is about what was asked for: its key is missing, or it can't serve such a
+// request, whatever keys its substitutes lack.
+func TestErrorWithoutCandidates(t *testing.T) {
 	unfit := routing.Exclusion{Target: provider.Target{Provider: "b", Model: "b-1"}, Lack: routing.LackTools}
 	keyless := routing.Exclusion{Target: provider.Target{Provider: "a", Model: "a-2"}, Lack: routing.LackTools}
 	for _, c := range []struct {

@@ -17,24 +17,22 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// ImageSource gets the images that a message names by https URL. Its errors are
-// *apierr.Error, with a text that begins with the rule.
+// ImageSource fetches the images that a message names by https URL. Its errors are *apierr.Error, with a text that
+// begins with the rule.
 type ImageSource interface {
-	// CheckURL refuses what is not a URL of a public place, without a lookup;
-	// CheckHost looks the name up too.
+	// CheckURL refuses a URL that is not of a public host, without a lookup; CheckHost looks the name up too.
 	CheckURL(raw string) error
 	CheckHost(ctx context.Context, raw string) error
 	Fetch(ctx context.Context, raw string) (imagefetch.Image, error)
 }
 
-// parallelFetches are made at a time for one request.
+// parallelFetches is how many images of one request are fetched at a time.
 const parallelFetches = 4
 
 const dataScheme = "data:"
 
-// checkImages refuses images that no provider is to be sent, on whatever face
-// they came: a URL of an inner place, which a vendor in the house could be made to
-// fetch, and a data: URI that holds something else than an image.
+// checkImages refuses images that must not be sent to a provider, on whatever face they arrived: a URL of an internal
+// host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an image.
 func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 	for i, m := range r.Chat.Messages {
 		for j, part := range m.Content {
@@ -56,8 +54,8 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// imageField is the path of an image in the request as its caller wrote it, who
-// does not count the instruction that a localized one begins with.
+// imageField returns the path of an image in the request as its caller wrote it, without the instruction that a
+// localized request begins with.
 func imageField(r *Request, message, part int, localized bool) string {
 	url := r.Chat.Messages[message].Content[part].ImageURL
 	switch isData := strings.HasPrefix(url, dataScheme); {
@@ -72,7 +70,7 @@ func imageField(r *Request, message, part int, localized bool) string {
 	return fmt.Sprintf("messages[%d].content[%d].image_url.url", message, part)
 }
 
-// within names the field that an error is about.
+// within adds the field that an error is about.
 func within(field string, err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
 	if !ok {
@@ -83,8 +81,7 @@ func within(field string, err error) error {
 	return &named
 }
 
-// fetches reports whether a candidate's vendor fetches images itself: the policy
-// may say that it doesn't, and so may its dialect.
+// fetches reports whether a candidate's vendor fetches images itself. The policy or the dialect may exclude it.
 func (c candidate) fetches() bool {
 	if c.Lacks&policy.FeatureImageURLs != 0 {
 		return false
@@ -106,12 +103,12 @@ func isNamed(part provider.Part) bool {
 type imageInliner struct {
 	source  ImageSource
 	request *Request
-	// messages are the request's with the images in them, once a candidate needed that.
+	// messages are the request's messages with the images inlined, once a candidate needed them.
 	messages []provider.Message
 }
 
 // inline returns the request's messages with their images as data: URIs. They are fetched once a request. An
-// *apierr.Error names a fault of the request.
+// *apierr.Error is a fault of the request.
 func (l *imageInliner) inline(ctx context.Context) ([]provider.Message, error) {
 	if l.messages != nil {
 		return l.messages, nil
@@ -146,8 +143,8 @@ func (l *imageInliner) inline(ctx context.Context) ([]provider.Message, error) {
 	return messages, nil
 }
 
-// fetchFailed types an error that isn't the image's: the attempt's time is up,
-// before the vendor was called.
+// fetchFailed returns an error of the attempt where the image is not at fault: the attempt's time ended before the
+// vendor was called.
 func fetchFailed(err error) error {
 	if _, ok := errors.AsType[*apierr.Error](err); ok {
 		return err
@@ -162,8 +159,7 @@ func fetchFailed(err error) error {
 	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}}
 }
 
-// boundImages keeps a request with many images from growing beyond what vendors
-// take, and what this process can hold.
+// boundImages refuses a request whose images exceed what vendors accept, and what this process can hold.
 func boundImages(messages []provider.Message) error {
 	size := 0
 	for _, m := range messages {

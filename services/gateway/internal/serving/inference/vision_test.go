@@ -34,8 +34,8 @@ func looking(urls ...string) *Request {
 
 var goodData = "data:image/png;base64," + pngText
 
-// A provider that can't fetch gets images in the message, one that can the URL;
-// the request stays as it was, and is fetched once however many are tried.
+// A provider that can't fetch gets images inlined in the message, one that can gets the URL. The request is unchanged,
+// and each image is fetched once however many providers are tried.
 func TestImagesAreInlined(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		steps := failing(apierr.ClassServerError, 500)
@@ -77,7 +77,7 @@ func TestImagesAreInlined(t *testing.T) {
 	}
 }
 
-// A body in its caller's own words goes only where its URLs can.
+// A native body is sent only to a provider that can use its URLs.
 func TestNativeBodyWithImages(t *testing.T) {
 	for _, c := range []struct {
 		name, url, dialect string
@@ -104,8 +104,8 @@ func TestNativeBodyWithImages(t *testing.T) {
 	}
 }
 
-// A bad image is the caller's error: no provider is called, nothing is billed, and the
-// error names the field as the caller wrote it.
+// A bad image is the caller's error: no provider is called, nothing is billed, and the error names the field as the
+// caller wrote it.
 func TestBadImagesAreRefused(t *testing.T) {
 	text := base64.StdEncoding.EncodeToString([]byte("hello, I am no image"))
 	vision := func(url string) *Request {
@@ -121,7 +121,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 		r      *Request
 		reason apierr.Reason
 		text   string
-		asked  bool // at a provider that fetches itself
+		asked  bool // by a provider that fetches itself
 	}{
 		{"inner URL in a chat", looking("https://inner/"), imagefetch.ReasonTargetNotAllowed, "messages[1].content[1].image_url.url: is not allowed", false},
 		{"inner URL of vision", vision("https://inner/"), imagefetch.ReasonTargetNotAllowed, "image.url: is not allowed", false},
@@ -145,7 +145,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 				if !strings.HasPrefix(e.Text, c.text) || first+second != 0 || len(b.ledger.entries) != 0 {
 					t.Errorf("%q after %d calls and %d entries, want %q", e.Text, first+second, len(b.ledger.entries), c.text)
 				}
-				// With a provider that fetches itself only what all refuse is refused.
+				// With a provider that fetches itself only what every provider refuses is refused.
 				b = setup(t, nil, &script{name: "a", answer: good, steps: []step{{event: provider.Event{Text: "yes", FinishReason: "stop"}}}})
 				b.Images = &images{}
 				r = *c.r
@@ -157,7 +157,7 @@ func TestBadImagesAreRefused(t *testing.T) {
 	}
 }
 
-// Vision looks names up before any provider is called; a chat leaves that to the dial.
+// Vision resolves names before any provider is called; a chat leaves that to the dialer.
 func TestVisionLooksNamesUp(t *testing.T) {
 	for _, c := range []struct {
 		operation provider.Operation
@@ -178,7 +178,7 @@ func TestVisionLooksNamesUp(t *testing.T) {
 	}
 }
 
-// slowImages never come.
+// slowImages is a source that never returns an image.
 type slowImages struct{ images }
 
 func (*slowImages) Fetch(ctx context.Context, _ string) (imagefetch.Image, error) {
@@ -186,7 +186,7 @@ func (*slowImages) Fetch(ctx context.Context, _ string) (imagefetch.Image, error
 	return imagefetch.Image{}, context.Cause(ctx)
 }
 
-// An image that doesn't come in the attempt's time is that attempt's failure.
+// An image that isn't fetched in the attempt's time is that attempt's failure.
 func TestSlowImageFailsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &script{name: "a", answer: good}
@@ -212,7 +212,7 @@ func TestSlowImageFailsOver(t *testing.T) {
 	})
 }
 
-// largeImages are as large as one may be.
+// largeImages is a source of images of the largest size.
 type largeImages struct{ images }
 
 func (*largeImages) Fetch(context.Context, string) (imagefetch.Image, error) {
@@ -238,15 +238,15 @@ func TestInlinedImagesAreBounded(t *testing.T) {
 	}
 }
 
-// faultyImages is a source of images with a bug.
+// faultyImages is a source of images that panics.
 type faultyImages struct{ images }
 
 func (*faultyImages) Fetch(context.Context, string) (imagefetch.Image, error) {
 	panic("bug in an image")
 }
 
-// A panic while images are fetched ends the request with an error, and gives back its
-// permit; the vendor was not called, and is not to blame.
+// A panic while images are fetched ends the request with an error, and releases its permit. The vendor was not called,
+// and the panic does not count against it.
 func TestPanicWhileImagesAreFetched(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		a := &script{name: "a", answer: good, steps: []step{text("yes"), end(good.Usage)}}

@@ -23,8 +23,8 @@ const (
 	LackOutput         Lack = "max_tokens"
 	LackDimensions     Lack = "dimensions"
 	LackTokenInput     Lack = "token_input"
-	// LackVocabulary excludes a model that would read token input as other text than the model that the tokens were
-	// made for.
+	// LackVocabulary excludes a model that would read token input as other text than the model that the tokens were made
+	// for. Token numbers are other words to another model, so no other model serves them, not even by pin or canary.
 	LackVocabulary Lack = "vocabulary"
 	LackSize       Lack = "size"
 )

@@ -101,6 +101,7 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 	if err != nil {
 		return nil, Interrupted(ctx, err)
 	}
+	// The vendor's id of the call is recorded here for every dialect, so that an answer that can't be parsed has one too.
 	if receipt := provider.ReceiptOf(ctx); receipt != nil {
 		receipt.SetID(c.requestID(response.Header))
 	}
