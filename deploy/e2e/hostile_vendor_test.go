@@ -249,10 +249,10 @@ func (s *siege) audit(t *testing.T, b *besieger) {
 		if len(rows[c.id]) > 1 {
 			t.Errorf("%s: %s has %d rows", b.behaviour.Name, c, len(rows[c.id]))
 		}
-		told, stated := statedCents(c.answer)
+		reported, stated := statedCents(c.answer)
 		if billed := rows[c.id]; c.served() && stated && len(billed) == 1 {
-			if told != billed[0].Cents {
-				t.Errorf("%s: %s was told %v cents, the ledger has %v", b.behaviour.Name, c, told, billed[0].Cents)
+			if reported != billed[0].Cents {
+				t.Errorf("%s: %s was told %v cents, the ledger has %v", b.behaviour.Name, c, reported, billed[0].Cents)
 			}
 		}
 		delete(rows, c.id)

@@ -37,10 +37,10 @@ type guard struct {
 
 	checking sync.Mutex
 
-	mu   sync.Mutex
-	runs map[string]processRun
-	peak map[string]int64 // of the run, in bytes
-	told map[string]int64 // what of it was complained about
+	mu       sync.Mutex
+	runs     map[string]processRun
+	peak     map[string]int64 // of the run, in bytes
+	reported map[string]int64 // what of it was complained about
 }
 
 // processRun is one life of a process.
@@ -52,7 +52,7 @@ type processRun struct {
 // guardAll begins to watch the services of a stack.
 func (h *house) guardAll(t *testing.T) *guard {
 	t.Helper()
-	g := &guard{crowd: newCrowd(t), house: h, runs: map[string]processRun{}, peak: map[string]int64{}, told: map[string]int64{}}
+	g := &guard{crowd: newCrowd(t), house: h, runs: map[string]processRun{}, peak: map[string]int64{}, reported: map[string]int64{}}
 	for _, service := range stack.Services {
 		g.begin(t, string(service))
 	}
@@ -76,7 +76,7 @@ func (g *guard) begin(t *testing.T, member string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.runs[member] = now
-	g.peak[member], g.told[member] = 0, 0
+	g.peak[member], g.reported[member] = 0, 0
 }
 
 // runOf is the life of a member's process.
@@ -105,10 +105,10 @@ func (g *guard) grown(member string) (peak int64, complain bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	peak = g.peak[member]
-	if peak <= max(memoryBound, g.told[member]+g.told[member]/4) {
+	if peak <= max(memoryBound, g.reported[member]+g.reported[member]/4) {
 		return peak, false
 	}
-	g.told[member] = peak
+	g.reported[member] = peak
 	return peak, true
 }
 

@@ -321,16 +321,16 @@ func TestEndpointThatIsGone(t *testing.T) {
 		t.Errorf("endpoint %+v", now)
 	}
 	waitFor(t, patience, "the operational events", func() error {
-		var told []string
+		var reported []string
 		for _, a := range watcher.arrivals(t) {
 			if !strings.Contains(a.Body, e.ID) {
 				t.Errorf("body %s", a.Body)
 			}
-			told = append(told, a.Headers.Get("X-Webhook-Event"))
+			reported = append(reported, a.Headers.Get("X-Webhook-Event"))
 		}
-		slices.Sort(told)
-		if !slices.Equal(told, []string{"switchyard.delivery.failed", "switchyard.endpoint.disabled"}) {
-			return fmt.Errorf("told %v", told)
+		slices.Sort(reported)
+		if !slices.Equal(reported, []string{"switchyard.delivery.failed", "switchyard.endpoint.disabled"}) {
+			return fmt.Errorf("told %v", reported)
 		}
 		return nil
 	})

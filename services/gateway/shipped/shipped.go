@@ -1,5 +1,5 @@
-// Package shipped holds the routing policy and the prices that the gateway ships
-// with. internal/app uses them where an operator names no files of its own.
+// Package shipped embeds the routing policy, catalog, prices and golden set that the gateway ships with. internal/app uses
+// each of them unless an operator names a file of their own.
 package shipped
 
 import _ "embed"

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/connpool"
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // A call of the size of a short completion, beside net/http's own transport. Rare
-// calls find the machine asleep: took-ns is what their callers wait.
+// calls find the machine asleep: took-ns is what their callers wait. cpu-ns/op is
+// the processor time of client and server together.
 func BenchmarkRoundTrip(b *testing.B) {
 	text := strings.Repeat("x", 900)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,6 +44,10 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Run("busy/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetParallelism(16)
+			begun := growth.ProcessorTime()
+			defer func() {
+				b.ReportMetric(float64((growth.ProcessorTime()-begun).Nanoseconds())/float64(b.N), "cpu-ns/op")
+			}()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
 					call()

@@ -184,7 +184,7 @@ func TestRequests(t *testing.T) {
 		"unknown length": func() io.Reader { return io.MultiReader(strings.NewReader("some "), strings.NewReader("more")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			told := map[string]string{}
+			reported := map[string]string{}
 			for by, transport := range transports(t) {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/path?q=1", body())
 				if err != nil {
@@ -196,10 +196,10 @@ func TestRequests(t *testing.T) {
 					t.Fatal(err)
 				}
 				_ = response.Body.Close()
-				told[by] = <-seen
+				reported[by] = <-seen
 			}
-			if told["pool"] != told["net/http"] {
-				t.Errorf("pool:     %.300s\nnet/http: %.300s", told["pool"], told["net/http"])
+			if reported["pool"] != reported["net/http"] {
+				t.Errorf("pool:     %.300s\nnet/http: %.300s", reported["pool"], reported["net/http"])
 			}
 		})
 	}

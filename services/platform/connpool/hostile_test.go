@@ -202,15 +202,15 @@ func TestEarlyRefusal(t *testing.T) {
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
 		c := newPool(t, trusting)
 		t.Run(scheme, func(t *testing.T) {
-			heard := make(chan struct{})
+			received := make(chan struct{})
 			s := listen(t, secure, func(p *peer) {
 				if _, err := p.from.ReadString('\n'); err != nil {
 					return
 				}
 				_, _ = io.WriteString(p, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
-				<-heard // It reads no more.
+				<-received // It reads no more.
 			})
-			defer close(heard)
+			defer close(received)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), patience/4, errors.New("the refusal was not heard"))
 			defer cancel()
 			r, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(strings.Repeat("x", 7<<20)))

@@ -87,8 +87,8 @@ func (c *codec) makeForm(desc protoreflect.MessageDescriptor, of reflect.Type, m
 	for place := range of.Fields() {
 		name, _, _ := strings.Cut(place.Tag.Get("json"), ",")
 		field := desc.Fields().ByName(protoreflect.Name(name))
-		if field == nil {
-			continue // The state of the message.
+		if field == nil || !place.IsExported() {
+			continue // The state of the message, or a field of the opaque API.
 		}
 		read := c.reader(field, place.Type, made)
 		if read == nil {

@@ -75,6 +75,44 @@ func TestWhatTheQuickWayTakes(t *testing.T) {
 	}
 }
 
+// opaqueInfo and opaqueTagged are ErrorInfo as protobuf's opaque API lays messages out: fields are hidden, and a bitmap
+// holds their presence. The second keeps the tags of the open API.
+type opaqueInfo struct {
+	*errdetails.ErrorInfo
+
+	xxx_hidden_Reason   *string           //nolint:revive,unused // the name that protoc-gen-go gives
+	xxx_hidden_Domain   *string           //nolint:revive,unused // the same
+	xxx_hidden_Metadata map[string]string //nolint:revive,unused // the same
+	XXX_presence        [1]uint32         //nolint:revive // the same
+}
+
+type opaqueTagged struct {
+	*errdetails.ErrorInfo
+
+	reason   string            `json:"reason,omitempty"`   //nolint:govet,unused // quick reads tags
+	domain   string            `json:"domain,omitempty"`   //nolint:govet,unused // the same
+	metadata map[string]string `json:"metadata,omitempty"` //nolint:govet,unused // the same
+}
+
+// Messages of the opaque API are left to protojson: writing to their fields would miss their presence, or panic.
+func TestQuickLeavesOpaqueMessages(t *testing.T) {
+	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
+	for _, m := range []proto.Message{
+		&opaqueInfo{ErrorInfo: new(errdetails.ErrorInfo)}, &opaqueTagged{ErrorInfo: new(errdetails.ErrorInfo)},
+	} {
+		if rpc.UnmarshalQuickly(codec, []byte(`{"reason":"a"}`), m) {
+			t.Errorf("%T is read by its fields", m)
+		}
+		if err := codec.Unmarshal([]byte(`{"reason":"a"}`), m); err != nil {
+			t.Errorf("%T: %v", m, err)
+		}
+		info, ok := m.ProtoReflect().Interface().(*errdetails.ErrorInfo)
+		if !ok || info.GetReason() != "a" {
+			t.Errorf("%T: protojson read %v", m, info)
+		}
+	}
+}
+
 // Raw JSON is what encoding/json takes, but null, and nothing after it; what is
 // nested very deep is left to the thorough way.
 func TestRawOf(t *testing.T) {

@@ -1,6 +1,3 @@
-// Package screen keeps keys that were put into a wrong field out of answers, logs
-// and rows. It knows what keys look like, and which names may be repeated to a
-// caller or an operator. It holds no state.
 package screen
 
 import (
@@ -35,8 +32,8 @@ func LooksLikeKey(text string) bool {
 	return len(text) >= minKey && (HasKeyForm(text) || hasRandomRun(text, minRun, false))
 }
 
-// IDLooksLikeKey is LooksLikeKey for identifiers, which callers may choose at
-// random: digests and other numbers in hexadecimal pass, whatever their length.
+// IDLooksLikeKey reports whether an identifier seems to hold a key. It is LooksLikeKey for texts that callers may choose
+// at random: digests and other numbers in hexadecimal pass, whatever their length.
 func IDLooksLikeKey(text string) bool {
 	return len(text) >= minKey && (HasKeyForm(text) || hasRandomRun(text, minIDRun, true))
 }

@@ -1,6 +1,3 @@
-// Package secret owns values that must not be seen: an opaque string that
-// prints as a fixed text wherever it ends up, and the files it is read from.
-// Every package that holds a credential uses it.
 package secret
 
 import (
@@ -38,7 +35,7 @@ func (v Value) Reveal() string {
 // IsZero reports whether there is no secret.
 func (v Value) IsZero() bool { return v.reveal == nil }
 
-// Equal compares two secrets in a time that depends on their lengths only.
+// Equal reports whether two secrets are the same, in a time that depends on their lengths only.
 func (v Value) Equal(other Value) bool {
 	return subtle.ConstantTimeCompare([]byte(v.Reveal()), []byte(other.Reveal())) == 1
 }

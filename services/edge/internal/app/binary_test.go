@@ -337,10 +337,10 @@ func TestServiceTokensAreReloaded(t *testing.T) {
 func TestBus(t *testing.T) {
 	client := testkit.Redis(t)
 	b := newBus(client)
-	heard := make(chan apikey.Digest, 64)
+	received := make(chan apikey.Digest, 64)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- b.listen(ctx, func(d apikey.Digest) { heard <- d }) }()
+	go func() { done <- b.listen(ctx, func(d apikey.Digest) { received <- d }) }()
 	for want := (apikey.Digest{1, 2, 3}); ; {
 		for _, nonsense := range []string{"", "xyz", strings.Repeat("ab", 33)} {
 			if err := client.Publish(t.Context(), b.channel, nonsense).Err(); err != nil {
@@ -351,7 +351,7 @@ func TestBus(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case got := <-heard:
+		case got := <-received:
 			if got != want {
 				t.Errorf("heard %x", got)
 			}

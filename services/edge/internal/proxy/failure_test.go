@@ -98,7 +98,7 @@ func TestEdgeEndsACall(t *testing.T) {
 			transport := proxy.Transport(nil)
 			defer transport.CloseIdleConnections()
 			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
-			customer := told{httptest.NewRecorder(), func() { end(why) }}
+			customer := reported{httptest.NewRecorder(), func() { end(why) }}
 			err = proxy.New(transport, secret.New(token), bounds).Do(customer, r, proxy.Call{
 				Target: target, Timeout: time.Minute, Succeeded: func() func() error { return func() error { return nil } },
 			})
@@ -117,13 +117,13 @@ func TestEdgeEndsACall(t *testing.T) {
 }
 
 // told does something when the first piece of an answer arrives.
-type told struct {
+type reported struct {
 	*httptest.ResponseRecorder
 
 	then func()
 }
 
-func (w told) Write(p []byte) (int, error) {
+func (w reported) Write(p []byte) (int, error) {
 	w.then()
 	return w.ResponseRecorder.Write(p)
 }
@@ -205,7 +205,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 // A service that refuses a large body before it has read it is heard, with what
 // it says about trying again.
 func TestServiceRefusesEarly(t *testing.T) {
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -219,9 +219,9 @@ func TestServiceRefusesEarly(t *testing.T) {
 		defer func() { _ = conn.Close() }()
 		_, _ = conn.Read(make([]byte, 100))
 		_, _ = io.WriteString(conn, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
-		<-heard // It reads no more.
+		<-received // It reads no more.
 	}()
-	defer close(heard)
+	defer close(received)
 	e := relayWithin(t, proxy.Bounds{Body: 8 << 20, Memory: 8 << 20, Share: 8 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
 		"http://"+listener.Addr().String(), func(c *proxy.Call) { c.Timeout = 10 * time.Second })
 	answer := e.post(t, strings.NewReader(strings.Repeat("x", 7<<20)), nil)

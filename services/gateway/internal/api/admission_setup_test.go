@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/admission"
 )
 
-// openControl follows what is set, in the background of the test.
+// openControl follows the settings in the background of the test.
 func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	tb.Helper()
 	var watcher *control.Watcher

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,16 +14,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// An answer that is written out holds what encoding/json would write of its fields.
+// A hand-written answer equals what encoding/json writes of its fields.
 func TestAnswerJSON(t *testing.T) {
-	type answer struct {
-		Content      string     `json:"content"`
-		ToolCalls    []toolCall `json:"tool_calls"`
-		Usage        usage      `json:"usage"`
-		FinishReason string     `json:"finish_reason"`
-		Model        string     `json:"model"`
-		RequestID    string     `json:"request_id"`
-	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := func(name string) string {
 			return rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "<a&b>", "\"\\\n", "\xff"})).Draw(t, name)
@@ -39,15 +32,11 @@ func TestAnswerJSON(t *testing.T) {
 		for range rapid.IntRange(0, 2).Draw(t, "calls") {
 			c.ToolCalls = append(c.ToolCalls, provider.ToolCall{ID: text("id"), Name: text("name"), Arguments: text("arguments"), Extra: json.RawMessage(`{"k":[1]}`)})
 		}
-		want := answer{Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: "r1"}
-		if len(c.ToolCalls) > 0 {
-			want.ToolCalls = toCalls(c.ToolCalls)
-		}
 		got, err := answerJSON(c, "r1")
 		if err != nil {
 			t.Fatal(err)
 		}
-		marshalled, err := json.Marshal(want)
+		marshalled, err := json.Marshal(answerOf(c))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,6 +49,30 @@ func TestAnswerJSON(t *testing.T) {
 		}
 		if diff := cmp.Diff(expected, read); diff != "" {
 			t.Fatal(diff)
+		}
+	})
+}
+
+// BenchmarkAnswerJSON writes an answer by hand and by encoding/json.
+func BenchmarkAnswerJSON(b *testing.B) {
+	c := &inference.Completion{
+		Text: strings.Repeat("carriage ", 100), FinishReason: "stop",
+		Report: ledger.Report{Provider: "load", Model: "load", Prompt: 200, Completion: 100, Cost: 1e9},
+	}
+	b.Run("written", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := answerJSON(c, "r1"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("encoding/json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := json.Marshal(answerOf(c)); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 const approvalsPath = "/v1/approvals"
 
-// asks makes an approval of the tool deploy, and gives its ref.
+// asks creates an approval of the tool deploy and returns its ref.
 func (b *bench) asks(tb testing.TB, more string) string {
 	tb.Helper()
 	made := b.post(tb, approvalsPath, `{"tool":"deploy","requested_by":"agent"`+more+`}`).fields(tb, http.StatusCreated)
@@ -154,7 +154,7 @@ func TestListApprovals(t *testing.T) {
 	}
 }
 
-// Both faces at once: one decision settles it.
+// Of concurrent decisions on both faces, one takes effect.
 func TestConcurrentDecisions(t *testing.T) {
 	b := setup(t)
 	ref := b.asks(t, "")
@@ -236,7 +236,7 @@ func TestToolCallNeedsApproval(t *testing.T) {
 	}
 }
 
-// So it does on the faces of other APIs, in their words, and over gRPC.
+// The same on the faces of other APIs, in their form, and over gRPC.
 func TestCompatibleToolCallNeedsApproval(t *testing.T) {
 	b := setup(t)
 	ref := b.asks(t, "")

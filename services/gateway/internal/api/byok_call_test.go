@@ -34,8 +34,7 @@ func (b *bench) bring(tb testing.TB, organization, provider, key string) {
 	}
 }
 
-// Who pays: the request's byok, the organization's configuration and the fleet's
-// key decide.
+// The request's byok, the organization's configuration and the fleet's key decide which credential pays.
 func TestChatWithOwnKey(t *testing.T) {
 	b := setup(t)
 	const required = askFirst + `,"byok":{"mode":"require"}}`
@@ -66,7 +65,7 @@ func TestChatWithOwnKey(t *testing.T) {
 	if n := b.rows(t, "credential = 'byok' AND credential_fingerprint = $1", fingerprint(secret.New(ownKey))); n != 7 {
 		t.Errorf("%d ledger rows with the own key, want 7", n)
 	}
-	// A credential that the vendor refuses says nothing about the fleet's.
+	// A refused credential of an organization does not affect the fleet's.
 	b.bring(t, "acme", "first", otherKey)
 	b.follows(t, "the rotation", func() bool { b.chat(t, required); return b.vendor.lastKey() == "Bearer "+otherKey })
 	b.say(t, http.MethodDelete, configPath+"/first", "").gives(t, 204)
@@ -77,7 +76,7 @@ func TestChatWithOwnKey(t *testing.T) {
 	b.follows(t, "the purge", func() bool { return b.chat(t, required).status == 503 })
 }
 
-// A secret that is gone stops its own calls, and no others.
+// A missing secret fails its own calls and no others.
 func TestChatWithUnreadableKey(t *testing.T) {
 	b := setup(t)
 	b.keep(t, "acme", "k", ownKey)
@@ -94,8 +93,8 @@ func TestChatWithUnreadableKey(t *testing.T) {
 	b.say(t, http.MethodPost, configPath+"/first/rotate", `{"secret_ref":"file:k"}`).refused(t, 400, "secret_unresolved", "no such secret")
 }
 
-// A canary goes through every custody, with a failure after each; then it is
-// looked for in all that the service writes and answers.
+// A canary value goes through every custody, with a failure after each; then all output of the service is searched for
+// it.
 func TestByokNeverLeaks(t *testing.T) {
 	b := setup(t)
 	const fileKey, envKey, sealedKey = "sk-canary-file-0123456789abcdef", "sk-canary-env-0123456789abcdef", "sk-canary-sealed-0123456789abcdef"
@@ -108,7 +107,7 @@ func TestByokNeverLeaks(t *testing.T) {
 		{`"secret_ref":"file:k"`, fileKey},
 		{`"secret_ref":"env:BYOKTEST_acme__K"`, envKey},
 		{`"sealed":` + b.sealed(t, "acme", "first", sealedKey), sealedKey},
-		{`"secret_ref":"file:bad"`, sealedKey}, // Refused, so that the one before stays.
+		{`"secret_ref":"file:bad"`, sealedKey}, // Refused, so that the previous one stays.
 		{`"sealed":` + b.sealed(t, "bolt", "first", sealedKey), sealedKey},
 	} {
 		say(b.say(t, http.MethodPost, configPath, `{"provider":"first",`+custody.body+`}`))
@@ -153,7 +152,7 @@ func TestByokNeverLeaks(t *testing.T) {
 	}
 }
 
-// dump is every row of every table.
+// dump returns every row of every table.
 func (b *bench) dump(tb testing.TB) string {
 	tb.Helper()
 	rows, err := b.pool.Query(tb.Context(), `SELECT tablename FROM pg_tables WHERE schemaname = current_schema()`)

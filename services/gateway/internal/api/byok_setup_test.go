@@ -26,8 +26,7 @@ import (
 
 var fingerprint = keyring.NewFingerprint(secret.Value{})
 
-// custody is what a bench needs to keep credentials, and to look for them where
-// they must not be.
+// custody is what a bench needs to store credentials and to search for them where they must not be.
 type custody struct {
 	custodian *byok.Custodian
 	vault     *byok.Vault
@@ -39,7 +38,7 @@ type custody struct {
 	metrics   *sdkmetric.ManualReader
 }
 
-// benchProviders are the names that the bench's policy has.
+// benchProviders are the names in the bench's policy.
 type benchProviders struct{}
 
 func (benchProviders) Canonical(name string) (string, bool) {
@@ -91,7 +90,7 @@ func (c custody) newSealingKey(tb testing.TB, name string, at time.Time) {
 	}
 }
 
-// keep puts a secret where an organization's file: reference finds it.
+// keep stores a secret where an organization's file: reference finds it.
 func (c custody) keep(tb testing.TB, organization, name, text string) {
 	tb.Helper()
 	path := filepath.Join(c.secrets, organization, name)

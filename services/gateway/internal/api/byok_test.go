@@ -26,7 +26,7 @@ import (
 
 const configPath = "/v1/byok/config"
 
-// gives reads a JSON object.
+// gives returns the answer as a JSON object.
 func (a answer) gives(tb testing.TB, want int) map[string]any {
 	tb.Helper()
 	fields := map[string]any{}
@@ -36,7 +36,7 @@ func (a answer) gives(tb testing.TB, want int) map[string]any {
 	return fields
 }
 
-// sealed is a credential as a caller seals it, with the key that the gateway gives.
+// sealed returns a credential as a caller seals it, with the gateway's sealing key.
 func (b *bench) sealed(tb testing.TB, organization, provider, key string) string {
 	tb.Helper()
 	var public struct {
@@ -59,7 +59,7 @@ func (b *bench) sealed(tb testing.TB, organization, provider, key string) string
 	return fmt.Sprintf(`{"key_id":%q,"ciphertext":%q}`, public.KeyID, base64.StdEncoding.EncodeToString(text))
 }
 
-// follows waits until the replica has what was set.
+// follows waits until the replica has a change.
 func (b *bench) follows(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	testkit.Wait(tb, time.Second, what, func() error {
@@ -134,7 +134,7 @@ func TestByokLifecycle(t *testing.T) {
 	b.byokAudit(t, "byok.put", "byok.put", "byok.rotate", "byok.transfer", "byok.deactivate", "byok.put", "byok.deactivate", "byok.purge", "byok.purge", "byok.put")
 }
 
-// byokAudit compares the audit of credentials, oldest first.
+// byokAudit compares the audit entries of credentials, oldest first.
 func (b *bench) byokAudit(tb testing.TB, want ...string) {
 	tb.Helper()
 	entries, err := b.control.List(tb.Context(), audit.Filter{Action: "byok.", Limit: 100})
@@ -315,7 +315,7 @@ func TestByokGRPC(t *testing.T) {
 	}
 }
 
-// Rotations and purges at the same time leave one truth.
+// Concurrent rotations and purges leave one consistent state.
 func TestByokConcurrently(t *testing.T) {
 	b := setup(t)
 	b.keep(t, "acme", "first.key", ownKey)

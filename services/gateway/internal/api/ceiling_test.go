@@ -13,8 +13,8 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// A field that decides what a call can cost is read in one way only: what two
-// readers could take for different numbers is refused before a vendor is called.
+// A field that decides what a call can cost is read in one way only: a value that two parsers could read as different
+// numbers is refused before a vendor is called.
 func TestAmbiguousBoundsAreRefused(t *testing.T) {
 	b := setup(t)
 	const big = "18446744073709551716" // 2^64 + 100
@@ -67,7 +67,7 @@ func TestAmbiguousBoundsAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever a native body asks for, no more is spent than the run's ceiling.
+// Whatever a native body asks for, no more than the run's ceiling is spent.
 func TestNativeBodiesKeepToTheCeiling(t *testing.T) {
 	b := setup(t)
 	b.vendor.answers(`{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":100000}}`)
@@ -83,8 +83,8 @@ func TestNativeBodiesKeepToTheCeiling(t *testing.T) {
 		{`"max_tokens":10,"thinking_budget":100000`, 403},
 		{`"max_tokens":10,"reasoning":{"max_tokens":100000}`, 403},
 		{`"max_tokens":10,"service_tier":"priority"`, 403}, // Its surcharge has no price.
-		{`"max_tokens":10,"service_tier":"flex"`, 200},     // No more than the list price.
-		{`"max_tokens":10`, 200},                           // What the vendor reports beyond is not billed.
+		{`"max_tokens":10,"service_tier":"flex"`, 200},     // Not more than the list price.
+		{`"max_tokens":10`, 200},                           // What the vendor reports beyond that is not billed.
 		{`"n":2,"max_tokens":10`, 200},
 	} {
 		id := fmt.Sprintf("ceiling-%d", i)
@@ -99,7 +99,7 @@ func TestNativeBodiesKeepToTheCeiling(t *testing.T) {
 	}
 }
 
-// answers has the vendor say the same to every request.
+// answers makes the vendor give every request the same answer.
 func (v *vendor) answers(body string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,8 +109,7 @@ func (v *vendor) answers(body string) {
 	}
 }
 
-// A caller who leaves before a vendor has answered pays for what was asked, on every
-// face.
+// A caller who leaves before a vendor has answered pays for the request, on every face.
 func TestLeavingBeforeAnAnswerIsBilled(t *testing.T) {
 	b := setup(t)
 	asked := make(chan struct{}, 1)

@@ -18,8 +18,7 @@ type chatRefusal struct {
 	text   string
 }
 
-// chatRefusals are requests with one fault each, in the form of both faces. {M}
-// stands for messages that are fine.
+// chatRefusals are requests with one error each, in the form of both faces. {M} stands for valid messages.
 func chatRefusals() []chatRefusal {
 	fine := user("hi")
 	with := func(change func(*gatewayv1.LlmRequest)) *gatewayv1.LlmRequest {
@@ -78,7 +77,7 @@ func chatRefusals() []chatRefusal {
 		}), 400, "tool_choice.function.name"},
 		{`{"response_format":{"type":"xml"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":"xml"}`) }), 400, "response_format"},
 		{`{"response_format":{"type":"json_schema"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":"json_schema"}`) }), 400, "response_format.json_schema"},
-		{`{"response_format":{"type":5},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":5}`) }), 400, "response_format.type: must not be this number"},
+		{`{"response_format":{"type":5},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ResponseFormat = []byte(`{"type":5}`) }), 400, "response_format.type: has the wrong JSON type: number"},
 		{`{"organization_id":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.OrganizationId = "a b" }), 400, "organization_id: must be printable"},
 		{`{"model":"a b","messages":[{"role":"user","content":"x"}]}`, with(func(m *gatewayv1.LlmRequest) { m.Model = "a b" }), 400, "model: must be printable"},
 		{`{"provider":"a b",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Provider = "a b" }), 400, "provider"},
@@ -122,7 +121,7 @@ func chatRefusals() []chatRefusal {
 	}
 }
 
-// Both faces refuse the same, with the same words.
+// Both faces refuse the same requests with the same texts.
 func TestFacesRefuseTheSame(t *testing.T) {
 	b := setup(t)
 	client, md := b.client()
@@ -155,7 +154,7 @@ func TestFacesRefuseTheSame(t *testing.T) {
 	}
 }
 
-// What only JSON can get wrong.
+// Errors that only JSON can have.
 var badJSON = map[string]string{
 	``:                                      "messages: is required",
 	`{`:                                     "body: invalid JSON",

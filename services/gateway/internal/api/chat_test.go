@@ -94,12 +94,12 @@ func TestChatStream(t *testing.T) {
 		}
 	}
 
-	// An error behind a 200 and an event without content is still a failover.
+	// An error after a 200 and an event without content still cause a failover.
 	got = b.chat(t, `{"model":"first/late-error","stream":true,`+messages+`}`)
 	if got.status != 200 || !strings.HasPrefix(got.body, "data: {\"content\":\"from spare\"}\n\n") || got.header.Get("X-Switchyard-Attempts") != "2" || !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
 		t.Errorf("%d %s, want the spare one", got.status, got.body)
 	}
-	// With no other provider allowed it is a plain error with its status.
+	// If no other provider is allowed it is a plain error with its status.
 	b.chat(t, `{"model":"first/late-error","allow_substitution":false,"stream":true,`+messages+`}`).
 		refused(t, 502, "provider_failed", "overloaded")
 
@@ -161,7 +161,7 @@ func TestLocaleReachesTheVendor(t *testing.T) {
 	}
 }
 
-// Each billed completion has exactly one row, committed when its answer is.
+// Each billed completion has exactly one row, committed with its answer.
 func TestLedgerUnderParallelCalls(t *testing.T) {
 	b := setup(t)
 	var wg sync.WaitGroup

@@ -18,7 +18,7 @@ func TestQuickDecodeGrowsLinearly(t *testing.T) {
 	})...)
 }
 
-// Every message of the contract that has JSON of its own, whole.
+// Every message of the contract with its own JSON codec, in full.
 func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
 	decode := decoder(t)
 	growth.Linear(t, growth.EachText(growth.UpTo(16<<10, growth.JSON), func(body string) {

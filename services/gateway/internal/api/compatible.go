@@ -237,7 +237,7 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 	models := s.engine.Models()
 	i := slices.IndexFunc(models, func(m provider.Target) bool { return m.Model == name || m.String() == name })
 	if i < 0 {
-		return apierr.New(apierr.KindNotFound, routing.ReasonModelNotFound, "model: there is none of this name; GET /v1/models lists all")
+		return apierr.New(apierr.KindNotFound, routing.ReasonModelNotFound, "model: not found; GET /v1/models lists the models")
 	}
 	found := models[i]
 	found.Model = name

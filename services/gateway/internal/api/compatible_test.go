@@ -16,8 +16,8 @@ const (
 	anthropicMsg = `"max_tokens":9,` + messages
 )
 
-// The same vendors behind both faces, whole and streamed: what comes out is in
-// the words of the face, and one row is billed each time.
+// The same vendors behind both faces, whole and streamed: the output is in the face's form, and one row is billed each
+// time.
 func TestCompatibleChat(t *testing.T) {
 	b := setup(t)
 	for _, tt := range []struct {
@@ -61,8 +61,8 @@ func TestCompatibleChat(t *testing.T) {
 	}
 }
 
-// Before the first content a failure moves on, behind a 200 and lifecycle
-// frames too; after it, it is an error in the words of the face.
+// Before the first content a failure causes a failover, even after a 200 and lifecycle frames; after it, it is an error
+// in the face's form.
 func TestCompatibleFailover(t *testing.T) {
 	b := setup(t)
 	for _, tt := range []struct{ path, rest string }{{completions, messages}, {messagesPath, anthropicMsg}} {
@@ -70,7 +70,7 @@ func TestCompatibleFailover(t *testing.T) {
 		if got.status != 200 || !strings.Contains(got.body, "from spare") || strings.Contains(got.body, "overloaded") || got.header.Get("X-Switchyard-Provider") != "second" {
 			t.Errorf("%s: %d %s", tt.path, got.status, got.body)
 		}
-		if n := strings.Count(got.body, "message_start"); tt.path == messagesPath && n != 2 { // The event's name, and its type.
+		if n := strings.Count(got.body, "message_start"); tt.path == messagesPath && n != 2 { // The event's name and its type.
 			t.Errorf("message_start is there %d times: %s", n, got.body)
 		}
 	}
@@ -131,8 +131,8 @@ func TestCompatibleErrors(t *testing.T) {
 	}
 }
 
-// What is a body in the caller's words reaches the vendor of that dialect as it
-// came; another vendor's answer says what it did without.
+// A body in the caller's dialect reaches a vendor of that dialect unchanged; another vendor's answer lists the fields
+// that were not used.
 func TestCompatibleBodies(t *testing.T) {
 	b := setup(t)
 	b.say(t, "POST", completions, `{"model":"first/ok","brand_new":{"a":1.50},"switchyard":{"locale":"de"},`+messages+`}`)
@@ -173,9 +173,8 @@ func TestCompatibleModels(t *testing.T) {
 	}
 }
 
-// Who leaves a stream, on whatever face and at whatever stage, ends the call
-// upstream at once, and pays for what came: before the first content for what the
-// vendor was asked.
+// A caller who leaves a stream, on any face and at any stage, ends the upstream call at once and pays for what arrived:
+// before the first content for the request.
 func TestCallerLeavesAtEachStage(t *testing.T) {
 	b := setup(t)
 	for i, path := range []string{chatPath, completions, messagesPath} {
@@ -190,7 +189,7 @@ func TestCallerLeavesAtEachStage(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer svc")
 			r.Header.Set("X-Organization-Id", organization)
 			r.Header.Set("X-Request-Id", organization)
-			go func() { // Leaves once the vendor waits, and what it said has come through.
+			go func() { // Leaves once the vendor waits and its content has arrived.
 				<-b.vendor.reached
 				if model == "silent" {
 					cancel()

@@ -57,7 +57,7 @@ func requests() []asked {
 	}
 }
 
-// Both faces send the vendor the same and answer the same.
+// Both faces send the vendor the same request and return the same answer.
 func TestFacesAgree(t *testing.T) {
 	b := setup(t)
 	client, md := b.client()
@@ -115,7 +115,7 @@ func TestFacesAgree(t *testing.T) {
 	}
 }
 
-// object reads JSON and leaves out what is null: protojson has no null for a list.
+// object decodes JSON and removes nulls: protojson has no null for a list.
 func object(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var m map[string]any
@@ -128,7 +128,7 @@ func object(t *testing.T, text string) map[string]any {
 	return m
 }
 
-// message renders a message by the contract's own rules, with raw JSON inlined.
+// message encodes a message by the contract's own rules, with raw JSON inlined.
 func message(t *testing.T, m proto.Message) map[string]any {
 	t.Helper()
 	_, isChunk := m.(*gatewayv1.LlmChunk)

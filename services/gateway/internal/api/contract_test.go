@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Reasons that callers may read are in the contract.
+// The reasons that callers may receive are in the contract.
 func TestReasonsAreOfTheContract(t *testing.T) {
 	for _, reason := range []apierr.Reason{
 		routing.ReasonModelNotFound, routing.ReasonProviderUnknown, routing.ReasonModelRetired, policy.ReasonPolicyInvalid,

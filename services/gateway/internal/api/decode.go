@@ -33,7 +33,7 @@ func refuse(field string, err error) error {
 	}
 	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what, _, _ := strings.Cut(kind.Value, " ")
-		return apierr.Invalid(cmp.Or(screen.Path(publicPath(kind.Field), "."), field), "must not be this "+what)
+		return apierr.Invalid(cmp.Or(screen.Path(publicPath(kind.Field), "."), field), "has the wrong JSON type: "+what)
 	}
 	switch {
 	case errors.Is(err, io.EOF):

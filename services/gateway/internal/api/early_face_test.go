@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
-// The compatible faces ping early too, and tell a late error in their own words.
+// The compatible faces send early pings too, and report a late error in their own form.
 func TestEarlyStreamOfDialects(t *testing.T) {
 	for _, c := range []struct {
 		dialect     dialect.Dialect

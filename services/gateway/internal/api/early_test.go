@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// slow is an engine whose every stream fails after a while.
+// slow is an engine whose streams fail after a while.
 type slow struct {
 	Engine
 
@@ -24,9 +24,8 @@ func (s slow) StreamChat(context.Context, *inference.Request) (*inference.Stream
 	return nil, apierr.New(apierr.KindUnavailable, inference.ReasonAllProvidersFailed, "every provider failed")
 }
 
-// A caller that asks for an early stream gets pings before any content, and the error
-// as an event; an error that comes before the first ping keeps its status, as do the
-// errors of all other callers.
+// A caller that requests an early stream gets pings before any content and the error as an event. An error before the
+// first ping keeps its status, as do the errors of all other callers.
 func TestEarlyStream(t *testing.T) {
 	cases := []struct {
 		name   string

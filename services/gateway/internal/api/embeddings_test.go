@@ -52,7 +52,7 @@ func TestIsOpenAIEmbeddings(t *testing.T) {
 		``:          false,
 		`{`:         false,
 		`["user"]`:  false,
-		`{"user":1`: true, // Whose ever it is, it is refused.
+		`{"user":1`: true, // It is refused in either dialect.
 	} {
 		if got := isOpenAIEmbeddings([]byte(body)); got != want {
 			t.Errorf("%s: %v, want %v", body, got, want)
@@ -60,8 +60,7 @@ func TestIsOpenAIEmbeddings(t *testing.T) {
 	}
 }
 
-// FuzzAppendFloat: what is written is a JSON number that reads as the same
-// float32, also by way of a float64.
+// FuzzAppendFloat checks that the output is a JSON number that parses as the same float32, also by way of a float64.
 func FuzzAppendFloat(f *testing.F) {
 	f.Add(uint32(0x3f000000))
 	f.Add(uint32(0x3affffff))

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// ToText gives tests the reading of a JSON string.
+// ToText exports the decoding of a JSON string to tests.
 var ToText = toText
 
-// ExtensionFields lists what a body in another API's words may say to this gateway.
+// ExtensionFields returns the fields that a body of another API may set for this gateway.
 func ExtensionFields() (names []string) {
 	for field := range reflect.TypeFor[extension]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

@@ -12,10 +12,10 @@ import (
 	"switchyard.dev/services/gateway/internal/api"
 )
 
-// indexes are what an error counts by, and all that it says behind the path.
+// indexes matches the indexes in an error and everything behind the path.
 var indexes = regexp.MustCompile(`\[[^]]*\]|[ :].*`)
 
-// fieldsOf lists the fields of a message and of those in it, by their paths.
+// fieldsOf returns the paths of the fields of a message and of its nested messages.
 func fieldsOf(m protoreflect.MessageDescriptor, prefix string) (all []string) {
 	for i := range m.Fields().Len() {
 		field := m.Fields().Get(i)
@@ -28,8 +28,7 @@ func fieldsOf(m protoreflect.MessageDescriptor, prefix string) (all []string) {
 	return all
 }
 
-// Every field of every completion request has a row with its error: a field that
-// is new needs one too.
+// Every field of every completion request has a case with its error; a new field needs one too.
 func TestEveryFieldHasItsError(t *testing.T) {
 	named := map[string][]string{}
 	note := func(path string, texts ...string) {
@@ -53,8 +52,7 @@ func TestEveryFieldHasItsError(t *testing.T) {
 			note(path, text)
 		}
 	}
-	// A conversation is read by the same code wherever it is: what it may hold has
-	// its rows at the chat.
+	// A conversation is decoded by the same code everywhere: its fields have their cases at the chat.
 	shared := func(path, field string) bool {
 		return path == imagesPath && strings.HasPrefix(field, "messages.") && slices.Contains(named[chatPath], field)
 	}
@@ -70,7 +68,7 @@ func TestEveryFieldHasItsError(t *testing.T) {
 	}
 }
 
-// So has every field of the extension, on both faces that have it, in their words.
+// So does every field of the extension, on both faces that have it, in their form.
 func TestEveryExtensionFieldHasItsError(t *testing.T) {
 	b := setup(t)
 	wrong := map[string]struct{ value, text string }{
@@ -86,7 +84,7 @@ func TestEveryExtensionFieldHasItsError(t *testing.T) {
 		"run_id":              {`"a b"`, "run_id: must be printable"},
 		"approval_ref":        {`"` + strings.Repeat("r", 129) + `"`, "approval_ref: "},
 		"metadata":            {`{"":"v"}`, "metadata"},
-		"api_key":             {`"x"`, "switchyard: unknown field"}, // None of them.
+		"api_key":             {`"x"`, "switchyard: unknown field"}, // Not one of them.
 	}
 	for _, field := range append(api.ExtensionFields(), "api_key") {
 		row, ok := wrong[field]

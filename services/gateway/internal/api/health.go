@@ -10,9 +10,9 @@ import (
 
 // unready explains a failing check. The errors' own texts are only logged.
 var unready = map[string]string{
-	"lifecycle": "the service is stopping; it finishes what it holds and takes nothing new",
-	"ledger":    "ledger rows can be kept nowhere: the spool is full (GATEWAY_SPOOL_LIMIT), or its disk and Postgres are both away; completions are refused",
-	"settings":  "what operators and organizations set could not be read from Postgres for more than 10 seconds; the last known settings hold",
+	"lifecycle": "the service is stopping; it finishes the requests in flight and accepts no new ones",
+	"ledger":    "ledger rows can't be stored: the spool is full (GATEWAY_SPOOL_LIMIT), or both its disk and Postgres fail; completions are refused",
+	"settings":  "the settings of operators and organizations could not be read from Postgres for more than 10 seconds; the last known settings apply",
 }
 
 // notReady is a failing check and its explanation.

@@ -29,7 +29,7 @@ func TestToInput(t *testing.T) {
 	}
 }
 
-// Each rule of the input has its error, with the path of what breaks it.
+// Each rule of the input has its error, with the path of the value that violates it.
 func TestToInputErrors(t *testing.T) {
 	numbers := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("7,", n), ",") + "]" }
 	lists := func(n int, item string) string {
@@ -87,8 +87,7 @@ func TestToInputErrors(t *testing.T) {
 	}
 }
 
-// FuzzToInput: what is read is texts or tokens, none of them empty, and tokens
-// are the numbers that were written.
+// FuzzToInput checks that the result is texts or tokens, none of them empty, and that tokens equal the written numbers.
 func FuzzToInput(f *testing.F) {
 	for _, raw := range []string{`"a"`, `["a","b"]`, `[1,2]`, `[[1],[2,3]]`, `[1,-2]`, `[[1],2]`, `[`, `[[`, `["\ud800"]`, `[01]`} {
 		f.Add([]byte(raw))
@@ -122,7 +121,7 @@ func FuzzToInput(f *testing.F) {
 	})
 }
 
-// What the largest input costs to read.
+// The cost of decoding the largest input.
 func BenchmarkToInput(b *testing.B) {
 	raw := []byte("[" + strings.TrimSuffix(strings.Repeat("[100257,11,42,7000],", 2048), ",") + "]")
 	b.ReportAllocs()

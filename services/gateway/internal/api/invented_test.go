@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Names of models that callers make up, on every face and for every operation, take
-// a bounded number of places, whether the vendor serves them or not, and a listed
-// model has its own after them.
+// Invented model names, on every face and for every operation, take a bounded number of entries, whether the vendor
+// serves them or not, and a listed model gets its own entry after them.
 func TestInventedModelsAreBounded(t *testing.T) {
 	b := setup(t)
 	picture := `"image":{"base64":"` + pngText + `"},"prompt":"what is it?"`

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// The fleet's key, which vendors repeat in errors of every kind, leaves on no face
-// and in no telemetry: bodies, headers, gRPC statuses, log, spans, metrics, rows.
+// The fleet's key, which vendors repeat in errors of every kind, appears on no face and in no telemetry: bodies,
+// headers, gRPC statuses, log, spans, metrics, rows.
 func TestFleetKeyStaysInside(t *testing.T) {
 	b := setup(t)
 	var written []string

@@ -2,8 +2,7 @@ package api_test
 
 import "testing"
 
-// Lineage says how the plan came about, and what each vendor that was called knows
-// the call as.
+// Lineage records how the plan was made and each called vendor's own request id.
 func TestLineageOfACall(t *testing.T) {
 	b := setup(t)
 	for id, tt := range map[string]struct {

@@ -17,12 +17,11 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// faces that tell errors, with their streams.
+// faces are the faces that return errors, with their streams.
 var faces = []string{"http", "http-stream", "grpc", "openai", "openai-stream", "anthropic", "anthropic-stream"}
 
-// matrixPolicy returns a policy with a vendor of its own for each row and face, since
-// one that has failed is not called for a while, and with no substitute for any of
-// them. A row's name is its dialect and a number.
+// matrixPolicy returns a policy with a vendor for each row and face, since one that has failed is not called for a
+// while, and with no substitute for any of them. A row's name is its dialect and a number.
 func matrixPolicy(rows ...string) string {
 	var text strings.Builder
 	text.WriteString("default_model: keyless/nobody\nproviders:\n  - {name: keyless, dialect: openai, base_url: %[1]s, key_file: absent.key, models: [nobody]}\n")
@@ -35,7 +34,7 @@ func matrixPolicy(rows ...string) string {
 	return text.String()
 }
 
-// faceError is an error as a face errorsOfFaces it.
+// faceError is an error in the form of a face.
 type faceError struct {
 	status     int
 	code       string // ours; empty where the face has its own
@@ -45,7 +44,7 @@ type faceError struct {
 	text       string
 }
 
-// errorsOfFaces asks over each face, the row's vendor or keyless, and gives what it errorsOfFaces.
+// errorsOfFaces sends a request over each face, to the row's vendor or to one without a key, and returns the errors.
 // settings are fields of the contract, as JSON.
 func (b *bench) errorsOfFaces(t *testing.T, row, settings string) map[string]faceError {
 	t.Helper()
@@ -87,7 +86,7 @@ func (b *bench) grpcError(t *testing.T, model string, substitution bool) faceErr
 	return faceError{e.Kind.HTTPStatus(), string(e.Reason), e.ErrorClass(), e.ErrorClass().Retryable(), int(e.RetryAfter / time.Second), e.Text}
 }
 
-// document reads an error of the contract.
+// document decodes an error of the contract.
 func document(t *testing.T, a answer) faceError {
 	t.Helper()
 	var d apierr.Document
@@ -100,7 +99,7 @@ func document(t *testing.T, a answer) faceError {
 	return faceError{a.status, string(d.Error), d.ErrorClass, d.Retryable, d.RetryAfter, d.Reason}
 }
 
-// within reads an error in the words of an SDK, with our fields in it.
+// within decodes an error in an SDK's form, with our fields in it.
 func within(t *testing.T, a answer) faceError {
 	t.Helper()
 	var d struct {
@@ -120,7 +119,7 @@ func within(t *testing.T, a answer) faceError {
 	return faceError{a.status, "", d.Error.ErrorClass, d.Error.Retryable, d.Error.RetryAfter, d.Error.Message}
 }
 
-// outward is what a request is faceError that no other vendor may serve.
+// outward returns the status and code of a request that no other vendor may serve.
 func outward(class apierr.Class) (status int, code string) {
 	switch class {
 	case apierr.ClassContextOverflow:
@@ -134,13 +133,13 @@ func outward(class apierr.Class) (status int, code string) {
 	}
 }
 
-// cell of the error matrix: what a vendor said, and the class that it stands for.
+// cell is a cell of the error matrix: a vendor's response and the class that it means.
 type cell struct {
 	dialect, fixture string
 	status           int
 	class            apierr.Class
-	// after is the vendor's Retry-After; shown the seconds that a caller is faceError,
-	// where the fixture itself names a wait.
+	// after is the vendor's Retry-After; shown is the number of seconds that a caller receives, where the fixture
+	// itself names a wait.
 	after string
 	shown int
 }
@@ -223,8 +222,8 @@ func matrix() []cell {
 	}
 }
 
-// What a vendor says becomes error, error_class, retryable, retry_after and reason
-// of every face, whole and streamed: the error matrix, row by row.
+// A vendor's response becomes error, error_class, retryable, retry_after and reason of every face, whole and streamed:
+// the error matrix, row by row.
 func TestErrorMatrix(t *testing.T) {
 	var names []string
 	for i, c := range matrix() {
@@ -245,7 +244,7 @@ func TestErrorMatrix(t *testing.T) {
 			status, code := outward(c.class)
 			for face, got := range b.errorsOfFaces(t, names[i], `"allow_substitution":false`) {
 				if c.status == http.StatusOK && strings.HasSuffix(face, "-stream") {
-					continue // A whole answer is no stream; see the dialects' own tests.
+					continue // A whole answer is not a stream; see the dialects' own tests.
 				}
 				want := faceError{status, code, c.class, c.class.Retryable(), c.shown, got.text}
 				if got.code == "" {
@@ -312,7 +311,7 @@ func TestErrorRules(t *testing.T) {
 				}
 			}
 			calls := b.vendor.count() - seen
-			// A vendor that may not be called is not; one that answers 500 is called once more.
+			// A vendor that may not be called is not called; one that answers 500 is called once more.
 			if want := map[byte]int{'1': 7, '2': 14, '3': 0, '4': 14, '5': 0}[rule.name[0]]; calls != want {
 				t.Errorf("the vendor was called %d times, want %d", calls, want)
 			}

@@ -29,8 +29,7 @@ func imagesRequest(change func(*gatewayv1.ImagesRequest)) proto.Message {
 	return m
 }
 
-// fields of every request, each wrong once. A body is what differs from a
-// request that is fine; a field that is null is left out.
+// refusal has a field of a request that is wrong. body is the difference from a valid request; a null field is removed.
 type refusal struct {
 	body   string
 	grpc   proto.Message
@@ -158,7 +157,7 @@ func imageRefusals() []refusal {
 	}
 }
 
-// Both faces refuse the same, with the same words.
+// Both faces refuse the same requests with the same texts.
 func TestMediaFacesRefuseTheSame(t *testing.T) {
 	b := setup(t)
 	for _, operation := range []struct {
@@ -184,13 +183,13 @@ func TestMediaFacesRefuseTheSame(t *testing.T) {
 			})
 		}
 	}
-	// Vectors of another length than was asked for have been made and paid for.
+	// Vectors of another length than requested have been generated and paid for.
 	if b.rows(t, "operation <> 'embeddings' OR outcome <> 'aborted'") != 0 {
 		t.Error("a refused request reached the ledger")
 	}
 }
 
-// merge puts fields over those of a request that is fine.
+// merge sets fields of a valid request.
 func merge(t *testing.T, fine map[string]any, fields string) string {
 	t.Helper()
 	var over map[string]any
@@ -212,7 +211,7 @@ func merge(t *testing.T, fine map[string]any, fields string) string {
 	return string(text)
 }
 
-// What only JSON can get wrong, by path.
+// Errors that only JSON can have, by path.
 var mediaBadJSON = map[string]map[string]string{
 	embeddingsPath: {
 		``: "model", `{`: "body: invalid JSON", `[]`: "body: must be a JSON object", `{} {}`: "body: invalid JSON",

@@ -25,7 +25,7 @@ const (
 	imagesPath     = "/v1/images/generations"
 )
 
-// call asks over gRPC for what the message is the request of.
+// call sends a message to its method over gRPC.
 func (b *bench) call(tb testing.TB, m proto.Message) (proto.Message, metadata.MD, error) {
 	tb.Helper()
 	client, md := b.client()
@@ -104,7 +104,7 @@ func mediaRequests(picture string) []struct {
 	}
 }
 
-// Both faces send the vendor the same and answer the same.
+// Both faces send the vendor the same request and return the same answer.
 func TestMediaFacesAgree(t *testing.T) {
 	b := setup(t)
 	for _, c := range mediaRequests(b.vendor.URL + "/picture.png") {
@@ -137,7 +137,7 @@ func TestMediaFacesAgree(t *testing.T) {
 	}
 }
 
-// contractOnly leaves out what the JSON face has for OpenAI's clients alone.
+// contractOnly removes what the JSON face has only for OpenAI's clients.
 func contractOnly(answer map[string]any) map[string]any {
 	delete(answer, "object")
 	if usage, ok := answer["usage"].(map[string]any); ok {
@@ -169,8 +169,7 @@ func TestEmbeddingsAnswer(t *testing.T) {
 	}
 }
 
-// requestedProvider is told only where another provider might have served, which
-// is the policy's matter.
+// requestedProvider is set only where another provider might have served, which depends on the policy.
 func requestedProvider(body string) string {
 	if strings.Contains(body, `"requested_provider"`) {
 		return body
@@ -213,7 +212,7 @@ func TestVisionAnswer(t *testing.T) {
 	if n := b.rows(t, "operation = 'vision' AND usage_state = 'reported'"); n != 4 {
 		t.Errorf("%d rows, want four", n)
 	}
-	// A vendor that fetches nothing is sent the bytes, whatever the face.
+	// A vendor that does not fetch URLs is sent the bytes, on every face.
 	link := b.vendor.URL + "/picture.png"
 	for _, ask := range []func() answer{
 		func() answer {
@@ -257,7 +256,7 @@ func TestImagesAnswer(t *testing.T) {
 
 func TestMediaFailOver(t *testing.T) {
 	b := setup(t)
-	// The same model elsewhere: the vectors can be compared, the provider is told.
+	// The same model at another provider: the vectors can be compared, and the answer names the provider.
 	got := b.post(t, embeddingsPath, `{"model":"shared","input":"x"}`)
 	if got.status != 200 || !strings.Contains(got.body, `"provider_used":"fourth"`) || !strings.Contains(got.body, `"requested_provider":"third"`) ||
 		!strings.Contains(got.body, `"substituted":true`) || !strings.Contains(got.body, `"model_used":"shared"`) || got.header.Get("X-Switchyard-Attempts") != "2" {
@@ -316,7 +315,7 @@ func TestMediaIdentity(t *testing.T) {
 	}
 }
 
-// Neither a key nor an image is anywhere but where it belongs.
+// Keys and images are only where they belong.
 func TestMediaLeakNothing(t *testing.T) {
 	b := setup(t)
 	secretImage := base64.StdEncoding.EncodeToString([]byte(pngHead + "a face that nobody may see"))
@@ -343,7 +342,7 @@ func TestMediaLeakNothing(t *testing.T) {
 	}
 }
 
-// A caller who leaves ends the call upstream.
+// A caller who leaves ends the upstream call.
 func TestMediaEndWithTheirCaller(t *testing.T) {
 	b := setup(t)
 	client, md := b.client()

@@ -12,7 +12,7 @@ const pngHead = "\x89PNG\r\n\x1a\n"
 
 var pngText = base64.StdEncoding.EncodeToString([]byte(pngHead))
 
-// media answers what isn't chat. It reports whether it did; the model says how.
+// media serves everything but chat and reports whether it did; the model selects the behavior.
 func media(w http.ResponseWriter, r *http.Request, body []byte) bool {
 	var request struct {
 		Model          string

@@ -127,7 +127,7 @@ func (s *modelServer) DeprecateModel(ctx context.Context, m *gatewayv1.Deprecate
 	if day := m.GetCutoffDate(); day != "" {
 		var err error
 		if request.Cutoff, err = time.Parse(time.DateOnly, day); err != nil {
-			return nil, apierr.Invalid("cutoff_date", "must be a day that there is, as 2026-01-31")
+			return nil, apierr.Invalid("cutoff_date", "must be an existing day such as 2026-01-31")
 		}
 	}
 	row, err := s.catalog.Deprecate(ctx, request)

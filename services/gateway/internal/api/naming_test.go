@@ -13,8 +13,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// A request id is the caller's own: another organization that repeats it doesn't
-// hide the trace of the first.
+// A request id is the caller's own: another organization that repeats it does not hide the trace of the first.
 func TestSupportTraceOfARepeatedID(t *testing.T) {
 	b := setup(t)
 	const path = "/v1/support/trace/req-shared"
@@ -31,7 +30,7 @@ func TestSupportTraceOfARepeatedID(t *testing.T) {
 		t.Errorf("of one organization: %v", alone)
 	}
 	ask("bolt", 2)
-	ask("bolt", 3) // More of one organization are no other organization's.
+	ask("bolt", 3) // More of one organization are not another organization's.
 	both := b.get(t, path, "sup").fields(t, 200)
 	if both["organization_id"] != "bolt" || both["ambiguous"] != true {
 		t.Errorf("of two organizations: %v of %v", both["ambiguous"], both["organization_id"])
@@ -47,7 +46,7 @@ func TestSupportTraceOfARepeatedID(t *testing.T) {
 	}
 	b.get(t, path+"?organization_id=cog", "sup").refused(t, 404, "not_found", "request_id")
 	b.get(t, path+"?organization_id=acme", "sup", "X-Organization-Id", "bolt").refused(t, 403, "organization_mismatch", "")
-	// Lineage and replay are each organization's own.
+	// Each organization has its own lineage and replay.
 	for _, organization := range []string{"acme", "bolt"} {
 		for _, path := range []string{"/v1/lineage/req-shared", "/v1/replay/req-shared"} {
 			if got := b.get(t, path, "svc", "X-Organization-Id", organization).fields(t, 200); got["organization_id"] != organization {
@@ -57,7 +56,7 @@ func TestSupportTraceOfARepeatedID(t *testing.T) {
 	}
 }
 
-// A limit is 1 to 200, or is not there; 0 is neither, on every list and both faces.
+// A limit is 1 to 200 or absent; 0 is neither, on every list and both faces.
 func TestLimits(t *testing.T) {
 	b := setup(t)
 	md := metadata.Pairs("authorization", "Bearer ops", "x-organization-id", "acme")
@@ -105,8 +104,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Usage says null where no goal was asked for, on every path of the JSON face that
-// shows it.
+// Usage has null where no goal was requested, on every path of the JSON face that shows it.
 func TestNoGoalIsNull(t *testing.T) {
 	b := setup(t)
 	const body = `{"model":"sandbox",` + messages + `}`

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/routing"
 )
 
-// What TestUnimplementedMethods serves the operators' methods over.
+// The dependencies with which TestUnimplementedMethods serves the operators' methods.
 
 func noPrices() *price.Table { return &price.Table{} }
 

@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// catalogText is what the tests' catalog says of the tests' models.
+// catalogText is the tests' catalog of the tests' models.
 const catalogText = `
 providers:
   - provider: first
@@ -33,14 +33,14 @@ providers:
       - {model: ancient, display_name: Ancient, cutoff: 2026-01-01, deprecated: 2025-06-01, successor: m, reason: old}
 `
 
-// operations are what operators set and see.
+// operations are the operators' settings and views.
 type operations struct {
 	overrides *steering.Overrides
 	models    *catalog.Store
 	monitor   *health.Monitor
 	status    *status.Reporter
 	prices    *price.Table
-	// checks are what readiness says.
+	// checks are the readiness checks.
 	checks func(context.Context) []status.Check
 }
 
@@ -77,7 +77,7 @@ func (b *bench) openOperations(tb testing.TB, watcher *control.Watcher, log *slo
 	})
 }
 
-// knows takes a policy and its prices into force.
+// knows puts a policy and its prices in force.
 func (b *bench) knows(tb testing.TB, policy *policy.Policy, prices *price.Table) {
 	tb.Helper()
 	file, err := catalog.Parse([]byte(catalogText))

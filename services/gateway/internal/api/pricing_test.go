@@ -70,14 +70,14 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	first := r.ID
-	// The same invoice, as CSV and in another order, is the first result.
+	// The same invoice, as CSV and in another order, returns the first result.
 	b.chat(t, `{"model":"second/spare","messages":[{"role":"user","content":"hi"}]}`)
 	csv := `{` + period + `"tolerance_cents":0,"invoice_ref":"INV-1","csv":"provider,model,amount_cents\nthird,,7\nsecond,spare,0.0042\n"}`
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", csv).in(t, http.StatusOK, &r)
 	if r.ID != first || !r.Deduplicated || r.Lines[0]["calls"] != 3.0 {
 		t.Errorf("%+v", r)
 	}
-	// A key holds for one invoice.
+	// A key is for one invoice.
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", body, "Idempotency-Key", "k1").in(t, http.StatusCreated, &r)
 	if r.Lines[0]["status"] != "delta" || r.Lines[0]["calls"] != 4.0 {
 		t.Errorf("%+v", r)
@@ -85,8 +85,7 @@ func TestReconcile(t *testing.T) {
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", body, "Idempotency-Key", "k1").in(t, http.StatusOK, &r)
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", strings.Replace(body, "INV-1", "INV-2", 1), "Idempotency-Key", "k1").
 		refused(t, http.StatusUnprocessableEntity, "idempotency_key_reused", "idempotency_key")
-	// Usage that no line bills is listed, for the invoice's providers only; upstream names
-	// become ours.
+	// Usage without a line is listed, for the invoice's providers only; upstream names become ours.
 	b.visit(t, "ops", "POST", "/v1/pricing/reconcile", `{`+period+`"tolerance_cents":0,"lines":[{"provider":"second","model":"other","amount_cents":0}]}`).in(t, http.StatusCreated, &r)
 	if len(r.Lines) != 2 || r.Lines[1]["status"] != "unbilled" || r.Lines[1]["model"] != "spare" {
 		t.Errorf("%+v", r)
@@ -144,7 +143,7 @@ func TestReconcile(t *testing.T) {
 	if entries := b.auditOf(t, "pricing.reconcile"); len(entries) != 4 {
 		t.Errorf("%d entries in the audit", len(entries))
 	}
-	// Upkeep takes old ones away, with their lines.
+	// Upkeep deletes old ones with their lines.
 	if n, err := b.reconciler().Forget(t.Context(), time.Now().Add(time.Hour), 3); err != nil || n != 3 {
 		t.Errorf("%d, %v", n, err)
 	}

@@ -23,7 +23,7 @@ cases:
   - {name: json, prompt: anything, json_schema: {type: object}}
 `
 
-// newProber asks the bench's engine, for an organization of its own.
+// newProber returns a prober of the bench's engine, for an organization of its own.
 func (b *bench) newProber(engine probe.Engine) *probe.Prober {
 	return probe.New(probe.Options{
 		Engine: engine, Lease: postgres.NewProbeLease(b.pool), Budget: b.organizations, Organization: "probes", CeilingCents: 5,
@@ -100,7 +100,7 @@ func TestProbesRefuse(t *testing.T) {
 	if _, err := b.pool.Exec(t.Context(), "DELETE FROM probe_lease"); err != nil {
 		t.Fatal(err)
 	}
-	// A ceiling that nothing fits under: what is asked is set aside before it is sent.
+	// A ceiling that is too low for any call: the cost is reserved before the call.
 	if err := b.organizations.SetBudget(t.Context(), "probes", organization.Budget{CeilingCents: 1e-9, Period: organization.PeriodDay}, ""); err != nil {
 		t.Fatal(err)
 	}

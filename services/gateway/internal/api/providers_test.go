@@ -107,7 +107,7 @@ func TestProvidersAndFleet(t *testing.T) {
 	}
 }
 
-// Readiness says what is not ready, what that means, and nothing of what a driver said.
+// Readiness says what is not ready and what that means, and repeats no driver's error.
 func TestReadySaysWhy(t *testing.T) {
 	serve := func(checks ...status.Check) (int, string) {
 		w := httptest.NewRecorder()

@@ -39,7 +39,7 @@ const everyField = `{"organization_id":"acme","model":"m","messages":[{"role":"u
 	"data_classification":"c","locale":"de","language_mode":"force","provider":"p","max_tokens":5,"temperature":0,"top_p":0.1,"stop":["a","b"],
 	"seed":0,"tool_choice":{"type":"function","function":{"name":"f"}},"response_format":{"type":"json_object"},"metadata":{"k":"v"},"cache":"bypass"}`
 
-// FuzzQuickDecode is FuzzQuickReadsAlike of the hottest message.
+// FuzzQuickDecode is FuzzQuickReadsAlike for the most frequent message.
 func FuzzQuickDecode(f *testing.F) {
 	for _, seed := range []string{
 		everyField, `{"messages":[{"role":"user","content":"hi"}]}`, `{"messages":[{}]}`, `{"seed":1.0,"max_tokens":1e1}`,
@@ -56,8 +56,8 @@ func FuzzQuickDecode(f *testing.F) {
 	})
 }
 
-// The bodies are what deploy/load sends, one of a caller with tools, and one that
-// the quick way leaves to the thorough one.
+// The bodies are that of deploy/load, one of a caller with tools, and one that the fast path leaves to the full
+// decoder.
 func BenchmarkDecodeChat(b *testing.B) {
 	decode := decoder(b)
 	question := strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
@@ -83,7 +83,7 @@ func BenchmarkDecodeChat(b *testing.B) {
 	}
 }
 
-// What gRPC callers send as content was not looked at before.
+// Content of gRPC callers is not validated before.
 func FuzzToText(f *testing.F) {
 	for _, seed := range []string{`"plain"`, `"é"`, `"a\nb"`, `"\u00e9"`, `"`, `""`, `"a"b"`, "\"a\nb\"", "\"\xff\"", `"a`} {
 		f.Add([]byte(seed))

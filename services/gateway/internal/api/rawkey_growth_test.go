@@ -12,8 +12,7 @@ import (
 
 const byokMethod = "/switchyard.gateway.v1.ByokService/CreateByokConfig"
 
-// cheapest is the least processor time of several runs, so that a machine that is
-// busy counts little.
+// cheapest returns the least processor time of several runs, so that a busy machine matters little.
 func cheapest(t *testing.T, work func()) time.Duration {
 	t.Helper()
 	spent := func() time.Duration {
@@ -34,8 +33,8 @@ func cheapest(t *testing.T, work func()) time.Duration {
 	return max(best, time.Millisecond)
 }
 
-// The look for raw keys costs in proportion to a body's size, however deep it is:
-// four times the levels take about four times as long, not sixteen times.
+// The search for raw keys costs in proportion to a body's size, however deep it is: four times the levels take about
+// four times as long, not sixteen times.
 func TestLookForRawKeysIsProportional(t *testing.T) {
 	for name, body := range map[string]func(n int) string{
 		"arrays":  func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
@@ -59,7 +58,7 @@ func TestLookForRawKeysIsProportional(t *testing.T) {
 	}
 }
 
-// A body that is larger than any of its kind has to be is not looked at.
+// A body that is larger than any of its kind needs to be is not searched.
 func TestCredentialBodiesAreBounded(t *testing.T) {
 	body := func(n int) []byte { return []byte(`{"provider":"` + strings.Repeat(" ", n) + `"}`) }
 	if err := api.RefuseRawKeyBody(byokMethod, body(100<<10)); err != nil {
@@ -70,8 +69,7 @@ func TestCredentialBodiesAreBounded(t *testing.T) {
 	}
 }
 
-// A raw key is found wherever it is, and the answer names the nearest field above
-// it that may be repeated.
+// A raw key is found anywhere, and the error names the nearest field above it that may be repeated.
 func TestRawKeysAnywhere(t *testing.T) {
 	const key = "sk-proj-a8Fk29dkLq0Zx7Yw3mNb"
 	for body, field := range map[string]string{

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Who changes a setting and uses it next, on the replica that answered, meets what
-// it set: every topic, both ways, without a wait in between.
+// A caller that changes a setting and uses it next, on the same replica, gets the new setting: every topic, both ways,
+// without waiting.
 func TestWriterReadsItsOwnWrites(t *testing.T) {
 	b := setup(t)
 	const required = askFirst + `,"byok":{"mode":"require"}}`

@@ -48,7 +48,7 @@ func TestReplay(t *testing.T) {
 		t.Errorf("a credential is in %s", reply.body)
 	}
 
-	// The replay of a replay is one too; the same id twice would say nothing.
+	// A replay of a replay is one too; the same id twice would be ambiguous.
 	b.post(t, "/v1/replay/req-again", `{}`, "X-Request-Id", "req-third").fields(t, 200)
 	if same := b.post(t, "/v1/replay/req-first", `{}`, "X-Request-Id", "req-first"); same.status != 400 || !strings.Contains(same.body, "X-Request-Id") {
 		t.Errorf("%d %s", same.status, same.body)
@@ -57,7 +57,7 @@ func TestReplay(t *testing.T) {
 	b.post(t, "/v1/replay/req-first", `{"run_id":"a"}`, "X-Run-Id", "b").refused(t, 400, "identity_mismatch", "run_id")
 }
 
-// Every face and operation can be issued again.
+// A request of every face and operation can be sent again.
 func TestReplayOfEveryForm(t *testing.T) {
 	b := setup(t)
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -14,7 +14,7 @@ const (
 	compatibleBody = `{"model":"sandbox/sandbox","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}`
 )
 
-// bodies are requests that each route takes.
+// bodies are requests that each route accepts.
 var bodies = map[string]string{
 	"POST /v1/llm/chat":                              chatBody,
 	"POST /v1/chat/completions":                      compatibleBody,

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// policies answer reloads: with what happened, or with an error.
+// policies reloads with a set result or error.
 type policies struct {
 	calls atomic.Int32
 	fails error

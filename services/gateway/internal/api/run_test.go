@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// fields reads an answer as an object.
+// fields returns the answer as an object.
 func (a answer) fields(tb testing.TB, status int) map[string]any {
 	tb.Helper()
 	var fields map[string]any
@@ -30,7 +30,7 @@ func (a answer) fields(tb testing.TB, status int) map[string]any {
 	return fields
 }
 
-// has compares some of an answer's fields.
+// has compares some fields of an answer.
 func has(tb testing.TB, fields, want map[string]any) {
 	tb.Helper()
 	for name, value := range want {
@@ -40,13 +40,13 @@ func has(tb testing.TB, fields, want map[string]any) {
 	}
 }
 
-// mint makes the authority of a run of acme.
+// mint creates the authority of a run of acme.
 func (b *bench) mint(tb testing.TB, id, limits string) {
 	tb.Helper()
 	b.post(tb, "/v1/runs/mint", fmt.Sprintf(`{"run_id":%q%s}`, id, limits)).fields(tb, http.StatusCreated)
 }
 
-// ask is a chat of a run with a model that costs 0.006 cents.
+// ask sends a chat of a run with a model that costs 0.006 cents.
 func (b *bench) ask(tb testing.TB, id string) answer {
 	tb.Helper()
 	return b.chat(tb, `{"model":"first/ok","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", id)
@@ -57,7 +57,7 @@ func (b *bench) authority(tb testing.TB, id string) map[string]any {
 	return b.get(tb, "/v1/runs/"+id+"/authority", "svc", "X-Organization-Id", "acme").fields(tb, http.StatusOK)
 }
 
-// audited lists what was recorded of a subject, oldest first.
+// audited returns the audit entries of a subject, oldest first.
 func (b *bench) audited(tb testing.TB, subject string) string {
 	tb.Helper()
 	rows, err := b.pool.Query(tb.Context(), "SELECT action || ' by ' || actor FROM audit_entry WHERE subject = $1 ORDER BY id", subject)
@@ -76,7 +76,7 @@ func (b *bench) audited(tb testing.TB, subject string) string {
 	return strings.Join(all, ", ")
 }
 
-// until asks until there is no objection left.
+// until polls until objection returns an empty text.
 func until(tb testing.TB, objection func() string) {
 	tb.Helper()
 	testkit.Wait(tb, 5*time.Second, "what was set is followed", func() error {
@@ -110,7 +110,7 @@ func TestMintAndUse(t *testing.T) {
 	if got := b.audited(t, "r1"); !strings.HasPrefix(got, "run.mint by edge") {
 		t.Errorf("audited %q", got)
 	}
-	// One that names nothing gets an id, the caller and 24 hours.
+	// Without settings it gets an id, the caller and 24 hours.
 	bare := b.post(t, "/v1/runs/mint", `{}`, "X-User-Id", "bob").fields(t, http.StatusCreated)
 	has(t, bare, map[string]any{"initiated_by": "bob", "max_cost_cents": nil, "max_calls": nil, "models": []string{}, "status": "minted"})
 	if expires, err := time.Parse(time.RFC3339, bare["expires_at"].(string)); err != nil || time.Until(expires).Round(time.Hour) != 24*time.Hour || bare["run_id"] == "" {
@@ -147,7 +147,7 @@ func TestMintRefuses(t *testing.T) {
 	b.post(t, "/v1/runs/mint", `{"run_id":"r1"}`, "X-Organization-Id", "other").fields(t, http.StatusCreated)
 }
 
-// Many mint the same run: one does.
+// Of concurrent mints of one run, one succeeds.
 func TestMintOnce(t *testing.T) {
 	b := setup(t)
 	var made, taken atomic.Int64
@@ -173,8 +173,8 @@ func TestMintOnce(t *testing.T) {
 	}
 }
 
-// A revoked run makes no call on any face or operation, its streams in flight end
-// with an error in their band, and what came is billed.
+// A revoked run makes no call on any face or operation; its streams in flight end with an error event, and what arrived
+// is billed.
 func TestRevoke(t *testing.T) {
 	b := setup(t)
 	b.mint(t, "r", "")
@@ -217,7 +217,7 @@ func TestRevokeRefuses(t *testing.T) {
 	b.get(t, "/v1/runs/r/authority", "sup", "X-Organization-Id", "acme", "X-Request-Id", "req-test").refused(t, 403, "forbidden", "")
 }
 
-// An authority that expires ends its stream in flight, at that moment.
+// An authority that expires ends its stream in flight at that moment.
 func TestExpiry(t *testing.T) {
 	b := setup(t)
 	b.mint(t, "r", `,"ttl_seconds":1`)
@@ -261,7 +261,7 @@ func TestAbortSession(t *testing.T) {
 	if got := b.audited(t, "s"); got != "session.abort by ops" {
 		t.Errorf("audited %q", got)
 	}
-	// The caller need not name the organization where only one has the run.
+	// The organization may be omitted where only one has the run.
 	has(t, b.get(t, spend, "ops").fields(t, http.StatusOK), map[string]any{"organization_id": "acme", "status": "aborted", "calls": 1, "in_flight": 0})
 	b.post(t, "/v1/runs/mint", `{"run_id":"s"}`, "X-Organization-Id", "other")
 	b.get(t, spend, "ops", "X-Request-Id", "req-test").refused(t, 409, "conflict", "organization_id")
@@ -270,7 +270,7 @@ func TestAbortSession(t *testing.T) {
 	b.get(t, spend, "svc", "X-Request-Id", "req-test").refused(t, 403, "forbidden", "")
 }
 
-// Fifty calls at a time don't overrun a ceiling of a run, and all of it is used.
+// Fifty concurrent calls do not exceed a run's ceiling, and all of it is used.
 func TestFiftyCallsDontOverrunARun(t *testing.T) {
 	b := setup(t)
 	b.mint(t, "r", `,"max_calls":7,"max_cost_cents":1`)
@@ -284,7 +284,7 @@ func TestFiftyCallsDontOverrunARun(t *testing.T) {
 	}
 }
 
-// storm makes so many calls at a time and counts those that are served.
+// storm makes n concurrent calls and returns how many are served.
 func (b *bench) storm(t *testing.T, n int, id, reason string) int {
 	t.Helper()
 	var served atomic.Int64

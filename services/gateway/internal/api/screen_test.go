@@ -26,23 +26,23 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// Keys that were put into the wrong field: of a vendor's form, and of none.
+// Keys in a wrong field: of a vendor's form, and of no known form.
 const (
 	strayKey    = "sk-ant-api03-Zx81canaryQw27Rt63_canaryYu94Po50"
 	strayRandom = "Zq4canary8Wn2Kd7Vb5Xm1Tg9Hs3Jf6Lc0Rp4Ye8Ua2Bi"
 )
 
-// content are the fields that carry what is said, not who or what is named; a key
-// in them is the caller's own, and still is in no error, log or row.
+// content are the fields for content, as opposed to names; a key in them is the caller's own, and still appears in no
+// error, log or row.
 var content = []string{
 	"LlmRequest.messages", "LlmRequest.stop", "ToolFunction.description", "ImagesRequest.messages", "ImagesRequest.prompt",
 	"VisionRequest.prompt", "ImageRef.url", "ImageRef.base64", "CheckConsistencyRequest.prompt", "ReconcilePricingRequest.csv", "cursor",
 }
 
-// opaqueFields are those of credentials, which byok_test.go is about.
+// opaqueFields are those of credentials, which byok_test.go covers.
 var opaqueFields = []string{"SealedCredential.key_id"}
 
-// strayField is one text field of a request message, with the way to it.
+// strayField is one text field of a request message and the path to it.
 type strayField struct {
 	path    []protoreflect.FieldDescriptor
 	content bool
@@ -56,7 +56,7 @@ func (f strayField) String() string {
 	return strings.Join(names, ".")
 }
 
-// strayFields are all text fields of a message, at any depth.
+// strayFields returns all text fields of a message, at any depth.
 func strayFields(desc protoreflect.MessageDescriptor, above []protoreflect.FieldDescriptor, isContent bool) (all []strayField) {
 	for i := range desc.Fields().Len() {
 		field := desc.Fields().Get(i)
@@ -76,7 +76,7 @@ func strayFields(desc protoreflect.MessageDescriptor, above []protoreflect.Field
 	return all
 }
 
-// put sets the field that a path leads to, and what lies on the way.
+// put sets the field at a path and creates the messages on the way.
 func put(m protoreflect.Message, path []protoreflect.FieldDescriptor, text string) {
 	field, last := path[0], len(path) == 1
 	value := protoreflect.ValueOfString(text)
@@ -97,7 +97,7 @@ func put(m protoreflect.Message, path []protoreflect.FieldDescriptor, text strin
 	}
 }
 
-// strayMethods are those of the contract, with their routes.
+// strayMethods returns the contract's methods with their routes.
 func strayMethods(tb testing.TB) map[rpc.Route]protoreflect.MethodDescriptor {
 	tb.Helper()
 	all := make(map[rpc.Route]protoreflect.MethodDescriptor)
@@ -114,7 +114,7 @@ func strayMethods(tb testing.TB) map[rpc.Route]protoreflect.MethodDescriptor {
 	return all
 }
 
-// visited collects what came back.
+// visited collects all responses.
 type visited struct {
 	bench *bench
 	texts []string
@@ -200,9 +200,9 @@ func (v *visited) stream(ctx context.Context, method string, m, reply proto.Mess
 	return err
 }
 
-// A key in any text field of any request, on either face, is refused with the
-// field's name, or the field is said to be content; in neither case it comes out.
-// A field that is added to the contract is in this test from then on.
+// A key in any text field of any request, on either face, is refused with the field's name, unless the field is
+// declared as content; in neither case does it appear in any output. The test covers fields that are added to the
+// contract.
 func TestKeysInWrongFieldsStayOut(t *testing.T) {
 	b := setup(t)
 	v := &visited{bench: b}
@@ -228,7 +228,7 @@ func TestKeysInWrongFieldsStayOut(t *testing.T) {
 			if status, body := v.http(t, route, m.Interface()); !field.content && (status != http.StatusBadRequest || !strings.Contains(body, "raw_key_refused")) {
 				t.Errorf("%s %s: %s takes a key: %d %s", route.Verb, route.Path, field, status, body)
 			}
-			// One without a form may be a caller's own text; it is not repeated anywhere either.
+			// A key of no known form may be a caller's own text; it is not repeated anywhere either.
 			m = kind.New()
 			put(m, field.path, strayRandom)
 			v.grpc(t, route, method, m.Interface())
@@ -243,8 +243,7 @@ func TestKeysInWrongFieldsStayOut(t *testing.T) {
 	v.stayedOut(t)
 }
 
-// names puts a key into the names that a caller may choose: of fields, parameters
-// and parts of the path.
+// names puts a key into the names that a caller may choose: of fields, parameters and path segments.
 func (v *visited) names(t *testing.T, route rpc.Route) {
 	t.Helper()
 	if route.Path == "" {
@@ -269,7 +268,7 @@ func (v *visited) names(t *testing.T, route rpc.Route) {
 	}
 }
 
-// faces are those that SDKs of other APIs use, and all headers.
+// faces sends keys to the faces for SDKs of other APIs, and in all headers.
 func (v *visited) faces(t *testing.T) {
 	t.Helper()
 	bodies := map[string][]string{
@@ -320,7 +319,7 @@ func (v *visited) refusedOn(t *testing.T, path, body string) {
 	}
 }
 
-// stayedOut looks for the keys in all that was written and answered.
+// stayedOut searches all output and storage for the keys.
 func (v *visited) stayedOut(t *testing.T) {
 	t.Helper()
 	b := v.bench
@@ -361,7 +360,7 @@ func (v *visited) stayedOut(t *testing.T) {
 	testkit.NoLeak(t, strayKey, v.texts...)
 }
 
-// stray looks for either key, whole or as it is written in a URL.
+// stray searches for either key, plain or URL-encoded.
 func stray(t *testing.T, where, text string) {
 	t.Helper()
 	for _, key := range []string{strayKey, strayRandom} {

@@ -38,7 +38,7 @@ func TestBlastRadius(t *testing.T) {
 		}
 	}
 	want("before it is added up")
-	b.settled(t, 4) // Transactions of others hold the feed, and the sums, back.
+	b.settled(t, 4) // Other transactions delay the feed and the sums.
 	if n, err := postgres.NewExposure(b.pool).Aggregate(t.Context(), 100); n != 4 || err != nil {
 		t.Fatalf("folded %d, %v", n, err)
 	}

@@ -78,13 +78,12 @@ providers:
   - {provider: second, models: [{model: spare, effective_from: 2020-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 5}]}
 `
 
-// bench is the gateway on a database of its own, over a fake vendor, with both
-// faces listening.
+// bench is the gateway with its own database and a fake vendor, listening on both faces.
 type bench struct {
 	policy  string
 	pool    *pgxpool.Pool
 	control *postgres.Control
-	// organizations, runs and admission follow what is set, as in production.
+	// organizations, runs and admission follow the settings, as in production.
 	organizations *postgres.Organizations
 	runs          *postgres.Runs
 	admission     *admission.Controller
@@ -97,9 +96,9 @@ type bench struct {
 	custody
 	traced
 	operations
-	// policies answer reloads as a test says.
+	// policies reloads with a result that a test sets.
 	policies policies
-	// purger notes purges.
+	// purger counts purges.
 	purger purger
 }
 
@@ -108,7 +107,7 @@ func setup(tb testing.TB) *bench {
 	return setupWith(tb, policyText)
 }
 
-// setupWith is a bench of another policy, in which %[1]s is the vendor's URL.
+// setupWith returns a bench with another policy, in which %[1]s is the vendor's URL.
 func setupWith(tb testing.TB, policy string) *bench {
 	tb.Helper()
 	b := &bench{policy: policy, pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb), log: &lockedBuffer{}}
@@ -199,7 +198,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	return engine
 }
 
-// images fetches from the fake vendor; no name is looked up.
+// images returns a fetcher that fetches from the fake vendor without name lookups.
 func (b *bench) images(tb testing.TB) *imagefetch.Fetcher {
 	tb.Helper()
 	images, err := imagefetch.New(imagefetch.Options{
@@ -267,15 +266,14 @@ func tokens(tb testing.TB) *caller.Tokens {
 	return loaded
 }
 
-// answer is what came back on the JSON face.
+// answer is a response of the JSON face.
 type answer struct {
 	status int
 	body   string
 	header http.Header
 }
 
-// chat calls the JSON face as the edge, for the organization acme unless a
-// header (name, value, …) says otherwise.
+// chat calls the JSON face as the edge does, for the organization acme unless a header (name, value, …) sets another.
 func (b *bench) chat(tb testing.TB, body string, headers ...string) answer {
 	tb.Helper()
 	return b.post(tb, chatPath, body, headers...)
@@ -311,7 +309,7 @@ func (b *bench) say(tb testing.TB, method, path, body string, headers ...string)
 	return answer{resp.StatusCode, string(text), resp.Header}
 }
 
-// do asks as chat does; an empty header is left out.
+// do sends a request as chat does; an empty header is omitted.
 func (b *bench) do(ctx context.Context, tb testing.TB, method, path, body string, headers ...string) *http.Response {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(ctx, method, b.http.URL+path, strings.NewReader(body))

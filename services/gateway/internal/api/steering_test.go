@@ -44,7 +44,7 @@ func (b *bench) visit(tb testing.TB, token, method, path, body string, headers .
 	return answer{resp.StatusCode, string(text), resp.Header}
 }
 
-// in reads an answer as JSON.
+// in decodes the answer as JSON.
 func (a answer) in(tb testing.TB, status int, into any) {
 	tb.Helper()
 	if a.status != status {
@@ -55,7 +55,7 @@ func (a answer) in(tb testing.TB, status int, into any) {
 	}
 }
 
-// fields is a JSON object as it is read.
+// fields is a decoded JSON object.
 type fields = map[string]any
 
 func (b *bench) auditOf(tb testing.TB, action string) []audit.Entry {
@@ -143,7 +143,7 @@ func TestCanaryByAPI(t *testing.T) {
 	const n = 40
 	served := make(map[string]int)
 	for i := range n {
-		run := fmt.Sprint("run-", i/2) // Two calls a run.
+		run := fmt.Sprint("run-", i/2) // Two calls for each run.
 		a := b.chat(t, `{"messages":[{"role":"user","content":"hi"}]}`, "X-Run-Id", run)
 		if a.status != http.StatusOK {
 			t.Fatalf("%d %s", a.status, a.body)
@@ -164,7 +164,7 @@ func TestCanaryByAPI(t *testing.T) {
 		first["failed"] != 0.0 || first["mean_latency_ms"] == 0.0 {
 		t.Errorf("%v, served %v", arms, served)
 	}
-	// Another canary counts from the begin.
+	// Another canary counts from the beginning.
 	b.visit(t, "ops", "POST", "/v1/admin/canary", `{"provider":"second","percentage":0}`).in(t, http.StatusOK, &canary)
 	if canary["active"] != true || canary["arms"].([]any)[0].(fields)["requests"] != 0.0 {
 		t.Errorf("%v", canary)
@@ -178,7 +178,7 @@ func TestCanaryByAPI(t *testing.T) {
 	}
 }
 
-// Only operators steer, on both faces.
+// Only operators may steer, on both faces.
 func TestSteeringIsTheOperators(t *testing.T) {
 	b := setup(t)
 	for _, of := range []string{"GET /v1/admin/routing-config", "POST /v1/admin/pin", "POST /v1/admin/unpin", "GET /v1/admin/pin-status", "POST /v1/admin/canary", "POST /v1/admin/canary-stop", "GET /v1/admin/canary-status", "POST /v1/models/registry/m/deprecate", "POST /v1/pricing/reconcile"} {
@@ -204,7 +204,7 @@ func TestSteeringIsTheOperators(t *testing.T) {
 	}
 }
 
-// What another replica sets is in force here within a second, without any wake-up.
+// Another replica's settings are in force here within a second, without a notification.
 func TestSteeringIsFollowed(t *testing.T) {
 	b := setup(t)
 	other := steering.NewOverrides(b.steeringStore(), nil)

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// A vendor's answer in ever more pieces, through the whole gateway: what it keeps
-// of a stream for approvals, traces and tools is to grow with the pieces, no faster.
+// A vendor's answer in more and more pieces, through the whole gateway: what it keeps of a stream for approvals, traces
+// and tools grows linearly with the pieces.
 func TestStreamGrowsLinearly(t *testing.T) {
 	b := setup(t)
 	delta := func(of string) string { return `data: {"choices":[{"index":0,"delta":` + of + "}]}\n\n" }
@@ -49,7 +49,7 @@ func TestStreamGrowsLinearly(t *testing.T) {
 	growth.Linear(t, rows...)
 }
 
-// says has the vendor answer every request with a stream of n pieces.
+// says makes the vendor answer every request with a stream of n pieces.
 func (v *vendor) says(begin, piece, finish string, n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

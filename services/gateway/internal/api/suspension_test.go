@@ -35,8 +35,8 @@ func (b *bench) operate(tb testing.TB, path, body string) answer {
 	return b.post(tb, path, body, "Authorization", "Bearer ops", "X-Organization-Id", "")
 }
 
-// Every way to a provider is closed to a suspended organization, in the words of
-// each face, and open again when it is restored.
+// A suspended organization gets no call to a provider in any way, with each face's form of the error, and all of them
+// once it is restored.
 func TestSuspension(t *testing.T) {
 	b := setup(t)
 	suspended := b.operate(t, suspendPath, `{"reason":"abuse"}`).fields(t, http.StatusOK)
@@ -61,7 +61,7 @@ func TestSuspension(t *testing.T) {
 		return path + ": " + a.body
 	}
 	until(t, func() string { return refused("/v1/llm/chat", calls["/v1/llm/chat"]) })
-	passed, last := b.rows(t, "true"), b.vendor.last() // before the replica had heard of it
+	passed, last := b.rows(t, "true"), b.vendor.last() // before the replica received the change
 	for _, stream := range []string{"", `"stream":true,`} {
 		for path, body := range calls {
 			if stream != "" && !strings.Contains(body, messages) {
@@ -113,8 +113,7 @@ func TestOperatorsAloneSuspend(t *testing.T) {
 	}
 }
 
-// Suspending and restoring at a time leaves one of the two states, and an audit row
-// for each change that was one.
+// Concurrent suspensions and restorations leave one of the two states, and an audit entry for each effective change.
 func TestSuspendConcurrently(t *testing.T) {
 	b := setup(t)
 	var group sync.WaitGroup
@@ -198,7 +197,7 @@ func TestBudget(t *testing.T) {
 	if left := set["remaining_cents"].(float64); left < 0.0179 || left > 0.0181 {
 		t.Errorf("%v is left", left)
 	}
-	until(t, func() string { // The ceiling is known here a moment later.
+	until(t, func() string { // The ceiling is in force here a moment later.
 		if a := b.chat(t, `{"model":"first/tools","messages":[{"role":"user","content":"hi"}]}`); a.status != http.StatusForbidden || !strings.Contains(a.body, "model_not_allowed") {
 			return "a model without a price: " + a.body
 		}
@@ -213,7 +212,7 @@ func TestBudget(t *testing.T) {
 	if spent := b.spend(t)["spent_cents"].(float64); spent > 0.03 {
 		t.Errorf("spent %v of 0.03", spent)
 	}
-	// Without max_tokens the worst case is beyond it.
+	// Without max_tokens the worst case exceeds it.
 	b.chat(t, `{"model":"first/ok","messages":[{"role":"user","content":"hi"}]}`).refused(t, 403, "budget_exceeded", "")
 	b.put(t, budgetPath, `{"budget_ceiling_cents":0}`).fields(t, http.StatusOK)
 	until(t, func() string {
@@ -237,8 +236,7 @@ func TestBudgetRefuses(t *testing.T) {
 	b.put(t, budgetPath, `{"budget_ceiling_cents":1}`, "X-Organization-Id", "other").refused(t, 403, "organization_mismatch", "")
 }
 
-// Fifty calls at a time, with and without runs, don't overrun an organization's
-// ceiling.
+// Fifty concurrent calls, with and without runs, do not exceed an organization's ceiling.
 func TestFiftyCallsDontOverrunABudget(t *testing.T) {
 	b := setup(t)
 	b.put(t, budgetPath, `{"budget_ceiling_cents":0.2}`).fields(t, http.StatusOK)

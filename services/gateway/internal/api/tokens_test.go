@@ -9,14 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// openAIVectors asks as OpenAI's SDKs do.
+// openAIVectors sends a request as OpenAI's SDKs do.
 func (b *bench) openAIVectors(t *testing.T, model, input, format string) answer {
 	t.Helper()
 	return b.say(t, "POST", embeddingsPath, `{"model":"`+model+`","input":`+input+`,"encoding_format":"`+format+`"}`, "X-Stainless-Lang", "python")
 }
 
-// Tokens reach a vendor of the dialect as they came and in their order, and the
-// answer is in the form that was asked for.
+// Tokens reach a vendor of the dialect unchanged and in order, and the answer is in the requested form.
 func TestTokensAreCarried(t *testing.T) {
 	b := setup(t)
 	floats := b.openAIVectors(t, "first/vectors", "[[11,0,2147483647],[7]]", "float")
@@ -35,8 +34,7 @@ func TestTokensAreCarried(t *testing.T) {
 	}
 }
 
-// Where the vendor reports nothing the tokens are counted, and the answer says
-// that the figures are not the vendor's.
+// If the vendor reports no usage, the tokens are counted, and the answer says that the numbers are estimated.
 func TestTokensAreCounted(t *testing.T) {
 	b := setup(t)
 	got := b.openAIVectors(t, "first/silent", "[[1,2,3],[4,5]]", "float")
@@ -52,8 +50,7 @@ func TestTokensAreCounted(t *testing.T) {
 	}
 }
 
-// Another model would read the tokens as other words, and the error would go
-// unnoticed: no other model stands in.
+// Another model would read the tokens as other words, and the error would go unnoticed: no substitute is used.
 func TestTokensHaveNoSubstitute(t *testing.T) {
 	b := setup(t)
 	got := b.openAIVectors(t, "shared", "[1]", "float") // The first of its two hosts is down.
@@ -66,8 +63,7 @@ func TestTokensHaveNoSubstitute(t *testing.T) {
 	}
 }
 
-// Tokens are content: sealed, given back to their owner for a replay, and hidden from
-// readers of traces.
+// Tokens are content: sealed, returned to their owner for a replay, and hidden from readers of traces.
 func TestTokensAreContent(t *testing.T) {
 	b := setup(t)
 	b.say(t, "POST", embeddingsPath, `{"model":"sandbox/sandbox","input":[31337,31338],"user":"u"}`, "X-Request-Id", "req-tokens").fields(t, 200)

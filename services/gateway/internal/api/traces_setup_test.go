@@ -19,11 +19,11 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// traced is what records the bench's requests.
+// traced records the bench's requests.
 type traced struct {
 	recorder *trace.Recorder
 	archive  *trace.Archive
-	// rule is what is kept; a test may change it.
+	// rule says what is recorded; a test may change it.
 	rule atomic.Pointer[trace.Rule]
 }
 
@@ -56,7 +56,7 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 	})
 }
 
-// recorded waits until a request was recorded so often.
+// recorded waits until a request was recorded the given number of times.
 func (b *bench) recorded(tb testing.TB, request string, times int) {
 	tb.Helper()
 	deadline := time.Now().Add(10 * time.Second)
@@ -78,7 +78,7 @@ func (b *bench) recorded(tb testing.TB, request string, times int) {
 	}
 }
 
-// only is the one item of a list.
+// only returns the one item of a list.
 func only(tb testing.TB, list any) map[string]any {
 	tb.Helper()
 	items, ok := list.([]any)

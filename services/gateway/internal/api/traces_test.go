@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// spoken is the text of a message, with everything that others must not read.
+	// spoken is the text of a message with everything that others must not read.
 	spoken = "mail ada@example.com or +49 171 1234567 about PRJ-17, card 4111 1111 1111 1111, DE89 3704 0044 0532 0130 00, 10.0.0.1, sk-proj-abcDEF1234567890abcd, thanks"
 	clean  = "mail [email] or [phone] about [project], card [card], [iban], [ip], [api_key], thanks"
 )
@@ -83,7 +83,7 @@ func TestListTraces(t *testing.T) {
 	}
 }
 
-// sealedAtRest looks for what was said in everything that the database has.
+// sealedAtRest searches everything in the database for the text.
 func (b *bench) sealedAtRest(t *testing.T) {
 	t.Helper()
 	for _, table := range []string{"trace", "trace_content"} {
@@ -102,7 +102,7 @@ func (b *bench) sealedAtRest(t *testing.T) {
 	}
 }
 
-// What support reads has no content, whatever was said and however the request ended.
+// A support trace has no content, whatever the request held and however it ended.
 func TestSupportTraceHasNoContent(t *testing.T) {
 	b := setup(t)
 	secrets := []string{"zebra-said", "zebra-tool", "zebra-label", "zebra-argument"}
@@ -223,7 +223,7 @@ func TestListTracesFilters(t *testing.T) {
 	b.get(t, "/v1/lineage?organization_id=acme&since=2026-01-02T00:00:00Z&until=2026-01-02T00:00:00Z", "svc").refused(t, 400, "invalid_request", "until")
 }
 
-// What is switched off leaves nothing, and what is not sampled leaves no content.
+// With recording off nothing is stored, and without sampling no content.
 func TestTracesByRule(t *testing.T) {
 	b := setup(t)
 	off := *b.rule.Load()
@@ -255,7 +255,7 @@ func TestTracesByRule(t *testing.T) {
 	b.post(t, "/v1/replay/req-long", `{}`).refused(t, 422, "unprocessable", "longer than what is kept")
 }
 
-// Over gRPC it is the same, and the request is written as the JSON face would have had it.
+// Over gRPC it is the same, and the request is recorded as the JSON face would have received it.
 func TestTracesOverGRPC(t *testing.T) {
 	b := setup(t)
 	client, md := b.client()
@@ -280,7 +280,7 @@ func TestTracesOverGRPC(t *testing.T) {
 	}
 }
 
-// What has expired is not shown, before it is deleted, and then it is.
+// Expired records are not shown, even before they are deleted; then they are deleted.
 func TestTracesExpire(t *testing.T) {
 	b := setup(t)
 	b.chat(t, chatOf("soon gone"), "X-Request-Id", "req-old").fields(t, 200)

@@ -105,7 +105,7 @@ func TestTrustRefusals(t *testing.T) {
 	}
 }
 
-// Of many reviews at once, one holds; both faces.
+// Of concurrent reviews on both faces, one takes effect.
 func TestConcurrentReviews(t *testing.T) {
 	b := setup(t)
 	b.assign(t, "files", "VERIFIED", "ada")

@@ -23,7 +23,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 )
 
-// recorder asks each method that is registered what it does with an empty request.
+// recorder calls each registered method with an empty request.
 type recorder struct {
 	t             *testing.T
 	served        int
@@ -49,7 +49,7 @@ func (r *recorder) note(desc *grpc.ServiceDesc, method string, err error) {
 	r.served++
 }
 
-// No method of the contract answers that it is still to come.
+// No method of the contract is unimplemented.
 func TestEveryMethodIsServed(t *testing.T) {
 	r := &recorder{t: t}
 	register(r, &inferenceServer{}, Dependencies{Prober: noProber{}, Traces: noArchive{}, Byok: noByok{}, Organizations: noOrganizations{}, Runs: noRuns{}, Policies: noPolicies{}, Steering: noSteering{}, Catalog: noCatalog{}, Status: noStatus{}, Reconciler: noReconciler{}, Prices: noPrices, Usage: noUsage{}, Exposure: noExposure{}, Audit: noAudit{}, Canonical: func(string) (string, bool) { return "", false }})

@@ -15,7 +15,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// get reads a path of the JSON face; headers are name, value and so on.
+// get requests a path of the JSON face; headers are name, value and so on.
 func (b *bench) get(tb testing.TB, path, token string, headers ...string) answer {
 	tb.Helper()
 	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, b.http.URL+path, nil)
@@ -44,7 +44,7 @@ type usagePage struct {
 	NextCursor string           `json:"next_cursor"`
 }
 
-// page reads one page of the feed as an operator.
+// page returns one page of the feed for an operator.
 func (b *bench) page(tb testing.TB, query string) (page usagePage) {
 	tb.Helper()
 	a := b.get(tb, "/v1/usage?"+query, "ops")
@@ -54,8 +54,7 @@ func (b *bench) page(tb testing.TB, query string) (page usagePage) {
 	return page
 }
 
-// settled waits until the feed has n records: other tests' transactions on the
-// same server hold it back.
+// settled waits until the feed has n records: other tests' transactions on the same server delay it.
 func (b *bench) settled(tb testing.TB, n int) usagePage {
 	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; {
@@ -97,7 +96,7 @@ func TestListUsage(t *testing.T) {
 		t.Errorf("cost %v of %v and %v tokens, want %s", first["cost_pico_usd"], input, output, want)
 	}
 
-	// Page by page, each record once; the last page's cursor goes on.
+	// Page by page, each record appears once; the last page's cursor continues.
 	var seen []any
 	cursor := ""
 	for range 4 {
@@ -179,7 +178,7 @@ func TestListUsageGRPC(t *testing.T) {
 	}
 }
 
-// Neither what was said nor a key is in the ledger.
+// The ledger holds neither content nor a key.
 func TestLedgerHasNoContent(t *testing.T) {
 	b := setup(t)
 	const said = "confidential-5e4d3c2b"

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 )
 
-// brittle is a provider whose adapter has a bug: it panics at the model "panic", with
-// the key in what it panics with, as a dumped request would have it.
+// brittle is a provider whose adapter has a bug: it panics at the model "panic", with the key in the panic value, as a
+// dumped request would have it.
 type brittle struct{ *openai.Provider }
 
 func (b brittle) Chat(ctx context.Context, c provider.Credential, m *provider.Chat) (*provider.Answer, error) {
@@ -32,16 +32,16 @@ func (b brittle) StreamChat(ctx context.Context, c provider.Credential, m *provi
 	return b.Provider.StreamChat(ctx, c, m)
 }
 
-// vendor is a fake of both dialects; the model says how it behaves.
+// vendor is a fake of both dialects; the model selects its behavior.
 type vendor struct {
 	*httptest.Server
 
 	mu       sync.Mutex
 	requests []string
 	keys     []string      // what each request was authenticated with
-	reached  chan struct{} // "endless", "endless-call" or "silent" has said all
+	reached  chan struct{} // "endless", "endless-call" or "silent" has sent everything
 	left     chan struct{} // and its caller left
-	// fails is what it says to every request instead; nil for nothing.
+	// fails handles every request instead; nil for none.
 	fails http.HandlerFunc
 }
 
@@ -138,7 +138,7 @@ data: {"type":"message_stop"}
 	}
 }
 
-// vendorID is what the vendor calls a request for a model.
+// vendorID returns the vendor's id of a request for a model.
 func vendorID(model string) string { return "vendor-" + model }
 
 func (v *vendor) last() string {
@@ -150,7 +150,7 @@ func (v *vendor) last() string {
 	return v.requests[len(v.requests)-1]
 }
 
-// fail has it answer every request from now on so.
+// fail makes the vendor answer every request like this from now on.
 func (v *vendor) fail(status int, header http.Header, body string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,26 +25,12 @@ func TestMain(m *testing.M) {
 
 func settings(t *testing.T, databaseURL string) Config {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "db.url")
-	if err := os.WriteFile(path, []byte(databaseURL), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	return Config{
-		HTTPListen: free(t), GRPCListen: free(t), DatabaseURLFile: secret.File(path), AuthDisabled: true,
+		HTTPListen: testkit.FreeAddress(t), GRPCListen: testkit.FreeAddress(t), DatabaseURLFile: secret.File(testkit.File(t, databaseURL)), AuthDisabled: true,
 		AnswerTimeout: time.Minute, FirstTokenTimeout: time.Minute, IdleTimeout: time.Minute,
 		TotalTimeout: time.Minute, ConnectTimeout: time.Second, DrainGrace: 20 * time.Second,
 		SpoolDir: t.TempDir(), SpoolLimit: 1 << 20, LedgerMode: "committed", ProbeOrganization: "probes", ProbeBudgetCents: 100,
 	}
-}
-
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func TestServeRefusesAnOldSchema(t *testing.T) {
@@ -76,11 +60,7 @@ func TestServeDrains(t *testing.T) {
 	url := testkit.PostgresURL(t, migrations.FS)
 	cfg := settings(t, url)
 	vendor := newSlowVendor(t)
-	cfg.ExtraProvidersFile = filepath.Join(t.TempDir(), "extra.yaml")
-	extra := "providers: [{name: slow, dialect: openai, base_url: " + vendor.url + "}]"
-	if err := os.WriteFile(cfg.ExtraProvidersFile, []byte(extra), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cfg.ExtraProvidersFile = testkit.File(t, "providers: [{name: slow, dialect: openai, base_url: "+vendor.url+"}]")
 	base, stop := serve(t, cfg)
 	resp := chat(t, base, `{"model":"slow/m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
 	defer resp.Body.Close()
@@ -105,14 +85,9 @@ func TestServeDrains(t *testing.T) {
 		t.Errorf("the stream was cut: %q, %v", rest, err)
 	}
 	<-stopped
-	pool, err := pgdb.Open(t.Context(), pgdb.Options{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	var outcome string
-	if err := pool.QueryRow(t.Context(), "SELECT outcome FROM ledger_entry").Scan(&outcome); err != nil || outcome != "completed" {
-		t.Errorf("%q, %v, want one completed row", outcome, err)
+	pool := testkit.Pool(t, pgdb.Options{URL: url})
+	if outcome := testkit.Value[string](t, pool, "SELECT outcome FROM ledger_entry"); outcome != "completed" {
+		t.Errorf("outcome %q, want completed", outcome)
 	}
 }
 

@@ -23,56 +23,56 @@ type Config struct {
 	GRPCListen string `env:"GRPC_LISTEN" envDefault:":9101" doc:"address of the gRPC face"`
 
 	DatabaseURLFile secret.File `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL of the gateway role"`
-	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for what replicas share (breakers, caches); nothing fails without it"`
+	RedisURLFile    secret.File `env:"REDIS_URL_FILE" doc:"file with the Redis URL, for the state that replicas share (breakers, caches); no request fails without it"`
 
-	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the service tokens that may call (name, role, SHA-256)"`
-	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; only with both listeners on loopback"`
+	ServiceTokensFile string `env:"SERVICE_TOKENS_FILE" doc:"file with the tokens of the services that may call (name, role, SHA-256)"`
+	AuthDisabled      bool   `env:"AUTH_DISABLED" envDefault:"false" doc:"accept every caller; allowed only with both listeners on loopback"`
 
 	TLS rpc.TLS `envPrefix:"TLS_"`
 
 	PolicyFile         string      `env:"POLICY_FILE" doc:"routing policy (YAML); shipped/policy.yaml when empty"`
 	PricesFile         string      `env:"PRICES_FILE" doc:"price table (YAML); shipped/prices.yaml when empty"`
 	CatalogFile        string      `env:"CATALOG_FILE" doc:"model catalog (YAML); shipped/catalog.yaml when empty"`
-	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers added to the policy's (YAML or JSON)"`
-	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"where relative key_file paths lie; beside the file that names them when empty"`
-	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"key that fingerprints of provider keys are hashed with"`
+	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers in addition to the policy's (YAML or JSON)"`
+	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"folder of relative key_file paths; the folder of the file that names them when empty"`
+	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"file with the key for hashing fingerprints of provider keys"`
 
-	SealingKeysDir     string   `env:"SEALING_KEYS_DIR" doc:"folder of the private keys (*.key, see gateway byok keygen) that organizations' credentials are sealed to; the newest is handed out, the others still open"`
-	ByokSecretsDir     string   `env:"BYOK_SECRETS_DIR" doc:"folder that holds a folder for each organization, with the secrets that its file: references may name"`
-	ByokEnvPrefix      string   `env:"BYOK_ENV_PREFIX" doc:"what the variables begin with that env: references may name, as BYOK_{organization}__"`
-	ByokSecretManagers []string `env:"BYOK_SECRET_MANAGERS" doc:"comma list of URLs that references to secret managers begin with, as awssecretsmanager://byok/{organization}/?region=eu-west-1 (awssecretsmanager, awsparamstore, gcpsecretmanager)"`
+	SealingKeysDir     string   `env:"SEALING_KEYS_DIR" doc:"folder of the private keys (*.key, see gateway byok keygen) for sealed credentials of organizations; the newest seals, all can open"`
+	ByokSecretsDir     string   `env:"BYOK_SECRETS_DIR" doc:"folder with a subfolder for each organization, which holds the secrets that its file: references may name"`
+	ByokEnvPrefix      string   `env:"BYOK_ENV_PREFIX" doc:"prefix of the variables that env: references may name, such as BYOK_{organization}__"`
+	ByokSecretManagers []string `env:"BYOK_SECRET_MANAGERS" doc:"comma-separated URL prefixes that references to secret managers must have, such as awssecretsmanager://byok/{organization}/?region=eu-west-1 (awssecretsmanager, awsparamstore, gcpsecretmanager)"`
 
-	CacheKeyFile secret.File `env:"CACHE_KEY_FILE" doc:"file with the secret, of 32 bytes or more, that cached answers are sealed with; all replicas the same. Without it, or without Redis, none is kept"`
+	CacheKeyFile secret.File `env:"CACHE_KEY_FILE" doc:"file with the secret (at least 32 bytes) that cached answers are sealed with, the same on all replicas; without it or without Redis no answer is cached"`
 
-	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets, of 32 bytes or more, that captured requests and answers are sealed with, one a line: the first seals, all open; all replicas the same. Where none is named, or it is not there at the start, no content is captured"`
+	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets (at least 32 bytes each, one per line) that captured requests and answers are sealed with, the same on all replicas: the first seals, all can open; if empty or the file is missing at the start, no content is captured"`
 
-	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"what an answer waits for: committed (its ledger row is in Postgres) or async (it is in the spool)"`
-	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must outlive a restart, and replicas may share it. Default: the system's temporary folder"`
-	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows from which on completions are refused with 503"`
+	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"when an answer is sent: committed (after its ledger row is in Postgres) or async (after it is in the spool)"`
+	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must survive a restart, and replicas may share it; the system's temporary folder when empty"`
+	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows at which completions are refused with 503"`
 
 	GoldenSetFile     string  `env:"GOLDEN_SET_FILE" doc:"golden set (YAML) of GET /v1/canary; shipped/golden.yaml when empty"`
 	ProbeOrganization string  `env:"PROBE_ORGANIZATION" envDefault:"switchyard-probes" doc:"organization that pays for probes"`
-	ProbeBudgetCents  float64 `env:"PROBE_BUDGET_CENTS" envDefault:"100" doc:"what probes may cost a day, in cents; for where the organization that pays has no ceiling of its own"`
+	ProbeBudgetCents  float64 `env:"PROBE_BUDGET_CENTS" envDefault:"100" doc:"cents that probes may cost per day; applies if the organization that pays has no ceiling of its own"`
 
-	AnswerTimeout     time.Duration `env:"ANSWER_TIMEOUT" envDefault:"2m" doc:"wait of one attempt for a whole answer; the last candidate has twice as long"`
-	FirstTokenTimeout time.Duration `env:"FIRST_TOKEN_TIMEOUT" envDefault:"30s" doc:"wait of one attempt for a stream's first content; the last candidate has twice as long"`
-	IdleTimeout       time.Duration `env:"IDLE_TIMEOUT" envDefault:"60s" doc:"wait between two events of a stream"`
-	TotalTimeout      time.Duration `env:"TOTAL_TIMEOUT" envDefault:"10m" doc:"time of a request with all its attempts"`
-	ConnectTimeout    time.Duration `env:"CONNECT_TIMEOUT" envDefault:"5s" doc:"time to connect to a provider"`
+	AnswerTimeout     time.Duration `env:"ANSWER_TIMEOUT" envDefault:"2m" doc:"timeout of one attempt for a whole answer; doubled for the last candidate"`
+	FirstTokenTimeout time.Duration `env:"FIRST_TOKEN_TIMEOUT" envDefault:"30s" doc:"timeout of one attempt for a stream's first content; doubled for the last candidate"`
+	IdleTimeout       time.Duration `env:"IDLE_TIMEOUT" envDefault:"60s" doc:"timeout between two events of a stream"`
+	TotalTimeout      time.Duration `env:"TOTAL_TIMEOUT" envDefault:"10m" doc:"timeout of a request with all its attempts"`
+	ConnectTimeout    time.Duration `env:"CONNECT_TIMEOUT" envDefault:"5s" doc:"timeout for connecting to a provider"`
 
 	ReconciliationRetention time.Duration `env:"RECONCILIATION_RETENTION" envDefault:"26280h" doc:"how long comparisons with vendors' invoices are kept"`
 
-	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls under way to one provider at a time; a quarter as many more wait shortly"`
-	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage of a provider's calls under way, and of the memory for answers, that one organization may have; 100 for an installation with a single one"`
+	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls in flight to one provider; a quarter as many more wait for up to 250 ms"`
+	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage of a provider's calls in flight, and of the memory for answers, that one organization may use; set 100 for a single organization"`
 
-	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes that answers of providers and fetched images may take at a time, each byte counted twice; beyond it answers are given up with 503 answer_memory_full"`
+	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images in flight, each byte counted twice; beyond it answers are aborted with 503 answer_memory_full"`
 
-	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"host:port list that the guard of fetched URLs lets through, for development; providers need no entry"`
-	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) whose addresses the guard refuses beside those that are not public: public networks of your own, a local NAT64 prefix"`
+	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
+	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
 
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
-	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
-	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in hand to end"`
+	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between reporting not ready and draining, so that load balancers notice"`
+	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`
 }
 
 // minAnswerMemory is enough for one chat of the largest size.

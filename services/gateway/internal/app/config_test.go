@@ -35,7 +35,12 @@ func TestLoad(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Load(c.environ)
-			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			switch {
+			case c.want == "":
+				if err != nil {
+					t.Errorf("error %v, want none", err)
+				}
+			case err == nil || !strings.Contains(err.Error(), c.want):
 				t.Errorf("error %v, want %q", err, c.want)
 			}
 		})

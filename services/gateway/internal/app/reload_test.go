@@ -37,9 +37,7 @@ func (f folder) write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(string(f), name)
 	next := path + ".new" // Replaced as a whole, as an operator's tool does.
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, next, text)
 	if err := os.Rename(next, path); err != nil {
 		t.Fatal(err)
 	}
@@ -70,16 +68,28 @@ func TestReload(t *testing.T) {
 	old := f.fleet()
 
 	unchanged, err := f.Reload(t.Context())
-	if err != nil || unchanged.Changed || unchanged.Now.Hash != unchanged.Before.Hash || len(unchanged.Changes) != 0 || unchanged.Now.Models != 1 {
-		t.Errorf("the same files: %+v, %v", unchanged, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unchanged.Changed || len(unchanged.Changes) != 0 {
+		t.Errorf("the same files: changed %t, changes %q, want none", unchanged.Changed, unchanged.Changes)
+	}
+	if unchanged.Now.Hash != unchanged.Before.Hash || unchanged.Now.Models != 1 {
+		t.Errorf("the same files: %+v after %+v, want the same hash and 1 model", unchanged.Now, unchanged.Before)
 	}
 	dir.write(t, "extra.yaml", "providers: [{name: more, dialect: openai, base_url: 'http://127.0.0.1:9', key_file: more.key, models: [x, y]}, {name: free, dialect: sandbox, models: [z]}]")
 	done, err := f.Reload(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"provider more added", "provider free added"}, done.Changes); diff != "" || !done.Changed || done.Now.Models != 4 || done.Before.Hash != unchanged.Now.Hash {
-		t.Errorf("%+v; changes (-want +got):\n%s", done, diff)
+	if diff := cmp.Diff([]string{"provider more added", "provider free added"}, done.Changes); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	if !done.Changed || done.Now.Models != 4 {
+		t.Errorf("changed %t, %d models, want true, 4", done.Changed, done.Now.Models)
+	}
+	if done.Before.Hash != unchanged.Now.Hash {
+		t.Errorf("hash before %s, want %s", done.Before.Hash, unchanged.Now.Hash)
 	}
 	want := []string{"provider more has no key in " + filepath.Join(string(dir), "more.key"), "model free/z has no price"}
 	if diff := cmp.Diff(want, done.Warnings); diff != "" {
@@ -97,8 +107,14 @@ func TestReload(t *testing.T) {
 		return err
 	})
 	dir.write(t, "prices.yaml", "providers: [{provider: free, models: [{model: z, effective_from: 2026-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]")
-	if done, err = f.Reload(t.Context()); err != nil || !done.Changed || strings.Join(done.Changes, "") != "prices changed" || len(done.Warnings) != 2 {
-		t.Errorf("%+v, %v, want the prices to have changed", done, err)
+	if done, err = f.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !done.Changed || strings.Join(done.Changes, "") != "prices changed" {
+		t.Errorf("changed %t, changes %q, want the prices to have changed", done.Changed, done.Changes)
+	}
+	if len(done.Warnings) != 2 {
+		t.Errorf("warnings %q, want 2", done.Warnings)
 	}
 	dir.write(t, "policy.yaml", smallPolicy+"resilience: {breaker: {sample: 9}}\n")
 	if done, err = f.Reload(t.Context()); err != nil || !strings.Contains(strings.Join(done.Warnings, "; "), "changes of resilience take effect at the next start") {
@@ -128,8 +144,10 @@ func TestReloadRefuses(t *testing.T) {
 		log.Reset()
 		_, err := f.Reload(t.Context())
 		e := apierr.From(err)
-		if e == nil || e.Kind != apierr.KindUnprocessable || e.Reason != policy.ReasonPolicyInvalid || !strings.Contains(e.Text, c.want) {
-			t.Errorf("%s: error %v, want policy_invalid with %q", c.text, err, c.want)
+		if e == nil || e.Kind != apierr.KindUnprocessable || e.Reason != policy.ReasonPolicyInvalid {
+			t.Errorf("%s: error %v, want policy_invalid", c.text, err)
+		} else if !strings.Contains(e.Text, c.want) {
+			t.Errorf("%s: text %q, want %q in it", c.text, e.Text, c.want)
 		}
 		if f.fleet() != fleet {
 			t.Errorf("%s: the fleet is another", c.text)
@@ -254,7 +272,7 @@ func serve(t *testing.T, cfg Config) (base string, stop func()) {
 		if cancel(); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatalf("serve: %v", err)
 		}
-		cfg.HTTPListen, cfg.GRPCListen = free(t), free(t)
+		cfg.HTTPListen, cfg.GRPCListen = testkit.FreeAddress(t), testkit.FreeAddress(t)
 	}
 	t.Fatal("serve: no ports")
 	return "", nil

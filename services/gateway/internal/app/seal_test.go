@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,9 +22,7 @@ func TestByokCommand(t *testing.T) {
 		if err := Byok(t.Context(), []string{"keygen", "-kem", kem}, nil, &made); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "a.key"), made.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, "a.key"), made.String())
 		keys, err := sealing.NewKeys(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -44,9 +41,7 @@ func TestByokCommand(t *testing.T) {
 		t.Cleanup(gateway.Close)
 		token, file := filepath.Join(dir, "token"), filepath.Join(dir, "public.json")
 		for path, text := range map[string]string{token: "token\n", file: string(public), filepath.Join(dir, "provider"): key + "\n"} {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, path, text)
 		}
 		for _, args := range [][]string{
 			{"-gateway", gateway.URL, "-token-file", token}, {"-public-key", file}, {"-public-key", file, "-key-file", filepath.Join(dir, "provider")},

@@ -75,8 +75,14 @@ func TestParseNames(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := policy.Parse(policy.Source{Name: "/etc/policy.yaml", Text: []byte(c.policy)}, policy.Source{Name: "/etc/extra.yaml", Text: []byte(c.extra)})
-			if err == nil || !strings.Contains(err.Error(), c.want) || namesGoType(err.Error()) || strings.ContainsRune(err.Error(), '\n') {
-				t.Errorf("error %v, want one line with %q", err, c.want)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("error %v, want %q in it", err, c.want)
+			}
+			if namesGoType(err.Error()) {
+				t.Errorf("error %v names a type of Go", err)
+			}
+			if strings.ContainsRune(err.Error(), '\n') {
+				t.Errorf("error %v, want one line", err)
 			}
 		})
 	}

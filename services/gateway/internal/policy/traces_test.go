@@ -38,8 +38,12 @@ func TestTracing(t *testing.T) {
 		"other": {true, 0, 168 * time.Hour}, "acme": {true, 25, 168 * time.Hour}, "acme-eu": {true, 25, 168 * time.Hour},
 		"quiet": {false, 0, 168 * time.Hour}, "some": {true, 1, time.Hour},
 	} {
-		if got := p.Tracing(organization); got.Lineage != want.lineage || got.SamplePercent != want.sample || got.ContentRetention != want.content || got.Retention != 24*time.Hour {
-			t.Errorf("%s: %+v", organization, got)
+		got := p.Tracing(organization)
+		if got.Lineage != want.lineage || got.SamplePercent != want.sample {
+			t.Errorf("%s: lineage %t of %v %%, want %t of %v %%", organization, got.Lineage, got.SamplePercent, want.lineage, want.sample)
+		}
+		if got.ContentRetention != want.content || got.Retention != 24*time.Hour {
+			t.Errorf("%s: keeps content for %v and records for %v, want %v and a day", organization, got.ContentRetention, got.Retention, want.content)
 		}
 	}
 	if got := p.Redactor().Text("PRJ-5", redact.Kinds{}); got != "[project]" {

@@ -3,11 +3,8 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/audit"
@@ -84,8 +81,7 @@ func (s *Approvals) List(ctx context.Context, f approval.Filter, now time.Time) 
 	return approvals, nil
 }
 
-// approvalDetails are what the audit says of an approval. Arguments may hold
-// anything, so that they stay out of it.
+// approvalDetails returns what the audit log records of an approval. Arguments may hold anything, so they are left out.
 func approvalDetails(a approval.Approval) json.RawMessage {
 	return details(map[string]any{
 		"status": a.Status, "tool": a.Tool, "run_id": a.Run, "requested_by": a.RequestedBy, "decided_by": a.DecidedBy,
@@ -93,7 +89,7 @@ func approvalDetails(a approval.Approval) json.RawMessage {
 	})
 }
 
-// details are an audit entry's, without what is empty.
+// details returns an audit entry's details without empty fields.
 func details(fields map[string]any) json.RawMessage {
 	for name, value := range fields {
 		if value == "" {
@@ -102,17 +98,9 @@ func details(fields map[string]any) json.RawMessage {
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
-		return nil // Texts and times always have a form.
+		return nil // Texts and times always marshal.
 	}
 	return text
-}
-
-// orMissing puts the domain's error in the place of "no rows".
-func orMissing(err, missing error) error {
-	if errors.Is(err, pgx.ErrNoRows) {
-		return missing
-	}
-	return err
 }
 
 func approvalOf(r *dbsql.Approval) approval.Approval {

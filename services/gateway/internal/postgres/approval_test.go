@@ -51,9 +51,15 @@ func TestApprovalsAreKept(t *testing.T) {
 		}
 	}
 	entries, err := control.List(t.Context(), audit.Filter{Subject: a.Ref, Limit: 10})
-	if err != nil || len(entries) != 2 || entries[0].Action != "approval.approve" ||
-		string(entries[0].Details) != `{"tool": "deploy", "run_id": "r1", "status": "approved", "decided_by": "ada", "expires_at": "2026-11-21T13:00:00Z", "requested_by": "agent"}` {
-		t.Errorf("audit %+v, %v", entries, err)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%d audit entries, %v, want 2", len(entries), err)
+	}
+	if entries[0].Action != "approval.approve" {
+		t.Errorf("the last action is %s, want approval.approve", entries[0].Action)
+	}
+	const details = `{"tool": "deploy", "run_id": "r1", "status": "approved", "decided_by": "ada", "expires_at": "2026-11-21T13:00:00Z", "requested_by": "agent"}`
+	if diff := cmp.Diff(details, string(entries[0].Details)); diff != "" {
+		t.Errorf("details of the audit (-want +got):\n%s", diff)
 	}
 }
 
@@ -83,7 +89,7 @@ func TestDecisionsThatAreRefusedLeaveNothing(t *testing.T) {
 	}
 }
 
-// Of fifty who decide at once, one settles it.
+// Of fifty concurrent decisions, one takes effect.
 func TestOneDecisionSettlesIt(t *testing.T) {
 	control, _, _ := newControl(t)
 	store := postgres.NewApprovals(control)

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// BenchmarkAppend is one transaction by the number of its rows; ns/row is what counts.
+// BenchmarkAppend measures one transaction by its number of rows; ns/row is the result that matters.
 func BenchmarkAppend(b *testing.B) {
 	store := NewLedger(testkit.Postgres(b, migrations.FS))
 	for _, rows := range []int{1, 2, 4, 16, 256} {

@@ -23,7 +23,7 @@ type Reservations struct{ pool *pgxpool.Pool }
 // NewReservations returns the reservations of a database.
 func NewReservations(pool *pgxpool.Pool) *Reservations { return &Reservations{pool} }
 
-// refusals are those of the function budget_reserve.
+// refusals are the refusals of the function budget_reserve.
 var refusals = map[string]*apierr.Error{
 	"organization_suspended": organization.ErrSuspended,
 	"run_revoked":            run.ErrRevoked,
@@ -35,7 +35,7 @@ var refusals = map[string]*apierr.Error{
 	"budget_exceeded":        budget.ErrExceeded,
 }
 
-// Reserve sets a call's worst case aside in one round trip.
+// Reserve implements budget.Store in one round trip.
 func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
 	refusal, err := dbsql.New(r.pool).Reserve(ctx, dbsql.ReserveParams{
 		Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst),
@@ -52,7 +52,7 @@ func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.
 	return fmt.Errorf("reserve: no such refusal: %s", refusal)
 }
 
-// Release gives reservations back.
+// Release implements budget.Store.
 func (r *Reservations) Release(ctx context.Context, replica uuid.UUID, calls []uuid.UUID) error {
 	if err := dbsql.New(r.pool).ReleaseReservations(ctx, dbsql.ReleaseReservationsParams{Replica: replica, Ids: calls}); err != nil {
 		return fmt.Errorf("release: %w", err)
@@ -78,18 +78,18 @@ func (r *Reservations) Heartbeat(ctx context.Context, replica uuid.UUID, session
 
 // replaceSessions replaces the recorded sessions in flight of a replica.
 func (r *Reservations) replaceSessions(ctx context.Context, replica uuid.UUID, sessions map[budget.Session]int) error {
-	said := dbsql.AddSessionsParams{Replica: replica}
+	params := dbsql.AddSessionsParams{Replica: replica}
 	for s, calls := range sessions {
-		said.OrganizationIds = append(said.OrganizationIds, s.Organization)
-		said.RunIds = append(said.RunIds, s.Run)
-		said.Calls = append(said.Calls, int32(calls))
+		params.OrganizationIds = append(params.OrganizationIds, s.Organization)
+		params.RunIds = append(params.RunIds, s.Run)
+		params.Calls = append(params.Calls, int32(calls))
 	}
 	err := pgdb.InTx(ctx, r.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		if err := q.ClearSessions(ctx, replica); err != nil {
 			return err
 		}
-		return q.AddSessions(ctx, said)
+		return q.AddSessions(ctx, params)
 	})
 	if err != nil {
 		return fmt.Errorf("sessions in flight: %w", err)
@@ -97,7 +97,7 @@ func (r *Reservations) replaceSessions(ctx context.Context, replica uuid.UUID, s
 	return nil
 }
 
-// Reclaim sets aside again what lapsed of a replica.
+// Reclaim implements budget.Store.
 func (r *Reservations) Reclaim(ctx context.Context, replica uuid.UUID) (lost []uuid.UUID, err error) {
 	if lost, err = dbsql.New(r.pool).Reclaim(ctx, replica); err != nil {
 		return nil, fmt.Errorf("reclaim: %w", err)
@@ -105,8 +105,7 @@ func (r *Reservations) Reclaim(ctx context.Context, replica uuid.UUID) (lost []u
 	return lost, nil
 }
 
-// EndRuns records the ends of runs that expired or are exhausted, which no caller asked
-// for, with their audit.
+// EndRuns records, with an audit entry, the end of runs that have expired or are exhausted.
 func (r *Reservations) EndRuns(ctx context.Context) error {
 	q := dbsql.New(r.pool)
 	if _, err := q.EndExpiredRuns(ctx); err != nil {

@@ -12,9 +12,10 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/platform/testkit"
 )
 
-// cutOff has another replica reserve one call under "r", and then be taken for dead.
+// cutOff makes another replica reserve one call under "r" and then appear dead.
 func (b *books) cutOff(t *testing.T, worst price.Pico) (replica, call uuid.UUID) {
 	t.Helper()
 	replica, call = uuid.New(), uuid.New()
@@ -24,9 +25,7 @@ func (b *books) cutOff(t *testing.T, worst price.Pico) (replica, call uuid.UUID)
 	if err := b.reservations.Reserve(t.Context(), replica, budget.Call{ID: call, Organization: "acme", Run: "r", Worst: worst}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.pool.Exec(t.Context(), `UPDATE replica SET seen_at = now() - interval '2 minutes' WHERE id = $1`, replica); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `UPDATE replica SET seen_at = now() - interval '2 minutes' WHERE id = $1`, replica)
 	if err := b.reservations.RemoveSilent(t.Context(), b.replica, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +54,7 @@ func (b *books) overruns(t *testing.T) []audit.Entry {
 	return entries
 }
 
-// A replica that was only cut off takes back, once, what no other call has taken since.
+// A replica that was only cut off reclaims, once, what no other call has reserved since.
 func TestCutOffReplicaReclaims(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10, MaxCalls: 1})
@@ -81,8 +80,8 @@ func TestCutOffReplicaReclaims(t *testing.T) {
 	}
 }
 
-// What others have taken is lost. The call is to end; what it has cost by then is
-// billed, and that a limit is overrun by it is in the audit.
+// What others have reserved is lost. The call is ended; its cost until then is billed, and if it exceeds a limit, the
+// audit log records it.
 func TestOverrunIsMarked(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10})
@@ -109,8 +108,11 @@ func TestOverrunIsMarked(t *testing.T) {
 		marked[e.SubjectType+" "+e.Subject] = e
 	}
 	ofRun, ofOrganization := marked["run r"], marked["organization acme"]
-	if len(marked) != 2 || ofRun.Organization != "acme" || ofRun.RequestID != "req" || ofRun.ActorRole != audit.RoleSystem {
-		t.Errorf("%+v", marked)
+	if len(marked) != 2 {
+		t.Errorf("%d marks, want one of the run and one of the organization: %+v", len(marked), marked)
+	}
+	if ofRun.Organization != "acme" || ofRun.RequestID != "req" || ofRun.ActorRole != audit.RoleSystem {
+		t.Errorf("the run's mark: %q of %q as %s, want req of acme as %s", ofRun.RequestID, ofRun.Organization, ofRun.ActorRole, audit.RoleSystem)
 	}
 	if text := string(ofRun.Details); !strings.Contains(text, `"used_cents": 13.0`) || !strings.Contains(text, `"max_cost_cents": 10`) || !strings.Contains(text, `"cost_cents": 4.0`) {
 		t.Error(text)
@@ -120,8 +122,7 @@ func TestOverrunIsMarked(t *testing.T) {
 	}
 }
 
-// A late row that fits is nothing to speak of; nor does a call that ended without
-// a row come back.
+// A late row that fits is not recorded; a call that ended without a row does not come back either.
 func TestLapseWithoutHarm(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10})

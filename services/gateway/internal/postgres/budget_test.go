@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -19,12 +21,13 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // cent is 0.01 USD.
 const cent = price.Pico(1e10)
 
-// books is what money is counted with, on a database of its own.
+// books is the stores that count money, on a database of their own.
 type books struct {
 	pool          *pgxpool.Pool
 	control       *postgres.Control
@@ -64,12 +67,10 @@ func (b *books) mint(t *testing.T, id string, limits run.Limits) {
 	}
 }
 
-// expire brings a run to its time, without waiting for it.
+// expire sets a run's expiry to now, without waiting for it.
 func (b *books) expire(t *testing.T, id string) {
 	t.Helper()
-	if _, err := b.pool.Exec(t.Context(), `UPDATE run SET expires_at = now() - interval '1 second' WHERE run_id = $1`, id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `UPDATE run SET expires_at = now() - interval '1 second' WHERE run_id = $1`, id)
 }
 
 func (b *books) ceiling(t *testing.T, cents float64, period organization.Period) {
@@ -85,7 +86,7 @@ func (b *books) reserve(t *testing.T, id string, worst price.Pico) (uuid.UUID, e
 	return call, b.reservations.Reserve(t.Context(), b.replica, budget.Call{ID: call, Organization: "acme", Run: id, Worst: worst})
 }
 
-// settle records what a call has cost.
+// settle records the cost of a call.
 func (b *books) settle(t *testing.T, call uuid.UUID, id string, cost price.Pico) {
 	t.Helper()
 	if err := b.ledger.Append(t.Context(), []ledger.Entry{row(call, id, cost)}); err != nil {
@@ -110,7 +111,7 @@ func (b *books) usage(t *testing.T, id string) run.Usage {
 	return u
 }
 
-// A reservation holds its place until its ledger row takes it, in one step.
+// A reservation is held until its ledger row replaces it, in one step.
 func TestReserveAndSettle(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 10})
@@ -118,8 +119,13 @@ func TestReserveAndSettle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u := b.usage(t, "r"); u.ReservedCents != 6 || u.SpentCents != 0 || u.InFlight != 1 || u.Calls != 0 || u.FirstCallAt.IsZero() {
-		t.Errorf("in flight: %+v", u)
+	inFlight := b.usage(t, "r")
+	if inFlight.FirstCallAt.IsZero() {
+		t.Error("in flight: the run has no first call")
+	}
+	ignoreTimes := cmpopts.IgnoreFields(run.Usage{}, "FirstCallAt", "LastCallAt", "Elsewhere")
+	if diff := cmp.Diff(run.Usage{ReservedCents: 6, InFlight: 1}, inFlight, ignoreTimes); diff != "" {
+		t.Errorf("in flight (-want +got):\n%s", diff)
 	}
 	if of, _, err := b.runs.Get(t.Context(), "acme", "r"); err != nil || of.Status != run.Active || of.ActivatedAt.IsZero() {
 		t.Errorf("after its first call: %+v %v", of, err)
@@ -128,7 +134,7 @@ func TestReserveAndSettle(t *testing.T) {
 		t.Errorf("a call that doesn't fit beside it: %v", err)
 	}
 	b.settle(t, call, "r", 2*cent)
-	b.settle(t, call, "r", 2*cent) // A writer that is unsure repeats itself.
+	b.settle(t, call, "r", 2*cent) // A writer that is unsure repeats it.
 	if u := b.usage(t, "r"); u.ReservedCents != 0 || u.SpentCents != 2 || u.InFlight != 0 || u.Calls != 1 {
 		t.Errorf("settled: %+v", u)
 	}
@@ -164,7 +170,7 @@ func TestReserveRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("cost", 1, run.ErrCostLeft)
-	b.settle(t, call, "cost", 2*cent) // More than was thought.
+	b.settle(t, call, "cost", 2*cent) // More than was reserved.
 	want("cost", 0, run.ErrExhausted)
 
 	if _, err := b.runs.Revoke(operator(t), "acme", "revoked", "ada", ""); err != nil {
@@ -183,13 +189,10 @@ func TestReserveRefuses(t *testing.T) {
 	want("nobody minted it", 0, organization.ErrSuspended)
 }
 
-// An organization's ceiling holds over its runs and the calls without one, in
-// its period.
+// An organization's ceiling applies to all its runs and its calls without one, in its period.
 func TestOrganizationCeiling(t *testing.T) {
 	b := openBooks(t)
-	if _, err := b.pool.Exec(t.Context(), `INSERT INTO spend_day VALUES ('acme', (now() AT TIME ZONE 'UTC')::date - 40, 0, 1, 50e10)`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `INSERT INTO spend_day VALUES ('acme', (now() AT TIME ZONE 'UTC')::date - 40, 0, 1, 50e10)`)
 	b.ceiling(t, 10, organization.PeriodMonth)
 	b.settle(t, uuid.New(), "", 3*cent)
 	call, err := b.reserve(t, "any", 4*cent)
@@ -200,8 +203,17 @@ func TestOrganizationCeiling(t *testing.T) {
 		t.Errorf("beyond the ceiling: %v", err)
 	}
 	spend, err := b.organizations.Spend(t.Context(), "acme", time.Now())
-	if err != nil || spend.SpentCents != 3 || spend.ReservedCents != 4 || spend.Organization.Budget.CeilingCents != 10 || spend.Start.Day() != 1 {
-		t.Errorf("%+v %v", spend, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spend.SpentCents != 3 || spend.ReservedCents != 4 {
+		t.Errorf("%v cents spent, %v reserved, want 3 and 4", spend.SpentCents, spend.ReservedCents)
+	}
+	if got := spend.Organization.Budget.CeilingCents; got != 10 {
+		t.Errorf("ceiling %v cents, want 10", got)
+	}
+	if spend.Start.Day() != 1 {
+		t.Errorf("the month begins at %s", spend.Start)
 	}
 	b.settle(t, call, "any", cent)
 	if spend, err = b.organizations.Spend(t.Context(), "acme", time.Now()); err != nil || spend.ActiveSessions != 1 || spend.ActiveSessionsCents != 1 {
@@ -220,8 +232,7 @@ func TestOrganizationCeiling(t *testing.T) {
 	}
 }
 
-// Calls side by side, on two replicas, never go beyond a ceiling, and what is
-// left is used.
+// Concurrent calls on two replicas never exceed a ceiling, and use all of it.
 func TestParallelCallsKeepToTheCeilings(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "r", run.Limits{MaxCostCents: 20, MaxCalls: 1000})
@@ -277,9 +288,7 @@ func TestForget(t *testing.T) {
 	if u := b.usage(t, "r"); u.InFlight != 2 || u.Elsewhere != 1 {
 		t.Fatalf("both live: %+v", u)
 	}
-	if _, err := b.pool.Exec(t.Context(), `UPDATE replica SET seen_at = now() - interval '2 minutes'`); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, b.pool, `UPDATE replica SET seen_at = now() - interval '2 minutes'`)
 	if err := b.reservations.RemoveSilent(t.Context(), b.replica, time.Minute); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +331,7 @@ func TestReleaseAndLeave(t *testing.T) {
 	}
 }
 
-// Ends that no caller asks for are recorded once, with their audit.
+// Ends without a request are recorded once, with their audit entry.
 func TestEndRuns(t *testing.T) {
 	b := openBooks(t)
 	b.mint(t, "expires", run.Limits{})
@@ -354,7 +363,7 @@ func TestEndRuns(t *testing.T) {
 	}
 }
 
-// Spend is the sum of ledger rows, whichever writer wrote them and in whichever groups.
+// Spend is the sum of the ledger rows, whichever writer wrote them and in whichever groups.
 func TestSpendIsTheLedgersSum(t *testing.T) {
 	b := openBooks(t)
 	var group sync.WaitGroup
@@ -373,7 +382,13 @@ func TestSpendIsTheLedgersSum(t *testing.T) {
 		t.Errorf("a: %+v", u)
 	}
 	spend, err := b.organizations.Spend(t.Context(), "acme", time.Now())
-	if err != nil || spend.SpentCents != 200 || spend.ActiveSessions != 2 || spend.ActiveSessionsCents != 160 {
-		t.Errorf("%+v %v", spend, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spend.SpentCents != 200 {
+		t.Errorf("%v cents spent, want 200", spend.SpentCents)
+	}
+	if spend.ActiveSessions != 2 || spend.ActiveSessionsCents != 160 {
+		t.Errorf("%d active sessions with %v cents, want 2 with 160", spend.ActiveSessions, spend.ActiveSessionsCents)
 	}
 }

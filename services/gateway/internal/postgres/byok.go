@@ -24,7 +24,7 @@ type Byok struct {
 // NewByok returns the configurations of a database.
 func NewByok(pool *pgxpool.Pool, c *Control) *Byok { return &Byok{pool, c} }
 
-// Get gives a configuration in whatever status.
+// Get returns a configuration in any status.
 func (b *Byok) Get(ctx context.Context, organization, provider string) (byok.Config, error) {
 	return getByok(ctx, dbsql.New(b.pool), organization, provider)
 }
@@ -40,13 +40,13 @@ func getByok(ctx context.Context, q *dbsql.Queries, organization, provider strin
 	return toConfig(&row), nil
 }
 
-// List gives a page of an organization's active configurations.
+// List returns a page of an organization's active configurations.
 func (b *Byok) List(ctx context.Context, organization, after string, limit int) ([]byok.Config, error) {
 	rows, err := dbsql.New(b.pool).ListByok(ctx, dbsql.ListByokParams{OrganizationID: organization, After: after, Count: int32(limit)})
 	return toConfigs(rows, err, "list byok configs")
 }
 
-// Stale gives a page of stale configurations.
+// Stale returns a page of stale configurations.
 func (b *Byok) Stale(ctx context.Context, f byok.StaleFilter) ([]byok.Config, error) {
 	rows, err := dbsql.New(b.pool).ListStaleByok(ctx, dbsql.ListStaleByokParams{
 		OrganizationID: f.Organization, Provider: f.Provider,
@@ -56,8 +56,8 @@ func (b *Byok) Stale(ctx context.Context, f byok.StaleFilter) ([]byok.Config, er
 	return toConfigs(rows, err, "list stale byok configs")
 }
 
-// Change stores what decide makes of a configuration. The topic's row is locked
-// before it is read, so that changes take turns.
+// Change stores what decide returns for a configuration. The topic's row is locked before the configuration is read, so
+// that changes are serialized.
 func (b *Byok) Change(
 	ctx context.Context, organization, provider string, entry *audit.Entry, decide func(byok.Config) (byok.Config, error),
 ) (byok.Config, error) {
@@ -79,8 +79,7 @@ func (b *Byok) Change(
 	return next, err
 }
 
-// Purge erases all credentials of an organization. A purge that finds none leaves
-// an audit entry and nothing else.
+// Purge erases all credentials of an organization. A purge that finds none records only an audit entry.
 func (b *Byok) Purge(ctx context.Context, organization string, now time.Time, entry *audit.Entry) (byok.Purged, error) {
 	var purged byok.Purged
 	err := b.control.Change(ctx, control.Credentials, entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
@@ -99,7 +98,7 @@ func (b *Byok) Purge(ctx context.Context, organization string, now time.Time, en
 	return purged, err
 }
 
-// Revision is the topic's version.
+// Revision returns the topic's version.
 func (b *Byok) Revision(ctx context.Context) (int64, error) {
 	version, err := dbsql.New(b.pool).ByokRevision(ctx)
 	if err != nil {
@@ -108,7 +107,7 @@ func (b *Byok) Revision(ctx context.Context) (int64, error) {
 	return version, nil
 }
 
-// ChangedSince lists configurations in the order of their changes.
+// ChangedSince returns configurations in the order of their changes.
 func (b *Byok) ChangedSince(ctx context.Context, after byok.Config, limit int) ([]byok.Config, error) {
 	rows, err := dbsql.New(b.pool).ByokChangedSince(ctx, dbsql.ByokChangedSinceParams{
 		Revision: after.Revision, OrganizationID: after.Organization, Provider: after.Provider, Count: int32(limit),
@@ -116,7 +115,7 @@ func (b *Byok) ChangedSince(ctx context.Context, after byok.Config, limit int) (
 	return toConfigs(rows, err, "list changed byok configs")
 }
 
-// Use stores last uses.
+// Use stores when credentials were last used.
 func (b *Byok) Use(ctx context.Context, uses []byok.Use) error {
 	var p dbsql.UseByokParams
 	for _, use := range uses {

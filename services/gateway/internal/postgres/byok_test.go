@@ -46,7 +46,7 @@ func TestByokChange(t *testing.T) {
 	if diff := cmp.Diff(put, utc(got)); diff != "" || put.Revision != 1 {
 		t.Errorf("revision %d, stored (-put +got):\n%s", put.Revision, diff)
 	}
-	// What decide refuses leaves nothing behind.
+	// A change that decide refuses stores nothing.
 	refused := errors.New("refused")
 	if _, err := b.Change(t.Context(), "acme", "openai", entry("byok.rotate", "acme", "openai"), func(byok.Config) (byok.Config, error) {
 		return byok.Config{}, refused
@@ -54,11 +54,11 @@ func TestByokChange(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	if revision, err := b.Revision(t.Context()); err != nil || revision != 1 || changes.Load() != 1 {
-		t.Errorf("revision %d, %v, told %d times", revision, err, changes.Load())
+		t.Errorf("revision %d, %v, notified %d times", revision, err, changes.Load())
 	}
 }
 
-// Rotations at the same time take turns: each is a version of its own.
+// Concurrent rotations are serialized: each has a version of its own.
 func TestByokChangesTakeTurns(t *testing.T) {
 	c, pool, _ := newControl(t)
 	b := postgres.NewByok(pool, c)
@@ -77,8 +77,11 @@ func TestByokChangesTakeTurns(t *testing.T) {
 	group.Wait()
 	got, err := b.Get(t.Context(), "acme", "openai")
 	entries, _ := c.List(t.Context(), audit.Filter{Action: "byok.rotate", Limit: 50})
-	if err != nil || got.Version != 21 || got.Revision != 21 || len(entries) != 20 {
-		t.Errorf("version %d, revision %d, %d entries, %v", got.Version, got.Revision, len(entries), err)
+	if err != nil || got.Version != 21 || got.Revision != 21 {
+		t.Errorf("version %d, revision %d, %v, want 21 each", got.Version, got.Revision, err)
+	}
+	if len(entries) != 20 {
+		t.Errorf("%d rotations in the audit, want 20", len(entries))
 	}
 }
 
@@ -117,7 +120,7 @@ func TestByokPurge(t *testing.T) {
 		AND (ciphertext IS NOT NULL OR secret_ref <> '' OR masked_hint <> '' OR fingerprint <> '' OR sealing_key_id <> '')`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d rows still say something of a secret, %v", left, err)
 	}
-	// A replica that follows hears of all three.
+	// A replica that follows receives all three changes.
 	changed, err := b.ChangedSince(t.Context(), byok.Config{Revision: before + 1}, 10)
 	if err != nil || len(changed) != 3 || changed[0].Status != byok.StatusErased {
 		t.Errorf("changed %+v, %v", changed, err)
@@ -127,7 +130,7 @@ func TestByokPurge(t *testing.T) {
 	}
 }
 
-// What the database calls stale is what the pure function does, page by page.
+// The database's stale configurations equal those of the pure function, page by page.
 func TestByokStaleIsStaleness(t *testing.T) {
 	c, pool, _ := newControl(t)
 	b := postgres.NewByok(pool, c)
@@ -135,7 +138,7 @@ func TestByokStaleIsStaleness(t *testing.T) {
 	round := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		if round++; round > 15 {
-			return // Each is a database's work.
+			return // Each one takes a database's work.
 		}
 		organization := fmt.Sprint("org-", round)
 		ago := func(name string) time.Time {
@@ -147,7 +150,7 @@ func TestByokStaleIsStaleness(t *testing.T) {
 				Organization: organization, Provider: provider, Status: byok.StatusActive, Credential: sealedSecret, Version: 1, Owner: "ada",
 				CreatedAt: ago("created"), UpdatedAt: now, RotationDays: rapid.SampledFrom([]int{0, 1, 30, 90}).Draw(rt, "days"),
 			}
-			since := func(name string) time.Time { // Nothing is used or rotated before it is there.
+			since := func(name string) time.Time { // No configuration is used or rotated before it exists.
 				if at := ago(name); at.After(config.CreatedAt) {
 					return at
 				}

@@ -16,7 +16,7 @@ type Epochs struct{ pool *pgxpool.Pool }
 // NewEpochs returns the epochs of a database.
 func NewEpochs(pool *pgxpool.Pool) *Epochs { return &Epochs{pool: pool} }
 
-// Epoch is 0 for an organization that was never purged.
+// Epoch returns an organization's epoch: 0 if it was never purged.
 func (e *Epochs) Epoch(ctx context.Context, organization string) (int64, error) {
 	epoch, err := dbsql.New(e.pool).CacheEpoch(ctx, organization)
 	if err != nil {

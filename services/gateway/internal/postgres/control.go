@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/gateway/internal/governance/audit"
@@ -16,14 +14,14 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 )
 
-// Control has the versions of what is set, and the audit.
+// Control stores the versions of the settings' topics and the audit log.
 type Control struct {
 	pool    *pgxpool.Pool
 	changed Changed
 }
 
-// Changed is told of each change after its commit, and its writer is answered when
-// it returns. It tells the other replicas and puts the change in force on this one.
+// Changed is called after the commit of each change; its writer is answered when it returns. It notifies the other
+// replicas and puts the change in force on this one.
 type Changed func(ctx context.Context, topic control.Topic, version int64)
 
 // NewControl returns the control of a database.
@@ -31,7 +29,7 @@ func NewControl(pool *pgxpool.Pool, changed Changed) *Control {
 	return &Control{pool: pool, changed: changed}
 }
 
-// Versions of all topics.
+// Versions returns the versions of all topics.
 func (c *Control) Versions(ctx context.Context) (map[control.Topic]int64, error) {
 	rows, err := dbsql.New(c.pool).TopicVersions(ctx)
 	if err != nil {
@@ -44,10 +42,9 @@ func (c *Control) Versions(ctx context.Context) (map[control.Topic]int64, error)
 	return versions, nil
 }
 
-// Change makes a change of a topic: in one transaction it takes the topic's
-// next version, does the change, which marks its rows with that version, and
-// appends the audit entry. Where the change returns control.ErrUnchanged nothing
-// is left behind, and Change returns nil.
+// Change changes a topic in one transaction: it takes the topic's next version, calls change, which marks its rows with
+// that version, and appends the audit entry. If change returns control.ErrUnchanged, nothing is stored and Change
+// returns nil.
 func (c *Control) Change(
 	ctx context.Context, topic control.Topic, entry *audit.Entry,
 	change func(ctx context.Context, q *dbsql.Queries, version int64) error,
@@ -72,7 +69,7 @@ func (c *Control) Change(
 	return err
 }
 
-// Record makes a change that no replica has to follow, with its audit entry.
+// Record stores a change that no replica needs to follow, with its audit entry.
 func (c *Control) Record(ctx context.Context, entry *audit.Entry, change func(ctx context.Context, q *dbsql.Queries) error) error {
 	err := pgdb.InTx(ctx, c.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
@@ -87,7 +84,7 @@ func (c *Control) Record(ctx context.Context, entry *audit.Entry, change func(ct
 	return err
 }
 
-// appendAudit stores an entry in the change's own transaction, and completes it.
+// appendAudit stores an entry in the change's own transaction and sets the fields that the database generates.
 func appendAudit(ctx context.Context, q *dbsql.Queries, e *audit.Entry) error {
 	details := []byte(e.Details)
 	if len(details) == 0 {
@@ -104,7 +101,7 @@ func appendAudit(ctx context.Context, q *dbsql.Queries, e *audit.Entry) error {
 	return nil
 }
 
-// List gives a page of the audit, newest first.
+// List returns a page of the audit log, newest first.
 func (c *Control) List(ctx context.Context, f audit.Filter) ([]audit.Entry, error) {
 	rows, err := dbsql.New(c.pool).ListAudit(ctx, dbsql.ListAuditParams{
 		Before: f.Before, OrganizationID: f.Organization, Actor: f.Actor, Action: f.Action, Subject: f.Subject,
@@ -122,9 +119,4 @@ func (c *Control) List(ctx context.Context, f audit.Filter) ([]audit.Entry, erro
 		}
 	}
 	return entries, nil
-}
-
-// optionalTime is NULL for the zero time.
-func optionalTime(t time.Time) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()}
 }

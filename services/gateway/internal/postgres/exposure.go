@@ -17,7 +17,7 @@ import (
 // Exposure implements exposure.Store.
 type Exposure struct{ pool *pgxpool.Pool }
 
-// NewExposure returns the use of credentials of a database.
+// NewExposure returns the credential use in a database.
 func NewExposure(pool *pgxpool.Pool) *Exposure { return &Exposure{pool} }
 
 // Aggregate implements exposure.Store.
@@ -41,7 +41,7 @@ func (e *Exposure) Aggregate(ctx context.Context, limit int) (int, error) {
 	return int(folded), nil
 }
 
-// The kinds of sums that one statement gives.
+// The kinds of sums that one statement returns.
 const (
 	kindOrganization = iota + 1
 	kindService
@@ -75,7 +75,7 @@ func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radiu
 	return radius, nil
 }
 
-// windowOf puts a query to the two statements that answer it.
+// windowOf returns the parameters of the two statements that answer a query.
 func windowOf(q exposure.Query) (names dbsql.ExposedNamesParams, runs dbsql.ExposedRunsParams) {
 	names = dbsql.ExposedNamesParams{
 		Provider: q.Provider, Fingerprint: q.Fingerprint, Since: exposure.Begin, Until: exposure.End,

@@ -17,11 +17,11 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// ledgerRows is how long a ledger the answers are timed on. Ten million take
-// about ten gigabytes and some minutes.
+// ledgerRows is the size of the ledger that the queries are timed on. Ten million rows take about ten gigabytes and
+// some minutes.
 var ledgerRows = flag.Int("ledger-rows", 100_000, "rows of the ledger that BenchmarkRadius makes")
 
-// ledgerChunk rows are made in one transaction.
+// ledgerChunk is how many rows are inserted in one transaction.
 const ledgerChunk = 100_000
 
 // makeLedger fills a ledger with calls of 90 days: 4 providers whose fleet keys
@@ -64,12 +64,12 @@ func fold(tb testing.TB, store *Exposure) {
 	}
 }
 
-// BenchmarkRadius times the questions that are asked about a leaked key.
+// BenchmarkRadius times the queries about a leaked key.
 func BenchmarkRadius(b *testing.B) {
 	pool := testkit.Postgres(b, migrations.FS)
 	store := NewExposure(pool)
 	if _, err := pool.Exec(b.Context(), "DROP INDEX ledger_entry_organization, ledger_entry_organization_feed"); err != nil {
-		b.Fatal(err) // No query here uses them, and keeping them takes time.
+		b.Fatal(err) // No query here uses them, and maintaining them takes time.
 	}
 	start := time.Now()
 	makeLedger(b, pool, *ledgerRows)
@@ -77,9 +77,7 @@ func BenchmarkRadius(b *testing.B) {
 	start = time.Now()
 	fold(b, store)
 	b.Logf("folded in %s, %.0f rows a second", time.Since(start), float64(*ledgerRows)/time.Since(start).Seconds())
-	if _, err := pool.Exec(b.Context(), "VACUUM ANALYZE exposure_use, exposure_run, exposure_run_count, exposure_run_use"); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Exec(b, pool, "VACUUM ANALYZE exposure_use, exposure_run, exposure_run_count, exposure_run_use")
 	begin := time.Date(2026, 8, 1, 0, 0, 0, 0, time.UTC)
 	var fingerprint string
 	if err := pool.QueryRow(b.Context(), "SELECT substr(md5('provider-1' || -2), 1, 16)").Scan(&fingerprint); err != nil {
@@ -111,7 +109,7 @@ func BenchmarkRadius(b *testing.B) {
 	}
 }
 
-// caught takes a query instead of running it.
+// caught records a query instead of running it.
 type caught struct {
 	dbsql.DBTX
 
@@ -124,7 +122,7 @@ func (c *caught) Query(_ context.Context, sql string, args ...any) (pgx.Rows, er
 	return nil, errors.New("caught")
 }
 
-// explain plans a query, as Radius has it planned.
+// explain returns the plan of a query, as Radius has it planned.
 func explain(t *testing.T, pool *pgxpool.Pool, query *caught) string {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -146,14 +144,12 @@ func explain(t *testing.T, pool *pgxpool.Pool, query *caught) string {
 	return strings.Join(lines, "\n")
 }
 
-// The questions go by their indexes.
+// The queries use their indexes.
 func TestRadiusGoesByIndexes(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	makeLedger(t, pool, 50_000)
 	fold(t, NewExposure(pool))
-	if _, err := pool.Exec(t.Context(), "ANALYZE exposure_use, exposure_run, exposure_run_use, exposure_run_count"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "ANALYZE exposure_use, exposure_run, exposure_run_use, exposure_run_count")
 	since := time.Date(2026, 9, 1, 0, 17, 0, 0, time.UTC)
 	ofNames, ofRuns := windowOf(exposure.Query{Provider: "provider-1", Since: since, Until: since.Add(24 * time.Hour), Limit: 10})
 	var services, runs caught

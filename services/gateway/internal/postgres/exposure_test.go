@@ -21,7 +21,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// naive counts by going through all entries.
+// naive counts by iterating over all entries.
 func naive(entries []ledger.Entry, q exposure.Query) (radius exposure.Radius) {
 	organizations, services, runs := map[string]*exposure.Organization{}, map[string]*exposure.Service{}, map[[2]string]*exposure.Run{}
 	for _, e := range entries {
@@ -93,7 +93,7 @@ func use(random *rand.Rand) ledger.Entry {
 	e.Cost = price.Pico(random.Int64N(1e12))
 	e.StartedAt = time.Date(2026, 9, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.Int64N(70*24*3600)) * time.Second)
 	if random.IntN(4) == 0 {
-		e.StartedAt = e.StartedAt.Truncate(time.Hour) // On a border.
+		e.StartedAt = e.StartedAt.Truncate(time.Hour) // On a boundary.
 	}
 	e.EndedAt = e.StartedAt.Add(time.Second)
 	e.Run = []string{"", "long", "r" + e.StartedAt.Truncate(5*time.Hour).Format("0102-15")}[random.IntN(3)]

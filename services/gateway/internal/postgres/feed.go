@@ -6,9 +6,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
@@ -16,13 +13,13 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// List implements ledger.Feed. A transaction that stays open anywhere in the
-// server holds the feed back: it may be delayed, and skips nothing.
+// List implements ledger.Feed. A transaction that stays open anywhere in the server delays the feed; the feed never
+// skips an entry.
 func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Position, limit int) ([]ledger.Record, error) {
 	rows, err := dbsql.New(l.pool).ListEntries(ctx, dbsql.ListEntriesParams{
 		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row,
 		OrganizationID: f.Organization, RunID: f.Run, Provider: f.Provider, Model: f.Model,
-		Since: moment(f.Since), Until: moment(f.Until), PageSize: int32(limit),
+		Since: optionalTime(f.Since), Until: optionalTime(f.Until), PageSize: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list ledger entries: %w", err)
@@ -35,9 +32,6 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	}
 	return records, nil
 }
-
-// moment is null for the zero time.
-func moment(t time.Time) pgtype.Timestamptz { return pgtype.Timestamptz{Time: t, Valid: !t.IsZero()} }
 
 // bucketFields are the fields of a row that hold the buckets, by the names that sqlc gives their columns.
 var bucketFields = func() (fields [provider.BucketCount][]int) {

@@ -42,6 +42,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // The pool waits for its connection.
 	if err := entryRows([]ledger.Entry{e}).Send(t.Context(), tx.Conn(), copyEntries); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	}
 }
 
-// A transaction that commits late is not skipped, though later ones were there first.
+// A transaction that commits late is not skipped, even though later entries were stored first.
 func TestFeedWaitsForTheOldestTransaction(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
@@ -79,7 +80,7 @@ func TestFeedWaitsForTheOldestTransaction(t *testing.T) {
 	}
 }
 
-// Under writers that commit in any order a reader sees each row once.
+// With writers that commit in any order, a reader sees each row once.
 func TestFeedUnderWriters(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
@@ -161,7 +162,7 @@ func TestFeedFilters(t *testing.T) {
 	}
 }
 
-// Transactions go by their number, also where that gets a digit more.
+// Transactions are ordered by number, also across a change of the number of digits.
 func TestFeedOrder(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
@@ -172,9 +173,7 @@ func TestFeedOrder(t *testing.T) {
 		if err := store.Append(t.Context(), []ledger.Entry{e}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pool.Exec(t.Context(), "UPDATE ledger_entry SET txid = $1::text::xid8 WHERE id = $2", transaction, e.ID); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Exec(t, pool, "UPDATE ledger_entry SET txid = $1::text::xid8 WHERE id = $2", transaction, e.ID)
 	}
 	var at ledger.Position
 	if got := follow(t, store, ledger.Filter{}, &at, 2); !slices.Equal(got, want) {

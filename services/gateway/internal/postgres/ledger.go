@@ -1,5 +1,3 @@
-// Package postgres keeps the ledger in the gateway schema. It implements the
-// store interface of package ledger; internal/app makes it.
 package postgres
 
 import (
@@ -23,13 +21,13 @@ type Ledger struct{ pool *pgxpool.Pool }
 // NewLedger returns the ledger of a database.
 func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
 
-// copyEntries adds a group of entries, of which none is there already.
+// copyEntries adds a group of entries, none of which is stored already.
 //
 //go:embed copy/ledger_entry.sql
 var copyEntries string
 
-// Append commits entries. One that is there already is left alone. No entries ask
-// the database whether it would take some.
+// Append commits entries. One that is stored already is skipped. Without entries it only checks whether the database
+// would accept some.
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 	if err := l.copy(ctx, entries); err != nil {
 		return fmt.Errorf("append %d ledger entries: %w", len(entries), classify(err))
@@ -37,7 +35,7 @@ func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 	return nil
 }
 
-// copy commits entries together; around those that are there already, in halves.
+// copy commits entries together, in halves if some are stored already.
 func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
 	err := l.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		return entryRows(entries).Send(ctx, conn.Conn(), copyEntries)
@@ -55,8 +53,8 @@ func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
 	return l.copy(ctx, entries[half:])
 }
 
-// classify takes every failure for one that passes, but those of the data: a
-// row is given up only when it can never be stored.
+// classify treats every failure as temporary, except those of the data: a row is given up only if it can never be
+// stored.
 func classify(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch e.Code[:2] {
@@ -67,7 +65,7 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
-// entryRows are entries as copyEntries takes them.
+// entryRows returns entries in the form of copyEntries.
 func entryRows(entries []ledger.Entry) *pgcopy.Rows {
 	const columns, size = 23 + provider.BucketCount, 640
 	rows := pgcopy.New(uint16(columns), size*len(entries))

@@ -37,7 +37,7 @@ func everyBucket() (u provider.Usage) {
 	return u
 }
 
-// entries are n of them, each another.
+// entries returns n different entries.
 func entries(n int) []ledger.Entry {
 	all := make([]ledger.Entry, n)
 	for i := range all {
@@ -48,11 +48,7 @@ func entries(n int) []ledger.Entry {
 
 func count(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
-	var n int
-	if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM ledger_entry").Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testkit.Value[int](t, pool, "SELECT count(*) FROM ledger_entry")
 }
 
 func TestAppend(t *testing.T) {
@@ -63,7 +59,7 @@ func TestAppend(t *testing.T) {
 	if err := store.Append(t.Context(), []ledger.Entry{first, second}); err != nil {
 		t.Fatal(err)
 	}
-	// A writer that didn't hear of its commit sends the same again, beside new ones.
+	// A writer that did not learn of its commit sends the same entries again, together with new ones.
 	if err := store.Append(t.Context(), []ledger.Entry{first, entry(), second}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,12 +89,10 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// Only an entry with the same id is a repetition; another conflict must not cost a row.
+// Only an entry with the same id is a repetition; another conflict must not lose a row.
 func TestOnlyTheSameIDRepeats(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	if _, err := pool.Exec(t.Context(), "CREATE UNIQUE INDEX ON ledger_entry (request_id)"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Exec(t, pool, "CREATE UNIQUE INDEX ON ledger_entry (request_id)")
 	if err := NewLedger(pool).Append(t.Context(), entries(2)); err == nil || errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("%v, want a refusal", err)
 	}
@@ -151,7 +145,7 @@ func TestAppendFailures(t *testing.T) {
 	}
 }
 
-// readOnly is the ledger as a standby has it.
+// readOnly returns the ledger of a standby.
 func readOnly(t *testing.T, pool *pgxpool.Pool) *Ledger {
 	t.Helper()
 	config := pool.Config()
@@ -164,7 +158,7 @@ func readOnly(t *testing.T, pool *pgxpool.Pool) *Ledger {
 	return NewLedger(standby)
 }
 
-// The release before this schema's newest columns still writes rows.
+// The previous release, without this schema's newest columns, can still write rows.
 func TestReleaseBefore(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	_, err := pool.Exec(t.Context(), `INSERT INTO ledger_entry (

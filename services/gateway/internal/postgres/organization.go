@@ -17,13 +17,13 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 
-// Organizations keeps what operators set of organizations.
+// Organizations stores what operators set for organizations.
 type Organizations struct{ control *Control }
 
 // NewOrganizations returns the organizations of a database.
 func NewOrganizations(c *Control) *Organizations { return &Organizations{c} }
 
-// Since lists what changed after a version, and the version that this is level with.
+// Since returns what changed after a version, and the version that the result includes.
 func (o *Organizations) Since(ctx context.Context, since int64) (changed []organization.Organization, level int64, err error) {
 	rows, err := dbsql.New(o.control.pool).OrganizationsSince(ctx, since)
 	if err != nil {
@@ -37,7 +37,7 @@ func (o *Organizations) Since(ctx context.Context, since int64) (changed []organ
 	return changed, level, nil
 }
 
-// Get reads one; of one that nothing was set of, only the ID is there.
+// Get returns an organization; if nothing was set for it, only the ID is set.
 func (o *Organizations) Get(ctx context.Context, id string) (organization.Organization, error) {
 	return getOrganization(ctx, dbsql.New(o.control.pool), id)
 }
@@ -64,7 +64,7 @@ func toOrganization(row dbsql.Organization) organization.Organization {
 	}
 }
 
-// SetStatus suspends or restores an organization, and gives its status after that.
+// SetStatus suspends or restores an organization and returns its status after that.
 func (o *Organizations) SetStatus(ctx context.Context, id string, c organization.Change) (status organization.Status, err error) {
 	action := "org.unsuspend"
 	if c.Suspended {
@@ -92,7 +92,7 @@ func (o *Organizations) SetStatus(ctx context.Context, id string, c organization
 	return status, nil
 }
 
-// SetBudget sets a ceiling; an empty period stays as it is.
+// SetBudget sets a ceiling; an empty period leaves the period unchanged.
 func (o *Organizations) SetBudget(ctx context.Context, id string, b organization.Budget, reason string) error {
 	entry := audit.New(ctx, "org.budget", audit.Subject{Type: "organization", ID: id, Organization: id}, reason)
 	err := o.control.Change(ctx, control.Organizations, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
@@ -122,7 +122,7 @@ func (o *Organizations) SetBudget(ctx context.Context, id string, b organization
 	return nil
 }
 
-// Spend reads what an organization has spent in the present period.
+// Spend returns what an organization has spent in the present period.
 func (o *Organizations) Spend(ctx context.Context, id string, now time.Time) (organization.Spend, error) {
 	of, err := o.Get(ctx, id)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 
-// Releases are the policies that operators put in force.
+// Releases stores which version of the policy operators released.
 type Releases struct{ control *Control }
 
 // NewReleases returns the releases of a database.
 func NewReleases(c *Control) *Releases { return &Releases{c} }
 
-// Release has every replica read its files again, and notes which ones the replica
-// that was asked has read. The audit has it, also when the files are the same.
+// Release makes every replica read its files again and records the version that the calling replica has read. It
+// appends an audit entry even if the files are unchanged.
 func (r *Releases) Release(ctx context.Context, before, now policy.Version) error {
 	entry := audit.New(ctx, "policy.reload", audit.Subject{Type: "policy", ID: now.Hash}, "")
 	var err error
@@ -34,8 +34,7 @@ func (r *Releases) Release(ctx context.Context, before, now policy.Version) erro
 	return nil
 }
 
-// Released is the hash of the last release, empty before the first, and its version
-// of the topic.
+// Released returns the hash of the last release, empty before the first, and its version of the topic.
 func (r *Releases) Released(ctx context.Context) (hash string, level int64, err error) {
 	row, err := dbsql.New(r.control.pool).GetPolicyRelease(ctx)
 	if err != nil {

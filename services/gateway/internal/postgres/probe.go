@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 
-// ProbeLease implements probe.Lease: a row, so that no connection is held while a
-// probe runs.
+// ProbeLease implements probe.Lease with a row, so that no connection is held while a probe runs.
 type ProbeLease struct{ pool *pgxpool.Pool }
 
 // NewProbeLease returns the lease of a database.

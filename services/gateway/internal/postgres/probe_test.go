@@ -20,7 +20,7 @@ func TestProbeLease(t *testing.T) {
 	var taken atomic.Int64
 	var winner atomic.Value
 	var group sync.WaitGroup
-	for range 16 { // As many replicas at once.
+	for range 16 { // As many replicas concurrently.
 		group.Go(func() {
 			holder := uuid.New()
 			ok, err := lease.Take(t.Context(), holder, probe.KindCanary, time.Minute)
@@ -47,7 +47,7 @@ func TestProbeLease(t *testing.T) {
 	if kept, err := lease.Prolong(t.Context(), uuid.New(), time.Minute); err != nil || kept {
 		t.Errorf("a stranger prolonged: %v %v", kept, err)
 	}
-	// One that died gives its place back with time, and may not come back.
+	// The lease of a replica that died expires, and that replica may not prolong it.
 	if _, err := pool.Exec(t.Context(), "UPDATE probe_lease SET taken_at = now() - interval '1 h', until = now() - interval '1 s'"); err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,13 @@ func (r *Reconciliations) Metered(ctx context.Context, start, end time.Time, pro
 	return all, nil
 }
 
-// toMoney reads a whole number; NULL is nothing.
+// toMoney returns a whole number; NULL is 0.
 func toMoney(n pgtype.Numeric) reconcile.Money {
 	if !n.Valid || n.Int == nil {
 		return reconcile.Money{}
 	}
 	whole := new(big.Int).Set(n.Int)
-	if n.Exp > 0 { // The wire leaves zeros at the end away.
+	if n.Exp > 0 { // The wire format omits trailing zeros.
 		whole.Mul(whole, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n.Exp)), nil))
 	}
 	return reconcile.Pico(whole)

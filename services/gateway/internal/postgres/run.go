@@ -17,21 +17,20 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 
-// rememberEnded is how long a run that has ended is still told to replicas; one
-// that is older is looked up when it is named.
+// rememberEnded is how long after its end a run is still sent to replicas; an older one is looked up when a request
+// names it.
 const rememberEnded = 24 * time.Hour
 
-// Runs keeps the authorities of runs.
+// Runs stores the authorities of runs.
 type Runs struct {
 	control *Control
 	replica uuid.UUID
 }
 
-// NewRuns returns the runs of a database, as a replica asks for them.
+// NewRuns returns the runs of a database, for a replica.
 func NewRuns(c *Control, replica uuid.UUID) *Runs { return &Runs{c, replica} }
 
-// Since lists the runs that changed after a version and may matter, and the
-// version that this is level with.
+// Since returns the runs that changed after a version and may still matter, and the version that the result includes.
 func (r *Runs) Since(ctx context.Context, since int64) (changed []run.Run, level int64, err error) {
 	rows, err := dbsql.New(r.control.pool).RunsSince(ctx, dbsql.RunsSinceParams{Since: since, EndedAfter: time.Now().Add(-rememberEnded)})
 	if err != nil {
@@ -49,7 +48,7 @@ func (r *Runs) Since(ctx context.Context, since int64) (changed []run.Run, level
 	return changed, level, nil
 }
 
-// Get returns a run; found is false where it was neither minted nor asked to stop.
+// Get returns a run; found is false if it was neither minted nor aborted.
 func (r *Runs) Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error) {
 	return getRun(func() (dbsql.Run, error) {
 		row, err := dbsql.New(r.control.pool).GetRun(ctx, dbsql.GetRunParams{OrganizationID: organization, RunID: id})
@@ -93,7 +92,7 @@ func toRun(row *dbsql.Run) (run.Run, error) {
 	return of, nil
 }
 
-// Mint gives a run its authority, with the times that the store gives it.
+// Mint creates the authority of a run and returns it with its stored times.
 func (r *Runs) Mint(ctx context.Context, of run.Run) (minted run.Run, err error) {
 	metadata, err := json.Marshal(of.Metadata)
 	if err != nil {
@@ -133,7 +132,7 @@ func (r *Runs) Mint(ctx context.Context, of run.Run) (minted run.Run, err error)
 	return minted, nil
 }
 
-// taken says why a run can't be minted.
+// taken returns why a run can't be minted.
 func (r *Runs) taken(ctx context.Context, q *dbsql.Queries, of run.Run) error {
 	there, _, err := lockRun(ctx, q, of.Organization, of.ID)
 	switch {
@@ -182,7 +181,7 @@ func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) 
 	return revoked, nil
 }
 
-// Abort asks a session to stop, and gives its run with the request.
+// Abort marks a session as aborted and returns its run.
 func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (of run.Run, err error) {
 	entry := audit.New(ctx, "session.abort", subject(organization, id), reason)
 	err = r.control.Change(ctx, control.Runs, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
@@ -205,8 +204,8 @@ func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (
 	return of, nil
 }
 
-// OrganizationOf finds whose run an id is, where one organization alone has it:
-// minted, asked to stop, in flight, or in the ledger.
+// OrganizationOf returns the organization of a run id if only one organization has it: minted, aborted, in flight, or
+// in the ledger.
 func (r *Runs) OrganizationOf(ctx context.Context, id string) (string, error) {
 	organizations, err := dbsql.New(r.control.pool).RunOrganizations(ctx, id)
 	switch {
@@ -220,8 +219,8 @@ func (r *Runs) OrganizationOf(ctx context.Context, id string) (string, error) {
 	return organizations[0], nil
 }
 
-// Usage reads what a session has used. Its calls in flight are those under a
-// limit, or else those that other replicas said of it.
+// Usage returns what a session has used. Its calls in flight are those with a reservation under a limit, or else those
+// that other replicas reported.
 func (r *Runs) Usage(ctx context.Context, organization, id string) (run.Usage, error) {
 	return r.usage(ctx, dbsql.New(r.control.pool), organization, id)
 }
@@ -243,15 +242,3 @@ func (r *Runs) usage(ctx context.Context, q *dbsql.Queries, organization, id str
 	}
 	return u, nil
 }
-
-// never is the zero time for the epoch.
-func never(t time.Time) time.Time {
-	if t.Unix() == 0 {
-		return time.Time{}
-	}
-	return t
-}
-
-// storedTime is a time as the store keeps it, so that what is answered at once is
-// what is read later.
-func storedTime(t time.Time) time.Time { return t.Truncate(time.Microsecond) }

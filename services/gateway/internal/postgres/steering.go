@@ -47,7 +47,7 @@ func toSetting(row dbsql.RoutingOverride) steering.Setting {
 	}
 }
 
-// keptArms is how many canaries back the sums are kept.
+// keptArms is how many past canaries keep their results.
 const keptArms = 20
 
 // Change implements steering.Store.
@@ -91,7 +91,7 @@ func (s *Steering) Change(ctx context.Context, kind steering.Kind, c steering.Ch
 	return setting, nil
 }
 
-// settingDetails are a setting in the audit.
+// settingDetails returns a setting's details in the audit log.
 func settingDetails(s steering.Setting) map[string]any {
 	all := map[string]any{"version": s.Revision}
 	if s.IsSet() {

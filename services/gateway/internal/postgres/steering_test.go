@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/governance/control"
@@ -21,10 +23,10 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// Of many operators who saw the same state, one changes it, and the others are told.
+// Of many operators who saw the same state, one changes it, and the others are refused.
 func TestSteeringByManyAtATime(t *testing.T) {
 	store := postgres.NewSteering(postgres.NewControl(testkit.Postgres(t, migrations.FS), func(context.Context, control.Topic, int64) {}))
-	var won, told atomic.Int32
+	var won, conflicts atomic.Int32
 	var operators sync.WaitGroup
 	for i := range 10 {
 		operators.Go(func() {
@@ -35,7 +37,7 @@ func TestSteeringByManyAtATime(t *testing.T) {
 			case err == nil:
 				won.Add(1)
 			case refused && e.Reason == steering.ReasonVersionConflict:
-				told.Add(1)
+				conflicts.Add(1)
 			default:
 				t.Error(err)
 			}
@@ -43,8 +45,8 @@ func TestSteeringByManyAtATime(t *testing.T) {
 	}
 	operators.Wait()
 	state, level, err := store.State(t.Context())
-	if won.Load() != 1 || told.Load() != 9 || err != nil || state.Pin.Revision != 1 || level == 0 || state.Canary.IsSet() {
-		t.Errorf("%d won, %d were told; %+v at %d, %v", won.Load(), told.Load(), state, level, err)
+	if won.Load() != 1 || conflicts.Load() != 9 || err != nil || state.Pin.Revision != 1 || level == 0 || state.Canary.IsSet() {
+		t.Errorf("%d won, %d were refused; %+v at %d, %v", won.Load(), conflicts.Load(), state, level, err)
 	}
 }
 
@@ -59,7 +61,7 @@ func TestCanaryArms(t *testing.T) {
 	if arms, err := store.Arms(t.Context(), 1); err != nil || arms.Canary != (steering.Arm{Requests: 6, Failed: 2, Latency: 40 * time.Millisecond}) || arms.Stable.FailedOver != 4 {
 		t.Errorf("%+v, %v", arms, err)
 	}
-	for i := range 30 { // Old ones are forgotten.
+	for i := range 30 { // Old ones are deleted.
 		to := steering.Setting{Target: provider.Target{Provider: "p"}, Percentage: float64(i), Sticky: steering.ByRun, Since: time.Now(), By: "ops"}
 		if _, err := store.Change(t.Context(), steering.KindCanary, steering.Change{To: to}); err != nil {
 			t.Fatal(err)
@@ -87,8 +89,10 @@ func TestDeprecationsAreKept(t *testing.T) {
 	if err != nil || len(all) != 1 || level != 2 {
 		t.Fatalf("%+v at %d, %v", all, level, err)
 	}
-	if got := all[0]; got.Reason != "r2" || !got.Cutoff.Equal(cutoff) || !got.At.Equal(at) || !got.UpdatedAt.Equal(at.Add(time.Hour)) || got.By != "eve" {
-		t.Errorf("%+v, want the cutoff and the time of the first", got)
+	want := set // The cutoff and the time of the first stay.
+	want.Reason, want.By, want.UpdatedAt = "r2", "eve", at.Add(time.Hour)
+	if diff := cmp.Diff(want, all[0], cmpopts.EquateApproxTime(0)); diff != "" {
+		t.Errorf("deprecation (-want +got):\n%s", diff)
 	}
 }
 
@@ -106,8 +110,11 @@ func TestReports(t *testing.T) {
 		t.Fatalf("%+v, %v", reports, err)
 	}
 	for _, r := range reports {
-		if r.Age < 0 || r.Age > 30*time.Second || r.Replica == a.Replica && (!r.Ready || r.Vendors[0].Attempts != 3) {
-			t.Errorf("%+v", r)
+		if r.Age < 0 || r.Age > 30*time.Second {
+			t.Errorf("the report of %s is %s old", r.Replica, r.Age)
+		}
+		if r.Replica == a.Replica && (!r.Ready || r.Vendors[0].Attempts != 3) {
+			t.Errorf("a's report: ready %t, %d attempts, want true, 3", r.Ready, r.Vendors[0].Attempts)
 		}
 	}
 	if err := board.Leave(t.Context(), b.Replica); err != nil {

@@ -26,7 +26,7 @@ type Traces struct{ pool *pgxpool.Pool }
 // NewTraces returns the traces of a database.
 func NewTraces(pool *pgxpool.Pool) *Traces { return &Traces{pool} }
 
-// What Append adds: records, and the contents of some of them.
+// Append's statements: records, and the contents of some of them.
 var (
 	//go:embed copy/trace.sql
 	copyRecords string
@@ -34,7 +34,7 @@ var (
 	copyContents string
 )
 
-// Append implements trace.Store. An entry that is there already is taken for this one.
+// Append implements trace.Store. An entry that is stored already counts as stored by this call.
 func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 	records, contents, err := traceRows(entries)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 	return nil
 }
 
-// traceRows are entries as copyRecords and copyContents take them.
+// traceRows returns entries in the form of copyRecords and copyContents.
 func traceRows(entries []trace.Entry) (records, contents *pgcopy.Rows, err error) {
 	const columns, size = 45, 1 << 10
 	const contentColumns, contentSize = 7, 96
@@ -225,7 +225,7 @@ func (t *Traces) Replays(ctx context.Context, organization, request string, limi
 	return found, nil
 }
 
-// Drop implements trace.Store. Contents go with their records, or before them.
+// Drop implements trace.Store. Contents are deleted with their records, or before them.
 func (t *Traces) Drop(ctx context.Context, now time.Time, limit int) (int, error) {
 	q := dbsql.New(t.pool)
 	contents, err := q.DropTraceContents(ctx, dbsql.DropTraceContentsParams{Now: now, Count: int32(limit)})

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// Each field of a record and of a content comes back as it was.
+// Each field of a record and of a content is read back as it was written.
 func TestTracesComeBack(t *testing.T) {
 	store := NewTraces(testkit.Postgres(t, migrations.FS))
 	at := time.Date(2026, 11, 22, 10, 0, 0, 123456000, time.UTC)
@@ -59,7 +59,8 @@ func TestTracesComeBack(t *testing.T) {
 	if diff := cmp.Diff(map[uuid.UUID]trace.Content{want.ID: content}, kept, cmpopts.EquateApproxTime(0)); err != nil || diff != "" {
 		t.Errorf("contents, %v (-want +got):\n%s", err, diff)
 	}
-	// One that is there already is taken for this one; beside others it is refused, and they are sent alone.
+	// An entry that is stored already counts as stored; among others the batch is refused, and its entries are sent one
+	// by one.
 	if err := store.Append(t.Context(), []trace.Entry{bare}); err != nil {
 		t.Errorf("once more: %v", err)
 	}
@@ -68,7 +69,7 @@ func TestTracesComeBack(t *testing.T) {
 	}
 }
 
-// Nothing but Drop takes a record's content along, also one that would stay longer.
+// Only Drop deletes a record's content with it, even a content with a longer retention.
 func TestContentsGoWithTheirRecords(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewTraces(pool)

@@ -73,8 +73,7 @@ func (s *Trust) Review(
 	return reviewed, nil
 }
 
-// presentTrust returns the present record of a server, and keeps other transactions
-// from changing it until this one ends.
+// presentTrust returns the present record of a server and locks it until the transaction ends.
 func presentTrust(ctx context.Context, q *dbsql.Queries, organization, server string) (trust.Record, error) {
 	if err := q.LockTrust(ctx, dbsql.LockTrustParams{OrganizationID: organization, ServerID: server}); err != nil {
 		return trust.Record{}, err

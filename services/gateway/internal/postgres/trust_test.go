@@ -104,8 +104,8 @@ func TestListTrust(t *testing.T) {
 	}
 }
 
-// Assignments and reviews at once: versions have no gaps, one record is present,
-// and of one version one review holds.
+// With concurrent assignments and reviews, versions have no gaps, one record is present, and of each version one review
+// takes effect.
 func TestTrustUnderConcurrentUse(t *testing.T) {
 	control, pool, _ := newControl(t)
 	store := postgres.NewTrust(control)
@@ -136,7 +136,7 @@ func TestTrustUnderConcurrentUse(t *testing.T) {
 	}
 }
 
-// The schema itself knows no unreviewed trust.
+// The schema itself allows no unreviewed trust.
 func TestTrustSchema(t *testing.T) {
 	control, pool, _ := newControl(t)
 	assign(t, postgres.NewTrust(control), "files", trust.Verified, "ada")

@@ -52,7 +52,7 @@ func (a *Answers) Get(ctx context.Context, p cache.Place) ([]byte, int64, error)
 	var newest int64
 	if text, ok := values[0].(string); ok {
 		if newest, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return nil, 0, errors.New("get answer: the epoch is no number")
+			return nil, 0, errors.New("get answer: the epoch is not a number")
 		}
 	}
 	if text, ok := values[1].(string); ok {

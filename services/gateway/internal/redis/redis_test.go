@@ -2,8 +2,6 @@ package redis
 
 import (
 	"context"
-	"io"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -114,8 +112,14 @@ func TestLease(t *testing.T) {
 	one, err1 := a.Lease(t.Context(), circuit, time.Minute)
 	two, err2 := b.Lease(t.Context(), circuit, time.Minute)
 	other, err3 := b.Lease(t.Context(), health.Circuit{Provider: "acme", Family: "n"}, time.Minute)
-	if err1 != nil || err2 != nil || err3 != nil || !one || two || !other {
-		t.Errorf("leases %v %v %v, %v %v %v; want the first and the other", one, two, other, err1, err2, err3)
+	for _, lease := range []struct {
+		name      string
+		got, want bool
+		err       error
+	}{{"the first", one, true, err1}, {"the same again", two, false, err2}, {"another circuit's", other, true, err3}} {
+		if lease.err != nil || lease.got != lease.want {
+			t.Errorf("%s lease: %t, %v, want %t", lease.name, lease.got, lease.err, lease.want)
+		}
 	}
 	if ttl := client.PTTL(t.Context(), client.Key("breaker", "lease", "acme", "m")).Val(); ttl <= 0 || ttl > time.Minute {
 		t.Errorf("the lease lives for %s", ttl)
@@ -212,12 +216,12 @@ func TestReplicasFollow(t *testing.T) {
 // While Redis is out of reach each replica decides alone; when it is back they agree again.
 func TestRedisAwayAndBack(t *testing.T) {
 	direct := testkit.Redis(t)
-	line := newLine(t, direct.Options().Addr)
+	cable := testkit.NewCable(t, "redis://"+direct.Options().Addr)
 	clients := make([]*redisdb.Client, 3)
 	replicas := make([]replica, 3)
 	for i := range clients {
 		var err error
-		if clients[i], err = redisdb.Open(t.Context(), "redis://"+line.addr, direct.Prefix); err != nil {
+		if clients[i], err = redisdb.Open(t.Context(), cable.URL, direct.Prefix); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = clients[i].Close() })
@@ -228,7 +232,7 @@ func TestRedisAwayAndBack(t *testing.T) {
 	b.trip(t)
 	c.becomes(t, health.Open)
 
-	line.cut()
+	cable.Cut()
 	c.becomes(t, health.Closed)
 	begin := time.Now()
 	if refused := c.do(t, nil); refused != nil || time.Since(begin) > 50*time.Millisecond {
@@ -236,83 +240,9 @@ func TestRedisAwayAndBack(t *testing.T) {
 	}
 	c.trip(t)
 
-	line.mend()
+	cable.Mend()
 	eventually(t, "the changes made meanwhile are reported", func() bool {
 		text := direct.HVals(t.Context(), direct.Key("breaker", "reports")).Val()
 		return strings.Count(strings.Join(text, ""), " open ") == 3
 	})
-}
-
-// line is a TCP proxy that can be cut.
-type line struct {
-	addr, to string
-	mu       sync.Mutex
-	down     bool
-	open     []net.Conn
-}
-
-func newLine(t *testing.T, to string) *line {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &line{addr: listener.Addr().String(), to: to}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() { l.relay(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		l.cut()
-		wg.Wait()
-	})
-	return l
-}
-
-func (l *line) relay(from net.Conn) {
-	defer from.Close()
-	to, err := net.Dial("tcp", l.to)
-	if err != nil {
-		return
-	}
-	defer to.Close()
-	l.mu.Lock()
-	if l.down {
-		l.mu.Unlock()
-		return
-	}
-	l.open = append(l.open, from, to)
-	l.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(to, from)
-		_ = to.Close()
-	}()
-	_, _ = io.Copy(from, to)
-	_ = from.Close()
-	<-done
-}
-
-func (l *line) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.down = true
-	for _, conn := range l.open {
-		_ = conn.Close()
-	}
-	l.open = nil
-}
-
-func (l *line) mend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.down = false
 }

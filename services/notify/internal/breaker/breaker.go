@@ -115,7 +115,7 @@ func (b *Breaker) Admit(ctx context.Context, destination string, lease time.Dura
 	return wait
 }
 
-// Report reports the outcome of an attempt. It returns whether that opened the circuit.
+// Report takes the outcome of an attempt and reports whether that opened the circuit.
 func (b *Breaker) Report(ctx context.Context, destination string, failed bool) (opened bool) {
 	known := decode(b.states.Look(ctx, destination, fresh))
 	if !failed && known.Row == 0 && !known.Open() {

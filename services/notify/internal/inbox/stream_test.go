@@ -109,13 +109,13 @@ func TestDrainWaitsForTheFarewell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told atomic.Bool
+		var reported atomic.Bool
 		stream.Start(t.Context(), &reader{}, func(error) {
 			time.Sleep(time.Second)
-			told.Store(true)
+			reported.Store(true)
 		})
-		if err := f.Drain(t.Context()); err != nil || !told.Load() {
-			t.Errorf("drained: %v, told %t", err, told.Load())
+		if err := f.Drain(t.Context()); err != nil || !reported.Load() {
+			t.Errorf("drained: %v, told %t", err, reported.Load())
 		}
 		stream.End() // of one that has ended changes nothing
 	})

@@ -49,8 +49,8 @@ func Begin(w http.ResponseWriter, r *http.Request) *Answer {
 }
 
 // Detach takes the connection from net/http, so that the handler may return; the response then ends with Close. gone
-// is called once, when the client has disconnected or the response is closed. Detach returns false if the connection
-// carries other requests too (HTTP/2): the handler must then stay until the response has ended.
+// is called once, when the client has disconnected or the response is closed. Detach reports whether it took the
+// connection: one that carries other requests too (HTTP/2) stays, and the handler must stay until the response has ended.
 func (a *Answer) Detach(gone func()) bool {
 	conn, _, err := http.NewResponseController(a.w).Hijack()
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 type waker struct {
 	*wakes
 
-	heard chan struct{}
+	received chan struct{}
 }
 
 func newWaker(t *testing.T, client *redisdb.Client) *waker {
 	t.Helper()
-	w := &waker{wakes: newWakes(client, testkit.Logger(t)), heard: make(chan struct{}, 1000)}
+	w := &waker{wakes: newWakes(client, testkit.Logger(t)), received: make(chan struct{}, 1000)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = w.run(ctx, func() { w.heard <- struct{}{} }) })
+	running.Go(func() { _ = w.run(ctx, func() { w.received <- struct{}{} }) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	return w
 }
@@ -48,7 +48,7 @@ func listening(t *testing.T, client *redisdb.Client, n int64) {
 func (w *waker) hears(t *testing.T, what string) {
 	t.Helper()
 	select {
-	case <-w.heard:
+	case <-w.received:
 	case <-time.After(10 * time.Second):
 		t.Fatalf("%s: nothing heard", what)
 	}
@@ -66,15 +66,15 @@ func TestReplicasWakeEachOther(t *testing.T) {
 	if took := time.Since(began); took > time.Second {
 		t.Errorf("heard after %s, when polling would have found it", took)
 	}
-	for len(b.heard) > 0 {
-		<-b.heard
+	for len(b.received) > 0 {
+		<-b.received
 	}
 	for range 100_000 {
 		a.notify()
 	}
 	b.hears(t, "the calls that became few")
 	time.Sleep(3 * wakeGap)
-	if calls := len(b.heard); calls > 50 {
+	if calls := len(b.received); calls > 50 {
 		t.Errorf("100,000 calls became %d", calls)
 	}
 }
@@ -107,7 +107,7 @@ func TestWakesComeBack(t *testing.T) {
 	for { // A call that is made before the subscription is back is not heard.
 		a.notify()
 		select {
-		case <-b.heard:
+		case <-b.received:
 			return
 		case <-time.After(50 * time.Millisecond):
 		}

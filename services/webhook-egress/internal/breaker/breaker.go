@@ -1,6 +1,6 @@
 // Package breaker decides when deliveries to a target, one host and port of one organization, pause. The decision is
-// a pure function of the outcomes of attempts. All replicas share its state through Redis; each keeps a copy for the
-// time that Redis is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their
+// a pure function of the outcomes of attempts. All replicas share its state through a kv.Store; each keeps a copy for the
+// time that the store is unavailable. The dispatcher asks how many deliveries a claim may begin and reports their
 // outcomes.
 package breaker
 

@@ -1,8 +1,3 @@
-// Package breaker decides when a target, one host and port as seen by one
-// organization, is left alone for a while. The decision is a pure function of
-// what came of the attempts; its state is shared by all replicas through a kv.Store,
-// and each keeps a copy to go on with while the store is away. The dispatcher asks
-// it how many deliveries a claim may take and tells it what came of them.
 package breaker
 
 import "time"

@@ -21,7 +21,7 @@ var _ delivery.Store = (*Store)(nil)
 // Enqueue implements delivery.Store.
 func (s *Store) Enqueue(ctx context.Context, drafts []*delivery.Draft, lease delivery.Lease) ([]delivery.Stored, error) {
 	var stored []delivery.Stored
-	err := s.pipelined(ctx, "enqueue", func(q *dbsql.Queries) error {
+	err := s.transact(ctx, "enqueue", func(q *dbsql.Queries) error {
 		wanted := make(map[delivery.Target]bool, len(drafts))
 		for _, d := range drafts {
 			wanted[d.Target] = true

@@ -243,9 +243,9 @@ func TestRelay(t *testing.T) {
 	if _, _, err := s.Relay(t.Context(), 10, func(event.Operational) (event.Event, error) { return event.Event{}, failing }); !errors.Is(err, failing) {
 		t.Fatalf("err = %v", err)
 	}
-	var told []string
+	var reported []string
 	taken, deliveries, err := s.Relay(t.Context(), 10, func(o event.Operational) (event.Event, error) {
-		told = append(told, fmt.Sprint(o.Organization, o.Type, o.Endpoint, o.Delivery == delivery.ID{}))
+		reported = append(reported, fmt.Sprint(o.Organization, o.Type, o.Endpoint, o.Delivery == delivery.ID{}))
 		e := happening(o.Organization, "", o.Type)
 		e.Except = o.Endpoint
 		return e, nil
@@ -256,8 +256,8 @@ func TestRelay(t *testing.T) {
 	if taken != 1 || deliveries != 1 {
 		t.Errorf("%d notes taken, %d deliveries, want 1 of each", taken, deliveries)
 	}
-	if len(told) != 1 {
-		t.Errorf("told %q, want one", told)
+	if len(reported) != 1 {
+		t.Errorf("told %q, want one", reported)
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE endpoint_id = $1", other.ID.String()); n != 1 {
 		t.Errorf("%d deliveries to the other endpoint", n)
@@ -276,7 +276,7 @@ func TestOwnEventsStayWithTheirOwner(t *testing.T) {
 	direct := draft("acme")
 	direct.Owner = "bob"
 	enqueue(t, s, leaseOf(1, false), direct)
-	tell := func(query string, args ...any) map[string]bool {
+	report := func(query string, args ...any) map[string]bool {
 		t.Helper()
 		testkit.Exec(t, pool, query, args...)
 		got := map[string]bool{}
@@ -295,11 +295,11 @@ func TestOwnEventsStayWithTheirOwner(t *testing.T) {
 		}
 		return got
 	}
-	got := tell("INSERT INTO operational_event (organization_id, type, endpoint_id) VALUES ('acme', 'switchyard.endpoint.failing', $1)", about.ID.String())
+	got := report("INSERT INTO operational_event (organization_id, type, endpoint_id) VALUES ('acme', 'switchyard.endpoint.failing', $1)", about.ID.String())
 	if diff := cmp.Diff(map[string]bool{anns.ID.String(): true, all.ID.String(): true}, got); diff != "" {
 		t.Errorf("of ann's endpoint (-want +got):\n%s", diff)
 	}
-	got = tell("INSERT INTO operational_event (organization_id, type, delivery_id) VALUES ('acme', 'switchyard.delivery.failed', $1)", direct.ID.String())
+	got = report("INSERT INTO operational_event (organization_id, type, delivery_id) VALUES ('acme', 'switchyard.delivery.failed', $1)", direct.ID.String())
 	if diff := cmp.Diff(map[string]bool{bobs.ID.String(): true, all.ID.String(): true}, got); diff != "" {
 		t.Errorf("of bob's delivery (-want +got):\n%s", diff)
 	}

@@ -15,7 +15,7 @@ import (
 
 // pipeline is a transaction that sends its statements together: a statement without a result waits for the next one
 // with a result, or for the commit, and its error appears only there. Under load the round trips of a transaction
-// take longer than its statements. :execrows queries must not use it: their result would be missing.
+// take longer than its statements. Exec refuses :execrows queries: their count of rows would be missing.
 type pipeline struct {
 	conn  *pgxpool.Conn
 	batch *pgx.Batch
@@ -43,8 +43,12 @@ func (s *Store) pipe(ctx context.Context, fn func(*dbsql.Queries) error) error {
 	return p.commit(ctx)
 }
 
-// Exec implements dbsql.DBTX: the statement is sent with the next one.
+// Exec implements dbsql.DBTX: the statement is sent with the next one. The command tag is empty, so a query whose tag is
+// read is refused.
 func (p *pipeline) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if readsTag(sql) {
+		return pgconn.CommandTag{}, fmt.Errorf("%s: the pipeline doesn't count rows; use inTx, or a RETURNING query", nameOf(sql))
+	}
 	p.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
 }
@@ -98,6 +102,13 @@ func (p *pipeline) commit(ctx context.Context) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
+}
+
+// readsTag reports whether the code that sqlc makes of a statement reads its command tag. The first line of a statement
+// is "-- name: <name> :<command>".
+func readsTag(sql string) bool {
+	line, _, _ := strings.Cut(sql, "\n")
+	return strings.HasSuffix(line, ":execrows") || strings.HasSuffix(line, ":execresult")
 }
 
 // nameOf returns the name that sqlc gave a statement.

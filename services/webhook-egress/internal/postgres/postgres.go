@@ -32,6 +32,9 @@ type Store struct {
 	sql  *dbsql.Queries
 	// keyLifetime is how long an idempotency key is valid.
 	keyLifetime time.Duration
+	// transact runs the transactions of the hot path (enqueue, claim, settle): pipelined, or inTx, which takes a round
+	// trip for each statement.
+	transact func(ctx context.Context, operation string, fn func(*dbsql.Queries) error) error
 }
 
 // Settings returns the settings of the store's sessions. Every statement finds its rows by a key, in tables that grow
@@ -45,7 +48,9 @@ func Settings() map[string]string {
 
 // New returns a Store on a pool whose search_path is the service's schema.
 func New(pool *pgxpool.Pool, keyLifetime time.Duration) *Store {
-	return &Store{pool: pool, sql: dbsql.New(pool), keyLifetime: keyLifetime}
+	s := &Store{pool: pool, sql: dbsql.New(pool), keyLifetime: keyLifetime}
+	s.transact = s.pipelined
+	return s
 }
 
 // Ping returns an error if the database does not respond.

@@ -63,7 +63,7 @@ func rooms(room int) func(context.Context, []dispatch.Picked) []dispatch.Grant {
 	}
 }
 
-func claim(t *testing.T, s *postgres.Store, replica int64, room int) dispatch.Claimed {
+func claim(t testing.TB, s *postgres.Store, replica int64, room int) dispatch.Claimed {
 	t.Helper()
 	claimed, err := s.Claim(t.Context(), dispatch.Claim{
 		Replica: replica, Lease: time.Minute, Flows: 10, Bytes: 1 << 20,

@@ -155,12 +155,12 @@ func TestJoinsAgain(t *testing.T) {
 
 func TestTellsOfFreedLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		told := 0
+		reported := 0
 		l := &list{frees: 3}
-		_, pass := run(t, l, func() { told++ })
+		_, pass := run(t, l, func() { reported++ })
 		pass(3)
-		if told != 2 {
-			t.Errorf("told %d times, want 2", told)
+		if reported != 2 {
+			t.Errorf("told %d times, want 2", reported)
 		}
 	})
 }

@@ -59,8 +59,11 @@ func TestChat(t *testing.T) {
 	if diff := cmp.Diff(want, got.Chat); diff != "" {
 		t.Errorf("chat (-want +got):\n%s", diff)
 	}
-	if got.Model != "m" || !got.Stream || got.Only != "" || string(got.Extension) != `{"provider":"first"}` {
-		t.Errorf("%+v", got)
+	if got.Model != "m" || !got.Stream || got.Only != "" {
+		t.Errorf("model %q, stream %t, only %q, want m, true and none", got.Model, got.Stream, got.Only)
+	}
+	if extension := string(got.Extension); extension != `{"provider":"first"}` {
+		t.Errorf("extension %s", extension)
 	}
 	if diff := cmp.Diff([]string{"unheard_of"}, got.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
@@ -126,19 +129,19 @@ func TestChatRefuses(t *testing.T) {
 		`{` + hi + `,"tools":[{"input_schema":{}}]}`:                              "tools[0].name: is required",
 		`{` + hi + `,"tool_choice":{"type":"maybe"}}`:                             "tool_choice.type: must be auto, any, tool or none",
 		`{` + hi + `,"output_config":3}`:                                          "output_config: must be a JSON object",
-		`{` + hi + `,"output_format":{"type":3}}`:                                 "output_format.type: must not be this number",
+		`{` + hi + `,"output_format":{"type":3}}`:                                 "output_format.type: has the wrong JSON type: number",
 		`{` + hi + `,"max_tokens":8}`:                                             `body: holds the name "max_tokens" twice`,
-		`{` + hi + `,"model":3}`:                                                  "model: must not be this number",
-		`{` + hi + `,"stream":"yes"}`:                                             "stream: must not be this string",
-		`{` + hi + `,"temperature":"x"}`:                                          "temperature: must not be this string",
-		`{` + hi + `,"top_p":"x"}`:                                                "top_p: must not be this string",
-		`{` + hi + `,"stop_sequences":"x"}`:                                       "stop_sequences: must not be this string",
+		`{` + hi + `,"model":3}`:                                                  "model: has the wrong JSON type: number",
+		`{` + hi + `,"stream":"yes"}`:                                             "stream: has the wrong JSON type: string",
+		`{` + hi + `,"temperature":"x"}`:                                          "temperature: has the wrong JSON type: string",
+		`{` + hi + `,"top_p":"x"}`:                                                "top_p: has the wrong JSON type: string",
+		`{` + hi + `,"stop_sequences":"x"}`:                                       "stop_sequences: has the wrong JSON type: string",
 		`{` + hi + `,"tools":{}}`:                                                 "tools: must be an array",
-		`{` + hi + `,"tools":[{"name":3}]}`:                                       "tools[0].name: must not be this number",
+		`{` + hi + `,"tools":[{"name":3}]}`:                                       "tools[0].name: has the wrong JSON type: number",
 		`{"max_tokens":9,"messages":{}}`:                                          "messages: must be an array",
 		user(`{"type":3}`):                                                        "messages[0].content[0].type: must be a string",
-		user(`{"type":"text","text":3}`):                                          "messages[0].content[0].text: must not be this number",
-		user(`{"type":"tool_use","id":3}`):                                        "messages[0].content[0].id: must not be this number",
+		user(`{"type":"text","text":3}`):                                          "messages[0].content[0].text: has the wrong JSON type: number",
+		user(`{"type":"tool_use","id":3}`):                                        "messages[0].content[0].id: has the wrong JSON type: number",
 		`{` + hi + `,"system":5}`:                                                 "system: must be a string or an array",
 	} {
 		_, err := Dialect{}.Chat([]byte(body), nil)

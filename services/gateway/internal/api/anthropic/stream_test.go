@@ -69,8 +69,16 @@ func TestStreamAnew(t *testing.T) {
 
 func TestEmptyStream(t *testing.T) {
 	got := write(Dialect{}.Stream(dialect.Reply{Model: "m"}), nil, provider.FinishContentFilter, report)
-	if strings.Contains(got, "content_block") || !strings.Contains(got, "event: message_start") || !strings.Contains(got, `"stop_reason":"refusal"`) || !strings.HasSuffix(got, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") {
-		t.Errorf("%s", got)
+	for _, want := range []string{"event: message_start", `"stop_reason":"refusal"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is not in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "content_block") {
+		t.Errorf("a block is in %s", got)
+	}
+	if !strings.HasSuffix(got, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n") {
+		t.Errorf("message_stop does not end %s", got)
 	}
 }
 

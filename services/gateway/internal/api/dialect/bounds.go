@@ -119,7 +119,7 @@ func (o *Object) Tokens(name string, into *int) error {
 func whole(path string, raw json.RawMessage, most int64) (int64, error) {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 1 || n > most {
-		return 0, apierr.Invalid(path, fmt.Sprintf("must be a whole number from 1 to %d, in digits alone", most))
+		return 0, apierr.Invalid(path, fmt.Sprintf("must be a whole number from 1 to %d, written in digits only", most))
 	}
 	return n, nil
 }
@@ -135,7 +135,7 @@ func (o *Object) exact(path string, names []string) error {
 		plain := squeeze(m.name)
 		for _, name := range names {
 			if strings.EqualFold(plain, squeeze(name)) {
-				return apierr.Invalid(path+shownName(m.name), fmt.Sprintf("is no field; write %q", name))
+				return apierr.Invalid(path+shownName(m.name), fmt.Sprintf("unknown field; write %q", name))
 			}
 		}
 	}

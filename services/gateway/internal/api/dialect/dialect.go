@@ -63,7 +63,7 @@ type Chat struct {
 type Reply struct {
 	// Model that served, by the name that the caller used.
 	Model string
-	// IncludeUsage as the request has it.
+	// IncludeUsage as in the request.
 	IncludeUsage bool
 }
 
@@ -72,9 +72,9 @@ type Reply struct {
 type Stream interface {
 	// Event returns one event, or nothing yet.
 	Event(event provider.Event) []byte
-	// End writes what is left once the answer is complete and recorded.
+	// End returns what is left once the answer is complete and recorded.
 	End(finish provider.FinishReason, report ledger.Report) []byte
-	// Fail writes the error that ends a stream that has begun.
+	// Fail returns the error event that ends a stream that has begun.
 	Fail(err *apierr.Error, requestID string) []byte
 	// Ping returns an event without content.
 	Ping() []byte

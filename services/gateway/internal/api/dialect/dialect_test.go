@@ -25,8 +25,14 @@ func TestObject(t *testing.T) {
 		}
 	}
 	o.Ignore("e")
-	if a != 1 || b != 0 || model != "" || string(o.Raw("c")) != `{"d":2}` || o.Raw("b") != nil || o.Has("b") {
-		t.Errorf("a %d, b %d, model %q", a, b, model)
+	if a != 1 || b != 0 || model != "" {
+		t.Errorf("a %d, b %d, model %q, want 1 and none of the others", a, b, model)
+	}
+	if c := string(o.Raw("c")); c != `{"d":2}` {
+		t.Errorf("c is %s", c)
+	}
+	if o.Raw("b") != nil || o.Has("b") {
+		t.Errorf("b is %s, has %t, want a null to be none", o.Raw("b"), o.Has("b"))
 	}
 	if diff := cmp.Diff([]string{"Model"}, o.Rest()); diff != "" {
 		t.Errorf("rest (-want +got):\n%s", diff)
@@ -50,8 +56,14 @@ func TestObjectOfMany(t *testing.T) {
 			name := fmt.Sprintf("m%d", i)
 			want := fmt.Sprintf("[%d, {\"x\" : \"]}\"} ]", i)
 			elements, err := dialect.Elements(name, o.Raw(name))
-			if got := string(o.Raw(name)); got != want || err != nil || len(elements) != 2 || string(elements[1]) != `{"x" : "]}"}` {
-				t.Fatalf("%d members: %s = %s, elements %s, %v", n, name, got, elements, err)
+			if got := string(o.Raw(name)); got != want {
+				t.Fatalf("%d members: %s = %s, want %s", n, name, got, want)
+			}
+			if err != nil || len(elements) != 2 {
+				t.Fatalf("%d members: %s has the elements %s, %v, want two", n, name, elements, err)
+			}
+			if second := string(elements[1]); second != `{"x" : "]}"}` {
+				t.Fatalf("%d members: the second element of %s is %s", n, name, second)
 			}
 		}
 		if rest := o.Rest(); len(rest) != 0 || o.Has("other") || o.Raw("other") != nil {

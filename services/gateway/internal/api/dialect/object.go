@@ -215,7 +215,7 @@ func invalid(path string, err error) error {
 			path += "." + kind.Field
 		}
 		what, _, _ := strings.Cut(kind.Value, " ")
-		return apierr.Invalid(path, "must not be this "+cmp.Or(what, "value"))
+		return apierr.Invalid(path, "has the wrong JSON type: "+cmp.Or(what, "value"))
 	}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return apierr.Invalid(path, fmt.Sprintf("invalid JSON at byte %d: %s", syntax.Offset, syntax.Error()))

@@ -50,8 +50,14 @@ func TestChat(t *testing.T) {
 	if diff := cmp.Diff(want, got.Chat); diff != "" {
 		t.Errorf("chat (-want +got):\n%s", diff)
 	}
-	if got.Model != "m" || !got.Stream || !got.IncludeUsage || got.Only != "" || got.Metadata["team"] != "a" || string(got.Extension) != `{"provider":"first"}` {
-		t.Errorf("%+v", got)
+	if got.Model != "m" || !got.Stream || !got.IncludeUsage {
+		t.Errorf("model %q, stream %t, usage %t, want m, true, true", got.Model, got.Stream, got.IncludeUsage)
+	}
+	if got.Only != "" || got.Metadata["team"] != "a" {
+		t.Errorf("only %q, metadata %v, want none and the team a", got.Only, got.Metadata)
+	}
+	if extension := string(got.Extension); extension != `{"provider":"first"}` {
+		t.Errorf("extension %s", extension)
 	}
 	if diff := cmp.Diff([]string{"top_k"}, got.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
@@ -104,39 +110,44 @@ func TestChatRefuses(t *testing.T) {
 		`{}`:                        "messages: must hold a message",
 		`{"messages":"x"}`:          "messages: must be an array",
 		`{"messages":[]}`:           "messages: must hold a message",
-		`{"messages":[3]}`:          "messages[0]: must not be this number",
-		`{"messages":[{"role":3}]}`: "messages[0].role: must not be this number",
+		`{"messages":[3]}`:          "messages[0]: has the wrong JSON type: number",
+		`{"messages":[{"role":3}]}`: "messages[0].role: has the wrong JSON type: number",
 		`{"messages":[{"role":"robot","content":"x"}]}`:                                                    "messages[0].role: must be",
 		`{"messages":[{"role":"tool","content":"x"}]}`:                                                     "messages[0].tool_call_id: is required",
 		`{"messages":[{"role":"user","content":3}]}`:                                                       "messages[0].content: must be a string or an array",
 		`{"messages":[{"role":"user","content":[{"text":"x"}]}]}`:                                          "messages[0].content[0].type: is required",
 		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://x/a"}}]}]}`: "messages[0].content[0].image_url.url: must be an https URL",
-		`{` + hi + `,"model":3}`:                                                                           "model: must not be this number",
-		`{` + hi + `,"stream":"yes"}`:                                                                      "stream: must not be this string",
+		`{` + hi + `,"model":3}`:                                                                           "model: has the wrong JSON type: number",
+		`{` + hi + `,"stream":"yes"}`:                                                                      "stream: has the wrong JSON type: string",
 		`{` + hi + `,"max_tokens":0}`:                                                                      "max_tokens: must be a whole number from 1 to 10000000",
 		`{` + hi + `,"max_completion_tokens":-1}`:                                                          "max_completion_tokens: must be a whole number from 1 to 10000000",
-		`{` + hi + `,"temperature":"hot"}`:                                                                 "temperature: must not be this string",
-		`{` + hi + `,"top_p":"x"}`:                                                                         "top_p: must not be this string",
-		`{` + hi + `,"seed":"x"}`:                                                                          "seed: must not be this string",
-		`{` + hi + `,"parallel_tool_calls":1}`:                                                             "parallel_tool_calls: must not be this number",
+		`{` + hi + `,"temperature":"hot"}`:                                                                 "temperature: has the wrong JSON type: string",
+		`{` + hi + `,"top_p":"x"}`:                                                                         "top_p: has the wrong JSON type: string",
+		`{` + hi + `,"seed":"x"}`:                                                                          "seed: has the wrong JSON type: string",
+		`{` + hi + `,"parallel_tool_calls":1}`:                                                             "parallel_tool_calls: has the wrong JSON type: number",
 		`{` + hi + `,"max_tokens":"x"}`:                                                                    "max_tokens: must be a whole number from 1 to 10000000",
-		`{"messages":[{"role":"user","content":"x","name":3}]}`:                                            "messages[0].name: must not be this number",
-		`{"messages":[{"role":"assistant","tool_calls":{}}]}`:                                              "messages[0].tool_calls: must not be this object",
-		`{` + hi + `,"tools":[{"type":"function","function":{"name":3}}]}`:                                 "tools[0].function.name: must not be this number",
-		`{` + hi + `,"stop":3}`:                                                                            "stop: must not be this number",
+		`{"messages":[{"role":"user","content":"x","name":3}]}`:                                            "messages[0].name: has the wrong JSON type: number",
+		`{"messages":[{"role":"assistant","tool_calls":{}}]}`:                                              "messages[0].tool_calls: has the wrong JSON type: object",
+		`{` + hi + `,"tools":[{"type":"function","function":{"name":3}}]}`:                                 "tools[0].function.name: has the wrong JSON type: number",
+		`{` + hi + `,"stop":3}`:                                                                            "stop: has the wrong JSON type: number",
 		`{` + hi + `,"tools":{}}`:                                                                          "tools: must be an array",
 		`{` + hi + `,"tools":[{"type":"function","function":{}}]}`:                                         "tools[0].function.name: is required",
 		`{` + hi + `,"tool_choice":"maybe"}`:                                                               "tool_choice: must be auto, none, required",
-		`{` + hi + `,"response_format":"json"}`:                                                            "response_format: must not be this string",
+		`{` + hi + `,"response_format":"json"}`:                                                            "response_format: has the wrong JSON type: string",
 		`{` + hi + `,"model":"a","model":"b"}`:                                                             `body: holds the name "model" twice`,
 		`{` + hi + `,"mod\u0065l":"b"}`:                                                                    `body: writes the name "model" with an escape`,
-		`{` + hi + `,"metadata":{"a":1}}`:                                                                  "metadata: must not be this number",
-		`{` + hi + `,"stream_options":[]}`:                                                                 "stream_options: must not be this array",
-		`{"messages":[{"role":"user","content":"sk-secret"},"sk"]}`:                                        "messages[1]: must not be this string",
+		`{` + hi + `,"metadata":{"a":1}}`:                                                                  "metadata: has the wrong JSON type: number",
+		`{` + hi + `,"stream_options":[]}`:                                                                 "stream_options: has the wrong JSON type: array",
+		`{"messages":[{"role":"user","content":"sk-secret"},"sk"]}`:                                        "messages[1]: has the wrong JSON type: string",
 	} {
 		_, err := Dialect{}.Chat([]byte(body), nil)
-		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) || strings.Contains(e.Text, "sk-") {
+		e := apierr.From(err)
+		if err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) {
 			t.Errorf("%s: %v, want %s", body, err, want)
+			continue
+		}
+		if strings.Contains(e.Text, "sk-") {
+			t.Errorf("%s: the text repeats the value: %s", body, e.Text)
 		}
 	}
 }

@@ -40,8 +40,8 @@ func New(limit int64, percent int) *Pool {
 	return p
 }
 
-// Acquire takes n units for an organization. It returns false, and takes nothing, if the pool or the organization's
-// share of it has fewer than n units left.
+// Acquire takes n units for an organization and reports whether it did: it takes nothing if the pool, or the
+// organization's share of it, has fewer than n units left.
 func (p *Pool) Acquire(organization string, n int64) bool {
 	if p.held.Add(n) > p.limit {
 		p.held.Add(-n)

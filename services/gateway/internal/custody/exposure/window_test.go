@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -50,7 +51,8 @@ func TestWindow(t *testing.T) {
 
 func TestWindowOfEverything(t *testing.T) {
 	pieces := Window(time.Time{}, time.Time{})
-	if len(pieces) != 1 || pieces[0].Span != longest || !pieces[0].Since.Equal(Begin) || !pieces[0].Until.Equal(End) {
-		t.Errorf("%v, want the longest buckets alone", pieces)
+	want := []Piece{{Span: longest, Since: Begin, Until: End}}
+	if diff := cmp.Diff(want, pieces); diff != "" {
+		t.Errorf("pieces, want the longest buckets alone (-want +got):\n%s", diff)
 	}
 }

@@ -42,8 +42,14 @@ func resolve(t *testing.T) {
 	}
 	write(t, path, "key-one\n")
 	one, err := k.Resolve(t.Context(), scope, "alpha")
-	if err != nil || one.Key.Reveal() != "key-one" || one.Source != "fleet" || len(one.Fingerprint) != 16 {
-		t.Errorf("first key: %+v, %v", one, err)
+	if err != nil {
+		t.Fatalf("first key: %v", err)
+	}
+	if key := one.Key.Reveal(); key != "key-one" || one.Source != "fleet" {
+		t.Errorf("first key: %q of %q, want key-one of the fleet", key, one.Source)
+	}
+	if len(one.Fingerprint) != 16 {
+		t.Errorf("fingerprint %q, want 16 digits", one.Fingerprint)
 	}
 	if again, err := k.Resolve(t.Context(), scope, "alpha"); err != nil || again.Fingerprint != one.Fingerprint {
 		t.Errorf("again: %+v, %v, want the same", again, err)

@@ -52,8 +52,14 @@ func TestTheLastChangeHolds(t *testing.T) {
 			before := s
 			var changed bool
 			s, changed = s.Apply(Change{Suspended: suspended, By: "ada", At: now.Add(time.Duration(i))})
-			if s.Suspended != suspended || changed == (before.Suspended == suspended) || (s.SuspendedBy != "") != suspended || s.SuspendedAt.IsZero() == suspended {
-				t.Fatalf("%+v became %+v, changed %v", before, s, changed)
+			if s.Suspended != suspended || changed == (before.Suspended == suspended) {
+				t.Fatalf("suspended %t after %t, changed %t; want %t", s.Suspended, before.Suspended, changed, suspended)
+			}
+			if (s.SuspendedBy != "") != suspended {
+				t.Fatalf("suspended %t by %q", suspended, s.SuspendedBy)
+			}
+			if s.SuspendedAt.IsZero() == suspended {
+				t.Fatalf("suspended %t at %v", suspended, s.SuspendedAt)
 			}
 		}
 	})

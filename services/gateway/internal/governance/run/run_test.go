@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/platform/apierr"
@@ -130,12 +131,20 @@ func TestRefusal(t *testing.T) {
 
 func TestRevoked(t *testing.T) {
 	got, changed, err := minted(Limits{}).Revoked(now, Usage{}, "ada", "runaway")
-	if err != nil || !changed || got.Status != Revoked || !got.EndedAt.Equal(now) || got.RevokedBy != "ada" || got.RevokeReason != "runaway" {
-		t.Errorf("%+v %v %v", got, changed, err)
+	if err != nil || !changed {
+		t.Fatalf("changed %t, %v", changed, err)
+	}
+	want := minted(Limits{})
+	want.Status, want.EndedAt, want.RevokedBy, want.RevokeReason = Revoked, now, "ada", "runaway"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("revoked (-want +got):\n%s", diff)
 	}
 	again, changed, err := got.Revoked(now.Add(time.Minute), Usage{}, "eve", "")
-	if err != nil || changed || again.RevokedBy != "ada" || !again.EndedAt.Equal(now) {
-		t.Errorf("again: %+v %v %v", again, changed, err)
+	if err != nil || changed {
+		t.Errorf("again: changed %t, %v", changed, err)
+	}
+	if diff := cmp.Diff(want, again); diff != "" {
+		t.Errorf("revoked again (-want +got):\n%s", diff)
 	}
 	var refused *apierr.Error
 	if _, _, err := minted(Limits{MaxCalls: 1}).Revoked(now, used(1, 1), "ada", ""); !errors.As(err, &refused) || refused.Kind != apierr.KindConflict {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -45,14 +47,25 @@ func TestApply(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			after, changed, err := c.before.Apply(c.change)
-			if e := apierr.From(err); c.conflict != (err != nil) || err != nil && (e.Reason != ReasonVersionConflict || !strings.Contains(e.Text, "present version is 3")) {
-				t.Fatal(err)
+			if c.conflict != (err != nil) {
+				t.Fatalf("error %v, want a conflict %t", err, c.conflict)
+			}
+			if e := apierr.From(err); e != nil {
+				if e.Reason != ReasonVersionConflict || !strings.Contains(e.Text, "present version is 3") {
+					t.Fatalf("error %v, want %s with the version", e, ReasonVersionConflict)
+				}
 			}
 			if changed != c.changed || !changed && after != c.before {
 				t.Errorf("%+v, %t", after, changed)
 			}
-			if changed && (after.Revision != c.before.Revision+1 || after.Target != c.change.To.Target || !after.IsSet() && after != (Setting{Revision: after.Revision})) {
-				t.Errorf("%+v", after)
+			if !changed {
+				return
+			}
+			if after.Revision != c.before.Revision+1 || after.Target != c.change.To.Target {
+				t.Errorf("revision %d to %s, want %d to %s", after.Revision, after.Target, c.before.Revision+1, c.change.To.Target)
+			}
+			if !after.IsSet() && after != (Setting{Revision: after.Revision}) {
+				t.Errorf("%+v, want only a revision of what is cleared", after)
 			}
 		})
 	}
@@ -149,12 +162,11 @@ func TestOverridesCount(t *testing.T) {
 		want := func(n int64) {
 			t.Helper()
 			arms, err := w.Arms(t.Context(), 1)
-			if c := arms.Canary; err != nil || c.Requests != 2*n || c.Failed != n || c.ErrorRate() != 0.5 || c.MeanLatency() != 10*time.Millisecond {
-				t.Errorf("%+v, %v", c, err)
+			if err != nil {
+				t.Error(err)
 			}
-			if o := arms.Stable; o.Requests != n || o.FailedOver != n || o.ErrorRate() != 1 || o.MeanLatency() != 30*time.Millisecond {
-				t.Errorf("%+v", o)
-			}
+			checkArm(t, "canary", arms.Canary, Arm{Requests: 2 * n, Failed: n}, 0.5, 10*time.Millisecond)
+			checkArm(t, "stable", arms.Stable, Arm{Requests: n, FailedOver: n}, 1, 30*time.Millisecond)
 		}
 		note()
 		want(1) // at once, on this replica
@@ -205,5 +217,16 @@ func TestOverridesKeepTheLastKnown(t *testing.T) {
 func TestArmsWithoutRequests(t *testing.T) {
 	if a := (Arm{}); a.ErrorRate() != 0 || a.MeanLatency() != 0 {
 		t.Errorf("%v %v", a.ErrorRate(), a.MeanLatency())
+	}
+}
+
+// checkArm checks the counts of an arm, and the rate of errors and the latency that they make.
+func checkArm(t *testing.T, name string, got, want Arm, rate float64, latency time.Duration) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Arm{}, "Latency")); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+	if got.ErrorRate() != rate || got.MeanLatency() != latency {
+		t.Errorf("%s: error rate %v, mean latency %v; want %v and %v", name, got.ErrorRate(), got.MeanLatency(), rate, latency)
 	}
 }

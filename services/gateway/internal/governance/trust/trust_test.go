@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
@@ -32,11 +33,15 @@ func TestAssign(t *testing.T) {
 			before = &Record{Effective: test.inForce, Version: 7}
 		}
 		got := Assign(before, Assignment{Level: test.assigned, By: "ada", Organization: "acme", Server: "s"}, noon)
-		if got.Effective != test.effective || got.Status != test.status || got.Level != test.assigned || got.AssignedBy != "ada" {
-			t.Errorf("%s: %+v", name, got)
+		want := Record{
+			Organization: "acme", Server: "s", Level: test.assigned, Effective: test.effective, Status: test.status,
+			AssignedBy: "ada", AssignedAt: noon, Version: 1,
 		}
-		if want := 1; before != nil && got.Version != 8 || before == nil && got.Version != want {
-			t.Errorf("%s: version %d", name, got.Version)
+		if before != nil {
+			want.Version = 8
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
@@ -44,9 +49,14 @@ func TestAssign(t *testing.T) {
 func TestReview(t *testing.T) {
 	pending := Assign(&Record{Effective: Community, Version: 3}, Assignment{Level: Verified, By: "ada"}, noon)
 	approved, err := pending.Review(Review{Verdict: Approve, By: "bob", Reason: "fine", Version: 4}, noon.Add(time.Hour))
-	if err != nil || approved.Effective != Verified || approved.Status != Approved || approved.ReviewedBy != "bob" ||
-		approved.ReviewReason != "fine" || !approved.ReviewedAt.Equal(noon.Add(time.Hour)) {
-		t.Errorf("approved: %+v, %v", approved, err)
+	if err != nil {
+		t.Fatalf("approve: %v", err)
+	}
+	want := pending
+	want.Effective, want.Status = Verified, Approved
+	want.ReviewedBy, want.ReviewReason, want.ReviewedAt = "bob", "fine", noon.Add(time.Hour)
+	if diff := cmp.Diff(want, approved); diff != "" {
+		t.Errorf("approved (-want +got):\n%s", diff)
 	}
 	rejected, err := pending.Review(Review{Verdict: Reject, By: "bob"}, noon)
 	if err != nil || rejected.Effective != Community || rejected.Status != Rejected {

@@ -61,6 +61,7 @@ func fill(t *testing.T, v reflect.Value, next *int64) {
 	}
 }
 
+// BenchmarkRecord writes one entry by hand and by encoding/json.
 func BenchmarkRecord(b *testing.B) {
 	e := Entry{
 		ID: uuid.New(), RequestID: "req_KVMHMYGDFS6WZAP4A5PBNJORAP", Organization: "acme", Key: "key_1", Service: "edge", Operation: "chat",
@@ -68,9 +69,19 @@ func BenchmarkRecord(b *testing.B) {
 		Usage: provider.Usage{Input: 100, Output: 50}, State: StateReported, Cost: 1e9, PriceVersion: "openai/gpt-5@2025-08-07", Outcome: OutcomeCompleted,
 		StartedAt: time.Now(), EndedAt: time.Now(),
 	}
-	var text []byte
-	b.ReportAllocs()
-	for b.Loop() {
-		text = e.appendRecord(text[:0])
-	}
+	b.Run("written", func(b *testing.B) {
+		var text []byte
+		b.ReportAllocs()
+		for b.Loop() {
+			text = e.appendRecord(text[:0])
+		}
+	})
+	b.Run("encoding/json", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := json.Marshal(&e); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

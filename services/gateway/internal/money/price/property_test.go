@@ -126,8 +126,14 @@ func TestTiersAndEnds(t *testing.T) {
 		})
 	}
 	rows := table.Rows()
-	if len(rows) != 3 || rows[0].Version != "acme/draw@2026-01-01" || rows[0].ReviewEvery != 30*24*time.Hour || !rows[0].Reviewed.Equal(day("2026-01-01")) {
-		t.Errorf("rows %+v", rows)
+	if len(rows) != 3 {
+		t.Fatalf("%d rows, want 3", len(rows))
+	}
+	if first := rows[0]; first.Version != "acme/draw@2026-01-01" || first.ReviewEvery != 30*24*time.Hour {
+		t.Errorf("first row %s, reviewed every %v; want acme/draw@2026-01-01, every 30 days", first.Version, first.ReviewEvery)
+	}
+	if !rows[0].Reviewed.Equal(day("2026-01-01")) {
+		t.Errorf("reviewed at %v, want 2026-01-01", rows[0].Reviewed)
 	}
 }
 

@@ -133,8 +133,14 @@ func TestNothingIsLostOrCountedTwice(t *testing.T) {
 			calls += l.Calls
 			matched = matched && l.Status == Matched
 		}
-		if sum.Cmp(total) != 0 || result.Metered.Pico().Cmp(total) != 0 || calls != int64(len(all)) || matched != (result.Status == Matched) {
-			t.Fatalf("%s of %s, %d calls, %s", sum, total, calls, result.Status)
+		if sum.Cmp(total) != 0 || result.Metered.Pico().Cmp(total) != 0 {
+			t.Fatalf("lines of %s, %s metered, want %s", sum, result.Metered.Pico(), total)
+		}
+		if calls != int64(len(all)) {
+			t.Fatalf("%d calls, want %d", calls, len(all))
+		}
+		if matched != (result.Status == Matched) {
+			t.Fatalf("status %s, all lines matched %t", result.Status, matched)
 		}
 	})
 }
@@ -212,8 +218,11 @@ func FuzzParseCSV(f *testing.F) {
 		}
 		for _, l := range lines {
 			again, err := ParseCents(l.Amount.String())
-			if err != nil || again.Pico().Cmp(l.Amount.Pico()) != 0 || l.Provider == "" || len(l.Model) > maxModel {
-				t.Fatalf("%+v: %v", l, err)
+			if err != nil || again.Pico().Cmp(l.Amount.Pico()) != 0 {
+				t.Fatalf("%s became %s: %v", l.Amount, again, err)
+			}
+			if l.Provider == "" || len(l.Model) > maxModel {
+				t.Fatalf("provider %q, model of %d bytes", l.Provider, len(l.Model))
 			}
 		}
 	})

@@ -129,7 +129,7 @@ func (f *File) add(name string, m model, e Entry) error {
 	}
 	e.Target = provider.Target{Provider: name, Model: m.Model}
 	if before, twice := f.entries[e.Target]; twice && !before.copied {
-		return errors.New("is listed twice")
+		return errors.New("appears twice")
 	}
 	var deprecated, cutoff error
 	e.Deprecated, deprecated = day("deprecated", m.Deprecated)

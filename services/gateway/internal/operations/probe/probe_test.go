@@ -140,13 +140,27 @@ func TestCanary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report.Passed != 2 || report.Failed != 1 || report.Verdicts[1].Reason == "" || report.Verdicts[1].Answer != "said second" || report.Verdicts[0].Name != "one" ||
-		report.Usage.Prompt != 9 || report.Usage.Cost != 15e9 || report.Provider != "a" {
-		t.Errorf("%+v", report)
+	if report.Provider != "a" || report.Passed != 2 || report.Failed != 1 {
+		t.Errorf("%s passed %d and failed %d, want a with 2 and 1", report.Provider, report.Passed, report.Failed)
+	}
+	if name := report.Verdicts[0].Name; name != "one" {
+		t.Errorf("the first case is %q, want one", name)
+	}
+	if failed := report.Verdicts[1]; failed.Reason == "" || failed.Answer != "said second" {
+		t.Errorf("the case that failed: reason %q, answer %q, want a reason and the answer", failed.Reason, failed.Answer)
+	}
+	if report.Usage.Prompt != 9 || report.Usage.Cost != 15e9 {
+		t.Errorf("%d prompt tokens for %d, want 9 for 15e9", report.Usage.Prompt, report.Usage.Cost)
 	}
 	for _, r := range b.requests {
-		if !r.Probe || !r.BypassCache || r.Byok != keyring.ModeFleet || r.Organization != "probes" || r.Route.Substitution || r.Chat.MaxTokens != 256 {
-			t.Errorf("%+v", r)
+		if !r.Probe || !r.BypassCache || r.Route.Substitution {
+			t.Errorf("probe %t, cache bypassed %t, substitution %t, want true, true, false", r.Probe, r.BypassCache, r.Route.Substitution)
+		}
+		if r.Byok != keyring.ModeFleet || r.Organization != "probes" {
+			t.Errorf("credentials %v of %q, want the fleet's for probes", r.Byok, r.Organization)
+		}
+		if r.Chat.MaxTokens != 256 {
+			t.Errorf("max tokens %d, want 256", r.Chat.MaxTokens)
 		}
 	}
 	if b.ceiling.CeilingCents != 10 || b.ceiling.Period != organization.PeriodDay || b.holder != uuid.Nil {
@@ -159,8 +173,14 @@ func TestCanary(t *testing.T) {
 		return "third", nil
 	}
 	report, err = b.Canary(t.Context(), "b", "b-1")
-	if err != nil || report.Passed != 1 || report.Verdicts[0].Class != apierr.ClassServerError || report.Verdicts[0].Reason != "it is down" {
-		t.Errorf("%+v %v", report, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Passed != 1 {
+		t.Errorf("%d passed, want 1", report.Passed)
+	}
+	if failed := report.Verdicts[0]; failed.Class != apierr.ClassServerError || failed.Reason != "it is down" {
+		t.Errorf("the case that failed: class %s, reason %q, want the provider's", failed.Class, failed.Reason)
 	}
 	if last := b.requests[len(b.requests)-1]; last.Route.Provider != "b" || last.Route.Model != "b-1" {
 		t.Errorf("%+v", last.Route)
@@ -183,12 +203,24 @@ func TestConsistency(t *testing.T) {
 		return " the cat ran ", nil
 	}
 	got, err := b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 4, MaxTokens: 5})
-	if err != nil || got.Distinct != 2 || fmt.Sprintf("%.3f %.3f", got.Agreement, got.Overlap) != "0.667 0.667" || len(got.Samples) != 4 {
-		t.Errorf("%+v %v", got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Distinct != 2 || len(got.Samples) != 4 {
+		t.Errorf("%d distinct answers in %d samples, want 2 in 4", got.Distinct, len(got.Samples))
+	}
+	if rates := fmt.Sprintf("%.3f %.3f", got.Agreement, got.Overlap); rates != "0.667 0.667" {
+		t.Errorf("agreement and overlap %s, want 0.667 each", rates)
 	}
 	b.answer = func(*inference.Request) (string, error) { return "", errors.New("down") }
-	if got, err = b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 2}); err != nil || got.Distinct != 0 || got.Agreement != 0 || got.Samples[0].Class == "" {
-		t.Errorf("%+v %v", got, err)
+	if got, err = b.Consistency(t.Context(), probe.Question{Prompt: "p", Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got.Distinct != 0 || got.Agreement != 0 {
+		t.Errorf("without an answer: %d distinct, agreement %v, want none", got.Distinct, got.Agreement)
+	}
+	if got.Samples[0].Class == "" {
+		t.Error("a sample without an answer has no error class")
 	}
 }
 
@@ -202,11 +234,20 @@ func TestLiveness(t *testing.T) {
 		return "ok", nil
 	}
 	got, err := b.Liveness(t.Context(), "")
-	if err != nil || got.AllAlive || len(got.Results) != 3 || !got.Results[0].Alive || !got.Results[1].Alive || got.Cost != 10e9 {
-		t.Fatalf("%+v %v", got, err)
+	if err != nil || len(got.Results) != 3 {
+		t.Fatalf("%d results, %v, want 3", len(got.Results), err)
 	}
-	if s := got.Results[2]; s.Alive || s.Class != apierr.ClassAuth || s.Code != "invalid_api_key" || s.Usage != nil {
-		t.Errorf("%+v", s)
+	if got.AllAlive || !got.Results[0].Alive || !got.Results[1].Alive {
+		t.Errorf("all alive %t, the first %t, the second %t, want only these two", got.AllAlive, got.Results[0].Alive, got.Results[1].Alive)
+	}
+	if got.Cost != 10e9 {
+		t.Errorf("cost %d, want 10e9", got.Cost)
+	}
+	if s := got.Results[2]; s.Alive || s.Usage != nil {
+		t.Errorf("the refused probe: alive %t, usage %+v, want neither", s.Alive, s.Usage)
+	}
+	if s := got.Results[2]; s.Class != apierr.ClassAuth || s.Code != "invalid_api_key" {
+		t.Errorf("the refused probe: class %s, code %q, want those of the provider's error", s.Class, s.Code)
 	}
 	if got, err = b.Liveness(t.Context(), "a"); err != nil || !got.AllAlive || len(got.Results) != 2 {
 		t.Errorf("%+v %v", got, err)
@@ -220,8 +261,14 @@ func TestBudget(t *testing.T) {
 	b := setup(t)
 	b.ceiling, b.spent = organization.Budget{CeilingCents: 7, Period: organization.PeriodMonth}, 7
 	_, err := b.Liveness(t.Context(), "")
-	if e := apierr.From(err); e.Kind != apierr.KindForbidden || e.Reason != probe.ReasonBudgetExceeded || len(b.requests) != 0 || b.ceiling.CeilingCents != 7 {
-		t.Errorf("%v with %d calls", err, len(b.requests))
+	if e := apierr.From(err); e.Kind != apierr.KindForbidden || e.Reason != probe.ReasonBudgetExceeded {
+		t.Errorf("error %v, want %s", err, probe.ReasonBudgetExceeded)
+	}
+	if len(b.requests) != 0 {
+		t.Errorf("%d calls without a budget", len(b.requests))
+	}
+	if b.ceiling.CeilingCents != 7 {
+		t.Errorf("the ceiling became %v cents", b.ceiling.CeilingCents)
 	}
 	// A refusal before any call refuses the probe as a whole; a later one is reported for its case.
 	b.spent = 0

@@ -65,8 +65,15 @@ func TestJudge(t *testing.T) {
 		})
 	}
 	f := Judge([]Report{well("a", ProviderReport{Provider: "v", RecentAttempts: 4, RecentFailures: 4, LastClass: "server_error", LastFailure: at}), well("b", good)}, []string{"w", "v"}, at)
-	if v := f.Vendors[0]; v.Attempts != 14 || v.ErrorRate != 4.0/14 || v.LastClass != "server_error" || !v.LastFailure.Equal(at) || f.Vendors[1].State != Unknown {
-		t.Errorf("%+v", f.Vendors)
+	v := f.Vendors[0]
+	if v.Attempts != 14 || v.ErrorRate != 4.0/14 {
+		t.Errorf("%d attempts with the error rate %v, want 14 with 4/14", v.Attempts, v.ErrorRate)
+	}
+	if v.LastClass != "server_error" || !v.LastFailure.Equal(at) {
+		t.Errorf("the last failure: %q at %s, want server_error at %s", v.LastClass, v.LastFailure, at)
+	}
+	if state := f.Vendors[1].State; state != Unknown {
+		t.Errorf("a vendor without reports is %s", state)
 	}
 }
 
@@ -129,12 +136,21 @@ func TestProviders(t *testing.T) {
 	f := facts(t, "one", "two")
 	f.Snapshot, f.Figures = []health.Status{open, closed}, []health.Figures{failing}
 	p := Providers(f)[0]
-	if p.Circuits[0].LastClass != "transient" || p.Circuits[1].LastClass != "" || len(p.Ranking) == 0 || len(p.Models) != 1 {
-		t.Errorf("%+v", p)
+	if p.Circuits[0].LastClass != "transient" || p.Circuits[1].LastClass != "" {
+		t.Errorf("circuits %+v, want the last class transient for the first alone", p.Circuits)
+	}
+	if len(p.Ranking) == 0 || len(p.Models) != 1 {
+		t.Errorf("%d ranks, %d models, want some and 1", len(p.Ranking), len(p.Models))
 	}
 	reports := ProviderReports(f.Snapshot, f.Figures)
-	if len(reports) != 1 || reports[0].RecentFailures != 4 || reports[0].Circuits != 2 || reports[0].Open != 1 || reports[0].LastClass != "transient" {
-		t.Errorf("%+v", reports)
+	if len(reports) != 1 {
+		t.Fatalf("%d reports, want 1", len(reports))
+	}
+	if r := reports[0]; r.Circuits != 2 || r.Open != 1 {
+		t.Errorf("%d of %d circuits are open, want 1 of 2", r.Open, r.Circuits)
+	}
+	if r := reports[0]; r.RecentFailures != 4 || r.LastClass != "transient" {
+		t.Errorf("%d recent failures, the last %q, want 4, transient", r.RecentFailures, r.LastClass)
 	}
 }
 
@@ -151,8 +167,12 @@ func TestAssess(t *testing.T) {
 		t.Errorf("single points of failure (-want +got):\n%s", diff)
 	}
 	for _, d := range a.Dependencies {
-		if d.Purpose == "" || d.Impact == "" || d.State == "" || d.Kind == "" {
-			t.Errorf("%+v is incomplete", d)
+		for field, value := range map[string]string{
+			"purpose": d.Purpose, "impact": d.Impact, "state": string(d.State), "kind": string(d.Kind),
+		} {
+			if value == "" {
+				t.Errorf("the dependency %s has no %s", d.Name, field)
+			}
 		}
 	}
 	for _, c := range []struct {
@@ -212,8 +232,13 @@ func TestProvidersAreWatched(t *testing.T) {
 		mu.Unlock()
 		time.Sleep(10 * time.Second)
 		for _, p := range reporter.Providers() {
-			if since := time.Since(p.Since).Round(time.Second); p.Name == "two" && since > 10*time.Second || p.Name != "two" && since < 20*time.Second {
-				t.Errorf("%s is %s since %s", p.Name, p.Health, since)
+			since := time.Since(p.Since).Round(time.Second)
+			if p.Name == "two" {
+				if since > 10*time.Second {
+					t.Errorf("two is %s since %s, want at most 10s", p.Health, since)
+				}
+			} else if since < 20*time.Second {
+				t.Errorf("%s is %s since %s, want at least 20s", p.Name, p.Health, since)
 			}
 		}
 	})

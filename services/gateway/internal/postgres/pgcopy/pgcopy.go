@@ -1,7 +1,6 @@
-// Package pgcopy writes rows as Postgres' COPY takes them, in its binary format:
-// each field straight into the bytes that are sent, without the look for its type
-// and the value of type any that the driver's own COPY costs. Package postgres
-// sends with it what every request stores.
+// Package pgcopy encodes rows in the binary format of Postgres' COPY. Each field is encoded straight into the bytes
+// that are sent, without the type lookup and the conversion to any that the driver's own COPY costs. Package postgres
+// uses it for what every request stores.
 package pgcopy
 
 import (
@@ -14,34 +13,32 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// header of the format: signature, no flags, no extension. Postgres manual, COPY,
-// binary format.
+// header of the format: signature, no flags, no extension. Postgres manual, COPY, binary format.
 const header = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00"
 
-// trailer stands where the next row would tell how many fields it has: -1.
+// trailer is -1 where the next row would have its number of fields.
 const trailer = "\xff\xff"
 
-// jsonbVersion stands before the text of a jsonb.
+// jsonbVersion precedes the text of a jsonb.
 const jsonbVersion = 1
 
-// epoch is where Postgres' time begins, in microseconds of Unix time.
+// epoch is the zero of Postgres' time, in microseconds of Unix time.
 var epoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// Rows are rows on their way to one table. The fields of each are added behind its
-// Row, in the order of the statement's columns and as their types; a row with other
-// ones is refused by the server, and all with it. Not safe for concurrent use.
+// Rows encodes rows of one table. The fields of each row follow a call of Row, in the order and with the types of the
+// statement's columns; the server refuses a row with others, and all rows with it. Rows is not safe for concurrent use.
 type Rows struct {
 	fields uint16
 	bytes  []byte
 }
 
-// New returns no rows of so many fields each, with room for size bytes.
+// New returns empty Rows with the given number of fields each and capacity for size bytes.
 func New(fields uint16, size int) *Rows {
 	return &Rows{fields, append(make([]byte, 0, len(header)+size+len(trailer)), header...)}
 }
 
-// Send copies the rows and reports what the server says. The statement is a COPY …
-// FROM STDIN (FORMAT binary). The rows are still there and can be sent again.
+// Send copies the rows with statement, a COPY … FROM STDIN (FORMAT binary), and returns the server's error. The rows
+// stay and can be sent again.
 func (r *Rows) Send(ctx context.Context, conn *pgx.Conn, statement string) error {
 	_, err := conn.PgConn().CopyFrom(ctx, bytes.NewReader(append(r.bytes, trailer...)), statement)
 	return err
@@ -52,7 +49,7 @@ func (r *Rows) Row() { r.bytes = binary.BigEndian.AppendUint16(r.bytes, r.fields
 
 func (r *Rows) size(n int) { r.bytes = binary.BigEndian.AppendUint32(r.bytes, uint32(n)) }
 
-// Text adds texts.
+// Text appends texts.
 func (r *Rows) Text(texts ...string) {
 	for _, s := range texts {
 		r.size(len(s))
@@ -60,7 +57,7 @@ func (r *Rows) Text(texts ...string) {
 	}
 }
 
-// Bytes adds byteas; nil is an empty one.
+// Bytes appends byteas; nil is an empty one.
 func (r *Rows) Bytes(all ...[]byte) {
 	for _, b := range all {
 		r.size(len(b))
@@ -68,16 +65,16 @@ func (r *Rows) Bytes(all ...[]byte) {
 	}
 }
 
-// JSON adds a jsonb by its text.
+// JSON appends a jsonb by its text.
 func (r *Rows) JSON(text []byte) {
 	r.size(1 + len(text))
 	r.bytes = append(append(r.bytes, jsonbVersion), text...)
 }
 
-// UUID adds a uuid.
+// UUID appends a uuid.
 func (r *Rows) UUID(id [16]byte) { r.Bytes(id[:]) }
 
-// Bool adds booleans.
+// Bool appends booleans.
 func (r *Rows) Bool(all ...bool) {
 	for _, b := range all {
 		r.size(1)
@@ -89,13 +86,13 @@ func (r *Rows) Bool(all ...bool) {
 	}
 }
 
-// Int16 adds a smallint.
+// Int16 appends a smallint.
 func (r *Rows) Int16(n int16) {
 	r.size(2)
 	r.bytes = binary.BigEndian.AppendUint16(r.bytes, uint16(n))
 }
 
-// Int32 adds integers.
+// Int32 appends integers.
 func (r *Rows) Int32(all ...int32) {
 	for _, n := range all {
 		r.size(4)
@@ -103,7 +100,7 @@ func (r *Rows) Int32(all ...int32) {
 	}
 }
 
-// Int64 adds bigints.
+// Int64 appends bigints.
 func (r *Rows) Int64(all ...int64) {
 	for _, n := range all {
 		r.size(8)
@@ -111,7 +108,7 @@ func (r *Rows) Int64(all ...int64) {
 	}
 }
 
-// Float64 adds double precisions.
+// Float64 appends double precisions.
 func (r *Rows) Float64(all ...float64) {
 	for _, f := range all {
 		r.size(8)
@@ -119,7 +116,7 @@ func (r *Rows) Float64(all ...float64) {
 	}
 }
 
-// Time adds timestamptz's, to the microsecond.
+// Time appends timestamptz's, in microseconds.
 func (r *Rows) Time(all ...time.Time) {
 	for _, t := range all {
 		r.Int64(t.UnixMicro() - epoch)

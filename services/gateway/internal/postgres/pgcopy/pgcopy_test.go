@@ -72,7 +72,7 @@ func send(t *testing.T, pool *pgxpool.Pool, rows *pgcopy.Rows) error {
 	return pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error { return rows.Send(t.Context(), conn.Conn(), statement) })
 }
 
-// What is read back is what was written, to each type's ends.
+// The rows read back equal those written, up to each type's limits.
 func TestSend(t *testing.T) {
 	pool := every(t)
 	if err := send(t, pool, pgcopy.New(columns, 0)); err != nil {
@@ -103,7 +103,7 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// Refused rows are all refused, say why, and leave the connection to others.
+// Invalid rows are all refused with a reason, and the connection stays usable.
 func TestRefused(t *testing.T) {
 	pool := every(t)
 	twice := pgcopy.New(columns, 0)

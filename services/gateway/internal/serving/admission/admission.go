@@ -18,32 +18,32 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Organizations tells what operators have set.
+// Organizations reads organizations, with what operators have set for them.
 type Organizations interface {
 	Since(ctx context.Context, since int64) (changed []organization.Organization, level int64, err error)
 }
 
-// Runs tells the state of runs.
+// Runs reads the state of runs.
 type Runs interface {
 	Since(ctx context.Context, since int64) (changed []run.Run, level int64, err error)
-	// Get is false for a session without an authority.
+	// Get returns a run; found is false for a session that was neither minted nor aborted.
 	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
 }
 
-// Budget sets worst cases aside; see budget.Keeper.
+// Budget reserves worst cases; see budget.Keeper.
 type Budget interface {
 	Reserve(ctx context.Context, c budget.Call) error
 	Release(ctx context.Context, call uuid.UUID)
 }
 
 const (
-	// lookupTime bounds the lookup of a run that is not known here.
+	// lookupTime bounds the lookup of a run that this replica does not know.
 	lookupTime = 500 * time.Millisecond
-	// maxLooked bounds what is kept of such questions.
+	// maxLooked bounds the number of lookup results that are kept.
 	maxLooked = 1 << 16
-	// keepEnded is for how long a run that has ended is known by heart.
+	// keepEnded is how long a run that has ended stays in memory.
 	keepEnded = 24 * time.Hour
-	// tidyEvery is how often those older are forgotten.
+	// tidyEvery is how often older ones are removed.
 	tidyEvery = 10 * time.Minute
 )
 
@@ -62,8 +62,8 @@ type Controller struct {
 
 	mu            sync.RWMutex
 	organizations map[string]organization.Organization
-	// runs are those that control told of; looked what was asked for, nil where
-	// there is no authority. runs wins: it is never older.
+	// runs are those that package control delivered. looked are the results of single lookups, nil where none was found.
+	// An entry in runs takes precedence: it is never older.
 	runs   map[budget.Session]*run.Run
 	looked map[budget.Session]*run.Run
 	tidied time.Time
@@ -77,17 +77,17 @@ func New(o Options) *Controller {
 	}
 }
 
-// Sessions counts the requests in flight here of each run.
+// Sessions returns the number of requests in flight on this replica, by run.
 func (c *Controller) Sessions() map[budget.Session]int { return c.live.sessions() }
 
 // EndCall ends the request that holds a reservation.
 func (c *Controller) EndCall(id uuid.UUID, cause error) { c.live.endCall(id, cause) }
 
-// InFlight counts those of one run.
+// InFlight returns the number of requests of one run in flight on this replica.
 func (c *Controller) InFlight(organization, id string) int64 { return c.live.of(organization, id) }
 
-// LoadOrganizations implements control.Load. What changes is known before the
-// requests in flight are ended, so that none slips in between.
+// LoadOrganizations implements control.Load. It stores each change before it ends the requests in flight, so that no
+// request is admitted in between.
 func (c *Controller) LoadOrganizations(ctx context.Context, since int64) (int64, error) {
 	changed, level, err := c.Organizations.Since(ctx, since)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *Controller) LoadOrganizations(ctx context.Context, since int64) (int64,
 	return level, nil
 }
 
-// LoadRuns implements control.Load.
+// LoadRuns implements control.Load, in the order of LoadOrganizations.
 func (c *Controller) LoadRuns(ctx context.Context, since int64) (int64, error) {
 	changed, level, err := c.Runs.Since(ctx, since)
 	if err != nil {
@@ -129,8 +129,7 @@ func (c *Controller) LoadRuns(ctx context.Context, since int64) (int64, error) {
 	return level, nil
 }
 
-// tidy forgets runs that ended long ago, with all that was looked up while they
-// were known. The caller holds the lock.
+// tidy removes runs that ended more than keepEnded ago, and all lookup results. The caller holds the lock.
 func (c *Controller) tidy(now time.Time) {
 	if now.Sub(c.tidied) < tidyEvery {
 		return
@@ -146,10 +145,10 @@ func (c *Controller) tidy(now time.Time) {
 	}
 }
 
-// Admit lets in a request of an organization and, where runID is not empty, of a run, or refuses it with an
+// Admit admits a request of an organization and, where runID is not empty, of a run, or refuses it with an
 // *apierr.Error.
 func (c *Controller) Admit(ctx context.Context, organizationID, runID string) (Grant, error) {
-	if c.suspended(organizationID) { // Without asking for its run.
+	if c.suspended(organizationID) { // Before the run is looked up.
 		return nil, organization.ErrSuspended
 	}
 	g := &grant{controller: c, organization: organizationID, run: runID}
@@ -168,7 +167,7 @@ func (c *Controller) Admit(ctx context.Context, organizationID, runID string) (G
 		cancel(cause)
 		expire()
 	}
-	c.live.enter(g) // Before the check: a change in between ends it.
+	c.live.enter(g) // Before the check, so that a change in between ends it.
 	if err := c.judge(g, of); err != nil {
 		g.Leave(false)
 		return nil, err
@@ -182,8 +181,8 @@ func (c *Controller) suspended(id string) bool {
 	return c.organizations[id].Status.Suspended
 }
 
-// judge refuses by what is known now, and sets the request's terms. session is
-// what was known of its run a moment before.
+// judge refuses a request by the present state of its organization and run, and sets its terms. session is the state of
+// the run that runOf returned a moment before.
 func (c *Controller) judge(g *grant, session *run.Run) error {
 	c.mu.RLock()
 	of := c.organizations[g.organization]
@@ -205,9 +204,9 @@ func (c *Controller) judge(g *grant, session *run.Run) error {
 	return nil
 }
 
-// runOf returns the run that a request is of; nil where it has no state. A run that
-// is not known here is looked up once. Where the lookup fails the request is treated
-// as a session: every run that is live, or ended recently, is known.
+// runOf returns the run of a request; nil where it has no state. A run that this replica does not know is looked up
+// once. Where the lookup fails the request is treated as one of a session without limits: every run that is live, or
+// ended recently, is known.
 func (c *Controller) runOf(ctx context.Context, organizationID, runID string) (*run.Run, error) {
 	if runID == "" {
 		return nil, nil
@@ -229,7 +228,8 @@ func (c *Controller) runOf(ctx context.Context, organizationID, runID string) (*
 	case ctx.Err() != nil:
 		return nil, apierr.From(ctx.Err())
 	case err != nil:
-		c.Log.WarnContext(ctx, "a run can't be looked up; taken for a session", slog.String("run_id", runID), slog.String("error", err.Error()))
+		c.Log.WarnContext(ctx, "the lookup of a run failed; the request is treated as one of a session",
+			slog.String("run_id", runID), slog.String("error", err.Error()))
 		return nil, nil
 	case ok:
 		of = &found

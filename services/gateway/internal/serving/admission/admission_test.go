@@ -20,13 +20,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// store is what operators have set, in memory: each change is a version.
+// store holds what operators have set, in memory. Each change is a version.
 type store struct {
 	mu            sync.Mutex
 	organizations []organization.Organization
 	runs          []run.Run
 	away          error
-	asked         int // for single runs
+	asked         int // number of lookups of single runs
 	released      []uuid.UUID
 	refuses       error
 }
@@ -125,7 +125,7 @@ func TestAdmitRefuses(t *testing.T) {
 			{"acme", "revoked", run.ErrRevoked},
 			{"acme", "expired", run.ErrExpired},
 			{"acme", "aborted", run.ErrAborted},
-			{"other", "revoked", nil}, // Another's run of that id.
+			{"other", "revoked", nil}, // A run of another organization with the same id.
 		} {
 			g, err := d.Admit(t.Context(), c.organization, c.run)
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
@@ -149,7 +149,7 @@ func TestAdmitRefuses(t *testing.T) {
 	}
 }
 
-// A run that is not known yet is looked up; where the lookup fails it is a session.
+// A run that is not known yet is looked up. Where the lookup fails the request is treated as one of a session.
 func TestLookUp(t *testing.T) {
 	d, s := open(t)
 	revoked := minted("r")
@@ -165,15 +165,15 @@ func TestLookUp(t *testing.T) {
 	}
 	g.Leave(true)
 	s.away = nil
-	s.setRun(minted("x")) // Minted after it was taken for a session.
+	s.setRun(minted("x")) // Minted after a lookup found no run.
 	if g, err = d.Admit(t.Context(), "acme", "x"); err != nil || g.Terms().Run == nil || !g.Terms().Reserves {
 		t.Fatalf("%+v %v", g, err)
 	}
 	g.Leave(true)
 }
 
-// What is known of a session gives way to what is told of later.
-func TestToldGoesBeforeLookedUp(t *testing.T) {
+// What package control delivers replaces the result of an earlier lookup.
+func TestDeliveredRunReplacesLookup(t *testing.T) {
 	d, s := open(t)
 	g, err := d.Admit(t.Context(), "acme", "r")
 	if err != nil {
@@ -189,7 +189,7 @@ func TestToldGoesBeforeLookedUp(t *testing.T) {
 	}
 }
 
-// A call whose reservation is lost ends, and no other.
+// EndCall ends the request that holds the reservation, and no other.
 func TestEndCall(t *testing.T) {
 	d, _ := open(t)
 	lost, kept := uuid.New(), uuid.New()
@@ -206,7 +206,7 @@ func TestEndCall(t *testing.T) {
 		grants[id] = g
 	}
 	d.EndCall(lost, budget.ErrLapsed)
-	d.EndCall(uuid.New(), budget.ErrLapsed) // Over already.
+	d.EndCall(uuid.New(), budget.ErrLapsed) // This request has ended already.
 	if err := context.Cause(grants[lost].Context()); !errors.Is(err, budget.ErrLapsed) {
 		t.Errorf("lost: %v", err)
 	}
@@ -215,8 +215,8 @@ func TestEndCall(t *testing.T) {
 	}
 }
 
-// The requests in flight of a revoked run or a suspended organization end, and no others.
-func TestEndsWhatIsInFlight(t *testing.T) {
+// A revocation ends the requests in flight of that run, a suspension those of that organization, and no others.
+func TestChangesEndRequestsInFlight(t *testing.T) {
 	d, s := open(t)
 	s.setRun(minted("r"))
 	follow(t, d)
@@ -251,9 +251,8 @@ func TestEndsWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// Requests that come while a suspension is loaded are refused or ended: none
-// slips through.
-func TestNoneSlipsThrough(t *testing.T) {
+// A request that arrives while a suspension is loaded is either refused or ended.
+func TestNoRequestSurvivesASuspension(t *testing.T) {
 	for range 200 {
 		d, s := open(t)
 		s.setOrganization(suspended("gone"))
@@ -276,8 +275,8 @@ func TestNoneSlipsThrough(t *testing.T) {
 	}
 }
 
-// A run that expires ends its calls in flight, without a request to end them.
-func TestExpiryEndsWhatIsInFlight(t *testing.T) {
+// The requests in flight of a run end when it expires.
+func TestExpiryEndsRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, s := open(t)
 		of := minted("r")
@@ -297,7 +296,7 @@ func TestExpiryEndsWhatIsInFlight(t *testing.T) {
 	})
 }
 
-// What was set aside is given back exactly when no ledger row takes its place.
+// Leave releases the reservation exactly when no ledger row takes its place.
 func TestLeaveGivesBack(t *testing.T) {
 	for _, c := range []struct {
 		reserve, recorded bool
@@ -352,7 +351,7 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// Long after their end runs are forgotten, and looked up again where they are named.
+// Runs are removed long after their end, and looked up again when a request names them.
 func TestTidy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, s := open(t)

@@ -12,24 +12,25 @@ import (
 
 // Terms are the conditions that a request runs under.
 type Terms struct {
-	// Run is the authority of its run; nil where there is none.
+	// Run is the minted run of the request; nil where there is none.
 	Run *run.Run
-	// Reserves reports whether its worst case is reserved before the first call, and Priced whether a model must have a
-	// price.
+	// Reserves reports whether the request's worst case is reserved before the first call, and Priced whether a model must
+	// have a price.
 	Reserves, Priced bool
 }
 
-// Grant is a request that was let in. Not safe for concurrent use.
+// Grant is the admission of one request. Not safe for concurrent use.
 type Grant interface {
-	// Context returns that of Admit; it ends when the request must, and then its cause is an *apierr.Error.
+	// Context returns the context of Admit. It also ends when the gateway ends the request; its cause is then an
+	// *apierr.Error.
 	Context() context.Context
-	// Terms returns the request's conditions.
+	// Terms returns the conditions that the request runs under.
 	Terms() Terms
-	// Reserve reserves the worst case under the id that the ledger row will have. It may be called again only when the
+	// Reserve reserves the worst case under the id that the ledger row will have. It may be called again only after the
 	// row of the last id is safe.
 	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
-	// Leave ends the request. What was reserved is released unless recorded reports that its ledger row is safe. Calls
-	// after the first have no effect.
+	// Leave ends the request. The reservation is released unless recorded reports that its ledger row is safe. Calls after
+	// the first have no effect.
 	Leave(recorded bool)
 }
 
@@ -37,11 +38,11 @@ type Grant interface {
 type grant struct {
 	controller        *Controller
 	organization, run string
-	ctx               context.Context //nolint:containedctx // The request's own, which others may end.
+	ctx               context.Context //nolint:containedctx // The request's own context, which other goroutines may cancel.
 	cancel            func(cause error)
 	terms             Terms
 
-	reserved uuid.UUID // Under the lock of live: others look for it.
+	reserved uuid.UUID // Guarded by the lock of live: endCall looks for it.
 	left     bool
 }
 

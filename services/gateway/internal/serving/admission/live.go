@@ -9,14 +9,14 @@ import (
 	"switchyard.dev/services/gateway/internal/money/budget"
 )
 
-// shards keep requests of different organizations out of each other's way.
+// shards is the number of locks that the requests in flight are spread over, so that organizations rarely contend.
 const shards = 64
 
-// maxSessions bounds what a replica says of its sessions in flight.
+// maxSessions bounds the number of sessions that a replica reports as in flight.
 const maxSessions = 10000
 
-// live are the requests in flight of this replica, by organization, so that
-// ending them costs what they are and no more.
+// live holds the requests in flight of this replica, by organization, so that ending those of one organization costs
+// time in proportion to their number.
 type live struct {
 	seed   maphash.Seed
 	shards [shards]shard
@@ -61,7 +61,7 @@ func (l *live) leave(g *grant) {
 	}
 }
 
-// hold notes the reservation that a request has.
+// hold sets the reservation of a request.
 func (l *live) hold(g *grant, reserved uuid.UUID) {
 	s := l.shard(g.organization)
 	s.mu.Lock()
@@ -69,8 +69,7 @@ func (l *live) hold(g *grant, reserved uuid.UUID) {
 	g.reserved = reserved
 }
 
-// endCall ends the request that holds a reservation. It looks at all of them,
-// since it is rare.
+// endCall ends the request that holds a reservation. It searches all requests in flight: calls are rare.
 func (l *live) endCall(reserved uuid.UUID, cause error) {
 	for i := range l.shards {
 		s := &l.shards[i]
@@ -86,7 +85,7 @@ func (l *live) endCall(reserved uuid.UUID, cause error) {
 	}
 }
 
-// end ends the requests of an organization, or of one run of it.
+// end ends the requests of an organization, or those of one run where run is not empty.
 func (l *live) end(organization, run string, cause error) {
 	s := l.shard(organization)
 	s.mu.Lock()
@@ -98,7 +97,7 @@ func (l *live) end(organization, run string, cause error) {
 	}
 }
 
-// sessions counts the requests in flight of each run.
+// sessions returns the number of requests in flight of each run.
 func (l *live) sessions() map[budget.Session]int {
 	counts := make(map[budget.Session]int)
 	for i := range l.shards {
@@ -116,7 +115,7 @@ func (l *live) sessions() map[budget.Session]int {
 	return counts
 }
 
-// of counts those of one run.
+// of returns the number of requests in flight of one run.
 func (l *live) of(organization, run string) (n int64) {
 	s := l.shard(organization)
 	s.mu.Lock()

@@ -54,9 +54,9 @@ type Refusal struct {
 // Text returns the refusal in words for people.
 func (r *Refusal) Text() string {
 	text := map[Cause]string{
-		CauseOpen: "its circuit is open after failures", CauseFull: "too many calls are under way",
-		CauseHeld: "this organization's calls failed there too often", CauseShare: "too many of this organization's calls are under way",
-		CauseRateLimited: "it asked to wait", CauseKeyRefused: "it refused its key a moment ago",
+		CauseOpen: "its circuit is open after failures", CauseFull: "too many calls are in flight",
+		CauseHeld: "this organization's calls failed there too often", CauseShare: "too many of this organization's calls are in flight",
+		CauseRateLimited: "its rate limit was hit", CauseKeyRefused: "it refused the key recently",
 		CauseNoRequests: "its rate limit is used up", CauseNoTokens: "its token limit is used up",
 	}[r.Cause]
 	if r.RetryAfter > 0 {

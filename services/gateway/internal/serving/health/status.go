@@ -65,7 +65,7 @@ func (m *Monitor) Measure(meter metric.Meter) error {
 		return fmt.Errorf("held gauge: %w", err)
 	}
 	inFlight, err := meter.Int64ObservableGauge("switchyard.gateway.bulkhead.in_flight",
-		metric.WithDescription("Calls under way, by provider."))
+		metric.WithDescription("Calls in flight, by provider."))
 	if err != nil {
 		return fmt.Errorf("bulkhead gauge: %w", err)
 	}

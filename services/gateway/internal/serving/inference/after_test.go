@@ -31,12 +31,25 @@ func TestToldBehindTheAnswer(t *testing.T) {
 			var later []func()
 			b.Recorder, b.After = w, func(_ context.Context, f func()) { later = append(later, f) }
 			_, err := serve(t, b, request(), stream)
-			if (err == nil) != (c.want == trace.StatusOK) || len(b.ledger.entries) != c.billed || len(w.all) != 0 || len(later) != 1 {
-				t.Fatalf("%s, stream %t: %v, %d rows, recorded %d times, %d put off", name, stream, err, len(b.ledger.entries), len(w.all), len(later))
+			if (err == nil) != (c.want == trace.StatusOK) {
+				t.Fatalf("%s, stream %t: %v, want status %s", name, stream, err, c.want)
+			}
+			if n := len(b.ledger.entries); n != c.billed {
+				t.Fatalf("%s, stream %t: %d rows, want %d", name, stream, n, c.billed)
+			}
+			if len(w.all) != 0 || len(later) != 1 {
+				t.Fatalf("%s, stream %t: recorded %d times, %d put off; want 0 and 1", name, stream, len(w.all), len(later))
 			}
 			later[0]()
-			if len(w.all) != 1 || w.all[0].Status != c.want || (w.all[0].Report != nil) != (c.billed == 1) || w.all[0].Ended.IsZero() {
-				t.Errorf("%s, stream %t: recorded %+v", name, stream, w.all)
+			if len(w.all) != 1 {
+				t.Fatalf("%s, stream %t: recorded %d times, want once", name, stream, len(w.all))
+			}
+			recorded := w.all[0]
+			if recorded.Status != c.want || recorded.Ended.IsZero() {
+				t.Errorf("%s, stream %t: status %s, ended %v; want %s and a time", name, stream, recorded.Status, recorded.Ended, c.want)
+			}
+			if (recorded.Report != nil) != (c.billed == 1) {
+				t.Errorf("%s, stream %t: report %+v of %d rows", name, stream, recorded.Report, c.billed)
 			}
 		}
 	}

@@ -91,8 +91,10 @@ func TestEmbed(t *testing.T) {
 	if diff := cmp.Diff([]provider.Embedding{{Model: "a-1-up", Input: []string{"one", "two"}, Dimensions: 2}}, a.asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	if entry := b.ledger.entries[0]; entry.Operation != "embeddings" || entry.State != ledger.StateReported || entry.Cost != 10e6 || entry.Usage.Input != 10 {
-		t.Errorf("entry %+v", entry)
+	entry := b.ledger.entries[0]
+	checkBilled(t, b, billedRow{"a", ledger.OutcomeCompleted, ledger.StateReported, provider.Usage{Input: 10}})
+	if entry.Operation != "embeddings" || entry.Cost != 10e6 {
+		t.Errorf("operation %q, cost %d; want embeddings and 10e6", entry.Operation, entry.Cost)
 	}
 }
 
@@ -125,8 +127,10 @@ func TestEmbeddingsSubstitution(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := got.Report
-			if r.Substituted != c.substituted || r.RequestedProvider != c.reportedRequested || r.Provider != c.provider || r.Model != c.modelRan {
-				t.Errorf("report %+v, want %+v", r, c)
+			want := ledger.Report{Provider: c.provider, RequestedProvider: c.reportedRequested, Substituted: c.substituted}
+			checkServed(t, want, r)
+			if r.Model != c.modelRan {
+				t.Errorf("model %q, want %q", r.Model, c.modelRan)
 			}
 			if entry := b.ledger.entries[0]; entry.Substituted != c.substituted || entry.Model != c.modelRan {
 				t.Errorf("entry %+v", entry)
@@ -140,8 +144,12 @@ func TestEmbeddingsSubstitution(t *testing.T) {
 		fleet.Planner = candidates{"a", []routing.Candidate{at("a", "m"), at("a", "n")}}
 		fleet.Providers = map[string]provider.Provider{"a": picky}
 		got, err := b.Embed(t.Context(), embedRequest("one", "two"))
-		if err != nil || !got.Report.Substituted || got.Report.Model != "n" || got.Report.RequestedProvider != "a" {
-			t.Errorf("%+v, %v, want a substitution", got, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkServed(t, ledger.Report{Provider: "a", RequestedProvider: "a", Substituted: true}, got.Report)
+		if got.Report.Model != "n" {
+			t.Errorf("model %q, want n", got.Report.Model)
 		}
 	})
 	t.Run("forbidden", func(t *testing.T) {
@@ -226,8 +234,14 @@ func TestEmbedUsage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := chain(t, "a", [2]string{"a-1", "a-1"}, &embedder{name: "a", vectors: two(c.usage)}, nil)
 			got, err := b.Embed(t.Context(), embedRequest("1234", "5678"))
-			if err != nil || got.Report.Prompt != c.prompt || got.Report.Completion != 0 || got.Report.Estimated != c.estimated {
-				t.Errorf("%+v, %v", got, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := got.Report; r.Prompt != c.prompt || r.Completion != 0 {
+				t.Errorf("%d tokens of prompt, %d of completion; want %d and 0", r.Prompt, r.Completion, c.prompt)
+			}
+			if got.Report.Estimated != c.estimated {
+				t.Errorf("estimated %t, want %t", got.Report.Estimated, c.estimated)
 			}
 		})
 	}

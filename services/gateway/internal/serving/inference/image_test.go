@@ -97,8 +97,14 @@ func TestMakeImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []provider.Image{{Base64: pngText, MediaType: "image/png", RevisedPrompt: "better"}}
-	if diff := cmp.Diff(want, got.Images); diff != "" || got.Report.Prompt != 10 || got.Report.Completion != 1000 || got.Report.Provider != "a" {
-		t.Errorf("%+v (-want +got):\n%s", got.Report, diff)
+	if diff := cmp.Diff(want, got.Images); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+	if r := got.Report; r.Prompt != 10 || r.Completion != 1000 {
+		t.Errorf("%d tokens of prompt, %d of completion; want 10 and 1000", r.Prompt, r.Completion)
+	}
+	if got.Report.Provider != "a" {
+		t.Errorf("made by %q, want a", got.Report.Provider)
 	}
 	asked := provider.ImageRequest{Model: "a-1-up", Prompt: "12345678", Count: 2, Size: "1024x1024"}
 	if diff := cmp.Diff([]provider.ImageRequest{asked}, a.asked); diff != "" {
@@ -159,8 +165,12 @@ func TestMakeImagesFailsOver(t *testing.T) {
 			b := chain(t, "a", [2]string{"m", "n"}, a, &maker{name: "b", images: good})
 			b.Images = &images{}
 			got, err := b.MakeImages(t.Context(), drawRequest(DeliverBase64))
-			if err != nil || got.Report.Provider != "b" || !got.Report.Substituted || len(b.ledger.entries) != 1 {
-				t.Errorf("%+v, %v, want b's", got, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkServed(t, ledger.Report{Provider: "b", RequestedProvider: "a", Substituted: true}, got.Report)
+			if n := len(b.ledger.entries); n != 1 {
+				t.Errorf("%d rows, want one", n)
 			}
 		})
 	}

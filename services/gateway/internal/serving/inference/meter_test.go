@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -51,9 +53,7 @@ func TestUsageState(t *testing.T) {
 			}
 			_, _ = read(s)
 			row := b.ledger.entries[0]
-			if len(b.ledger.entries) != 1 || row.Outcome != c.outcome || row.State != c.state || row.Usage != c.want {
-				t.Errorf("%d rows, %s %s %+v, want %s %s %+v", len(b.ledger.entries), row.Outcome, row.State, row.Usage, c.outcome, c.state, c.want)
-			}
+			checkBilled(t, b, billedRow{"a", c.outcome, c.state, c.want})
 			if estimated := c.state != ledger.StateReported; s.Report().Estimated != estimated || row.Estimated() != estimated {
 				t.Errorf("estimated %v and %v, want %v", s.Report().Estimated, row.Estimated(), estimated)
 			}
@@ -76,8 +76,14 @@ func TestCancelledStreamIsBilledOnce(t *testing.T) {
 	s.Close()
 	s.Close()
 	row := b.ledger.entries[0]
-	if len(b.ledger.entries) != 1 || row.Outcome != ledger.OutcomeCancelled || row.State != ledger.StateEstimated || row.Usage.Output != 1 || row.Cost == 0 {
-		t.Errorf("%d rows, %+v", len(b.ledger.entries), row)
+	if n := len(b.ledger.entries); n != 1 {
+		t.Errorf("%d rows, want one", n)
+	}
+	if row.Outcome != ledger.OutcomeCancelled || row.State != ledger.StateEstimated {
+		t.Errorf("billed %s and %s, want %s and %s", row.Outcome, row.State, ledger.OutcomeCancelled, ledger.StateEstimated)
+	}
+	if row.Usage.Output != 1 || row.Cost == 0 {
+		t.Errorf("%d tokens of output for %d, want 1 for more than nothing", row.Usage.Output, row.Cost)
 	}
 }
 
@@ -98,8 +104,14 @@ func TestStreamCostsWhatTheAnswerCosts(t *testing.T) {
 	if _, err := read(s); err != nil {
 		t.Fatal(err)
 	}
-	if c.Report != s.Report() || c.Report.Prompt != usage.Prompt() || c.Report.Completion != usage.Completion() || c.Report.Cost == 0 {
-		t.Errorf("whole %+v, streamed %+v", c.Report, s.Report())
+	if diff := cmp.Diff(c.Report, s.Report()); diff != "" {
+		t.Errorf("report (-whole +streamed):\n%s", diff)
+	}
+	if c.Report.Prompt != usage.Prompt() || c.Report.Completion != usage.Completion() {
+		t.Errorf("%d tokens of prompt, %d of completion; want %d and %d", c.Report.Prompt, c.Report.Completion, usage.Prompt(), usage.Completion())
+	}
+	if c.Report.Cost == 0 {
+		t.Error("it costs nothing")
 	}
 }
 

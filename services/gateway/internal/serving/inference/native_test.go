@@ -3,6 +3,8 @@ package inference
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -27,7 +29,10 @@ func TestNativeFramesBeforeContentAreHeld(t *testing.T) {
 	for event, err := s.Next(); err == nil; event, err = s.Next() {
 		got = append(got, string(event.Native))
 	}
-	if len(got) != 3 || got[0] != "start" || got[1] != "delta" || got[2] != "stop" || s.Route().Attempts != 2 || s.Report().Provider != "b" {
-		t.Errorf("frames %q by %s after %d attempts", got, s.Report().Provider, s.Route().Attempts)
+	if diff := cmp.Diff([]string{"start", "delta", "stop"}, got); diff != "" {
+		t.Errorf("frames (-want +got):\n%s", diff)
+	}
+	if attempts, by := s.Route().Attempts, s.Report().Provider; attempts != 2 || by != "b" {
+		t.Errorf("served by %q after %d attempts, want b after 2", by, attempts)
 	}
 }

@@ -152,8 +152,14 @@ func TestAStreamThatIsEndlessInOneFieldIsCut(t *testing.T) {
 				t.Fatalf("%d rows", len(b.ledger.entries))
 			}
 			row := b.ledger.entries[0]
-			if row.Outcome != ledger.OutcomeAborted || row.Cost > d.reserved[row.ID] || f.words && row.Usage.Output < 100 {
-				t.Errorf("%s, %d tokens, %d of %d", row.Outcome, row.Usage.Output, row.Cost, d.reserved[row.ID])
+			if row.Outcome != ledger.OutcomeAborted {
+				t.Errorf("billed as %s, want %s", row.Outcome, ledger.OutcomeAborted)
+			}
+			if row.Cost > d.reserved[row.ID] {
+				t.Errorf("it costs %d, of %d reserved", row.Cost, d.reserved[row.ID])
+			}
+			if f.words && row.Usage.Output < 100 {
+				t.Errorf("%d tokens of output, want at least 100", row.Usage.Output)
 			}
 		})
 	}

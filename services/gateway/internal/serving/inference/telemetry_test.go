@@ -39,7 +39,7 @@ func observe(t *testing.T, scripts ...*script) *observed {
 }
 
 // told is a span as one line.
-func told(s tracetest.SpanStub) string {
+func reported(s tracetest.SpanStub) string {
 	line := s.Name + " " + s.Status.Code.String()
 	for _, a := range s.Attributes {
 		line += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
@@ -92,7 +92,7 @@ func TestEachCallHasASpan(t *testing.T) {
 			" gen_ai.response.model=b-1 gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=20 gen_ai.usage.cache_read.input_tokens=0" +
 			` gen_ai.response.finish_reasons=["stop"]`,
 	} {
-		if got := told(spans[i]); got != want {
+		if got := reported(spans[i]); got != want {
 			t.Errorf("span %d:\n got %s\nwant %s", i, got, want)
 		}
 	}

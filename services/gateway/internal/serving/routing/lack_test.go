@@ -87,11 +87,11 @@ func TestNobodyCan(t *testing.T) {
 			Request{Operation: provider.OperationEmbeddings, Model: "one/vectors", Substitution: true, Needs: Needs{Tokens: 1, Dimensions: 9999}},
 			ReasonCapabilityUnsupported, apierr.ClassPolicy, "no candidate can do what was asked for: one/vectors (dimensions: at most 1024)",
 		},
-		{"tokens of no model", Request{Operation: provider.OperationEmbeddings, Needs: Needs{Tokens: 1}}, apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens"},
+		{"tokens of no model", Request{Operation: provider.OperationEmbeddings, Needs: Needs{Tokens: 1}}, apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: is required if the input is tokens"},
 		{
 			"tokens of a provider's default",
 			Request{Operation: provider.OperationEmbeddings, Model: policy.DefaultModel, Provider: "one", Needs: Needs{Tokens: 1}},
-			apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: must be named where the input is tokens",
+			apierr.ReasonInvalidRequest, apierr.ClassPolicy, "model: is required if the input is tokens",
 		},
 		{"a long prompt of images", Request{Operation: provider.OperationImages, Model: "big", Needs: Needs{Context: 1_000_000}}, ReasonCapabilityUnsupported, apierr.ClassPolicy, "one/big (operation)"},
 		{

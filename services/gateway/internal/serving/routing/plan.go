@@ -112,7 +112,7 @@ func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
 	p, r := b.policy, &b.request
 	switch isDefault := r.Model == "" || r.Model == policy.DefaultModel; {
 	case isDefault && r.Needs.Tokens > 0:
-		return nil, false, apierr.Invalid("model", "must be named where the input is tokens: each model has its own")
+		return nil, false, apierr.Invalid("model", "is required if the input is tokens: each model has its own tokenizer")
 	case isDefault && r.Provider != "":
 		if o := p.ProviderDefault(r.Provider, b.operation); o != nil {
 			return b.served(b.only(o))

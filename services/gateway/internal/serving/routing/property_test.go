@@ -33,7 +33,7 @@ func drawPolicy(t *rapid.T) *policy.Policy {
 		name := fmt.Sprint("p", i)
 		models := drawModels(t)
 		for _, model := range models {
-			all = append(all, name+"/"+model["name"].(string)) //nolint:errcheck // drawModels gives each a name.
+			all = append(all, name+"/"+model["name"].(string)) // drawModels gives each a name.
 		}
 		providers = append(providers, map[string]any{
 			"name": name, "base_url": "https://vendor.example", "models": models,

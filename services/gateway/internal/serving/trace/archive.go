@@ -12,20 +12,19 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// maxPage bounds what is opened for one page of traces, in bytes: redaction reads
-// all of it.
+// maxPage bounds the contents that are opened for one page of traces, in bytes: redaction reads all of them.
 const maxPage = 4 << 20
 
-// Archive reads what was recorded. Safe for concurrent use.
+// Archive reads recorded requests. Safe for concurrent use.
 type Archive struct {
 	store Store
 	keys  *Keys // nil: no content can be read
-	// redactor is the policy's at present.
+	// redactor returns the redactor of the policy in force.
 	redactor func() *redact.Redactor
 	log      *slog.Logger
 }
 
-// NewArchive returns an archive; without keys it reads no content.
+// NewArchive returns an Archive. Without keys it reads no content.
 func NewArchive(store Store, keys *Keys, redactor func() *redact.Redactor, log *slog.Logger) *Archive {
 	return &Archive{store, keys, redactor, log}
 }
@@ -41,9 +40,8 @@ type Shown struct {
 	Form              string
 }
 
-// List gives a page with redacted content. more tells that further records follow
-// the last one: also where contents are so large that the page is shorter than
-// its limit.
+// List returns a page with redacted content. more reports whether further records follow the last one; a page is
+// shorter than its limit where the contents are large.
 func (a *Archive) List(ctx context.Context, f Filter) (page []Shown, more bool, err error) {
 	now := time.Now()
 	records, more, err := a.records(ctx, f, now)
@@ -71,14 +69,14 @@ func (a *Archive) List(ctx context.Context, f Filter) (page []Shown, more bool, 
 	for i := range records {
 		packet := a.open(ctx, records[i], contents)
 		if opened += packet.size(); opened > maxPage && i > 0 {
-			return page, true, nil // Packed, they were no more than a page.
+			return page, true, nil // Only unpacked the contents exceed maxPage.
 		}
 		page = append(page, a.show(records[i], packet, contents[records[i].ID].Truncated))
 	}
 	return page, more, nil
 }
 
-// Lineage gives a page of records.
+// Lineage returns a page of records without content. more reports whether further records follow the last one.
 func (a *Archive) Lineage(ctx context.Context, f Filter) (page []Record, more bool, err error) {
 	return a.records(ctx, f, time.Now())
 }
@@ -95,18 +93,17 @@ func (a *Archive) records(ctx context.Context, f Filter, now time.Time) (page []
 	return page, false, nil
 }
 
-// Get reads the latest record of a request id of an organization. The error is
-// ErrNotFound where there is none.
+// Get returns the latest record of a request id of an organization. The error is ErrNotFound where there is none.
 func (a *Archive) Get(ctx context.Context, organization, request string) (Record, error) {
 	return a.store.Get(ctx, organization, request, time.Now())
 }
 
-// maxOrganizations of one request id are read.
+// maxOrganizations bounds the number of organizations that Latest reads for one request id.
 const maxOrganizations = 51
 
-// Latest reads the latest record of a request id of each organization, newest first:
-// ids are the callers' own, so that several may have used one. An organization that
-// is named is the only one. The error is ErrNotFound where there is none.
+// Latest returns the latest record of a request id of each organization, newest first: callers choose the ids, so that
+// several organizations may have used one. Where an organization is named only its record is returned. The error is
+// ErrNotFound where there is none.
 func (a *Archive) Latest(ctx context.Context, organization, request string) ([]Record, error) {
 	records, err := a.store.Latest(ctx, organization, request, maxOrganizations, time.Now())
 	if err == nil && len(records) == 0 {
@@ -115,17 +112,17 @@ func (a *Archive) Latest(ctx context.Context, organization, request string) ([]R
 	return records, err
 }
 
-// Execution is a captured request with all that is known of it.
+// Execution is a captured request with its record and its content, not redacted.
 type Execution struct {
 	Record
 	Packet
 	CapturedAt, ContentExpiresAt time.Time
-	// Replayable tells that the request is whole.
+	// Replayable reports whether the request was captured whole.
 	Replayable bool
 }
 
-// Execution reads a captured request of an organization. The error is ErrNotFound
-// where it was not captured, or its content is not kept any more.
+// Execution returns a captured request of an organization. The error is ErrNotFound where it was not captured, or its
+// content is no longer kept.
 func (a *Archive) Execution(ctx context.Context, organization, request string) (*Execution, error) {
 	now := time.Now()
 	record, err := a.store.Get(ctx, organization, request, now)
@@ -146,12 +143,12 @@ func (a *Archive) Execution(ctx context.Context, organization, request string) (
 	}, nil
 }
 
-// Replays lists the requests that repeated one, newest first.
+// Replays returns the ids of the requests that repeated one, newest first.
 func (a *Archive) Replays(ctx context.Context, organization, request string, limit int) ([]string, error) {
 	return a.store.Replays(ctx, organization, request, limit, time.Now())
 }
 
-// open unseals a record's content; nil where there is none that can be read.
+// open returns a record's content, unsealed; nil where there is none that can be read.
 func (a *Archive) open(ctx context.Context, record Record, contents map[uuid.UUID]Content) *Packet {
 	content, ok := contents[record.ID]
 	if !ok || a.keys == nil {
@@ -159,13 +156,13 @@ func (a *Archive) open(ctx context.Context, record Record, contents map[uuid.UUI
 	}
 	packet, err := a.keys.open(record.Organization, record.ID, content)
 	if err != nil {
-		a.log.WarnContext(ctx, "a trace can't be opened", slog.String("trace_request_id", record.RequestID), slog.String("error", err.Error()))
+		a.log.WarnContext(ctx, "the content of a trace could not be opened", slog.String("trace_request_id", record.RequestID), slog.String("error", err.Error()))
 		return nil
 	}
 	return packet
 }
 
-// show redacts what a packet holds; nil is none.
+// show returns a record with its packet redacted. A nil packet leaves the content empty.
 func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 	shown := Shown{Record: record}
 	if packet == nil {
@@ -189,11 +186,11 @@ func (a *Archive) show(record Record, packet *Packet, truncated bool) Shown {
 	return shown
 }
 
-// eraseBatch contents are erased in one statement.
+// eraseBatch is the number of contents that one statement erases.
 const eraseBatch = 1000
 
-// Erase deletes all contents of an organization that were captured until now, and
-// returns their number. Records stay: they hold no content.
+// Erase deletes all contents of an organization that were captured until now, and returns their number. Records stay:
+// they hold no content.
 func (a *Archive) Erase(ctx context.Context, organization string) (erased int, err error) {
 	until := time.Now()
 	for {

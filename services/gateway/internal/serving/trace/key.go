@@ -18,15 +18,14 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// MinSecret is the shortest secret that contents are sealed with, in bytes.
+// MinSecret is the length of the shortest secret that contents are sealed with, in bytes.
 const MinSecret = 32
 
-// errKey is a content whose key is not in the file any more.
+// errKey is the error of a content whose key is no longer in the file.
 var errKey = errors.New("its key is not in the key file")
 
-// Keys seal contents (AES-256-GCM, NIST SP 800-38D): the first line of a file
-// seals, every line opens. The file may be replaced while the service runs. Safe
-// for concurrent use.
+// Keys seal contents (AES-256-GCM, NIST SP 800-38D). The first line of the file seals, every line opens. The file may
+// be replaced while the service runs. Safe for concurrent use.
 type Keys struct {
 	file secret.File
 
@@ -34,21 +33,20 @@ type Keys struct {
 	stat  fs.FileInfo
 	first string
 	named map[string][]byte
-	// sealers are those of the first secret, by organization.
+	// sealers are the ciphers of the first secret, by organization.
 	sealers map[string]cipher.AEAD
 }
 
-// maxSealers bounds what is kept of them.
+// maxSealers bounds the number of ciphers that are kept.
 const maxSealers = 1024
 
-// NewKeys reads the secrets of a file.
+// NewKeys returns the keys of a file, or an error where it can't be read.
 func NewKeys(file secret.File) (*Keys, error) {
 	k := &Keys{file: file}
 	return k, k.read()
 }
 
-// read looks into the file when it is another than last time. One that can't be
-// read leaves the keys as they are.
+// read reads the file if it has changed since the last time. After an error the keys stay as they are.
 func (k *Keys) read() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,8 +84,7 @@ func (k *Keys) readLocked() error {
 	return nil
 }
 
-// seal encrypts a packet for its organization, bound to the record. The room is
-// one caller's at a time.
+// seal encrypts a packet for its organization, bound to the record. Only one goroutine at a time may use room.
 func (k *Keys) seal(room *scratch, organization string, id uuid.UUID, p *Packet) (key string, sealed []byte, err error) {
 	key, aead, err := k.sealer(organization)
 	if err != nil {
@@ -98,11 +95,11 @@ func (k *Keys) seal(room *scratch, organization string, id uuid.UUID, p *Packet)
 		return "", nil, err
 	}
 	nonce, plain := sealed[:aead.NonceSize()], sealed[aead.NonceSize():]
-	_, _ = rand.Read(nonce) // It never fails.
+	_, _ = rand.Read(nonce) // rand.Read never returns an error.
 	return key, aead.Seal(nonce, nonce, plain, id[:]), nil
 }
 
-// sealer gives the first secret's name, and its cipher for an organization.
+// sealer returns the name of the first secret, and its cipher for an organization.
 func (k *Keys) sealer(organization string) (key string, aead cipher.AEAD, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +116,7 @@ func (k *Keys) sealer(organization string) (key string, aead cipher.AEAD, err er
 	return k.first, aead, nil
 }
 
-// open decrypts a content.
+// open decrypts and unpacks a content.
 func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, error) {
 	k.mu.Lock()
 	text := k.named[c.Key]
@@ -135,7 +132,7 @@ func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, erro
 		return nil, err
 	}
 	if len(c.Sealed) < aead.NonceSize() {
-		return nil, errors.New("too short")
+		return nil, errors.New("the content is shorter than its nonce")
 	}
 	plain, err := aead.Open(nil, c.Sealed[:aead.NonceSize()], c.Sealed[aead.NonceSize():], id[:])
 	if err != nil {

@@ -26,7 +26,7 @@ type RawRequest struct {
 	Header http.Header
 }
 
-// Request is what a record says of a request.
+// Request is the part of a request that is recorded.
 type Request struct {
 	ID, Organization, Key, Service, Run string
 	Route                               routing.Request
@@ -60,7 +60,7 @@ const (
 	TryCancelled = "cancelled"
 )
 
-// Try is what became of one candidate.
+// Try is the outcome of one candidate.
 type Try struct {
 	provider.Target
 	// Credential is "fleet" or "byok".
@@ -112,7 +112,7 @@ type Observation struct {
 	Keep int
 }
 
-// Answer is what a request was answered, by its operation.
+// Answer is the answer to a request, as its operation gives it.
 type Answer struct {
 	Text         string
 	ToolCalls    []provider.ToolCall
@@ -121,12 +121,13 @@ type Answer struct {
 	Images       []provider.Image
 	// Cut reports that some of the answer is missing here.
 	Cut bool
-	// Written is the answer as the contract writes it, where it was written already.
+	// Written is the answer in the contract's form, where it has been encoded already: the trace then shares these
+	// bytes instead of encoding the answer a second time.
 	Written json.RawMessage
 }
 
-// shortCodes match a vendor's short code. Any other string might be text of the vendor, which may quote a prompt.
+// shortCodes matches a vendor's short code. Any other string might be text of the vendor, which may quote a prompt.
 var shortCodes = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// IsShortCode reports whether a vendor's code is one, and may be shown.
+// IsShortCode reports whether a text has the form of a vendor's short code, so that it may be shown.
 func IsShortCode(code string) bool { return shortCodes.MatchString(code) }

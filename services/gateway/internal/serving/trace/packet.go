@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// packed is the first byte of a packet that is an S2 block. Any other begins with
-	// the size of its first part, which is small: with 0.
+	// packed is the first byte of a packet that is an S2 block. Any other packet begins with the size of its first
+	// part, whose first byte is 0 because that part is small.
 	packed = 1
-	// maxPacket is how large a packet may be, in bytes; each of its texts is cut far
-	// below it.
+	// maxPacket is the most bytes of an unpacked packet. Each of its texts is cut far below it.
 	maxPacket = 64 << 20
 )
 
-// head is what stands before the texts of a packet.
+// head is the first part of a packet; the two texts follow it.
 type head struct {
 	Form     string            `json:"form"`
 	Header   http.Header       `json:"header,omitzero"`
 	Metadata map[string]string `json:"metadata,omitzero"`
 }
 
-// size is that of both texts, in bytes; 0 of no packet.
+// size returns the size of both texts, in bytes; 0 for nil.
 func (p *Packet) size() int {
 	if p == nil {
 		return 0
@@ -35,12 +34,11 @@ func (p *Packet) size() int {
 	return len(p.Request) + len(p.Response)
 }
 
-// scratch is room for one packet after the other, before and after it is packed.
+// scratch holds buffers that are used for one packet after the other.
 type scratch struct{ plain, block []byte }
 
-// encode writes a packet's parts, each behind its size, so that both texts stay
-// byte for byte what they were, and packs them where that makes them shorter. It
-// leaves room before and behind.
+// encode returns a packet's parts, each after its size, so that both texts stay byte for byte what they were; they are
+// packed where that is shorter. The result has before zero bytes at its start, and capacity for behind more at its end.
 func (p *Packet) encode(room *scratch, before, behind int) ([]byte, error) {
 	first, err := json.Marshal(head{p.Form, p.Header, p.Metadata})
 	if err != nil {
@@ -63,7 +61,7 @@ func decode(text []byte) (*Packet, error) {
 	if len(text) > 0 && text[0] == packed {
 		size, err := s2.DecodedLen(text[1:])
 		if err != nil || size > maxPacket {
-			return nil, errors.New("a packet can't be unpacked")
+			return nil, errors.New("the packet is not a valid S2 block")
 		}
 		if text, err = s2.Decode(nil, text[1:]); err != nil {
 			return nil, fmt.Errorf("unpack packet: %w", err)
@@ -72,11 +70,11 @@ func decode(text []byte) (*Packet, error) {
 	var parts [3][]byte
 	for i := range parts {
 		if len(text) < 4 {
-			return nil, errors.New("a packet breaks off")
+			return nil, errors.New("the packet is shorter than its sizes")
 		}
 		size := uint64(binary.BigEndian.Uint32(text))
 		if text = text[4:]; uint64(len(text)) < size {
-			return nil, errors.New("a packet breaks off")
+			return nil, errors.New("the packet is shorter than its sizes")
 		}
 		parts[i], text = bytes.Clone(text[:size]), text[size:]
 	}

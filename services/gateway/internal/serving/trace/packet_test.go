@@ -44,7 +44,7 @@ func TestPacket(t *testing.T) {
 	}
 }
 
-// What was written before packets were packed.
+// Packets that were written before packets were packed can still be read.
 func TestPlainPacket(t *testing.T) {
 	var text []byte
 	for _, part := range []string{`{"form":"chat"}`, `{"a":1}`, ""} {
@@ -88,7 +88,7 @@ func (s *album) Sizes(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid
 	return sizes, nil
 }
 
-// Contents that are short while they are packed make no page longer than any other.
+// Contents that are small only while they are packed do not make a page exceed maxPage.
 func TestPageOfPackedContents(t *testing.T) {
 	keys, err := NewKeys(secret.File(testkit.File(t, long("a"))))
 	if err != nil {
@@ -133,7 +133,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkEncode is one packet of a kilobyte and a half.
+// BenchmarkEncode encodes a packet of 1.5 kB.
 func BenchmarkEncode(b *testing.B) {
 	p := &Packet{Form: "chat", Request: []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat("How long is the train to the coast? ", 30) + `"}]}`), Response: bytes.Repeat([]byte("carriage "), 50)}
 	room := new(scratch)

@@ -43,7 +43,7 @@ func newRecord(a *Observation, rule Rule) Record {
 		record.Error, record.ErrorClass, record.HTTPStatus = string(a.Err.Reason), string(a.Err.ErrorClass()), a.Err.Kind.HTTPStatus()
 	}
 	if a.Status != StatusOK {
-		record.Error = cmp.Or(record.Error, "unknown") // Whatever it was, it was no success.
+		record.Error = cmp.Or(record.Error, "unknown") // A request that did not succeed always has an error.
 	}
 	for i := range a.Tries {
 		record.Attempts = append(record.Attempts, newAttempt(&a.Tries[i]))
@@ -51,8 +51,8 @@ func newRecord(a *Observation, rule Rule) Record {
 	return record.cleaned()
 }
 
-// shown is what a request asked for by name: one that nothing was found by is kept
-// only where it is like a name.
+// shown returns a name that a request asked for. A name that no route was found for is kept only if it has the form of
+// a name.
 func shown(name string, a *Observation) string {
 	if a.Route != "" {
 		return name
@@ -77,8 +77,8 @@ func newAttempt(t *Try) Attempt {
 
 func milliseconds(d time.Duration) float64 { return float64(max(d, 0).Microseconds()) / 1000 }
 
-// cleaned is the record without what a store of text can't take: a name that a
-// caller made up must not cost the others of its batch.
+// cleaned returns the record without NUL and invalid UTF-8, which a text column can't store: a name that a caller
+// invented must not fail the other records of its batch.
 func (r Record) cleaned() Record {
 	for _, field := range []*string{
 		&r.RequestID, &r.Organization, &r.Run, &r.Key, &r.Service, &r.Parent, &r.RequestedModel, &r.RequestedProvider, &r.RequestedGoal,
@@ -91,7 +91,7 @@ func (r Record) cleaned() Record {
 	return r
 }
 
-// digest is SHA-256 of a text; nil of none.
+// digest returns the SHA-256 of a text; nil for an empty one.
 func digest(text []byte) []byte {
 	if len(text) == 0 {
 		return nil

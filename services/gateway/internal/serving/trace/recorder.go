@@ -19,52 +19,50 @@ import (
 
 // Bounds of the recorder.
 const (
-	// maxQueue records wait, of maxQueueBytes together. Each holds its request and
-	// answer, some ten kilobytes: twice as many, and a busy gateway whose store falls
-	// behind would take half as much memory again.
+	// maxQueue and maxQueueBytes bound what waits to be stored. Each record holds its request and answer, some ten
+	// kilobytes: with twice these bounds a busy gateway whose store falls behind would take half as much memory again.
 	maxQueue      = 2048
 	maxQueueBytes = 64 << 20
-	// maxBatch entries are stored in one transaction, of which the first waits for
-	// linger, or until there are as many.
+	// maxBatch is the most entries of one transaction. It starts once there are as many, or once the first has waited for
+	// linger: a recorder that each request wakes would take the second core from the answer.
 	maxBatch = 512
 	linger   = 100 * time.Millisecond
-	// storeTime bounds one transaction. While the store is away it is asked again
-	// after each pause, and what doesn't fit into the queue is dropped.
+	// storeTime bounds one transaction. While the store is unavailable the transaction is repeated after storePause, and
+	// records that don't fit into the queue are dropped.
 	storeTime  = 5 * time.Second
 	storePause = 500 * time.Millisecond
-	// sayEvery is how often drops are logged.
+	// sayEvery is how often the number of dropped records is logged.
 	sayEvery = time.Minute
 )
 
 // Options of a Recorder. All but Keys are required.
 type Options struct {
 	Store Store
-	// Keys seal contents; nil keeps none.
+	// Keys seal contents. With nil no content is kept.
 	Keys *Keys
-	// Rule gives what is kept of an organization's requests.
+	// Rule returns what is kept of an organization's requests.
 	Rule func(organization string) Rule
-	// Answer writes the answer of a record in the contract's words; nil where it
-	// would be longer than what is kept.
+	// Answer returns the answer of a record in the contract's form; nil where it would be longer than what is kept.
 	Answer func(a *Observation) (json.RawMessage, error)
 	Log    *slog.Logger
 	Meter  metric.Meter
 }
 
-// Recorder takes records and stores them in the background. Safe for concurrent use.
+// Recorder takes observations and stores them as records in the background. Safe for concurrent use.
 type Recorder struct {
 	Options
 
 	queue   *batch.Queue[*Observation]
 	bytes   atomic.Int64
-	dropped atomic.Int64 // since that was logged
+	dropped atomic.Int64 // since the last log message
 	said    time.Time
 	entries metric.Int64Counter
-	// Room of Run, and of Close behind it, that each batch uses again.
+	// room and made are reused by each batch. Only Run uses them, and Close after it.
 	room scratch
 	made []Entry
 }
 
-// NewRecorder returns a recorder that stores nothing until Run.
+// NewRecorder returns a Recorder that stores nothing until Run.
 func NewRecorder(o Options) (*Recorder, error) {
 	r := &Recorder{Options: o}
 	// A batch waits, since each record comes from a request whose answer is still to be sent.
@@ -81,7 +79,7 @@ func NewRecorder(o Options) (*Recorder, error) {
 // Observe implements inference.Recorder.
 func (r *Recorder) Observe(organization string) (keep int, ok bool) {
 	rule := r.Rule(organization)
-	if rule.Lineage && r.Keys != nil && (rule.SamplePercent >= 100 || rand.Float64()*100 < rule.SamplePercent) { //nolint:gosec // It guards nothing.
+	if rule.Lineage && r.Keys != nil && (rule.SamplePercent >= 100 || rand.Float64()*100 < rule.SamplePercent) { //nolint:gosec // The sample is not a secret.
 		keep = rule.MaxBytes
 	}
 	return keep, rule.Lineage
@@ -101,7 +99,7 @@ func (r *Recorder) Record(_ context.Context, a *Observation) {
 	r.drop("queue", 1)
 }
 
-// weight is about how much memory a record holds.
+// weight returns about how much memory an observation holds, in bytes.
 func weight(a *Observation) int64 {
 	n := int64(2048 + len(a.Request.Raw.Body) + a.Request.Size)
 	if a.Answer != nil {
@@ -115,10 +113,10 @@ func (r *Recorder) drop(cause string, n int) {
 	r.entries.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", "dropped"), attribute.String("cause", cause)))
 }
 
-// Run stores until ctx ends. It is a part of the service's lifecycle.
+// Run stores records until ctx ends. It is a part of the service's lifecycle.
 func (r *Recorder) Run(ctx context.Context) error { return r.queue.Run(ctx) }
 
-// Close stores what is left, as far as its time allows.
+// Close stores the records that are left, as far as the time of ctx allows.
 func (r *Recorder) Close(ctx context.Context) error {
 	if err := r.queue.Drain(ctx); err != nil {
 		return fmt.Errorf("store traces: %w", err)
@@ -132,18 +130,18 @@ func (r *Recorder) flush(ctx context.Context, records []*Observation) {
 	r.say(ctx)
 }
 
-// entriesOf makes the entries of records. Each record is let go of as soon as its entry is made, since it holds its
-// request and answer.
+// entriesOf returns the entries of observations. It releases each observation as soon as its entry is made, since it
+// holds the request and the answer.
 func (r *Recorder) entriesOf(ctx context.Context, records []*Observation) []Entry {
 	if r.Keys != nil {
-		_ = r.Keys.read() // Else the keys before serve on.
+		_ = r.Keys.read() // After an error the previous keys stay in use.
 	}
-	clear(r.made) // Those of the batch before are stored.
+	clear(r.made) // The entries of the previous batch are stored.
 	r.made = r.made[:0]
 	for i, a := range records {
 		size := weight(a)
 		if entry, err := r.guarded(ctx, a); err != nil {
-			r.Log.ErrorContext(ctx, "a trace can't be made", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
+			r.Log.ErrorContext(ctx, "the entry of a trace could not be made; it is dropped", slog.String("trace_request_id", a.Request.ID), slog.String("error", err.Error()))
 			r.drop("panic", 1)
 		} else {
 			r.made = append(r.made, entry)
@@ -154,7 +152,7 @@ func (r *Recorder) entriesOf(ctx context.Context, records []*Observation) []Entr
 	return r.made
 }
 
-// store tries until the entries are stored, are refused, or ctx ends.
+// store repeats until the entries are stored, are refused, or ctx ends.
 func (r *Recorder) store(ctx context.Context, batch []Entry) {
 	for len(batch) > 0 {
 		err := r.append(ctx, batch)
@@ -180,11 +178,11 @@ func (r *Recorder) store(ctx context.Context, batch []Entry) {
 	}
 }
 
-// each stores entries one by one, so that one that is refused costs no other.
+// each stores entries one by one, so that a refused entry does not fail the others.
 func (r *Recorder) each(ctx context.Context, batch []Entry) {
 	for i := range batch {
 		if err := r.append(ctx, batch[i:i+1]); err != nil {
-			r.Log.WarnContext(ctx, "a trace can't be stored", slog.String("trace_request_id", batch[i].RequestID), slog.String("error", err.Error()))
+			r.Log.WarnContext(ctx, "a trace could not be stored; it is dropped", slog.String("trace_request_id", batch[i].RequestID), slog.String("error", err.Error()))
 			r.drop("store", 1)
 			continue
 		}
@@ -192,18 +190,19 @@ func (r *Recorder) each(ctx context.Context, batch []Entry) {
 	}
 }
 
-// append outlives ctx by its own bound: a shutdown must not break off a commit.
+// append stores entries in one transaction, which the end of ctx does not cancel: a shutdown must not interrupt a
+// commit. storeTime bounds it.
 func (r *Recorder) append(ctx context.Context, batch []Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
 	err := panics.Call(func() error { return r.Store.Append(ctx, batch) })
 	if _, ok := errors.AsType[*panics.Error](err); ok {
-		return errors.Join(ErrRefused, err) // It is of one of the entries.
+		return errors.Join(ErrRefused, err) // A panic is caused by one of the entries.
 	}
 	return err
 }
 
-// say logs what was dropped, now and then.
+// say logs the number of dropped records, at most once in sayEvery.
 func (r *Recorder) say(ctx context.Context) {
 	if now := time.Now(); r.dropped.Load() > 0 && now.Sub(r.said) >= sayEvery {
 		r.said = now
@@ -211,28 +210,27 @@ func (r *Recorder) say(ctx context.Context) {
 	}
 }
 
-// guarded is entry with a panic as its error: one record that can't be read costs
-// no other.
+// guarded is entry with a panic returned as an error, so that a record that can't be made does not fail the others.
 func (r *Recorder) guarded(ctx context.Context, a *Observation) (e Entry, err error) {
 	defer panics.Recover(&err)
 	return r.entry(ctx, a), nil
 }
 
-// entry makes the entry of a record: here, behind the answers, texts are
-// written, hashed and sealed.
+// entry returns the entry of an observation. Texts are encoded, hashed and sealed here, after the answers have been
+// written.
 func (r *Recorder) entry(ctx context.Context, a *Observation) Entry {
 	rule := r.Rule(a.Request.Organization)
 	e := Entry{Record: newRecord(a, rule)}
 	raw, err := rawOf(a)
 	if err != nil {
-		r.Log.WarnContext(ctx, "a request can't be written for its trace", slog.String("error", err.Error()))
+		r.Log.WarnContext(ctx, "the request of a trace could not be encoded", slog.String("error", err.Error()))
 	}
 	e.RequestBytes, e.RequestDigest = len(raw), digest(raw)
 	cut := err != nil
 	var said json.RawMessage
 	if a.Answer != nil {
 		if said, err = r.Answer(a); err != nil {
-			r.Log.WarnContext(ctx, "an answer can't be written for its trace", slog.String("error", err.Error()))
+			r.Log.WarnContext(ctx, "the answer of a trace could not be encoded", slog.String("error", err.Error()))
 		}
 		cut = cut || a.Answer.Cut || said == nil
 		if !a.Answer.Cut {
@@ -248,7 +246,7 @@ func (r *Recorder) entry(ctx context.Context, a *Observation) Entry {
 	packet.Response, cutResponse = shorten(said, a.Keep)
 	content := &Content{Truncated: cut || cutRequest || cutResponse, Replayable: !cutRequest && len(raw) > 0, CapturedAt: a.Ended, ExpiresAt: a.Ended.Add(min(rule.ContentRetention, rule.Retention))}
 	if content.Key, content.Sealed, err = r.Keys.seal(&r.room, e.Organization, e.ID, packet); err != nil {
-		r.Log.WarnContext(ctx, "a trace can't be sealed; its content is not kept", slog.String("error", err.Error()))
+		r.Log.WarnContext(ctx, "the content of a trace could not be sealed; it is not kept", slog.String("error", err.Error()))
 		return e
 	}
 	e.Content = content

@@ -31,8 +31,8 @@ type shelf struct {
 
 	mu      sync.Mutex
 	err     error
-	refuses string // a request id
-	breaks  string // a request id that makes it panic
+	refuses string // id of a request that is refused
+	breaks  string // id of a request that makes it panic
 	entries []Entry
 	tries   int
 	dropped []int
@@ -125,7 +125,7 @@ func TestRecorderStoresBehind(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { _ = r.Run(ctx) })
 		r.Record(ctx, recordOf("one", `{"a":1}`))
-		time.Sleep(10 * time.Second) // Away for a while: it waits, and so do others.
+		time.Sleep(10 * time.Second) // The store is unavailable; the first batch and later ones wait.
 		r.Record(ctx, recordOf("two", `{"a":2}`))
 		r.Record(ctx, recordOf("bad", `{"a":3}`))
 		s.mu.Lock()
@@ -149,8 +149,7 @@ func TestRecorderStoresBehind(t *testing.T) {
 	})
 }
 
-// What comes within a moment shares a transaction, and plenty doesn't wait for its
-// end.
+// Records that arrive within linger share a transaction. A full batch is stored before linger ends.
 func TestRecorderGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{}
@@ -187,7 +186,7 @@ func TestRecorderGathers(t *testing.T) {
 	})
 }
 
-// A record that the recorder or its store breaks on is dropped; all others are kept.
+// A record that makes the recorder or its store panic is dropped; all others are kept.
 func TestRecorderOutlivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{breaks: "unstorable"}
@@ -223,7 +222,7 @@ func TestRecorderOutlivesAPanic(t *testing.T) {
 	})
 }
 
-// A full queue drops, and never waits.
+// A full queue drops records and never blocks.
 func TestRecorderDrops(t *testing.T) {
 	r := newRecorder(t, &shelf{})
 	start := time.Now()
@@ -371,7 +370,7 @@ func (r *Recorder) discard(_ context.Context, observations []*Observation) {
 	}
 }
 
-// BenchmarkRecord measures what recording costs on the request's own path.
+// BenchmarkRecord measures what recording adds to a request before its answer.
 func BenchmarkRecord(b *testing.B) {
 	r := &Recorder{Options: Options{Rule: func(string) Rule { return Rule{} }}}
 	r.queue = batch.NewQueue(batch.Options{Size: 1, Most: 1}, r.discard)

@@ -7,12 +7,11 @@ import (
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 )
 
-// cutMark ends a text that was longer.
+// cutMark ends a text that was shortened.
 const cutMark = "…[cut]"
 
-// shorten brings a JSON text to a size by cutting its longest strings, so that its
-// form can still be read; what even then is too long becomes nil. cut tells that
-// something is missing.
+// shorten returns a JSON text of at most most bytes, by cutting its longest strings, so that its structure can still be
+// read; nil where even that is too long. cut reports whether something is missing.
 func shorten(text json.RawMessage, most int) (short json.RawMessage, cut bool) {
 	if len(text) <= most {
 		return text, false

@@ -1,9 +1,7 @@
-// Package trace keeps what became of requests: for each a record without content,
-// from which lineage and support traces are read, and for some the request and
-// the answer themselves, sealed, for their own organization to read and to issue
-// again. Package inference fills an Observation for each request and hands it to a
-// Recorder: no request waits for it, and what it can't keep up with is dropped and
-// counted. internal/postgres stores it, package api shows it.
+// Package trace keeps records of requests. Each has a record without content, from which lineage and support traces are
+// read; some have the request and the answer too, sealed, which their own organization may read and issue again.
+// Package inference fills an Observation for each request and hands it to a Recorder. No request waits for it: what
+// exceeds its queue is dropped and counted. internal/postgres stores records, package api serves them.
 package trace
 
 import (
@@ -18,11 +16,10 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 )
 
-// ErrNotFound is a request that was not recorded, is no longer kept, or is another
-// organization's.
+// ErrNotFound is the error of a request that was not recorded, is no longer kept, or belongs to another organization.
 var ErrNotFound = errors.New("no such trace")
 
-// ErrRefused is an entry that the store can never take.
+// ErrRefused is the error of an entry that the store can never take.
 var ErrRefused = errors.New("the store refuses the trace")
 
 // Kinds of a parent.
@@ -31,7 +28,7 @@ const (
 	ParentCache  = "cache"
 )
 
-// Attempt is one candidate that was tried. Its JSON is how it is stored.
+// Attempt is one candidate that was tried. It is stored as this JSON.
 type Attempt struct {
 	Provider   string    `json:"provider"`
 	Model      string    `json:"model"`
@@ -47,7 +44,7 @@ type Attempt struct {
 	DurationMs   float64 `json:"duration_ms"`
 }
 
-// Record is one request without its content. Empty fields were not said, or don't apply.
+// Record is one request without its content. Empty fields were not given, or don't apply.
 type Record struct {
 	ID                                         uuid.UUID
 	RequestID, Organization, Run, Key, Service string
@@ -73,7 +70,7 @@ type Record struct {
 	StartedAt                                  time.Time
 	FirstTokenMs, DurationMs                   float64
 	ExpiresAt                                  time.Time
-	// Captured tells that the request can be issued again. Known only of what was read.
+	// Captured reports whether the request can be issued again. It is set only in records read from the store.
 	Captured bool
 }
 
@@ -81,23 +78,23 @@ type Record struct {
 type Content struct {
 	Key    string
 	Sealed []byte
-	// Truncated tells that something is missing; Replayable that the request is whole.
+	// Truncated reports whether something is missing, Replayable whether the request is whole.
 	Truncated, Replayable bool
 	CapturedAt, ExpiresAt time.Time
 }
 
-// Entry is a record, with its content where it is kept.
+// Entry is a record, with its content if that is kept.
 type Entry struct {
 	Record
 	Content *Content
 }
 
-// Packet is what is sealed: all that is needed to issue the request again.
+// Packet is the sealed content: all that is needed to issue the request again.
 type Packet struct {
-	// Form says how Request is to be read; see RawRequest.
+	// Form is the API that Request is written for; see RawRequest.
 	Form   string
 	Header http.Header
-	// Request as it came, Response in the contract's words; nil where there was none.
+	// Request is the body as it arrived, Response the answer in the contract's form; nil where there was none.
 	Request, Response json.RawMessage
 	Metadata          map[string]string
 }
@@ -107,13 +104,13 @@ type Filter struct {
 	Organization                                     string
 	Request, Run, Operation, Provider, Model, Status string
 	Since, Until                                     time.Time
-	// Before is the last record of the page before; zero for the first page.
+	// Before is the position of the last record of the previous page; zero for the first page.
 	Before Position
-	// Limit of the page, at least 1.
+	// Limit is the most records of the page, at least 1.
 	Limit int
 }
 
-// Position of a record in a list.
+// Position is the place of a record in a list.
 type Position struct {
 	StartedAt time.Time
 	ID        uuid.UUID
@@ -121,36 +118,34 @@ type Position struct {
 
 // Store keeps entries until they expire.
 type Store interface {
-	// Append stores all entries, or none. The error is ErrRefused where one of them
-	// can never be stored; any other means that it may be tried again.
+	// Append stores all entries, or none. The error is ErrRefused where one of them can never be stored; after any other
+	// the call may be repeated.
 	Append(ctx context.Context, entries []Entry) error
-	// List gives a page, newest first.
+	// List returns a page, newest first.
 	List(ctx context.Context, f Filter, now time.Time) ([]Record, error)
-	// Get reads the latest of a request id of an organization. The error is ErrNotFound
-	// where there is none.
+	// Get returns the latest record of a request id of an organization. The error is ErrNotFound where there is none.
 	Get(ctx context.Context, organization, request string, now time.Time) (Record, error)
-	// Latest reads the latest of a request id of each organization, newest first; an
-	// organization that is named is the only one.
+	// Latest returns the latest record of a request id of each organization, newest first, or only that of the
+	// organization that is named.
 	Latest(ctx context.Context, organization, request string, limit int, now time.Time) ([]Record, error)
-	// Sizes tells how many bytes each content has, Contents reads them.
+	// Sizes returns the size of each content in bytes, Contents the contents.
 	Sizes(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]int, error)
 	Contents(ctx context.Context, ids []uuid.UUID, now time.Time) (map[uuid.UUID]Content, error)
-	// Replays lists the requests that repeated one, newest first.
+	// Replays returns the ids of the requests that repeated one, newest first.
 	Replays(ctx context.Context, organization, request string, limit int, now time.Time) ([]string, error)
-	// Drop deletes at most so many of what has expired, and tells how many.
+	// Drop deletes at most limit expired records, and returns their number.
 	Drop(ctx context.Context, now time.Time, limit int) (int, error)
-	// Erase deletes at most so many contents of an organization that were captured
-	// until then.
+	// Erase deletes at most limit contents of an organization that were captured until a time, and returns their number.
 	Erase(ctx context.Context, organization string, until time.Time, limit int) (int, error)
 }
 
 // Rule is what is kept of an organization's requests.
 type Rule struct {
-	// Lineage: a record of each request is kept, for Retention.
+	// Lineage reports whether a record of each request is kept, for Retention.
 	Lineage   bool
 	Retention time.Duration
-	// SamplePercent of the requests are captured with content, of at most MaxBytes
-	// each way, for ContentRetention; 0 is none.
+	// SamplePercent of the requests are captured with content, of at most MaxBytes each way, for ContentRetention; 0
+	// captures none.
 	SamplePercent    float64
 	MaxBytes         int
 	ContentRetention time.Duration

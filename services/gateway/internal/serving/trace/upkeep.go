@@ -8,24 +8,23 @@ import (
 
 // Bounds of the upkeep.
 const (
-	// upkeepEvery is how often what has expired is looked for; it is not served any
-	// more before it is deleted.
+	// upkeepEvery is how often expired records are deleted. They are no longer served before that.
 	upkeepEvery = time.Minute
-	// dropBatch records are deleted in one statement, which dropTime bounds.
+	// dropBatch is the number of records that one statement deletes, and dropTime bounds it.
 	dropBatch = 1000
 	dropTime  = 10 * time.Second
 )
 
-// Upkeep deletes what has expired. Several replicas may do it side by side.
+// Upkeep deletes expired records. Several replicas may run it at the same time.
 type Upkeep struct {
 	store Store
 	log   *slog.Logger
 }
 
-// NewUpkeep returns an upkeep that does nothing until Run.
+// NewUpkeep returns an Upkeep that deletes nothing until Run.
 func NewUpkeep(store Store, log *slog.Logger) *Upkeep { return &Upkeep{store, log} }
 
-// Run deletes until ctx ends. It is a part of the service's lifecycle.
+// Run deletes expired records until ctx ends. It is a part of the service's lifecycle.
 func (u *Upkeep) Run(ctx context.Context) error {
 	ticker := time.NewTicker(upkeepEvery)
 	defer ticker.Stop()
@@ -36,7 +35,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil && !failing {
-			u.log.WarnContext(ctx, "expired traces can't be deleted; they are not served", slog.String("error", err.Error()))
+			u.log.WarnContext(ctx, "expired traces could not be deleted; they are no longer served", slog.String("error", err.Error()))
 		}
 		failing = err != nil
 		select {
@@ -47,7 +46,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 	}
 }
 
-// catchUp deletes batch by batch until nothing is left.
+// catchUp deletes batch after batch until no expired record is left.
 func (u *Upkeep) catchUp(ctx context.Context) error {
 	for ctx.Err() == nil {
 		bounded, cancel := context.WithTimeout(ctx, dropTime)

@@ -88,8 +88,11 @@ func FuzzCheckDataURI(f *testing.F) {
 		}
 		head, text, _ := strings.Cut(uri, ",")
 		data, err := base64.StdEncoding.DecodeString(text)
-		if err != nil || len(data) != size || Type(data) == "" || !strings.EqualFold(head, "data:"+Type(data)+";base64") {
-			t.Errorf("%q passed: %d bytes, reported %d, %v", uri, len(data), size, err)
+		if err != nil || len(data) != size {
+			t.Fatalf("%q passed as %d bytes, but has %d, %v", uri, size, len(data), err)
+		}
+		if kind := Type(data); kind == "" || !strings.EqualFold(head, "data:"+kind+";base64") {
+			t.Errorf("%q passed as %q", uri, kind)
 		}
 	})
 }

@@ -65,8 +65,14 @@ func fetcher(t *testing.T, o Options) *Fetcher {
 func refusedWith(t *testing.T, err error, reason apierr.Reason, text string) {
 	t.Helper()
 	e, ok := errors.AsType[*apierr.Error](err)
-	if !ok || e.Kind != apierr.KindInvalid || e.Reason != reason || !strings.Contains(e.Text, text) || e.ErrorClass() != apierr.ClassPolicy {
-		t.Errorf("error %v, want 400 %s with %q", err, reason, text)
+	if !ok {
+		t.Fatalf("error %v, want 400 %s", err, reason)
+	}
+	if e.Kind != apierr.KindInvalid || e.Reason != reason || e.ErrorClass() != apierr.ClassPolicy {
+		t.Errorf("error %v of class %s, want 400 %s of class %s", err, e.ErrorClass(), reason, apierr.ClassPolicy)
+	}
+	if !strings.Contains(e.Text, text) {
+		t.Errorf("text %q, want %q in it", e.Text, text)
 	}
 }
 

@@ -55,7 +55,7 @@ func New(config Config) (*Provider, error) {
 // Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
-// FetchesImages returns false: the vendor accepts the bytes of images, not their URLs.
+// FetchesImages implements provider.ImageFetcher: the vendor accepts the bytes of images, not their URLs.
 func (p *Provider) FetchesImages() bool { return false }
 
 // url returns the URL of a model's method. The model is one segment of the path, whatever its name contains.

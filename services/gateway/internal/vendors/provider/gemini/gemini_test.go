@@ -150,8 +150,11 @@ func TestURLs(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = p.Chat(t.Context(), providertest.Credential(), &provider.Chat{Model: tt.model})
-		if sent.url != tt.whole || p.Name() != "mine" || p.FetchesImages() || sent.header != providertest.Key {
-			t.Errorf("%s sent to %s, want %s", p.Name(), sent.url, tt.whole)
+		if sent.url != tt.whole || sent.header != providertest.Key {
+			t.Errorf("sent to %s with the key %q, want %s with %q", sent.url, sent.header, tt.whole, providertest.Key)
+		}
+		if p.Name() != "mine" || p.FetchesImages() {
+			t.Errorf("name %q, fetches images %t; want mine, which fetches none", p.Name(), p.FetchesImages())
 		}
 		_, _ = p.StreamChat(t.Context(), providertest.Credential(), &provider.Chat{Model: tt.model})
 		if sent.url != tt.stream || strings.Contains(sent.url, providertest.Key) {

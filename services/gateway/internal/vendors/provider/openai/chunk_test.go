@@ -36,12 +36,19 @@ func TestErrorsAmongMembers(t *testing.T) {
 	} {
 		t.Run(text, func(t *testing.T) {
 			answer, err := answered(t, text)
-			if e, ok := errors.AsType[*provider.Error](err); failed != ok || ok && (e.Class != apierr.ClassServerError || answer != nil) {
-				t.Errorf("%+v, %v", answer, err)
+			e, ok := errors.AsType[*provider.Error](err)
+			if ok != failed {
+				t.Errorf("error %v, want a failure %t", err, failed)
+			}
+			if ok && (e.Class != apierr.ClassServerError || answer != nil) {
+				t.Errorf("class %s, answer %+v; want %s and none", e.Class, answer, apierr.ClassServerError)
 			}
 			events, err := providertest.Collect(opened(t, native("{}"), "data: "+text+"\n\ndata: [DONE]\n\n"))
-			if (err != nil) != failed || failed && events != nil && events.Text != "" {
-				t.Errorf("streamed: %+v, %v", events, err)
+			if (err != nil) != failed {
+				t.Errorf("streamed: error %v, want a failure %t", err, failed)
+			}
+			if failed && events != nil && events.Text != "" {
+				t.Errorf("streamed: text %q of a failure", events.Text)
 			}
 		})
 	}
@@ -106,8 +113,14 @@ func TestCallsOfAWholeAnswer(t *testing.T) {
 		t.Fatalf("%+v, %v", answer, err)
 	}
 	a, b, c := answer.ToolCalls[0], answer.ToolCalls[1], answer.ToolCalls[2]
-	if !strings.HasPrefix(a.ID, "call_") || !strings.HasPrefix(c.ID, "call_") || a.ID == c.ID || b.ID != "mine" || b.Index != 1 || c.Index != 2 {
-		t.Errorf("%+v", answer.ToolCalls)
+	if !strings.HasPrefix(a.ID, "call_") || !strings.HasPrefix(c.ID, "call_") || a.ID == c.ID {
+		t.Errorf("made the IDs %q and %q, want two that begin with call_", a.ID, c.ID)
+	}
+	if b.ID != "mine" {
+		t.Errorf("the second ID is %q, want mine", b.ID)
+	}
+	if b.Index != 1 || c.Index != 2 {
+		t.Errorf("indexes %d and %d, want 1 and 2", b.Index, c.Index)
 	}
 }
 

@@ -127,8 +127,11 @@ data: [DONE]
 		t.Fatal(err)
 	}
 	frames, answer, err := providertest.Frames(stream)
-	if err != nil || answer.Text != "ab" || len(answer.ToolCalls) != 2 || len(frames) != 2 {
-		t.Errorf("%+v, %v, %d frames", answer, err, len(frames))
+	if err != nil || len(frames) != 2 {
+		t.Fatalf("%d frames, %v, want 2", len(frames), err)
+	}
+	if answer.Text != "ab" || len(answer.ToolCalls) != 2 {
+		t.Errorf("text %q, calls %+v; want ab and two calls", answer.Text, answer.ToolCalls)
 	}
 }
 
@@ -178,8 +181,14 @@ func TestShortToolIDs(t *testing.T) {
 			t.Fatalf("%v: %s", err, got)
 		}
 		short := body.Messages[0].ToolCalls[0].ID
-		if len(short) != 9 || strings.ContainsAny(short, "_-") || short != body.Messages[1].ToolCallID || seen[short] {
-			t.Errorf("%s became %q and %q", id, short, body.Messages[1].ToolCallID)
+		if len(short) != 9 || strings.ContainsAny(short, "_-") {
+			t.Errorf("%s became %q, want 9 letters and digits", id, short)
+		}
+		if result := body.Messages[1].ToolCallID; short != result {
+			t.Errorf("%s became %q in the call and %q in its result", id, short, result)
+		}
+		if seen[short] {
+			t.Errorf("%s became %q, as another did", id, short)
 		}
 		seen[short] = true
 	}

@@ -97,8 +97,11 @@ func TestEventsLast(t *testing.T) {
 func TestUsageBesideContentIsRelayed(t *testing.T) {
 	const last = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`
 	frames, answer, err := providertest.Frames(opened(t, native("{}"), "data: "+last+"\n\ndata: [DONE]\n\n"))
-	if err != nil || len(frames) != 1 || frames[0].Data != last || answer.Usage == nil {
-		t.Errorf("%+v, %+v, %v", frames, answer, err)
+	if err != nil || len(frames) != 1 || frames[0].Data != last {
+		t.Fatalf("frames %+v, %v, want %s alone", frames, err, last)
+	}
+	if answer.Usage == nil {
+		t.Error("no usage is reported")
 	}
 }
 

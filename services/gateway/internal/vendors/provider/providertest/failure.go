@@ -37,7 +37,10 @@ func failure(t *testing.T, err error) *provider.Error {
 	if errors.Is(err, io.EOF) {
 		t.Errorf("the failure passes for the end of a stream: %v", err)
 	}
-	if e.Text == "" || len(e.Text) > maxText || !utf8.ValidString(e.Text) || strings.ContainsAny(e.Text, "\r\n\x00") {
+	if e.Text == "" || len(e.Text) > maxText {
+		t.Errorf("a text of %d bytes, want 1 to %d: %q", len(e.Text), maxText, e.Text)
+	}
+	if !utf8.ValidString(e.Text) || strings.ContainsAny(e.Text, "\r\n\x00") {
 		t.Errorf("the text can't be shown: %q", e.Text)
 	}
 	testkit.NoLeak(t, Key, err.Error(), e.Text, e.Code, fmt.Sprintf("%+v", *e))

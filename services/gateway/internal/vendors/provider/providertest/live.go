@@ -71,8 +71,11 @@ func RunEmbedder(t *testing.T, p provider.Embedder, model string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(made.Vectors) != len(input) || made.Usage == nil || made.Usage.Input == 0 || made.Usage.Output != 0 {
-			t.Fatalf("%d vectors of %d, usage %+v", len(made.Vectors), len(input), made.Usage)
+		if len(made.Vectors) != len(input) {
+			t.Fatalf("%d vectors of %d", len(made.Vectors), len(input))
+		}
+		if made.Usage == nil || made.Usage.Input == 0 || made.Usage.Output != 0 {
+			t.Fatalf("usage %+v, want input alone", made.Usage)
 		}
 		return made.Vectors
 	}
@@ -80,8 +83,11 @@ func RunEmbedder(t *testing.T, p provider.Embedder, model string) {
 		t.Run(strconv.Itoa(dimensions), func(t *testing.T) {
 			list := embed(t, dimensions, "one", "two", "one", "grüße")
 			for _, vector := range list {
-				if dimensions > 0 && len(vector) != dimensions || len(vector) != len(list[0]) || math.Abs(dot(vector, vector)-1) > 1e-5 {
-					t.Errorf("a vector of %d numbers with the length %v", len(vector), dot(vector, vector))
+				if dimensions > 0 && len(vector) != dimensions || len(vector) != len(list[0]) {
+					t.Errorf("a vector of %d numbers, the first has %d, want %d of all", len(vector), len(list[0]), dimensions)
+				}
+				if length := dot(vector, vector); math.Abs(length-1) > 1e-5 {
+					t.Errorf("a vector with the length %v, want 1", length)
 				}
 			}
 			if diff := cmp.Diff(list[0], list[2]); diff != "" {

@@ -87,8 +87,11 @@ func TestWaitsEnd(t *testing.T) {
 			start := time.Now()
 			_, err := sandbox.New(sandbox.Config{}).Chat(ctx, provider.Credential{}, &provider.Chat{Model: model})
 			e, ok := errors.AsType[*provider.Error](err)
-			if !ok || e.Class != apierr.ClassTransient || !errors.Is(err, late) || time.Since(start) != 500*time.Millisecond {
-				t.Errorf("%s: %v after %v", model, err, time.Since(start))
+			if !ok || e.Class != apierr.ClassTransient || !errors.Is(err, late) {
+				t.Errorf("%s: %v, want class %s by %v", model, err, apierr.ClassTransient, late)
+			}
+			if took := time.Since(start); took != 500*time.Millisecond {
+				t.Errorf("%s: ended after %v, want 500ms", model, took)
 			}
 		})
 	}
@@ -181,7 +184,13 @@ func TestImagesAreTheirPrompts(t *testing.T) {
 		return made.Images
 	}
 	cat, again, dog := draw("cat"), draw("cat"), draw("dog")
-	if cat[0] != again[0] || cat[1] != again[1] || cat[0] == cat[1] || cat[0] == dog[0] {
-		t.Error("images don't go by prompt and place")
+	if diff := cmp.Diff(cat, again); diff != "" {
+		t.Errorf("the same prompt (-first +second):\n%s", diff)
+	}
+	if cat[0] == cat[1] {
+		t.Error("both places have the same image")
+	}
+	if cat[0] == dog[0] {
+		t.Error("both prompts have the same image")
 	}
 }

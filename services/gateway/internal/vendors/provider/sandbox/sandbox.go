@@ -76,7 +76,7 @@ func New(config Config) *Provider { return &Provider{config} }
 // Name returns the provider's name in the policy.
 func (p *Provider) Name() string { return p.config.Name }
 
-// FetchesImages returns false: there is no network to fetch them from.
+// FetchesImages implements provider.ImageFetcher: there is no network to fetch them from.
 func (p *Provider) FetchesImages() bool { return false }
 
 // Chat answers with the last user text, a description of its images, tool calls or JSON, as requested.
