@@ -16,8 +16,8 @@ type Options struct {
 	Size int
 	// Most is how many items a batch has at most.
 	Most int
-	// Linger returns how long a batch that has its first item waits for further ones, unless it is full before. Nil and
-	// zero wait for none. It is asked for each batch.
+	// Linger returns how long a batch that has its first item waits for further ones. It waits no longer once Most further
+	// ones are there. Nil and zero wait for none. It is asked for each batch.
 	Linger func() time.Duration
 }
 
@@ -64,7 +64,8 @@ func (q *Queue[T]) Hurry() {
 	}
 }
 
-// hurryIfFull spares the signal where no batch ever waits.
+// hurryIfFull ends the wait of a batch once the queue holds as many items as a batch has at most, besides the first item
+// of the batch. When no batch waits at that moment, the next one may be flushed early.
 func (q *Queue[T]) hurryIfFull() {
 	if q.o.Linger != nil && len(q.items) >= q.o.Most {
 		q.Hurry()

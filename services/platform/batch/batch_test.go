@@ -94,6 +94,7 @@ func TestQueueLingers(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		q.Put(7)
 		synctest.Wait()
 		q.Hurry()

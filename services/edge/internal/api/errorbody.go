@@ -63,8 +63,9 @@ func openAICode(e *apierr.Error) string {
 		return "invalid_api_key"
 	case apierr.KindRateLimited:
 		return "rate_limit_exceeded"
+	default:
+		return string(e.Reason)
 	}
-	return string(e.Reason)
 }
 
 // anthropic is the error body of the Anthropic API (docs.claude.com/en/api/errors).

@@ -5,7 +5,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,17 +32,14 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/migrations"
-	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
-	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
-	"switchyard.dev/services/platform/telemetry"
+	"switchyard.dev/services/platform/service"
 )
 
-const service = "gateway"
+const serviceName = "gateway"
 
 // maxBody is the largest request body in bytes, with room for images inlined as data: URIs.
 const maxBody = 32 << 20
@@ -54,8 +50,7 @@ const settleTime = 5 * time.Second
 // builder holds the parts of the service while it is built.
 type builder struct {
 	cfg       Config
-	telemetry *telemetry.Telemetry
-	runner    *lifecycle.Runner
+	service   *service.Service
 	pool      *pgxpool.Pool
 	redis     *redisdb.Client // nil for none
 	control   *postgres.Control
@@ -87,64 +82,51 @@ type builder struct {
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	lifecycle.TuneCollector()
-	p := &builder{cfg: cfg}
-	if err := p.openTelemetry(ctx); err != nil {
-		return err
-	}
-	err := p.runner.Build(ctx,
-		lifecycle.Step{Name: "stores", Do: p.openStores},
-		lifecycle.Step{Name: "redis", Do: p.openRedis},
-		lifecycle.Step{Name: "control", Do: p.openControl},
-		lifecycle.Step{Name: "admission", Do: p.openAdmission},
-		lifecycle.Step{Name: "credentials", Do: p.openByok},
-		lifecycle.Step{Name: "steering", Do: p.openSteering},
-		lifecycle.Step{Name: "fleet", Do: p.openFleet},
-		lifecycle.Step{Name: "health", Do: p.watchHealth},
-		lifecycle.Step{Name: "ledger", Do: p.startLedger},
-		lifecycle.Step{Name: "cache", Do: p.openCache},
-		lifecycle.Step{Name: "traces", Do: p.openTraces},
-		lifecycle.Step{Name: "engine", Do: p.buildEngine},
-		lifecycle.Step{Name: "probes", Do: p.openProbes},
-		lifecycle.Step{Name: "settings", Do: p.followControl},
-		lifecycle.Step{Name: "exposure", Do: p.aggregateExposure},
-		lifecycle.Step{Name: "reconciliations", Do: p.openReconciliations},
-		lifecycle.Step{Name: "status", Do: p.watchStatus},
-		lifecycle.Step{Name: "servers", Do: p.startServers},
-	)
-	if err != nil {
-		return err
-	}
-	p.telemetry.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
-	return p.runner.Run(ctx)
+	o := service.Options{Name: serviceName, LogLevel: cfg.LogLevel, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
+	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error {
+		b := &builder{cfg: cfg, service: s}
+		return b.wire(ctx)
+	})
 }
 
-func (b *builder) openTelemetry(ctx context.Context) error {
-	t, err := telemetry.Setup(ctx, telemetry.Options{Service: service, LogLevel: b.cfg.LogLevel})
-	if err != nil {
-		return err
+// wire builds the service in named steps.
+func (b *builder) wire(ctx context.Context) error {
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"stores", b.openStores},
+		{"redis", b.openRedis},
+		{"control", b.openControl},
+		{"admission", b.openAdmission},
+		{"credentials", b.openByok},
+		{"steering", b.openSteering},
+		{"fleet", b.openFleet},
+		{"health", b.watchHealth},
+		{"ledger", b.startLedger},
+		{"cache", b.openCache},
+		{"traces", b.openTraces},
+		{"engine", b.buildEngine},
+		{"probes", b.openProbes},
+		{"settings", b.followControl},
+		{"exposure", b.aggregateExposure},
+		{"reconciliations", b.openReconciliations},
+		{"status", b.watchStatus},
+		{"servers", b.startServers},
+	} {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
 	}
-	t.Install()
-	b.telemetry = t
-	b.runner = lifecycle.New(t.Log, lifecycle.Options{DrainDelay: b.cfg.DrainDelay, Grace: b.cfg.DrainGrace})
-	b.runner.OnClose("telemetry", t.Shutdown)
+	b.service.Log.InfoContext(ctx, "serving", "http", b.cfg.HTTPListen, "grpc", b.cfg.GRPCListen)
 	return nil
 }
 
 // openStores opens the database and refuses a schema older than this build.
-func (b *builder) openStores(ctx context.Context) error {
-	url, err := b.cfg.DatabaseURLFile.Read()
-	if err != nil {
-		return fmt.Errorf("database URL: %w", err)
-	}
-	b.pool, err = pgdb.Open(ctx, pgdb.Options{URL: url.Reveal(), ApplicationName: service})
-	if err != nil {
-		return err
-	}
-	b.runner.OnClose("postgres", func(context.Context) error {
-		b.pool.Close()
-		return nil
-	})
-	return pgdb.CheckSchema(ctx, b.pool, migrations.FS, service)
+func (b *builder) openStores(ctx context.Context) (err error) {
+	database := service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: b.cfg.DatabaseURLFile, Name: serviceName}
+	b.pool, err = b.service.Pool(ctx, database, migrations.FS)
+	return err
 }
 
 // buildEngine builds the pipeline.
@@ -154,7 +136,7 @@ func (b *builder) buildEngine(context.Context) error {
 		return err
 	}
 	answers := memory.New(b.cfg.AnswerMemory, b.cfg.OrganizationShare)
-	if err := answers.Measure(b.telemetry.MeterProvider.Meter(service)); err != nil {
+	if err := answers.Measure(b.service.Meter); err != nil {
 		return err
 	}
 	b.engine, err = inference.New(inference.Options{
@@ -163,14 +145,14 @@ func (b *builder) buildEngine(context.Context) error {
 		Clocks: inference.Clocks{
 			Answer: b.cfg.AnswerTimeout, FirstToken: b.cfg.FirstTokenTimeout, Idle: b.cfg.IdleTimeout, Total: b.cfg.TotalTimeout,
 		},
-		Log: b.telemetry.Log, Meter: b.telemetry.MeterProvider.Meter(service), Tracer: b.telemetry.TracerProvider.Tracer(service),
+		Log: b.service.Log, Meter: b.service.Meter, Tracer: b.service.Tracer,
 	})
 	return err
 }
 
 // aggregateExposure aggregates credential usage asynchronously, after the ledger commit.
 func (b *builder) aggregateExposure(context.Context) error {
-	b.runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(b.pool), b.telemetry.Log).Run)
+	b.service.Runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(b.pool), b.service.Log).Run)
 	return nil
 }
 
@@ -190,41 +172,26 @@ func (b *builder) startServers(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	server.HandleOpen("GET /health", rpc.Live())
-	server.HandleOpen("GET /health/live", rpc.Live())
-	server.HandleOpen("GET /health/ready", api.Ready(b.checks))
-	server.HandleOpen("GET /metrics", b.telemetry.MetricsHandler())
 	pages, err := console.Handlers()
 	if err != nil {
 		return err
 	}
-	document, err := apidoc.Face(gen.OpenAPI, "gateway", "Switchyard gateway", "The API for first-party services and operators. "+
-		"In addition, POST /v1/chat/completions, POST /v1/messages and GET /v1/models serve the SDKs of OpenAI and Anthropic.")
+	err = b.service.Mount(server, service.Open{Ready: api.Ready(b.checks), Pages: pages, Contract: service.Contract{
+		Files: gen.OpenAPI, Name: "gateway", Title: "Switchyard gateway",
+		Description: "What first-party services and operators may call. " +
+			"Beside it POST /v1/chat/completions, POST /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic.",
+	}})
 	if err != nil {
 		return err
 	}
-	maps.Copy(pages, document)
-	for path, handler := range pages {
-		server.HandleOpen("GET "+path, handler)
-	}
-	return server.Serve(ctx, b.runner, b.cfg.HTTPListen, b.cfg.GRPCListen)
+	return server.Serve(ctx, b.service.Runner, b.cfg.HTTPListen, b.cfg.GRPCListen)
 }
 
 func (b *builder) newServer() (*rpc.Server, error) {
-	var tokens *caller.Tokens
-	if !b.cfg.AuthDisabled {
-		var err error
-		if tokens, err = caller.LoadTokens(b.cfg.ServiceTokensFile); err != nil {
-			return nil, err
-		}
-	}
-	secure, err := b.cfg.TLS.Config()
-	if err != nil {
-		return nil, err
-	}
-	return rpc.New(rpc.Options{
-		Log: b.telemetry.Log, Tracer: b.telemetry.TracerProvider.Tracer(service), Meter: b.telemetry.MeterProvider.Meter(service),
-		Tokens: tokens, Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
-		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage, MaxBody: maxBody, UnaryTimeout: b.cfg.TotalTimeout + settleTime, TLS: secure,
+	access := service.Access{TokensFile: b.cfg.ServiceTokensFile, AuthDisabled: b.cfg.AuthDisabled, TLS: b.cfg.TLS}
+	return b.service.NewServer(access, rpc.Options{
+		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
+		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage,
+		MaxBody: maxBody, UnaryTimeout: b.cfg.TotalTimeout + settleTime,
 	})
 }

@@ -30,10 +30,10 @@ func (b *builder) openByok(context.Context) error {
 	}
 	store := postgres.NewByok(b.pool, b.control)
 	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
-	b.vault = byok.NewVault(store, reader, b.telemetry.Log)
+	b.vault = byok.NewVault(store, reader, b.service.Log)
 	b.custodian = byok.NewCustodian(store, reader, fleetNames{b})
 	b.watcher.Watch(control.Credentials, b.vault.Load)
-	b.runner.Go("credentials of organizations", b.vault.Run)
+	b.service.Runner.Go("credentials of organizations", b.vault.Run)
 	return nil
 }
 

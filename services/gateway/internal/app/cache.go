@@ -17,7 +17,7 @@ const warnNoCache = "the policy's cache needs " + prefix + "_REDIS_URL_FILE and 
 // says for which organizations.
 func (b *builder) openCache(ctx context.Context) error {
 	if b.fleets.policy().Caches() && !b.cfg.hasResponseCache() {
-		b.telemetry.Log.WarnContext(ctx, warnNoCache)
+		b.service.Log.WarnContext(ctx, warnNoCache)
 	}
 	var store cache.Store
 	var key secret.Value
@@ -29,7 +29,7 @@ func (b *builder) openCache(ctx context.Context) error {
 		store = redis.NewAnswers(b.redis)
 	}
 	var err error
-	b.answers, err = cache.New(store, postgres.NewEpochs(b.pool), []byte(key.Reveal()), b.telemetry.Log)
+	b.answers, err = cache.New(store, postgres.NewEpochs(b.pool), []byte(key.Reveal()), b.service.Log)
 	if err != nil {
 		return fmt.Errorf("%s_CACHE_KEY_FILE: %w", prefix, err)
 	}

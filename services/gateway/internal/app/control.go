@@ -16,7 +16,7 @@ func (b *builder) openControl(context.Context) error {
 	if b.redis != nil {
 		notifier := redis.NewNotifier(b.redis)
 		notify = notifier.Notify
-		b.runner.Go("change notifier", func(ctx context.Context) error { return notifier.Run(ctx, b.watcher.Wake) })
+		b.service.Runner.Go("change notifier", func(ctx context.Context) error { return notifier.Run(ctx, b.watcher.Wake) })
 	}
 	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
 		notify()
@@ -26,7 +26,7 @@ func (b *builder) openControl(context.Context) error {
 		}
 		b.watcher.Reach(ctx, topic, version)
 	})
-	b.watcher = control.NewWatcher(b.control, b.telemetry.Log)
+	b.watcher = control.NewWatcher(b.control, b.service.Log)
 	return nil
 }
 
@@ -35,7 +35,7 @@ func (b *builder) followControl(ctx context.Context) error {
 	if err := b.watcher.Start(ctx); err != nil {
 		return err
 	}
-	b.runner.Check("settings", b.watcher.Ready)
-	b.runner.Go("settings", b.watcher.Run)
+	b.service.Runner.Check("settings", b.watcher.Ready)
+	b.service.Runner.Go("settings", b.watcher.Run)
 	return nil
 }

@@ -23,13 +23,13 @@ func (b *builder) startLedger(context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.ledger = ledger.NewWriter(postgres.NewLedger(b.pool), rows, ledger.Mode(b.cfg.LedgerMode), b.telemetry.Log)
-	b.runner.Check("ledger", b.ledger.Ready)
-	b.runner.Go("ledger", b.ledger.Run)
-	b.runner.Go("ledger of ended processes", b.ledger.Adopt)
-	b.runner.OnClose("ledger", b.ledger.Close)
+	b.ledger = ledger.NewWriter(postgres.NewLedger(b.pool), rows, ledger.Mode(b.cfg.LedgerMode), b.service.Log)
+	b.service.Runner.Check("ledger", b.ledger.Ready)
+	b.service.Runner.Go("ledger", b.ledger.Run)
+	b.service.Runner.Go("ledger of ended processes", b.ledger.Adopt)
+	b.service.Runner.OnClose("ledger", b.ledger.Close)
 
-	_, err = b.telemetry.MeterProvider.Meter(service).Int64ObservableGauge("switchyard.gateway.ledger.waiting",
+	_, err = b.service.Meter.Int64ObservableGauge("switchyard.gateway.ledger.waiting",
 		metric.WithUnit("By"), metric.WithDescription("Bytes of ledger rows on disk that are not in the database yet."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 			o.Observe(b.ledger.Waiting())

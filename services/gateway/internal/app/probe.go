@@ -21,7 +21,7 @@ func (b *builder) openProbes(ctx context.Context) error {
 		Defaults: func() []policy.Default {
 			return b.fleets.policy().Defaults(provider.OperationChat, provider.OperationEmbeddings)
 		},
-		Log: b.telemetry.Log,
+		Log: b.service.Log,
 	})
 	if _, err := b.cfg.golden(); err != nil {
 		return fmt.Errorf("%s_GOLDEN_SET_FILE: %w", prefix, err)

@@ -65,9 +65,9 @@ type generation struct {
 // openFleet reads the files for the first time. It logs which providers have a key: a missing key is the most frequent
 // mistake of a first start.
 func (b *builder) openFleet(ctx context.Context) error {
-	meter := b.telemetry.MeterProvider.Meter(service)
+	meter := b.service.Meter
 	f := &fleets{
-		cfg: b.cfg, log: b.telemetry.Log, transport: wire.NewTransport(b.cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
+		cfg: b.cfg, log: b.service.Log, transport: wire.NewTransport(b.cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
 		models: b.models, override: b.overrides.Override, releases: postgres.NewReleases(b.control),
 	}
 	if b.vault != nil {
@@ -89,7 +89,7 @@ func (b *builder) openFleet(ctx context.Context) error {
 		return err
 	}
 	b.fleets = f
-	b.runner.Go("reload", f.watch)
+	b.service.Runner.Go("reload", f.watch)
 	return nil
 }
 

@@ -17,7 +17,7 @@ import (
 func (b *builder) watchStatus(context.Context) error {
 	host, _ := os.Hostname() // Without a host name, replicas are only harder to distinguish.
 	o := status.Options{
-		Replica: b.replica.String(), Place: host + " " + b.cfg.HTTPListen, Version: b.telemetry.Version, Log: b.telemetry.Log,
+		Replica: b.replica.String(), Place: host + " " + b.cfg.HTTPListen, Version: b.service.Version, Log: b.service.Log,
 		Slow: postgres.NewReports(b.pool),
 		Sources: status.Sources{
 			Checks: b.checks, Draining: lifecycle.ErrDraining,
@@ -35,8 +35,8 @@ func (b *builder) watchStatus(context.Context) error {
 		o.Sources.Pings[status.Redis] = func(ctx context.Context) error { return b.redis.Ping(ctx).Err() }
 	}
 	b.status = status.NewReporter(status.NewMonitor(o), b.facts)
-	b.runner.Go("status", b.status.Monitor.Run)
-	b.runner.OnClose("status", b.status.Monitor.Close)
+	b.service.Runner.Go("status", b.status.Monitor.Run)
+	b.service.Runner.OnClose("status", b.status.Monitor.Close)
 	return nil
 }
 
@@ -50,7 +50,7 @@ func (b *builder) providerNames() []string {
 
 // checks returns the results of the readiness checks.
 func (b *builder) checks(ctx context.Context) []status.Check {
-	results := b.runner.Ready(ctx)
+	results := b.service.Runner.Ready(ctx)
 	checks := make([]status.Check, len(results))
 	for i, r := range results {
 		checks[i] = status.Check{Name: r.Name, Err: r.Err}

@@ -16,9 +16,9 @@ import (
 
 // openSteering opens the operators' settings for routing and models, which the fleet's plans depend on.
 func (b *builder) openSteering(context.Context) error {
-	b.overrides = steering.NewOverrides(postgres.NewSteering(b.control), b.telemetry.Log)
+	b.overrides = steering.NewOverrides(postgres.NewSteering(b.control), b.service.Log)
 	b.watcher.Watch(control.Routing, b.overrides.Load)
-	b.runner.Go("canary arms", b.overrides.Run)
+	b.service.Runner.Go("canary arms", b.overrides.Run)
 	b.models = catalog.NewStore(postgres.NewDeprecations(b.control))
 	b.watcher.Watch(control.Models, b.models.Load)
 	return nil
@@ -27,7 +27,7 @@ func (b *builder) openSteering(context.Context) error {
 // openReconciliations opens the comparisons with invoices and deletes old ones.
 func (b *builder) openReconciliations(context.Context) error {
 	b.reconciler = reconcile.Service{Store: postgres.NewReconciliations(b.control)}
-	b.runner.Go("reconciliations", b.reconciler.Upkeep(b.cfg.ReconciliationRetention, b.telemetry.Log))
+	b.service.Runner.Go("reconciliations", b.reconciler.Upkeep(b.cfg.ReconciliationRetention, b.service.Log))
 	return nil
 }
 

@@ -25,20 +25,20 @@ func (b *builder) openTraces(ctx context.Context) error {
 		return err
 	}
 	if keys == nil {
-		b.telemetry.Log.InfoContext(ctx, "no request content is captured: "+prefix+"_TRACE_KEYS_FILE names no file that exists at the start",
+		b.service.Log.InfoContext(ctx, "no request content is captured: "+prefix+"_TRACE_KEYS_FILE names no file that exists at the start",
 			slog.String("file", string(b.cfg.TraceKeysFile)))
 	}
-	store, log := postgres.NewTraces(b.pool), b.telemetry.Log
+	store, log := postgres.NewTraces(b.pool), b.service.Log
 	b.recorder, err = trace.NewRecorder(trace.Options{
-		Store: store, Keys: keys, Rule: b.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: b.telemetry.MeterProvider.Meter(service),
+		Store: store, Keys: keys, Rule: b.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: b.service.Meter,
 	})
 	if err != nil {
 		return err
 	}
 	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return b.fleets.policy().Redactor() }, log)
-	b.runner.Go("traces", b.recorder.Run)
-	b.runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
-	b.runner.OnClose("traces", b.recorder.Close)
+	b.service.Runner.Go("traces", b.recorder.Run)
+	b.service.Runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
+	b.service.Runner.OnClose("traces", b.recorder.Close)
 	return nil
 }
 
