@@ -138,7 +138,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("data: {\"type\":\"content_block_start\",\"index\":1e400,\"content_block\":{\"type\":\"thinking\",\"signature\":5}}\n\ndata: {\"type\":\"content_block_stop\"}\n\n")
 	f.Add("data: [5]\n\ndata: {\"type\":\"error\",\"error\":null}\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, native := range []*provider.Native{nil, {Dialect: anthropic.Dialect, Body: []byte("{}")}} {
+		for _, native := range []*provider.Native{nil, {Dialect: anthropic.DialectName, Body: []byte("{}")}} {
 			vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, text)
 			p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
 			if err != nil {
