@@ -127,7 +127,7 @@ func target(o *Offer) string {
 	if o == nil {
 		return "none"
 	}
-	return o.Target.String()
+	return o.String()
 }
 
 func targets(offers []*Offer) []string {

@@ -168,7 +168,7 @@ func TestAssess(t *testing.T) {
 	}
 	for _, d := range a.Dependencies {
 		for field, value := range map[string]string{
-			"purpose": d.Purpose, "impact": d.Impact, "state": string(d.State), "kind": string(d.Kind),
+			"purpose": d.Purpose, "impact": d.Impact, "state": string(d.State), "kind": d.Kind,
 		} {
 			if value == "" {
 				t.Errorf("the dependency %s has no %s", d.Name, field)

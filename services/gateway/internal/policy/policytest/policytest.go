@@ -21,6 +21,7 @@ goals:
 ladder: [alpha/m1, beta/m3]
 `
 
+// SmallExtra is a file of one more provider.
 const SmallExtra = `{"providers": [{"name": "local", "dialect": "openai", "base_url": "http://127.0.0.1:11434", "key_file": "local.key"}]}`
 
 // Wide is a policy that uses every setting that affects planning.

@@ -29,7 +29,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 		return nil, err
 	}
 	defer x.leave(ctx)
-	x.selection.anchor()
+	x.anchor()
 	var vectors *provider.Vectors
 	var unfit candidate // its vectors are not what was asked for
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"go.opentelemetry.io/otel/attribute"
+
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
