@@ -42,6 +42,8 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A test that fails before the commit must return its connection: closing the pool waits for it.
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
 	if err := entryRows([]ledger.Entry{e}).Send(t.Context(), tx.Conn(), copyEntries); err != nil {
 		t.Fatal(err)
 	}
