@@ -7,22 +7,23 @@ import (
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/platform/service"
 )
 
 // openAdmission builds the admission controller and the keeper of budget reservations. The controller reserves with the
 // keeper, and the keeper reports the controller's sessions.
-func (b *builder) openAdmission(ctx context.Context) error {
-	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), b.service.Log)
-	b.replica = keeper.Replica()
-	b.organizations = postgres.NewOrganizations(b.control)
-	b.runs = postgres.NewRuns(b.control, keeper.Replica())
-	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: keeper, Log: b.service.Log})
-	b.watcher.Watch(control.Organizations, b.admission.LoadOrganizations)
-	b.watcher.Watch(control.Runs, b.admission.LoadRuns)
+func (g *governance) openAdmission(ctx context.Context, s *service.Service, stores stores) error {
+	keeper := budget.NewKeeper(postgres.NewReservations(stores.pool), s.Log)
+	g.replica = keeper.Replica()
+	g.organizations = postgres.NewOrganizations(stores.control)
+	g.runs = postgres.NewRuns(stores.control, keeper.Replica())
+	g.admission = admission.New(admission.Options{Organizations: g.organizations, Runs: g.runs, Budget: keeper, Log: s.Log})
+	stores.watcher.Watch(control.Organizations, g.admission.LoadOrganizations)
+	stores.watcher.Watch(control.Runs, g.admission.LoadRuns)
 	if err := keeper.Start(ctx); err != nil {
 		return err
 	}
-	b.service.Runner.Go("budget", func(ctx context.Context) error { return keeper.Run(ctx, b.admission) })
-	b.service.Runner.OnClose("budget", keeper.Close)
+	s.Runner.Go("budget", func(ctx context.Context) error { return keeper.Run(ctx, g.admission) })
+	s.Runner.OnClose("budget", keeper.Close)
 	return nil
 }

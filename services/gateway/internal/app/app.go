@@ -14,7 +14,6 @@ import (
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/capacity/memory"
-	"switchyard.dev/services/gateway/internal/custody/byok"
 	"switchyard.dev/services/gateway/internal/custody/exposure"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/steering"
@@ -29,7 +28,6 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/inference"
-	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
@@ -47,128 +45,173 @@ const maxBody = 32 << 20
 // settleTime is how long a call may take beyond GATEWAY_TOTAL_TIMEOUT, so that it can be recorded.
 const settleTime = 5 * time.Second
 
-// builder holds the parts of the service while it is built.
-type builder struct {
-	cfg       Config
-	service   *service.Service
-	pool      *pgxpool.Pool
-	redis     *redisdb.Client // nil for none
-	control   *postgres.Control
-	watcher   *control.Watcher
-	vault     *byok.Vault
-	custodian *byok.Custodian
-
-	organizations *postgres.Organizations
-	runs          *postgres.Runs
-	admission     *admission.Controller
-
-	fleets   *fleets
-	health   *health.Monitor
-	ledger   *ledger.Writer
-	answers  *cache.Cache
-	recorder *trace.Recorder
-	archive  *trace.Archive
-	prober   *probe.Prober
-	engine   *inference.Engine
-
-	// replica is this replica's name; overrides and models are the operators' settings for routing and for models.
-	replica    uuid.UUID
-	overrides  *steering.Overrides
-	models     *catalog.Store
-	reconciler reconcile.Service
-	status     *status.Reporter
-}
-
 // Serve runs the service until ctx ends, then drains it.
 func Serve(ctx context.Context, cfg Config) error {
 	lifecycle.TuneCollector()
 	o := service.Options{Name: serviceName, LogLevel: cfg.LogLevel, DrainDelay: cfg.DrainDelay, DrainGrace: cfg.DrainGrace}
-	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error {
-		b := &builder{cfg: cfg, service: s}
-		return b.wire(ctx)
-	})
+	return service.Run(ctx, o, func(ctx context.Context, s *service.Service) error { return build(ctx, s, cfg) })
 }
 
-// wire builds the service in named steps.
-func (b *builder) wire(ctx context.Context) error {
-	for _, step := range []struct {
-		name string
-		do   func(context.Context) error
-	}{
-		{"stores", b.openStores},
-		{"redis", b.openRedis},
-		{"control", b.openControl},
-		{"admission", b.openAdmission},
-		{"credentials", b.openByok},
-		{"steering", b.openSteering},
-		{"fleet", b.openFleet},
-		{"health", b.watchHealth},
-		{"ledger", b.startLedger},
-		{"cache", b.openCache},
-		{"traces", b.openTraces},
-		{"engine", b.buildEngine},
-		{"probes", b.openProbes},
-		{"settings", b.followControl},
-		{"exposure", b.aggregateExposure},
-		{"reconciliations", b.openReconciliations},
-		{"status", b.watchStatus},
-		{"servers", b.startServers},
-	} {
-		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
+// build builds the service. Each step returns what the steps after it need, and registers its background work.
+func build(ctx context.Context, s *service.Service, cfg Config) error {
+	stores, err := openStores(ctx, s, cfg)
+	if err != nil {
+		return fmt.Errorf("stores: %w", err)
 	}
-	b.service.Log.InfoContext(ctx, "serving", "http", b.cfg.HTTPListen, "grpc", b.cfg.GRPCListen)
-	return nil
-}
-
-// openStores opens the database and refuses a schema older than this build.
-func (b *builder) openStores(ctx context.Context) (err error) {
-	database := service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: b.cfg.DatabaseURLFile, Name: serviceName}
-	b.pool, err = b.service.Pool(ctx, database, migrations.FS)
-	return err
-}
-
-// buildEngine builds the pipeline.
-func (b *builder) buildEngine(context.Context) error {
-	images, err := imagefetch.New(imagefetch.Options{AllowTargets: b.cfg.AllowTargets, DenyPrefixes: b.cfg.DenyPrefixes})
+	governance, err := openGovernance(ctx, s, cfg, stores)
 	if err != nil {
 		return err
 	}
-	answers := memory.New(b.cfg.AnswerMemory, b.cfg.OrganizationShare)
-	if err := answers.Measure(b.service.Meter); err != nil {
+	fleets, err := openFleet(ctx, s, cfg, stores, governance)
+	if err != nil {
+		return fmt.Errorf("fleet: %w", err)
+	}
+	pipeline, err := openPipeline(ctx, s, cfg, stores, governance, fleets)
+	if err != nil {
 		return err
 	}
-	b.engine, err = inference.New(inference.Options{
-		Fleet: b.fleets.fleet, Ledger: usageLedger{b.ledger, b.vault}, Images: images, Health: b.health, Answers: b.answers, Admission: b.admission,
-		Approvals: postgres.NewApprovals(b.control), Canary: b.overrides, Recorder: b.recorder, Memory: answers, After: rpc.After,
-		Clocks: inference.Clocks{
-			Answer: b.cfg.AnswerTimeout, FirstToken: b.cfg.FirstTokenTimeout, Idle: b.cfg.IdleTimeout, Total: b.cfg.TotalTimeout,
-		},
-		Log: b.service.Log, Meter: b.service.Meter, Tracer: b.service.Tracer,
-	})
-	return err
-}
-
-// aggregateExposure aggregates credential usage asynchronously, after the ledger commit.
-func (b *builder) aggregateExposure(context.Context) error {
-	b.service.Runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(b.pool), b.service.Log).Run)
+	operations, err := openOperations(ctx, s, cfg, stores, governance, pipeline)
+	if err != nil {
+		return err
+	}
+	if err := startServers(ctx, s, cfg, stores, governance, pipeline, operations); err != nil {
+		return fmt.Errorf("servers: %w", err)
+	}
+	s.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
 	return nil
 }
 
+// stores are the connections to Postgres and Redis, and the settings in Postgres that change at run time.
+type stores struct {
+	pool    *pgxpool.Pool
+	redis   *redisdb.Client // nil without Redis
+	control *postgres.Control
+	watcher *control.Watcher
+}
+
+// openStores opens the database, refuses a schema that is older than this build, and connects to Redis, which holds
+// the state that replicas share. No request fails while Redis is down: everything in it can be rebuilt.
+func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, error) {
+	database := service.Database{Setting: prefix + "_DATABASE_URL_FILE", URLFile: cfg.DatabaseURLFile, Name: serviceName}
+	pool, err := s.Pool(ctx, database, migrations.FS)
+	if err != nil {
+		return stores{}, err
+	}
+	client, err := s.Redis(ctx, service.Redis{Setting: prefix + "_REDIS_URL_FILE", URLFile: cfg.RedisURLFile, Prefix: serviceName})
+	if err != nil {
+		return stores{}, err
+	}
+	settings, watcher := openControl(s, pool, client)
+	return stores{pool, client, settings, watcher}, nil
+}
+
+// governance is who may call, with which credentials, and what operators have set over the policy.
+type governance struct {
+	replica       uuid.UUID
+	organizations *postgres.Organizations
+	runs          *postgres.Runs
+	admission     *admission.Controller
+	credentials   credentials
+	overrides     *steering.Overrides
+	models        *catalog.Store
+}
+
+func openGovernance(ctx context.Context, s *service.Service, cfg Config, stores stores) (g governance, err error) {
+	if err := g.openAdmission(ctx, s, stores); err != nil {
+		return g, fmt.Errorf("admission: %w", err)
+	}
+	if g.credentials, err = openCredentials(s, cfg, stores); err != nil {
+		return g, fmt.Errorf("credentials: %w", err)
+	}
+	g.overrides, g.models = openSteering(s, stores)
+	return g, nil
+}
+
+// pipeline is a request's way to a vendor and back.
+type pipeline struct {
+	fleets  *fleets
+	health  *health.Monitor
+	ledger  *ledger.Writer
+	answers *cache.Cache
+	traces  traces
+	engine  *inference.Engine
+}
+
+func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, fleets *fleets) (p pipeline, err error) {
+	p.fleets = fleets
+	if p.health, err = startHealth(s, cfg, stores, fleets); err != nil {
+		return p, fmt.Errorf("health: %w", err)
+	}
+	if p.ledger, err = startLedger(s, cfg, stores); err != nil {
+		return p, fmt.Errorf("ledger: %w", err)
+	}
+	if p.answers, err = openCache(ctx, s, cfg, stores, fleets); err != nil {
+		return p, fmt.Errorf("cache: %w", err)
+	}
+	if p.traces, err = openTraces(ctx, s, cfg, stores, fleets); err != nil {
+		return p, fmt.Errorf("traces: %w", err)
+	}
+	if p.engine, err = newEngine(s, cfg, stores, g, p); err != nil {
+		return p, fmt.Errorf("engine: %w", err)
+	}
+	return p, nil
+}
+
+// operations are what operators look at and ask.
+type operations struct {
+	prober     *probe.Prober
+	reconciler reconcile.Service
+	status     *status.Reporter
+}
+
+// openOperations builds the operators' parts. It loads the settings, which all parts before it follow, and aggregates
+// credential usage asynchronously, after the ledger commit.
+func openOperations(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline) (o operations, err error) {
+	if o.prober, err = openProbes(ctx, s, cfg, stores, g, p); err != nil {
+		return o, fmt.Errorf("probes: %w", err)
+	}
+	if err := followControl(ctx, s, stores.watcher); err != nil {
+		return o, fmt.Errorf("settings: %w", err)
+	}
+	s.Runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(stores.pool), s.Log).Run)
+	o.reconciler = startReconciliations(s, cfg, stores)
+	o.status = startStatus(s, cfg, stores, g, p)
+	return o, nil
+}
+
+// newEngine returns the pipeline's engine.
+func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pipeline) (*inference.Engine, error) {
+	images, err := imagefetch.New(imagefetch.Options{AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes})
+	if err != nil {
+		return nil, err
+	}
+	answers := memory.New(cfg.AnswerMemory, cfg.OrganizationShare)
+	if err := answers.Measure(s.Meter); err != nil {
+		return nil, err
+	}
+	return inference.New(inference.Options{
+		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: g.admission,
+		Approvals: postgres.NewApprovals(stores.control), Canary: g.overrides, Recorder: p.traces.recorder, Memory: answers, After: rpc.After,
+		Clocks: inference.Clocks{
+			Answer: cfg.AnswerTimeout, FirstToken: cfg.FirstTokenTimeout, Idle: cfg.IdleTimeout, Total: cfg.TotalTimeout,
+		},
+		Log: s.Log, Meter: s.Meter, Tracer: s.Tracer,
+	})
+}
+
 // startServers registers the handlers of both faces and serves them.
-func (b *builder) startServers(ctx context.Context) error {
-	server, err := b.newServer()
+func startServers(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline, o operations) error {
+	server, err := newServer(s, cfg)
 	if err != nil {
 		return err
 	}
 	if err := api.Register(ctx, server, api.Dependencies{
-		Engine: b.engine, Policies: b.fleets, Usage: postgres.NewLedger(b.pool), Answers: erasure{b.answers, b.archive},
-		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
-		Byok: b.custodian, Traces: b.archive, Prober: b.prober,
-		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
-		Exposure: postgres.NewExposure(b.pool), Audit: b.control, Canonical: b.fleets.canonical,
-		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler, Prices: b.fleets.prices,
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces.archive},
+		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
+		Byok: g.credentials.custodian(p.fleets), Traces: p.traces.archive, Prober: o.prober,
+		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
+		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
+		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
 	}); err != nil {
 		return err
 	}
@@ -176,7 +219,7 @@ func (b *builder) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = b.service.Mount(server, service.Open{Ready: api.Ready(b.checks), Pages: pages, Contract: service.Contract{
+	err = s.Mount(server, service.Open{Ready: api.Ready(checks(s)), Pages: pages, Contract: service.Contract{
 		Files: gen.OpenAPI, Name: "gateway", Title: "Switchyard gateway",
 		Description: "What first-party services and operators may call. " +
 			"Beside it POST /v1/chat/completions, POST /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic.",
@@ -184,14 +227,14 @@ func (b *builder) startServers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return server.Serve(ctx, b.service.Runner, b.cfg.HTTPListen, b.cfg.GRPCListen)
+	return server.Serve(ctx, s.Runner, cfg.HTTPListen, cfg.GRPCListen)
 }
 
-func (b *builder) newServer() (*rpc.Server, error) {
-	access := service.Access{TokensFile: b.cfg.ServiceTokensFile, AuthDisabled: b.cfg.AuthDisabled, TLS: b.cfg.TLS}
-	return b.service.NewServer(access, rpc.Options{
+func newServer(s *service.Service, cfg Config) (*rpc.Server, error) {
+	access := service.Access{TokensFile: cfg.ServiceTokensFile, AuthDisabled: cfg.AuthDisabled, TLS: cfg.TLS}
+	return s.NewServer(access, rpc.Options{
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson, NullJSON: optionsv1.E_NullJson,
 		ErrorBody: apierr.NewDocument, Dialect: api.DialectOf, RefuseBody: api.RefuseRawKeyBody, RefuseMessage: api.ScreenMessage,
-		MaxBody: maxBody, UnaryTimeout: b.cfg.TotalTimeout + settleTime,
+		MaxBody: maxBody, UnaryTimeout: cfg.TotalTimeout + settleTime,
 	})
 }

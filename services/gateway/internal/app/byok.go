@@ -12,29 +12,42 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/platform/service"
 )
 
-// openByok opens the store of organizations' own credentials, before the fleet that calls with them.
-func (b *builder) openByok(context.Context) error {
-	fingerprint, err := newFingerprint(b.cfg)
+// credentials are organizations' own.
+type credentials struct {
+	store *postgres.Byok
+	// reader opens references and seals, and vault has the credentials that calls use.
+	reader *byok.Reader
+	vault  *byok.Vault
+}
+
+// openCredentials opens the store of organizations' own credentials, before the fleet that calls with them.
+func openCredentials(s *service.Service, cfg Config, stores stores) (credentials, error) {
+	fingerprint, err := newFingerprint(cfg)
 	if err != nil {
-		return err
+		return credentials{}, err
 	}
-	seals, err := sealing.NewKeys(b.cfg.SealingKeysDir)
+	seals, err := sealing.NewKeys(cfg.SealingKeysDir)
 	if err != nil {
-		return fmt.Errorf("%s_SEALING_KEYS_DIR: %w", prefix, err)
+		return credentials{}, fmt.Errorf("%s_SEALING_KEYS_DIR: %w", prefix, err)
 	}
-	references, err := newReferences(b.cfg)
+	references, err := newReferences(cfg)
 	if err != nil {
-		return err
+		return credentials{}, err
 	}
-	store := postgres.NewByok(b.pool, b.control)
+	store := postgres.NewByok(stores.pool, stores.control)
 	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
-	b.vault = byok.NewVault(store, reader, b.service.Log)
-	b.custodian = byok.NewCustodian(store, reader, fleetNames{b})
-	b.watcher.Watch(control.Credentials, b.vault.Load)
-	b.service.Runner.Go("credentials of organizations", b.vault.Run)
-	return nil
+	vault := byok.NewVault(store, reader, s.Log)
+	stores.watcher.Watch(control.Credentials, vault.Load)
+	s.Runner.Go("credentials of organizations", vault.Run)
+	return credentials{store, reader, vault}, nil
+}
+
+// custodian returns what organizations manage their credentials by. It resolves provider names by the fleet in force.
+func (c credentials) custodian(f *fleets) *byok.Custodian {
+	return byok.NewCustodian(c.store, c.reader, fleetNames{f})
 }
 
 func newReferences(cfg Config) (*secretref.Resolver, error) {
@@ -43,11 +56,13 @@ func newReferences(cfg Config) (*secretref.Resolver, error) {
 	})
 }
 
-// fleetNames resolves provider names by the fleet in force, which is opened later.
-type fleetNames struct{ p *builder }
+// fleetNames resolves provider names by the fleet in force.
+type fleetNames struct{ fleets *fleets }
 
 // Canonical implements byok.Providers.
-func (n fleetNames) Canonical(name string) (string, bool) { return n.p.fleets.policy().Canonical(name) }
+func (n fleetNames) Canonical(name string) (string, bool) {
+	return n.fleets.policy().Canonical(name)
+}
 
 // usageLedger reports to the vault which credentials were used.
 type usageLedger struct {

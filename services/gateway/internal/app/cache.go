@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/services/gateway/internal/redis"
 	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/service"
 )
 
 // warnNoCache warns of a policy that enables the cache without the settings that it needs.
@@ -15,25 +16,24 @@ const warnNoCache = "the policy's cache needs " + prefix + "_REDIS_URL_FILE and 
 
 // openCache opens the response cache. It stores answers if there are a Redis and a key to seal them with; the policy
 // says for which organizations.
-func (b *builder) openCache(ctx context.Context) error {
-	if b.fleets.policy().Caches() && !b.cfg.hasResponseCache() {
-		b.service.Log.WarnContext(ctx, warnNoCache)
+func openCache(ctx context.Context, s *service.Service, cfg Config, stores stores, fleets *fleets) (*cache.Cache, error) {
+	if fleets.policy().Caches() && !cfg.hasResponseCache() {
+		s.Log.WarnContext(ctx, warnNoCache)
 	}
 	var store cache.Store
 	var key secret.Value
-	if b.cfg.hasResponseCache() {
+	if cfg.hasResponseCache() {
 		var err error
-		if key, err = b.cfg.CacheKeyFile.Read(); err != nil {
-			return fmt.Errorf("cache key: %w", err)
+		if key, err = cfg.CacheKeyFile.Read(); err != nil {
+			return nil, fmt.Errorf("cache key: %w", err)
 		}
-		store = redis.NewAnswers(b.redis)
+		store = redis.NewAnswers(stores.redis)
 	}
-	var err error
-	b.answers, err = cache.New(store, postgres.NewEpochs(b.pool), []byte(key.Reveal()), b.service.Log)
+	answers, err := cache.New(store, postgres.NewEpochs(stores.pool), []byte(key.Reveal()), s.Log)
 	if err != nil {
-		return fmt.Errorf("%s_CACHE_KEY_FILE: %w", prefix, err)
+		return nil, fmt.Errorf("%s_CACHE_KEY_FILE: %w", prefix, err)
 	}
-	return nil
+	return answers, nil
 }
 
 // hasResponseCache reports whether the settings of the response cache are complete.

@@ -3,39 +3,44 @@ package app
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/redis"
+	"switchyard.dev/services/platform/redisdb"
+	"switchyard.dev/services/platform/service"
 )
 
-// openControl opens the settings that operators and organizations change at run time. A component that follows a topic
-// calls b.watcher.Watch in a step between this one and followControl. A change is in force on this replica before its
-// writer is answered; the other replicas are notified of it if there is a Redis.
-func (b *builder) openControl(context.Context) error {
+// openControl opens the settings that operators and organizations change at run time. A part that follows a topic
+// calls the watcher's Watch in a step between this one and followControl. A change is in force on this replica before
+// its writer is answered; the other replicas are notified of it if there is a Redis.
+func openControl(s *service.Service, pool *pgxpool.Pool, client *redisdb.Client) (*postgres.Control, *control.Watcher) {
+	var watcher *control.Watcher
 	notify := func() {}
-	if b.redis != nil {
-		notifier := redis.NewNotifier(b.redis)
+	if client != nil {
+		notifier := redis.NewNotifier(client)
 		notify = notifier.Notify
-		b.service.Runner.Go("change notifier", func(ctx context.Context) error { return notifier.Run(ctx, b.watcher.Wake) })
+		s.Runner.Go("change notifier", func(ctx context.Context) error { return notifier.Run(ctx, watcher.Wake) })
 	}
-	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
+	settings := postgres.NewControl(pool, func(ctx context.Context, topic control.Topic, version int64) {
 		notify()
 		if topic == control.Policy { // A reload puts its files in force itself, under its own lock.
-			b.watcher.Wake()
+			watcher.Wake()
 			return
 		}
-		b.watcher.Reach(ctx, topic, version)
+		watcher.Reach(ctx, topic, version)
 	})
-	b.watcher = control.NewWatcher(b.control, b.service.Log)
-	return nil
+	watcher = control.NewWatcher(settings, s.Log)
+	return settings, watcher
 }
 
 // followControl loads all settings, so that no request is served without them, and follows their changes from then on.
-func (b *builder) followControl(ctx context.Context) error {
-	if err := b.watcher.Start(ctx); err != nil {
+func followControl(ctx context.Context, s *service.Service, watcher *control.Watcher) error {
+	if err := watcher.Start(ctx); err != nil {
 		return err
 	}
-	b.service.Runner.Check("settings", b.watcher.Ready)
-	b.service.Runner.Go("settings", b.watcher.Run)
+	s.Runner.Check("settings", watcher.Ready)
+	s.Runner.Go("settings", watcher.Run)
 	return nil
 }

@@ -9,31 +9,32 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/platform/service"
 	"switchyard.dev/services/platform/spool"
 )
 
 // startLedger starts the ledger's writer. When it closes, it writes its remaining rows to the database before the
 // database closes, and leaves on disk those that it can't.
-func (b *builder) startLedger(context.Context) error {
-	dir := b.cfg.SpoolDir
+func startLedger(s *service.Service, cfg Config, stores stores) (*ledger.Writer, error) {
+	dir := cfg.SpoolDir
 	if dir == "" {
 		dir = os.TempDir()
 	}
-	rows, err := spool.Open(filepath.Join(dir, "switchyard-gateway"), b.cfg.SpoolLimit)
+	rows, err := spool.Open(filepath.Join(dir, "switchyard-gateway"), cfg.SpoolLimit)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	b.ledger = ledger.NewWriter(postgres.NewLedger(b.pool), rows, ledger.Mode(b.cfg.LedgerMode), b.service.Log)
-	b.service.Runner.Check("ledger", b.ledger.Ready)
-	b.service.Runner.Go("ledger", b.ledger.Run)
-	b.service.Runner.Go("ledger of ended processes", b.ledger.Adopt)
-	b.service.Runner.OnClose("ledger", b.ledger.Close)
+	writer := ledger.NewWriter(postgres.NewLedger(stores.pool), rows, ledger.Mode(cfg.LedgerMode), s.Log)
+	s.Runner.Check("ledger", writer.Ready)
+	s.Runner.Go("ledger", writer.Run)
+	s.Runner.Go("ledger of ended processes", writer.Adopt)
+	s.Runner.OnClose("ledger", writer.Close)
 
-	_, err = b.service.Meter.Int64ObservableGauge("switchyard.gateway.ledger.waiting",
+	_, err = s.Meter.Int64ObservableGauge("switchyard.gateway.ledger.waiting",
 		metric.WithUnit("By"), metric.WithDescription("Bytes of ledger rows on disk that are not in the database yet."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			o.Observe(b.ledger.Waiting())
+			o.Observe(writer.Waiting())
 			return nil
 		}))
-	return err
+	return writer, err
 }

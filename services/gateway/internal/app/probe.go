@@ -10,23 +10,24 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/service"
 )
 
 // openProbes builds the prober. The organization that pays has its ceiling before any request is served.
-func (b *builder) openProbes(ctx context.Context) error {
-	b.prober = probe.New(probe.Options{
-		Engine: b.engine, Lease: postgres.NewProbeLease(b.pool), Budget: b.organizations,
-		Organization: b.cfg.ProbeOrganization, CeilingCents: b.cfg.ProbeBudgetCents,
-		Golden: b.cfg.golden,
+func openProbes(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline) (*probe.Prober, error) {
+	prober := probe.New(probe.Options{
+		Engine: p.engine, Lease: postgres.NewProbeLease(stores.pool), Budget: g.organizations,
+		Organization: cfg.ProbeOrganization, CeilingCents: cfg.ProbeBudgetCents,
+		Golden: cfg.golden,
 		Defaults: func() []policy.Default {
-			return b.fleets.policy().Defaults(provider.OperationChat, provider.OperationEmbeddings)
+			return p.fleets.policy().Defaults(provider.OperationChat, provider.OperationEmbeddings)
 		},
-		Log: b.service.Log,
+		Log: s.Log,
 	})
-	if _, err := b.cfg.golden(); err != nil {
-		return fmt.Errorf("%s_GOLDEN_SET_FILE: %w", prefix, err)
+	if _, err := cfg.golden(); err != nil {
+		return nil, fmt.Errorf("%s_GOLDEN_SET_FILE: %w", prefix, err)
 	}
-	return b.prober.Cap(ctx)
+	return prober, prober.Cap(ctx)
 }
 
 // golden reads the golden set from its file at each call, or returns the shipped one.

@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/service"
 )
 
 // fleets holds the fleet in force and replaces it on a reload. Requests in flight keep the fleet that they began with.
@@ -64,33 +65,28 @@ type generation struct {
 
 // openFleet reads the files for the first time. It logs which providers have a key: a missing key is the most frequent
 // mistake of a first start.
-func (b *builder) openFleet(ctx context.Context) error {
-	meter := b.service.Meter
+func openFleet(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance) (*fleets, error) {
 	f := &fleets{
-		cfg: b.cfg, log: b.service.Log, transport: wire.NewTransport(b.cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
-		models: b.models, override: b.overrides.Override, releases: postgres.NewReleases(b.control),
-	}
-	if b.vault != nil {
-		f.own = b.vault
+		cfg: cfg, log: s.Log, transport: wire.NewTransport(cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
+		own: g.credentials.vault, models: g.models, override: g.overrides.Override, releases: postgres.NewReleases(stores.control),
 	}
 	first, err := f.read(time.Now())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f.present.Store(first)
-	b.watcher.Watch(control.Policy, f.follow)
+	stores.watcher.Watch(control.Policy, f.follow)
 	f.models.Put(first.catalog)
 	for _, vendor := range first.policy.Providers {
 		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
 		f.log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
 			slog.Bool("usable", err == nil), slog.String("key_file", vendor.KeyFile))
 	}
-	if err := f.measure(meter); err != nil {
-		return err
+	if err := f.measure(s.Meter); err != nil {
+		return nil, err
 	}
-	b.fleets = f
-	b.service.Runner.Go("reload", f.watch)
-	return nil
+	s.Runner.Go("reload", f.watch)
+	return f, nil
 }
 
 func (f *fleets) measure(meter metric.Meter) error {

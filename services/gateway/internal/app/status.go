@@ -11,61 +11,64 @@ import (
 	"switchyard.dev/services/gateway/internal/redis"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/service"
 )
 
-// watchStatus starts the monitor, which reports this replica's state to the others and judges all replicas' reports.
-func (b *builder) watchStatus(context.Context) error {
+// startStatus starts the monitor, which reports this replica's state to the others and judges all replicas' reports.
+func startStatus(s *service.Service, cfg Config, stores stores, g governance, p pipeline) *status.Reporter {
 	host, _ := os.Hostname() // Without a host name, replicas are only harder to distinguish.
 	o := status.Options{
-		Replica: b.replica.String(), Place: host + " " + b.cfg.HTTPListen, Version: b.service.Version, Log: b.service.Log,
-		Slow: postgres.NewReports(b.pool),
+		Replica: g.replica.String(), Place: host + " " + cfg.HTTPListen, Version: s.Version, Log: s.Log,
+		Slow: postgres.NewReports(stores.pool),
 		Sources: status.Sources{
-			Checks: b.checks, Draining: lifecycle.ErrDraining,
-			Vendors:   func() []status.ProviderReport { return status.ProviderReports(b.health.Snapshot(), b.health.Figures()) },
-			Providers: b.providerNames,
-			Policy:    b.fleets.inForce,
+			Checks: checks(s), Draining: lifecycle.ErrDraining,
+			Vendors:   func() []status.ProviderReport { return status.ProviderReports(p.health.Snapshot(), p.health.Figures()) },
+			Providers: p.fleets.providerNames,
+			Policy:    p.fleets.inForce,
 			Pings: map[string]func(context.Context) error{
-				status.Postgres: b.pool.Ping,
-				status.Spool:    b.ledger.Ready,
+				status.Postgres: stores.pool.Ping,
+				status.Spool:    p.ledger.Ready,
 			},
 		},
 	}
-	if b.redis != nil {
-		o.Fast = redis.NewReports(b.redis)
-		o.Sources.Pings[status.Redis] = func(ctx context.Context) error { return b.redis.Ping(ctx).Err() }
+	if stores.redis != nil {
+		o.Fast = redis.NewReports(stores.redis)
+		o.Sources.Pings[status.Redis] = func(ctx context.Context) error { return stores.redis.Ping(ctx).Err() }
 	}
-	b.status = status.NewReporter(status.NewMonitor(o), b.facts)
-	b.service.Runner.Go("status", b.status.Monitor.Run)
-	b.service.Runner.OnClose("status", b.status.Monitor.Close)
-	return nil
+	reporter := status.NewReporter(status.NewMonitor(o), func() status.Facts { return facts(g, p) })
+	s.Runner.Go("status", reporter.Monitor.Run)
+	s.Runner.OnClose("status", reporter.Monitor.Close)
+	return reporter
 }
 
-func (b *builder) providerNames() []string {
+func (f *fleets) providerNames() []string {
 	var names []string
-	for _, vendor := range b.fleets.policy().Providers {
+	for _, vendor := range f.policy().Providers {
 		names = append(names, vendor.Name)
 	}
 	return names
 }
 
-// checks returns the results of the readiness checks.
-func (b *builder) checks(ctx context.Context) []status.Check {
-	results := b.service.Runner.Ready(ctx)
-	checks := make([]status.Check, len(results))
-	for i, r := range results {
-		checks[i] = status.Check{Name: r.Name, Err: r.Err}
+// checks returns the function that runs the readiness checks.
+func checks(s *service.Service) func(ctx context.Context) []status.Check {
+	return func(ctx context.Context) []status.Check {
+		results := s.Runner.Ready(ctx)
+		checks := make([]status.Check, len(results))
+		for i, r := range results {
+			checks[i] = status.Check{Name: r.Name, Err: r.Err}
+		}
+		return checks
 	}
-	return checks
 }
 
 // facts returns the inputs of the provider views.
-func (b *builder) facts() status.Facts {
-	g := b.fleets.present.Load()
+func facts(g governance, p pipeline) status.Facts {
+	now := p.fleets.present.Load()
 	return status.Facts{
-		Policy: g.policy, Override: b.overrides.Override(), State: g.state(b.fleets), Snapshot: b.health.Snapshot(), Figures: b.health.Figures(),
-		Bulkheads: b.health.Bulkhead, PolicyProblem: b.fleets.release.problem(), Now: time.Now().UTC(),
+		Policy: now.policy, Override: g.overrides.Override(), State: now.state(p.fleets), Snapshot: p.health.Snapshot(), Figures: p.health.Figures(),
+		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.release.problem(), Now: time.Now().UTC(),
 		HasKey: func(provider string) bool {
-			_, err := g.fleet.Keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, provider)
+			_, err := now.fleet.Keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, provider)
 			return err == nil
 		},
 	}

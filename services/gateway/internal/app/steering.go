@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"os"
 
 	"switchyard.dev/services/gateway/internal/governance/control"
@@ -12,23 +11,24 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/shipped"
+	"switchyard.dev/services/platform/service"
 )
 
 // openSteering opens the operators' settings for routing and models, which the fleet's plans depend on.
-func (b *builder) openSteering(context.Context) error {
-	b.overrides = steering.NewOverrides(postgres.NewSteering(b.control), b.service.Log)
-	b.watcher.Watch(control.Routing, b.overrides.Load)
-	b.service.Runner.Go("canary arms", b.overrides.Run)
-	b.models = catalog.NewStore(postgres.NewDeprecations(b.control))
-	b.watcher.Watch(control.Models, b.models.Load)
-	return nil
+func openSteering(s *service.Service, stores stores) (*steering.Overrides, *catalog.Store) {
+	overrides := steering.NewOverrides(postgres.NewSteering(stores.control), s.Log)
+	stores.watcher.Watch(control.Routing, overrides.Load)
+	s.Runner.Go("canary arms", overrides.Run)
+	models := catalog.NewStore(postgres.NewDeprecations(stores.control))
+	stores.watcher.Watch(control.Models, models.Load)
+	return overrides, models
 }
 
-// openReconciliations opens the comparisons with invoices and deletes old ones.
-func (b *builder) openReconciliations(context.Context) error {
-	b.reconciler = reconcile.Service{Store: postgres.NewReconciliations(b.control)}
-	b.service.Runner.Go("reconciliations", b.reconciler.Upkeep(b.cfg.ReconciliationRetention, b.service.Log))
-	return nil
+// startReconciliations opens the comparisons with invoices and deletes old ones.
+func startReconciliations(s *service.Service, cfg Config, stores stores) reconcile.Service {
+	reconciler := reconcile.Service{Store: postgres.NewReconciliations(stores.control)}
+	s.Runner.Go("reconciliations", reconciler.Upkeep(cfg.ReconciliationRetention, s.Log))
+	return reconciler
 }
 
 // readCatalog reads the operator's catalog, or returns the shipped one.

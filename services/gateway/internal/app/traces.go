@@ -15,31 +15,38 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/service"
 )
+
+// traces are the recorder of requests and the archive of what it recorded.
+type traces struct {
+	recorder *trace.Recorder
+	archive  *trace.Archive
+}
 
 // openTraces builds the recorder, which records traces after the responses, and the archive, which reads them. The
 // policy says what is recorded of which organization.
-func (b *builder) openTraces(ctx context.Context) error {
-	keys, err := traceKeys(b.cfg.TraceKeysFile)
+func openTraces(ctx context.Context, s *service.Service, cfg Config, stores stores, fleets *fleets) (traces, error) {
+	keys, err := traceKeys(cfg.TraceKeysFile)
 	if err != nil {
-		return err
+		return traces{}, err
 	}
 	if keys == nil {
-		b.service.Log.InfoContext(ctx, "no request content is captured: "+prefix+"_TRACE_KEYS_FILE names no file that exists at the start",
-			slog.String("file", string(b.cfg.TraceKeysFile)))
+		s.Log.InfoContext(ctx, "no request content is captured: "+prefix+"_TRACE_KEYS_FILE names no file that exists at the start",
+			slog.String("file", string(cfg.TraceKeysFile)))
 	}
-	store, log := postgres.NewTraces(b.pool), b.service.Log
-	b.recorder, err = trace.NewRecorder(trace.Options{
-		Store: store, Keys: keys, Rule: b.fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: b.service.Meter,
+	store, log := postgres.NewTraces(stores.pool), s.Log
+	recorder, err := trace.NewRecorder(trace.Options{
+		Store: store, Keys: keys, Rule: fleets.tracing, Answer: api.AnswerJSON, Log: log, Meter: s.Meter,
 	})
 	if err != nil {
-		return err
+		return traces{}, err
 	}
-	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return b.fleets.policy().Redactor() }, log)
-	b.service.Runner.Go("traces", b.recorder.Run)
-	b.service.Runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
-	b.service.Runner.OnClose("traces", b.recorder.Close)
-	return nil
+	archive := trace.NewArchive(store, keys, func() *redact.Redactor { return fleets.policy().Redactor() }, log)
+	s.Runner.Go("traces", recorder.Run)
+	s.Runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
+	s.Runner.OnClose("traces", recorder.Close)
+	return traces{recorder, archive}, nil
 }
 
 // traceKeys returns nil if no file is named or the file doesn't exist: a volume may name it before the secret is
