@@ -46,8 +46,10 @@ func copyByDriver(ctx context.Context, pool *pgxpool.Pool, entries []ledger.Entr
 	columns := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
 	_, err := pool.CopyFrom(ctx, pgx.Identifier{"ledger_entry"}, columns, pgx.CopyFromSlice(len(entries), func(i int) ([]any, error) {
 		e := &entries[i]
-		row := []any{e.ID, e.RequestID, e.Organization, e.Key, e.Service, e.Run, e.Operation, e.RequestedProvider,
-			e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint, e.Substituted, e.CacheHit, int16(e.Attempts)}
+		row := []any{
+			e.ID, e.RequestID, e.Organization, e.Key, e.Service, e.Run, e.Operation, e.RequestedProvider,
+			e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint, e.Substituted, e.CacheHit, int16(e.Attempts),
+		}
 		for _, b := range provider.Buckets() {
 			row = append(row, *b.Of(&e.Usage))
 		}

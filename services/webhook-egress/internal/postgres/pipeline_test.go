@@ -54,6 +54,7 @@ func TestPipelineEqualsPlainTransaction(t *testing.T) {
 		Rows               string
 	}
 	run := func(t *testing.T, way func(*postgres.Store) *postgres.Store) (got state) {
+		t.Helper()
 		s, pool := open(t)
 		way(s)
 		first, second, third := draft("acme"), draft("acme"), draft("globex")

@@ -63,14 +63,14 @@ func rooms(room int) func(context.Context, []dispatch.Picked) []dispatch.Grant {
 	}
 }
 
-func claim(t testing.TB, s *postgres.Store, replica int64, room int) dispatch.Claimed {
-	t.Helper()
-	claimed, err := s.Claim(t.Context(), dispatch.Claim{
+func claim(tb testing.TB, s *postgres.Store, replica int64, room int) dispatch.Claimed {
+	tb.Helper()
+	claimed, err := s.Claim(tb.Context(), dispatch.Claim{
 		Replica: replica, Lease: time.Minute, Flows: 10, Bytes: 1 << 20,
 		FullFlows: []int64{}, FullOrganizations: []string{}, Grant: rooms(room),
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return claimed
 }
