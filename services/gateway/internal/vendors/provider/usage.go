@@ -86,51 +86,39 @@ var buckets = [BucketCount]struct {
 	tariff   string
 	column   string
 	member   string
-	of       func(u *Usage) *int64
 }{
 	BucketInput: {
 		"input", SidePrompt, BucketInput, "input_per_mtok_usd", "input_tokens", "Input",
-		func(u *Usage) *int64 { return &u.Input },
 	},
 	BucketCacheRead: {
 		"cache_read", SidePrompt, BucketInput, "cache_read_per_mtok_usd", "cache_read_tokens", "CacheRead",
-		func(u *Usage) *int64 { return &u.CacheRead },
 	},
 	BucketCacheWrite: {
 		"cache_write", SidePrompt, BucketInput, "cache_write_per_mtok_usd", "cache_write_tokens", "CacheWrite",
-		func(u *Usage) *int64 { return &u.CacheWrite },
 	},
 	BucketCacheWriteLong: {
 		"cache_write_long", SidePrompt, BucketCacheWrite, "cache_write_1h_per_mtok_usd", "cache_write_long_tokens", "CacheWriteLong",
-		func(u *Usage) *int64 { return &u.CacheWriteLong },
 	},
 	BucketImageInput: {
 		"image_input", SidePrompt, BucketInput, "image_input_per_mtok_usd", "image_input_tokens", "ImageInput",
-		func(u *Usage) *int64 { return &u.ImageInput },
 	},
 	BucketAudioInput: {
 		"audio_input", SidePrompt, BucketInput, "audio_input_per_mtok_usd", "audio_input_tokens", "AudioInput",
-		func(u *Usage) *int64 { return &u.AudioInput },
 	},
 	BucketOutput: {
 		"output", SideCompletion, BucketOutput, "output_per_mtok_usd", "output_tokens", "Output",
-		func(u *Usage) *int64 { return &u.Output },
 	},
 	BucketReasoning: {
 		"reasoning", SideCompletion, BucketOutput, "reasoning_per_mtok_usd", "reasoning_tokens", "Reasoning",
-		func(u *Usage) *int64 { return &u.Reasoning },
 	},
 	BucketAudioOutput: {
 		"audio_output", SideCompletion, BucketOutput, "audio_output_per_mtok_usd", "audio_output_tokens", "AudioOutput",
-		func(u *Usage) *int64 { return &u.AudioOutput },
 	},
 	BucketImageOutput: {
 		"image_output", SideCompletion, BucketOutput, "image_output_per_mtok_usd", "image_output_tokens", "ImageOutput",
-		func(u *Usage) *int64 { return &u.ImageOutput },
 	},
 	BucketImages: {
 		"images", SidePieces, BucketImages, "per_image_usd", "images", "Images",
-		func(u *Usage) *int64 { return &u.Images },
 	},
 }
 
@@ -154,8 +142,35 @@ var bySide = func() (all [SidePieces + 1][]Bucket) {
 // Buckets returns the buckets of a side in their order. Callers don't change the slice.
 func (s Side) Buckets() []Bucket { return bySide[s] }
 
-// Of returns the bucket's count in u.
-func (b Bucket) Of(u *Usage) *int64 { return buckets[b].of(u) }
+// Of returns the bucket's count in u; nil for a number that is no bucket. It is a switch, since a function of the table
+// would move each Usage to the heap.
+func (b Bucket) Of(u *Usage) *int64 {
+	switch b {
+	case BucketInput:
+		return &u.Input
+	case BucketCacheRead:
+		return &u.CacheRead
+	case BucketCacheWrite:
+		return &u.CacheWrite
+	case BucketCacheWriteLong:
+		return &u.CacheWriteLong
+	case BucketImageInput:
+		return &u.ImageInput
+	case BucketAudioInput:
+		return &u.AudioInput
+	case BucketOutput:
+		return &u.Output
+	case BucketReasoning:
+		return &u.Reasoning
+	case BucketAudioOutput:
+		return &u.AudioOutput
+	case BucketImageOutput:
+		return &u.ImageOutput
+	case BucketImages:
+		return &u.Images
+	}
+	return nil
+}
 
 // Name returns the bucket's name in metrics.
 func (b Bucket) Name() string { return buckets[b].name }
