@@ -32,7 +32,7 @@ func run(services string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { //nolint:gosec // a document, for everybody who reads the tree
+		if err := os.WriteFile(path, []byte(page), 0o644); err != nil { //nolint:gosec // A document of the tree: every account may read it.
 			return err
 		}
 	}

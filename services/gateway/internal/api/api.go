@@ -81,8 +81,7 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	return nil
 }
 
-// register registers every service of the contract. A method that is not implemented yet returns 501;
-// unimplemented_test.go lists them.
+// register registers every service of the contract. unimplemented_test.go checks that no method is left out.
 func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Dependencies) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
 	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: deps.Approvals})

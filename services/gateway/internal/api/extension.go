@@ -112,8 +112,8 @@ func agree(name, value string, field *string) error {
 	return nil
 }
 
-// message returns the extension as a message of the contract, so that the contract's rules apply to it. The
-// conversation is a placeholder: it is read elsewhere.
+// message returns the extension as a message of the contract, so that the contract's rules apply to it. Its
+// one message is there because the rules demand one; the conversation itself is parsed by the dialect.
 func (e *extension) message(model string, labels map[string]string) *gatewayv1.LlmRequest {
 	m := &gatewayv1.LlmRequest{
 		OrganizationId: e.OrganizationID, Model: model, Provider: e.Provider, OptimizationGoal: e.OptimizationGoal,
