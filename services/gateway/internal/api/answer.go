@@ -13,6 +13,16 @@ import (
 
 // The JSON face writes these types instead of the contract's messages: the same names in the specification's order, at
 // a fraction of the cost. conformance_test.go checks that both are equal.
+type answer struct {
+	Content string `json:"content"`
+	// ToolCalls is null if there is none.
+	ToolCalls    []toolCall `json:"tool_calls"`
+	Usage        usage      `json:"usage"`
+	FinishReason string     `json:"finish_reason"`
+	Model        string     `json:"model"`
+	RequestID    string     `json:"request_id"`
+}
+
 type usage struct {
 	PromptTokens      int32   `json:"prompt_tokens"`
 	CompletionTokens  int32   `json:"completion_tokens"`
@@ -71,20 +81,14 @@ const typeFunction = "function"
 
 // answerJSON returns a whole chat answer as JSON.
 func answerJSON(c *inference.Completion, requestID string) (json.RawMessage, error) {
-	const rest = 512 // bytes besides the text
-	o := jsontext.Begin(make([]byte, 0, len(c.Text)+rest))
-	o.Text("content", c.Text)
-	if len(c.ToolCalls) == 0 {
-		o.Null("tool_calls")
-	} else {
-		o.Value("tool_calls", toCalls(c.ToolCalls))
+	a := answer{
+		Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason),
+		Model: c.Report.Model, RequestID: requestID,
 	}
-	o.Name("usage")
-	o.Out = toUsage(c.Report).append(o.Out)
-	o.Text("finish_reason", string(c.FinishReason))
-	o.Text("model", c.Report.Model)
-	o.Text("request_id", requestID)
-	return o.End(), o.Err
+	if len(c.ToolCalls) > 0 {
+		a.ToolCalls = toCalls(c.ToolCalls)
+	}
+	return jsontext.Marshal(&a)
 }
 
 func toCalls(calls []provider.ToolCall) []toolCall {
@@ -95,22 +99,6 @@ func toCalls(calls []provider.ToolCall) []toolCall {
 		}
 	}
 	return out
-}
-
-// append appends what encoding/json would write.
-func (u usage) append(dst []byte) []byte {
-	o := jsontext.Begin(dst)
-	o.Int("prompt_tokens", int64(u.PromptTokens))
-	o.Int("completion_tokens", int64(u.CompletionTokens))
-	o.Text("provider_used", u.ProviderUsed)
-	o.Float("cost_cents", u.CostCents)
-	o.Bool("estimated", u.Estimated)
-	o.TextNonEmpty("requested_provider", u.RequestedProvider)
-	o.TextOrNull("requested_goal", u.RequestedGoal)
-	o.Bool("substituted", u.Substituted)
-	o.Bool("cache_hit", u.CacheHit)
-	o.Text("model_used", u.ModelUsed)
-	return o.End()
 }
 
 func toUsage(r ledger.Report) usage {

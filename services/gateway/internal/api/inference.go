@@ -1,9 +1,7 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/platform/apierr"
@@ -204,27 +203,12 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 
 // writeJSON writes a whole answer. Write errors are ignored: the caller has left.
 func writeJSON(w http.ResponseWriter, v any) error {
-	text, err := plainJSON(v)
+	text, err := jsontext.Marshal(v)
 	if err != nil {
 		return err
 	}
 	writeText(w, text)
 	return nil
-}
-
-// usualAnswer is the buffer size in bytes that fits most answers.
-const usualAnswer = 2 << 10
-
-// plainJSON returns JSON without HTML escapes.
-func plainJSON(v any) (json.RawMessage, error) {
-	var body bytes.Buffer
-	body.Grow(usualAnswer)
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, fmt.Errorf("encode answer: %w", err)
-	}
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }
 
 // writeText writes JSON text as a whole answer.

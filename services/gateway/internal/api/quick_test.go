@@ -56,18 +56,25 @@ func FuzzQuickDecode(f *testing.F) {
 	})
 }
 
-// The bodies are that of deploy/load, one of a caller with tools, and one that the fast path leaves to the full
-// decoder.
+// The bodies are that of deploy/load, one with tools, and a conversation of 16 kB. The second of each pair is left to
+// protojson, because a name in it is escaped.
 func BenchmarkDecodeChat(b *testing.B) {
 	decode := decoder(b)
 	question := strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
 	chat := `{"model":"load/load","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"` + question + `"}],"max_tokens":500,"stream":true}`
 	tool := `{"type":"function","function":{"name":"timetable","description":"Trains of a day.","parameters":{"type":"object",
 		"properties":{"from":{"type":"string","description":"A station."},"to":{"type":"string"},"day":{"type":"integer","minimum":1}},"required":["from","to"]}}}`
+	tools := strings.Replace(chat, `{`, `{"tools":[`+tool+`],"tool_choice":"auto","temperature":0.7,"metadata":{"app":"demo"},`, 1)
+	turns := strings.Repeat(`{"role":"assistant","content":"`+question+`"},{"role":"user","content":"`+question+`"},`, 10)
+	conversation := strings.Replace(chat, `{"role":"user"`, turns+`{"role":"user"`, 1)
+	byProtojson := func(text string) string { return strings.Replace(text, `"model"`, `"\u006dodel"`, 1) }
 	for _, body := range []struct{ name, text string }{
-		{"load", chat},
-		{"tools", strings.Replace(chat, `{`, `{"tools":[`+tool+`],"tool_choice":"auto","temperature":0.7,"metadata":{"app":"demo"},`, 1)},
-		{"thorough", strings.Replace(chat, `{`, `{"runId":"",`, 1)},
+		{"load/quick", chat},
+		{"load/protojson", byProtojson(chat)},
+		{"tools/quick", tools},
+		{"tools/protojson", byProtojson(tools)},
+		{"conversation/quick", conversation},
+		{"conversation/protojson", byProtojson(conversation)},
 	} {
 		b.Run(body.name, func(b *testing.B) {
 			r, text := httptest.NewRequest(http.MethodPost, "/", nil), strings.NewReader("")

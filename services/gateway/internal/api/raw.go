@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -162,12 +163,12 @@ func imagesJSON(result *inference.ImageResult, requestID string) (json.RawMessag
 	for _, made := range result.Images {
 		answer.Data = append(answer.Data, toImage(made))
 	}
-	return plainJSON(answer)
+	return jsontext.Marshal(answer)
 }
 
 func completionJSON(c *inference.Completion, operation provider.Operation, requestID string) (json.RawMessage, error) {
 	if operation == provider.OperationVision {
-		return plainJSON(visionAnswer{
+		return jsontext.Marshal(visionAnswer{
 			Content: c.Text, Usage: toUsage(c.Report), FinishReason: string(c.FinishReason), Model: c.Report.Model, RequestID: requestID,
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -88,7 +89,7 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 		m.Content = append(m.Content, block{Type: "tool_use", ID: call.ID, Name: call.Name, Input: input(call.Arguments), ExtraContent: call.Extra})
 	}
 	m.StopReason, m.Usage = new(stopReason(c.FinishReason)), toUsage(c.Report)
-	return marshal(m)
+	return jsontext.Marshal(m)
 }
 
 func head(reply dialect.Reply) message {
@@ -105,7 +106,7 @@ func input(arguments string) json.RawMessage {
 	case raw[0] == '{' && jsoncheck.Valid(raw):
 		return raw
 	}
-	text, _ := marshal(map[string]string{"raw_arguments": arguments}) // Texts always marshal.
+	text, _ := jsontext.Marshal(map[string]string{"raw_arguments": arguments}) // Texts always marshal.
 	return text
 }
 
@@ -154,15 +155,4 @@ func (Dialect) Model(m provider.Target) any { return toModel(m) }
 
 func toModel(m provider.Target) model {
 	return model{Type: "model", ID: m.Model, DisplayName: m.Model, CreatedAt: time.Unix(0, 0).UTC()}
-}
-
-// marshal returns JSON without HTML escapes.
-func marshal(v any) ([]byte, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -244,7 +245,7 @@ func (r *reader) outputFormat(path string, raw json.RawMessage) error {
 		return nil
 	}
 	var err error
-	r.chat.Chat.ResponseFormat, err = marshal(map[string]any{
+	r.chat.Chat.ResponseFormat, err = jsontext.Marshal(map[string]any{
 		"type":        "json_schema",
 		"json_schema": map[string]any{"name": "answer", "schema": format.Schema, "strict": true},
 	})
@@ -262,7 +263,7 @@ func element(path string, raw json.RawMessage) (*dialect.Object, error) {
 
 // localize inserts an instruction before the system prompt.
 func localize(body []byte, instruction string) ([]byte, error) {
-	first, err := marshal(map[string]string{"type": "text", "text": instruction})
+	first, err := jsontext.Marshal(map[string]string{"type": "text", "text": instruction})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -220,7 +221,7 @@ func (s *stream) delta(d delta) {
 }
 
 func (s *stream) event(name string, v any) {
-	text, err := marshal(v)
+	text, err := jsontext.Marshal(v)
 	if err != nil {
 		return // Only a provider's invalid state fails to marshal; the event is dropped.
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -108,7 +109,7 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 			ID: call.ID, Type: typeFunction, Function: callee{call.Name, call.Arguments}, ExtraContent: call.Extra,
 		})
 	}
-	return marshal(completion{
+	return jsontext.Marshal(completion{
 		ID: newID("chatcmpl"), Object: "chat.completion", Created: time.Now().Unix(), Model: reply.Model,
 		Choices: []choice{{Message: message, FinishReason: string(c.FinishReason)}}, Usage: toUsage(c.Report),
 	})

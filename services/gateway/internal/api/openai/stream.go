@@ -2,12 +2,12 @@ package openai
 
 import (
 	"bytes"
-	"encoding/json"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -113,7 +113,7 @@ func (s *stream) write(choices ...chunkChoice) {
 }
 
 func (s *stream) data(v any) {
-	text, err := marshal(v)
+	text, err := jsontext.Marshal(v)
 	if err != nil {
 		return // Only a provider's invalid state fails to marshal; the chunk is dropped.
 	}
@@ -148,14 +148,3 @@ func (s *stream) Fail(err *apierr.Error, requestID string) []byte {
 
 // Ping implements dialect.Stream: a comment.
 func (s *stream) Ping() []byte { return []byte(": ping\n\n") }
-
-// marshal returns JSON without HTML escapes.
-func marshal(v any) ([]byte, error) {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), nil
-}

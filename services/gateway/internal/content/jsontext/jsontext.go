@@ -1,14 +1,33 @@
 // Package jsontext works on JSON as text. Rewrite changes its strings and numbers and leaves the rest byte for byte as
 // it was, in one pass: package redact removes personal data with it, and package trace shortens what is too long to
-// keep. Object writes the JSON that every request needs: the vendor's request, the record in the ledger's spool and the
-// answer to the caller.
+// keep. Marshal writes the JSON that leaves the gateway: vendors' requests and callers' answers.
 package jsontext
 
 import (
 	"bytes"
 	"encoding/json"
 	"unicode/utf8"
+
+	jsonv2 "github.com/go-json-experiment/json/jsontext"
 )
+
+// Marshal returns a value's JSON, as json.Marshal does but without HTML escapes: a text costs readers as many bytes, and
+// vendors as many tokens, as it has.
+func Marshal(value any) (json.RawMessage, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// AppendText appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func AppendText(dst []byte, text string) []byte {
+	dst, _ = jsonv2.AppendQuote(dst, text) // The error only reports the replacement.
+	return dst
+}
 
 // Change holds the functions that Rewrite applies. A value is left as it was if the function returns false.
 type Change struct {

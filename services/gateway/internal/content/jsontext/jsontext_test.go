@@ -2,8 +2,11 @@ package jsontext_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 )
@@ -39,6 +42,30 @@ func FuzzRewrite(f *testing.F) {
 		all := jsontext.Change{String: func(text string) (string, bool) { return text + "\x00\"\\", true }, Number: func(digits string) (string, bool) { return digits, true }}
 		if got := jsontext.Rewrite([]byte(in), all); !json.Valid(got) {
 			t.Fatalf("%q became %q", in, got)
+		}
+	})
+}
+
+// Marshal escapes only what JSON requires, and refuses what JSON can't represent.
+func TestMarshal(t *testing.T) {
+	got, err := jsontext.Marshal([]any{"<a & b>\u2028", 1e-7, json.RawMessage(`{"k":[1]}`)})
+	if want := `["<a & b>\u2028",1e-7,{"k":[1]}]`; err != nil || string(got) != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+	for _, value := range []any{math.NaN(), math.Inf(1), json.RawMessage("{")} {
+		if got, err := jsontext.Marshal(value); err == nil {
+			t.Errorf("%v: %s, want an error", value, got)
+		}
+	}
+}
+
+// AppendText keeps the text with any character at any position.
+func TestAppendText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a\xffb\xc3", "\x00\x1f\x7f\"\\"})).Draw(t, "text")
+		var got string
+		if err := json.Unmarshal(jsontext.AppendText(nil, text), &got); err != nil || got != strings.ToValidUTF8(text, "\uFFFD") {
+			t.Fatalf("%q, %v, want %q", got, err, text)
 		}
 	})
 }

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -118,17 +120,15 @@ func (w *Writer) Commit(ctx context.Context, entry Entry) error {
 	return err
 }
 
-// records are buffers for entries' JSON.
-var records = sync.Pool{New: func() any { return new([]byte) }}
-
 // put writes an entry to the spool and, unless the writer lags, to the queue.
 func (w *Writer) put(p waiting) (queued bool, err error) {
-	record := records.Get().(*[]byte) //nolint:errcheck // The pool holds nothing else.
-	defer records.Put(record)
-	*record = p.entry.appendRecord((*record)[:0])
+	record, err := json.Marshal(&p.entry)
+	if err != nil {
+		return false, fmt.Errorf("encode ledger row: %w", err)
+	}
 	w.order.Lock()
 	defer w.order.Unlock()
-	if p.end, err = w.spool.Append(*record); err != nil {
+	if p.end, err = w.spool.Append(record); err != nil {
 		return false, err
 	}
 	if !w.lagging {

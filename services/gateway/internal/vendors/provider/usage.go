@@ -4,20 +4,20 @@ package provider
 // vendors that report inclusive totals is normalized by their dialect.
 type Usage struct {
 	// Input is input text that was not cached.
-	Input int64
+	Input int64 `json:",omitzero"`
 	// CacheRead is input served from the vendor's prompt cache, CacheWrite is input written to it, and CacheWriteLong
 	// is input kept there for an hour.
-	CacheRead, CacheWrite, CacheWriteLong int64
+	CacheRead, CacheWrite, CacheWriteLong int64 `json:",omitzero"`
 	// ImageInput and AudioInput are input of these kinds, if a vendor distinguishes them from text.
-	ImageInput, AudioInput int64
+	ImageInput, AudioInput int64 `json:",omitzero"`
 	// Output is output text that the caller sees.
-	Output int64
+	Output int64 `json:",omitzero"`
 	// Reasoning is output that the caller doesn't see.
-	Reasoning int64
+	Reasoning int64 `json:",omitzero"`
 	// ImageOutput and AudioOutput are output of these kinds.
-	ImageOutput, AudioOutput int64
+	ImageOutput, AudioOutput int64 `json:",omitzero"`
 	// Images is the number of generated images: pieces, not tokens.
-	Images int64
+	Images int64 `json:",omitzero"`
 }
 
 // Prompt returns all tokens of input, the contract's prompt_tokens.
@@ -85,40 +85,39 @@ var buckets = [BucketCount]struct {
 	fallback Bucket
 	tariff   string
 	column   string
-	member   string
 }{
 	BucketInput: {
-		"input", SidePrompt, BucketInput, "input_per_mtok_usd", "input_tokens", "Input",
+		"input", SidePrompt, BucketInput, "input_per_mtok_usd", "input_tokens",
 	},
 	BucketCacheRead: {
-		"cache_read", SidePrompt, BucketInput, "cache_read_per_mtok_usd", "cache_read_tokens", "CacheRead",
+		"cache_read", SidePrompt, BucketInput, "cache_read_per_mtok_usd", "cache_read_tokens",
 	},
 	BucketCacheWrite: {
-		"cache_write", SidePrompt, BucketInput, "cache_write_per_mtok_usd", "cache_write_tokens", "CacheWrite",
+		"cache_write", SidePrompt, BucketInput, "cache_write_per_mtok_usd", "cache_write_tokens",
 	},
 	BucketCacheWriteLong: {
-		"cache_write_long", SidePrompt, BucketCacheWrite, "cache_write_1h_per_mtok_usd", "cache_write_long_tokens", "CacheWriteLong",
+		"cache_write_long", SidePrompt, BucketCacheWrite, "cache_write_1h_per_mtok_usd", "cache_write_long_tokens",
 	},
 	BucketImageInput: {
-		"image_input", SidePrompt, BucketInput, "image_input_per_mtok_usd", "image_input_tokens", "ImageInput",
+		"image_input", SidePrompt, BucketInput, "image_input_per_mtok_usd", "image_input_tokens",
 	},
 	BucketAudioInput: {
-		"audio_input", SidePrompt, BucketInput, "audio_input_per_mtok_usd", "audio_input_tokens", "AudioInput",
+		"audio_input", SidePrompt, BucketInput, "audio_input_per_mtok_usd", "audio_input_tokens",
 	},
 	BucketOutput: {
-		"output", SideCompletion, BucketOutput, "output_per_mtok_usd", "output_tokens", "Output",
+		"output", SideCompletion, BucketOutput, "output_per_mtok_usd", "output_tokens",
 	},
 	BucketReasoning: {
-		"reasoning", SideCompletion, BucketOutput, "reasoning_per_mtok_usd", "reasoning_tokens", "Reasoning",
+		"reasoning", SideCompletion, BucketOutput, "reasoning_per_mtok_usd", "reasoning_tokens",
 	},
 	BucketAudioOutput: {
-		"audio_output", SideCompletion, BucketOutput, "audio_output_per_mtok_usd", "audio_output_tokens", "AudioOutput",
+		"audio_output", SideCompletion, BucketOutput, "audio_output_per_mtok_usd", "audio_output_tokens",
 	},
 	BucketImageOutput: {
-		"image_output", SideCompletion, BucketOutput, "image_output_per_mtok_usd", "image_output_tokens", "ImageOutput",
+		"image_output", SideCompletion, BucketOutput, "image_output_per_mtok_usd", "image_output_tokens",
 	},
 	BucketImages: {
-		"images", SidePieces, BucketImages, "per_image_usd", "images", "Images",
+		"images", SidePieces, BucketImages, "per_image_usd", "images",
 	},
 }
 
@@ -186,6 +185,3 @@ func (b Bucket) Tariff() string { return buckets[b].tariff }
 
 // Column returns the bucket's column in the ledger, which is its field in the contract's usage record too.
 func (b Bucket) Column() string { return buckets[b].column }
-
-// Member returns the bucket's member in the JSON of a Usage.
-func (b Bucket) Member() string { return buckets[b].member }

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"encoding/json"
 	"reflect"
 	"testing"
 )
@@ -16,7 +15,7 @@ func TestBucketsCoverUsage(t *testing.T) {
 	seen := make(map[string]Bucket)
 	for i, b := range Buckets() {
 		*b.Of(&u) = int64(i + 1)
-		for what, value := range map[string]string{"name": b.Name(), "tariff": b.Tariff(), "column": b.Column(), "member": b.Member()} {
+		for what, value := range map[string]string{"name": b.Name(), "tariff": b.Tariff(), "column": b.Column()} {
 			if other, ok := seen[what+" "+value]; ok || value == "" {
 				t.Errorf("%s of bucket %d is %q, want one of its own (bucket %d)", what, b, value, other)
 			}
@@ -24,19 +23,6 @@ func TestBucketsCoverUsage(t *testing.T) {
 		}
 		if fallback, ok := b.Fallback(); ok && fallback.Side() != b.Side() {
 			t.Errorf("%s falls back to %s, which counts something else", b.Name(), fallback.Name())
-		}
-	}
-	text, err := json.Marshal(u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var members map[string]int64
-	if err := json.Unmarshal(text, &members); err != nil {
-		t.Fatal(err)
-	}
-	for i, b := range Buckets() {
-		if members[b.Member()] != int64(i+1) {
-			t.Errorf("member %s of %s is %d, want the count of %s (%d)", b.Member(), text, members[b.Member()], b.Name(), i+1)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// DialectName is the name of native requests that a Provider relays.
+// DialectName is this dialect's name in settings and in [provider.Dialect]. A native request of the name is relayed as it came.
 const DialectName = "openai"
 
 // Config configures one provider with this dialect.

@@ -46,101 +46,83 @@ type callee struct {
 	Arguments string `json:"arguments"`
 }
 
-// encode writes a request's body. Rare fields are encoded by encoding/json.
+// body is a request for a completion, with its members in the order of vendors' examples.
+type body struct {
+	Model               string          `json:"model"`
+	Messages            []message       `json:"messages"`
+	Tools               []tool          `json:"tools,omitempty"`
+	ToolChoice          any             `json:"tool_choice,omitempty"`
+	ResponseFormat      json.RawMessage `json:"response_format,omitempty"`
+	MaxCompletionTokens int             `json:"max_completion_tokens,omitempty"`
+	MaxTokens           int             `json:"max_tokens,omitempty"`
+	Temperature         *float64        `json:"temperature,omitempty"`
+	TopP                *float64        `json:"top_p,omitempty"`
+	Stop                []string        `json:"stop,omitempty"`
+	Seed                *int64          `json:"seed,omitempty"`
+	ParallelToolCalls   *bool           `json:"parallel_tool_calls,omitempty"`
+	Stream              bool            `json:"stream,omitempty"`
+	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
+}
+
+type streamOptions struct {
+	IncludeUsage       bool  `json:"include_usage"`
+	IncludeObfuscation *bool `json:"include_obfuscation,omitempty"`
+}
+
+type message struct {
+	Role string `json:"role"`
+	// Content is a string, parts, or null in a message of calls only.
+	Content    any        `json:"content"`
+	Name       string     `json:"name,omitempty"`
+	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+// encode returns a request's body.
 func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, error) {
-	o := jsontext.Begin(make([]byte, 0, bodySize(chat)))
-	o.Text("model", chat.Model)
-	p.writeMessages(&o, chat.Messages)
-	if len(chat.Tools) > 0 {
-		o.Value("tools", encodeTools(chat.Tools))
+	b := body{
+		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: encodeTools(chat.Tools),
+		ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,
+		Seed: chat.Seed, Stream: stream,
 	}
 	if chat.ToolChoice != nil {
-		o.Value("tool_choice", encodeChoice(chat.ToolChoice))
-	}
-	if len(chat.ResponseFormat) > 0 {
-		o.Value("response_format", chat.ResponseFormat)
+		b.ToolChoice = encodeChoice(chat.ToolChoice)
 	}
 	if p.traits.completionTokens {
-		o.IntNonZero("max_completion_tokens", int64(chat.MaxTokens))
+		b.MaxCompletionTokens = chat.MaxTokens
 	} else {
-		o.IntNonZero("max_tokens", int64(chat.MaxTokens))
+		b.MaxTokens = chat.MaxTokens
 	}
-	writeSetting("temperature", chat.Temperature, o.Float)
-	writeSetting("top_p", chat.TopP, o.Float)
-	if len(chat.Stop) > 0 {
-		o.Value("stop", chat.Stop)
-	}
-	writeSetting("seed", chat.Seed, o.Int)
 	if len(chat.Tools) > 0 { // Without tools the setting is refused.
-		writeSetting("parallel_tool_calls", chat.ParallelTools, o.Bool)
+		b.ParallelToolCalls = chat.ParallelTools
 	}
-	if stream {
-		p.writeStream(&o)
-	}
-	return o.End(), o.Err
-}
-
-func writeSetting[T any](name string, value *T, write func(string, T)) {
-	if value != nil {
-		write(name, *value)
-	}
-}
-
-// bodySize returns the approximate length of a body.
-func bodySize(chat *provider.Chat) int {
-	const head, each = 256, 64
-	n := head
-	for i := range chat.Messages {
-		for j := range chat.Messages[i].Content {
-			n += each + len(chat.Messages[i].Content[j].Text)
+	if stream && p.traits.streamUsage {
+		b.StreamOptions = &streamOptions{IncludeUsage: true}
+		if p.traits.obfuscates { // false saves the padding of each chunk.
+			b.StreamOptions.IncludeObfuscation = new(false)
 		}
 	}
-	return n
+	return jsontext.Marshal(&b)
 }
 
-func (p *Provider) writeStream(o *jsontext.Object) {
-	o.Bool("stream", true)
-	if !p.traits.streamUsage {
-		return
-	}
-	o.Name("stream_options")
-	options := jsontext.Begin(o.Out)
-	options.Bool("include_usage", true)
-	if p.traits.obfuscates { // false saves the padding of each chunk.
-		options.Bool("include_obfuscation", false)
-	}
-	o.Out = options.End()
-}
-
-func (p *Provider) writeMessages(o *jsontext.Object, messages []provider.Message) {
-	o.Name("messages")
-	o.Out = append(o.Out, '[')
+func (p *Provider) encodeMessages(messages []provider.Message) []message {
+	out := make([]message, len(messages))
 	for i := range messages {
-		if i > 0 {
-			o.Out = append(o.Out, ',')
-		}
-		p.writeMessage(o, &messages[i])
+		out[i] = p.encodeMessage(&messages[i])
 	}
-	o.Out = append(o.Out, ']')
+	return out
 }
 
-func (p *Provider) writeMessage(in *jsontext.Object, m *provider.Message) {
-	o := jsontext.Object{Out: append(in.Out, '{'), Err: in.Err}
-	o.Text("role", string(m.Role))
+func (p *Provider) encodeMessage(m *provider.Message) message {
+	out := message{Role: string(m.Role), Name: m.Name, ToolCalls: p.encodeCalls(m.ToolCalls), ToolCallID: p.toolID(m.ToolCallID)}
 	switch {
 	case len(m.Content) == 0 && len(m.ToolCalls) > 0:
-		o.Null("content")
 	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" }):
-		o.Value("content", encodeParts(m.Content))
+		out.Content = encodeParts(m.Content)
 	default: // Many compatible servers accept only a string.
-		o.Text("content", m.Text())
+		out.Content = m.Text()
 	}
-	o.TextNonEmpty("name", m.Name)
-	if len(m.ToolCalls) > 0 {
-		o.Value("tool_calls", p.encodeCalls(m.ToolCalls))
-	}
-	o.TextNonEmpty("tool_call_id", p.toolID(m.ToolCallID))
-	in.Out, in.Err = o.End(), o.Err
+	return out
 }
 
 func (p *Provider) encodeCalls(calls []provider.ToolCall) []toolCall {
