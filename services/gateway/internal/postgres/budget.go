@@ -132,7 +132,7 @@ func (r *Reservations) RemoveSilent(ctx context.Context, replica uuid.UUID, sile
 // Deregister implements budget.Store.
 func (r *Reservations) Deregister(ctx context.Context, replica uuid.UUID) error {
 	if err := dbsql.New(r.pool).RemoveReplica(ctx, replica); err != nil {
-		return fmt.Errorf("leave: %w", err)
+		return fmt.Errorf("deregister replica: %w", err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func held(t *testing.T, pool *pgxpool.Pool, e ledger.Entry) (commit func()) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }) // The pool waits for its connection.
-	if err := entryRows([]ledger.Entry{e}).Send(t.Context(), tx.Conn(), copyEntries); err != nil {
+	if err := copyEntries(t.Context(), tx, []ledger.Entry{e}); err != nil {
 		t.Fatal(err)
 	}
 	return func() {

@@ -2,15 +2,14 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
-	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/pgdb"
 )
@@ -20,11 +19,6 @@ type Ledger struct{ pool *pgxpool.Pool }
 
 // NewLedger returns the ledger of a database.
 func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
-
-// copyEntries adds a group of entries, none of which is stored already.
-//
-//go:embed copy/ledger_entry.sql
-var copyEntries string
 
 // Append commits entries. One that is stored already is skipped. Without entries it only checks whether the database
 // would accept some.
@@ -37,9 +31,7 @@ func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {
 
 // copy commits entries together, in halves if some are stored already.
 func (l *Ledger) copy(ctx context.Context, entries []ledger.Entry) error {
-	err := l.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
-		return entryRows(entries).Send(ctx, conn.Conn(), copyEntries)
-	})
+	err := copyEntries(ctx, l.pool, entries)
 	switch {
 	case !pgdb.IsUniqueViolation(err, "ledger_entry_pkey"):
 		return err
@@ -65,28 +57,44 @@ func classify(err error) error {
 	return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 }
 
-// entryRows returns entries in the form of copyEntries.
-func entryRows(entries []ledger.Entry) *pgcopy.Rows {
-	const columns, size = 23 + provider.BucketCount, 640
-	rows := pgcopy.New(uint16(columns), size*len(entries))
-	for i := range entries {
-		appendEntry(rows, &entries[i])
-	}
-	return rows
+// copier is a pool or a transaction.
+type copier interface {
+	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
 }
 
-func appendEntry(rows *pgcopy.Rows, e *ledger.Entry) {
-	rows.Row()
-	rows.UUID(e.ID)
-	rows.Text(e.RequestID, e.Organization, e.Key, e.Service, e.Run, e.Operation, e.RequestedProvider,
-		e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint)
-	rows.Bool(e.Substituted, e.CacheHit)
-	rows.Int16(int16(e.Attempts))
-	for _, b := range provider.Buckets() {
-		rows.Int64(*b.Of(&e.Usage))
+// copyEntries adds entries, of which none may be stored already.
+func copyEntries(ctx context.Context, to copier, entries []ledger.Entry) error {
+	_, err := to.CopyFrom(ctx, pgx.Identifier{"ledger_entry"}, entryColumns, pgx.CopyFromSlice(len(entries), func(i int) ([]any, error) {
+		return entryRow(&entries[i]), nil
+	}))
+	return err
+}
+
+// entryColumns are the columns of an entryRow.
+var entryColumns = func() []string {
+	columns := []string{
+		"id", "request_id", "organization_id", "key_id", "service", "run_id", "operation", "requested_provider",
+		"requested_model", "requested_goal", "provider", "model", "credential", "credential_fingerprint",
+		"substituted", "cache_hit", "attempts", "usage_state", "cost_pico_usd", "price_version", "outcome",
+		"started_at", "ended_at",
 	}
-	rows.Text(string(e.State))
-	rows.Int64(int64(e.Cost))
-	rows.Text(e.PriceVersion, string(e.Outcome))
-	rows.Time(e.StartedAt, e.EndedAt)
+	for _, b := range provider.Buckets() {
+		columns = append(columns, b.Column())
+	}
+	return columns
+}()
+
+// entryRow returns the values of entryColumns.
+func entryRow(e *ledger.Entry) []any {
+	row := make([]any, 0, len(entryColumns))
+	row = append(row,
+		e.ID, e.RequestID, e.Organization, e.Key, e.Service, e.Run, e.Operation, e.RequestedProvider,
+		e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint,
+		e.Substituted, e.CacheHit, int16(e.Attempts), string(e.State), int64(e.Cost), e.PriceVersion, string(e.Outcome),
+		e.StartedAt, e.EndedAt,
+	)
+	for _, b := range provider.Buckets() {
+		row = append(row, *b.Of(&e.Usage))
+	}
+	return row
 }

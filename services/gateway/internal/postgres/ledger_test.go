@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -78,11 +79,18 @@ func TestAppend(t *testing.T) {
 	if n := count(t, pool); n != 30 {
 		t.Errorf("%d rows, want 3 and 27", n)
 	}
-	records, err := store.List(t.Context(), ledger.Filter{}, ledger.Position{}, 1)
-	if err != nil || len(records) != 1 {
-		t.Fatalf("%d records, %v, want the first", len(records), err)
-	}
-	got := records[0].Entry
+	var got ledger.Entry
+	testkit.Wait(t, 30*time.Second, "the feed shows the first row", func() error { // Transactions of other tests delay it.
+		records, err := store.List(t.Context(), ledger.Filter{}, ledger.Position{}, 1)
+		if err != nil {
+			return err
+		}
+		if len(records) != 1 {
+			return fmt.Errorf("%d rows", len(records))
+		}
+		got = records[0].Entry
+		return nil
+	})
 	got.StartedAt, got.EndedAt = got.StartedAt.UTC(), got.EndedAt.UTC()
 	if diff := cmp.Diff(first, got); diff != "" {
 		t.Errorf("row (-want +got):\n%s", diff)

@@ -52,8 +52,8 @@ func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Dur
 	return reports, nil
 }
 
-// Leave implements status.ReportStore.
-func (r *Reports) Leave(ctx context.Context, replica string) error {
+// Delete implements status.ReportStore.
+func (r *Reports) Delete(ctx context.Context, replica string) error {
 	id, err := uuid.Parse(replica)
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)

@@ -98,7 +98,7 @@ func TestDeprecationsAreKept(t *testing.T) {
 
 func TestReports(t *testing.T) {
 	board := postgres.NewReports(testkit.Postgres(t, migrations.FS))
-	a := status.Report{Replica: uuid.NewString(), Place: "x", Ready: true, Vendors: []status.ProviderReport{{Provider: "p", Attempts: 3}}}
+	a := status.Report{Replica: uuid.NewString(), Address: "x", Ready: true, Vendors: []status.ProviderReport{{Provider: "p", Attempts: 3}}}
 	b := status.Report{Replica: uuid.NewString(), Draining: true}
 	for _, r := range []status.Report{a, b, a} {
 		if _, err := board.Exchange(t.Context(), r, time.Minute); err != nil {
@@ -117,7 +117,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("a's report: ready %t, %d attempts, want true, 3", r.Ready, r.Vendors[0].Attempts)
 		}
 	}
-	if err := board.Leave(t.Context(), b.Replica); err != nil {
+	if err := board.Delete(t.Context(), b.Replica); err != nil {
 		t.Fatal(err)
 	}
 	if reports, err = board.Exchange(t.Context(), a, time.Minute); err != nil || len(reports) != 1 {

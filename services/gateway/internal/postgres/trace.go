@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
-	"switchyard.dev/services/gateway/internal/postgres/pgcopy"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/pgdb"
 )
@@ -26,14 +24,6 @@ type Traces struct{ pool *pgxpool.Pool }
 // NewTraces returns the traces of a database.
 func NewTraces(pool *pgxpool.Pool) *Traces { return &Traces{pool} }
 
-// Append's statements: records, and the contents of some of them.
-var (
-	//go:embed copy/trace.sql
-	copyRecords string
-	//go:embed copy/trace_content.sql
-	copyContents string
-)
-
 // Append implements trace.Store. An entry that is stored already counts as stored by this call.
 func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 	records, contents, err := traceRows(entries)
@@ -41,10 +31,11 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 		return fmt.Errorf("%w: %w", trace.ErrRefused, err)
 	}
 	err = pgdb.InTx(ctx, t.pool, func(tx pgx.Tx) error {
-		if err := records.Send(ctx, tx.Conn(), copyRecords); err != nil {
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"trace"}, recordColumns, pgx.CopyFromRows(records)); err != nil {
 			return err
 		}
-		return contents.Send(ctx, tx.Conn(), copyContents)
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"trace_content"}, contentColumns, pgx.CopyFromRows(contents))
+		return err
 	})
 	if of, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
@@ -60,64 +51,70 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 	return nil
 }
 
-// traceRows returns entries in the form of copyRecords and copyContents.
-func traceRows(entries []trace.Entry) (records, contents *pgcopy.Rows, err error) {
-	const columns, size = 45, 1 << 10
-	const contentColumns, contentSize = 7, 96
-	sealed := 0
-	for i := range entries {
-		if c := entries[i].Content; c != nil {
-			sealed += contentSize + len(c.Sealed)
-		}
-	}
-	records, contents = pgcopy.New(columns, size*len(entries)), pgcopy.New(contentColumns, sealed)
+// traceRows returns the rows of entries: of recordColumns, and of contentColumns for those with a content.
+func traceRows(entries []trace.Entry) (records, contents [][]any, err error) {
+	records = make([][]any, len(entries))
 	for i := range entries {
 		e := &entries[i]
-		if err := appendRecord(records, &e.Record); err != nil {
+		if records[i], err = recordRow(&e.Record); err != nil {
 			return nil, nil, err
 		}
 		if e.Content != nil {
-			appendContent(contents, e.ID, e.Content)
+			contents = append(contents, contentRow(e.ID, e.Content))
 		}
 	}
 	return records, contents, nil
 }
 
-func appendRecord(rows *pgcopy.Rows, r *trace.Record) error {
+// recordColumns are the columns of a recordRow.
+var recordColumns = []string{
+	"id", "request_id", "organization_id", "run_id", "key_id", "service", "operation",
+	"stream", "status", "parent_request_id", "parent_kind", "w3c_trace_id",
+	"requested_model", "requested_provider", "requested_goal", "provider", "model",
+	"credential", "credential_fingerprint", "route", "policy_version", "price_version",
+	"data_classification", "approval_ref", "cache_hit", "substituted", "billed",
+	"prompt_tokens", "completion_tokens", "cost_pico_usd", "estimated",
+	"error", "error_class", "http_status", "attempts",
+	"message_count", "tool_count", "request_bytes", "response_bytes", "request_digest", "response_digest",
+	"started_at", "first_token_ms", "duration_ms", "expires_at",
+}
+
+// recordRow returns the values of recordColumns.
+func recordRow(r *trace.Record) ([]any, error) {
 	attempts := []byte("[]")
 	if len(r.Attempts) > 0 {
 		var err error
 		if attempts, err = json.Marshal(r.Attempts); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	rows.Row()
-	rows.UUID(r.ID)
-	rows.Text(r.RequestID, r.Organization, r.Run, r.Key, r.Service, r.Operation)
-	rows.Bool(r.Stream)
-	rows.Text(r.Status, r.Parent, r.ParentKind, r.W3CTrace, r.RequestedModel, r.RequestedProvider, r.RequestedGoal, r.Provider, r.Model,
-		r.Credential, r.Fingerprint, r.Route, r.PolicyVersion, r.PriceVersion, r.Classification, r.ApprovalRef)
-	rows.Bool(r.CacheHit, r.Substituted, r.Billed)
-	rows.Int64(r.Prompt, r.Completion, int64(r.Cost))
-	rows.Bool(r.Estimated)
-	rows.Text(r.Error, r.ErrorClass)
-	rows.Int16(int16(r.HTTPStatus))
-	rows.JSON(attempts)
-	rows.Int32(int32(r.Messages), int32(r.Tools), int32(r.RequestBytes), int32(r.ResponseBytes))
-	rows.Bytes(r.RequestDigest, r.ResponseDigest)
-	rows.Time(r.StartedAt)
-	rows.Float64(r.FirstTokenMs, r.DurationMs)
-	rows.Time(r.ExpiresAt)
-	return nil
+	return []any{
+		r.ID, r.RequestID, r.Organization, r.Run, r.Key, r.Service, r.Operation,
+		r.Stream, r.Status, r.Parent, r.ParentKind, r.W3CTrace,
+		r.RequestedModel, r.RequestedProvider, r.RequestedGoal, r.Provider, r.Model,
+		r.Credential, r.Fingerprint, r.Route, r.PolicyVersion, r.PriceVersion,
+		r.Classification, r.ApprovalRef, r.CacheHit, r.Substituted, r.Billed,
+		r.Prompt, r.Completion, int64(r.Cost), r.Estimated,
+		r.Error, r.ErrorClass, int16(r.HTTPStatus), attempts,
+		int32(r.Messages), int32(r.Tools), int32(r.RequestBytes), int32(r.ResponseBytes), notNull(r.RequestDigest), notNull(r.ResponseDigest),
+		r.StartedAt, r.FirstTokenMs, r.DurationMs, r.ExpiresAt,
+	}, nil
 }
 
-func appendContent(rows *pgcopy.Rows, id uuid.UUID, c *trace.Content) {
-	rows.Row()
-	rows.UUID(id)
-	rows.Text(c.Key)
-	rows.Bytes(c.Sealed)
-	rows.Bool(c.Truncated, c.Replayable)
-	rows.Time(c.CapturedAt, c.ExpiresAt)
+// contentColumns are the columns of a contentRow.
+var contentColumns = []string{"id", "key_id", "sealed", "truncated", "replayable", "captured_at", "expires_at"}
+
+// contentRow returns the values of contentColumns.
+func contentRow(id uuid.UUID, c *trace.Content) []any {
+	return []any{id, c.Key, notNull(c.Sealed), c.Truncated, c.Replayable, c.CapturedAt, c.ExpiresAt}
+}
+
+// notNull returns bytes that are stored as an empty bytea if they are nil, which the driver would store as NULL.
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
 }
 
 // List implements trace.Store.
