@@ -37,7 +37,7 @@ func TestResponseText(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 			if withheld := tt.want == ""; cut != withheld {
-				t.Errorf("told as truncated: %v, want %v", cut, withheld)
+				t.Errorf("marked as truncated: %v, want %v", cut, withheld)
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func TestResponseTextCutWithinASecret(t *testing.T) {
 		t.Errorf("kept %q", text)
 	}
 	if !cut {
-		t.Error("not told as truncated")
+		t.Error("not marked as truncated")
 	}
 }
 

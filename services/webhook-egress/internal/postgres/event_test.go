@@ -125,7 +125,7 @@ func TestFanOutIsDeduplicated(t *testing.T) {
 	}
 	repeat.Owner = "ann"
 	if other := emit(t, s, repeat); !other.Mismatch || len(other.Deliveries) != 0 {
-		t.Errorf("an owner is told of others' deliveries: %+v", other)
+		t.Errorf("an owner sees others' deliveries: %+v", other)
 	}
 	// The key of a delivery is another one.
 	d := draft("acme")
@@ -257,13 +257,13 @@ func TestRelay(t *testing.T) {
 		t.Errorf("%d notes taken, %d deliveries, want 1 of each", taken, deliveries)
 	}
 	if len(reported) != 1 {
-		t.Errorf("told %q, want one", reported)
+		t.Errorf("reported %q, want one", reported)
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM deliveries WHERE endpoint_id = $1", other.ID.String()); n != 1 {
 		t.Errorf("%d deliveries to the other endpoint", n)
 	}
 	if taken, _, _ := s.Relay(t.Context(), 10, nil); taken != 0 {
-		t.Errorf("told twice")
+		t.Errorf("reported twice")
 	}
 }
 

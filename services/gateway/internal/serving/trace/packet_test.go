@@ -66,21 +66,21 @@ func TestPacketTooLarge(t *testing.T) {
 	}
 }
 
-// album is a store in memory of one page.
-type album struct {
+// pageStore is a store in memory of one page.
+type pageStore struct {
 	Store
 
 	records  []Record
 	contents map[uuid.UUID]Content
 }
 
-func (s *album) List(context.Context, Filter, time.Time) ([]Record, error) { return s.records, nil }
+func (s *pageStore) List(context.Context, Filter, time.Time) ([]Record, error) { return s.records, nil }
 
-func (s *album) Contents(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid.UUID]Content, error) {
+func (s *pageStore) Contents(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid.UUID]Content, error) {
 	return s.contents, nil
 }
 
-func (s *album) Sizes(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid.UUID]int, error) {
+func (s *pageStore) Sizes(_ context.Context, ids []uuid.UUID, _ time.Time) (map[uuid.UUID]int, error) {
 	sizes := make(map[uuid.UUID]int)
 	for _, id := range ids {
 		sizes[id] = len(s.contents[id].Sealed)
@@ -94,7 +94,7 @@ func TestPageOfPackedContents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &album{contents: make(map[uuid.UUID]Content)}
+	s := &pageStore{contents: make(map[uuid.UUID]Content)}
 	request := []byte(`"` + strings.Repeat("so ", maxPage/8) + `"`)
 	for i := range 5 {
 		r := Record{ID: uuid.New(), RequestID: fmt.Sprint(i), Organization: "acme"}

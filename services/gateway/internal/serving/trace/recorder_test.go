@@ -11,13 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
-	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
@@ -25,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a store in memory that fails on demand.
-type shelf struct {
+// fakeStore is a store in memory that fails on demand.
+type fakeStore struct {
 	Store
 
 	mu      sync.Mutex
@@ -38,7 +36,7 @@ type shelf struct {
 	dropped []int
 }
 
-func (s *shelf) Append(_ context.Context, entries []Entry) error {
+func (s *fakeStore) Append(_ context.Context, entries []Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tries++
@@ -57,7 +55,7 @@ func (s *shelf) Append(_ context.Context, entries []Entry) error {
 	return nil
 }
 
-func (s *shelf) Drop(context.Context, time.Time, int) (int, error) {
+func (s *fakeStore) Drop(context.Context, time.Time, int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.dropped) == 0 {
@@ -119,7 +117,7 @@ func recordOf(id, body string) *Observation {
 
 func TestRecorderStoresBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{err: errors.New("away")}
+		s := &fakeStore{err: errors.New("away")}
 		r := newRecorder(t, s)
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
@@ -152,7 +150,7 @@ func TestRecorderStoresBehind(t *testing.T) {
 // Records that arrive within linger share a transaction. A full batch is stored before linger ends.
 func TestRecorderGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
+		s := &fakeStore{}
 		r := newRecorder(t, s)
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
@@ -189,7 +187,7 @@ func TestRecorderGathers(t *testing.T) {
 // A record that makes the recorder or its store panic is dropped; all others are kept.
 func TestRecorderOutlivesAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{breaks: "unstorable"}
+		s := &fakeStore{breaks: "unstorable"}
 		r := newRecorder(t, s)
 		write := r.Answer
 		r.Answer = func(a *Observation) (json.RawMessage, error) {
@@ -224,7 +222,7 @@ func TestRecorderOutlivesAPanic(t *testing.T) {
 
 // A full queue drops records and never blocks.
 func TestRecorderDrops(t *testing.T) {
-	r := newRecorder(t, &shelf{})
+	r := newRecorder(t, &fakeStore{})
 	start := time.Now()
 	for range maxQueue + 100 {
 		r.Record(t.Context(), recordOf("x", `{}`))
@@ -232,7 +230,7 @@ func TestRecorderDrops(t *testing.T) {
 	if r.dropped.Load() != 100 || time.Since(start) > 2*time.Second {
 		t.Errorf("%d dropped in %s", r.dropped.Load(), time.Since(start))
 	}
-	r = newRecorder(t, &shelf{})
+	r = newRecorder(t, &fakeStore{})
 	big := strings.Repeat("x", maxQueueBytes/4)
 	for range 8 {
 		r.Record(t.Context(), recordOf("x", big))
@@ -242,112 +240,9 @@ func TestRecorderDrops(t *testing.T) {
 	}
 }
 
-func TestRecords(t *testing.T) {
-	r := newRecorder(t, &shelf{})
-	a := recordOf("id\x00", `{}`)
-	a.Err, a.Status, a.Report = apierr.NotFound("model"), StatusFailed, nil
-	a.Request.ReplayOf = "before"
-	e := r.entry(t.Context(), a)
-	wantRecord := Record{RequestID: "id\uFFFD", Error: "not_found", HTTPStatus: 404, ParentKind: ParentReplay, Operation: "chat"}
-	got := Record{
-		RequestID: e.RequestID, Error: e.Error, HTTPStatus: e.HTTPStatus, ParentKind: e.ParentKind, Operation: e.Operation, Billed: e.Billed,
-	}
-	if diff := cmp.Diff(wantRecord, got); diff != "" {
-		t.Errorf("record (-want +got):\n%s", diff)
-	}
-	cut := recordOf("cut", `{"m":"`+strings.Repeat("long ", 4000)+`"}`)
-	cut.Answer.Cut = true
-	e = r.entry(t.Context(), cut)
-	if !e.Content.Truncated || e.Content.Replayable {
-		t.Errorf("truncated %t, replayable %t, want a truncated content", e.Content.Truncated, e.Content.Replayable)
-	}
-	if e.ResponseDigest != nil {
-		t.Errorf("digest %x of a response that was cut", e.ResponseDigest)
-	}
-	if e.RequestBytes < 20000 {
-		t.Errorf("%d bytes of the request, want all of them", e.RequestBytes)
-	}
-	none := recordOf("none", `{}`)
-	none.Keep = 0
-	if e = r.entry(t.Context(), none); e.Content != nil || len(e.RequestDigest) != 32 {
-		t.Errorf("%+v", e)
-	}
-}
-
-func TestKeys(t *testing.T) {
-	path := testkit.File(t, long("a"))
-	keys, err := NewKeys(secret.File(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := uuid.New()
-	packet := &Packet{Form: "chat", Request: []byte("{ \"a\" : 1 }\n"), Response: []byte(`"<&>"`), Metadata: map[string]string{"a": "b"}}
-	name, sealed, err := keys.seal(new(scratch), "acme", id, packet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	content := Content{Key: name, Sealed: sealed}
-	got, err := keys.open("acme", id, content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(packet, got); diff != "" {
-		t.Errorf("opened (-want +got):\n%s", diff)
-	}
-	if _, err := keys.open("bolt", id, content); err == nil {
-		t.Error("it opens for another organization")
-	}
-	if _, err := keys.open("acme", uuid.New(), content); err == nil {
-		t.Error("it opens as another record")
-	}
-	// Another key seals from now on, the old one still opens; taken away it doesn't.
-	testkit.WriteFile(t, path, long("b")+"\n"+long("a"))
-	if err := keys.read(); err != nil {
-		t.Fatal(err)
-	}
-	after, sealed, err := keys.seal(new(scratch), "acme", id, packet)
-	if err != nil || after == name {
-		t.Errorf("still sealed with %s: %v", after, err)
-	}
-	if _, err := keys.open("acme", id, Content{Key: after, Sealed: sealed}); err != nil {
-		t.Errorf("what the new key sealed: %v", err)
-	}
-	if _, err := keys.open("acme", id, content); err != nil {
-		t.Error(err)
-	}
-	testkit.WriteFile(t, path, long("c"))
-	if err := keys.read(); err != nil {
-		t.Error(err)
-	}
-	if _, err := keys.open("acme", id, content); !errors.Is(err, errKey) {
-		t.Errorf("%v", err)
-	}
-	if _, err := NewKeys(secret.File(testkit.File(t, "short"))); err == nil || strings.Contains(err.Error(), "short") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestShorten(t *testing.T) {
-	for _, text := range []string{
-		`{"a":"` + strings.Repeat("é", 9000) + `","b":[1,2]}`, `["` + strings.Repeat(`\n`, 9000) + `"]`,
-		"[" + strings.Repeat(`"word",`, 5000) + "1]", `"` + strings.Repeat("x", 1<<20) + `"`,
-	} {
-		short, cut := shorten(json.RawMessage(text), 2048)
-		if !cut || len(short) > 2048 {
-			t.Errorf("cut %t to %d bytes, want at most 2048", cut, len(short))
-		}
-		if short != nil && !json.Valid(short) {
-			t.Errorf("not JSON: %s", short)
-		}
-	}
-	if short, cut := shorten(json.RawMessage(`{"a":1}`), 2048); cut || string(short) != `{"a":1}` {
-		t.Errorf("%s %v", short, cut)
-	}
-}
-
 func TestUpkeepTakesBoundedBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{dropped: []int{dropBatch, dropBatch, 7, dropBatch}}
+		s := &fakeStore{dropped: []int{dropBatch, dropBatch, 7, dropBatch}}
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		group.Go(func() { _ = NewUpkeep(s, testkit.Logger(t)).Run(ctx) })
