@@ -87,10 +87,10 @@ func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, er
 func startUpkeep(s *service.Service, cfg Config, stores stores) {
 	store := postgres.NewUpkeep(stores.pool)
 	s.Runner.Go("upkeep", upkeep.New(s.Log,
-		upkeep.Kept{What: "idempotency keys", Age: cfg.Delivery.IdempotencyWindow, Delete: store.DeleteKeys},
-		upkeep.Kept{What: "logs", Age: cfg.Delivery.Retention, Delete: store.DeleteLogs},
-		upkeep.Kept{What: "inbox events", Age: cfg.EventsAge, Delete: store.DeleteEvents},
-		upkeep.Kept{What: "push history", Age: cfg.WebPush.HistoryAge, Delete: store.DeletePushHistory},
+		upkeep.Kind{What: "idempotency keys", Age: cfg.Delivery.IdempotencyWindow, Delete: store.DeleteKeys},
+		upkeep.Kind{What: "logs", Age: cfg.Delivery.Retention, Delete: store.DeleteLogs},
+		upkeep.Kind{What: "inbox events", Age: cfg.EventsAge, Delete: store.DeleteEvents},
+		upkeep.Kind{What: "push history", Age: cfg.WebPush.HistoryAge, Delete: store.DeletePushHistory},
 	).Run)
 }
 

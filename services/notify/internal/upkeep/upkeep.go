@@ -18,8 +18,8 @@ const (
 	timeout = 20 * time.Second
 )
 
-// Kept is a kind of data with a retention.
-type Kept struct {
+// Kind is a kind of data with a retention.
+type Kind struct {
 	// What names the kind in log lines.
 	What string
 	// Age is the retention; zero keeps the data for ever.
@@ -28,21 +28,21 @@ type Kept struct {
 	Delete func(ctx context.Context, age time.Duration, most int) (int, error)
 }
 
-// Keeper deletes each kind past its age.
-type Keeper struct {
-	kinds []Kept
+// Sweeper deletes each kind past its age.
+type Sweeper struct {
+	kinds []Kind
 	log   *slog.Logger
 }
 
-// New returns a Keeper of these kinds.
-func New(log *slog.Logger, kinds ...Kept) *Keeper { return &Keeper{kinds: kinds, log: log} }
+// New returns a Sweeper of these kinds.
+func New(log *slog.Logger, kinds ...Kind) *Sweeper { return &Sweeper{kinds: kinds, log: log} }
 
 // Run works once a minute until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
+func (s *Sweeper) Run(ctx context.Context) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {
-		k.round(ctx)
+		s.round(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -51,14 +51,14 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-func (k *Keeper) round(ctx context.Context) {
-	for _, kind := range k.kinds {
-		k.drop(ctx, kind)
+func (s *Sweeper) round(ctx context.Context) {
+	for _, kind := range s.kinds {
+		s.drop(ctx, kind)
 	}
 }
 
 // drop deletes batch by batch until one is not full.
-func (k *Keeper) drop(ctx context.Context, kind Kept) {
+func (s *Sweeper) drop(ctx context.Context, kind Kind) {
 	for kind.Age > 0 && ctx.Err() == nil {
 		bounded, cancel := context.WithTimeout(ctx, timeout)
 		var n int
@@ -68,7 +68,7 @@ func (k *Keeper) drop(ctx context.Context, kind Kept) {
 		})
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			k.log.WarnContext(ctx, "upkeep failed", slog.String("what", kind.What), slog.String("error", err.Error()))
+			s.log.WarnContext(ctx, "upkeep failed", slog.String("what", kind.What), slog.String("error", err.Error()))
 		}
 		if err != nil || n < batch {
 			return

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/notify/internal/upkeep"
 )
 
-// shelf holds things that are old, and deletes them.
-type shelf struct {
+// rows holds rows that are old, and deletes them.
+type rows struct {
 	mu    sync.Mutex
 	old   int
 	calls int
@@ -23,25 +23,25 @@ type shelf struct {
 	hangs bool
 }
 
-func (s *shelf) delete(ctx context.Context, age time.Duration, most int) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.calls++
-	s.ages = append(s.ages, age)
-	if s.hangs {
+func (r *rows) delete(ctx context.Context, age time.Duration, most int) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls++
+	r.ages = append(r.ages, age)
+	if r.hangs {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	}
-	if s.fail != nil {
-		return 0, s.fail
+	if r.fail != nil {
+		return 0, r.fail
 	}
-	n := min(s.old, most)
-	s.old -= n
+	n := min(r.old, most)
+	r.old -= n
 	return n, nil
 }
 
-// keep runs a keeper for a time.
-func keep(t *testing.T, d time.Duration, log *slog.Logger, kinds ...upkeep.Kept) {
+// sweep runs a Sweeper for d.
+func sweep(t *testing.T, d time.Duration, log *slog.Logger, kinds ...upkeep.Kind) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
@@ -52,12 +52,12 @@ func keep(t *testing.T, d time.Duration, log *slog.Logger, kinds ...upkeep.Kept)
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func TestKeeper(t *testing.T) {
+func TestSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		full, kept := &shelf{old: 2500}, &shelf{old: 10}
-		keep(t, 150*time.Second, quiet,
-			upkeep.Kept{What: "keys", Age: time.Hour, Delete: full.delete},
-			upkeep.Kept{What: "logs", Delete: kept.delete})
+		full, kept := &rows{old: 2500}, &rows{old: 10}
+		sweep(t, 150*time.Second, quiet,
+			upkeep.Kind{What: "keys", Age: time.Hour, Delete: full.delete},
+			upkeep.Kind{What: "logs", Delete: kept.delete})
 		if full.old != 0 || full.calls != 3+1+1 || full.ages[0] != time.Hour {
 			t.Errorf("%d are left after %d calls with ages %v, want three batches and a look each minute", full.old, full.calls, full.ages)
 		}
@@ -69,14 +69,14 @@ func TestKeeper(t *testing.T) {
 
 // A kind whose deletion fails or hangs doesn't keep other kinds from being deleted,
 // and is tried again only in the next minute.
-func TestKeeperGoesOn(t *testing.T) {
+func TestSweeperContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		failing, hanging, fine := &shelf{fail: errors.New("away")}, &shelf{hangs: true}, &shelf{old: 1}
-		keep(t, 90*time.Second, slog.New(slog.NewTextHandler(&log, nil)),
-			upkeep.Kept{What: "keys", Age: time.Hour, Delete: failing.delete},
-			upkeep.Kept{What: "events", Age: time.Hour, Delete: hanging.delete},
-			upkeep.Kept{What: "logs", Age: time.Hour, Delete: fine.delete})
+		failing, hanging, fine := &rows{fail: errors.New("away")}, &rows{hangs: true}, &rows{old: 1}
+		sweep(t, 90*time.Second, slog.New(slog.NewTextHandler(&log, nil)),
+			upkeep.Kind{What: "keys", Age: time.Hour, Delete: failing.delete},
+			upkeep.Kind{What: "events", Age: time.Hour, Delete: hanging.delete},
+			upkeep.Kind{What: "logs", Age: time.Hour, Delete: fine.delete})
 		if failing.calls != 2 || fine.old != 0 {
 			t.Errorf("%d failing calls; of the others %d left", failing.calls, fine.old)
 		}
