@@ -16,17 +16,19 @@ import (
 func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	tb.Helper()
 	var watcher *control.Watcher
-	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) { watcher.Reach(ctx, topic, version) })
+	b.control = postgres.NewControl(b.pool, func(ctx context.Context, topic control.Topic, version int64) {
+		watcher.LoadVersion(ctx, topic, version)
+	})
 	watcher = control.NewWatcher(b.control, log)
-	keeper := budget.NewKeeper(postgres.NewReservations(b.pool), log)
-	b.organizations, b.runs = postgres.NewOrganizations(b.control), postgres.NewRuns(b.control, keeper.Replica())
-	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: keeper, Log: log})
+	reserver := budget.NewReserver(postgres.NewReservations(b.pool), log)
+	b.organizations, b.runs = postgres.NewOrganizations(b.control), postgres.NewRuns(b.control, reserver.Replica())
+	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: reserver, Log: log})
 	b.custody = newCustody(tb, b, log)
 	b.openOperations(tb, watcher, log)
-	watcher.Watch(control.Credentials, b.vault.Load)
+	watcher.Watch(control.Credentials, b.cache.Load)
 	watcher.Watch(control.Organizations, b.admission.LoadOrganizations)
 	watcher.Watch(control.Runs, b.admission.LoadRuns)
-	if err := keeper.Start(tb.Context()); err != nil {
+	if err := reserver.Start(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 	if err := watcher.Start(tb.Context()); err != nil {
@@ -35,7 +37,7 @@ func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var group sync.WaitGroup
 	group.Go(func() { _ = watcher.Run(ctx) })
-	group.Go(func() { _ = keeper.Run(ctx, b.admission) })
+	group.Go(func() { _ = reserver.Run(ctx, b.admission) })
 	tb.Cleanup(func() {
 		cancel()
 		group.Wait()

@@ -10,20 +10,20 @@ import (
 	"switchyard.dev/services/platform/service"
 )
 
-// openAdmission builds the admission controller and the keeper of budget reservations. The controller reserves with the
-// keeper, and the keeper reports the controller's sessions.
+// openAdmission builds the admission controller and the reserver of budget reservations. The controller reserves with the
+// reserver, and the reserver reports the controller's sessions.
 func (g *governance) openAdmission(ctx context.Context, s *service.Service, stores stores) error {
-	keeper := budget.NewKeeper(postgres.NewReservations(stores.pool), s.Log)
-	g.replica = keeper.Replica()
+	reserver := budget.NewReserver(postgres.NewReservations(stores.pool), s.Log)
+	g.replica = reserver.Replica()
 	g.organizations = postgres.NewOrganizations(stores.control)
-	g.runs = postgres.NewRuns(stores.control, keeper.Replica())
-	g.admission = admission.New(admission.Options{Organizations: g.organizations, Runs: g.runs, Budget: keeper, Log: s.Log})
+	g.runs = postgres.NewRuns(stores.control, reserver.Replica())
+	g.admission = admission.New(admission.Options{Organizations: g.organizations, Runs: g.runs, Budget: reserver, Log: s.Log})
 	stores.watcher.Watch(control.Organizations, g.admission.LoadOrganizations)
 	stores.watcher.Watch(control.Runs, g.admission.LoadRuns)
-	if err := keeper.Start(ctx); err != nil {
+	if err := reserver.Start(ctx); err != nil {
 		return err
 	}
-	s.Runner.Go("budget", func(ctx context.Context) error { return keeper.Run(ctx, g.admission) })
-	s.Runner.OnClose("budget", keeper.Close)
+	s.Runner.Go("budget", func(ctx context.Context) error { return reserver.Run(ctx, g.admission) })
+	s.Runner.OnClose("budget", reserver.Close)
 	return nil
 }

@@ -81,8 +81,8 @@ const (
 	storeTime = 2 * time.Second
 )
 
-// Keeper holds this replica's reservations.
-type Keeper struct {
+// Reserver holds this replica's reservations.
+type Reserver struct {
 	store   Store
 	replica uuid.UUID
 	log     *slog.Logger
@@ -102,29 +102,29 @@ type Calls interface {
 	EndCall(id uuid.UUID, cause error)
 }
 
-// NewKeeper returns the keeper of a replica.
-func NewKeeper(store Store, log *slog.Logger) *Keeper {
-	return &Keeper{store: store, replica: uuid.New(), log: log}
+// NewReserver returns the reserver of a replica.
+func NewReserver(store Store, log *slog.Logger) *Reserver {
+	return &Reserver{store: store, replica: uuid.New(), log: log}
 }
 
 // Replica returns the ID under which the store knows this replica.
-func (k *Keeper) Replica() uuid.UUID { return k.replica }
+func (r *Reserver) Replica() uuid.UUID { return r.replica }
 
 // Start registers this replica. It must return before the first call.
-func (k *Keeper) Start(ctx context.Context) error {
-	_, err := k.store.Heartbeat(ctx, k.replica, nil, false)
+func (r *Reserver) Start(ctx context.Context) error {
+	_, err := r.store.Heartbeat(ctx, r.replica, nil, false)
 	return err
 }
 
 // Reserve reserves a call's worst case. An *apierr.Error refuses the call.
-func (k *Keeper) Reserve(ctx context.Context, c Call) error {
+func (r *Reserver) Reserve(ctx context.Context, c Call) error {
 	bounded, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	err := k.store.Reserve(bounded, k.replica, c)
+	err := r.store.Reserve(bounded, r.replica, c)
 	if err == nil || apierr.From(err).Kind == apierr.KindForbidden {
 		return err
 	}
-	k.Release(ctx, c.ID) // The reservation may have been stored.
+	r.Release(ctx, c.ID) // The reservation may have been stored.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -133,19 +133,19 @@ func (k *Keeper) Reserve(ctx context.Context, c Call) error {
 
 // Release releases the reservation of a call that left no ledger row. If the store is unavailable, it is released
 // later.
-func (k *Keeper) Release(ctx context.Context, call uuid.UUID) {
+func (r *Reserver) Release(ctx context.Context, call uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
 	defer cancel()
-	if err := k.store.Release(ctx, k.replica, []uuid.UUID{call}); err != nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.unreleased = append(k.unreleased, call)
+	if err := r.store.Release(ctx, r.replica, []uuid.UUID{call}); err != nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.unreleased = append(r.unreleased, call)
 	}
 }
 
 // Run keeps the reservations of this replica's calls alive and removes those of dead replicas, until ctx ends. It is a
 // part of the service's lifecycle.
-func (k *Keeper) Run(ctx context.Context, calls Calls) error {
+func (r *Reserver) Run(ctx context.Context, calls Calls) error {
 	ticker := time.NewTicker(heartbeatEvery)
 	defer ticker.Stop()
 	var reported map[Session]int
@@ -157,15 +157,15 @@ func (k *Keeper) Run(ctx context.Context, calls Calls) error {
 		case <-ticker.C:
 		}
 		now := calls.Sessions()
-		err := k.heartbeat(ctx, calls, now, !maps.Equal(reported, now))
+		err := r.heartbeat(ctx, calls, now, !maps.Equal(reported, now))
 		if err == nil && !since.IsZero() && time.Since(since) >= silence {
-			err = k.sweep(ctx)
+			err = r.sweep(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !since.IsZero():
-			k.log.WarnContext(ctx, "the budget's store is unavailable; calls under a limit are refused", "error", err.Error())
+			r.log.WarnContext(ctx, "the budget's store is unavailable; calls under a limit are refused", "error", err.Error())
 			since = time.Time{}
 		case err == nil && since.IsZero():
 			since = time.Now()
@@ -177,67 +177,67 @@ func (k *Keeper) Run(ctx context.Context, calls Calls) error {
 }
 
 // heartbeat does the work of one tick.
-func (k *Keeper) heartbeat(ctx context.Context, calls Calls, sessions map[Session]int, changed bool) error {
+func (r *Reserver) heartbeat(ctx context.Context, calls Calls, sessions map[Session]int, changed bool) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	unknown, err := k.store.Heartbeat(ctx, k.replica, sessions, changed)
-	k.removed = k.removed || unknown
-	if err == nil && k.removed {
-		err = k.reclaim(ctx, calls)
+	unknown, err := r.store.Heartbeat(ctx, r.replica, sessions, changed)
+	r.removed = r.removed || unknown
+	if err == nil && r.removed {
+		err = r.reclaim(ctx, calls)
 	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(k.releaseRest(ctx), k.store.EndRuns(ctx))
+	return errors.Join(r.releaseRest(ctx), r.store.EndRuns(ctx))
 }
 
 // sweep removes dead replicas. It runs only after this replica has reached the store for as long as others may be
 // silent, so that after an outage all replicas have the time to report first.
-func (k *Keeper) sweep(ctx context.Context) error {
+func (r *Reserver) sweep(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	return k.store.RemoveSilent(ctx, k.replica, silence)
+	return r.store.RemoveSilent(ctx, r.replica, silence)
 }
 
 // reclaim restores the reservations that lapsed while this replica had no contact with the store, and ends the calls
 // whose place others have taken.
-func (k *Keeper) reclaim(ctx context.Context, calls Calls) error {
-	lost, err := k.store.Reclaim(ctx, k.replica)
+func (r *Reserver) reclaim(ctx context.Context, calls Calls) error {
+	lost, err := r.store.Reclaim(ctx, r.replica)
 	if err != nil {
 		return err
 	}
-	k.removed = false
+	r.removed = false
 	for _, call := range lost {
 		calls.EndCall(call, ErrLapsed)
 	}
-	k.log.WarnContext(ctx, "this replica was removed as dead; ended the calls whose reservations went to other replicas", "calls", len(lost))
+	r.log.WarnContext(ctx, "this replica was removed as dead; ended the calls whose reservations went to other replicas", "calls", len(lost))
 	return nil
 }
 
 // releaseRest releases the reservations that could not be released before.
-func (k *Keeper) releaseRest(ctx context.Context) error {
-	k.mu.Lock()
-	unreleased := k.unreleased
-	k.unreleased = nil
-	k.mu.Unlock()
+func (r *Reserver) releaseRest(ctx context.Context) error {
+	r.mu.Lock()
+	unreleased := r.unreleased
+	r.unreleased = nil
+	r.mu.Unlock()
 	if len(unreleased) == 0 {
 		return nil
 	}
-	err := k.store.Release(ctx, k.replica, unreleased)
+	err := r.store.Release(ctx, r.replica, unreleased)
 	if err != nil {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.unreleased = append(k.unreleased, unreleased...)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.unreleased = append(r.unreleased, unreleased...)
 	}
 	return err
 }
 
 // Close removes this replica from the store. If the store is unavailable, the other replicas remove it in time, as they do
 // with one that was killed; that is not a failure of the stop.
-func (k *Keeper) Close(ctx context.Context) error {
-	_ = k.releaseRest(ctx) // Otherwise they lapse when the replica is removed.
-	if err := k.store.Deregister(ctx, k.replica); err != nil {
-		k.log.WarnContext(ctx, "this replica could not be removed from the budget's store", "error", err.Error())
+func (r *Reserver) Close(ctx context.Context) error {
+	_ = r.releaseRest(ctx) // Otherwise they lapse when the replica is removed.
+	if err := r.store.Deregister(ctx, r.replica); err != nil {
+		r.log.WarnContext(ctx, "this replica could not be removed from the budget's store", "error", err.Error())
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (s *store) Deregister(context.Context, uuid.UUID) error {
 	return s.answer(func() { s.left = true })
 }
 
-// calls are the calls in flight; ended are those that the keeper ended.
+// calls are the calls in flight; ended are those that the reserver ended.
 type calls struct {
 	mu    sync.Mutex
 	now   map[Session]int
@@ -114,15 +114,15 @@ func (c *calls) EndCall(id uuid.UUID, cause error) {
 func TestReserveWhileAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{unavailable: errors.New("unavailable")}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler))
+		r := NewReserver(s, slog.New(slog.DiscardHandler))
 		call := Call{ID: uuid.New()}
-		err := k.Reserve(t.Context(), call)
+		err := r.Reserve(t.Context(), call)
 		if e := apierr.From(err); e.Kind != apierr.KindUnavailable || !e.ErrorClass().Retryable() {
 			t.Errorf("%v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx, &calls{}) })
+		group.Go(func() { _ = r.Run(ctx, &calls{}) })
 		time.Sleep(3 * heartbeatEvery)
 		s.set(nil)
 		time.Sleep(2 * heartbeatEvery)
@@ -136,8 +136,8 @@ func TestReserveWhileAway(t *testing.T) {
 
 func TestARefusalIsNoFailure(t *testing.T) {
 	s := &store{refuses: ErrExceeded}
-	k := NewKeeper(s, slog.New(slog.DiscardHandler))
-	if err := k.Reserve(t.Context(), Call{ID: uuid.New()}); !errors.Is(err, ErrExceeded) || len(s.released) != 0 {
+	r := NewReserver(s, slog.New(slog.DiscardHandler))
+	if err := r.Reserve(t.Context(), Call{ID: uuid.New()}); !errors.Is(err, ErrExceeded) || len(s.released) != 0 {
 		t.Errorf("%v, released %v", err, s.released)
 	}
 }
@@ -147,10 +147,10 @@ func TestARefusalIsNoFailure(t *testing.T) {
 func TestNoReplicaIsRemovedRightAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler))
+		r := NewReserver(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx, &calls{}) })
+		group.Go(func() { _ = r.Run(ctx, &calls{}) })
 		removals := func() int {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -186,10 +186,10 @@ func TestSessionsAreReportedOnChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &store{}
 		inFlight := &calls{now: map[Session]int{}}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler))
+		r := NewReserver(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx, inFlight) })
+		group.Go(func() { _ = r.Run(ctx, inFlight) })
 		time.Sleep(3*heartbeatEvery + heartbeatEvery/2)
 		inFlight.mu.Lock()
 		inFlight.now = map[Session]int{{"acme", "r"}: 2}
@@ -200,7 +200,7 @@ func TestSessionsAreReportedOnChange(t *testing.T) {
 		if len(s.reported) != 1 || s.reported[0][Session{"acme", "r"}] != 2 || s.heartbeats != 6 {
 			t.Errorf("%d heartbeats, reported %v", s.heartbeats, s.reported)
 		}
-		if err := k.Close(t.Context()); err != nil || !s.left {
+		if err := r.Close(t.Context()); err != nil || !s.left {
 			t.Errorf("left %v, %v", s.left, err)
 		}
 	})
@@ -213,10 +213,10 @@ func TestRemovedReplicaReclaims(t *testing.T) {
 		lost := uuid.New()
 		s := &store{removed: true, reclaimFails: true, lost: []uuid.UUID{lost}}
 		inFlight := &calls{ended: map[uuid.UUID]error{}}
-		k := NewKeeper(s, slog.New(slog.DiscardHandler))
+		r := NewReserver(s, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = k.Run(ctx, inFlight) })
+		group.Go(func() { _ = r.Run(ctx, inFlight) })
 		time.Sleep(5*heartbeatEvery + heartbeatEvery/2)
 		cancel()
 		group.Wait()
