@@ -41,7 +41,7 @@ type Dependencies struct {
 	Policies Policies
 	Usage    ledger.Feed
 	Answers  Purger
-	Byok     Custodian
+	Byok     CredentialManager
 	// Traces reads what was recorded of requests.
 	Traces Archive
 	Prober Prober
@@ -85,7 +85,7 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Dependencies) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
 	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: deps.Approvals})
-	gatewayv1.RegisterByokServiceServer(r, &byokServer{custodian: deps.Byok})
+	gatewayv1.RegisterByokServiceServer(r, &byokServer{manager: deps.Byok})
 	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: deps.Catalog})
 	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: deps.Answers, organizations: deps.Organizations})
 	gatewayv1.RegisterPricingServiceServer(r, &pricingServer{

@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Custodian stores organizations' own credentials; see package byok.
-type Custodian interface {
+// CredentialManager stores organizations' own credentials; see package byok.
+type CredentialManager interface {
 	SealingKey() (sealing.Public, error)
 	List(ctx context.Context, organization, after string, limit int) ([]byok.Config, error)
 	Put(ctx context.Context, organization, provider string, o byok.Offer) (config byok.Config, created bool, err error)
@@ -34,12 +34,12 @@ type Custodian interface {
 type byokServer struct {
 	gatewayv1.UnimplementedByokServiceServer
 
-	custodian Custodian
+	manager CredentialManager
 }
 
 // GetSealingKey returns the key to seal credentials to.
 func (s *byokServer) GetSealingKey(context.Context, *gatewayv1.GetSealingKeyRequest) (*gatewayv1.SealingKey, error) {
-	key, err := s.custodian.SealingKey()
+	key, err := s.manager.SealingKey()
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *byokServer) ListByokConfigs(ctx context.Context, m *gatewayv1.ListByokC
 		return nil, err
 	}
 	limit := pageSize(m.GetLimit())
-	configs, err := s.custodian.List(ctx, organization, last[0], limit+1)
+	configs, err := s.manager.List(ctx, organization, last[0], limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *byokServer) PutByokConfig(ctx context.Context, m *gatewayv1.PutByokConf
 			offer.Owner = c.Name
 		}
 	}
-	config, created, err := s.custodian.Put(ctx, organization, m.GetProvider(), offer)
+	config, created, err := s.manager.Put(ctx, organization, m.GetProvider(), offer)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (s *byokServer) PutByokConfig(ctx context.Context, m *gatewayv1.PutByokConf
 
 // GetByokConfig returns an active configuration.
 func (s *byokServer) GetByokConfig(ctx context.Context, m *gatewayv1.GetByokConfigRequest) (*gatewayv1.ByokConfig, error) {
-	return withConfig(ctx, m, s.custodian.Get, toByokConfig)
+	return withConfig(ctx, m, s.manager.Get, toByokConfig)
 }
 
 // DeleteByokConfig deactivates a configuration.
@@ -113,7 +113,7 @@ func (s *byokServer) DeleteByokConfig(ctx context.Context, m *gatewayv1.DeleteBy
 	if err != nil {
 		return nil, err
 	}
-	if err := s.custodian.Deactivate(ctx, organization, m.GetProvider()); err != nil {
+	if err := s.manager.Deactivate(ctx, organization, m.GetProvider()); err != nil {
 		return nil, err
 	}
 	rpc.SetStatus(ctx, http.StatusNoContent)
@@ -127,19 +127,19 @@ func (s *byokServer) RotateByokConfig(ctx context.Context, m *gatewayv1.RotateBy
 		if err != nil {
 			return byok.Config{}, err
 		}
-		return s.custodian.Rotate(ctx, organization, provider, offer)
+		return s.manager.Rotate(ctx, organization, provider, offer)
 	}, toByokConfig)
 }
 
 // GetByokLifecycle returns the age and the owner of a credential.
 func (s *byokServer) GetByokLifecycle(ctx context.Context, m *gatewayv1.GetByokLifecycleRequest) (*gatewayv1.ByokLifecycle, error) {
-	return withConfig(ctx, m, s.custodian.Get, toLifecycleNow)
+	return withConfig(ctx, m, s.manager.Get, toLifecycleNow)
 }
 
 // TransferByokConfig transfers a configuration to another principal.
 func (s *byokServer) TransferByokConfig(ctx context.Context, m *gatewayv1.TransferByokConfigRequest) (*gatewayv1.ByokLifecycle, error) {
 	return withConfig(ctx, m, func(ctx context.Context, organization, provider string) (byok.Config, error) {
-		return s.custodian.Transfer(ctx, organization, provider, m.GetOwnerPrincipal())
+		return s.manager.Transfer(ctx, organization, provider, m.GetOwnerPrincipal())
 	}, toLifecycleNow)
 }
 
@@ -170,7 +170,7 @@ func (s *byokServer) PurgeByok(ctx context.Context, m *gatewayv1.PurgeByokReques
 	if err != nil {
 		return nil, err
 	}
-	purged, err := s.custodian.Purge(ctx, organization)
+	purged, err := s.manager.Purge(ctx, organization)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (s *byokServer) ListStaleByokConfigs(
 		return nil, err
 	}
 	now, limit := time.Now(), pageSize(m.GetLimit())
-	configs, err := s.custodian.Stale(ctx, byok.StaleFilter{
+	configs, err := s.manager.Stale(ctx, byok.StaleFilter{
 		Organization: m.GetOrganizationId(), Provider: m.GetProvider(),
 		AfterOrganization: last[0], AfterProvider: last[1], Now: now, Limit: limit + 1,
 	})

@@ -29,14 +29,14 @@ var fingerprint = keyring.NewFingerprint(secret.Value{})
 
 // custody is what a bench needs to store credentials and to search for them where they must not be.
 type custody struct {
-	custodian *byok.Custodian
-	vault     *byok.Vault
-	secrets   string // the folder of organizations' secrets
-	sealing   string // the folder of sealing keys
-	tracer    trace.Tracer
-	spans     *tracetest.InMemoryExporter
-	meter     metric.Meter
-	metrics   *sdkmetric.ManualReader
+	manager *byok.Manager
+	cache   *byok.Cache
+	secrets string // the folder of organizations' secrets
+	sealing string // the folder of sealing keys
+	tracer  trace.Tracer
+	spans   *tracetest.InMemoryExporter
+	meter   metric.Meter
+	metrics *sdkmetric.ManualReader
 }
 
 // benchProviders are the names in the bench's policy.
@@ -64,8 +64,8 @@ func newCustody(tb testing.TB, b *bench, log *slog.Logger) custody {
 	}
 	store := postgres.NewByok(b.pool, b.control)
 	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
-	c.vault = byok.NewVault(store, reader, log)
-	c.custodian = byok.NewCustodian(store, reader, benchProviders{})
+	c.cache = byok.NewCache(store, reader, log)
+	c.manager = byok.NewManager(store, reader, benchProviders{})
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSyncer(c.spans))
 	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(c.metrics))
 	tb.Cleanup(func() {

@@ -32,7 +32,7 @@ type image struct {
 
 // GenerateImages serves images over gRPC.
 func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.ImagesRequest) (*gatewayv1.ImagesResponse, error) {
-	result, requestID, err := s.draw(ctx, m, s.rawOfMessage(m, formImages))
+	result, requestID, err := s.generate(ctx, m, s.rawOfMessage(m, formImages))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 	if err := s.decode(r, m); err != nil {
 		return err
 	}
-	result, requestID, err := s.draw(r.Context(), m, rawOfHTTP(r, formImages))
+	result, requestID, err := s.generate(r.Context(), m, rawOfHTTP(r, formImages))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func toImage(made provider.Image) image {
 	return image{Base64: made.Base64, MimeType: made.MediaType, RevisedPrompt: made.RevisedPrompt}
 }
 
-func (s *inferenceServer) draw(ctx context.Context, m *gatewayv1.ImagesRequest, raw trace.RawRequest) (*inference.ImageResult, string, error) {
+func (s *inferenceServer) generate(ctx context.Context, m *gatewayv1.ImagesRequest, raw trace.RawRequest) (*inference.ImageResult, string, error) {
 	request, err := toImageRequest(ctx, m)
 	if err != nil {
 		return nil, "", err

@@ -68,7 +68,7 @@ func (noOrganizations) Spend(context.Context, string, time.Time) (organization.S
 	return organization.Spend{}, errors.New("none")
 }
 
-type noByok struct{ Custodian }
+type noByok struct{ CredentialManager }
 
 func (noByok) SealingKey() (sealing.Public, error) { return sealing.Public{}, errors.New("none") }
 

@@ -190,7 +190,7 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 		return nil, err
 	}
 	return inference.New(inference.Options{
-		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.vault}, Images: images, Health: p.health, Answers: p.answers, Admission: g.admission,
+		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.cache}, Images: images, Health: p.health, Answers: p.answers, Admission: g.admission,
 		Approvals: postgres.NewApprovals(stores.control), Canary: g.overrides, Recorder: p.traces.recorder, Memory: answers, After: rpc.After,
 		Clocks: inference.Clocks{
 			Answer: cfg.AnswerTimeout, FirstToken: cfg.FirstTokenTimeout, Idle: cfg.IdleTimeout, Total: cfg.TotalTimeout,
@@ -208,7 +208,7 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 	if err := api.Register(ctx, server, api.Dependencies{
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces.archive},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
-		Byok: g.credentials.custodian(p.fleets), Traces: p.traces.archive, Prober: o.prober,
+		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Prober: o.prober,
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,

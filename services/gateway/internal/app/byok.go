@@ -18,9 +18,9 @@ import (
 // credentials are organizations' own.
 type credentials struct {
 	store *postgres.Byok
-	// reader opens references and seals, and vault has the credentials that calls use.
+	// reader opens references and seals, and cache has the credentials that calls use.
 	reader *byok.Reader
-	vault  *byok.Vault
+	cache  *byok.Cache
 }
 
 // openCredentials opens the store of organizations' own credentials, before the fleet that calls with them.
@@ -39,15 +39,15 @@ func openCredentials(s *service.Service, cfg Config, stores stores) (credentials
 	}
 	store := postgres.NewByok(stores.pool, stores.control)
 	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
-	vault := byok.NewVault(store, reader, s.Log)
-	stores.watcher.Watch(control.Credentials, vault.Load)
-	s.Runner.Go("credentials of organizations", vault.Run)
-	return credentials{store, reader, vault}, nil
+	cache := byok.NewCache(store, reader, s.Log)
+	stores.watcher.Watch(control.Credentials, cache.Load)
+	s.Runner.Go("credentials of organizations", cache.Run)
+	return credentials{store, reader, cache}, nil
 }
 
-// custodian returns what organizations manage their credentials by. It resolves provider names by the fleet in force.
-func (c credentials) custodian(f *fleets) *byok.Custodian {
-	return byok.NewCustodian(c.store, c.reader, fleetNames{f})
+// manager returns what organizations manage their credentials with. It resolves provider names by the fleet in force.
+func (c credentials) manager(f *fleets) *byok.Manager {
+	return byok.NewManager(c.store, c.reader, fleetNames{f})
 }
 
 func newReferences(cfg Config) (*secretref.Resolver, error) {
@@ -64,17 +64,17 @@ func (n fleetNames) Canonical(name string) (string, bool) {
 	return n.fleets.policy().Canonical(name)
 }
 
-// usageLedger reports to the vault which credentials were used.
+// usageLedger reports to the cache which credentials were used.
 type usageLedger struct {
 	inference.Ledger
 
-	vault *byok.Vault
+	cache *byok.Cache
 }
 
 // Commit implements inference.Ledger.
 func (l usageLedger) Commit(ctx context.Context, e ledger.Entry) error {
 	if e.Credential == keyring.SourceByok && !e.CacheHit {
-		l.vault.Used(e.Organization, e.Provider, e.EndedAt)
+		l.cache.Used(e.Organization, e.Provider, e.EndedAt)
 	}
 	return l.Ledger.Commit(ctx, e)
 }

@@ -29,7 +29,7 @@ func openControl(s *service.Service, pool *pgxpool.Pool, client *redisdb.Client)
 			watcher.Wake()
 			return
 		}
-		watcher.Reach(ctx, topic, version)
+		watcher.LoadVersion(ctx, topic, version)
 	})
 	watcher = control.NewWatcher(settings, s.Log)
 	return settings, watcher

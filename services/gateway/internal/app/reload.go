@@ -68,7 +68,7 @@ type generation struct {
 func openFleet(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance) (*fleets, error) {
 	f := &fleets{
 		cfg: cfg, log: s.Log, transport: wire.NewTransport(cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
-		own: g.credentials.vault, models: g.models, override: g.overrides.Override, releases: postgres.NewReleases(stores.control),
+		own: g.credentials.cache, models: g.models, override: g.overrides.Override, releases: postgres.NewReleases(stores.control),
 	}
 	first, err := f.read(time.Now())
 	if err != nil {

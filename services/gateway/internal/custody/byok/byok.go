@@ -1,7 +1,7 @@
 // Package byok keeps the credentials that organizations bring for their providers (bring your own key). A Config is
 // what is stored: metadata and how the secret is kept (named by a reference, or sealed), never the plain secret. The
-// Custodian changes configurations. The Vault of each replica follows those changes and holds the secrets in use in
-// memory, for package keyring. Package api calls the Custodian; internal/postgres implements the Store.
+// Manager changes configurations. The Cache of each replica follows those changes and holds the secrets in use in
+// memory, for package keyring. Package api calls the Manager; internal/postgres implements the Store.
 package byok
 
 import (

@@ -62,14 +62,14 @@ func (l *lookups) setAbsent(at place, now time.Time) {
 
 // lookup returns a configuration that another replica has just stored, or nil if there is none or it was not found
 // within lookupTime.
-func (v *Vault) lookup(ctx context.Context, at place) *entry {
-	if v.lookups.isAbsent(at, time.Now()) {
+func (c *Cache) lookup(ctx context.Context, at place) *entry {
+	if c.lookups.isAbsent(at, time.Now()) {
 		return nil
 	}
-	found := v.lookups.flights.DoChan(at.organization+"\x00"+at.provider, func() (any, error) {
+	found := c.lookups.flights.DoChan(at.organization+"\x00"+at.provider, func() (any, error) {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookupTime)
 		defer cancel()
-		return v.fetch(bounded, at), nil
+		return c.fetch(bounded, at), nil
 	})
 	select {
 	case result := <-found:
@@ -80,37 +80,37 @@ func (v *Vault) lookup(ctx context.Context, at place) *entry {
 }
 
 // fetch queries the store, and keeps the configuration until the feed delivers it.
-func (v *Vault) fetch(ctx context.Context, at place) *entry {
+func (c *Cache) fetch(ctx context.Context, at place) *entry {
 	select {
-	case v.lookups.slots <- struct{}{}:
+	case c.lookups.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil
 	}
-	defer func() { <-v.lookups.slots }()
-	if v.lookups.isAbsent(at, time.Now()) { // The lookup before this one found it absent.
+	defer func() { <-c.lookups.slots }()
+	if c.lookups.isAbsent(at, time.Now()) { // The lookup before this one found it absent.
 		return nil
 	}
-	config, err := v.feed.Get(ctx, at.organization, at.provider)
+	config, err := c.feed.Get(ctx, at.organization, at.provider)
 	if err == nil && config.Status == StatusActive {
-		return v.insertFound(config)
+		return c.insertFound(config)
 	}
 	if err != nil && !errors.Is(err, ErrNone) {
-		v.log.WarnContext(ctx, "an organization's configuration can't be looked up", slog.String("organization", at.organization),
+		c.log.WarnContext(ctx, "an organization's configuration can't be looked up", slog.String("organization", at.organization),
 			slog.String("provider", at.provider), slog.String("error", err.Error()))
 	}
-	v.lookups.setAbsent(at, time.Now())
+	c.lookups.setAbsent(at, time.Now())
 	return nil
 }
 
 // insertFound inserts a configuration that was looked up. If the feed has delivered the configuration since, the feed's
 // wins: it is never older.
-func (v *Vault) insertFound(config Config) *entry {
-	v.writing.Lock()
-	defer v.writing.Unlock()
-	h := v.find(config.Organization, config.Provider)
-	if h == nil && config.Revision > v.level {
-		h = newVaultEntry(config)
-		v.set(config.Organization, config.Provider, h)
+func (c *Cache) insertFound(config Config) *entry {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	h := c.find(config.Organization, config.Provider)
+	if h == nil && config.Revision > c.level {
+		h = newCacheEntry(config)
+		c.set(config.Organization, config.Provider, h)
 	}
 	return h
 }

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 )
 
-func ask(ctx context.Context, v *Vault, organization string) error {
+func ask(ctx context.Context, v *Cache, organization string) error {
 	_, err := v.Find(ctx, organization, "openai", true)
 	return err
 }
@@ -24,7 +24,7 @@ func TestNewConfigurationIsLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
 		s.name("file:one", "key-number-one")
-		v := s.vault(slog.New(slog.DiscardHandler))
+		v := s.cache(slog.New(slog.DiscardHandler))
 		level(t, v, 0)
 		s.set(config(1, "file:one"))
 		if _, err := v.Find(t.Context(), "acme", "openai", false); !errors.Is(err, keyring.ErrNoKey) || s.gets.Load() != 0 {
@@ -52,7 +52,7 @@ func TestNewConfigurationIsLookedUp(t *testing.T) {
 // A lookup's result that is older than the feed's is discarded.
 func TestLookupIsNeverOlderThanTheFeed(t *testing.T) {
 	s := newSource()
-	v := s.vault(slog.New(slog.DiscardHandler))
+	v := s.cache(slog.New(slog.DiscardHandler))
 	s.set(config(1, "file:one"))
 	read, err := s.Get(t.Context(), "acme", "openai")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestLookupIsNeverOlderThanTheFeed(t *testing.T) {
 func TestLookupsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
-		v := s.vault(slog.New(slog.DiscardHandler))
+		v := s.cache(slog.New(slog.DiscardHandler))
 		level(t, v, 0)
 		flood := func() {
 			var callers sync.WaitGroup

@@ -19,13 +19,13 @@ const (
 	lastTime = 2 * time.Second
 )
 
-// Run maintains the vault until ctx ends: it rereads old secrets, stores when credentials were last used, and removes
+// Run maintains the cache until ctx ends: it rereads old secrets, stores when credentials were last used, and removes
 // unused secrets from memory. It is a part of the service's lifecycle.
-func (v *Vault) Run(ctx context.Context) error {
+func (c *Cache) Run(ctx context.Context) error {
 	var group errgroup.Group
 	for range readers {
 		group.Go(panics.Guard(func() error {
-			v.refreshAll(ctx)
+			c.refreshAll(ctx)
 			return nil
 		}))
 	}
@@ -35,32 +35,32 @@ func (v *Vault) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-ticker.C:
-			v.removeIdle(time.Now())
-			v.storeUses(ctx)
+			c.removeIdle(time.Now())
+			c.storeUses(ctx)
 		}
 	}
 	_ = group.Wait() // refreshAll returns no error.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
 	defer cancel()
-	v.storeUses(ctx)
+	c.storeUses(ctx)
 	return nil
 }
 
-func (v *Vault) refreshAll(ctx context.Context) {
+func (c *Cache) refreshAll(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case h := <-v.refresh:
-			_, _ = v.read(ctx, h) // The result is in the log.
+		case h := <-c.refresh:
+			_, _ = c.read(ctx, h) // The result is in the log.
 			h.refreshing.Store(false)
 		}
 	}
 }
 
 // each calls f with every configuration.
-func (v *Vault) each(f func(*entry)) {
-	v.organizations.Range(func(_, of any) bool {
+func (c *Cache) each(f func(*entry)) {
+	c.organizations.Range(func(_, of any) bool {
 		for _, h := range of.(map[string]*entry) { //nolint:errcheck // The map holds nothing else.
 			f(h)
 		}
@@ -69,30 +69,30 @@ func (v *Vault) each(f func(*entry)) {
 }
 
 // removeIdle removes plain secrets from memory that have not been used for idleAfter.
-func (v *Vault) removeIdle(now time.Time) {
+func (c *Cache) removeIdle(now time.Time) {
 	var secrets int64
 	before := now.Add(-idleAfter).UnixNano()
-	v.each(func(h *entry) {
+	c.each(func(h *entry) {
 		if h.touched.Load() < before {
-			v.drop(h)
+			c.drop(h)
 		}
 		if h.present.Load() != nil {
 			secrets++
 		}
 	})
-	v.secrets.Store(secrets) // Corrects a count that concurrent reads got wrong.
+	c.secrets.Store(secrets) // Corrects a count that concurrent reads got wrong.
 }
 
 // storeUses stores the uses that the store doesn't have. Uses that it can't store are tried again the next time.
-func (v *Vault) storeUses(ctx context.Context) {
+func (c *Cache) storeUses(ctx context.Context) {
 	var uses []Use
 	var of []*entry
 	flush := func() {
 		if len(uses) == 0 {
 			return
 		}
-		if err := v.feed.Use(ctx, uses); err != nil {
-			v.log.WarnContext(ctx, "the last use of credentials is not stored", slog.String("error", err.Error()))
+		if err := c.feed.Use(ctx, uses); err != nil {
+			c.log.WarnContext(ctx, "the last use of credentials is not stored", slog.String("error", err.Error()))
 		} else {
 			for i, h := range of {
 				h.stored = uses[i].At.UnixNano()
@@ -100,7 +100,7 @@ func (v *Vault) storeUses(ctx context.Context) {
 		}
 		uses, of = uses[:0], of[:0]
 	}
-	v.each(func(h *entry) {
+	c.each(func(h *entry) {
 		at := h.used.Load()
 		if at <= h.stored {
 			return

@@ -118,8 +118,8 @@ func hint(value secret.Value) string {
 }
 
 // SealingKey returns the key to seal credentials to.
-func (c *Custodian) SealingKey() (sealing.Public, error) {
-	key, err := c.reader.Seals.Current()
+func (m *Manager) SealingKey() (sealing.Public, error) {
+	key, err := m.reader.Seals.Current()
 	if errors.Is(err, sealing.ErrNone) {
 		e := apierr.New(apierr.KindUnavailable, apierr.ReasonUnavailable, "no sealing key is configured; send the credential as a secret_ref")
 		e.Class = apierr.ClassPolicy // A retry doesn't help.

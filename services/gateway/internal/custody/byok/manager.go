@@ -49,16 +49,16 @@ type Providers interface {
 	Canonical(name string) (string, bool)
 }
 
-// Custodian changes configurations. Safe for concurrent use.
-type Custodian struct {
+// Manager changes configurations. Safe for concurrent use.
+type Manager struct {
 	store     Store
 	reader    *Reader
 	providers Providers
 }
 
-// NewCustodian returns a Custodian.
-func NewCustodian(store Store, reader *Reader, providers Providers) *Custodian {
-	return &Custodian{store, reader, providers}
+// NewManager returns a Manager.
+func NewManager(store Store, reader *Reader, providers Providers) *Manager {
+	return &Manager{store, reader, providers}
 }
 
 // Offer is a credential sent by a caller: exactly one of Reference and Ciphertext.
@@ -70,16 +70,16 @@ type Offer struct {
 }
 
 // Put creates or replaces the configuration for a provider; created reports which. Owner is required for a new one.
-func (c *Custodian) Put(ctx context.Context, organization, provider string, o Offer) (config Config, created bool, err error) {
-	if provider, err = c.known(provider); err != nil {
+func (m *Manager) Put(ctx context.Context, organization, provider string, o Offer) (config Config, created bool, err error) {
+	if provider, err = m.known(provider); err != nil {
 		return Config{}, false, err
 	}
-	credential, err := c.accept(ctx, organization, provider, o)
+	credential, err := m.accept(ctx, organization, provider, o)
 	if err != nil {
 		return Config{}, false, err
 	}
 	entry := newEntry(ctx, "byok.put", organization, provider)
-	config, err = c.store.Change(ctx, organization, provider, entry, func(present Config) (Config, error) {
+	config, err = m.store.Change(ctx, organization, provider, entry, func(present Config) (Config, error) {
 		var next Config
 		var err error
 		if next, created, err = present.Put(credential, o.Terms, now()); err == nil {
@@ -91,47 +91,47 @@ func (c *Custodian) Put(ctx context.Context, organization, provider string, o Of
 }
 
 // Rotate replaces the credential of an active configuration.
-func (c *Custodian) Rotate(ctx context.Context, organization, provider string, o Offer) (Config, error) {
+func (m *Manager) Rotate(ctx context.Context, organization, provider string, o Offer) (Config, error) {
 	// Before the secret is read: a caller without a configuration learns nothing about a secret.
-	present, err := c.Get(ctx, organization, provider)
+	present, err := m.Get(ctx, organization, provider)
 	if err != nil {
 		return Config{}, err
 	}
 	provider = present.Provider
-	credential, err := c.accept(ctx, organization, provider, o)
+	credential, err := m.accept(ctx, organization, provider, o)
 	if err != nil {
 		return Config{}, err
 	}
-	return c.change(ctx, "byok.rotate", organization, provider, func(present Config) (Config, error) {
+	return m.change(ctx, "byok.rotate", organization, provider, func(present Config) (Config, error) {
 		return present.Rotate(credential, o.Terms, now())
 	})
 }
 
 // Transfer changes the owner of an active configuration.
-func (c *Custodian) Transfer(ctx context.Context, organization, provider, owner string) (Config, error) {
-	return c.change(ctx, "byok.transfer", organization, c.canonical(provider), func(present Config) (Config, error) {
+func (m *Manager) Transfer(ctx context.Context, organization, provider, owner string) (Config, error) {
+	return m.change(ctx, "byok.transfer", organization, m.canonical(provider), func(present Config) (Config, error) {
 		return present.Transfer(owner, now())
 	})
 }
 
 // Deactivate takes an active configuration out of use.
-func (c *Custodian) Deactivate(ctx context.Context, organization, provider string) error {
-	_, err := c.change(ctx, "byok.deactivate", organization, c.canonical(provider), func(present Config) (Config, error) {
+func (m *Manager) Deactivate(ctx context.Context, organization, provider string) error {
+	_, err := m.change(ctx, "byok.deactivate", organization, m.canonical(provider), func(present Config) (Config, error) {
 		return present.Deactivate(now())
 	})
 	return err
 }
 
 // Purge erases every stored credential of an organization, permanently.
-func (c *Custodian) Purge(ctx context.Context, organization string) (Purged, error) {
+func (m *Manager) Purge(ctx context.Context, organization string) (Purged, error) {
 	entry := newEntry(ctx, "byok.purge", organization, organization)
-	purged, err := c.store.Purge(ctx, organization, now(), entry)
+	purged, err := m.store.Purge(ctx, organization, now(), entry)
 	return purged, refusal(err, "purge credentials")
 }
 
 // Get returns an active configuration.
-func (c *Custodian) Get(ctx context.Context, organization, provider string) (Config, error) {
-	config, err := c.store.Get(ctx, organization, c.canonical(provider))
+func (m *Manager) Get(ctx context.Context, organization, provider string) (Config, error) {
+	config, err := m.store.Get(ctx, organization, m.canonical(provider))
 	if err == nil && config.Status != StatusActive {
 		err = ErrNone
 	}
@@ -139,23 +139,23 @@ func (c *Custodian) Get(ctx context.Context, organization, provider string) (Con
 }
 
 // List returns an organization's active configurations behind the provider after.
-func (c *Custodian) List(ctx context.Context, organization, after string, limit int) ([]Config, error) {
-	configs, err := c.store.List(ctx, organization, after, limit)
+func (m *Manager) List(ctx context.Context, organization, after string, limit int) ([]Config, error) {
+	configs, err := m.store.List(ctx, organization, after, limit)
 	return configs, refusal(err, "list configurations")
 }
 
 // Stale returns the stale active configurations.
-func (c *Custodian) Stale(ctx context.Context, f StaleFilter) ([]Config, error) {
+func (m *Manager) Stale(ctx context.Context, f StaleFilter) ([]Config, error) {
 	if f.Provider != "" {
-		f.Provider = c.canonical(f.Provider)
+		f.Provider = m.canonical(f.Provider)
 	}
-	configs, err := c.store.Stale(ctx, f)
+	configs, err := m.store.Stale(ctx, f)
 	return configs, refusal(err, "list stale configurations")
 }
 
-func (c *Custodian) change(ctx context.Context, action, organization, provider string, decide func(Config) (Config, error)) (Config, error) {
+func (m *Manager) change(ctx context.Context, action, organization, provider string, decide func(Config) (Config, error)) (Config, error) {
 	entry := newEntry(ctx, action, organization, provider)
-	config, err := c.store.Change(ctx, organization, provider, entry, func(present Config) (Config, error) {
+	config, err := m.store.Change(ctx, organization, provider, entry, func(present Config) (Config, error) {
 		next, err := decide(present)
 		if err == nil {
 			entry.Details = details(&next)
@@ -166,8 +166,8 @@ func (c *Custodian) change(ctx context.Context, action, organization, provider s
 }
 
 // known returns the canonical name of a configured provider. An unknown provider is an error.
-func (c *Custodian) known(provider string) (string, error) {
-	canonical, ok := c.providers.Canonical(provider)
+func (m *Manager) known(provider string) (string, error) {
+	canonical, ok := m.providers.Canonical(provider)
 	if !ok {
 		return "", apierr.New(apierr.KindInvalid, ReasonProviderUnknown, "provider: no provider of that name is configured")
 	}
@@ -176,15 +176,15 @@ func (c *Custodian) known(provider string) (string, error) {
 
 // canonical returns the name under which a configuration is stored. For a provider that is no longer configured, this
 // is the name itself.
-func (c *Custodian) canonical(provider string) string {
-	if canonical, ok := c.providers.Canonical(provider); ok {
+func (m *Manager) canonical(provider string) string {
+	if canonical, ok := m.providers.Canonical(provider); ok {
 		return canonical
 	}
 	return strings.ToLower(provider)
 }
 
 // accept reads an offered secret, outside of any transaction, and returns the credential to store.
-func (c *Custodian) accept(ctx context.Context, organization, provider string, o Offer) (Credential, error) {
+func (m *Manager) accept(ctx context.Context, organization, provider string, o Offer) (Credential, error) {
 	credential := Credential{Custody: CustodyReference, Reference: o.Reference}
 	switch {
 	case (o.Reference == "") == (o.Ciphertext == nil):
@@ -197,11 +197,11 @@ func (c *Custodian) accept(ctx context.Context, organization, provider string, o
 	if !o.ExpiresAt.IsZero() && !o.ExpiresAt.After(now()) {
 		return credential, apierr.Invalid("expires_at", "must be in the future")
 	}
-	value, err := c.reader.Read(ctx, organization, provider, credential)
+	value, err := m.reader.Read(ctx, organization, provider, credential)
 	if err != nil {
 		return credential, explain(err)
 	}
-	credential.Hint, credential.Fingerprint = hint(value), c.reader.Fingerprint(value)
+	credential.Hint, credential.Fingerprint = hint(value), m.reader.Fingerprint(value)
 	return credential, nil
 }
 

@@ -34,7 +34,7 @@ const (
 	pageSize = 1000
 )
 
-// Feed delivers the configurations that a Vault follows, and stores the uses that it reports.
+// Feed delivers the configurations that a Cache follows, and stores the uses that it reports.
 type Feed interface {
 	// Revision returns the current version of the topic.
 	Revision(ctx context.Context) (int64, error)
@@ -53,8 +53,8 @@ type Use struct {
 	At                     time.Time
 }
 
-// Vault holds a replica's active configurations and the secrets in use. Safe for concurrent use.
-type Vault struct {
+// Cache holds a replica's active configurations and the secrets in use. Safe for concurrent use.
+type Cache struct {
 	feed   Feed
 	reader *Reader
 	log    *slog.Logger
@@ -93,32 +93,32 @@ type failure struct {
 	at  time.Time
 }
 
-// NewVault returns an empty vault.
-func NewVault(feed Feed, reader *Reader, log *slog.Logger) *Vault {
-	return &Vault{feed: feed, reader: reader, log: log, refresh: make(chan *entry, 256), lookups: newLookups()}
+// NewCache returns an empty Cache.
+func NewCache(feed Feed, reader *Reader, log *slog.Logger) *Cache {
+	return &Cache{feed: feed, reader: reader, log: log, refresh: make(chan *entry, 256), lookups: newLookups()}
 }
 
 // Load implements control.Load: it loads what changed after a version. A credential in use keeps serving until its
 // successor's secret is read.
-func (v *Vault) Load(ctx context.Context, since int64) (int64, error) {
-	v.writing.Lock()
-	defer v.writing.Unlock()
-	level, err := v.feed.Revision(ctx)
+func (c *Cache) Load(ctx context.Context, since int64) (int64, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	level, err := c.feed.Revision(ctx)
 	if err != nil {
 		return since, err
 	}
 	if since == 0 {
-		v.organizations.Clear()
+		c.organizations.Clear()
 	}
 	after := Config{Revision: since + 1} // Before all that have a name.
 	for {
-		page, err := v.feed.ChangedSince(ctx, after, pageSize)
+		page, err := c.feed.ChangedSince(ctx, after, pageSize)
 		if err != nil {
 			return since, err
 		}
-		v.replace(ctx, page)
+		c.replace(ctx, page)
 		if len(page) < pageSize {
-			v.level = level
+			c.level = level
 			return level, nil
 		}
 		after = page[len(page)-1]
@@ -126,7 +126,7 @@ func (v *Vault) Load(ctx context.Context, since int64) (int64, error) {
 }
 
 // replace puts changed configurations in place of the previous ones.
-func (v *Vault) replace(ctx context.Context, page []Config) {
+func (c *Cache) replace(ctx context.Context, page []Config) {
 	ctx, cancel := context.WithTimeout(ctx, swapTime)
 	defer cancel()
 	var group errgroup.Group
@@ -134,12 +134,12 @@ func (v *Vault) replace(ctx context.Context, page []Config) {
 	fresh := make([]*entry, len(page))
 	var replaced []*entry
 	for i, config := range page {
-		before := v.find(config.Organization, config.Provider)
+		before := c.find(config.Organization, config.Provider)
 		if config.Status != StatusActive {
-			v.drop(before)
+			c.drop(before)
 			continue
 		}
-		h := newVaultEntry(config)
+		h := newCacheEntry(config)
 		fresh[i] = h
 		if before == nil {
 			continue
@@ -154,29 +154,29 @@ func (v *Vault) replace(ctx context.Context, page []Config) {
 		default:
 			replaced = append(replaced, before)
 			group.Go(panics.Guard(func() error {
-				_, _ = v.read(ctx, h) // The next request that needs it gets the error.
+				_, _ = c.read(ctx, h) // The next request that needs it gets the error.
 				return nil
 			}))
 		}
 	}
 	_ = group.Wait() // None of the functions returns an error.
 	for i, config := range page {
-		v.set(config.Organization, config.Provider, fresh[i])
+		c.set(config.Organization, config.Provider, fresh[i])
 	}
 	for _, h := range replaced {
-		v.drop(h)
+		c.drop(h)
 	}
 }
 
 // sameSecret reports whether a change left the credential unchanged.
 func sameSecret(a, b Config) bool { return a.Version == b.Version && a.CreatedAt.Equal(b.CreatedAt) }
 
-func newVaultEntry(config Config) *entry {
+func newCacheEntry(config Config) *entry {
 	return &entry{config: config, reading: make(chan struct{}, 1)}
 }
 
-func (v *Vault) find(organization, name string) *entry {
-	of, ok := v.organizations.Load(organization)
+func (c *Cache) find(organization, name string) *entry {
+	of, ok := c.organizations.Load(organization)
 	if !ok {
 		return nil
 	}
@@ -184,28 +184,28 @@ func (v *Vault) find(organization, name string) *entry {
 }
 
 // set stores a configuration, or removes it if h is nil. The caller holds writing.
-func (v *Vault) set(organization, name string, h *entry) {
+func (c *Cache) set(organization, name string, h *entry) {
 	next := make(map[string]*entry)
-	if of, ok := v.organizations.Load(organization); ok {
+	if of, ok := c.organizations.Load(organization); ok {
 		maps.Copy(next, of.(map[string]*entry)) //nolint:errcheck // The map holds nothing else.
 	}
 	if next[name] = h; h == nil {
 		delete(next, name)
 	}
 	if len(next) == 0 {
-		v.organizations.Delete(organization)
+		c.organizations.Delete(organization)
 		return
 	}
-	v.organizations.Store(organization, next)
+	c.organizations.Store(organization, next)
 }
 
 // Find implements keyring.Own. The error is keyring.ErrNoKey if there is no active configuration, and another one if
 // the secret can't be read. It does no I/O once a secret is known, and queries the store only if the request asks for a
 // configuration that is not known on this replica.
-func (v *Vault) Find(ctx context.Context, organization, name string, requested bool) (provider.Credential, error) {
-	h := v.find(organization, name)
+func (c *Cache) Find(ctx context.Context, organization, name string, requested bool) (provider.Credential, error) {
+	h := c.find(organization, name)
 	if h == nil && requested {
-		h = v.lookup(ctx, place{organization, name})
+		h = c.lookup(ctx, place{organization, name})
 	}
 	if h == nil {
 		return provider.Credential{}, keyring.ErrNoKey
@@ -215,12 +215,12 @@ func (v *Vault) Find(ctx context.Context, organization, name string, requested b
 	present := h.present.Load()
 	if present == nil || h.age(present, now) > keepFor {
 		var err error
-		if present, err = v.read(ctx, h); err != nil {
+		if present, err = c.read(ctx, h); err != nil {
 			return provider.Credential{}, unreadable(name, err)
 		}
 	}
 	if h.age(present, now) > refreshAfter {
-		v.requestRefresh(h)
+		c.requestRefresh(h)
 	}
 	return present.credential, nil
 }
@@ -250,12 +250,12 @@ func (h *entry) age(k *cachedSecret, now time.Time) time.Duration {
 }
 
 // requestRefresh queues a secret to be read again in the background.
-func (v *Vault) requestRefresh(h *entry) {
+func (c *Cache) requestRefresh(h *entry) {
 	if !h.refreshing.CompareAndSwap(false, true) {
 		return
 	}
 	select {
-	case v.refresh <- h:
+	case c.refresh <- h:
 	default:
 		h.refreshing.Store(false)
 	}
@@ -263,7 +263,7 @@ func (v *Vault) requestRefresh(h *entry) {
 
 // read reads a secret. One caller reads at a time; the others get its result. For pauseAfter after a failure, no caller
 // tries again.
-func (v *Vault) read(ctx context.Context, h *entry) (*cachedSecret, error) {
+func (c *Cache) read(ctx context.Context, h *entry) (*cachedSecret, error) {
 	select {
 	case h.reading <- struct{}{}:
 	case <-ctx.Done():
@@ -278,17 +278,17 @@ func (v *Vault) read(ctx context.Context, h *entry) (*cachedSecret, error) {
 	if before != nil && now.Sub(before.at) < pauseAfter {
 		return nil, before.err
 	}
-	value, err := v.reader.Read(ctx, h.config.Organization, h.config.Provider, h.config.Credential)
+	value, err := c.reader.Read(ctx, h.config.Organization, h.config.Provider, h.config.Credential)
 	if err != nil {
-		return nil, v.failed(ctx, h, err)
+		return nil, c.failed(ctx, h, err)
 	}
 	fresh := &cachedSecret{at: now, credential: provider.Credential{
-		Key: value, Source: keyring.SourceByok, Fingerprint: v.reader.Fingerprint(value),
+		Key: value, Source: keyring.SourceByok, Fingerprint: c.reader.Fingerprint(value),
 	}}
 	h.failure.Store(nil)
-	if h.present.Load() != nil || v.secrets.Load() < maxSecrets {
+	if h.present.Load() != nil || c.secrets.Load() < maxSecrets {
 		if h.present.Swap(fresh) == nil {
-			v.secrets.Add(1)
+			c.secrets.Add(1)
 		}
 	}
 	return fresh, nil
@@ -296,30 +296,30 @@ func (v *Vault) read(ctx context.Context, h *entry) (*cachedSecret, error) {
 
 // failed records that a secret can't be read. A secret that is permanently unreadable is no longer used; one that is
 // unreadable at the moment may be, see keepFor.
-func (v *Vault) failed(ctx context.Context, h *entry, err error) error {
+func (c *Cache) failed(ctx context.Context, h *entry, err error) error {
 	if ctx.Err() != nil {
 		return err // The caller's time was up.
 	}
 	if h.failure.Swap(&failure{err, time.Now()}) == nil {
-		v.log.WarnContext(ctx, "an organization's credential can't be read", slog.String("organization", h.config.Organization),
+		c.log.WarnContext(ctx, "an organization's credential can't be read", slog.String("organization", h.config.Organization),
 			slog.String("provider", h.config.Provider), slog.String("custody", string(h.config.Custody)), slog.String("error", err.Error()))
 	}
 	if permanent(err) {
-		v.drop(h)
+		c.drop(h)
 	}
 	return err
 }
 
 // drop removes a secret from memory.
-func (v *Vault) drop(h *entry) {
+func (c *Cache) drop(h *entry) {
 	if h != nil && h.present.Swap(nil) != nil {
-		v.secrets.Add(-1)
+		c.secrets.Add(-1)
 	}
 }
 
 // Used records that a call was made with an organization's credential.
-func (v *Vault) Used(organization, name string, at time.Time) {
-	h := v.find(organization, name)
+func (c *Cache) Used(organization, name string, at time.Time) {
+	h := c.find(organization, name)
 	if h == nil {
 		return
 	}

@@ -123,8 +123,8 @@ func (s *source) Open(string, string, string, []byte) (secret.Value, error) {
 	return secret.Value{}, sealing.ErrUnknownKey
 }
 
-func (s *source) vault(log *slog.Logger) *Vault {
-	return NewVault(s, &Reader{References: s, Seals: s, Fingerprint: keyring.NewFingerprint(secret.New("pin"))}, log)
+func (s *source) cache(log *slog.Logger) *Cache {
+	return NewCache(s, &Reader{References: s, Seals: s, Fingerprint: keyring.NewFingerprint(secret.New("pin"))}, log)
 }
 
 func config(version int, reference string) Config {
@@ -134,7 +134,7 @@ func config(version int, reference string) Config {
 	}
 }
 
-func level(t *testing.T, v *Vault, since int64) int64 {
+func level(t *testing.T, v *Cache, since int64) int64 {
 	t.Helper()
 	at, err := v.Load(t.Context(), since)
 	if err != nil {
@@ -143,7 +143,7 @@ func level(t *testing.T, v *Vault, since int64) int64 {
 	return at
 }
 
-func found(t *testing.T, v *Vault) string {
+func found(t *testing.T, v *Cache) string {
 	t.Helper()
 	c, err := v.Find(t.Context(), "acme", "openai", false)
 	if err != nil {
@@ -155,11 +155,11 @@ func found(t *testing.T, v *Vault) string {
 	return c.Key.Reveal()
 }
 
-func TestVaultFollowsChanges(t *testing.T) {
+func TestCacheFollowsChanges(t *testing.T) {
 	s := newSource()
 	s.name("file:one", "key-number-one")
 	s.name("file:two", "key-number-two")
-	v := s.vault(testkit.Logger(t))
+	v := s.cache(testkit.Logger(t))
 	at := level(t, v, 0)
 	if _, err := v.Find(t.Context(), "acme", "openai", false); !errors.Is(err, keyring.ErrNoKey) {
 		t.Fatalf("nothing is there: %v", err)
@@ -208,12 +208,12 @@ func TestVaultFollowsChanges(t *testing.T) {
 }
 
 // A rotation to a secret that can't be read in time makes no request wait.
-func TestVaultSlowRotation(t *testing.T) {
+func TestCacheSlowRotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
 		s.name("file:one", "key-number-one")
 		s.name("file:two", "key-number-two")
-		v := s.vault(testkit.Logger(t))
+		v := s.cache(testkit.Logger(t))
 		s.set(config(1, "file:one"))
 		at := level(t, v, 0)
 		found(t, v)
@@ -231,11 +231,11 @@ func TestVaultSlowRotation(t *testing.T) {
 	})
 }
 
-func TestVaultRefreshesAndSurvivesOutages(t *testing.T) {
+func TestCacheRefreshesAndSurvivesOutages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
 		s.name("file:one", "key-number-one")
-		v := s.vault(testkit.Logger(t))
+		v := s.cache(testkit.Logger(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- v.Run(ctx) }()
@@ -288,12 +288,12 @@ func TestVaultRefreshesAndSurvivesOutages(t *testing.T) {
 	})
 }
 
-func TestVaultReadsOnceForMany(t *testing.T) {
+func TestCacheReadsOnceForMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
 		s.delay = time.Second
 		s.name("file:one", "key-number-one")
-		v := s.vault(testkit.Logger(t))
+		v := s.cache(testkit.Logger(t))
 		s.set(config(1, "file:one"))
 		level(t, v, 0)
 		var callers sync.WaitGroup
@@ -307,10 +307,10 @@ func TestVaultReadsOnceForMany(t *testing.T) {
 	})
 }
 
-func TestVaultStoresUses(t *testing.T) {
+func TestCacheStoresUses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource()
-		v := s.vault(testkit.Logger(t))
+		v := s.cache(testkit.Logger(t))
 		s.set(config(1, "file:one"))
 		level(t, v, 0)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -332,12 +332,12 @@ func TestVaultStoresUses(t *testing.T) {
 	})
 }
 
-func TestVaultNeverTellsASecret(t *testing.T) {
-	const canary = "sk-canary-vault-0123456789abcdef"
+func TestCacheKeepsSecretsOut(t *testing.T) {
+	const canary = "sk-canary-cache-0123456789abcdef"
 	var log bytes.Buffer
 	s := newSource()
 	s.name("file:one", canary+" with a space")
-	v := s.vault(slog.New(slog.NewJSONHandler(&log, nil)))
+	v := s.cache(slog.New(slog.NewJSONHandler(&log, nil)))
 	s.set(config(1, "file:one"))
 	level(t, v, 0)
 	_, err := v.Find(t.Context(), "acme", "openai", false)
@@ -346,7 +346,7 @@ func TestVaultNeverTellsASecret(t *testing.T) {
 	}
 	testkit.NoLeak(t, canary, log.String(), err.Error(), fmt.Sprintf("%+v", v.find("acme", "openai").failure.Load()))
 	s.name("file:one", canary)
-	v = s.vault(slog.New(slog.NewJSONHandler(&log, nil)))
+	v = s.cache(slog.New(slog.NewJSONHandler(&log, nil)))
 	level(t, v, 0)
 	found(t, v)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("held", "held", v.find("acme", "openai").present.Load())
