@@ -39,13 +39,13 @@ func (a *Answers) of(organization string) string {
 
 func (a *Answers) floor(organization string) string { return a.of(organization) + "epoch" }
 
-func (a *Answers) key(p cache.Place) string {
-	return a.of(p.Organization) + strconv.FormatInt(p.Epoch, 10) + ":" + p.Answer
+func (a *Answers) key(k cache.Key) string {
+	return a.of(k.Organization) + strconv.FormatInt(k.Epoch, 10) + ":" + k.Answer
 }
 
 // Get returns the answer and the organization's epoch in one round trip.
-func (a *Answers) Get(ctx context.Context, p cache.Place) ([]byte, int64, error) {
-	values, err := a.client.MGet(ctx, a.floor(p.Organization), a.key(p)).Result()
+func (a *Answers) Get(ctx context.Context, k cache.Key) ([]byte, int64, error) {
+	values, err := a.client.MGet(ctx, a.floor(k.Organization), a.key(k)).Result()
 	if err != nil {
 		return nil, 0, fmt.Errorf("get answer: %w", err)
 	}
@@ -62,9 +62,9 @@ func (a *Answers) Get(ctx context.Context, p cache.Place) ([]byte, int64, error)
 }
 
 // Put stores an answer unless its epoch has ended.
-func (a *Answers) Put(ctx context.Context, p cache.Place, sealed []byte, ttl time.Duration) error {
-	keys := []string{a.floor(p.Organization), a.key(p)}
-	if err := keep.Run(ctx, a.client, keys, p.Epoch, sealed, ttl.Milliseconds()).Err(); err != nil {
+func (a *Answers) Put(ctx context.Context, k cache.Key, sealed []byte, ttl time.Duration) error {
+	keys := []string{a.floor(k.Organization), a.key(k)}
+	if err := keep.Run(ctx, a.client, keys, k.Epoch, sealed, ttl.Milliseconds()).Err(); err != nil {
 		return fmt.Errorf("keep answer: %w", err)
 	}
 	return nil

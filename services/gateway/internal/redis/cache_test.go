@@ -12,7 +12,7 @@ import (
 func TestAnswers(t *testing.T) {
 	client := testkit.Redis(t)
 	answers := NewAnswers(client)
-	at := cache.Place{Organization: "00ff", Epoch: 3, Answer: "aa11"}
+	at := cache.Key{Organization: "00ff", Epoch: 3, Answer: "aa11"}
 	sealed := []byte("\x00binary\xff\r\n")
 	if got, newest, err := answers.Get(t.Context(), at); got != nil || newest != 0 || err != nil {
 		t.Fatalf("%q, %d, %v from an empty store", got, newest, err)
@@ -26,7 +26,7 @@ func TestAnswers(t *testing.T) {
 	if ttl := client.PTTL(t.Context(), answers.key(at)).Val(); ttl <= 0 || ttl > time.Minute {
 		t.Errorf("lives for %v, want a minute", ttl)
 	}
-	for name, other := range map[string]cache.Place{
+	for name, other := range map[string]cache.Key{
 		"organization": {Organization: "00fe", Epoch: 3, Answer: "aa11"},
 		"epoch":        {Organization: "00ff", Epoch: 4, Answer: "aa11"},
 		"answer":       {Organization: "00ff", Epoch: 3, Answer: "aa12"},
@@ -44,8 +44,8 @@ func TestAnswersPurge(t *testing.T) {
 	put := func(organization string, epoch int64, n int) {
 		t.Helper()
 		for i := range n {
-			place := cache.Place{Organization: organization, Epoch: epoch, Answer: fmt.Sprint(i)}
-			if err := answers.Put(t.Context(), place, []byte("x"), time.Minute); err != nil {
+			key := cache.Key{Organization: organization, Epoch: epoch, Answer: fmt.Sprint(i)}
+			if err := answers.Put(t.Context(), key, []byte("x"), time.Minute); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,7 +56,7 @@ func TestAnswersPurge(t *testing.T) {
 	if n, err := answers.Purge(t.Context(), "00ff", 3); n != 2505 || err != nil {
 		t.Errorf("%d, %v, want 2505", n, err)
 	}
-	late := cache.Place{Organization: "00ff", Epoch: 2, Answer: "late"}
+	late := cache.Key{Organization: "00ff", Epoch: 2, Answer: "late"}
 	if err := answers.Put(t.Context(), late, []byte("x"), time.Minute); err != nil {
 		t.Error(err)
 	}

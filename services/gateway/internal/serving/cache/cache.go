@@ -47,9 +47,9 @@ const (
 // ReasonPurgeIncomplete means that a purge is in force but has not deleted everything yet.
 const ReasonPurgeIncomplete apierr.Reason = "purge_incomplete"
 
-// Place is the key of an answer in the store: keyed hashes that reveal neither organization nor request, and the epoch
-// of the organization. The zero Place stores nothing.
-type Place struct {
+// Key is the key of an answer in the store: keyed hashes that reveal neither organization nor request, and the epoch
+// of the organization. The zero Key stores nothing.
+type Key struct {
 	Organization string
 	Epoch        int64
 	Answer       string
@@ -58,9 +58,9 @@ type Place struct {
 // Store stores sealed answers for a time. It may lose them at any moment.
 type Store interface {
 	// Get returns an answer; nil if there is none. newest is the latest epoch of the organization that the store knows.
-	Get(ctx context.Context, p Place) (sealed []byte, newest int64, err error)
+	Get(ctx context.Context, k Key) (sealed []byte, newest int64, err error)
 	// Put stores an answer unless the store knows a later epoch.
-	Put(ctx context.Context, p Place, sealed []byte, ttl time.Duration) error
+	Put(ctx context.Context, k Key, sealed []byte, ttl time.Duration) error
 	// Purge sets the organization's epoch in the store and deletes its answers of earlier epochs.
 	Purge(ctx context.Context, organization string, epoch int64) (purged int, err error)
 }
@@ -111,49 +111,49 @@ func New(store Store, epochs Epochs, secret []byte, log *slog.Logger) (*Cache, e
 // Keeps reports whether there is a store.
 func (c *Cache) Keeps() bool { return c.store != nil }
 
-// Get returns the stored answer to a request. nil is a miss, and Put may store the answer at the returned place. Every
+// Get returns the stored answer to a request. nil is a miss, and Put may store the answer under the returned key. Every
 // failure is a miss, after a short wait at most.
-func (c *Cache) Get(ctx context.Context, scope Scope, request []byte) (answer []byte, p Place) {
+func (c *Cache) Get(ctx context.Context, scope Scope, request []byte) (answer []byte, k Key) {
 	if c.store == nil || c.rests() {
-		return nil, Place{}
+		return nil, Key{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	p, err := c.place(ctx, scope, request)
+	k, err := c.keyOf(ctx, scope, request)
 	if err != nil {
 		c.fail(ctx, err)
-		return nil, Place{}
+		return nil, Key{}
 	}
-	sealed, newest, err := c.store.Get(ctx, p)
+	sealed, newest, err := c.store.Get(ctx, k)
 	switch {
 	case err != nil:
 		c.fail(ctx, err)
-		return nil, Place{}
-	case newest > p.Epoch:
+		return nil, Key{}
+	case newest > k.Epoch:
 		c.learn(scope.Organization, newest)
-		p.Epoch = newest
-		return nil, p
+		k.Epoch = newest
+		return nil, k
 	case sealed == nil:
-		return nil, p
+		return nil, k
 	}
-	if answer, err = c.open(p, sealed); err != nil {
+	if answer, err = c.open(k, sealed); err != nil {
 		c.log.WarnContext(ctx, "a cached answer can't be opened", slog.String("error", err.Error()))
-		return nil, p
+		return nil, k
 	}
-	return answer, p
+	return answer, k
 }
 
-// Put stores an answer at the place that Get returned. The place is of the epoch at that time: an answer that was under
+// Put stores an answer under the key that Get returned. The key is of the epoch at that time: an answer that was under
 // way during a purge is either not stored or never found.
-func (c *Cache) Put(ctx context.Context, p Place, answer []byte, ttl time.Duration) {
-	if c.store == nil || p == (Place{}) || len(answer) > MaxAnswer || c.rests() {
+func (c *Cache) Put(ctx context.Context, k Key, answer []byte, ttl time.Duration) {
+	if c.store == nil || k == (Key{}) || len(answer) > MaxAnswer || c.rests() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 	defer cancel()
-	sealed, err := c.seal(p, answer)
+	sealed, err := c.seal(k, answer)
 	if err == nil {
-		err = c.store.Put(ctx, p, sealed, ttl)
+		err = c.store.Put(ctx, k, sealed, ttl)
 	}
 	if err != nil {
 		c.fail(ctx, err)
@@ -200,16 +200,16 @@ func (c *Cache) fail(ctx context.Context, err error) {
 	}
 }
 
-// place returns where a request's answer is stored.
-func (c *Cache) place(ctx context.Context, scope Scope, request []byte) (Place, error) {
+// keyOf returns the key of a request's answer.
+func (c *Cache) keyOf(ctx context.Context, scope Scope, request []byte) (Key, error) {
 	if scope.Organization == "" || scope.Credential == "" {
-		return Place{}, errors.New("an answer needs an organization and a credential")
+		return Key{}, errors.New("an answer needs an organization and a credential")
 	}
 	epoch, err := c.epoch(ctx, scope.Organization)
 	if err != nil {
-		return Place{}, err
+		return Key{}, err
 	}
-	return Place{
+	return Key{
 		Organization: c.hide("organization", scope.Organization), Epoch: epoch,
 		Answer: c.hide("answer", scope.Organization, scope.Credential, string(request)),
 	}, nil
@@ -263,19 +263,19 @@ func (c *Cache) hide(kind string, parts ...string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// seal encrypts an answer (AES-256-GCM, NIST SP 800-38D) under a key of its organization, bound to its place.
-func (c *Cache) seal(p Place, answer []byte) ([]byte, error) {
-	aead, err := c.aead(p)
+// seal encrypts an answer (AES-256-GCM, NIST SP 800-38D) under a key of its organization, bound to its Key.
+func (c *Cache) seal(k Key, answer []byte) ([]byte, error) {
+	aead, err := c.aead(k)
 	if err != nil {
 		return nil, err
 	}
 	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(answer)+aead.Overhead())
 	_, _ = rand.Read(nonce) // It never fails.
-	return aead.Seal(nonce, nonce, answer, p.bind()), nil
+	return aead.Seal(nonce, nonce, answer, k.bind()), nil
 }
 
-func (c *Cache) open(p Place, sealed []byte) ([]byte, error) {
-	aead, err := c.aead(p)
+func (c *Cache) open(k Key, sealed []byte) ([]byte, error) {
+	aead, err := c.aead(k)
 	if err != nil {
 		return nil, err
 	}
@@ -283,11 +283,11 @@ func (c *Cache) open(p Place, sealed []byte) ([]byte, error) {
 		return nil, errors.New("too short")
 	}
 	nonce, text := sealed[:aead.NonceSize()], sealed[aead.NonceSize():]
-	return aead.Open(nil, nonce, text, p.bind())
+	return aead.Open(nil, nonce, text, k.bind())
 }
 
-func (c *Cache) aead(p Place) (cipher.AEAD, error) {
-	key, err := hkdf.Key(sha256.New, c.secret, nil, "answers of "+p.Organization, 32)
+func (c *Cache) aead(k Key) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, c.secret, nil, "answers of "+k.Organization, 32)
 	if err != nil {
 		return nil, fmt.Errorf("derive key: %w", err)
 	}
@@ -298,4 +298,4 @@ func (c *Cache) aead(p Place) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-func (p Place) bind() []byte { return fmt.Appendf(nil, "%s/%d/%s", p.Organization, p.Epoch, p.Answer) }
+func (k Key) bind() []byte { return fmt.Appendf(nil, "%s/%d/%s", k.Organization, k.Epoch, k.Answer) }

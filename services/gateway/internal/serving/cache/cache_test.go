@@ -22,20 +22,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var secret = bytes.Repeat([]byte("k"), MinSecret)
 
-// shelf is a store in memory that can fail or be slow.
-type shelf struct {
+// fakeStore is a store in memory that can fail or be slow.
+type fakeStore struct {
 	mu     sync.Mutex
 	away   error
 	took   time.Duration
 	calls  int
 	floors map[string]int64
-	held   map[Place][]byte
+	held   map[Key][]byte
 }
 
-func newShelf() *shelf { return &shelf{floors: map[string]int64{}, held: map[Place][]byte{}} }
+func newFakeStore() *fakeStore { return &fakeStore{floors: map[string]int64{}, held: map[Key][]byte{}} }
 
 // begin counts a call, waits as long as set and returns the error that is set.
-func (s *shelf) begin(ctx context.Context) error {
+func (s *fakeStore) begin(ctx context.Context) error {
 	s.mu.Lock()
 	s.calls++
 	took, away := s.took, s.away
@@ -48,7 +48,7 @@ func (s *shelf) begin(ctx context.Context) error {
 	}
 }
 
-func (s *shelf) Get(ctx context.Context, p Place) ([]byte, int64, error) {
+func (s *fakeStore) Get(ctx context.Context, p Key) ([]byte, int64, error) {
 	if err := s.begin(ctx); err != nil {
 		return nil, 0, err
 	}
@@ -57,7 +57,7 @@ func (s *shelf) Get(ctx context.Context, p Place) ([]byte, int64, error) {
 	return s.held[p], s.floors[p.Organization], nil
 }
 
-func (s *shelf) Put(ctx context.Context, p Place, sealed []byte, _ time.Duration) error {
+func (s *fakeStore) Put(ctx context.Context, p Key, sealed []byte, _ time.Duration) error {
 	if err := s.begin(ctx); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (s *shelf) Put(ctx context.Context, p Place, sealed []byte, _ time.Duration
 	return nil
 }
 
-func (s *shelf) Purge(ctx context.Context, organization string, epoch int64) (n int, err error) {
+func (s *fakeStore) Purge(ctx context.Context, organization string, epoch int64) (n int, err error) {
 	if err := s.begin(ctx); err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func (s *shelf) Purge(ctx context.Context, organization string, epoch int64) (n 
 	return n, nil
 }
 
-func (s *shelf) set(away error, took time.Duration) {
+func (s *fakeStore) set(away error, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away, s.took = away, took
@@ -125,11 +125,11 @@ func replica(t *testing.T, store Store, epochs Epochs) *Cache {
 
 func (c *Cache) keep(t *testing.T, s Scope, request, answer string) {
 	t.Helper()
-	got, place := c.Get(t.Context(), s, []byte(request))
-	if got != nil || place == (Place{}) {
-		t.Fatalf("%q at %+v before anything was kept", got, place)
+	got, key := c.Get(t.Context(), s, []byte(request))
+	if got != nil || key == (Key{}) {
+		t.Fatalf("%q at %+v before anything was kept", got, key)
 	}
-	c.Put(t.Context(), place, []byte(answer), time.Minute)
+	c.Put(t.Context(), key, []byte(answer), time.Minute)
 }
 
 func (c *Cache) has(t *testing.T, s Scope, request string) string {
@@ -141,7 +141,7 @@ func (c *Cache) has(t *testing.T, s Scope, request string) string {
 var acme = Scope{"acme", "fleet"}
 
 func TestScopes(t *testing.T) {
-	c := replica(t, newShelf(), &counter{epochs: map[string]int64{}})
+	c := replica(t, newFakeStore(), &counter{epochs: map[string]int64{}})
 	c.keep(t, acme, "request", "answer")
 	if got := c.has(t, acme, "request"); got != "answer" {
 		t.Errorf("got %q", got)
@@ -155,31 +155,31 @@ func TestScopes(t *testing.T) {
 		t.Error("another request is given the answer")
 	}
 	for _, s := range []Scope{{"", "fleet"}, {"acme", ""}} {
-		if _, place := c.Get(t.Context(), s, []byte("request")); place != (Place{}) {
-			t.Errorf("%+v has a place", s)
+		if _, key := c.Get(t.Context(), s, []byte("request")); key != (Key{}) {
+			t.Errorf("%+v has a key", s)
 		}
 	}
 }
 
-// The store sees neither the organization nor the request nor the answer; an answer that was moved to another place
+// The store sees neither the organization nor the request nor the answer; an answer that was moved to another key
 // can't be opened.
 func TestSealed(t *testing.T) {
-	store := newShelf()
+	store := newFakeStore()
 	c := replica(t, store, &counter{epochs: map[string]int64{}})
 	const canary = "canary-9f8e7d6c"
 	c.keep(t, Scope{"org-" + canary, "fleet"}, "request "+canary, "answer "+canary)
-	for place, sealed := range store.held {
-		testkit.NoLeak(t, canary, fmt.Sprint(place), string(sealed))
-		moved := place
+	for key, sealed := range store.held {
+		testkit.NoLeak(t, canary, fmt.Sprint(key), string(sealed))
+		moved := key
 		moved.Organization = c.hide("organization", "acme")
 		if _, err := c.open(moved, sealed); err == nil {
-			t.Error("an answer opens in another place")
+			t.Error("an answer opens in another key")
 		}
 	}
 	log := &bytes.Buffer{}
 	c.log = slog.New(slog.NewTextHandler(log, nil))
-	for place := range store.held {
-		store.held[place] = []byte("short")
+	for key := range store.held {
+		store.held[key] = []byte("short")
 	}
 	if got := c.has(t, Scope{"org-" + canary, "fleet"}, "request "+canary); got != "" || !strings.Contains(log.String(), "can't be opened") {
 		t.Errorf("damaged: %q, log %s", got, log)
@@ -191,7 +191,7 @@ func TestSealed(t *testing.T) {
 }
 
 func TestPurge(t *testing.T) {
-	store, epochs := newShelf(), &counter{epochs: map[string]int64{}}
+	store, epochs := newFakeStore(), &counter{epochs: map[string]int64{}}
 	a, b := replica(t, store, epochs), replica(t, store, epochs)
 	a.keep(t, acme, "one", "1")
 	a.keep(t, acme, "two", "2")
@@ -225,14 +225,14 @@ func TestPurge(t *testing.T) {
 // and the caller is asked to repeat it.
 func TestPurgeWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, epochs := newShelf(), &counter{epochs: map[string]int64{}}
+		store, epochs := newFakeStore(), &counter{epochs: map[string]int64{}}
 		a, b := replica(t, store, epochs), replica(t, store, epochs)
 		a.keep(t, acme, "one", "1")
 		b.has(t, acme, "one")
 		store.set(errors.New("connection refused"), 0)
 		_, err := a.Purge(t.Context(), "acme")
 		if e := apierr.From(err); e.Reason != ReasonPurgeIncomplete || e.Kind != apierr.KindUnavailable || e.RetryAfter == 0 {
-			t.Errorf("error %v, want to be told to repeat", err)
+			t.Errorf("error %v, want one that asks to repeat the purge", err)
 		}
 		store.set(nil, 0)
 		if got := a.has(t, acme, "one"); got != "" {
@@ -250,12 +250,12 @@ func TestPurgeWhileTheStoreIsAway(t *testing.T) {
 
 // A purge that can't be recorded is refused.
 func TestPurgeWithoutTheDatabase(t *testing.T) {
-	store, epochs := newShelf(), &counter{epochs: map[string]int64{}, away: errors.New("away")}
+	store, epochs := newFakeStore(), &counter{epochs: map[string]int64{}, away: errors.New("away")}
 	c := replica(t, store, epochs)
 	if _, err := c.Purge(t.Context(), "acme"); apierr.From(err).Kind != apierr.KindUnavailable {
 		t.Errorf("error %v, want unavailable", err)
 	}
-	if got, place := c.Get(t.Context(), acme, []byte("one")); got != nil || place != (Place{}) {
+	if got, key := c.Get(t.Context(), acme, []byte("one")); got != nil || key != (Key{}) {
 		t.Error("answers are served or kept of an epoch that nobody knows")
 	}
 }
@@ -263,7 +263,7 @@ func TestPurgeWithoutTheDatabase(t *testing.T) {
 // A store that hangs or fails costs one short wait, then none until it is called again.
 func TestStoreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newShelf()
+		store := newFakeStore()
 		c := replica(t, store, &counter{epochs: map[string]int64{}})
 		c.keep(t, acme, "one", "1")
 		store.set(nil, time.Hour)
@@ -290,8 +290,8 @@ func TestWithoutStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, place := c.Get(t.Context(), acme, []byte("one"))
-	c.Put(t.Context(), place, []byte("1"), time.Minute)
+	got, key := c.Get(t.Context(), acme, []byte("one"))
+	c.Put(t.Context(), key, []byte("1"), time.Minute)
 	if got != nil {
 		t.Errorf("a cache without a store gives %q", got)
 	}
@@ -308,13 +308,13 @@ func TestWithoutStore(t *testing.T) {
 }
 
 func BenchmarkHit(b *testing.B) {
-	c, err := New(newShelf(), &counter{epochs: map[string]int64{}}, secret, slog.New(slog.DiscardHandler))
+	c, err := New(newFakeStore(), &counter{epochs: map[string]int64{}}, secret, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
 	request, answer := bytes.Repeat([]byte("r"), 1000), bytes.Repeat([]byte("a"), 1000)
-	_, place := c.Get(b.Context(), acme, request)
-	c.Put(b.Context(), place, answer, time.Minute)
+	_, key := c.Get(b.Context(), acme, request)
+	c.Put(b.Context(), key, answer, time.Minute)
 	b.ReportAllocs()
 	for b.Loop() {
 		if got, _ := c.Get(b.Context(), acme, request); got == nil {

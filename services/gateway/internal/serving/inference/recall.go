@@ -16,8 +16,8 @@ import (
 
 // Answers is a cache of whole answers; see package cache.
 type Answers interface {
-	Get(ctx context.Context, scope cache.Scope, request []byte) ([]byte, cache.Place)
-	Put(ctx context.Context, p cache.Place, answer []byte, ttl time.Duration)
+	Get(ctx context.Context, scope cache.Scope, request []byte) ([]byte, cache.Key)
+	Put(ctx context.Context, p cache.Key, answer []byte, ttl time.Duration)
 }
 
 // kept is an answer in the response cache.
@@ -37,9 +37,9 @@ type kept struct {
 
 // recalled is the state of the response cache for a request.
 type recalled struct {
-	// place is where the cache may keep the answer, for ttl; zero for an answer that is not to be kept.
-	place cache.Place
-	ttl   time.Duration
+	// cacheKey is the key under which the cache may keep the answer, for ttl; zero for an answer that is not to be kept.
+	cacheKey cache.Key
+	ttl      time.Duration
 	// hit reports whether the answer came from the cache.
 	hit bool
 }
@@ -53,7 +53,7 @@ type meaning struct {
 }
 
 // recall returns the cached answer to the same request; nil for a miss. After a miss the answer may be stored at
-// x.place.
+// x.cacheKey.
 func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	first, request := x.candidates[0], x.request
 	ttl := x.fleet.cacheTTL(request.Organization)
@@ -71,13 +71,13 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	if !ok {
 		return nil
 	}
-	text, place := x.engine.Answers.Get(ctx, scope, asked)
-	x.place, x.ttl = place, ttl
+	text, key := x.engine.Answers.Get(ctx, scope, asked)
+	x.cacheKey, x.ttl = key, ttl
 	if text == nil {
 		return nil
 	}
 	if x.hold.Charge(len(text)) != nil {
-		x.place = cache.Place{} // The vendor's answer needs as much memory; it is not cached too.
+		x.cacheKey = cache.Key{} // The vendor's answer needs as much memory; it is not cached too.
 		return nil
 	}
 	var answer kept
@@ -121,7 +121,7 @@ func (r *Request) meaning(c candidate, stream bool) ([]byte, bool) {
 
 // remember caches a whole answer of the first candidate.
 func (x *execution) remember(ctx context.Context, answer kept) {
-	if x.place == (cache.Place{}) || x.hit || x.served.Target != x.candidates[0].Target || answer.FinishReason == provider.FinishContentFilter {
+	if x.cacheKey == (cache.Key{}) || x.hit || x.served.Target != x.candidates[0].Target || answer.FinishReason == provider.FinishContentFilter {
 		return
 	}
 	answer.RequestID = x.request.ID
@@ -130,7 +130,7 @@ func (x *execution) remember(ctx context.Context, answer kept) {
 		x.engine.Log.WarnContext(ctx, "an answer could not be encoded for the cache", slog.String("error", err.Error()))
 		return
 	}
-	x.engine.Answers.Put(ctx, x.place, text, x.ttl)
+	x.engine.Answers.Put(ctx, x.cacheKey, text, x.ttl)
 }
 
 // replay returns an answer from the cache. Its ledger row costs nothing.

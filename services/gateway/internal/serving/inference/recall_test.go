@@ -26,14 +26,14 @@ type answers struct {
 	held map[string][]byte
 }
 
-func (a *answers) Get(_ context.Context, s cache.Scope, request []byte) ([]byte, cache.Place) {
+func (a *answers) Get(_ context.Context, s cache.Scope, request []byte) ([]byte, cache.Key) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := s.Organization + "|" + s.Credential + "|" + string(request)
-	return a.held[name], cache.Place{Answer: name}
+	return a.held[name], cache.Key{Answer: name}
 }
 
-func (a *answers) Put(_ context.Context, p cache.Place, answer []byte, _ time.Duration) {
+func (a *answers) Put(_ context.Context, p cache.Key, answer []byte, _ time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.held[p.Answer] = answer
