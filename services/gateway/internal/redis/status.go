@@ -46,8 +46,8 @@ func (r *Reports) Exchange(ctx context.Context, own status.Report, kept time.Dur
 	return reports, nil
 }
 
-// Leave implements status.ReportStore.
-func (r *Reports) Leave(ctx context.Context, replica string) error {
+// Delete implements status.ReportStore.
+func (r *Reports) Delete(ctx context.Context, replica string) error {
 	keys := r.keys()
 	pipe := r.client.TxPipeline()
 	pipe.ZRem(ctx, keys[0], replica)

@@ -31,7 +31,7 @@ func TestReports(t *testing.T) {
 			t.Errorf("b has %d failures, want 2", r.Vendors[0].Failures)
 		}
 	}
-	if err := board.Leave(t.Context(), "b"); err != nil {
+	if err := board.Delete(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	if reports, err = board.Exchange(t.Context(), status.Report{Replica: "a"}, time.Minute); err != nil || len(reports) != 1 {

@@ -39,8 +39,8 @@ const (
 	pollTime = 5 * time.Second
 	// staleAfter is the time without a successful poll after which a replica is not ready.
 	staleAfter = 10 * time.Second
-	// reachTime bounds how long a writer waits until its own change is in force.
-	reachTime = time.Second
+	// loadTime bounds how long a writer waits until its own change is in force.
+	loadTime = time.Second
 )
 
 // Store stores the versions.
@@ -69,9 +69,9 @@ type watched struct {
 	level   atomic.Int64
 }
 
-// reach loads what changed, unless level is at least version already. One caller loads at a time; those that waited for
+// catchUp loads what changed, unless level is at least version already. One caller loads at a time; those that waited for
 // it rarely have anything left to load.
-func (w *watched) reach(ctx context.Context, version int64) error {
+func (w *watched) catchUp(ctx context.Context, version int64) error {
 	select {
 	case w.loading <- struct{}{}:
 	case <-ctx.Done():
@@ -121,17 +121,17 @@ func (w *Watcher) Wake() {
 	}
 }
 
-// Reach loads a version of a topic that has just been committed, so that a writer reads its own write on the replica
+// LoadVersion loads a version of a topic that has just been committed, so that a writer reads its own write on the replica
 // that answers it. It waits at most one second, also after ctx has ended: the change is committed in any case, and a
 // replica that can't load it here follows it by polling, as all others do.
-func (w *Watcher) Reach(ctx context.Context, topic Topic, version int64) {
+func (w *Watcher) LoadVersion(ctx context.Context, topic Topic, version int64) {
 	of, ok := w.topics[topic]
 	if !ok || of.level.Load() >= version {
 		return
 	}
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), reachTime)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTime)
 	defer cancel()
-	if err := of.reach(bounded, version); err != nil {
+	if err := of.catchUp(bounded, version); err != nil {
 		w.log.WarnContext(ctx, "a change is not in force on this replica yet", slog.String("topic", string(topic)), slog.String("error", err.Error()))
 	}
 }
@@ -157,7 +157,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 		if versions[topic] <= of.level.Load() {
 			continue
 		}
-		if err := of.reach(ctx, versions[topic]); err != nil {
+		if err := of.catchUp(ctx, versions[topic]); err != nil {
 			errs = append(errs, fmt.Errorf("load %s: %w", topic, err))
 		}
 	}

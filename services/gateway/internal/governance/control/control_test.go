@@ -155,8 +155,8 @@ func TestStartNeedsEverything(t *testing.T) {
 	}
 }
 
-// A writer's change is in force when Reach returns, without a poll. Of many concurrent callers only few load.
-func TestReach(t *testing.T) {
+// A writer's change is in force when LoadVersion returns, without a poll. Of many concurrent callers only few load.
+func TestLoadVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &versions{now: map[Topic]int64{Runs: 1}}
 		runs := &follower{of: store, topic: Runs}
@@ -168,7 +168,7 @@ func TestReach(t *testing.T) {
 		store.set(Runs, 9, nil)
 		var writers sync.WaitGroup
 		for version := range int64(9) {
-			writers.Go(func() { w.Reach(t.Context(), Runs, version+1) })
+			writers.Go(func() { w.LoadVersion(t.Context(), Runs, version+1) })
 		}
 		writers.Wait()
 		if level := w.topics[Runs].level.Load(); level != 9 {
@@ -177,12 +177,12 @@ func TestReach(t *testing.T) {
 		if n := len(runs.loads()); n != 2 {
 			t.Errorf("%d loads, want the first and one for all changes", n)
 		}
-		w.Reach(t.Context(), Models, 1) // The topic is not watched here.
+		w.LoadVersion(t.Context(), Models, 1) // The topic is not watched here.
 
 		// After a load that fails, the watcher tries again.
 		runs.fail(errors.New("away"))
 		store.set(Runs, 10, nil)
-		w.Reach(t.Context(), Runs, 10)
+		w.LoadVersion(t.Context(), Runs, 10)
 		runs.fail(nil)
 		if err := w.poll(t.Context()); err != nil || w.topics[Runs].level.Load() != 10 {
 			t.Errorf("level %d, %v, want 10", w.topics[Runs].level.Load(), err)

@@ -29,8 +29,8 @@ type ReportStore interface {
 	// Exchange stores this replica's report and returns those of all replicas, its own included. It may omit those that
 	// are older than kept.
 	Exchange(ctx context.Context, r Report, kept time.Duration) ([]Report, error)
-	// Leave removes a replica's report.
-	Leave(ctx context.Context, replica string) error
+	// Delete removes a replica's report.
+	Delete(ctx context.Context, replica string) error
 }
 
 // Check is a readiness check and its result; nil means ready.
@@ -57,9 +57,9 @@ type Sources struct {
 
 // Options configure a Monitor. Fast may be nil.
 type Options struct {
-	// Replica is this replica's name, Place where it listens.
-	Replica, Place, Version string
-	Sources                 Sources
+	// Replica is this replica's name, Address the host and address it listens on.
+	Replica, Address, Version string
+	Sources                   Sources
 	// Fast receives a report every second, Slow every five seconds; without Fast, Slow receives one every two seconds.
 	Fast, Slow ReportStore
 	Log        *slog.Logger
@@ -130,7 +130,7 @@ func (m *Monitor) removeReplica(ctx context.Context, replica string) error {
 	var errs []error
 	for _, store := range []ReportStore{m.Fast, m.Slow} {
 		if store != nil {
-			errs = append(errs, store.Leave(ctx, replica))
+			errs = append(errs, store.Delete(ctx, replica))
 		}
 	}
 	return errors.Join(errs...)
@@ -234,7 +234,7 @@ func (m *Monitor) measure(ctx context.Context) {
 
 // report returns this replica's present report.
 func (m *Monitor) report(ctx context.Context) Report {
-	r := Report{Replica: m.Replica, Place: m.Place, Version: m.Version, StartedAt: m.started, Ready: true, Vendors: m.Sources.Vendors(), Since: make(map[string]Mark)}
+	r := Report{Replica: m.Replica, Address: m.Address, Version: m.Version, StartedAt: m.started, Ready: true, Vendors: m.Sources.Vendors(), Since: make(map[string]Mark)}
 	policy, problem := m.Sources.Policy()
 	if r.Policy = policy; problem != "" {
 		r.Problems = append(r.Problems, problem)
@@ -302,14 +302,14 @@ func (m *Monitor) exchange(ctx context.Context, own Report) []Report {
 	}
 	taken := make(map[string]bool)
 	for _, r := range latest {
-		taken[r.Place] = taken[r.Place] || r.Age <= aliveFor && r.Place != ""
+		taken[r.Address] = taken[r.Address] || r.Age <= aliveFor && r.Address != ""
 	}
 	reports := make([]Report, 0, len(latest))
 	for _, r := range latest {
 		switch {
-		case r.Age <= aliveFor || !taken[r.Place]:
+		case r.Age <= aliveFor || !taken[r.Address]:
 			reports = append(reports, r)
-		case r.Place == m.Place: // This replica has replaced it for good.
+		case r.Address == m.Address: // This replica has replaced it for good.
 			_ = m.removeReplica(ctx, r.Replica) // Else at the next refresh.
 		}
 	}

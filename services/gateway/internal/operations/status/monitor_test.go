@@ -41,7 +41,7 @@ func (b *memoryStore) Exchange(_ context.Context, own Report, kept time.Duration
 	return all, nil
 }
 
-func (b *memoryStore) Leave(_ context.Context, replica string) error {
+func (b *memoryStore) Delete(_ context.Context, replica string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away {
@@ -79,7 +79,7 @@ func (r *replica) do(change func()) {
 
 func newReplica(id, place string, fast, slow ReportStore) *replica {
 	r := &replica{}
-	r.Monitor = NewMonitor(Options{Replica: id, Place: place, Version: "v1", Fast: fast, Slow: slow, Log: slog.New(slog.DiscardHandler), Sources: Sources{
+	r.Monitor = NewMonitor(Options{Replica: id, Address: place, Version: "v1", Fast: fast, Slow: slow, Log: slog.New(slog.DiscardHandler), Sources: Sources{
 		Checks:    func(context.Context) []Check { r.mu.Lock(); defer r.mu.Unlock(); return slices.Clone(r.checks) },
 		Draining:  errDraining,
 		Vendors:   func() []ProviderReport { r.mu.Lock(); defer r.mu.Unlock(); return slices.Clone(r.reports) },

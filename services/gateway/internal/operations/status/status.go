@@ -11,9 +11,9 @@ import (
 // Report is what a replica reports of itself and of each provider that it called.
 type Report struct {
 	Replica string `json:"replica"`
-	// Place is the host and address that the replica listens on. Another live replica with the same place has replaced
+	// Address is the host and address that the replica listens on. Another live replica with the same address has replaced
 	// it; otherwise each rollout would look like an outage.
-	Place   string `json:"place"`
+	Address string `json:"place"`
 	Version string `json:"version"`
 	// Policy is the version of the policy in force: the hash of its files.
 	Policy    string    `json:"policy,omitempty"`
