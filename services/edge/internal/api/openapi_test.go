@@ -80,7 +80,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	for _, internal := range []string{"/v1/llm/chat", "/admin/", "blast-radius", "X-Organization-Id\""} {
 		if strings.Contains(text, internal) {
-			t.Errorf("customers are told of %s", internal)
+			t.Errorf("the customers' document names the internal %s", internal)
 		}
 	}
 	if page := x.do(t, "GET", "/docs", "", ""); page.Code != 200 || !strings.Contains(page.Body.String(), "/product/v1/ai/chat") ||

@@ -118,7 +118,7 @@ func TestCallsEndInRaces(t *testing.T) {
 		s.mu.Unlock()
 		v.Forget(digest)
 		if err := after(call, 10*time.Second); err != nil {
-			t.Errorf("what can't be told ended the call: %v", err)
+			t.Errorf("a failed announcement failed the call: %v", err)
 		}
 		s.fail(nil)
 		if err := after(call, time.Second); !errors.Is(err, ErrInvalid) {

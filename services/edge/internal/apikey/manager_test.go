@@ -103,7 +103,7 @@ func TestBookLeaksNothing(t *testing.T) {
 		t.Errorf("Revoke = %v", err)
 	}
 	if !strings.Contains(logs.String(), "not announced") {
-		t.Error("nobody was told that the announcement failed")
+		t.Error("the failed announcement is not in the log")
 	}
 }
 

@@ -164,7 +164,7 @@ func TestSlowSenderIsLetGo(t *testing.T) {
 		conn := begin(t, base, "slow", 900<<10)
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400") && !strings.HasPrefix(string(answer), "HTTP/1.1 429") {
-			t.Fatalf("a sender who stopped was told %.60q, %v", answer, err)
+			t.Fatalf("a sender who stopped got %.60q, %v", answer, err)
 		}
 	}
 	if status, _ := postAs(t, base, "slow", 900<<10); status != http.StatusOK {

@@ -140,6 +140,6 @@ func targets(offers []*Offer) []string {
 
 func sameRanks(before, now []*Offer, goal Goal) bool {
 	return slices.EqualFunc(before, now, func(a, b *Offer) bool {
-		return a.Target == b.Target && a.places[goal.index()] == b.places[goal.index()]
+		return a.Target == b.Target && a.ranks[goal.index()] == b.ranks[goal.index()]
 	})
 }

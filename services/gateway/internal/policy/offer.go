@@ -28,19 +28,19 @@ type Offer struct {
 
 	// index is the provider's index in the policy.
 	index int
-	// places are the ranks by goal; tied reports that other offers have the same rank.
-	places [3]int32
-	tied   [3]bool
+	// ranks are those by goal; tied reports that other offers have the same rank.
+	ranks [3]int32
+	tied  [3]bool
 }
 
-// Unranked is the place of an offer that a goal's ranks don't list; it is behind all that they list.
+// Unranked is the rank of an offer that a goal's ranks don't list; it is behind all that they list.
 const Unranked = 1 << 30
 
-// Place returns the offer's rank for a goal, starting at 0, or Unranked. tied reports whether other offers have the
+// Rank returns the offer's rank for a goal, starting at 0, or Unranked. tied reports whether other offers have the
 // same rank.
-func (o *Offer) Place(goal Goal) (place int32, tied bool) {
+func (o *Offer) Rank(goal Goal) (rank int32, tied bool) {
 	at := goal.index()
-	return o.places[at], o.tied[at]
+	return o.ranks[at], o.tied[at]
 }
 
 // entry is a provider with its offers.
@@ -58,7 +58,7 @@ func (e *entry) offer(model *Model) *Offer {
 	o := &Offer{
 		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Settings: e.Provider, index: e.index,
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
-		places: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
+		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)

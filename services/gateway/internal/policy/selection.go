@@ -88,7 +88,7 @@ func (p *Policy) addRanks(goal Goal, tiers []tier) error {
 		return errors.New("want cost, latency or quality")
 	}
 	at := goal.index()
-	for place, names := range tiers {
+	for rank, names := range tiers {
 		for _, name := range names {
 			o, err := p.target(name)
 			if err != nil && p.removed(name) {
@@ -97,10 +97,10 @@ func (p *Policy) addRanks(goal Goal, tiers []tier) error {
 			if err != nil {
 				return err
 			}
-			if o.places[at] != Unranked {
+			if o.ranks[at] != Unranked {
 				return fmt.Errorf("%q: appears twice", name)
 			}
-			o.places[at], o.tied[at] = int32(place), len(names) > 1
+			o.ranks[at], o.tied[at] = int32(rank), len(names) > 1
 			p.ranks[goal] = append(p.ranks[goal], o)
 		}
 	}

@@ -340,7 +340,7 @@ func TestBroadcastThatCannotBeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := postgres.NewDevices(b.pool).AddPage(t.Context(), 100, 1000); err == nil {
-		t.Error("the page is told as added")
+		t.Error("AddPage reports a page whose rows were refused as stored")
 	}
 	if n := testkit.Value[int](t, b.pool, "SELECT count(*) FROM push_expansion"); n != 0 {
 		t.Errorf("%d broadcasts expand, want none", n)

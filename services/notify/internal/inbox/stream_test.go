@@ -115,7 +115,7 @@ func TestDrainWaitsForTheFarewell(t *testing.T) {
 			reported.Store(true)
 		})
 		if err := f.Drain(t.Context()); err != nil || !reported.Load() {
-			t.Errorf("drained: %v, told %t", err, reported.Load())
+			t.Errorf("drained: %v, reported %t", err, reported.Load())
 		}
 		stream.End() // of one that has ended changes nothing
 	})

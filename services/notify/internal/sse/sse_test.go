@@ -107,7 +107,7 @@ func TestWire(t *testing.T) {
 			}
 			testkit.Wait(t, 5*time.Second, "the watcher's end", func() error {
 				if n := gone.Load(); n != 1 {
-					return fmt.Errorf("told %d times", n)
+					return fmt.Errorf("called %d times", n)
 				}
 				return nil
 			})

@@ -160,7 +160,7 @@ func TestTellsOfFreedLeases(t *testing.T) {
 		_, pass := run(t, l, func() { reported++ })
 		pass(3)
 		if reported != 2 {
-			t.Errorf("told %d times, want 2", reported)
+			t.Errorf("reported %d times, want 2", reported)
 		}
 	})
 }

@@ -30,7 +30,7 @@ type Runs interface {
 	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
 }
 
-// Budget reserves worst cases; see budget.Keeper.
+// Budget reserves worst cases; see budget.Reserver.
 type Budget interface {
 	Reserve(ctx context.Context, c budget.Call) error
 	Release(ctx context.Context, call uuid.UUID)
@@ -169,7 +169,7 @@ func (c *Controller) Admit(ctx context.Context, organizationID, runID string) (G
 	}
 	c.live.enter(g) // Before the check, so that a change in between ends it.
 	if err := c.judge(g, of); err != nil {
-		g.Leave(false)
+		g.End(false)
 		return nil, err
 	}
 	return g, nil

@@ -3,7 +3,6 @@ package admission
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -132,16 +131,16 @@ func TestAdmitRefuses(t *testing.T) {
 				t.Errorf("%s: %s %s: %v, want %v", when, c.organization, c.run, err, c.want)
 			}
 			if err == nil {
-				g.Leave(true)
+				g.End(true)
 			}
 		}
 	}
 	follow(t, d)
-	check("told")
+	check("announced")
 	if s.asked != 2 {
-		t.Errorf("%d look-ups of runs, want those of the two that nobody told of", s.asked)
+		t.Errorf("%d look-ups of runs, want two: of the runs that were not announced", s.asked)
 	}
-	if check("told"); s.asked != 2 {
+	if check("announced"); s.asked != 2 {
 		t.Error("what was looked up is looked up again")
 	}
 	if n := d.Sessions(); len(n) != 0 {
@@ -163,13 +162,13 @@ func TestLookUp(t *testing.T) {
 	if err != nil || g.Terms() != (Terms{}) {
 		t.Fatalf("%v", err)
 	}
-	g.Leave(true)
+	g.End(true)
 	s.away = nil
 	s.setRun(minted("x")) // Minted after a lookup found no run.
 	if g, err = d.Admit(t.Context(), "acme", "x"); err != nil || g.Terms().Run == nil || !g.Terms().Reserves {
 		t.Fatalf("%+v %v", g, err)
 	}
-	g.Leave(true)
+	g.End(true)
 }
 
 // What package control delivers replaces the result of an earlier lookup.
@@ -179,146 +178,13 @@ func TestDeliveredRunReplacesLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.Leave(true)
+	g.End(true)
 	revoked := minted("r")
 	revoked.Status = run.Revoked
 	s.setRun(revoked)
 	follow(t, d)
 	if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) {
 		t.Errorf("%v", err)
-	}
-}
-
-// EndCall ends the request that holds the reservation, and no other.
-func TestEndCall(t *testing.T) {
-	d, _ := open(t)
-	lost, kept := uuid.New(), uuid.New()
-	grants := map[uuid.UUID]Grant{}
-	for _, id := range []uuid.UUID{lost, kept} {
-		g, err := d.Admit(t.Context(), "acme", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer g.Leave(true)
-		if err := g.Reserve(t.Context(), id, 1); err != nil {
-			t.Fatal(err)
-		}
-		grants[id] = g
-	}
-	d.EndCall(lost, budget.ErrLapsed)
-	d.EndCall(uuid.New(), budget.ErrLapsed) // This request has ended already.
-	if err := context.Cause(grants[lost].Context()); !errors.Is(err, budget.ErrLapsed) {
-		t.Errorf("lost: %v", err)
-	}
-	if err := grants[kept].Context().Err(); err != nil {
-		t.Errorf("kept: %v", err)
-	}
-}
-
-// A revocation ends the requests in flight of that run, a suspension those of that organization, and no others.
-func TestChangesEndRequestsInFlight(t *testing.T) {
-	d, s := open(t)
-	s.setRun(minted("r"))
-	follow(t, d)
-	enter := func(organization, id string) Grant {
-		t.Helper()
-		g, err := d.Admit(t.Context(), organization, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { g.Leave(true) })
-		return g
-	}
-	grants := map[string]Grant{
-		"acme r": enter("acme", "r"), "acme x": enter("acme", "x"), "acme": enter("acme", ""),
-		"other r": enter("other", "r"), "gone r": enter("gone", "r"), "gone": enter("gone", ""),
-	}
-	want := map[budget.Session]int{{Organization: "acme", Run: "r"}: 1, {Organization: "acme", Run: "x"}: 1, {Organization: "other", Run: "r"}: 1, {Organization: "gone", Run: "r"}: 1}
-	if got := d.Sessions(); fmt.Sprint(got) != fmt.Sprint(want) || d.InFlight("acme", "r") != 1 || d.InFlight("acme", "y") != 0 {
-		t.Errorf("sessions %v", got)
-	}
-	revoked := minted("r")
-	revoked.Status = run.Revoked
-	s.setRun(revoked)
-	s.setOrganization(suspended("gone"))
-	follow(t, d)
-	for name, cause := range map[string]error{
-		"acme r": run.ErrRevoked, "acme x": nil, "acme": nil, "other r": nil, "gone r": organization.ErrSuspended, "gone": organization.ErrSuspended,
-	} {
-		if got := context.Cause(grants[name].Context()); !errors.Is(got, cause) || cause == nil && got != nil {
-			t.Errorf("%s: %v, want %v", name, got, cause)
-		}
-	}
-}
-
-// A request that arrives while a suspension is loaded is either refused or ended.
-func TestNoRequestSurvivesASuspension(t *testing.T) {
-	for range 200 {
-		d, s := open(t)
-		s.setOrganization(suspended("gone"))
-		var group sync.WaitGroup
-		grants := make([]Grant, 8)
-		for i := range grants {
-			group.Go(func() { grants[i], _ = d.Admit(t.Context(), "gone", "") })
-		}
-		group.Go(func() { _, _ = d.LoadOrganizations(t.Context(), 0) })
-		group.Wait()
-		for _, g := range grants {
-			if g == nil {
-				continue
-			}
-			if !errors.Is(context.Cause(g.Context()), organization.ErrSuspended) {
-				t.Error("one goes on")
-			}
-			g.Leave(true)
-		}
-	}
-}
-
-// The requests in flight of a run end when it expires.
-func TestExpiryEndsRequestsInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, s := open(t)
-		of := minted("r")
-		of.Limits.ExpiresAt = time.Now().Add(time.Minute)
-		s.setRun(of)
-		follow(t, d)
-		g, err := d.Admit(t.Context(), "acme", "r")
-		if err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		<-g.Context().Done()
-		if !errors.Is(context.Cause(g.Context()), run.ErrExpired) || time.Since(start) != time.Minute {
-			t.Errorf("%v after %s", context.Cause(g.Context()), time.Since(start))
-		}
-		g.Leave(true)
-	})
-}
-
-// Leave releases the reservation exactly when no ledger row takes its place.
-func TestLeaveReleasesTheReservation(t *testing.T) {
-	for _, c := range []struct {
-		reserve, recorded bool
-		refuses           error
-		released          int
-	}{{true, false, nil, 1}, {true, true, nil, 0}, {false, false, nil, 0}, {true, false, budget.ErrExceeded, 0}} {
-		d, s := open(t)
-		s.refuses = c.refuses
-		g, err := d.Admit(t.Context(), "acme", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.reserve {
-			if err := g.Reserve(t.Context(), uuid.New(), 1); !errors.Is(err, c.refuses) {
-				t.Error(err)
-			}
-		}
-		g.Leave(c.recorded)
-		g.Leave(!c.recorded)
-		if len(s.released) != c.released {
-			t.Errorf("%+v: released %d", c, len(s.released))
-		}
 	}
 }
 
@@ -347,7 +213,7 @@ func TestTerms(t *testing.T) {
 		if got := g.Terms(); got.Reserves != c.reserves || got.Priced != c.priced || (got.Run != nil) != c.with {
 			t.Errorf("%s %s: %+v", c.organization, c.run, got)
 		}
-		g.Leave(true)
+		g.End(true)
 	}
 }
 
@@ -383,7 +249,7 @@ func BenchmarkAdmit(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			g.Leave(true)
+			g.End(true)
 		}
 	})
 }

@@ -29,9 +29,9 @@ type Grant interface {
 	// Reserve reserves the worst case under the id that the ledger row will have. It may be called again only after the
 	// row of the last id is safe.
 	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
-	// Leave ends the request. The reservation is released unless recorded reports that its ledger row is safe. Calls after
+	// End ends the request. The reservation is released unless recorded reports that its ledger row is safe. Calls after
 	// the first have no effect.
-	Leave(recorded bool)
+	End(recorded bool)
 }
 
 // grant is the Grant of a Controller.
@@ -43,7 +43,7 @@ type grant struct {
 	terms             Terms
 
 	reserved uuid.UUID // Guarded by the lock of live: endCall looks for it.
-	left     bool
+	ended    bool
 }
 
 func (g *grant) Context() context.Context { return g.ctx }
@@ -58,12 +58,12 @@ func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pi
 	return err
 }
 
-func (g *grant) Leave(recorded bool) {
-	if g.left {
+func (g *grant) End(recorded bool) {
+	if g.ended {
 		return
 	}
-	g.left = true
-	g.controller.live.leave(g)
+	g.ended = true
+	g.controller.live.remove(g)
 	g.cancel(nil)
 	if g.reserved != uuid.Nil && !recorded {
 		g.controller.Budget.Release(g.ctx, g.reserved)

@@ -51,7 +51,7 @@ func (l *live) enter(g *grant) {
 	of[g] = struct{}{}
 }
 
-func (l *live) leave(g *grant) {
+func (l *live) remove(g *grant) {
 	s := l.shard(g.organization)
 	s.mu.Lock()
 	defer s.mu.Unlock()

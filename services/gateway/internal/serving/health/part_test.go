@@ -86,20 +86,20 @@ func TestCredentialRestsAreShared(t *testing.T) {
 		m := New(Options{})
 		do(t, m, of("hostile"), limited)
 		if r := do(t, m, of("hostile"), nil); r == nil || r.Cause != CauseRateLimited {
-			t.Errorf("the one that was told to wait: %+v", r)
+			t.Errorf("after a refusal with Retry-After: %+v", r)
 		}
 		if r := do(t, m, of("good"), brief); r != nil {
 			t.Errorf("another organization: %s", r.Text())
 		}
 		if r := do(t, m, of("third"), nil); r == nil || r.RetryAfter > 10*time.Second {
-			t.Errorf("a third, after two were told to wait: %+v", r)
+			t.Errorf("a third organization, after the refusals of two: %+v", r)
 		}
 		time.Sleep(11 * time.Second)
 		if r := do(t, m, of("third"), nil); r != nil {
-			t.Errorf("a third, after the shorter of both waits: %s", r.Text())
+			t.Errorf("a third organization, after the shorter of both waits: %s", r.Text())
 		}
 		if r := do(t, m, of("hostile"), nil); r == nil {
-			t.Error("the one that was told to wait longer does not")
+			t.Error("the organization with the longer Retry-After does not wait")
 		}
 	})
 }

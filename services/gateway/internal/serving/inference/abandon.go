@@ -50,7 +50,7 @@ func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTotal) {
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) {
-			return left(ctx)
+			return outcomeOf(ctx)
 		}
 		return ""
 	}

@@ -70,8 +70,8 @@ func TestAbandonedAttemptsAreBilled(t *testing.T) {
 				if reserved, ok := d.reserved[row.ID]; !ok || row.Cost > reserved {
 					t.Errorf("billed %d, reserved %d (%t)", row.Cost, reserved, ok)
 				}
-				if len(d.left) != 1 || !d.left[0] || d.inside != 0 {
-					t.Errorf("left %v, %d inside", d.left, d.inside)
+				if len(d.ended) != 1 || !d.ended[0] || d.inside != 0 {
+					t.Errorf("ended with recorded %v, %d inside", d.ended, d.inside)
 				}
 			})
 		})
@@ -140,12 +140,12 @@ func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 			t.Errorf("ids %s and %s of %s and %s", first.ID, second.ID, first.RequestID, second.RequestID)
 		}
 		if first.Provider != "a" || second.Provider != "b" || answer.Report.Cost != second.Cost {
-			t.Errorf("billed to %s and %s, told %d", first.Provider, second.Provider, answer.Report.Cost)
+			t.Errorf("billed to %s and %s, reported cost %d", first.Provider, second.Provider, answer.Report.Cost)
 		}
 		if len(d.reserved) != 2 || d.reserved[first.ID] == 0 || d.reserved[second.ID] == 0 {
 			t.Errorf("reserved %v, want something for each of %s and %s", d.reserved, first.ID, second.ID)
 		}
-		if diff := cmp.Diff([]bool{true}, d.left); diff != "" {
+		if diff := cmp.Diff([]bool{true}, d.ended); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
 	})

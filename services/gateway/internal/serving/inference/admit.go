@@ -67,12 +67,12 @@ func (a *admitted) reserves() bool { return a.grant != nil && a.grant.Terms().Re
 // boundAt returns the most that the request can use at a candidate.
 func (a *admitted) boundAt(c *candidate) bound { return mostUsage(a.request, c, a.reserves()) }
 
-// leave ends the request, after it was recorded or has failed. Its outcome is recorded in metrics, spans and the
+// end ends the request, after it was recorded or has failed. Its outcome is recorded in metrics, spans and the
 // recorder after the response has been written.
-func (x *execution) leave(ctx context.Context) {
+func (x *execution) end(ctx context.Context) {
 	x.recordCanarySample()
 	if x.grant != nil {
-		x.grant.Leave(x.recorded)
+		x.grant.End(x.recorded)
 	}
 	x.ended = time.Now()
 	x.engine.After(ctx, func() {
@@ -172,8 +172,8 @@ func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, 
 	return cost, known
 }
 
-// left returns the outcome of a request whose context has ended.
-func left(ctx context.Context) ledger.Outcome {
+// outcomeOf returns the outcome of a request whose context has ended.
+func outcomeOf(ctx context.Context) ledger.Outcome {
 	if terminated(ctx) != nil {
 		return ledger.OutcomeAborted
 	}

@@ -28,7 +28,7 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer x.leave(ctx)
+	defer x.end(ctx)
 	x.anchor()
 	var vectors *provider.Vectors
 	var unfit candidate // its vectors are not what was asked for

@@ -76,7 +76,7 @@ func (c candidate) chatProvider() (provider.ChatProvider, error) {
 }
 
 // begin runs the steps before the first attempt. The request uses the returned context from then on; the gateway may
-// end it. The caller must leave the execution.
+// end it. The caller must end the execution.
 func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execution, error) {
 	x := e.newExecution(ctx, r)
 	begun := false
@@ -122,7 +122,7 @@ var errBroken = apierr.Internal(errors.New("a step of the request panicked"))
 // one, errBroken.
 func (x *execution) leaveUnserved(ctx context.Context) {
 	x.record.failed(errBroken)
-	x.leave(ctx)
+	x.end(ctx)
 }
 
 // plan returns the candidates of a request. It refuses a request whose row the ledger can't take, or with bad images.
@@ -254,7 +254,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer x.leave(ctx)
+	defer x.end(ctx)
 	if answer := x.recall(ctx, false); answer != nil {
 		return x.replay(ctx, answer)
 	}

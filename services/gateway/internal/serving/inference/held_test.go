@@ -50,9 +50,9 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 				if !c.checked {
 					b.Fleet().NeedsApproval = nil
 				}
-				w := &keeper{}
+				recorder := &contentRecorder{}
 				if c.traced {
-					b.Recorder = w
+					b.Recorder = recorder
 				}
 				b.Ledger = &forgetful{}
 				b.Memory = memory.New(limit, 100)
@@ -94,8 +94,8 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 						t.Errorf("%d streams were served or given up, want %d", ended, streams)
 					}
 				}
-				if c.spared && (served.Load() != streams || w.cut.Load() == 0) {
-					t.Errorf("%d streams were served, %d are cut in their trace", served.Load(), w.cut.Load())
+				if c.spared && (served.Load() != streams || recorder.cut.Load() == 0) {
+					t.Errorf("%d streams were served, %d are cut in their trace", served.Load(), recorder.cut.Load())
 				}
 				if held := b.Memory.Held(); held != 0 {
 					t.Errorf("%d bytes are still charged", held)
@@ -109,14 +109,14 @@ func toolEvent(name, arguments string) provider.Event {
 	return provider.Event{ToolCalls: []provider.ToolCall{{Name: name, Arguments: arguments}}}
 }
 
-// keeper is a recorder that keeps the answers of all requests.
-type keeper struct{ cut atomic.Int32 }
+// contentRecorder keeps the answers of all requests.
+type contentRecorder struct{ cut atomic.Int32 }
 
-func (*keeper) Observe(string) (int, bool) { return 4 << 20, true }
+func (*contentRecorder) Observe(string) (int, bool) { return 4 << 20, true }
 
-func (k *keeper) Record(_ context.Context, a *trace.Observation) {
+func (r *contentRecorder) Record(_ context.Context, a *trace.Observation) {
 	if a.Answer.Cut {
-		k.cut.Add(1)
+		r.cut.Add(1)
 	}
 }
 

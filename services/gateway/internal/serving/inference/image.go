@@ -32,7 +32,7 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, erro
 	if err != nil {
 		return nil, err
 	}
-	defer x.leave(ctx)
+	defer x.end(ctx)
 	var images *provider.Images
 	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
 		images, err = x.draw(ctx, c)

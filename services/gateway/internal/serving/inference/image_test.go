@@ -126,12 +126,12 @@ func TestImagesAreDeliveredAsAskedFor(t *testing.T) {
 		fetches        int
 	}{
 		{"bytes, no wish", "", bytes, bytes, 0},
-		{"bytes of a type not told", "", untyped, bytes, 0},
+		{"bytes of an unnamed type", "", untyped, bytes, 0},
 		{"URL, no wish", "", link, link, 0},
 		{"bytes as bytes", DeliverBase64, bytes, bytes, 0},
 		{"URL as URL", DeliverURL, link, link, 0},
 		{"bytes as URL", DeliverURL, bytes, data, 0},
-		{"bytes of a type not told as URL", DeliverURL, untyped, data, 0},
+		{"bytes of an unnamed type as URL", DeliverURL, untyped, data, 0},
 		{"URL as bytes", DeliverBase64, link, bytes, 1},
 		{"data: URI as bytes", DeliverBase64, data, bytes, 0},
 	} {

@@ -112,8 +112,8 @@ func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 				if row.Cost == 0 || row.Cost > d.reserved[row.ID] {
 					t.Errorf("billed %d, reserved %d", row.Cost, d.reserved[row.ID])
 				}
-				if len(d.left) != 1 || !d.left[0] || d.inside != 0 {
-					t.Errorf("left %v, %d inside", d.left, d.inside)
+				if len(d.ended) != 1 || !d.ended[0] || d.inside != 0 {
+					t.Errorf("ended with recorded %v, %d inside", d.ended, d.inside)
 				}
 			})
 		}

@@ -55,9 +55,9 @@ type breaking struct{}
 
 func (breaking) Plan(routing.Request) (routing.Plan, error) { panic("plan") }
 
-func (breaking) Get(context.Context, cache.Scope, []byte) ([]byte, cache.Place) { panic("cache") }
+func (breaking) Get(context.Context, cache.Scope, []byte) ([]byte, cache.Key) { panic("cache") }
 
-func (breaking) Put(context.Context, cache.Place, []byte, time.Duration) {}
+func (breaking) Put(context.Context, cache.Key, []byte, time.Duration) {}
 
 // A request that panics, wherever that is, releases its admission, its reservation and its permit.
 func TestPanicsReleaseEverything(t *testing.T) {
@@ -82,8 +82,8 @@ func TestPanicsReleaseEverything(t *testing.T) {
 				}()
 				_ = ask(b)
 			}()
-			if d.inside != 0 || len(d.left) != 1 || d.left[0] {
-				t.Errorf("%s, %s: %d are still inside, %v left", name, way, d.inside, d.left)
+			if d.inside != 0 || len(d.ended) != 1 || d.ended[0] {
+				t.Errorf("%s, %s: %d are still inside, ended with recorded %v", name, way, d.inside, d.ended)
 			}
 			for _, s := range b.Health.Snapshot() {
 				if s.InFlight != 0 {

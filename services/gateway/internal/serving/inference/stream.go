@@ -72,7 +72,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	}
 	x.streams = true
 	s := &Stream{x: x, ctx: ctx, approvals: x.tools.newCheck(x.hold)}
-	if x.place != (cache.Place{}) {
+	if x.cacheKey != (cache.Key{}) {
 		s.recording = &recording{}
 	}
 	bounded, release := context.WithDeadlineCause(ctx, x.deadline(x.engine.Clocks), errTotal)
@@ -300,7 +300,7 @@ func (s *Stream) fail(err error) {
 	if s.ctx.Err() != nil {
 		s.err = ended(s.ctx)
 		s.x.record.failed(s.err)
-		s.settle(left(s.ctx))
+		s.settle(outcomeOf(s.ctx))
 		return
 	}
 	s.x.failed(s.ctx, f)
@@ -317,7 +317,7 @@ func (s *Stream) fail(err error) {
 // settle records the completion, once, after the upstream call has ended.
 func (s *Stream) settle(outcome ledger.Outcome) {
 	s.settled = true
-	defer s.x.leave(s.ctx)
+	defer s.x.end(s.ctx)
 	if s.x.hit { // No call was made.
 		s.report = s.x.settle(s.ctx, outcome, s.tally)
 		return
@@ -355,6 +355,6 @@ func (s *Stream) Close() {
 			s.x.record.failed(ended(s.ctx))
 		}
 		s.x.record.failed(context.Canceled)
-		s.settle(left(s.ctx))
+		s.settle(outcomeOf(s.ctx))
 	}
 }

@@ -14,12 +14,12 @@ import (
 type scored struct {
 	*policy.Offer
 	substitute bool
-	// score is what the goal compares, lower is better; place is the policy's rank.
+	// score is what the goal compares, lower is better; rank is the policy's rank.
 	score int64
-	place int32
+	rank  int32
 	// index keeps the order of offers that compare equal otherwise.
 	index int32
-	// shares reports whether the offer shares its place with others of equal merit.
+	// shares reports whether the offer shares its rank with others of equal merit.
 	shares bool
 	// warm reports whether the offer served this affinity last, so that the prompt is still in its cache; down whether
 	// it is unavailable now. spread orders equal offers by rendezvous hashing.
@@ -54,7 +54,7 @@ func (b *planner) rank(section []scored) {
 	for i := range section {
 		o := &section[i]
 		var tied bool
-		o.place, tied = o.Place(b.goal)
+		o.rank, tied = o.Rank(b.goal)
 		o.shares = alike || tied
 		if b.goal == policy.GoalCost {
 			o.score = b.cost(o.Offer)
@@ -74,8 +74,8 @@ func better(a, b *scored) int {
 	switch {
 	case a.score != b.score:
 		return cmp.Compare(a.score, b.score)
-	case a.place != b.place:
-		return cmp.Compare(a.place, b.place)
+	case a.rank != b.rank:
+		return cmp.Compare(a.rank, b.rank)
 	case a.shares && a.down != b.down:
 		return first(!a.down)
 	case a.shares && a.warm != b.warm:
@@ -86,14 +86,14 @@ func better(a, b *scored) int {
 	return cmp.Compare(a.index, b.index)
 }
 
-// affine reports whether the first of a ranked section owes its place to the request's affinity: nothing else
+// affine reports whether the first of a ranked section owes its position to the request's affinity: nothing else
 // distinguishes it from the second.
 func affine(section []scored) bool {
 	if len(section) < 2 {
 		return false
 	}
 	a, b := &section[0], &section[1]
-	alike := a.shares && b.shares && a.score == b.score && a.place == b.place && a.down == b.down
+	alike := a.shares && b.shares && a.score == b.score && a.rank == b.rank && a.down == b.down
 	return alike && (a.warm != b.warm || a.spread != b.spread)
 }
 

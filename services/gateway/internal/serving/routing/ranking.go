@@ -74,7 +74,7 @@ func ranking(p *policy.Policy, operation provider.Operation, goal policy.Goal, s
 func (b *planner) why(o *policy.Offer) (score float64, reason string) {
 	place := "not in the policy's ranks for " + string(b.goal)
 	rank := 0.0
-	if at, _ := o.Place(b.goal); at != policy.Unranked {
+	if at, _ := o.Rank(b.goal); at != policy.Unranked {
 		rank, place = float64(at+1), "rank "+strconv.Itoa(int(at)+1)+" of the policy for "+string(b.goal)
 	}
 	if b.policy.Default(b.operation) == o && rank == 0 {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
-// DialectName is the name of bodies that the provider relays as they are.
+// DialectName is this dialect's name in settings and in [provider.Dialect]. A native request of the name is relayed as it came.
 const DialectName = "anthropic"
 
 const apiVersion = "2023-06-01"

@@ -48,7 +48,7 @@ func (p *Provider) MakeImages(ctx context.Context, credential provider.Credentia
 	if imagen(request.Model) {
 		return p.predict(ctx, credential, request, shape)
 	}
-	return p.draw(ctx, credential, request, shape)
+	return p.generate(ctx, credential, request, shape)
 }
 
 // imagen reports whether a model is an Imagen model, which has another method.
@@ -146,8 +146,8 @@ func mediaType(value gjson.Result) string {
 	return "image/png"
 }
 
-// draw makes Count calls, a few at a time; a call that fails ends the others.
-func (p *Provider) draw(ctx context.Context, credential provider.Credential, d *provider.ImageRequest, shape imageConfig) (*provider.Images, error) {
+// generate makes Count calls, a few at a time; a call that fails ends the others.
+func (p *Provider) generate(ctx context.Context, credential provider.Credential, d *provider.ImageRequest, shape imageConfig) (*provider.Images, error) {
 	generation := generationConfig{Modalities: []string{"TEXT", "IMAGE"}}
 	if shape != (imageConfig{}) {
 		generation.Image = &shape
