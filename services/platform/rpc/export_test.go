@@ -25,11 +25,13 @@ var NewCodecForTest = newCodec
 // BoundBodyForTest gives tests the limit of ServeHTTP without a listener.
 var BoundBodyForTest = boundBody
 
-// UnmarshalThoroughly reads a body without the quick way.
-func UnmarshalThoroughly(c *codec, data []byte, m proto.Message) error { return c.thorough(data, m) }
+// UnmarshalStandard reads a body without the quick way.
+func UnmarshalStandard(c *codec, data []byte, m proto.Message) error {
+	return c.unmarshalStandard(data, m)
+}
 
-// UnmarshalQuickly reads a body the quick way, or tells that it does not take it.
-func UnmarshalQuickly(c *codec, data []byte, m proto.Message) bool { return c.quick(data, m) }
+// UnmarshalFast reads a body the quick way, or tells that it does not take it.
+func UnmarshalFast(c *codec, data []byte, m proto.Message) bool { return c.unmarshalFast(data, m) }
 
 // RawOf reads a text as the value of a field of raw JSON.
 func RawOf(text string) ([]byte, bool) {

@@ -28,7 +28,7 @@ func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
 	inputs = append(inputs, growth.Number("a map", `{"metadata":{"a":"b"`, `,"k#":"v"`, "}}"), growth.Number("a map of numbers", `{"metadata":{"a":"b"`, `,"k#":"v"`, `,"z":1}}`))
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
 		_ = codec.Unmarshal(text, new(errdetails.ErrorInfo))
-		_ = rpc.UnmarshalThoroughly(codec, text, new(errdetails.ErrorInfo))
+		_ = rpc.UnmarshalStandard(codec, text, new(errdetails.ErrorInfo))
 		_, _ = rpc.RawOf(string(text))
 	})...)
 }

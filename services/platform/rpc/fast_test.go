@@ -59,13 +59,13 @@ func TestWhatTheQuickWayTakes(t *testing.T) {
 		{"a moment by itself", `{}`, &timestamppb.Timestamp{}, false},
 		{"a message made at run time", `{}`, dynamicpb.NewMessage(echoContract.echo), false},
 	} {
-		if taken := rpc.UnmarshalQuickly(codec, []byte(test.body), test.into); taken != test.taken {
+		if taken := rpc.UnmarshalFast(codec, []byte(test.body), test.into); taken != test.taken {
 			t.Errorf("%s: taken is %t", test.name, taken)
 			continue
 		}
 		thorough := test.into.ProtoReflect().New().Interface()
 		if test.taken { // What is not taken leaves nothing behind.
-			if err := rpc.UnmarshalThoroughly(codec, []byte(test.body), thorough); err != nil {
+			if err := rpc.UnmarshalStandard(codec, []byte(test.body), thorough); err != nil {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
@@ -90,7 +90,7 @@ type opaqueInfo struct {
 func TestQuickLeavesOpaqueMessages(t *testing.T) {
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	m := &opaqueInfo{ErrorInfo: new(errdetails.ErrorInfo)}
-	if rpc.UnmarshalQuickly(codec, []byte(`{"reason":"a"}`), m) {
+	if rpc.UnmarshalFast(codec, []byte(`{"reason":"a"}`), m) {
 		t.Errorf("%T is read by its fields", m)
 	}
 	if err := codec.Unmarshal([]byte(`{"reason":"a"}`), m); err != nil {
@@ -136,7 +136,7 @@ func FuzzQuickReadsAlike(f *testing.F) {
 		if codec.Unmarshal([]byte(body), &quick) != nil {
 			return
 		}
-		if err := rpc.UnmarshalThoroughly(codec, []byte(body), &thorough); err != nil {
+		if err := rpc.UnmarshalStandard(codec, []byte(body), &thorough); err != nil {
 			t.Fatalf("%s: only the quick way reads it: %v", body, err)
 		}
 		if !proto.Equal(&quick, &thorough) {
