@@ -19,7 +19,7 @@ func start(t *testing.T, root string, limit int64) *Spool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.abandon() })
+	t.Cleanup(func() { _ = s.closeFiles() })
 	return s
 }
 
@@ -57,7 +57,7 @@ func drain(t *testing.T, s *Spool, limit int) (texts []string, damaged int) {
 // kill ends a spool as kill -9 does: nothing is cleaned up, the lock is gone.
 func kill(t *testing.T, s *Spool) {
 	t.Helper()
-	if err := s.abandon(); err != nil {
+	if err := s.closeFiles(); err != nil {
 		t.Fatal(err)
 	}
 }
