@@ -133,7 +133,7 @@ func TestFileErrors(t *testing.T) {
 		"blank":     {secret.File(testkit.File(t, " \r\n\n")), "is empty"},
 		"too large": {secret.File(testkit.File(t, hidden+strings.Repeat("x", 1<<20))), "over 1048576 bytes"},
 		"directory": {secret.File(t.TempDir()), "is a directory"},
-		"no name":   {"", "no file is named"},
+		"no name":   {"", "no file is set"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
