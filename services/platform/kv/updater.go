@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// backOff is how long an Updater leaves a store alone that failed.
+// backOff is how long an Updater does not call a store that failed.
 const backOff = time.Second
 
 var (
-	// ErrAlone says that the replica is alone: it has no store, or the store failed within the last second.
+	// ErrAlone means that the replica has no store to ask: none is configured, or it failed within the last second.
 	ErrAlone = errors.New("kv: no store")
-	// ErrContended says that other replicas changed a text too often for a change to be made.
+	// ErrContended means that other replicas changed a text too often for a change to be made.
 	ErrContended = errors.New("kv: the text changes too fast")
 )
 
@@ -39,14 +39,14 @@ type Updater struct {
 	o Options
 
 	mu sync.Mutex
-	// alone is until when the store is not asked.
+	// alone is the time until which the store is not called.
 	alone time.Time
 }
 
 // NewUpdater returns an Updater of o.Store.
 func NewUpdater(o Options) *Updater { return &Updater{o: o} }
 
-// Alone reports whether the store is not to be asked now: there is none, or it failed within the last second.
+// Alone reports whether the store must not be called now: there is none, or it failed within the last second.
 func (u *Updater) Alone() bool {
 	if u.o.Store == nil {
 		return true
