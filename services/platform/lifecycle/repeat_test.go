@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// It is done at each tick and when woken, and a failure that lasts is told twice:
-// where it begins and where it ends.
+// The work is done at each tick and wake-up. A lasting failure is logged twice: where it begins and where it ends.
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -52,7 +51,7 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// Work that panics is work that failed: it is done again.
+// Work that panics counts as failed and is repeated.
 func TestRepeatGoesOnAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -33,7 +33,7 @@ func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
 	})...)
 }
 
-// shapes are objects that are hostile as a whole.
+// shapes are hostile objects.
 func shapes(member string) []growth.Input {
 	return []growth.Input{
 		growth.Number("unknown members", "{"+member, `,"x#":1`, "}"),

@@ -26,7 +26,7 @@ type holder struct {
 	deep  *secret.Value
 }
 
-// Every way to print a secret, or something that holds one, must not show it.
+// No way to print a secret, or a value that contains one, may show it.
 func TestValueIsNeverShown(t *testing.T) {
 	v := secret.New(hidden)
 	h := holder{Name: "gateway", Token: v, inner: v, deep: &v}
