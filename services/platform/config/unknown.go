@@ -16,7 +16,7 @@ var injected = regexp.MustCompile(`(^|_)(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?
 	`|(^|_)PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=` +
 	`|^SOCKET=[/@]`)
 
-// unknown returns an error for each variable that is not a setting. It gives only the name: the value may be a secret
+// unknown returns an error for each variable that is not a setting. It contains only the name: the value may be a secret
 // under a wrong name.
 func unknown(prefix string, known []setting, vars map[string]string) []error {
 	var names []string

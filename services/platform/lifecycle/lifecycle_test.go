@@ -220,9 +220,9 @@ func TestRunBoundsTheDrain(t *testing.T) {
 		want := []string{
 			"part deaf part: still running when the grace ended",
 			"drain obedient: context deadline exceeded",
-			"drain deaf: not done in 1s: context deadline exceeded",
-			"drain forced: not done in 1s: context deadline exceeded",
-			"close deaf pool: not done in 5s: context deadline exceeded",
+			"drain deaf: not finished within 1s: context deadline exceeded",
+			"drain forced: not finished within 1s: context deadline exceeded",
+			"close deaf pool: not finished within 5s: context deadline exceeded",
 		}
 		if diff := cmp.Diff(want, strings.Split(fmt.Sprint(err), "\n")); diff != "" {
 			t.Errorf("error (-want +got):\n%s", diff)
@@ -259,7 +259,7 @@ func TestReady(t *testing.T) {
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("checks took %v, want the 2s of the slowest", took)
 		}
-		late := "not done in 2s: context deadline exceeded"
+		late := "not finished within 2s: context deadline exceeded"
 		want := "lifecycle: <nil>; postgres: <nil>; redis: refused; slow: " + late + "; deaf: " + late
 		if got != want {
 			t.Errorf("Ready = %s, want %s", got, want)

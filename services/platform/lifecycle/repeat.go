@@ -35,9 +35,9 @@ func (r Repeat) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			r.Log.WarnContext(ctx, "failing", slog.String("work", r.Name), slog.String("error", err.Error()))
+			r.Log.WarnContext(ctx, "background work is failing", slog.String("work", r.Name), slog.String("error", err.Error()))
 		case err == nil && failing:
-			r.Log.InfoContext(ctx, "working again", slog.String("work", r.Name))
+			r.Log.InfoContext(ctx, "background work recovered", slog.String("work", r.Name))
 		}
 		failing = err != nil
 	}

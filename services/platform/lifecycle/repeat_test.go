@@ -40,7 +40,7 @@ func TestRepeat(t *testing.T) {
 			t.Errorf("done %d times, want 7", done)
 		}
 		text := log.String()
-		for _, line := range []string{"msg=failing work=it", `msg="working again" work=it`} {
+		for _, line := range []string{`msg="background work is failing" work=it`, `msg="background work recovered" work=it`} {
 			if n := strings.Count(text, line); n != 1 {
 				t.Errorf("%d lines of %s, want 1:\n%s", n, line, text)
 			}
@@ -73,7 +73,7 @@ func TestRepeatGoesOnAfterAPanic(t *testing.T) {
 		if done != 2 {
 			t.Errorf("done %d times, want twice", done)
 		}
-		if text := log.String(); !strings.Contains(text, "panic: bug") || !strings.Contains(text, "working again") {
+		if text := log.String(); !strings.Contains(text, "panic: bug") || !strings.Contains(text, "background work recovered") {
 			t.Errorf("the log doesn't say it: %s", text)
 		}
 	})

@@ -61,5 +61,5 @@ func bounded(ctx context.Context, t task, spare time.Duration) error {
 
 // overrun is the cause of a context that ended after d.
 func overrun(d time.Duration) error {
-	return fmt.Errorf("not done in %v: %w", d, context.DeadlineExceeded)
+	return fmt.Errorf("not finished within %v: %w", d, context.DeadlineExceeded)
 }

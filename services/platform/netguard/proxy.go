@@ -27,7 +27,7 @@ type proxy struct {
 }
 
 // errProxyURL does not repeat the URL, which may contain a password.
-var errProxyURL = errors.New("proxy: want http:// or https://, user and password if need be, host and port, and nothing else")
+var errProxyURL = errors.New("proxy: want http(s)://[user:password@]host[:port] without path, query and fragment")
 
 func newProxy(u *url.URL) (*proxy, error) {
 	if u == nil {
@@ -51,7 +51,7 @@ func newProxy(u *url.URL) (*proxy, error) {
 	return p, nil
 }
 
-// ErrProxy means that the proxy itself could not be reached or refused to connect; it says nothing about the target.
+// ErrProxy means that the proxy itself could not be reached or refused the request; nothing is known about the target.
 var ErrProxy = errors.New("netguard: the egress proxy is not available")
 
 // errTarget means that the proxy could not connect to the target.
@@ -162,7 +162,7 @@ func (p *proxy) openTunnel(ctx context.Context, conn net.Conn, to string) (net.C
 	case response.StatusCode != http.StatusOK:
 		return nil, errTarget
 	case answer.Buffered() > 0:
-		return nil, fmt.Errorf("%w: it sent more than its answer", ErrProxy)
+		return nil, fmt.Errorf("%w: it sent data after its response", ErrProxy)
 	}
 	return conn, nil
 }

@@ -181,7 +181,7 @@ func (c *codec) isNull(field protoreflect.FieldDescriptor) bool {
 	return c.nullJSON != nil && field.HasOptionalKeyword() && proto.HasExtension(field.Options(), c.nullJSON)
 }
 
-// direction says how rewrite changes a message's JSON.
+// direction is how rewrite changes a message's JSON.
 type direction struct {
 	raw   func(dst []byte, value gjson.Result) []byte
 	nulls bool

@@ -101,4 +101,4 @@ func receive(read func(any) error, m any) error {
 }
 
 // errUnread is returned if gRPC used another codec than wireCodec.
-var errUnread = errors.New("rpc: the message was not read")
+var errUnread = errors.New("rpc: the message was not decoded")

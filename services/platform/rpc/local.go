@@ -52,7 +52,7 @@ func (l *local) Invoke(ctx context.Context, name string, args, reply any, opts .
 	decode := func(into any) error {
 		message, ok := into.(proto.Message)
 		if !ok {
-			return fmt.Errorf("decode: %T is no message", into)
+			return fmt.Errorf("decode: %T is not a protobuf message", into)
 		}
 		proto.Merge(message, request)
 		return nil

@@ -168,7 +168,7 @@ const pageSize = "limit"
 func checkPageSize(query url.Values) error {
 	for _, value := range query[pageSize] {
 		if n, err := strconv.ParseInt(value, 0, 32); err == nil && n == 0 || value == "" {
-			return apierr.Invalid(pageSize, "must be 1 or more; leave it out for the usual page")
+			return apierr.Invalid(pageSize, "must be 1 or more; leave it out for the default page size")
 		}
 	}
 	return nil

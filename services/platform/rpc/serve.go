@@ -170,7 +170,7 @@ func stopGRPC(ctx context.Context, server *grpc.Server) error {
 	case <-ctx.Done():
 		server.Stop()
 		<-done
-		return fmt.Errorf("calls cut: %w", context.Cause(ctx))
+		return fmt.Errorf("gRPC face: calls cancelled: %w", context.Cause(ctx))
 	}
 }
 
@@ -252,7 +252,7 @@ func (f *face) stop(ctx context.Context) error {
 }
 
 // errDrained is the cause of the cancellation of requests that outlasted the drain.
-var errDrained = errors.New("the service stops")
+var errDrained = errors.New("the service is stopping")
 
 // cancelGrace is how long cancelled requests may take to answer and to record that they were cut.
 const cancelGrace = 500 * time.Millisecond
@@ -268,7 +268,7 @@ func (f *face) close(ctx context.Context) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()
 	_ = f.server.Shutdown(last)
-	return errors.Join(fmt.Errorf("%s face: requests cut: %w", f.name, err), f.server.Close())
+	return errors.Join(fmt.Errorf("%s face: requests cancelled: %w", f.name, err), f.server.Close())
 }
 
 // closeWhenDraining answers with "Connection: close" once the service is draining. When the listener closes, hardly any

@@ -161,12 +161,12 @@ func TestDrainEndsRequests(t *testing.T) {
 	}
 	<-began
 	stop()
-	if err := <-stopped; err == nil || !strings.Contains(err.Error(), "requests cut") {
+	if err := <-stopped; err == nil || !strings.Contains(err.Error(), "requests cancelled") {
 		t.Errorf("the drain said %v, want that requests were cut", err)
 	}
 	select {
 	case cause := <-ended:
-		if cause == nil || !strings.Contains(cause.Error(), "the service stops") {
+		if cause == nil || !strings.Contains(cause.Error(), "the service is stopping") {
 			t.Errorf("the request ended by %v", cause)
 		}
 	default:
@@ -210,7 +210,7 @@ func TestDrainLetsGoOfConnections(t *testing.T) {
 		runtime.Gosched()
 	}
 	if !closes() {
-		t.Error("a connection was kept while the service stops")
+		t.Error("a connection was kept while the service was stopping")
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)

@@ -59,7 +59,7 @@ func newObserver(log *slog.Logger, tracer trace.Tracer, meter metric.Meter) (*ob
 		return nil, fmt.Errorf("duration histogram: %w", err)
 	}
 	panicked, err := meter.Int64Counter("switchyard.rpc.panics",
-		metric.WithDescription("Panics that ended a call, or work behind its answer, by method; each is in the log with its stack."))
+		metric.WithDescription("Panics that ended a call, or work done after its response, by method; each is logged with its stack."))
 	if err != nil {
 		return nil, fmt.Errorf("panics counter: %w", err)
 	}

@@ -57,7 +57,7 @@ func (c wireCodec) Unmarshal(data mem.BufferSlice, v any) error {
 func (c wireCodec) read(data mem.BufferSlice, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return fmt.Errorf("read %T: no message", v)
+		return fmt.Errorf("read %T: not a protobuf message", v)
 	}
 	text := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer text.Free()

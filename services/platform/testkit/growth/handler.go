@@ -43,13 +43,13 @@ func (f Face) Linear(t *testing.T) {
 	t.Helper()
 	for route := range f.Bodies {
 		if _, ok := f.Methods[route]; !ok {
-			t.Errorf("%s has a body, and is no route", route)
+			t.Errorf("%s is in Bodies, but is not a route", route)
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(f.Methods)) {
 		base, ok := f.Bodies[route]
 		if !ok && hasBody(route) {
-			t.Errorf("%s has no body to begin with: add one that the route takes", route)
+			t.Errorf("%s is not in Bodies: add a valid body", route)
 			continue
 		}
 		message, err := inputOf(f.Methods[route])
@@ -74,7 +74,7 @@ func inputOf(method string) (protoreflect.MessageDescriptor, error) {
 	if described, ok := found.(protoreflect.MethodDescriptor); ok {
 		return described.Input(), nil
 	}
-	return nil, fmt.Errorf("%s is no method", method)
+	return nil, fmt.Errorf("%s is not a method", method)
 }
 
 func (f Face) rows(route, base string, message protoreflect.MessageDescriptor) (rows []Row) {

@@ -91,7 +91,7 @@ func (Bytes) Name() string { return "proto" }
 func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 	message, ok := v.([]byte)
 	if !ok {
-		return nil, fmt.Errorf("send %T: no bytes", v)
+		return nil, fmt.Errorf("send %T: want []byte", v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(message)}, nil
 }
@@ -100,7 +100,7 @@ func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 func (Bytes) Unmarshal(data mem.BufferSlice, v any) error {
 	message, ok := v.(*[]byte)
 	if !ok {
-		return fmt.Errorf("receive into %T: no place for bytes", v)
+		return fmt.Errorf("receive into %T: want *[]byte", v)
 	}
 	*message = data.Materialize()
 	return nil
