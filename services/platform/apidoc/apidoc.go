@@ -1,6 +1,5 @@
-// Package apidoc makes the OpenAPI 3.1 document of an HTTP face out of the
-// Swagger 2.0 documents that the contracts generate, and serves it with a page
-// to read it by. A service's api package says which operations are in it.
+// Package apidoc converts the Swagger 2.0 documents generated from the contracts into the OpenAPI 3.1 document of an
+// HTTP face, and serves it together with an HTML page. A service's api package chooses the operations.
 package apidoc
 
 import (
@@ -13,16 +12,16 @@ import (
 // Object is a JSON object of a document.
 type Object = map[string]any
 
-// Document is an OpenAPI 3.1 document in the making.
+// Document is an OpenAPI 3.1 document that is being built.
 type Document struct {
 	root            Object
 	paths           Object
 	schemas         Object
-	schemaOf        map[string]string // names of imported schemas, by source and name there
+	schemaOf        map[string]string // names of imported schemas, by source and name in the source
 	SecuritySchemes Object
 }
 
-// New begins a document.
+// New returns a document without operations.
 func New(title, version, description string) *Document {
 	d := &Document{paths: Object{}, schemas: Object{}, schemaOf: make(map[string]string), SecuritySchemes: Object{}}
 	d.root = Object{
@@ -33,7 +32,7 @@ func New(title, version, description string) *Document {
 	return d
 }
 
-// Add puts an operation at a path.
+// Add adds an operation at a path. The case of method doesn't matter.
 func (d *Document) Add(method, path string, operation Object) {
 	item, ok := d.paths[path].(Object)
 	if !ok {
@@ -43,7 +42,7 @@ func (d *Document) Add(method, path string, operation Object) {
 	item[strings.ToLower(method)] = operation
 }
 
-// AddSchema puts a schema among the components and gives what refers to it.
+// AddSchema adds a component schema and returns a reference to it.
 func (d *Document) AddSchema(name string, schema Object) Object {
 	d.schemas[name] = schema
 	return ref(name)
@@ -51,7 +50,7 @@ func (d *Document) AddSchema(name string, schema Object) Object {
 
 func ref(name string) Object { return Object{"$ref": "#/components/schemas/" + name} }
 
-// JSON is the document as text, the same for the same content.
+// JSON returns the document as text. The same content always gives the same text.
 func (d *Document) JSON() ([]byte, error) {
 	text, err := json.Marshal(d.root)
 	if err != nil {
@@ -60,7 +59,7 @@ func (d *Document) JSON() ([]byte, error) {
 	return text, nil
 }
 
-// Source is a Swagger 2.0 document as protoc-gen-openapiv2 writes it.
+// Source is a Swagger 2.0 document as written by protoc-gen-openapiv2.
 type Source struct {
 	name  string
 	Paths map[string]map[string]Object `json:"paths"`
@@ -68,7 +67,7 @@ type Source struct {
 	Definitions Object `json:"definitions"`
 }
 
-// Read reads a source; its name tells apart schemas of one name.
+// Read parses a source. Its name distinguishes schemas of the same name in different sources.
 func Read(name string, text []byte) (*Source, error) {
 	s := &Source{name: name}
 	if err := json.Unmarshal(text, s); err != nil {
@@ -77,8 +76,8 @@ func Read(name string, text []byte) (*Source, error) {
 	return s, nil
 }
 
-// Import copies an operation of a source, with the schemas that it needs; false
-// when the source has none there. The operation is not yet at any path.
+// Import copies an operation of a source and the schemas that it refers to. It reports false if the source has no such
+// operation. Add the operation to a path with Add.
 func (d *Document) Import(s *Source, method, path string) (Object, bool) {
 	from, ok := s.Paths[path][strings.ToLower(method)]
 	if !ok {
@@ -109,7 +108,7 @@ func (d *Document) Import(s *Source, method, path string) (Object, bool) {
 	return to, true
 }
 
-// join makes one text of a summary and a description, in lines as they were.
+// join returns the summary and the description as one text on one line.
 func join(summary, description any) string {
 	var parts []string
 	for _, part := range []any{summary, description} {
@@ -120,8 +119,7 @@ func join(summary, description any) string {
 	return strings.ReplaceAll(strings.Join(parts, "\n"), "\n", " ")
 }
 
-// parameter copies one: a body is no parameter any more, the type of others
-// moves into a schema.
+// parameter copies a parameter. A body becomes the requestBody; the type of any other parameter moves into a schema.
 func (d *Document) parameter(s *Source, to Object, p any) {
 	from, _ := p.(Object)
 	if from["in"] == "body" {
@@ -145,7 +143,7 @@ func (d *Document) parameter(s *Source, to Object, p any) {
 
 const definitions = "#/definitions/"
 
-// schema copies a schema, at any depth, with those that it refers to.
+// schema copies a schema at any depth, and the schemas that it refers to.
 func (d *Document) schema(s *Source, node any) any {
 	switch n := node.(type) {
 	case Object:
@@ -167,9 +165,8 @@ func (d *Document) schema(s *Source, node any) any {
 	return node
 }
 
-// definition brings a source's schema among the components and gives its name
-// there: without the version of its package, and with the source's name before
-// it when another source has a different one of that name.
+// definition adds a source's schema to the components and returns its name there: the name without the package version,
+// preceded by the source's name if that name is taken.
 func (d *Document) definition(s *Source, name string) string {
 	known := s.name + " " + name
 	if done, ok := d.schemaOf[known]; ok {
@@ -180,7 +177,7 @@ func (d *Document) definition(s *Source, name string) string {
 		short = strings.ToUpper(s.name[:1]) + s.name[1:] + short
 	}
 	d.schemaOf[known] = short
-	d.schemas[short] = Object{} // a schema may refer to itself
+	d.schemas[short] = Object{} // A schema may refer to itself.
 	if copied, ok := d.schema(s, s.Definitions[name]).(Object); ok {
 		d.schemas[short] = maps.Clone(copied)
 	}

@@ -27,7 +27,7 @@ const source = `{"swagger":"2.0","paths":{"/v1/things/{id}":{"post":{
 func document(t *testing.T) []byte {
 	t.Helper()
 	d := apidoc.New("Things", "v1", "All about <things>.")
-	for _, name := range []string{"first", "second"} { // each has a Thing of its own
+	for _, name := range []string{"first", "second"} { // Each has its own Thing.
 		s, err := apidoc.Read(name, []byte(source))
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +86,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// What a document says is text on the page, never markup, and the page's policy
-// lets nothing run or load.
+// Texts of a document are text on the page, never markup, and the page's policy permits it to run and load nothing.
 func TestPage(t *testing.T) {
 	page, err := apidoc.Page(document(t))
 	if err != nil {

@@ -6,15 +6,14 @@ import (
 	"net/http"
 )
 
-// Paths where every face has its document and the page to read it by.
+// Paths of the document and its page on every face.
 const (
 	DocumentPath = "/openapi.json"
 	PagePath     = "/docs"
 )
 
-// Face serves the whole of a capability service: every operation of its
-// contract, openapi/<name>.swagger.json in files, for callers with a service token.
-// The handlers come by their paths.
+// Face returns handlers, by path, for the document of a capability service: every operation of its contract,
+// openapi/<name>.swagger.json in files, for callers with a service token.
 func Face(files fs.FS, name, title, description string) (map[string]http.Handler, error) {
 	text, err := fs.ReadFile(files, "openapi/"+name+".swagger.json")
 	if err != nil {
@@ -40,7 +39,7 @@ func Face(files fs.FS, name, title, description string) (map[string]http.Handler
 	return Handlers(document)
 }
 
-// Handlers serve a document and its page by their paths.
+// Handlers returns the handlers of a document and its page, by path.
 func Handlers(document []byte) (map[string]http.Handler, error) {
 	page, err := Page(document)
 	if err != nil {

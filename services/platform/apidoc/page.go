@@ -21,8 +21,8 @@ var pageText string
 //go:embed page.css
 var pageStyle string
 
-// Page serves an OpenAPI 3.1 document as one page without scripts: it loads
-// nothing and sends nothing anywhere.
+// Page returns a handler that serves an OpenAPI 3.1 document as one HTML page. The page has no scripts and loads no
+// other resources.
 func Page(document []byte) (http.Handler, error) {
 	var d struct {
 		Info       struct{ Title, Version, Description string }
@@ -47,7 +47,7 @@ func Page(document []byte) (http.Handler, error) {
 	}
 	var out bytes.Buffer
 	err = layout.Execute(&out, map[string]any{
-		"Info": d.Info, "Operations": operations, "Schemas": d.Components.Schemas, "Style": template.CSS(pageStyle), //nolint:gosec // It ships with the package.
+		"Info": d.Info, "Operations": operations, "Schemas": d.Components.Schemas, "Style": template.CSS(pageStyle), //nolint:gosec // It is part of the package.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("render page: %w", err)
@@ -63,15 +63,15 @@ type pageOperation struct {
 	Operation    Object
 }
 
-// ID is the operation's anchor.
+// ID returns the operation's anchor.
 func (o pageOperation) ID() string {
 	return strings.Trim(strings.NewReplacer("/", "-", "{", "", "}", "", ".", "").Replace(strings.ToLower(o.Method)+o.Path), "-")
 }
 
-// pageField is a line of a schema's table.
+// pageField is a row of a schema's table.
 type pageField struct{ Name, Type, Ref, Description string }
 
-// fields lists the properties of a schema by name.
+// fields returns the properties of a schema, sorted by name.
 func fields(schema Object) (all []pageField) {
 	properties, _ := schema["properties"].(Object)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
@@ -83,7 +83,7 @@ func fields(schema Object) (all []pageField) {
 	return all
 }
 
-// shown is the type of a request's or answer's content.
+// shown returns the type of a request's or response's content.
 func shown(content any) pageField {
 	types, _ := content.(Object)
 	for _, name := range slices.Sorted(maps.Keys(types)) {
@@ -95,7 +95,7 @@ func shown(content any) pageField {
 	return pageField{}
 }
 
-// shownType is how a schema's type reads, and the schema that it refers to.
+// shownType returns the text of a schema's type, and the name of the schema that it refers to.
 func shownType(schema Object) (kind, target string) {
 	if name, ok := schema["$ref"].(string); ok {
 		name = name[strings.LastIndex(name, "/")+1:]
@@ -112,7 +112,7 @@ func shownType(schema Object) (kind, target string) {
 	return cmp.Or(kind, "any JSON"), ""
 }
 
-// sorted are the names of an object.
+// sorted returns the names of an object in order.
 func sorted(o any) []string {
 	object, _ := o.(Object)
 	return slices.Sorted(maps.Keys(object))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Fixed returns a handler that serves body, with an ETag, to every client. The body
-// must not change while the process lives. The headers are pairs of name and value.
+// Fixed returns a handler that serves body, with an ETag, to every client. body must not change afterwards. headers are
+// pairs of name and value.
 func Fixed(contentType string, body []byte, headers ...string) http.Handler {
 	sum := sha256.Sum256(body)
 	etag := `"` + hex.EncodeToString(sum[:16]) + `"`
@@ -25,11 +25,11 @@ func Fixed(contentType string, body []byte, headers ...string) http.Handler {
 		for i := 0; i+1 < len(headers); i += 2 {
 			h.Set(headers[i], headers[i+1])
 		}
-		_, _ = w.Write(body) // to a client that has left
+		_, _ = w.Write(body) // The client may have disconnected.
 	})
 }
 
-// matches reports whether an If-None-Match (RFC 9110, section 13.1.2) names an ETag.
+// matches reports whether an If-None-Match header (RFC 9110, section 13.1.2) matches an ETag.
 func matches(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")

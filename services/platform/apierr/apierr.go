@@ -1,6 +1,5 @@
-// Package apierr owns the one error type that may cross a service's boundary.
-// Domain packages return it, package rpc renders it on both faces. Any other
-// error is internal: its text is logged, never shown.
+// Package apierr defines the one error type that may cross a service's boundary. Domain packages return it; package rpc
+// renders it on both faces. Every other error is internal: its text is logged and never shown to a caller.
 package apierr
 
 import (
@@ -10,12 +9,11 @@ import (
 	"time"
 )
 
-// Reason is the stable code of an error: the lower-case name of a value of the
-// contract's ErrorReason enum, for example "rate_limited".
+// Reason is the stable code of an error: the lower-case name of a value of the contract's ErrorReason enum, for example
+// "rate_limited".
 type Reason string
 
-// Reasons that every service shares. Further ones belong to the packages that
-// return them.
+// Reasons that all services share. Packages that return further ones define them.
 const (
 	ReasonInvalidRequest   Reason = "invalid_request"
 	ReasonUnauthenticated  Reason = "unauthenticated"
@@ -33,10 +31,10 @@ const (
 	ReasonTimeout          Reason = "timeout"
 )
 
-// Class is the specification's error_class, made for programs to branch on.
+// Class is the specification's error_class, which clients branch on.
 type Class string
 
-// The closed set of classes. The first three may be retried.
+// The complete set of classes. The first three may be retried.
 const (
 	ClassTransient       Class = "transient"
 	ClassRateLimit       Class = "rate_limit"
@@ -52,45 +50,45 @@ func (c Class) Retryable() bool {
 	return c == ClassTransient || c == ClassRateLimit || c == ClassServerError
 }
 
-// Error is an error that its caller may read.
+// Error is an error that may be shown to a caller.
 type Error struct {
-	// Kind decides the HTTP status and the gRPC code.
+	// Kind determines the HTTP status and the gRPC code.
 	Kind Kind
 	// Reason is the stable code.
 	Reason Reason
-	// Class is the error_class; the kind's own when empty.
+	// Class is the error_class; empty means the default of Kind.
 	Class Class
-	// Text is for people. It must not hold a secret or another system's text.
+	// Text is for people. It must not contain a secret or another system's text.
 	Text string
-	// RetryAfter is the least time to wait; zero means not said.
+	// RetryAfter is the minimum time to wait; zero means unspecified.
 	RetryAfter time.Duration
-	// Cause is logged and unwrapped, never shown.
+	// Cause is logged and unwrapped but never shown.
 	Cause error
 }
 
-// New returns an error of a kind with its stable reason and a text for people.
+// New returns an error with a kind, its stable reason and a text for people.
 func New(kind Kind, reason Reason, text string) *Error {
 	return &Error{Kind: kind, Reason: reason, Text: text}
 }
 
-// Invalid refuses a request field: the text is "field: rule".
+// Invalid returns the error of an invalid request field. Its text is "field: rule".
 func Invalid(field, rule string) *Error {
 	return New(KindInvalid, ReasonInvalidRequest, field+": "+rule)
 }
 
-// NotFound says that a thing is not there, or not the caller's.
+// NotFound returns the error of a thing that doesn't exist or belongs to another caller.
 func NotFound(thing string) *Error {
 	return New(KindNotFound, ReasonNotFound, thing+" not found")
 }
 
-// Internal hides the cause behind a fixed text.
+// Internal returns an error with a fixed text that hides the cause.
 func Internal(cause error) *Error {
 	e := New(KindInternal, ReasonInternal, "internal error; quote the request id to support")
 	e.Cause = cause
 	return e
 }
 
-// Unavailable says that a dependency is away; the caller may try again soon.
+// Unavailable returns the error of a dependency that can't be reached. The caller may try again after a second.
 func Unavailable(text string, cause error) *Error {
 	e := New(KindUnavailable, ReasonUnavailable, text)
 	e.Cause, e.RetryAfter = cause, time.Second
@@ -104,7 +102,7 @@ func (e *Error) Wrap(cause error) *Error {
 	return &wrapped
 }
 
-// ErrorClass is the error's class, or that of its kind.
+// ErrorClass returns the error's class, or the default of its kind.
 func (e *Error) ErrorClass() Class {
 	if e.Class != "" {
 		return e.Class
@@ -112,12 +110,12 @@ func (e *Error) ErrorClass() Class {
 	return e.Kind.traits().class
 }
 
-// RetryAfterSeconds is RetryAfter rounded up to whole seconds; zero means not said.
+// RetryAfterSeconds returns RetryAfter rounded up to whole seconds; zero means unspecified.
 func (e *Error) RetryAfterSeconds() int {
 	return int((e.RetryAfter + time.Second - 1) / time.Second)
 }
 
-// Error is the text for the log: what the caller sees, then the cause.
+// Error returns the text for the log: the caller's text, then the cause.
 func (e *Error) Error() string {
 	if e.Cause == nil {
 		return e.Text
@@ -125,12 +123,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v", e.Text, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// From turns any error into one that may be shown: an *Error in its chain as it
-// is, ended contexts and gRPC statuses by their code, anything else internal.
-// It returns nil for nil.
+// From returns err as an error that may be shown: an *Error in its chain unchanged, a gRPC status or an ended context
+// by its code, any other error as internal. It returns nil for nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

@@ -49,8 +49,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// Every kind must come out of a gRPC status as it went in, since services hand
-// each other's errors on.
+// Every kind must survive the conversion to a gRPC status and back, since services pass on each other's errors.
 func TestStatusRoundTrip(t *testing.T) {
 	for kind := apierr.KindInvalid; kind <= apierr.KindTimeout; kind++ {
 		sent := &apierr.Error{Kind: kind, Reason: "all_providers_failed", Class: apierr.ClassTransient, Text: "said", RetryAfter: 1500 * time.Millisecond}

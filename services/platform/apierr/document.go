@@ -9,19 +9,19 @@ import (
 type Document struct {
 	// Error is the reason code.
 	Error Reason `json:"error"`
-	// ErrorClass is for programs to branch on.
+	// ErrorClass is the class for clients to branch on.
 	ErrorClass Class `json:"error_class"`
 	// Retryable reports whether the same request may succeed later.
 	Retryable bool `json:"retryable"`
-	// RetryAfter is in seconds, present when there is a hint.
+	// RetryAfter is in seconds, omitted if unspecified.
 	RetryAfter int `json:"retry_after,omitempty"`
-	// Reason is for people.
+	// Reason is the text for people.
 	Reason string `json:"reason"`
-	// RequestID finds the request in logs and traces.
+	// RequestID identifies the request in logs and traces.
 	RequestID string `json:"request_id"`
 }
 
-// NewDocument renders e as the error body.
+// NewDocument returns the Document of e.
 func NewDocument(e *Error, requestID string) any {
 	class := e.ErrorClass()
 	return Document{
@@ -30,19 +30,18 @@ func NewDocument(e *Error, requestID string) any {
 	}
 }
 
-// Plain is the error body of notifications: a text, and when to come again.
+// Plain is the JSON error body of notify: a text and when to retry.
 type Plain struct {
-	// Error is for people.
+	// Error is the text for people.
 	Error string `json:"error"`
-	// RetryAfter is in seconds, present when there is a hint.
+	// RetryAfter is in seconds, omitted if unspecified.
 	RetryAfter int `json:"retry_after,omitempty"`
 }
 
-// NewPlain renders e as its text.
+// NewPlain returns the Plain of e.
 func NewPlain(e *Error, _ string) any { return Plain{e.Text, e.RetryAfterSeconds()} }
 
-// Problem is the RFC 9457 form of the same error, sent to callers that ask for
-// application/problem+json.
+// Problem is the same error as a problem document (RFC 9457), for callers that accept application/problem+json.
 type Problem struct {
 	Type      string `json:"type"`
 	Title     string `json:"title"`
@@ -51,12 +50,12 @@ type Problem struct {
 	Code      Reason `json:"code"`
 	Class     Class  `json:"error_class"`
 	Retryable bool   `json:"retryable"`
-	// RetryAfter is in seconds, present when there is a hint.
+	// RetryAfter is in seconds, omitted if unspecified.
 	RetryAfter int    `json:"retry_after,omitempty"`
 	RequestID  string `json:"request_id"`
 }
 
-// NewProblem renders e as a problem document (RFC 9457, section 3).
+// NewProblem returns the problem document of e (RFC 9457, section 3).
 func NewProblem(e *Error, requestID string) Problem {
 	code, class := e.Kind.HTTPStatus(), e.ErrorClass()
 	title := http.StatusText(code)
@@ -69,11 +68,11 @@ func NewProblem(e *Error, requestID string) Problem {
 	}
 }
 
-// Detail is what an error body in the form of another API carries besides that form's own fields.
+// Detail holds the fields that are added to an error body in the format of another API.
 type Detail struct {
 	ErrorClass Class `json:"error_class"`
 	Retryable  bool  `json:"retryable"`
-	// RetryAfter is in seconds, present when there is a hint.
+	// RetryAfter is in seconds, omitted if unspecified.
 	RetryAfter int    `json:"retry_after,omitempty"`
 	RequestID  string `json:"request_id"`
 }
@@ -84,11 +83,11 @@ func NewDetail(e *Error, requestID string) Detail {
 	return Detail{class, class.Retryable(), e.RetryAfterSeconds(), requestID}
 }
 
-// fieldFirst finds the field that a text of Invalid begins with.
+// fieldFirst matches the field at the beginning of a text of Invalid.
 var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:[.\[][a-z0-9_.\[\]]*)?): `)
 
-// Field returns the request field that is at fault, empty where none is named. An error with a cause is another party's
-// refusal, whose text may begin with a name too; it has no field.
+// Field returns the request field that is at fault, empty if the text names none. An error with a cause is another
+// party's refusal, whose text may begin with a name too; it has no field.
 func (e *Error) Field() string {
 	found := fieldFirst.FindStringSubmatch(e.Text)
 	if e.Kind != KindInvalid || e.Cause != nil || found == nil {

@@ -6,7 +6,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Kind is the family of an error: it decides status, code and default class.
+// Kind is the category of an error. It determines status, code and default class.
 type Kind int
 
 // The kinds, each with its HTTP status.
@@ -35,10 +35,10 @@ type traits struct {
 	reason Reason
 }
 
-// statusClientClosed is the usual status of a caller that left before the answer.
+// statusClientClosed is the common status for a caller that disconnected before the response (nginx).
 const statusClientClosed = 499
 
-// table is the only place where kinds meet statuses, codes and classes.
+// table maps kinds to statuses, codes and classes. It is the only such table.
 var table = [...]traits{
 	KindInternal:         {http.StatusInternalServerError, codes.Internal, ClassServerError, ReasonInternal},
 	KindInvalid:          {http.StatusBadRequest, codes.InvalidArgument, ClassPolicy, ReasonInvalidRequest},
@@ -64,14 +64,13 @@ func (k Kind) traits() traits {
 	return table[k]
 }
 
-// HTTPStatus is the status code of the kind on the JSON face.
+// HTTPStatus returns the status code of the kind on the JSON face.
 func (k Kind) HTTPStatus() int { return k.traits().status }
 
-// Code is the status code of the kind on the gRPC face.
+// Code returns the status code of the kind on the gRPC face.
 func (k Kind) Code() codes.Code { return k.traits().code }
 
-// kindOfStatus finds the kind that a peer's HTTP status (carried beside a gRPC
-// code that several kinds share) stands for.
+// kindOfStatus returns the kind of a peer's HTTP status. Peers send it with the gRPC code, which several kinds share.
 func kindOfStatus(status int) (Kind, bool) {
 	for kind, t := range table {
 		if t.status == status {

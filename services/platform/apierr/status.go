@@ -18,8 +18,8 @@ const (
 	metaClass  = "error_class"
 )
 
-// GRPCStatus renders the error for the gRPC face: the kind's code, the text, an
-// ErrorInfo with reason, class and HTTP status, and RetryInfo when there is a hint.
+// GRPCStatus returns the error's gRPC status: the kind's code, the text, an ErrorInfo with reason, class and HTTP
+// status, and a RetryInfo if RetryAfter is set.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Kind.Code(), e.Text)
 	info := &errdetails.ErrorInfo{
@@ -40,9 +40,8 @@ func (e *Error) GRPCStatus() *status.Status {
 	return detailed
 }
 
-// fromStatus reads an error that came as a gRPC status: from another Switchyard
-// service with all its details, from a library by its code. It returns nil when
-// err is no status.
+// fromStatus converts a gRPC status: one of another Switchyard service with all its details, one of a library by its
+// code. It returns nil if err is not a status.
 func fromStatus(err error) *Error {
 	st, ok := status.FromError(err)
 	switch {
@@ -57,7 +56,7 @@ func fromStatus(err error) *Error {
 	return fromCode(st).Wrap(err)
 }
 
-// fromDetails gives back what GRPCStatus rendered, nil for any other status.
+// fromDetails converts a status made by GRPCStatus back, and returns nil for any other.
 func fromDetails(st *status.Status) *Error {
 	var e *Error
 	var wait time.Duration
@@ -79,9 +78,9 @@ func fromDetails(st *status.Status) *Error {
 	return e
 }
 
-// fromCode reads a status that no service made: of grpc itself, of grpc-gateway,
-// or of a vendor's library. Only what speaks of the request keeps its text; the
-// others name addresses and resources, and refuse this service, not its caller.
+// fromCode converts a status that no Switchyard service made: of grpc itself, of grpc-gateway or of a vendor's library.
+// Only texts about the request are kept. The others name addresses and resources, and describe a failure of this
+// service, not of its caller.
 func fromCode(st *status.Status) *Error {
 	switch st.Code() {
 	case codes.InvalidArgument:

@@ -1,7 +1,8 @@
 // Package batch gathers the items of many goroutines into batches, so that one transaction or one call of a server
-// serves them all. A Queue takes items whose givers wait for no answer, a Group answers each of its callers. Both are
-// bounded. A batch ends when it is full or when its time is up; without such a time it is what came in while the batch
-// before was flushed, as with a database's group commit, and an item that comes alone waits for no other.
+// handles them together. A Queue is for items whose senders wait for no result; a Group returns a result to each
+// caller. Both are bounded. A batch ends when it is full or when its waiting time is over. Without a waiting time, a
+// batch is what arrived while the previous one was flushed, as in a database's group commit, and a single item is
+// flushed at once.
 package batch
 
 import (
@@ -14,27 +15,29 @@ import (
 type Options struct {
 	// Size is how many items may wait.
 	Size int
-	// Most is how many items a batch has at most.
+	// Most is the maximum number of items in a batch.
 	Most int
-	// Linger returns how long a batch that has its first item waits for further ones. It waits no longer once Most further
-	// ones are there. Nil and zero wait for none. It is asked for each batch.
+	// Linger returns how long a batch that has its first item waits for further ones. The wait ends early once Most
+	// further items have arrived. Nil and zero mean no wait. It is called for each batch.
 	Linger func() time.Duration
 }
 
-// Queue takes items and flushes them in batches, in the order in which they came. It is safe for concurrent use.
-// Run it as a part of the service, and Drain it when Run has ended:
+// Queue collects items and flushes them in batches, in the order in which they arrived. It is safe for concurrent use.
+// Run it as a part of the service, and call Drain when Run has ended:
 //
+//	runner.Go("name", queue.Run)
+//	runner.OnClose("name", queue.Drain)
 //	runner.Go("name", queue.Run)
 //	runner.OnClose("name", queue.Drain)
 type Queue[T any] struct {
 	o     Options
 	flush func(ctx context.Context, items []T)
 	items chan T
-	hurry chan struct{} // ends the time that a batch waits
+	hurry chan struct{} // ends the waiting time of a batch
 }
 
 // NewQueue returns a Queue that flushes nothing until Run. Calls of flush don't overlap, unless Run is called more than
-// once. flush must not keep items, whose room the next batch uses.
+// once. flush must not keep items, because the next batch reuses the slice.
 func NewQueue[T any](o Options, flush func(ctx context.Context, items []T)) *Queue[T] {
 	return &Queue[T]{o: o, flush: flush, items: make(chan T, o.Size), hurry: make(chan struct{}, 1)}
 }
@@ -50,13 +53,13 @@ func (q *Queue[T]) Offer(item T) bool {
 	return true
 }
 
-// Put adds an item as soon as there is room for it.
+// Put adds an item. It blocks until there is room for it.
 func (q *Queue[T]) Put(item T) {
 	q.items <- item
 	q.hurryIfFull()
 }
 
-// Hurry has a batch flushed that waits for further items.
+// Hurry ends the wait of a batch that waits for further items, so that it is flushed now.
 func (q *Queue[T]) Hurry() {
 	select {
 	case q.hurry <- struct{}{}:
@@ -64,15 +67,15 @@ func (q *Queue[T]) Hurry() {
 	}
 }
 
-// hurryIfFull ends the wait of a batch once the queue holds as many items as a batch has at most, besides the first item
-// of the batch. When no batch waits at that moment, the next one may be flushed early.
+// hurryIfFull ends the wait of a batch once the queue holds Most items besides the first item of the batch. If no batch
+// waits at that moment, the next one may be flushed early.
 func (q *Queue[T]) hurryIfFull() {
 	if q.o.Linger != nil && len(q.items) >= q.o.Most {
 		q.Hurry()
 	}
 }
 
-// Run flushes batches until ctx ends. What waits then is left to Drain.
+// Run flushes batches until ctx ends. Drain flushes the items that remain.
 func (q *Queue[T]) Run(ctx context.Context) error {
 	var room []T
 	for {
@@ -86,7 +89,7 @@ func (q *Queue[T]) Run(ctx context.Context) error {
 	}
 }
 
-// Drain flushes what waits, until nothing does or ctx ends, which is an error. Call it when Run has ended.
+// Drain flushes the remaining items. It returns an error if ctx ends first. Call it when Run has ended.
 func (q *Queue[T]) Drain(ctx context.Context) error {
 	for {
 		select {
@@ -101,7 +104,7 @@ func (q *Queue[T]) Drain(ctx context.Context) error {
 	}
 }
 
-// next waits for a batch, which takes the room of an earlier one. It reports false when ctx has ended.
+// next waits for a batch and appends it to room, the slice of an earlier one. It reports false when ctx has ended.
 func (q *Queue[T]) next(ctx context.Context, room []T) (batch []T, ok bool) {
 	select {
 	case first := <-q.items:
@@ -112,7 +115,7 @@ func (q *Queue[T]) next(ctx context.Context, room []T) (batch []T, ok bool) {
 	}
 }
 
-// linger waits for further items, until there are enough for a batch or the time is up.
+// linger waits for further items, until there are enough for a batch or the waiting time is over.
 func (q *Queue[T]) linger(ctx context.Context) {
 	if q.o.Linger == nil {
 		return
@@ -130,7 +133,7 @@ func (q *Queue[T]) linger(ctx context.Context) {
 	}
 }
 
-// gather adds to a batch what waits, and waits for nothing.
+// gather appends waiting items to a batch without blocking.
 func (q *Queue[T]) gather(batch []T) []T {
 	for len(batch) < q.o.Most {
 		select {

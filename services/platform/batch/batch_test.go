@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/platform/batch"
 )
 
-// flushed is a flush of a Queue that takes a time, and notes when each batch came, since it was made, and its items.
+// flushed is a flush of a Queue that takes a given time and records each batch's items and when the batch came.
 type flushed struct {
 	takes time.Duration
 	began time.Time
@@ -60,7 +60,7 @@ func run(t *testing.T, q *batch.Queue[int]) (stop func()) {
 
 func after(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// Without a time to wait, a batch is what came in while the one before was flushed, up to the most.
+// Without a time to wait, a batch is what came in during the flush before it, up to the maximum.
 func TestQueueFlushesWhatCameMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlushed(time.Second)
@@ -109,7 +109,7 @@ func TestQueueLingers(t *testing.T) {
 	})
 }
 
-// The time to wait is asked for each batch.
+// The time to wait is read for each batch.
 func TestQueueLingersByTheMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlushed(0)
@@ -152,7 +152,7 @@ func TestQueueIsBounded(t *testing.T) {
 	})
 }
 
-// What waits when Run has ended is flushed by Drain, in batches and without waiting.
+// Items that wait when Run has ended are flushed by Drain, in batches and without waiting.
 func TestDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlushed(time.Second)

@@ -107,7 +107,7 @@ func (g *Group[T, R]) flushCalls(ctx context.Context, calls []call[T, R]) {
 	var results []R
 	err := lifecycle.Protect(ctx, "batch", func() (err error) {
 		if results, err = g.flush(ctx, items); err == nil && len(results) != len(items) {
-			err = fmt.Errorf("batch: %d results of %d items", len(results), len(items))
+			err = fmt.Errorf("batch: flush returned %d results for %d items", len(results), len(items))
 		}
 		return err
 	})

@@ -1,6 +1,6 @@
-// Package caller knows who calls a service: the identity carried by a context,
-// the service tokens that prove it, and the rules by which an organization,
-// owner or user named in a request must agree with the headers.
+// Package caller identifies who calls a service. It holds the identity that a context carries, the service tokens that
+// authenticate it, and the rules by which an organization, owner or user named in a request must agree with the
+// headers.
 package caller
 
 import (
@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// Identity headers; gRPC callers send the same names as metadata.
+// Identity headers. gRPC callers send the same names as metadata.
 const (
 	HeaderOrganization = "X-Organization-Id"
 	HeaderKey          = "X-Key-Id"
@@ -21,20 +21,20 @@ const (
 	HeaderIdempotency  = "Idempotency-Key"
 )
 
-// Reasons of requests whose fields name another identity than their headers do.
+// Reasons for refusing requests whose fields name another identity than their headers.
 const (
 	ReasonOrganizationMismatch apierr.Reason = "organization_mismatch"
 	ReasonIdentityMismatch     apierr.Reason = "identity_mismatch"
 )
 
-// maxID bounds every identifier that comes in a header.
+// maxID is the maximum length of an identifier in a header.
 const maxID = 256
 
-// Role says what a caller may do on the capability face.
+// Role determines which methods of a capability service a caller may use.
 type Role string
 
-// The roles. An operator may do whatever the others may: operators are few and audited, and a second token for reading
-// what they administer would be shared around.
+// The roles. An operator may do everything the others may: operators are few and audited, and a second token for
+// reading what they administer would be shared.
 const (
 	RolePublic   Role = "public"
 	RoleService  Role = "service"
@@ -42,20 +42,20 @@ const (
 	RoleSupport  Role = "support"
 )
 
-// May reports whether a caller of role r may use what requires the other role.
+// May reports whether a caller with role r may use what requires the other role.
 func (r Role) May(required Role) bool {
 	return required == RolePublic || r == required || r == RoleOperator
 }
 
-// Caller is who sent a request and for whom. Empty fields were not said.
+// Caller is the identity of a caller. A field is empty if the caller didn't send it.
 type Caller struct {
 	// Name of the service token, for the log.
 	Name string
 	Role Role
-	// Organization, Owner and User scope the request; Key is the customer key
-	// the edge admitted; Run the session it belongs to.
+	// Organization, Owner and User are on whose behalf the request is made. Key is the customer key that the edge
+	// admitted, Run the session that the request belongs to.
 	Organization, Key, Owner, User, Run string
-	// IdempotencyKey of the Idempotency-Key header.
+	// IdempotencyKey is the value of the Idempotency-Key header.
 	IdempotencyKey string
 }
 
@@ -66,15 +66,15 @@ func With(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From gives the caller of a request, or the zero Caller.
+// From returns the caller in ctx, or the zero Caller.
 func From(ctx context.Context) Caller {
 	c, _ := ctx.Value(contextKey{}).(Caller)
 	return c
 }
 
-// Read fills the identity fields from headers or metadata; get returns one
-// value or "". A value that is too long, not printable ASCII or like a key is
-// refused: identifiers are stored and shown. An idempotency key may be random.
+// Read sets the identity fields from headers or metadata; get returns a header's value or "". It refuses a value that
+// is too long, not printable ASCII or similar to a key, because identifiers are stored and displayed. An idempotency
+// key may look random, but must not have the form of a known key.
 func (c *Caller) Read(get func(name string) string) error {
 	for name, field := range map[string]*string{
 		HeaderOrganization: &c.Organization,
@@ -96,8 +96,8 @@ func (c *Caller) Read(get func(name string) string) error {
 	return nil
 }
 
-// Printable reports whether s may be an identifier: printable ASCII without
-// spaces, at most 256 characters. The empty string is.
+// Printable reports whether s may be an identifier: printable ASCII without spaces, at most 256 characters. The empty
+// string is permitted.
 func Printable(s string) bool {
 	if len(s) > maxID {
 		return false
@@ -110,9 +110,9 @@ func Printable(s string) bool {
 	return true
 }
 
-// OrganizationOr is the organization a request acts for: the body's, or the
-// header's where the body names none; fallback where neither does. A body that
-// names another organization than the header is forbidden; none at all is invalid.
+// OrganizationOr returns the organization that a request acts for: the one named in the body, else the one of the
+// header, else fallback. An organization in the body that differs from the header's is a forbidden error; if all three
+// are empty, the error is an invalid request.
 func (c Caller) OrganizationOr(body, fallback string) (string, error) {
 	switch {
 	case body != "" && c.Organization != "" && body != c.Organization:
@@ -131,22 +131,22 @@ func (c Caller) OrganizationOr(body, fallback string) (string, error) {
 // OrganizationOf is OrganizationOr without a fallback.
 func (c Caller) OrganizationOf(body string) (string, error) { return c.OrganizationOr(body, "") }
 
-// OwnerOf is the owner a request names, by header or field; both and different is invalid.
+// OwnerOf returns the owner named by the header or by field. Two different values are an error.
 func (c Caller) OwnerOf(field string) (string, error) {
 	return agree(c.Owner, field, HeaderOwner, "owner_id")
 }
 
-// UserOf is the user a request names, by header or field; both and different is invalid.
+// UserOf returns the user named by the header or by field. Two different values are an error.
 func (c Caller) UserOf(field string) (string, error) {
 	return agree(c.User, field, HeaderUser, "user_id")
 }
 
-// RunOf is the run a request belongs to, by header or field; both and different is invalid.
+// RunOf returns the run named by the header or by field. Two different values are an error.
 func (c Caller) RunOf(field string) (string, error) {
 	return agree(c.Run, field, HeaderRun, "run_id")
 }
 
-// IdempotencyKeyOf is the request's key, by header or field; both and different is invalid.
+// IdempotencyKeyOf returns the key given by the header or by field. Two different values are an error.
 func (c Caller) IdempotencyKeyOf(field string) (string, error) {
 	return agree(c.IdempotencyKey, field, HeaderIdempotency, "idempotency_key")
 }

@@ -106,7 +106,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 
-	// A bad file on reload changes nothing; a good one replaces the tokens.
+	// An invalid file on reload changes nothing; a valid one replaces the tokens.
 	if err := os.WriteFile(path, []byte("tokens: [{name: x}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}

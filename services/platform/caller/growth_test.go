@@ -18,7 +18,7 @@ func TestParseTokensGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(growth.UpTo(64<<10, inputs), func(text []byte) { _, _ = parseTokens(string(text)) })...)
 }
 
-// What callers send: the Authorization header and the identity headers.
+// The headers of callers: Authorization and the identity headers.
 func TestHeadersGrowsLinearly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens.yaml")
 	if err := os.WriteFile(path, []byte("tokens: [{name: a, role: operator, sha256: "+strings.Repeat("ab", 32)+"}]"), 0o600); err != nil {

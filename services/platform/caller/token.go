@@ -18,9 +18,8 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Tokens are the service tokens that a capability face accepts. Only their
-// SHA-256 is known; the tokens have the entropy of a random key, so a plain hash
-// is enough. Safe for concurrent use.
+// Tokens holds the service tokens that a capability service accepts, as SHA-256 digests. The tokens have the entropy of
+// a random key, so a plain hash is sufficient. Safe for concurrent use.
 type Tokens struct {
 	path    string
 	entries atomic.Pointer[map[[sha256.Size]byte]entry]
@@ -38,6 +37,10 @@ type entry struct {
 //	  - name: edge
 //	    role: service        # service, operator or support
 //	    sha256: <64 hex digits of the token's SHA-256>
+//	tokens:
+//	  - name: edge
+//	    role: service        # service, operator or support
+//	    sha256: <64 hex digits of the token's SHA-256>
 func LoadTokens(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
 	t.loaded = t.stamp()
@@ -47,7 +50,7 @@ func LoadTokens(path string) (*Tokens, error) {
 	return t, nil
 }
 
-// Reload reads the file again. A bad file changes nothing and says why.
+// Reload reads the file again. If the file is invalid, it returns an error and the tokens stay unchanged.
 func (t *Tokens) Reload() error {
 	text, err := os.ReadFile(t.path)
 	if err != nil {
@@ -61,12 +64,11 @@ func (t *Tokens) Reload() error {
 	return nil
 }
 
-// watchEvery is how often Watch looks at the file: a revoked token works that
-// long at the most.
+// watchEvery is how often Watch checks the file, and so how long a revoked token may still be accepted.
 const watchEvery = 2 * time.Second
 
-// Watch reloads the file whenever it changes, until ctx ends. A file that can't
-// be read or parsed leaves the tokens as they are and is logged once.
+// Watch reloads the file when it changes, until ctx ends. If the file can't be read or parsed, the tokens stay
+// unchanged and one error is logged.
 func (t *Tokens) Watch(ctx context.Context, log *slog.Logger) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
@@ -90,8 +92,8 @@ func (t *Tokens) Watch(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// stamp changes when the file does, also behind a symbolic link, by which
-// Kubernetes swaps mounted secrets.
+// stamp returns a text that changes when the file does. It follows symbolic links, which Kubernetes uses to replace
+// mounted secrets.
 func (t *Tokens) stamp() string {
 	info, err := os.Stat(t.path)
 	if err != nil {
@@ -134,8 +136,8 @@ func parseTokens(text string) (map[[sha256.Size]byte]entry, error) {
 	return entries, nil
 }
 
-// Authenticate finds the caller of an Authorization header's value. Looking up
-// the digest takes no longer for a token that is nearly right.
+// Authenticate returns the caller that an Authorization header's value identifies. Tokens are looked up by their
+// digest, so that the time doesn't depend on how much of a token is right.
 func (t *Tokens) Authenticate(authorization string) (Caller, error) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if authorization == "" || !strings.EqualFold(scheme, "Bearer") || token == "" {

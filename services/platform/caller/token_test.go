@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A file of tokens that is taken lets in those that it lists, with a name and a
-// role each.
+// An accepted token file authenticates exactly its tokens, with a name and a role each.
 func FuzzParseTokens(f *testing.F) {
 	sum := strings.Repeat("ab", 32)
 	f.Add("tokens:\n  - {name: a, role: operator, sha256: " + sum + "}\n")

@@ -1,8 +1,14 @@
-// Package config owns how a service reads its settings: environment variables
-// under the service's own prefix into one struct, every error at once, and the
-// two views an operator needs of them. Each service's app package calls it.
+// Package config reads a service's settings from environment variables with the service's prefix into one struct. It
+// reports all errors at once, and renders the two views that operators need: the effective configuration and the
+// reference table. Each service's app package calls it.
 //
 // A setting is an exported field with tags:
+//
+//	Grace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain steps"`
+//
+// The name is given without the service's prefix. `env:"NAME,required"` has no default. A struct field without an env
+// tag is a group; its envPrefix tag, if any, precedes the names in it. Settings never hold secrets; a setting holds the
+// path of a secret's file (secret.File).
 //
 //	Grace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for the drain steps"`
 //
@@ -23,17 +29,16 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// Load fills the struct that into points to from environ ("NAME=value" each,
-// as os.Environ gives them), taking the variables that begin with prefix+"_".
-// An empty variable counts as not set. Then it calls into's Validate() error,
-// if there is one and every setting could be read.
+// Load sets the fields of the struct that into points to from the variables of environ that begin with prefix+"_".
+// environ has the form of os.Environ, "NAME=value" each. An empty variable counts as not set. If every setting could be
+// read, Load calls into's Validate() error, if it exists.
 //
-// The error joins all that is wrong, one line each with the full name of the
-// variable. A variable under the prefix that is no setting is wrong too.
+// The error joins all problems, one line each with the full name of the variable. A variable with the prefix that is
+// not a setting is a problem too.
 func Load(prefix string, into any, environ []string) error {
 	known := settings(prefix, into)
 	vars := environment(prefix, environ)
-	strangers := unknown(prefix, known, vars)
+	unknownErrs := unknown(prefix, known, vars)
 	maps.DeleteFunc(vars, func(_, value string) bool { return value == "" })
 	var errs []error
 	for _, s := range known {
@@ -44,17 +49,17 @@ func Load(prefix string, into any, environ []string) error {
 	if v, ok := into.(interface{ Validate() error }); ok && len(errs) == 0 {
 		errs = append(errs, v.Validate())
 	}
-	return errors.Join(append(errs, strangers...)...)
+	return errors.Join(append(errs, unknownErrs...)...)
 }
 
-// load parses the setting on its own, so that an error can be given the name
-// of its variable: the library knows only the field's.
+// load parses the setting on its own, so that its error can name the variable: the library's errors name only the
+// field.
 func (s setting) load(vars map[string]string) error {
-	alone := reflect.New(reflect.StructOf([]reflect.StructField{{
+	wrapper := reflect.New(reflect.StructOf([]reflect.StructField{{
 		Name: s.field.Name, Type: s.field.Type, Tag: s.field.Tag,
 	}}))
-	alone.Elem().Field(0).Set(s.value)
-	err := env.ParseWithOptions(alone.Interface(), env.Options{
+	wrapper.Elem().Field(0).Set(s.value)
+	err := env.ParseWithOptions(wrapper.Interface(), env.Options{
 		Environment: vars,
 		Prefix:      s.prefix,
 		FuncMap:     map[reflect.Type]env.ParserFunc{reflect.TypeFor[url.URL](): parseURL},
@@ -62,11 +67,11 @@ func (s setting) load(vars map[string]string) error {
 	if err != nil {
 		return reason(err)
 	}
-	s.value.Set(alone.Elem().Field(0))
+	s.value.Set(wrapper.Elem().Field(0))
 	return nil
 }
 
-// reason takes off the library's frame, which speaks of fields and types.
+// reason removes the library's wrapping, which names fields and types.
 func reason(err error) error {
 	if all, ok := errors.AsType[env.AggregateError](err); ok && len(all.Errors) == 1 {
 		err = all.Errors[0]
@@ -80,8 +85,7 @@ func reason(err error) error {
 	return err
 }
 
-// parseURL takes absolute URLs. Its error does not repeat the text, which may
-// hold a password.
+// parseURL accepts absolute URLs. Its error does not repeat the text, which may contain a password.
 func parseURL(text string) (any, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" {
@@ -90,7 +94,7 @@ func parseURL(text string) (any, error) {
 	return *u, nil
 }
 
-// environment gives the variables under the prefix.
+// environment returns the variables with the prefix.
 func environment(prefix string, environ []string) map[string]string {
 	vars := map[string]string{}
 	for _, entry := range environ {

@@ -151,7 +151,7 @@ func TestLoadValidates(t *testing.T) {
 	}
 }
 
-// What the platform under a service injects must not stop it from starting.
+// Variables that the platform injects must not keep a service from starting.
 func TestLoadIgnoresInjectedVariables(t *testing.T) {
 	_, err := load(
 		"WEBHOOK_EGRESS_DATABASE_URL_FILE=/run/db",
@@ -168,7 +168,7 @@ func TestLoadIgnoresInjectedVariables(t *testing.T) {
 	}
 }
 
-// A secret under a wrong name, or in place of its file, is refused unseen.
+// A secret under a wrong name, or in place of its file's path, is refused without being shown.
 func TestLoadErrorsHideSecrets(t *testing.T) {
 	_, err := load(
 		"WEBHOOK_EGRESS_DATABASE_URL=postgres://u:"+hidden+"@db/x",
@@ -215,7 +215,7 @@ WEBHOOK_EGRESS_DRAIN_GRACE=25s
 	}
 }
 
-// A secret.Value is no setting, but one that was put there is not printed.
+// A secret.Value is not a supported setting, but is not printed if it is used as one.
 func TestPrintRedactsValues(t *testing.T) {
 	cfg := struct {
 		Token secret.Value    `env:"TOKEN"`
@@ -363,8 +363,7 @@ func FuzzDurations(f *testing.F) {
 	})
 }
 
-// again checks that a list that was taken is written as a text that is taken
-// for the same list.
+// again checks that MarshalText returns a text that UnmarshalText parses to the same list.
 func again(t *testing.T, once interface{ MarshalText() ([]byte, error) }, twice interface{ UnmarshalText([]byte) error }) {
 	t.Helper()
 	written, err := once.MarshalText()

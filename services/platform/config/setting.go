@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// setting is one field of a configuration with what its tags say.
+// setting is one field of a configuration struct and the values of its tags.
 type setting struct {
-	name     string // the full variable
-	prefix   string // what of the name stands before the env tag's own part
+	name     string // full name of the variable
+	prefix   string // the part of the name before that of the env tag
 	fallback string // the envDefault tag
 	doc      string
 	required bool
@@ -17,8 +17,8 @@ type setting struct {
 	value    reflect.Value
 }
 
-// settings lists the settings of cfg, a struct or a pointer to one, in the
-// order of its fields. Only behind a pointer can their values be set.
+// settings returns the settings of cfg, a struct or a pointer to one, in the order of its fields. Their values can only
+// be set if cfg is a pointer.
 func settings(prefix string, cfg any) []setting {
 	return walk(prefix+"_", reflect.Indirect(reflect.ValueOf(cfg)))
 }

@@ -10,9 +10,8 @@ import (
 	"strings"
 )
 
-// Print writes the effective configuration, one VAR=value per line in the
-// order of the fields. Secrets and the user information of URLs are redacted;
-// paths of secret files are shown.
+// Print writes the effective configuration, one VAR=value per line in the order of the fields. Secrets and the user
+// information of URLs are redacted; paths of secret files are printed.
 func Print(w io.Writer, prefix string, cfg any) error {
 	var b strings.Builder
 	for _, s := range settings(prefix, cfg) {
@@ -22,8 +21,7 @@ func Print(w io.Writer, prefix string, cfg any) error {
 	return err
 }
 
-// Table is the reference of cfg's settings in Markdown, made of their tags
-// alone, for the README of its service.
+// Table returns the Markdown reference of cfg's settings for the service's README. It uses their tags only.
 func Table(prefix string, cfg any) string {
 	var b strings.Builder
 	b.WriteString("| Setting | Default | Meaning |\n| --- | --- | --- |\n")
@@ -40,13 +38,12 @@ func Table(prefix string, cfg any) string {
 	return b.String()
 }
 
-// userinfo takes all up to the last @, since a password may hold any other
-// character when its writer forgot to escape it.
+// userinfo matches everything up to the last @, since a password may contain any other character unescaped by mistake.
 var userinfo = regexp.MustCompile(`://.*@`)
 
 var cell = strings.NewReplacer("|", `\|`, "\n", " ")
 
-// text writes a value as its variable would.
+// text returns a value in the form of its variable.
 func text(v reflect.Value) string {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {

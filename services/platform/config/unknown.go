@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// injected matches "NAME=value", without the prefix, of variables that no
-// operator sets: Kubernetes gives each pod the addresses of the Services of
-// its namespace (GATEWAY_SERVICE_HOST, GATEWAY_PORT_9101_TCP, ...), and
-// systemd gives NOTIFY_SOCKET, under names that look like ours.
+// injected matches "NAME=value", without the prefix, of variables that no operator sets and whose names look like
+// settings: Kubernetes gives each pod the addresses of the Services in its namespace (GATEWAY_SERVICE_HOST,
+// GATEWAY_PORT_9101_TCP, ...), and systemd sets NOTIFY_SOCKET.
 var injected = regexp.MustCompile(`(^|_)(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?)=` +
 	`|(^|_)PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://` +
 	`|(^|_)PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=` +
 	`|^SOCKET=[/@]`)
 
-// unknown reports the variables that are no setting, by name only: the value
-// may be a secret under a wrong name.
+// unknown returns an error for each variable that is not a setting. It contains only the name: the value may be a secret
+// under a wrong name.
 func unknown(prefix string, known []setting, vars map[string]string) []error {
 	var names []string
 	for _, s := range known {
@@ -39,8 +38,8 @@ func unknown(prefix string, known []setting, vars map[string]string) []error {
 	return errs
 }
 
-// closest is the first of names with the fewest edits from name, at most limit
-// of them, or one that name is the beginning of (a forgotten _FILE).
+// closest returns the first of names with the fewest edits from name, at most limit, or "". A name that continues name
+// after an underscore counts as one edit (a forgotten _FILE).
 func closest(name string, names []string, limit int) string {
 	best := ""
 	for _, n := range names {
@@ -55,8 +54,7 @@ func closest(name string, names []string, limit int) string {
 	return best
 }
 
-// distance is Levenshtein's: the least number of bytes to insert, delete or
-// replace to make b of a.
+// distance returns the Levenshtein distance: the minimum number of bytes to insert, delete or replace to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// Targets is a comma-separated list of host:port. Hosts are lower case, IPv6
-// addresses in brackets.
+// Targets is a comma-separated list of host:port. Hosts are in lower case, IPv6 addresses in brackets.
 type Targets []string
 
 // UnmarshalText parses and checks the list; an empty text is an empty list.
@@ -23,12 +22,12 @@ func (t *Targets) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText writes the list as UnmarshalText takes it.
+// MarshalText returns the list in the form that UnmarshalText accepts.
 func (t Targets) MarshalText() ([]byte, error) {
 	return []byte(strings.Join(t, ",")), nil
 }
 
-// hostname takes what DNS and container networks use as names.
+// hostname matches the names that DNS and container networks use.
 var hostname = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?$`)
 
 func parseTarget(item string) (string, error) {
@@ -47,8 +46,7 @@ func parseTarget(item string) (string, error) {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10)), nil
 }
 
-// Prefixes is a comma-separated list of networks in CIDR form, such as
-// "203.0.113.0/24,2001:db8:64::/96".
+// Prefixes is a comma-separated list of networks in CIDR notation, such as "203.0.113.0/24,2001:db8:64::/96".
 type Prefixes []netip.Prefix
 
 // UnmarshalText parses and checks the list; an empty text is an empty list.
@@ -60,7 +58,7 @@ func (p *Prefixes) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText writes the list as UnmarshalText takes it.
+// MarshalText returns the list in the form that UnmarshalText accepts.
 func (p Prefixes) MarshalText() ([]byte, error) {
 	items := make([]string, len(p))
 	for i, item := range p {
@@ -75,13 +73,12 @@ func parsePrefix(item string) (netip.Prefix, error) {
 	case err != nil || prefix.Addr().Is4In6():
 		return netip.Prefix{}, fmt.Errorf("%q: want an IPv4 or IPv6 network such as 203.0.113.0/24", item)
 	case prefix != prefix.Masked():
-		return netip.Prefix{}, fmt.Errorf("%q: has bits behind its length; want %s", item, prefix.Masked())
+		return netip.Prefix{}, fmt.Errorf("%q: has bits set after the prefix length; want %s", item, prefix.Masked())
 	}
 	return prefix, nil
 }
 
-// Durations is a comma-separated list of durations of zero or more, such as
-// "5s,1m30s".
+// Durations is a comma-separated list of durations of zero or more, such as "5s,1m30s".
 type Durations []time.Duration
 
 // UnmarshalText parses the list; an empty text is an empty list.
@@ -93,7 +90,7 @@ func (d *Durations) UnmarshalText(text []byte) error {
 	return err
 }
 
-// MarshalText writes the list as UnmarshalText takes it.
+// MarshalText returns the list in the form that UnmarshalText accepts.
 func (d Durations) MarshalText() ([]byte, error) {
 	items := make([]string, len(d))
 	for i, item := range d {
@@ -110,8 +107,7 @@ func parseDuration(item string) (time.Duration, error) {
 	return d, err
 }
 
-// list parses each item between commas, without the spaces around it, up to
-// the first that is wrong.
+// list parses the items between commas, without surrounding spaces. It returns the error of the first invalid one.
 func list[T any](text []byte, parse func(string) (T, error)) ([]T, error) {
 	if strings.TrimSpace(string(text)) == "" {
 		return nil, nil

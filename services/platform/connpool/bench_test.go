@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// A call of the size of a short completion, beside net/http's own transport. Rare
-// calls find the machine asleep: took-ns is what their callers wait. cpu-ns/op is
-// the processor time of client and server together.
+// BenchmarkRoundTrip makes calls of the size of a short completion, in comparison with net/http's own transport. Rare
+// calls find the processor in a sleep state: took-ns is the time that their callers wait. cpu-ns/op is the processor
+// time of client and server together.
 func BenchmarkRoundTrip(b *testing.B) {
 	text := strings.Repeat("x", 900)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -27,7 +27,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	b.Cleanup(pool.CloseIdleConnections)
 	b.Cleanup(standard.CloseIdleConnections)
 	for name, transport := range map[string]http.RoundTripper{"pool": pool, "net-http": standard} {
-		ctx, cancel := context.WithCancel(b.Context()) // As a server's has, it can end.
+		ctx, cancel := context.WithCancel(b.Context()) // Cancellable, like a server's.
 		b.Cleanup(cancel)
 		call := func() {
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader(text))

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/services/platform/connpool"
 )
 
-// A context that ends breaks off whatever waits, with its cause, though the server
-// holds the connection.
+// The end of a context interrupts every kind of wait, with the context's cause, even if the server keeps the connection
+// open.
 func TestContextEnds(t *testing.T) {
 	cause := errors.New("the caller left")
 	for name, tt := range map[string]struct{ words, body string }{
@@ -56,7 +56,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// A body may be closed by one goroutine while another waits for more of it.
+// A body may be closed by one goroutine while another reads from it.
 func TestCloseWhileReading(t *testing.T) {
 	for by, transport := range transports(t) {
 		t.Run(by, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 }
 
-// A server that refuses a request early says why, also where it reads no more.
-// (net/http tells the broken connection, now and then.)
+// The early refusal of a server is returned, also if the server reads no more of the request. (net/http sometimes
+// returns the broken connection instead.)
 func TestRefusalWhileSending(t *testing.T) {
 	url, _ := converse(t, func(c net.Conn, from *bufio.Reader) {
 		_, _ = from.ReadByte()
@@ -106,7 +106,7 @@ func TestRefusalWhileSending(t *testing.T) {
 	}
 }
 
-// A body that fails is the sender's own failure, and nothing is waited for.
+// If the request's body fails, its error is returned at once, without waiting for a response.
 func TestBodyFails(t *testing.T) {
 	failed := errors.New("no more of it")
 	for by, transport := range transports(t) {

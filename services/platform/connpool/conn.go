@@ -14,30 +14,31 @@ import (
 )
 
 const (
-	// buffer is the size of a connection's buffers in bytes, maxHead that of the
-	// largest head of an answer, 1xx answers before it included.
+	// buffer is the size of a connection's buffers in bytes. maxHead is the largest head of a response in bytes,
+	// including preceding 1xx responses.
 	buffer  = 4 << 10
 	maxHead = 256 << 10
-	// small is the largest body that is written before its answer is read: a socket takes that much without waiting for
-	// the server. A larger one is written by a goroutine of its own, so that an answer that refuses it early is read.
+	// small is the largest request body, in bytes, that is written before the response is read: a socket accepts that
+	// much without waiting for the server. A larger one is written by its own goroutine, so that an early refusal is
+	// read.
 	small = 16 << 10
-	// maxInterim is how many 1xx answers may come before the answer.
+	// maxInterim is how many 1xx responses may precede the response.
 	maxInterim = 5
 )
 
-// conn is a connection that at most one request uses.
+// conn is a connection that at most one request uses at a time.
 type conn struct {
-	net.Conn // The socket, or TLS over it.
+	net.Conn // the socket, or TLS over it
 
 	pool   *Pool
 	to     address
 	socket *socket
 	reader *bufio.Reader
 	writer *bufio.Writer
-	head   int64       // bytes of a head that may still be read; negative: no limit
-	broken bool        // It could not be written to.
-	probe  [1]byte     // what clean reads into
-	expiry *time.Timer // closes it where it is idle
+	head   int64       // bytes of a head that may still be read; negative for no limit
+	broken bool        // a write has failed
+	probe  [1]byte     // clean reads into it
+	expiry *time.Timer // closes the connection when it has been idle too long
 }
 
 func newConn(p *Pool, to address, made net.Conn) *conn {
@@ -48,53 +49,52 @@ func newConn(p *Pool, to address, made net.Conn) *conn {
 	return c
 }
 
-// clean reports whether the peer has neither closed the connection nor sent
-// anything that is unread: in the buffer, in the socket, as decrypted text or
-// whole records inside TLS, or as part of a record. It doesn't wait.
+// clean reports whether the peer has neither closed the connection nor sent anything that is unread: in the buffer, in
+// the socket, or inside TLS as decrypted text, complete records or part of a record. It doesn't block.
 func (c *conn) clean() bool {
-	if c.reader.Buffered() > 0 || !c.socket.silent() {
+	if c.reader.Buffered() > 0 || !c.socket.nothingToRead() {
 		return false
 	}
 	if c.Conn == net.Conn(c.socket) {
 		return true
 	}
-	c.socket.dry = true
+	c.socket.noNetwork = true
 	n, err := c.Conn.Read(c.probe[:])
-	c.socket.dry = false
-	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.socket.whole()
+	c.socket.noNetwork = false
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.socket.atRecordEnd()
 }
 
-// exceeded reports whether what clean has met was more of an answer: bytes of HTTP,
-// not a record of TLS, which may be its farewell.
-func (c *conn) exceeded() bool {
-	return c.reader.Buffered() > 0 || c.Conn == net.Conn(c.socket) && c.socket.spoke
+// hasExtraData reports whether clean found bytes of HTTP after the response. Bytes of TLS don't count, because they may
+// be a close_notify alert.
+func (c *conn) hasExtraData() bool {
+	return c.reader.Buffered() > 0 || c.Conn == net.Conn(c.socket) && c.socket.gotByte
 }
 
-// close doesn't wait: TLS sends no farewell, since HTTP says where an answer ends.
+// close closes the socket without waiting. No close_notify is sent over TLS: HTTP itself marks the end of a response.
 func (c *conn) close() { _ = c.socket.Close() }
 
-// Read bounds the head.
+// Read reads from the connection and limits the size of a response's head.
 func (c *conn) Read(p []byte) (int, error) {
 	switch {
 	case c.head < 0:
 		return c.Conn.Read(p)
 	case c.head == 0:
-		return 0, errors.New("the head of the answer is too large")
+		return 0, errors.New("the response headers are too large")
 	}
 	n, err := c.Conn.Read(p[:min(int64(len(p)), c.head)])
 	c.head -= int64(n)
 	return n, err
 }
 
-// Write notes that it is the connection that fails.
+// Write writes to the connection and records whether that failed.
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.broken = c.broken || err != nil
 	return n, err
 }
 
-// errBroken is in the error of a request that the connection didn't take; others
-// are of the request's body.
+// errBroken is in the error of a request if the connection failed while it was sent. Without it, the request's own body
+// failed.
 var errBroken = errors.New("connection broken")
 
 func (c *conn) send(r *http.Request) error {
@@ -117,115 +117,115 @@ func (c *conn) receive(r *http.Request) (*http.Response, error) {
 		case err != nil:
 			return nil, fmt.Errorf("receive: %w", err)
 		case response.StatusCode == http.StatusSwitchingProtocols:
-			return nil, errors.New("receive: the server wants another protocol")
+			return nil, errors.New("receive: the server switched to another protocol (status 101)")
 		case response.StatusCode >= http.StatusOK:
 			return response, nil
 		}
 	}
-	return nil, errors.New("receive: the server goes on with 1xx answers")
+	return nil, errors.New("receive: the server sent too many 1xx responses")
 }
 
-// exchange sends a request and receives its answer's head. A large request is
-// written while the answer is awaited, which may be a refusal that comes before
-// the server has read it all, or instead.
-func (c *conn) exchange(r *http.Request) (*http.Response, error) {
-	u := &use{conn: c, ctx: r.Context(), sent: make(chan error, 1)}
-	u.release = context.AfterFunc(u.ctx, u.interrupt)
+// roundTrip sends a request and reads the head of its response. A large request is written concurrently, because the
+// server may refuse it before it has read all of it, or instead of reading it.
+func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
+	e := &exchange{conn: c, ctx: r.Context(), sent: make(chan error, 1)}
+	e.release = context.AfterFunc(e.ctx, e.interrupt)
 	if r.Body == nil || r.Body == http.NoBody || r.ContentLength > 0 && r.ContentLength <= small {
-		u.send(r)
+		e.send(r)
 	} else {
-		go u.send(r)
+		go e.send(r)
 	}
 	response, err := c.receive(r)
 	if err != nil {
-		return nil, u.unanswered(r, err)
+		return nil, e.failWithoutResponse(r, err)
 	}
-	u.keeps = !response.Close && !r.Close
+	e.reusable = !response.Close && !r.Close
 	if response.Body == http.NoBody {
-		u.end(u.keeps)
+		e.end(e.reusable)
 		return response, nil
 	}
-	u.body, response.Body = response.Body, u
+	e.body, response.Body = response.Body, e
 	return response, nil
 }
 
-// use is what one request makes of a connection; it is the body of its answer.
-type use struct {
+// exchange is one request and its response on a connection. It is also the response's body.
+type exchange struct {
 	conn *conn
-	ctx  context.Context //nolint:containedctx // It bounds the reading of the body.
-	// release parts the connection from the context; false: the context has ended.
+	ctx  context.Context //nolint:containedctx // It bounds reading the body.
+	// release detaches the connection from the context. It returns false if the context has ended.
 	release func() bool
-	// sent receives once what became of sending the request.
-	sent  chan error
-	body  io.ReadCloser
-	keeps bool // The connection can serve another request after the body.
-	ended atomic.Bool
+	// sent receives the result of sending the request, once.
+	sent     chan error
+	body     io.ReadCloser
+	reusable bool // the connection can serve another request after the body
+	ended    atomic.Bool
 }
 
-// send writes the request. Where its own body fails, no answer is waited for.
-func (u *use) send(r *http.Request) {
-	err := u.conn.send(r)
+// send writes the request. If the request's own body fails, the wait for a response is interrupted.
+func (e *exchange) send(r *http.Request) {
+	err := e.conn.send(r)
 	if err != nil && !errors.Is(err, errBroken) {
-		u.interrupt()
+		e.interrupt()
 	}
-	u.sent <- err
+	e.sent <- err
 }
 
 // wrote reports whether the whole request has been written.
-func (u *use) wrote() bool { return len(u.sent) == 1 && <-u.sent == nil }
+func (e *exchange) wrote() bool { return len(e.sent) == 1 && <-e.sent == nil }
 
-// interrupt ends what waits for the connection.
-func (u *use) interrupt() { _ = u.conn.SetDeadline(time.Unix(1, 0)) }
+// interrupt ends all reads and writes on the connection.
+func (e *exchange) interrupt() { _ = e.conn.SetDeadline(time.Unix(1, 0)) }
 
-// end gives the connection back, or closes it. Only the first call counts.
-func (u *use) end(keep bool) {
-	if u.ended.Swap(true) {
+// end puts the connection back into the pool if keep is set and it is clean, or closes it. Only the first call has an
+// effect.
+func (e *exchange) end(keep bool) {
+	if e.ended.Swap(true) {
 		return
 	}
-	if keep = keep && u.wrote(); keep {
-		if keep = u.conn.clean(); !keep && u.conn.exceeded() {
-			u.conn.pool.separate(u.conn.to)
+	if keep = keep && e.wrote(); keep {
+		if keep = e.conn.clean(); !keep && e.conn.hasExtraData() {
+			e.conn.pool.disableReuse(e.conn.to)
 		}
 	}
-	if u.release() && keep && u.conn.pool.keep(u.conn) {
+	if e.release() && keep && e.conn.pool.keep(e.conn) {
 		return
 	}
-	u.conn.close()
+	e.conn.close()
 }
 
-func (u *use) fail(err error) error {
-	u.end(false)
-	return failure(u.ctx, err)
+func (e *exchange) fail(err error) error {
+	e.end(false)
+	return failure(e.ctx, err)
 }
 
-// unanswered ends a request without an answer. What failed first is what counts:
-// the request's own body, or the connection.
-func (u *use) unanswered(r *http.Request, err error) error {
-	err = u.fail(err)
+// failWithoutResponse ends an exchange that got no response. It returns what failed first: the request's own body, or
+// the connection.
+func (e *exchange) failWithoutResponse(r *http.Request, err error) error {
+	err = e.fail(err)
 	if r.Body != nil {
-		_ = r.Body.Close() // It may be waited for.
+		_ = r.Body.Close() // The goroutine that sends may be blocked in it.
 	}
-	if sent := <-u.sent; sent != nil && !errors.Is(sent, errBroken) {
-		return failure(u.ctx, fmt.Errorf("send: %w", sent))
+	if sent := <-e.sent; sent != nil && !errors.Is(sent, errBroken) {
+		return failure(e.ctx, fmt.Errorf("send: %w", sent))
 	}
 	return err
 }
 
-// Read reads the body; its end gives the connection back.
-func (u *use) Read(p []byte) (int, error) {
-	n, err := u.body.Read(p)
+// Read reads the body. At its end the connection is put back into the pool.
+func (e *exchange) Read(p []byte) (int, error) {
+	n, err := e.body.Read(p)
 	switch {
 	case err == nil:
 		return n, nil
 	case errors.Is(err, io.EOF):
-		u.end(u.keeps)
+		e.end(e.reusable)
 		return n, io.EOF
 	}
-	return n, u.fail(err)
+	return n, e.fail(err)
 }
 
-// Close may be called while another goroutine reads.
-func (u *use) Close() error {
-	u.end(false)
+// Close closes the connection unless the body has been read to its end. It may be called while another goroutine reads.
+func (e *exchange) Close() error {
+	e.end(false)
 	return nil
 }

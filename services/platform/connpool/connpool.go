@@ -1,13 +1,11 @@
-// Package connpool makes HTTP/1.1 requests over kept connections, each on the
-// goroutine of its caller; what goes over the wire is written and read by net/http
-// ([http.Request.Write], [http.ReadResponse]). The gateway calls vendors through
-// it, and the edge the services.
+// Package connpool makes HTTP/1.1 requests over pooled connections, each on the goroutine of its caller. Requests are
+// written and responses are read by net/http ([http.Request.Write], [http.ReadResponse]). The gateway calls vendors
+// through it, and the edge calls the services.
 //
-// It is stricter than [http.Transport], which gives a connection back before it has
-// looked for bytes behind the answer, so that a server that sends more than it was
-// asked for can have it taken for the next caller's answer. Here a connection with
-// a single byte unread, in the socket, in TLS or in a buffer, serves no further
-// request: that is checked when it is given back and again when it is taken.
+// It is stricter than [http.Transport], which puts a connection back into its pool before it has checked for bytes
+// after the response. A server that sends more than it was asked for can then have the rest taken for the response to
+// the next request. In this package a connection with a single unread byte, in the socket, in TLS or in a buffer, is
+// not used again. That is checked when the connection is put back and again when it is taken.
 package connpool
 
 import (
@@ -26,44 +24,43 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Options of a pool. Zero values mean the defaults named here.
+// Options of a pool. A zero value means the default named here.
 type Options struct {
-	// Dial connects to host:port, as a net.Dialer does.
+	// Dial connects to host:port; a [net.Dialer] by default.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// TLS returns the configuration of a new connection for https, without a server
-	// name and protocols: TLS 1.2 or newer, and the authorities of the machine.
+	// TLS returns the configuration of a new https connection, without a server name and protocols. The default
+	// requires TLS 1.2 and trusts the machine's CAs.
 	TLS func() *tls.Config
-	// ConnectTime bounds connecting with the handshake, 10 s.
+	// ConnectTime bounds connecting including the TLS handshake, 10 s.
 	ConnectTime time.Duration
-	// IdlePerHost connections of one host are kept, 64, each for IdleTime, 90 s.
-	// Connections in use have no limit: callers have theirs.
+	// IdlePerHost is how many idle connections of one host are kept, 64, and IdleTime for how long, 90 s. The number of
+	// connections in use is not limited here; callers limit it.
 	IdlePerHost int
 	IdleTime    time.Duration
 }
 
-// Pool is an [http.RoundTripper]. It speaks HTTP/1.1 only, follows no proxy of
-// the environment, asks for no compression, calls no hooks of httptrace, and
-// sends a request once: whether one that failed may be repeated is for its caller
-// to say. A context that ends breaks its connection at once, while the body is
-// read too. Safe for concurrent use.
+// Pool is an [http.RoundTripper], safe for concurrent use. It supports HTTP/1.1 only, ignores proxy variables of the
+// environment, requests no compression and calls no httptrace hooks. It sends each request once: the caller decides
+// whether a failed request may be repeated. When the request's context ends, the connection is broken at once, also
+// while the response's body is read.
 type Pool struct {
 	options Options
 
 	mu   sync.Mutex
-	idle map[address][]*conn // the last used one last
-	// alone is until when connections to an address serve one request each.
-	alone map[address]time.Time
+	idle map[address][]*conn // most recently used last
+	// noReuse holds until when connections to an address serve one request each.
+	noReuse map[address]time.Time
 }
 
-// aloneTime is how long a connection to a server that sent something behind an
-// answer serves one request: what it sends a moment later would be met by the next
-// request on the connection, which can't tell it from its answer.
-const aloneTime = 10 * time.Minute
+// noReuseTime is how long connections to a server that sent something after a response serve one request each. Bytes
+// that arrive a moment later would be read by the next request on the connection, which can't distinguish them from its
+// response.
+const noReuseTime = 10 * time.Minute
 
-// address is where a connection leads to.
+// address identifies a server.
 type address struct{ scheme, host, port string }
 
-// New returns an empty pool.
+// New returns an empty Pool.
 func New(o Options) *Pool {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
@@ -74,13 +71,12 @@ func New(o Options) *Pool {
 	o.ConnectTime = cmp.Or(o.ConnectTime, 10*time.Second)
 	o.IdlePerHost = cmp.Or(o.IdlePerHost, 64)
 	o.IdleTime = cmp.Or(o.IdleTime, 90*time.Second)
-	return &Pool{options: o, idle: make(map[address][]*conn), alone: make(map[address]time.Time)}
+	return &Pool{options: o, idle: make(map[address][]*conn), noReuse: make(map[address]time.Time)}
 }
 
-// RoundTrip sends one request and returns its answer's head. A body that is
-// closed before its end takes the connection with it. An answer that comes before
-// the end of the request is returned at once; the request's body may then be read
-// until the answer's is closed.
+// RoundTrip sends one request and returns the response once its headers are read. Closing the body before its end
+// closes the connection. A response that arrives before the end of the request is returned at once; the request's body
+// may then be read until the response's body is closed.
 func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	c, err := p.connect(r)
 	if err != nil {
@@ -89,13 +85,13 @@ func (p *Pool) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return c.exchange(r)
+	return c.roundTrip(r)
 }
 
-// check finds what [http.Request.Write] would send on changed, or break on. A
-// header's value isn't repeated: it may be a credential.
+// check returns an error for what [http.Request.Write] would change or fail on. It doesn't repeat a header's value,
+// which may be a credential.
 func check(r *http.Request) error {
-	if r.Method != "" && !httpguts.ValidHeaderFieldName(r.Method) { // Both are tokens.
+	if r.Method != "" && !httpguts.ValidHeaderFieldName(r.Method) { // A method and a header name are both tokens.
 		return fmt.Errorf("the method %q is not valid", r.Method)
 	}
 	for name, values := range r.Header {
@@ -111,7 +107,7 @@ func check(r *http.Request) error {
 	return nil
 }
 
-// connect returns a connection for r alone.
+// connect returns a connection for r's exclusive use, an idle one if possible.
 func (p *Pool) connect(r *http.Request) (*conn, error) {
 	if r.Context().Err() != nil {
 		return nil, context.Cause(r.Context())
@@ -132,7 +128,7 @@ func (p *Pool) connect(r *http.Request) (*conn, error) {
 	}
 }
 
-// ports are those of URLs that name none.
+// ports are the default ports of URL schemes.
 var ports = map[string]string{"http": "80", "https": "443"}
 
 func addressOf(r *http.Request) (address, error) {
@@ -164,7 +160,7 @@ func (p *Pool) dial(ctx context.Context, to address) (*conn, error) {
 	return c, nil
 }
 
-// failure is why a context ended, or else err.
+// failure returns the cause of ctx if it has ended, else err.
 func failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -172,7 +168,7 @@ func failure(ctx context.Context, err error) error {
 	return err
 }
 
-// take removes and returns the idle connection that was used last, or nil.
+// take removes and returns the most recently used idle connection to an address, or nil.
 func (p *Pool) take(to address) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,10 +182,10 @@ func (p *Pool) take(to address) *conn {
 	return c
 }
 
-// separate has connections to an address serve one request each for a while.
-func (p *Pool) separate(to address) {
+// disableReuse makes connections to an address serve one request each for noReuseTime, and closes the idle ones.
+func (p *Pool) disableReuse(to address) {
 	p.mu.Lock()
-	p.alone[to] = time.Now().Add(aloneTime)
+	p.noReuse[to] = time.Now().Add(noReuseTime)
 	idle := slices.Clone(p.idle[to])
 	p.mu.Unlock()
 	for _, c := range idle {
@@ -197,16 +193,16 @@ func (p *Pool) separate(to address) {
 	}
 }
 
-// keep takes a connection back; false where there are enough, or where each serves
-// one request.
+// keep puts a connection back and reports whether the pool took it. It doesn't if IdlePerHost is reached or if reuse is
+// disabled for the address.
 func (p *Pool) keep(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if until, ok := p.alone[c.to]; ok {
+	if until, ok := p.noReuse[c.to]; ok {
 		if time.Now().Before(until) {
 			return false
 		}
-		delete(p.alone, c.to)
+		delete(p.noReuse, c.to)
 	}
 	kept := p.idle[c.to]
 	if len(kept) >= p.options.IdlePerHost {
@@ -217,7 +213,7 @@ func (p *Pool) keep(c *conn) bool {
 	return true
 }
 
-// expire closes a connection that is still idle.
+// expire closes a connection if it is still idle.
 func (p *Pool) expire(c *conn) {
 	p.mu.Lock()
 	kept := p.idle[c.to]

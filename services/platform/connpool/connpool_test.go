@@ -26,10 +26,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience ends a test that would hang; nothing is measured against it.
+// patience ends a test that would hang; no measurement depends on it.
 const patience = 10 * time.Second
 
-// transports must tell the same of every server.
+// transports must give the same result with every server.
 func transports(t *testing.T) map[string]http.RoundTripper {
 	t.Helper()
 	pool, standard := connpool.New(connpool.Options{}), &http.Transport{DisableCompression: true}
@@ -38,8 +38,8 @@ func transports(t *testing.T) map[string]http.RoundTripper {
 	return map[string]http.RoundTripper{"pool": pool, "net/http": standard}
 }
 
-// script is a server of one answer a connection: it reads a request's head and
-// what is announced of its body, and says the words.
+// script is a server of one response per connection: it reads a request's head and the announced length of its body,
+// and writes the text.
 func script(t *testing.T, words string) (url string, connections *atomic.Int64) {
 	t.Helper()
 	return converse(t, func(c net.Conn, from *bufio.Reader) {
@@ -56,8 +56,7 @@ func script(t *testing.T, words string) (url string, connections *atomic.Int64) 
 	})
 }
 
-// converse is a server that talks to each connection as the test says, and then
-// closes it.
+// converse is a server that runs the given function on each connection and then closes it.
 func converse(t *testing.T, talk func(net.Conn, *bufio.Reader)) (url string, connections *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,7 +98,7 @@ func post(ctx context.Context, t *testing.T, transport http.RoundTripper, url, b
 	return transport.RoundTrip(r)
 }
 
-// say makes a call and tells what came of it in a line.
+// say makes a call and returns its result as one line.
 func say(t *testing.T, transport http.RoundTripper, url string) string {
 	t.Helper()
 	response, err := post(t.Context(), t, transport, url, "question")
@@ -115,13 +114,12 @@ func say(t *testing.T, transport http.RoundTripper, url string) string {
 	return said
 }
 
-// Every form that an answer may have is read as net/http reads it, and leaves the
-// connection usable, or not.
+// Every form of a response is read as net/http reads it, and leaves the connection usable or not.
 func TestAnswers(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	tests := map[string]struct {
 		words, said string
-		connections int64 // of three calls
+		connections int64 // opened by three calls
 	}{
 		"length":             {ok + "Content-Length: 4\r\n\r\ntext", "200 text", 1},
 		"empty":              {ok + "Content-Length: 0\r\n\r\n", "200 ", 1},
@@ -143,8 +141,7 @@ func TestAnswers(t *testing.T) {
 		"too many interim":   {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 6) + ok + "Connection: close\r\n\r\n", "no answer", 3},
 		"endless head":       {ok + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", 300) + "Connection: close\r\n\r\n", "no answer", 3},
 	}
-	// net/http has other limits, lets protocols be switched, and finds what is too
-	// much only later.
+	// net/http has other limits, permits switching protocols, and detects extra bytes only later.
 	ours := []string{"endless head", "too many interim", "another protocol", "more than asked"}
 	for name, tt := range tests {
 		for by, transport := range transports(t) {
@@ -205,7 +202,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// What can't be called is an error that keeps its kind, and the body is closed.
+// A URL that can't be called returns an error that keeps its kind, and the body is closed.
 func TestNoConnection(t *testing.T) {
 	const closed = "http://127.0.0.1:1" // a port of a closed server could soon be another's
 	pool := connpool.New(connpool.Options{})
@@ -229,7 +226,7 @@ func TestNoConnection(t *testing.T) {
 	}
 }
 
-// A header that can't be sent as it is isn't sent, and its value not told.
+// A header with an invalid value isn't sent, and the error doesn't contain the value.
 func TestHeaderIsNotValid(t *testing.T) {
 	const key = "sk-canary-19af"
 	for by, transport := range transports(t) {
@@ -260,7 +257,7 @@ type closing struct {
 
 func (c *closing) Close() error { c.closed.Store(true); return nil }
 
-// Over TLS the pool keeps connections too, and the server's name is checked.
+// The pool keeps TLS connections too, and checks the server's name.
 func TestTLS(t *testing.T) {
 	var connections atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
@@ -302,7 +299,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Idle connections have a number and a time.
+// Idle connections are limited in number and time.
 func TestIdleConnectionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open, dialed atomic.Int64
@@ -354,7 +351,7 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// Many callers share the connections, some of whom leave: each gets its own answer.
+// Many callers share the connections and some cancel their calls: each gets its own response.
 func TestManyCallers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

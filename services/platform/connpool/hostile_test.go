@@ -23,7 +23,7 @@ func newPool(t *testing.T, trusting *tls.Config) *connpool.Pool {
 	return pool
 }
 
-// ask sends id and returns what was answered.
+// ask sends id and returns the response.
 func ask(ctx context.Context, c http.RoundTripper, url, id string) (status int, text string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(id))
 	if err != nil {
@@ -45,11 +45,11 @@ func sized(text string) string {
 	return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(text), text)
 }
 
-// foreign is an answer that no caller may get: its text names another question.
+// foreign is a response that no caller may get: its text names another request.
 func foreign(id string) string { return sized("foreign " + id) }
 
-// extras are answers with more behind them than was asked for: pieces that leave
-// in one segment. want is the text that the caller of id gets.
+// extras are responses followed by more than was asked for, as pieces that are sent in one segment. want is the text
+// that the caller with the id gets.
 var extras = map[string]struct {
 	pieces func(id string) []string
 	want   func(id string) string
@@ -91,8 +91,8 @@ func large(id string) string       { return fill(id, 9<<10) }
 func chunk(s string) string        { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 func fill(id string, n int) string { return id + strings.Repeat(".", max(0, n-len(id))) }
 
-// No caller gets what a server said behind another's answer: one caller after the
-// other, and many at once.
+// No caller gets what a server sent after another caller's response: with one caller after the other, and with many at
+// once.
 func TestBytesBehindAnAnswer(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
@@ -158,8 +158,7 @@ const (
 	calls      = 5
 )
 
-// What a server says while a connection is idle ends the connection; the next
-// caller gets an answer of its own.
+// What a server sends while a connection is idle ends the connection. The next caller gets its own response.
 func TestBytesWhileIdle(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
@@ -176,7 +175,7 @@ func TestBytesWhileIdle(t *testing.T) {
 							return
 						}
 						_, _ = io.WriteString(p, sized(id))
-						<-said // The caller has its answer.
+						<-said // The caller has its response.
 						_, _ = io.WriteString(p, more)
 						said <- struct{}{}
 					}
@@ -195,8 +194,7 @@ func TestBytesWhileIdle(t *testing.T) {
 	}
 }
 
-// A server that refuses a large request before it has read it is heard at once,
-// with what it says about trying again.
+// If a server refuses a large request before it has read it, the refusal and its Retry-After are returned at once.
 func TestEarlyRefusal(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
@@ -208,7 +206,7 @@ func TestEarlyRefusal(t *testing.T) {
 					return
 				}
 				_, _ = io.WriteString(p, "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow")
-				<-received // It reads no more.
+				<-received // The server reads no more.
 			})
 			defer close(received)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), patience/4, errors.New("the refusal was not heard"))
@@ -230,8 +228,8 @@ func TestEarlyRefusal(t *testing.T) {
 	}
 }
 
-// An answer that is broken off, goes on without an end or changes the protocol
-// fails its own call; the next one gets its own answer over another connection.
+// A response that is cut off, never ends or changes the protocol fails its own call. The next call gets its own
+// response over another connection.
 func TestBrokenAnswers(t *testing.T) {
 	serving, trusting := certificates(t)
 	for scheme, secure := range map[string]*tls.Config{"plain": nil, "TLS": serving} {
@@ -289,7 +287,7 @@ func again(words string) func(yield func(string) bool) {
 	}
 }
 
-// A record of which TLS has only a part is unread too.
+// A record of which TLS has read only a part counts as unread too.
 func TestPartOfARecord(t *testing.T) {
 	serving, trusting := certificates(t)
 	s := listen(t, serving, func(p *peer) {
@@ -298,7 +296,7 @@ func TestPartOfARecord(t *testing.T) {
 			if err != nil {
 				return
 			}
-			// The answer, and the first half of a record with another one.
+			// The response, and the first half of a record with another one.
 			p.out.hold()
 			_, _ = io.WriteString(p.Conn, sized(id))
 			whole := p.out.held.Len()
@@ -325,8 +323,8 @@ func TestPartOfARecord(t *testing.T) {
 	}
 }
 
-// A server that has sent something behind an answer gets a connection for each
-// request from then on: what it sends later meets none.
+// After a server has sent something behind a response, each request gets a new connection, so that later bytes reach no
+// other request.
 func TestConnectionsToAServerThatExceedsServeOneRequest(t *testing.T) {
 	var connections atomic.Int64
 	s := listen(t, nil, func(p *peer) {

@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// server talks to each connection as a test says.
+// server runs the test's function on each connection.
 type server struct {
 	url         string
 	connections atomic.Int64
 }
 
-// peer is a connection as the server sees it.
+// peer is the server's side of a connection.
 type peer struct {
 	net.Conn
 
@@ -28,7 +28,7 @@ type peer struct {
 	out  *coalescer
 }
 
-// request reads a whole request and returns its body.
+// request reads a complete request and returns its body.
 func (p *peer) request() (string, error) {
 	r, err := http.ReadRequest(p.from)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *peer) request() (string, error) {
 	return string(body), err
 }
 
-// together writes pieces, each a TLS record of its own, in one segment.
+// together writes pieces in one segment, each as its own TLS record.
 func (p *peer) together(pieces ...string) error {
 	p.out.hold()
 	for _, piece := range pieces {
@@ -49,7 +49,7 @@ func (p *peer) together(pieces ...string) error {
 	return p.out.release()
 }
 
-// coalescer writes what it held back at once.
+// coalescer collects writes and sends them at once.
 type coalescer struct {
 	net.Conn
 
@@ -81,7 +81,7 @@ func (c *coalescer) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// listen starts a server; with secure set it speaks TLS.
+// listen starts a server, with TLS if secure is set.
 func listen(tb testing.TB, secure *tls.Config, talk func(*peer)) *server {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -123,7 +123,7 @@ func (s *server) serve(ctx context.Context, accepted net.Conn, secure *tls.Confi
 	talk(p)
 }
 
-// certificates returns the two sides of TLS.
+// certificates returns the TLS configurations of the server and the client.
 func certificates(tb testing.TB) (serving, trusting *tls.Config) {
 	tb.Helper()
 	s := httptest.NewTLSServer(http.NotFoundHandler())

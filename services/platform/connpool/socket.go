@@ -6,19 +6,17 @@ import (
 	"syscall"
 )
 
-// socket is a connection below TLS. It knows whether TLS has read whole records.
+// socket is the connection below TLS. It tracks whether the bytes read so far end with a complete TLS record.
 type socket struct {
 	net.Conn
 
-	raw syscall.RawConn // nil without a descriptor
-	// look reads a byte without waiting; empty is set where there was none, spoke where
-	// there was one.
-	look         func(fd uintptr) bool
-	empty, spoke bool
-	// dry makes Read fail where it would ask the network.
-	dry bool
-	// header and missing are what was read of a TLS record's header, and what is
-	// missing of its body.
+	raw syscall.RawConn // nil for a connection without a descriptor
+	// look reads a byte without blocking. It sets empty if there was none, gotByte if there was one.
+	look           func(fd uintptr) bool
+	empty, gotByte bool
+	// noNetwork makes Read fail instead of reading from the network.
+	noNetwork bool
+	// header is what has been read of a TLS record's header. missing is how many bytes of its body have not been read.
 	header  []byte
 	missing int
 }
@@ -26,27 +24,26 @@ type socket struct {
 func newSocket(made net.Conn) *socket {
 	s := &socket{Conn: made, header: make([]byte, 0, recordHeader)}
 	if described, ok := made.(syscall.Conn); ok {
-		s.raw, _ = described.SyscallConn() // Without one it is not looked into.
+		s.raw, _ = described.SyscallConn() // If it fails, the socket is never examined.
 	}
 	s.look = s.readOne
 	return s
 }
 
-// recordHeader is the size of a TLS record's header; its last two bytes are the
-// length of the record.
+// recordHeader is the size of a TLS record's header in bytes. The last two hold the length of the record's body.
 const recordHeader = 5
 
-// Read follows the records.
+// Read reads from the connection and tracks TLS records.
 func (s *socket) Read(p []byte) (int, error) {
-	if s.dry {
-		return 0, os.ErrDeadlineExceeded // TLS takes it for a passing failure.
+	if s.noNetwork {
+		return 0, os.ErrDeadlineExceeded // crypto/tls treats a timeout as temporary.
 	}
 	n, err := s.Conn.Read(p)
-	s.follow(p[:n])
+	s.trackRecords(p[:n])
 	return n, err
 }
 
-func (s *socket) follow(p []byte) {
+func (s *socket) trackRecords(p []byte) {
 	for len(p) > 0 {
 		if s.missing > 0 {
 			n := min(s.missing, len(p))
@@ -61,13 +58,12 @@ func (s *socket) follow(p []byte) {
 	}
 }
 
-// whole reports whether what was read ends with a TLS record.
-func (s *socket) whole() bool { return len(s.header) == 0 && s.missing == 0 }
+// atRecordEnd reports whether the bytes read so far end with a complete TLS record.
+func (s *socket) atRecordEnd() bool { return len(s.header) == 0 && s.missing == 0 }
 
-// silent reports whether the connection is open and has nothing to be read. A
-// byte that is there is lost. It costs one system call. A connection without a
-// descriptor counts as silent.
-func (s *socket) silent() bool {
+// nothingToRead reports whether the connection is open and has no bytes to read. If there is a byte, it is consumed and
+// lost. The check costs one system call. A connection without a descriptor counts as having nothing to read.
+func (s *socket) nothingToRead() bool {
 	if s.raw == nil {
 		return true
 	}

@@ -2,5 +2,5 @@
 
 package connpool
 
-// readOne can't look: no connection is used twice here.
+// readOne can't examine the socket on this platform, so no connection is used twice.
 func (s *socket) readOne(uintptr) bool { return true }

@@ -74,8 +74,8 @@ func TestObjectRule(t *testing.T) {
 	}
 }
 
-// A text that is not too deep is taken exactly where encoding/json takes it, and a
-// text that is passed nests no deeper than the bound.
+// A text that is not too deep is accepted exactly if encoding/json accepts it, and an accepted text is nested no deeper
+// than the limit.
 func FuzzValid(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-0.5e+7,true,false,null,"\ud800\u00e9\\\"",{"a":1,"a":2}]}`, "\"\xff\"", `[1,]`, `{"a":1,}`, `01`, `1.`, ` [ ] `, "\ufeff1", "", `"a`,
@@ -91,7 +91,7 @@ func FuzzValid(f *testing.F) {
 	})
 }
 
-// depthOf is the depth of valid JSON by its tokens.
+// depthOf returns the depth of valid JSON, counted by its tokens.
 func depthOf(text string) (deepest int) {
 	tokens, depth := json.NewDecoder(strings.NewReader(text)), 0
 	for {
@@ -109,8 +109,8 @@ func depthOf(text string) (deepest int) {
 	}
 }
 
-// The forms of answers that BENCH compares the check with: an event, a short and a
-// long answer, vectors, and a request with many tools.
+// The forms of responses with which BENCH compares the check: an event, a short and a long response, vectors, and a
+// request with many tools.
 func BenchmarkValid(b *testing.B) {
 	head := `{"id":"chatcmpl-1","object":"chat.completion","model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"`
 	tail := `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}}`

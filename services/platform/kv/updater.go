@@ -8,45 +8,46 @@ import (
 	"time"
 )
 
-// backOff is how long an Updater leaves a store alone that failed.
+// backOff is how long an Updater does not call a store that failed.
 const backOff = time.Second
 
 var (
-	// ErrAlone says that the replica is alone: it has no store, or the store failed within the last second.
-	ErrAlone = errors.New("kv: no store")
-	// ErrContended says that other replicas changed a text too often for a change to be made.
-	ErrContended = errors.New("kv: the text changes too fast")
+	// ErrAlone means that the replica has no store to ask: none is configured, or it failed within the last second.
+	ErrAlone = errors.New("kv: no store available")
+	// ErrContended means that other replicas changed a text too often for a change to be made.
+	ErrContended = errors.New("kv: other replicas changed the text too often")
 )
 
 // Options of an Updater.
 type Options struct {
-	// Store is shared with the other replicas; nil for a replica that is alone.
+	// Store is shared with the other replicas; nil for a replica without a shared store.
 	Store Store
-	// Timeout bounds one read of the store, and one read and swap of an update; zero leaves both to the context.
+	// Timeout bounds one read of the store, and one read and swap of an update. Zero means that only the context bounds
+	// them.
 	Timeout time.Duration
-	// Tries is how often a change is decided again whose text another replica has swapped meanwhile.
+	// Tries is how often an update is decided again if another replica has swapped the text in the meantime.
 	Tries int
-	// Reconnects is how many calls may fail in a row, other than to connect, before the store counts as away. After a
-	// restart of a server each connection that was kept fails once. A change whose answer was lost is decided again
-	// upon what it made.
+	// Reconnects is how many consecutive calls may fail, other than to connect, before the store counts as unreachable.
+	// After a restart of a server, each kept connection fails once. If the response to a swap was lost, the update is
+	// decided again from the text that the swap may have written.
 	Reconnects int
 	Now        func() time.Time
 }
 
-// Updater changes the texts of a store. While the store is away its callers decide by what they know alone, and it asks
-// the store again after a second. It is safe for concurrent use.
+// Updater changes the texts of a store. While the store is unreachable, callers decide by their local state, and the
+// store is called again after a second. It is safe for concurrent use.
 type Updater struct {
 	o Options
 
 	mu sync.Mutex
-	// alone is until when the store is not asked.
+	// alone is the time until which the store is not called.
 	alone time.Time
 }
 
 // NewUpdater returns an Updater of o.Store.
 func NewUpdater(o Options) *Updater { return &Updater{o: o} }
 
-// Alone reports whether the store is not to be asked now: there is none, or it failed within the last second.
+// Alone reports whether the store must not be called now: there is none, or it failed within the last second.
 func (u *Updater) Alone() bool {
 	if u.o.Store == nil {
 		return true
@@ -56,7 +57,7 @@ func (u *Updater) Alone() bool {
 	return u.o.Now().Before(u.alone)
 }
 
-// Get returns the text of a key, ErrAlone without a store to ask, or the store's error.
+// Get returns the text of a key, ErrAlone without a store to call, or the store's error.
 func (u *Updater) Get(ctx context.Context, key string) (text string, err error) {
 	if u.Alone() {
 		return "", ErrAlone
@@ -71,13 +72,13 @@ func (u *Updater) Get(ctx context.Context, key string) (text string, err error) 
 	return text, err
 }
 
-// Step decides the next text of keys[i] and its life. It may be asked more than once for a key, each time with another
-// old text; the last answer counts.
+// Step returns the next text of keys[i] and its lifetime. It may be called more than once for a key, each time with
+// another old text; the last result counts.
 type Step func(i int, old string) (next string, life time.Duration)
 
-// Update replaces the text of each key by what step makes of it, and reports for each whether the store has it. The
-// caller decides alone about the others, for the reason err: ErrAlone, ErrContended, or the store's error. Keys must
-// differ.
+// Update replaces the text of each key by the result of step, and reports for each key whether the store has it. For
+// the other keys the caller decides by its local state; err is the reason: ErrAlone, ErrContended, or the store's
+// error. Keys must differ.
 func (u *Updater) Update(ctx context.Context, keys []string, step Step) (made []bool, err error) {
 	made = make([]bool, len(keys))
 	left := make([]int, len(keys))
@@ -103,7 +104,7 @@ func (u *Updater) Update(ctx context.Context, keys []string, step Step) (made []
 	return made, nil
 }
 
-// try reads the texts of the keys at places, swaps each for its next one, and marks those that were swapped.
+// try reads the texts of the keys at places, swaps each for its next one, and sets made for those that were swapped.
 func (u *Updater) try(ctx context.Context, keys []string, places []int, made []bool, step Step) error {
 	asked := make([]string, len(places))
 	for n, i := range places {
@@ -138,8 +139,8 @@ func remaining(places []int, made []bool) []int {
 	return left
 }
 
-// reach calls the store, again where a connection that was kept is broken, and leaves it alone for a while when there is
-// no answer.
+// reach calls the store, and repeats the call if a kept connection is broken. If the store doesn't answer, it is not
+// called again for backOff.
 func (u *Updater) reach(ctx context.Context, call func(context.Context) error) (err error) {
 	if u.o.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -147,7 +147,7 @@ func TestUpdateThatFails(t *testing.T) {
 	}
 }
 
-// A store that failed is not asked for a second, and then it is.
+// A store that failed is not called for a second, and then is called again.
 func TestUpdaterBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := new(kvtest.Memory)

@@ -8,41 +8,38 @@ import (
 )
 
 const (
-	// garbagePercent lets garbage grow to twice what lives. At Go's own 100 the
-	// collector takes a tenth of the processor in services that hold little and
-	// pass much on.
+	// garbagePercent lets garbage grow to twice the live bytes. At Go's default of 100 the garbage collector
+	// takes a tenth of the processor in services that hold little and pass much through.
 	garbagePercent = 200
-	// restingHeap is how large the heap may grow, in bytes, before it is collected
-	// at all: a service that holds ten megabytes would collect them many times a
-	// second to save memory that is not needed.
+	// restingHeap is how large the heap may grow, in bytes, before it is collected at all. A service that holds ten
+	// megabytes would otherwise collect many times a second, to save memory that is not needed.
 	restingHeap = 64 << 20
-	// mostPercent bounds what one collection may allow the next, since what lives
-	// may have grown by then.
+	// mostPercent bounds the growth allowed after one collection, since the live bytes may have grown by the next one.
 	mostPercent = 1000
 )
 
-// TuneCollector sets how eager the garbage collector is, now and after each of
-// its runs, unless GOGC says so.
+// TuneCollector sets how often the garbage collector runs, now and again after each collection. It does nothing if GOGC
+// is set.
 func TuneCollector() {
 	if os.Getenv("GOGC") == "" {
 		followCollector(0)
 	}
 }
 
-// followCollector sets the percentage for the next collection, and comes back
-// after it: each collection finalizes the unreferenced object that is left for it.
+// followCollector sets the percentage for the next collection and schedules itself to run after it: each collection
+// runs the finalizer of the unreferenced object that it creates.
 func followCollector(before int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	percent := collectAt(live[0].Value.Uint64())
-	if percent != before { // setting it stops the world
+	if percent != before { // Setting it stops the world.
 		debug.SetGCPercent(percent)
 	}
 	runtime.SetFinalizer(new(*int), func(**int) { followCollector(percent) })
 }
 
-// collectAt is the growth in percent of live bytes at which to collect again.
-// Steps of 50 spare a change for every megabyte.
+// collectAt returns the growth, in percent of the live bytes, at which to collect again. Steps of 50 avoid a change for
+// every megabyte.
 func collectAt(live uint64) int {
 	if live >= restingHeap {
 		return garbagePercent

@@ -18,12 +18,12 @@ func TestCollectAt(t *testing.T) {
 	}
 }
 
-// Each collection sets the next one by what it found alive.
+// Each collection sets the percentage for the next one from the live bytes.
 func TestCollectorFollowsTheHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	TuneCollector()
-	until := func(want int) { // the test's own limit ends it
+	until := func(want int) { // bounded by the test's timeout
 		now := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 		for metrics.Read(now); now[0].Value.Uint64() != uint64(want); metrics.Read(now) {
 			runtime.GC()

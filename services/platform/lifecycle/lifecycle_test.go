@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errSignal = errors.New("terminated")
 
-// trace records what happened, each with the time since it was made.
+// trace records events, each with the time since the trace was made.
 type trace struct {
 	mu    sync.Mutex
 	start time.Time
@@ -42,8 +42,7 @@ func (tr *trace) diff(want ...string) string {
 	return cmp.Diff(want, tr.lines)
 }
 
-// step returns a function that takes d, or until its context ends, and then
-// returns err or the context's cause.
+// step returns a function that runs for d or until its context ends, and then returns err or the context's cause.
 func (tr *trace) step(name string, d time.Duration, err error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tr.add("%s begins", name)
@@ -58,7 +57,7 @@ func (tr *trace) step(name string, d time.Duration, err error) func(context.Cont
 	}
 }
 
-// part returns a part that works until its context ends.
+// part returns a part that runs until its context ends.
 func (tr *trace) part(name string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		<-ctx.Done()
@@ -126,8 +125,8 @@ func TestRunStopsInOrder(t *testing.T) {
 	})
 }
 
-// A failing part stops the service as a signal would; nothing that fails on
-// the way keeps the rest from running, and all of it is reported.
+// A failing part stops the service as a signal would. No failure on the way keeps the rest from running, and every
+// failure is returned.
 func TestRunReportsEveryFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrace()
@@ -186,7 +185,7 @@ func TestRunReportsPartsThatFailInTheDrain(t *testing.T) {
 	})
 }
 
-// A part that is cancelled by something of its own has failed.
+// A part that is cancelled by its own context has failed.
 func TestRunTakesAnEarlyCancelForAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(lifecycle.Options{})
@@ -221,9 +220,9 @@ func TestRunBoundsTheDrain(t *testing.T) {
 		want := []string{
 			"part deaf part: still running when the grace ended",
 			"drain obedient: context deadline exceeded",
-			"drain deaf: not done in 1s: context deadline exceeded",
-			"drain forced: not done in 1s: context deadline exceeded",
-			"close deaf pool: not done in 5s: context deadline exceeded",
+			"drain deaf: not finished within 1s: context deadline exceeded",
+			"drain forced: not finished within 1s: context deadline exceeded",
+			"close deaf pool: not finished within 5s: context deadline exceeded",
 		}
 		if diff := cmp.Diff(want, strings.Split(fmt.Sprint(err), "\n")); diff != "" {
 			t.Errorf("error (-want +got):\n%s", diff)
@@ -260,7 +259,7 @@ func TestReady(t *testing.T) {
 		if took := time.Since(start); took != 2*time.Second {
 			t.Errorf("checks took %v, want the 2s of the slowest", took)
 		}
-		late := "not done in 2s: context deadline exceeded"
+		late := "not finished within 2s: context deadline exceeded"
 		want := "lifecycle: <nil>; postgres: <nil>; redis: refused; slow: " + late + "; deaf: " + late
 		if got != want {
 			t.Errorf("Ready = %s, want %s", got, want)
@@ -269,8 +268,8 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// A part that panics stops the service in order: other parts and all steps end as
-// they do otherwise, and the error has the stack.
+// A part that panics stops the service in order: other parts and all steps end as usual, and the error contains the
+// stack.
 func TestPanicOfAPartDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, r := newTrace(), newRunner(lifecycle.Options{Grace: time.Second})

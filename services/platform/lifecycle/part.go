@@ -11,7 +11,7 @@ import (
 
 // running holds the parts of a service while they run.
 type running struct {
-	names  map[int]string // of those that have not returned
+	names  map[int]string // of the parts that have not returned
 	ended  chan ended
 	cancel context.CancelCauseFunc
 	errs   []error
@@ -32,7 +32,7 @@ func (r *Runner) start(ctx context.Context) *running {
 	return p
 }
 
-// failure runs a part and returns its error, a panic too, unless that only says that ctx ended.
+// failure runs a part and returns its error or panic, but not the error or cause of a ctx that has ended.
 func failure(ctx context.Context, part task) error {
 	err := part.call(ctx)
 	if err == nil || ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
@@ -41,28 +41,28 @@ func failure(ctx context.Context, part task) error {
 	return fmt.Errorf("part %s: %w", part.name, err)
 }
 
-// wait blocks until ctx is done or a part fails, and says which.
+// wait blocks until ctx is done or a part fails, and returns which as an error.
 func (p *running) wait(ctx context.Context) error {
 	for len(p.errs) == 0 {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("asked to stop: %w", context.Cause(ctx))
 		case e := <-p.ended:
-			p.note(e)
+			p.record(e)
 		}
 	}
 	return p.errs[0]
 }
 
-// stop ends the parts' context, whose cause is reason, and waits for them
-// until the deadline, a second at the least. It gives the errors of all parts.
+// stop ends the parts' context with reason as its cause and waits for the parts until the deadline, at least one
+// second. It returns the errors of all parts.
 func (p *running) stop(reason error, deadline time.Time) []error {
 	p.cancel(reason)
 	late := time.After(max(time.Until(deadline), minStep))
 	for len(p.names) > 0 {
 		select {
 		case e := <-p.ended:
-			p.note(e)
+			p.record(e)
 		case <-late:
 			for _, i := range slices.Sorted(maps.Keys(p.names)) {
 				p.errs = append(p.errs, fmt.Errorf("part %s: still running when the grace ended", p.names[i]))
@@ -73,7 +73,7 @@ func (p *running) stop(reason error, deadline time.Time) []error {
 	return p.errs
 }
 
-func (p *running) note(e ended) {
+func (p *running) record(e ended) {
 	delete(p.names, e.part)
 	if e.err != nil {
 		p.errs = append(p.errs, e.err)

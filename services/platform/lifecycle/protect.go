@@ -11,25 +11,24 @@ import (
 	"switchyard.dev/services/platform/panics"
 )
 
-// Protect runs a job and returns its error. A panic of the job is an error as
-// well, a *panics.Error, and is counted in switchyard.panics by the name of the
-// work, so that one job can't end the process. The caller logs the error and ends
-// the job, so that the job is not tried again for ever. A panic in a goroutine that
-// the job starts is not covered.
+// Protect runs a job and returns its error. A panic of the job is returned as an error too, a wrapped *panics.Error, so
+// that one job can't end the process. It is counted in switchyard.panics by work, the name of the work. The caller logs
+// the error and ends the job, so that a job that panics is not retried forever. Protect does not recover a panic in a
+// goroutine that the job starts.
 func Protect(ctx context.Context, work string, job func() error) error {
 	err := panics.Call(job)
-	if panicked, ok := err.(*panics.Error); ok { //nolint:errorlint // One further down was recovered there, and is an error like others.
+	if panicked, ok := err.(*panics.Error); ok { //nolint:errorlint // A panic recovered deeper is an ordinary error.
 		count(ctx, work)
 		return fmt.Errorf("%s: %w", work, panicked)
 	}
 	return err
 }
 
-// count adds a panic to the process's meter provider, which telemetry sets.
+// count adds a panic to the process's global meter provider, which package telemetry sets.
 func count(ctx context.Context, work string) {
 	counter, err := otel.Meter("switchyard").Int64Counter("switchyard.panics",
 		metric.WithDescription("Panics of background work that ended one job, by the work."))
-	if err != nil { // The name is valid: only a provider that is shut down refuses it.
+	if err != nil { // The name is valid: only a provider that has been shut down refuses it.
 		return
 	}
 	counter.Add(ctx, 1, metric.WithAttributes(attribute.String("work", work)))

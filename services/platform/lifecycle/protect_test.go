@@ -41,7 +41,7 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// counted is what switchyard.panics counted of the work "job".
+// counted returns the value of switchyard.panics for the work "job".
 func counted(t *testing.T, reader sdk.Reader) (n int64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics

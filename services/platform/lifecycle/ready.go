@@ -9,11 +9,11 @@ import (
 // checkTimeout bounds each readiness check.
 const checkTimeout = 2 * time.Second
 
-// CheckResult is what one readiness check said.
+// CheckResult is the result of one readiness check.
 type CheckResult struct {
-	// Name is the one the check was registered under.
+	// Name is the name given to Check.
 	Name string
-	// Err is nil when the check passed. It may be logged, not shown.
+	// Err is nil if the check passed. It may be logged but not shown to callers.
 	Err error
 }
 
@@ -22,10 +22,9 @@ func (r *Runner) Check(name string, check func(context.Context) error) {
 	r.checks = append(r.checks, task{name, check})
 }
 
-// Ready runs all checks at once, each for two seconds at the most, and gives
-// their results in order of registration. The service is ready when none has
-// an error. The first result, "lifecycle", is ErrDraining from the start of
-// the drain on.
+// Ready runs all checks concurrently, each for at most two seconds, and returns their results in order of registration.
+// The service is ready if no result has an error. The first result, "lifecycle", is ErrDraining once the drain has
+// begun.
 func (r *Runner) Ready(ctx context.Context) []CheckResult {
 	results := make([]CheckResult, len(r.checks))
 	var wg sync.WaitGroup

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Repeat is work that is done again and again in the background, and may fail for a
-// while. Failures, panics too, are logged where they begin and where they end, not each time.
+// Repeat does work periodically in the background and tolerates failures. It logs the first failure of a row, including
+// a panic, and the recovery, not every failure.
 type Repeat struct {
 	Every time.Duration
-	// Wake has it done at once; nil for by the clock alone.
+	// Wake triggers the work at once; nil for the interval alone.
 	Wake <-chan struct{}
 	Do   func(context.Context) error
 	Log  *slog.Logger
@@ -18,7 +18,7 @@ type Repeat struct {
 	Name string
 }
 
-// Run repeats until ctx ends.
+// Run does the work at every tick or wake-up until ctx ends, then returns nil.
 func (r Repeat) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.Every)
 	defer ticker.Stop()
@@ -35,9 +35,9 @@ func (r Repeat) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
-			r.Log.WarnContext(ctx, "failing", slog.String("work", r.Name), slog.String("error", err.Error()))
+			r.Log.WarnContext(ctx, "background work is failing", slog.String("work", r.Name), slog.String("error", err.Error()))
 		case err == nil && failing:
-			r.Log.InfoContext(ctx, "working again", slog.String("work", r.Name))
+			r.Log.InfoContext(ctx, "background work recovered", slog.String("work", r.Name))
 		}
 		failing = err != nil
 	}

@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// It is done at each tick and when woken, and a failure that lasts is told twice:
-// where it begins and where it ends.
+// The work is done at each tick and wake-up. A lasting failure is logged twice: where it begins and where it ends.
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -41,7 +40,7 @@ func TestRepeat(t *testing.T) {
 			t.Errorf("done %d times, want 7", done)
 		}
 		text := log.String()
-		for _, line := range []string{"msg=failing work=it", `msg="working again" work=it`} {
+		for _, line := range []string{`msg="background work is failing" work=it`, `msg="background work recovered" work=it`} {
 			if n := strings.Count(text, line); n != 1 {
 				t.Errorf("%d lines of %s, want 1:\n%s", n, line, text)
 			}
@@ -52,7 +51,7 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// Work that panics is work that failed: it is done again.
+// Work that panics counts as failed and is repeated.
 func TestRepeatGoesOnAfterAPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -74,7 +73,7 @@ func TestRepeatGoesOnAfterAPanic(t *testing.T) {
 		if done != 2 {
 			t.Errorf("done %d times, want twice", done)
 		}
-		if text := log.String(); !strings.Contains(text, "panic: bug") || !strings.Contains(text, "working again") {
+		if text := log.String(); !strings.Contains(text, "panic: bug") || !strings.Contains(text, "background work recovered") {
 			t.Errorf("the log doesn't say it: %s", text)
 		}
 	})

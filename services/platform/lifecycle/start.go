@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Start runs build, which registers what it opens. When build fails, what it has registered is closed again.
+// Start calls build, which opens resources and registers their OnClose steps. If build fails, Start runs the registered
+// steps and returns all errors.
 func (r *Runner) Start(ctx context.Context, build func(context.Context) error) error {
 	err := build(ctx)
 	if err == nil {

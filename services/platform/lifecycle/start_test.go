@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// A start that fails half-way closes what it opened, the last first.
+// A start that fails half-way closes what it opened, in reverse order.
 func TestStartUndoesAFailedBuild(t *testing.T) {
 	tr := newTrace()
 	r := newRunner(lifecycle.Options{})

@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// minStep is what a step gets when those before it have used up the grace.
+	// minStep is the time a step gets when earlier steps have used up the grace.
 	minStep = time.Second
-	// linger is how long a step may take to return once its context has ended,
-	// for example to force what it could not finish.
+	// linger is how long a step may take to return once its context has ended, for example to force what it could not
+	// finish.
 	linger = time.Second
 	// closeGrace bounds all close steps together.
 	closeGrace = 5 * time.Second
 )
 
-// steps runs the tasks one after the other, each whatever became of the others.
+// steps runs the tasks one after the other. A task runs even if an earlier one failed.
 func (r *Runner) steps(ctx context.Context, phase string, tasks []task, deadline time.Time) []error {
 	var errs []error
 	for _, t := range tasks {
@@ -30,7 +30,7 @@ func (r *Runner) steps(ctx context.Context, phase string, tasks []task, deadline
 	return errs
 }
 
-// step runs a task for at most d. Having gone on for longer is an error.
+// step runs a task for at most d. Exceeding d is an error, even if the task returns nil.
 func step(ctx context.Context, t task, d time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, overrun(d))
 	defer cancel()
@@ -41,8 +41,8 @@ func step(ctx context.Context, t task, d time.Duration) error {
 	return err
 }
 
-// bounded runs a task until it returns, or does not within spare after ctx has
-// ended. Then the task is left behind, and the error is the cause of the end.
+// bounded runs a task until it returns, at most until spare after the end of ctx. Then the task is abandoned and the
+// error is the cause of ctx.
 func bounded(ctx context.Context, t task, spare time.Duration) error {
 	returned := make(chan error, 1)
 	go func() { returned <- t.call(ctx) }()
@@ -61,5 +61,5 @@ func bounded(ctx context.Context, t task, spare time.Duration) error {
 
 // overrun is the cause of a context that ended after d.
 func overrun(d time.Duration) error {
-	return fmt.Errorf("not done in %v: %w", d, context.DeadlineExceeded)
+	return fmt.Errorf("not finished within %v: %w", d, context.DeadlineExceeded)
 }

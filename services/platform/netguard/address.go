@@ -8,14 +8,13 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// wireServer is Azure's host service: a public address that every machine there
-// reaches without leaving its host.
+// wireServer is Azure's host service, a public address that every Azure machine reaches without leaving its host.
 var wireServer = netip.MustParsePrefix("168.63.129.16/32")
 
-// guardian refuses the special-purpose networks of IANA's registries (for IPv6
-// all but 2000::/3), Azure's host service and the operator's prefixes. inner are
-// the IPv4 networks that it must not reach through a translator either.
-func guardian(deny []netip.Prefix) (networks *ssrf.Guardian, inner []netip.Prefix, err error) {
+// newGuardian returns rules that refuse the special-purpose networks of IANA's registries (for IPv6 all but 2000::/3),
+// Azure's host service and the operator's prefixes. inner are the IPv4 networks that must not be reached through an
+// address translator either.
+func newGuardian(deny []netip.Prefix) (networks *ssrf.Guardian, inner []netip.Prefix, err error) {
 	v4, v6 := []netip.Prefix{wireServer}, []netip.Prefix(nil)
 	for _, prefix := range deny {
 		switch addr := prefix.Addr(); {
@@ -31,7 +30,7 @@ func guardian(deny []netip.Prefix) (networks *ssrf.Guardian, inner []netip.Prefi
 	return ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(v4...), ssrf.WithDeniedV6Prefixes(v6...)), inner, nil
 }
 
-// checkAddr refuses all that isn't a public unicast address.
+// checkAddr refuses every address that isn't public unicast.
 func (g *Guard) checkAddr(addr netip.Addr) error {
 	addr = addr.Unmap()
 	if !addr.IsValid() || addr.Zone() != "" || embeds(addr, g.inner) || g.networks.SafeAddr(addr) != nil {
@@ -40,9 +39,8 @@ func (g *Guard) checkAddr(addr netip.Addr) error {
 	return nil
 }
 
-// innerNetworks are those that a translator could be made to reach, beside Azure's
-// host service and what the operator denies. 0.0.0.0/8
-// is left out: the low half of an ordinary address such as 2001:db8::1 looks
+// innerNetworks are the IPv4 networks that a translator could be made to reach, besides Azure's host service and those
+// that the operator denies. 0.0.0.0/8 is not included: the low half of an ordinary address such as 2001:db8::1 looks
 // like it.
 var innerNetworks = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"),
@@ -53,9 +51,9 @@ var innerNetworks = []netip.Prefix{
 	netip.MustParsePrefix("192.168.0.0/16"),
 }
 
-// embeds reports whether the last 32 bits of a public-looking IPv6 address are an
-// IPv4 one: any in ISATAP form (RFC 5214 6.1), one of the inner networks behind a
-// network's own NAT64 prefix of 96 bits (RFC 6052 2.2).
+// embeds reports whether the last 32 bits of an IPv6 address that looks public are an IPv4 address: any address in
+// ISATAP form (RFC 5214, section 6.1), or one of the inner networks behind a network's own 96-bit NAT64 prefix (RFC
+// 6052, section 2.2).
 func embeds(addr netip.Addr, inner []netip.Prefix) bool {
 	if !addr.Is6() {
 		return false

@@ -14,27 +14,25 @@ import (
 const (
 	maxHeaderBytes  = 64 << 10
 	maxIdle         = 512
-	idleTimeout     = 60 * time.Second // a kept connection isn't checked again: bounds how long an old rule lasts
+	idleTimeout     = 60 * time.Second // A kept connection isn't checked again: bounds how long an old rule applies.
 	pingAfter       = 15 * time.Second
 	pingTimeout     = 5 * time.Second
 	continueTimeout = time.Second
 )
 
-// TransportOptions bound the steps of a request. Zero values mean the defaults
-// named here.
+// TransportOptions bound the steps of a request. A zero value means the default named here.
 type TransportOptions struct {
-	ConnectTimeout  time.Duration  // lookup and TCP; 5 s, which is also the most
+	ConnectTimeout  time.Duration  // lookup and TCP; default and maximum 5 s
 	TLSHandshake    time.Duration  // 5 s
-	ResponseHeader  time.Duration  // from the end of the request to that of the response header; 30 s
+	ResponseHeader  time.Duration  // from the end of the request to the end of the response header; 30 s
 	MaxIdlePerHost  int            // 4
 	MaxConnsPerHost int            // no limit
-	RootCAs         *x509.CertPool // the machine's
+	RootCAs         *x509.CertPool // default: the machine's
 }
 
-// Transport dials through the guard. It uses no proxy of the environment, asks
-// for no compression (a small body can't unpack to a large one) and reads
-// response headers of at most 64 KiB. A caller that uses it without [Guard.Client]
-// must not follow redirects unchecked.
+// Transport returns a transport that dials through the guard. It ignores proxy variables of the environment, requests
+// no compression (so that a small body can't unpack to a large one) and reads response headers of at most 64 KiB. A
+// caller that uses it without [Guard.Client] must not follow redirects unchecked.
 func (g *Guard) Transport(o TransportOptions) *http.Transport {
 	connect := cmp.Or(o.ConnectTimeout, connectTimeout)
 	return &http.Transport{
@@ -59,9 +57,8 @@ func (g *Guard) Transport(o TransportOptions) *http.Transport {
 	}
 }
 
-// Client makes requests through a guarded transport, each within timeout from
-// dial to the end of the body. A redirect is returned as the response it is,
-// never followed; cookies aren't kept.
+// Client returns a client over a guarded transport. timeout bounds each request from the dial to the end of the body. A
+// redirect is returned as the response and never followed. There is no cookie jar.
 func (g *Guard) Client(timeout time.Duration, o TransportOptions) *http.Client {
 	return &http.Client{
 		Transport: g.Transport(o),
@@ -72,9 +69,8 @@ func (g *Guard) Client(timeout time.Duration, o TransportOptions) *http.Client {
 	}
 }
 
-// ReadStart reads at most limit bytes of an answer's body. Of an answer that changes
-// the protocol (101) it reads nothing: that body is the connection itself, which
-// neither the request's context nor a client's timeout ends.
+// ReadStart reads at most limit bytes of a response's body. It reads nothing from a response that changes the protocol
+// (101): its body is the connection itself, to which neither the request's context nor a client's timeout applies.
 func ReadStart(response *http.Response, limit int64) ([]byte, error) {
 	if response.ContentLength == 0 || response.StatusCode == http.StatusSwitchingProtocols {
 		return nil, nil

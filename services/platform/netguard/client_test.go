@@ -36,7 +36,7 @@ func get(t *testing.T, c *http.Client, url string) (answer, error) {
 	return answer{resp.StatusCode, resp.ProtoMajor, body}, nil
 }
 
-// serveAllowed is a server on loopback with a client that may reach only it.
+// serveAllowed returns a server on loopback and a client that may reach only it.
 func serveAllowed(t *testing.T, h http.HandlerFunc) (url string, c *http.Client) {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
@@ -154,8 +154,7 @@ func TestClientKeepsNoCookies(t *testing.T) {
 	}
 }
 
-// An answer that changes the protocol has a body that never ends and that no
-// timeout reaches: nothing is read of it.
+// A response that changes the protocol has a body without an end, to which no timeout applies: nothing is read of it.
 func TestReadStartOfAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	left := make(chan struct{})

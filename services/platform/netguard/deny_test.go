@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// What an operator denies is refused when it is checked and when it is dialled,
-// as an address, as a name, and behind NAT64: a prefix of the network's own, or
-// a denied IPv4 address within any of 96 bits (RFC 6052, 2.2).
+// Networks that an operator denies are refused when a URL is checked and when an address is dialled: as an address, as
+// a name, and behind NAT64, both for a prefix of the network's own and for a denied IPv4 address within any 96-bit
+// prefix (RFC 6052, section 2.2).
 func TestDenyPrefixes(t *testing.T) {
 	t.Parallel()
 	l, port := canary(t)

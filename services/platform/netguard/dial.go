@@ -15,9 +15,9 @@ const (
 	connectTimeout = 5 * time.Second
 )
 
-// CheckHost resolves the host of a URL from [Guard.CheckURL] and refuses it when
-// any of its addresses is forbidden. A lookup that fails or takes over 2 s is no
-// refusal: the name may resolve later, and the dial is checked again.
+// CheckHost resolves the host of a URL returned by [Guard.CheckURL] and refuses it if any of its addresses is
+// forbidden. A lookup that fails or takes longer than 2 s is not refused: the name may resolve later, and the dial is
+// checked again.
 func (g *Guard) CheckHost(ctx context.Context, u *url.URL) error {
 	t, err := targetOf(u)
 	if err != nil {
@@ -37,13 +37,12 @@ func (g *Guard) CheckHost(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// rooted keeps the resolver from trying the search list, where "gateway.prod"
-// may well be a service of the cluster.
+// rooted makes a name absolute, so that the resolver doesn't apply the search list: with it, "gateway.prod" may be a
+// service of the cluster.
 func rooted(name string) string { return name + "." }
 
-// DialContext connects to a host and port, each address of the host being
-// checked when it is dialled; a forbidden one is passed over for the next. The
-// error is a *[Refusal] when a rule was the reason.
+// DialContext connects to a host and port. Each address of the host is checked when it is dialled; a forbidden one is
+// skipped. If a rule was the reason for failing, the error is a *[Refusal].
 func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	t, err := splitTarget(addr)
 	if err != nil {
@@ -65,13 +64,13 @@ func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn
 	d := net.Dialer{Timeout: connectTimeout, Resolver: g.resolver, ControlContext: control}
 	conn, err := d.DialContext(ctx, network, net.JoinHostPort(host, t.portString()))
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		return nil, refusal // bare: what net wraps round it tells the address
+		return nil, refusal // unwrapped, because the error of package net contains the address
 	}
 	return conn, err
 }
 
-// Control decides on the address that a connection is about to be made to. It
-// is a [net.Dialer.ControlContext] and refuses what it can't read.
+// Control checks the address that a connection is about to be made to. It is a [net.Dialer.ControlContext] and refuses
+// an address that it can't parse.
 func (g *Guard) Control(_ context.Context, network, address string, _ syscall.RawConn) error {
 	dialled, err := parseDialled(network, address)
 	if err != nil {
@@ -80,8 +79,7 @@ func (g *Guard) Control(_ context.Context, network, address string, _ syscall.Ra
 	return g.checkTarget(dialled)
 }
 
-// controlAllowedName stands in for Control when the operator allowed the name
-// that is dialled.
+// controlAllowedName replaces Control if the operator allowed the dialled name.
 func (g *Guard) controlAllowedName(_ context.Context, network, address string, _ syscall.RawConn) error {
 	dialled, err := parseDialled(network, address)
 	if err != nil {
@@ -97,7 +95,7 @@ func (g *Guard) checkAllowedName(dialled target) error {
 	return g.checkAddr(dialled.addr)
 }
 
-// checkDialled decides on an address that a target's host resolved to.
+// checkDialled checks an address that a target's host resolved to.
 func (g *Guard) checkDialled(t, dialled target) error {
 	if t.name != "" && g.allowed[t] {
 		return g.checkAllowedName(dialled)

@@ -32,8 +32,8 @@ func canary(t *testing.T) (*net.TCPListener, string) {
 	return l, port
 }
 
-// assertUntouched connects to the canary itself: connections queue in order, so
-// the first one accepted is another's if anyone came before.
+// assertUntouched connects to the canary itself. Connections queue in order, so the first one accepted would be
+// another's if the guard had let one through.
 func assertUntouched(t *testing.T, l *net.TCPListener) {
 	t.Helper()
 	own, err := net.Dial("tcp4", l.Addr().String())
@@ -233,7 +233,7 @@ func TestControl(t *testing.T) {
 			continue
 		}
 		addr, err := netip.ParseAddr(u.Hostname())
-		if err != nil || addr == netip.MustParseAddr("::ffff:8.8.8.8") { // only refused in writing
+		if err != nil || addr == netip.MustParseAddr("::ffff:8.8.8.8") { // refused only as a literal
 			continue
 		}
 		judged++
@@ -276,7 +276,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// TestDeniedNetworks walks the edges of each special-purpose network.
+// TestDeniedNetworks tests the first and last address of each special-purpose network.
 func TestDeniedNetworks(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, Options{})
@@ -294,7 +294,7 @@ func TestDeniedNetworks(t *testing.T) {
 			}
 		}
 	}
-	for n := range 8 { // of the eighths of the IPv6 space only 2000::/3 is public
+	for n := range 8 { // Of the eighths of the IPv6 space only 2000::/3 is public.
 		addr, err := netip.ParseAddr(strconv.FormatInt(int64(n)<<13|0x600, 16) + ":4700::1111")
 		if err != nil {
 			t.Fatal(err)

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// nameserver answers each A query for a name with the next of its lists of
-// addresses, the last one for ever, and any other query with nothing.
+// nameserver answers each A query for a name with the next of its lists of addresses, repeating the last one, and any
+// other query with an empty answer.
 type nameserver struct {
 	mu      sync.Mutex
 	answers map[string][][]netip.Addr
 	asked   []string
 }
 
-// newResolver is Go's resolver with every query sent to the nameserver.
+// newResolver returns Go's resolver with every query sent to the nameserver.
 func newResolver(tb testing.TB, answers map[string][][]netip.Addr) (*net.Resolver, *nameserver) {
 	tb.Helper()
 	ns := &nameserver{answers: answers}
@@ -41,7 +41,7 @@ func newResolver(tb testing.TB, answers map[string][][]netip.Addr) (*net.Resolve
 	}, ns
 }
 
-// serve answers one query in the framing of DNS over TCP (RFC 1035 4.2.2).
+// serve answers one query in the framing of DNS over TCP (RFC 1035, section 4.2.2).
 func (ns *nameserver) serve(conn io.ReadWriter) error {
 	var size [2]byte
 	if _, err := io.ReadFull(conn, size[:]); err != nil {
@@ -73,7 +73,7 @@ func (ns *nameserver) answer(q dnsmessage.Question) []dnsmessage.Resource {
 	switch q.Type {
 	case dnsmessage.TypeA:
 	case dnsmessage.TypeAAAA:
-		return resources(q, ns.answers[name]) // of a name that always has the same ones
+		return resources(q, ns.answers[name]) // for a name that always has the same ones
 	default:
 		return nil
 	}
@@ -88,7 +88,7 @@ func (ns *nameserver) answer(q dnsmessage.Question) []dnsmessage.Resource {
 	return resources(q, lists)
 }
 
-// resources are the addresses of the first list that a question asks for.
+// resources returns the answer to a question with the addresses of the first list.
 func resources(q dnsmessage.Question, lists [][]netip.Addr) (found []dnsmessage.Resource) {
 	if len(lists) == 0 {
 		return nil

@@ -15,24 +15,23 @@ import (
 	"time"
 )
 
-// maxProxyHead is what a proxy's answer to CONNECT may have, in bytes.
+// maxProxyHead is the maximum size of a proxy's response to CONNECT, in bytes.
 const maxProxyHead = 16 << 10
 
-// proxy is an operator's way out: a server that is asked to connect to the
-// address that the guard has decided on, never to a name, which it could resolve
-// to another one.
+// proxy is the operator's egress proxy. It is asked to connect to the address that the guard has checked, never to a
+// name, which it could resolve to another address.
 type proxy struct {
 	address       string
 	secure        *tls.Config // nil for a plain connection to the proxy
 	authorization string
 }
 
-// errProxyURL does not repeat the URL, which may hold a password.
-var errProxyURL = errors.New("proxy: want http:// or https://, user and password if need be, host and port, and nothing else")
+// errProxyURL does not repeat the URL, which may contain a password.
+var errProxyURL = errors.New("proxy: want http(s)://[user:password@]host[:port] without path, query and fragment")
 
 func newProxy(u *url.URL) (*proxy, error) {
 	if u == nil {
-		return nil, nil //nolint:nilnil // No proxy is no fault.
+		return nil, nil //nolint:nilnil // No proxy is a valid setting.
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errProxyURL
@@ -52,25 +51,24 @@ func newProxy(u *url.URL) (*proxy, error) {
 	return p, nil
 }
 
-// ErrProxy says that the proxy itself could not be reached, or did not let us in:
-// nothing is known of the target.
+// ErrProxy means that the proxy itself could not be reached or refused the request; nothing is known about the target.
 var ErrProxy = errors.New("netguard: the egress proxy is not available")
 
-// errTarget says that the proxy could not connect to the target.
+// errTarget means that the proxy could not connect to the target.
 var errTarget = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("the egress proxy could not connect")}
 
-// tunnel is a connection through the proxy whose other end is the target.
+// tunnel is a connection through the proxy to the target.
 type tunnel struct {
 	net.Conn
 
 	remote net.Addr
 }
 
-// RemoteAddr is the target's.
+// RemoteAddr returns the target's address.
 func (t tunnel) RemoteAddr() net.Addr { return t.remote }
 
-// dial connects to a target's first address that the proxy can reach, each
-// having been checked as at a dial of our own.
+// dial connects to the first of a target's addresses that the proxy can reach. Each is checked as for a direct
+// connection.
 func (p *proxy) dial(ctx context.Context, g *Guard, t target) (net.Conn, error) {
 	addrs, err := g.addressesOf(ctx, t)
 	if err != nil {
@@ -94,7 +92,7 @@ func (p *proxy) dial(ctx context.Context, g *Guard, t target) (net.Conn, error) 
 	return nil, failure
 }
 
-// addressesOf resolves a target's host as a dial would.
+// addressesOf resolves a target's host as a direct dial would.
 func (g *Guard) addressesOf(ctx context.Context, t target) ([]netip.Addr, error) {
 	if t.addr.IsValid() {
 		return []netip.Addr{t.addr}, nil
@@ -108,7 +106,7 @@ func (g *Guard) addressesOf(ctx context.Context, t target) ([]netip.Addr, error)
 	return g.resolver.LookupNetIP(ctx, "ip", name)
 }
 
-// connect asks the proxy for a connection to an address (RFC 9110, 9.3.6).
+// connect requests a connection to an address from the proxy (RFC 9110, section 9.3.6).
 func (p *proxy) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{Timeout: connectTimeout}
 	conn, err := d.DialContext(ctx, "tcp", p.address)
@@ -119,11 +117,11 @@ func (p *proxy) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error
 	if soon := time.Now().Add(connectTimeout); !ok || soon.Before(deadline) {
 		deadline = soon
 	}
-	// A cancelled request ends the talk with the proxy at once.
+	// A cancelled request ends the exchange with the proxy at once.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_ = conn.SetDeadline(deadline)
-	open, err := p.ask(ctx, conn, to.String())
+	open, err := p.openTunnel(ctx, conn, to.String())
 	if err == nil && !stop() {
 		err = context.Cause(ctx)
 	}
@@ -137,7 +135,7 @@ func (p *proxy) connect(ctx context.Context, to netip.AddrPort) (net.Conn, error
 	return tunnel{open, net.TCPAddrFromAddrPort(to)}, nil
 }
 
-func (p *proxy) ask(ctx context.Context, conn net.Conn, to string) (net.Conn, error) {
+func (p *proxy) openTunnel(ctx context.Context, conn net.Conn, to string) (net.Conn, error) {
 	if p.secure != nil {
 		secured := tls.Client(conn, p.secure)
 		if err := secured.HandshakeContext(ctx); err != nil {
@@ -157,14 +155,14 @@ func (p *proxy) ask(ctx context.Context, conn net.Conn, to string) (net.Conn, er
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProxy, err)
 	}
-	_ = response.Body.Close() // of a tunnel that is open: there is none
+	_ = response.Body.Close() // There is no body after a successful CONNECT.
 	switch {
 	case response.StatusCode != http.StatusOK && response.StatusCode < 500:
 		return nil, fmt.Errorf("%w: status %d", ErrProxy, response.StatusCode)
 	case response.StatusCode != http.StatusOK:
 		return nil, errTarget
 	case answer.Buffered() > 0:
-		return nil, fmt.Errorf("%w: it sent more than its answer", ErrProxy)
+		return nil, fmt.Errorf("%w: it sent data after its response", ErrProxy)
 	}
 	return conn, nil
 }

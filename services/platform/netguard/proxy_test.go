@@ -17,23 +17,23 @@ import (
 	"time"
 )
 
-// wayOut is an operator's proxy that notes what it is asked for.
-type wayOut struct {
+// connectProxy is an egress proxy that records the targets requested of it.
+type connectProxy struct {
 	net.Listener
 
 	mu     sync.Mutex
 	asked  []string
 	auth   []string
-	answer string // instead of connecting, when not empty
+	answer string // sent instead of connecting, if not empty
 }
 
-func newWayOut(t *testing.T) *wayOut {
+func newConnectProxy(t *testing.T) *connectProxy {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &wayOut{Listener: l}
+	p := &connectProxy{Listener: l}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -48,7 +48,7 @@ func newWayOut(t *testing.T) *wayOut {
 	return p
 }
 
-func (p *wayOut) serve(conn net.Conn) {
+func (p *connectProxy) serve(conn net.Conn) {
 	defer conn.Close()
 	request, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *wayOut) serve(conn net.Conn) {
 	both.Wait()
 }
 
-func (p *wayOut) url(t *testing.T, user string) *url.URL {
+func (p *connectProxy) url(t *testing.T, user string) *url.URL {
 	t.Helper()
 	u, err := url.Parse("http://" + user + p.Addr().String())
 	if err != nil {
@@ -99,7 +99,7 @@ func TestProxyIsAskedForTheAddress(t *testing.T) {
 			t.Cleanup(s.Close)
 			_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 			resolver, _ := newResolver(t, map[string][][]netip.Addr{"example.com.": {{loopback}}})
-			p := newWayOut(t)
+			p := newConnectProxy(t)
 			g := newGuard(t, Options{
 				Resolver: resolver, Proxy: p.url(t, "user:canary-password@"),
 				AllowTargets: []string{"127.0.0.1:" + port, "example.com:" + port},
@@ -125,7 +125,7 @@ func TestProxyIsAskedForTheAddress(t *testing.T) {
 	}
 }
 
-// The guard decides before the proxy hears of it.
+// The guard decides before the proxy is contacted.
 func TestProxyIsNotAskedForForbiddenTargets(t *testing.T) {
 	t.Parallel()
 	resolver, _ := newResolver(t, map[string][][]netip.Addr{
@@ -133,7 +133,7 @@ func TestProxyIsNotAskedForForbiddenTargets(t *testing.T) {
 		"rebind.example.com.": {{public}, {loopback}},
 		"mixed.example.com.":  {{private, loopback}},
 	})
-	p := newWayOut(t)
+	p := newConnectProxy(t)
 	g := newGuard(t, Options{Resolver: resolver, Proxy: p.url(t, "")})
 	u, err := g.CheckURL("http://rebind.example.com:8080/")
 	if err != nil || g.CheckHost(t.Context(), u) != nil {
@@ -175,7 +175,7 @@ func TestProxyFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newWayOut(t)
+			p := newConnectProxy(t)
 			p.answer = tt.answer
 			proxy := p.url(t, "user:canary-password@")
 			if tt.answer == "" {
@@ -194,7 +194,7 @@ func TestProxyFailures(t *testing.T) {
 	}
 }
 
-// A request that is given up doesn't wait for a proxy that says nothing.
+// A cancelled request doesn't wait for a proxy that doesn't answer.
 func TestProxyThatHangs(t *testing.T) {
 	t.Parallel()
 	l, _ := canary(t)
@@ -224,8 +224,7 @@ func TestProxyURL(t *testing.T) {
 	}
 }
 
-// No form of the table that names something inside gets as far as a connection,
-// in whatever way it is sent.
+// No URL of the table that names an internal target leads to a connection, in whatever way it is sent.
 func TestTableAtTheDial(t *testing.T) {
 	t.Parallel()
 	resolver, _ := newResolver(t, map[string][][]netip.Addr{})
@@ -239,7 +238,7 @@ func TestTableAtTheDial(t *testing.T) {
 		}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tt.raw, http.NoBody)
 		if err != nil {
-			continue // net/http reads it as no URL
+			continue // net/http doesn't accept it as a URL.
 		}
 		tried++
 		response, err := c.Do(request)

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// target is a host and port in the one form in which all comparisons are made.
+// target is a host and port in normalized form, which makes targets comparable.
 type target struct {
-	name string     // lower-case ASCII; empty when the host is an address
-	addr netip.Addr // the zero Addr when the host is a name
+	name string     // lower-case ASCII; empty if the host is an address
+	addr netip.Addr // the zero Addr if the host is a name
 	port uint16
 }
 
@@ -62,8 +62,8 @@ func parseIPv6(host string) (netip.Addr, error) {
 	return addr, nil
 }
 
-// hostname maps a host as browsers and net/http do (UTS 46, non-transitional),
-// but leaves underscores and hyphens to invalidLabel, as DNS does.
+// hostname normalizes a host as browsers and net/http do (UTS 46, non-transitional), but leaves underscores and hyphens
+// to invalidLabel, which follows DNS.
 var hostname = idna.New(
 	idna.MapForLookup(),
 	idna.BidiRule(),
@@ -72,10 +72,9 @@ var hostname = idna.New(
 	idna.CheckHyphens(false),
 )
 
-const maxName = 253 // octets, RFC 1035 2.3.4 less the root
+const maxName = 253 // octets (RFC 1035, section 2.3.4) without the root
 
-// parseHost reads a DNS name or, after mapping, an IPv4 address: "127。0。0。1" is
-// one.
+// parseHost parses a DNS name or, after normalization, an IPv4 address: "127。0。0。1" is one.
 func parseHost(host string) (name string, addr netip.Addr, err error) {
 	name, err = hostname.ToASCII(host)
 	if err != nil || !utf8.ValidString(host) {
@@ -94,8 +93,7 @@ func parseHost(host string) (name string, addr netip.Addr, err error) {
 	return name, netip.Addr{}, nil
 }
 
-// isNumber is the test of the WHATWG URL standard for a last label that turns
-// a host into an IPv4 address.
+// isNumber reports whether a last label makes the host an IPv4 address according to the WHATWG URL standard.
 func isNumber(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
@@ -109,14 +107,14 @@ func invalidLabel(label string) bool {
 		strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != ""
 }
 
-// localSuffixes never lead to a public host: RFC 6761, 6762 (and its appendix
-// G), 7686, 8375, ICANN's .internal.
+// localSuffixes never lead to a public host: RFC 6761, RFC 6762 (and its appendix G), RFC 7686, RFC 8375 and ICANN's
+// .internal.
 var localSuffixes = []string{
 	"corp", "home", "home.arpa", "internal", "intranet", "invalid", "lan",
 	"local", "localdomain", "localhost", "onion", "private",
 }
 
-// isLocal also holds for a name without a dot: only a search list completes it.
+// isLocal reports whether a name has a local suffix or no dot: a name without a dot is only completed by a search list.
 func isLocal(name string) bool {
 	if !strings.Contains(name, ".") {
 		return true
@@ -126,8 +124,7 @@ func isLocal(name string) bool {
 	})
 }
 
-// internalPorts are those from 1024 on whose protocols answer, or obey, an HTTP
-// request that was never meant for them.
+// internalPorts are ports from 1024 up whose protocols answer or obey an HTTP request that was never meant for them.
 var internalPorts = []uint16{
 	1433, 1521, 2049, 2181, 2375, 2376, 2379, 2380, 3306, 3389, 4369, 5432, 5672, 5900, 5984, 5985, 5986,
 	6379, 6380, 6443, 7001, 8200, 8300, 8500, 8600, 9042, 9092, 9100, 9200, 9300, 10250, 10255, 10256,

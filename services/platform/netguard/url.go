@@ -8,10 +8,9 @@ import (
 
 const maxURL = 2048 // bytes
 
-// CheckURL reads an absolute http or https URL and refuses one that no honest
-// customer would send or that names a forbidden target outright; it looks
-// nothing up. The URL it returns has its host in ASCII and lower case and no
-// default port; path and query are as they came. Errors are *[Refusal].
+// CheckURL parses an absolute http or https URL. It refuses a URL that no honest customer would send or that directly
+// names a forbidden target; it does no lookup. The host of the returned URL is in lower-case ASCII without a default
+// port; path and query are unchanged. Errors are *[Refusal].
 func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	u, err := g.parseURL(raw)
 	if err != nil {
@@ -47,7 +46,7 @@ func (g *Guard) parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return nil, refuse(RuleSyntax, "the URL can't be parsed") // the parser's error would quote it
+		return nil, refuse(RuleSyntax, "the URL can't be parsed") // The parser's error would quote it.
 	case u.Scheme != "https" && (u.Scheme != "http" || g.requireHTTPS):
 		return nil, refuse(RuleScheme, "the scheme of the URL is not allowed")
 	case u.User != nil:
@@ -62,8 +61,8 @@ func (g *Guard) parseURL(raw string) (*url.URL, error) {
 
 func isForbidden(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }
 
-// isAsWritten reports whether the URL will be sent with the path and query that
-// were read, byte for byte: a second reading could differ otherwise.
+// isAsWritten reports whether the URL will be sent with exactly the path and query that were checked: otherwise a
+// second parser could read them differently.
 func isAsWritten(raw string, u *url.URL) bool {
 	sent := u.EscapedPath()
 	if u.RawQuery != "" || u.ForceQuery {
@@ -86,7 +85,7 @@ func targetOf(u *url.URL) (target, error) {
 	return parseTarget(host, port)
 }
 
-// checkTarget applies what can be told without a lookup.
+// checkTarget applies the rules that need no lookup.
 func (g *Guard) checkTarget(t target) error {
 	switch {
 	case g.allowed[t]:

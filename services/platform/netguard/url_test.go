@@ -30,8 +30,7 @@ func tableGuard(tb testing.TB) *Guard {
 
 type urlCase struct{ rule, raw, canonical string }
 
-// urlCases reads testdata/urls.txt. "+n" at the end of a URL stands for n times
-// the letter a.
+// urlCases reads testdata/urls.txt. "+n" at the end of a URL stands for n times the letter a.
 func urlCases(tb testing.TB) []urlCase {
 	tb.Helper()
 	f, err := os.Open("testdata/urls.txt")
@@ -166,9 +165,8 @@ func TestNewRefusesBadOptions(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL holds CheckURL to what its callers build on: an accepted URL is
-// accepted again unchanged, names a host that was judged, and carries nothing
-// that breaks a request line.
+// FuzzCheckURL tests the properties that CheckURL's callers rely on: an accepted URL is accepted again unchanged, names
+// a host that was checked, and contains nothing that breaks a request line.
 func FuzzCheckURL(f *testing.F) {
 	g := tableGuard(f)
 	for _, c := range urlCases(f) {

@@ -26,7 +26,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// A panic in a group is the group's error, and not the end of the process.
+// A panic in an errgroup is the group's error and doesn't end the process.
 func TestGuard(t *testing.T) {
 	var group errgroup.Group
 	group.Go(panics.Guard(faulty))

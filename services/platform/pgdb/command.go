@@ -10,9 +10,8 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// MigrateCommand is the `migrate` of a service: it brings the database, whose
-// URL a file holds, up to the migrations of the build, and names on w what it
-// applied.
+// MigrateCommand is the `migrate` command of a service. It applies the build's migrations to the database whose URL is
+// in urlFile, and prints the names of those applied to w.
 func MigrateCommand(ctx context.Context, urlFile secret.File, migrations fs.FS, w io.Writer) error {
 	url, err := urlFile.Read()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SQLSTATE codes, Postgres manual, appendix A.
+// SQLSTATE codes (Postgres manual, appendix A).
 const (
 	codeUniqueViolation    = "23505"
 	codeUndefinedTable     = "42P01"
@@ -21,18 +21,17 @@ const (
 	classConnection        = "08"
 )
 
-// IsUniqueViolation reports whether err is a duplicate key in the named
-// constraint or unique index; an empty name stands for any.
+// IsUniqueViolation reports whether err is a duplicate key in the named constraint or unique index. An empty name means
+// any.
 func IsUniqueViolation(err error, constraint string) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.Code == codeUniqueViolation &&
 		(constraint == "" || pgErr.ConstraintName == constraint)
 }
 
-// IsUnavailable reports whether err says that the database can't be used now
-// and may be later: no connection, one that broke, a server that stops, starts
-// or is full. A caller who gave up, a slow statement or refused credentials
-// are not.
+// IsUnavailable reports whether err means that the database can't be used now but may be usable later: no connection, a
+// broken one, or a server that is stopping, starting or at its connection limit. A cancelled context, a slow statement
+// and refused credentials are not among them.
 func IsUnavailable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false

@@ -87,7 +87,7 @@ func TestIsUnavailable(t *testing.T) {
 	}
 }
 
-// terminated is what a query sees when an operator ends its session.
+// terminated returns the error of a query whose session an operator terminates.
 func terminated(t *testing.T, dsn string) error {
 	t.Helper()
 	pool := testkit.Pool(t, pgdb.Options{URL: dsn})

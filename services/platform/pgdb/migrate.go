@@ -21,23 +21,21 @@ import (
 
 const (
 	migrationTable = "schema_migrations"
-	// Two migrators of one schema take turns: one try a second for five minutes.
+	// Two migrators of one schema wait for each other: one try per second for five minutes.
 	lockPeriodSeconds = 1
 	lockTries         = 300
 )
 
-// Migrate applies what is missing of the numbered .sql files at the root of
-// fsys to the first schema of the URL's search_path, which must exist, and
-// returns the names of the files applied, also when a later one failed. Each
-// file is one transaction unless it says `-- +goose NO TRANSACTION`. It is safe
-// to run from several replicas at once.
+// Migrate applies the missing ones of the numbered .sql files at the root of fsys to the first schema of the URL's
+// search_path, which must exist. It returns the names of the files applied, also if a later one failed. Each file is
+// one transaction unless it contains `-- +goose NO TRANSACTION`. Several replicas may run it at the same time.
 func Migrate(ctx context.Context, url string, fsys fs.FS, log *slog.Logger) (applied []string, err error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, errURL
 	}
-	// A migration that queues for a table lock stops all traffic behind it, so
-	// it gives up early. It has no statement timeout: an index takes its time.
+	// A migration that waits for a table lock blocks all later statements on the table, so it gives up early. There is
+	// no statement timeout, because building an index takes long.
 	if err := configure(cfg, map[string]string{"application_name": "migrate", "lock_timeout": "10s"}); err != nil {
 		return nil, err
 	}
@@ -79,10 +77,9 @@ func currentSchema(ctx context.Context, db *sql.DB) (string, error) {
 	return schema.String, nil
 }
 
-// newProvider locks per schema, so that services which share a database don't
-// wait for one another. The lock is polled: a session that blocks in
-// pg_advisory_lock holds a snapshot, for which CREATE INDEX CONCURRENTLY would
-// wait forever.
+// newProvider takes a lock per schema, so that services which share a database don't wait for each other. The lock is
+// polled: a session that blocks in pg_advisory_lock holds a snapshot, for which CREATE INDEX CONCURRENTLY would wait
+// forever.
 func newProvider(db *sql.DB, schema string, fsys fs.FS) (*goose.Provider, error) {
 	id := fnv.New64a()
 	id.Write([]byte(migrationTable + " " + schema))
@@ -100,9 +97,8 @@ func newProvider(db *sql.DB, schema string, fsys fs.FS) (*goose.Provider, error)
 	)
 }
 
-// CheckSchema fails when the database lacks a migration of fsys, naming the
-// command that mends it. A database that is ahead is fine: a new release
-// migrates it while the one before still serves.
+// CheckSchema returns an error if the database lacks a migration of fsys; the error names the command to run. A
+// database that is ahead is accepted: a new release migrates it while the previous release still serves.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool, fsys fs.FS, service string) error {
 	names, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
@@ -130,7 +126,7 @@ func CheckSchema(ctx context.Context, pool *pgxpool.Pool, fsys fs.FS, service st
 }
 
 func appliedVersions(ctx context.Context, pool *pgxpool.Pool) ([]int64, error) {
-	rows, _ := pool.Query(ctx, "SELECT version_id FROM "+migrationTable+" WHERE is_applied") // CollectRows has the error
+	rows, _ := pool.Query(ctx, "SELECT version_id FROM "+migrationTable+" WHERE is_applied") // CollectRows returns the error
 	versions, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if isUndefinedTable(err) {
 		return nil, nil

@@ -18,8 +18,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// migrations makes one file that creates one table for each number; "3!" stands
-// for a file that fails.
+// migrations returns one file per number, which creates one table; the file of "3!" fails.
 func migrations(numbers ...string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for _, n := range numbers {

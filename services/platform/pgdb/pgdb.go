@@ -1,6 +1,5 @@
-// Package pgdb opens a service's Postgres pool, runs transactions, applies
-// migrations and reads driver errors. It knows no table but the one that lists
-// the applied migrations; each service's internal/postgres owns the rest.
+// Package pgdb opens a service's Postgres pool, runs transactions, applies migrations and classifies driver errors. It
+// uses no table but the list of applied migrations; each service's internal/postgres owns the others.
 package pgdb
 
 import (
@@ -23,22 +22,21 @@ const (
 	maxConnLifetime = 30 * time.Minute
 )
 
-// Options says which database to open and how much of it to use.
+// Options configure the pool of one database.
 type Options struct {
-	URL             string // postgres://user:password@host:port/database; a parameter in it wins over the defaults here
-	MaxConns        int32  // 0 leaves it to the URL's pool_max_conns or the driver
+	URL             string // postgres://user:password@host:port/database; its parameters override Open's defaults
+	MaxConns        int32  // 0 means the URL's pool_max_conns or the driver's default
 	ApplicationName string // shown in pg_stat_activity
-	// Settings are further parameters of each session.
+	// Settings are further session parameters.
 	Settings map[string]string
 }
 
-// errURL stands in for the driver's parse error, which quotes the URL and can
-// only try to mask the password in it.
+// errURL replaces the driver's parse error, which quotes the URL and only tries to mask the password in it.
 var errURL = errors.New("invalid Postgres URL, want postgres://user:password@host:port/database")
 
-// Open makes a pool and proves it with one round trip, so that a wrong setting
-// ends a start instead of the first request. No error holds the password.
-// Statements end after 30 s and a transaction left idle after 10 s.
+// Open returns a pool and verifies it with a ping, so that a wrong setting fails the start and not the first request.
+// No error contains the password. The session's defaults are a statement timeout of 30 s and an idle-in-transaction
+// timeout of 10 s.
 func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
@@ -75,9 +73,8 @@ func Open(ctx context.Context, o Options) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// configure bounds the connect time and gives each session the settings that
-// the URL doesn't name itself. A password with a bare slash in it is read as part
-// of the database's name, which the driver's errors show: that fails here.
+// configure bounds the connect time and adds the settings that the URL doesn't contain. A password with an unescaped
+// slash would be parsed as part of the database's name, which the driver's errors show; configure refuses such a URL.
 func configure(cfg *pgx.ConnConfig, settings map[string]string) error {
 	if strings.Contains(cfg.Database, "@") {
 		return errURL
@@ -93,8 +90,8 @@ func configure(cfg *pgx.ConnConfig, settings map[string]string) error {
 	return nil
 }
 
-// InTx runs fn in a transaction: committed when fn returns nil, rolled back
-// when it fails or panics. An error of fn comes back as it is.
+// InTx runs fn in a transaction. It commits if fn returns nil and rolls back if fn returns an error or panics. An error
+// of fn is returned unchanged.
 func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
@@ -111,10 +108,10 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, fn func(pgx.Tx) error) error 
 	return nil
 }
 
-// rollback does nothing after a commit. It outlives ctx: a caller who went away
-// must not cost the pool a connection.
+// rollback does nothing after a commit. It doesn't depend on ctx: a cancelled caller must not cost the pool a
+// connection.
 func rollback(ctx context.Context, tx pgx.Tx) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	_ = tx.Rollback(ctx) // on failure the pool drops the connection, and the server its transaction
+	_ = tx.Rollback(ctx) // On failure the pool closes the connection, and the server ends its transaction.
 }

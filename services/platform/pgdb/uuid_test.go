@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// Ids go out and come back alone, in lists, as text, by copy and absent.
+// Ids are written and read alone, in lists, as text, by COPY and as NULL.
 func TestUUIDs(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)})
@@ -42,8 +42,7 @@ func TestUUIDs(t *testing.T) {
 	}
 }
 
-// An id is written without a detour through its text. Not in parallel: allocations
-// are counted.
+// An id is encoded without converting it to text. Not in parallel: allocations are counted.
 func TestUUIDsAreWrittenAsBytes(t *testing.T) {
 	conn, err := testkit.Pool(t, pgdb.Options{URL: testkit.PostgresURL(t, nil)}).Acquire(t.Context())
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/services/platform/kv"
 )
 
-// swapScript writes a text where the key still has the one that its writer read. An empty text is a key that is not
-// there. What to write is decided by the caller, in Go.
+// swapScript writes a text if the key still has the text that the caller read. An empty text means that the key doesn't
+// exist. The caller decides in Go what to write.
 var swapScript = redis.NewScript(`
 local held = redis.call('GET', KEYS[1]) or ''
 if held ~= ARGV[1] then return 0 end
@@ -21,7 +21,7 @@ else
 end
 return 1`)
 
-// NewKV returns the texts of one kind as a kv.Store, nil for a nil client. The key "a:b" of kind "breaker" has the name
+// NewKV returns a kv.Store of the texts of one kind; nil for a nil client. The key "a:b" of kind "breaker" is
 // "prefix:breaker:a:b" on the server.
 func NewKV(c *Client, kind string) kv.Store {
 	if c == nil {
@@ -30,7 +30,7 @@ func NewKV(c *Client, kind string) kv.Store {
 	return &store{c, c.Key(kind) + ":"}
 }
 
-// store is a kv.Store under a prefix. Each of its calls is one round trip.
+// store is a kv.Store under a key prefix. Each call is one round trip.
 type store struct {
 	client *Client
 	prefix string
@@ -48,7 +48,7 @@ func (s *store) Get(ctx context.Context, keys []string) ([]string, error) {
 	}
 	texts := make([]string, len(values))
 	for i, value := range values {
-		texts[i], _ = value.(string) // nil for a key that is not there
+		texts[i], _ = value.(string) // "" for a key that doesn't exist
 	}
 	return texts, nil
 }
@@ -58,7 +58,7 @@ func (s *store) Swap(ctx context.Context, swaps []kv.Swap) ([]bool, error) {
 	answers := make([]*redis.Cmd, len(swaps))
 	pipe := s.client.Pipeline()
 	for i, w := range swaps {
-		// The text goes along, since the server may not know a script by its digest.
+		// Eval sends the script's source, since the server may not know its digest.
 		answers[i] = swapScript.Eval(ctx, pipe, []string{s.prefix + w.Key}, w.Old, w.New, max(w.Life.Milliseconds(), 1))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {

@@ -23,7 +23,7 @@ func TestKVWithoutClient(t *testing.T) {
 	}
 }
 
-// Texts live as long as their last swap says, under the client's prefix and their kind.
+// Texts live as long as their last swap sets, under the client's prefix and their kind.
 func TestKVNamesAndLife(t *testing.T) {
 	t.Parallel()
 	client := testkit.Redis(t)

@@ -1,6 +1,5 @@
-// Package redisdb opens the Redis client of a service. Redis holds only what may
-// be lost (breaker and rate state, caches): it is optional at run time, so a
-// server that is away costs a caller little time and never a start.
+// Package redisdb opens the Redis client of a service. Redis holds only data that may be lost (breaker and rate state,
+// caches) and is optional at run time: while the server is unreachable, calls fail quickly and services still start.
 package redisdb
 
 import (
@@ -22,24 +21,21 @@ const (
 	ioTimeout   = 500 * time.Millisecond
 )
 
-// Client is a go-redis client that names its keys under one prefix, so that
-// services can share a server.
+// Client is a go-redis client whose keys have one prefix, so that services can share a server.
 type Client struct {
 	*redis.Client
 	Prefix string
 }
 
-// errURL stands in for the driver's parse error, which quotes the URL with its
-// password.
+// errURL replaces the driver's parse error, which quotes the URL with its password.
 var errURL = errors.New("invalid Redis URL, want redis://user:password@host:port/database")
 
-// The driver prints each failed dial to standard error. Every command returns
-// that error too, and its caller logs it once.
+// quiet disables the driver's own log. The driver prints each failed dial to standard error; every command returns that
+// error too, and its caller logs it once.
 var quiet = sync.OnceFunc(logging.Disable)
 
-// Open makes a client and its first connection. It fails on a wrong URL, not on
-// a server that can't be reached. Timeouts are 1 s to connect and 500 ms to read
-// or write unless the URL names others; a command isn't repeated, because a
+// Open returns a client and tries to connect. It fails on a malformed URL, but not on an unreachable server. Timeouts
+// are 1 s to connect and 500 ms to read or write, unless the URL sets others. Commands are not retried, because a
 // script that timed out may have run.
 func Open(ctx context.Context, url, prefix string) (*Client, error) {
 	o, err := redis.ParseURL(url)
@@ -57,12 +53,12 @@ func Open(ctx context.Context, url, prefix string) (*Client, error) {
 
 	quiet()
 	c := &Client{Client: redis.NewClient(o), Prefix: prefix}
-	_ = c.Ping(ctx).Err() // only to have the connection made: a command will tell, should the server be away
+	_ = c.Ping(ctx).Err() // Only to connect now. If the server is unreachable, later commands return the error.
 	return c, nil
 }
 
-// Key joins the prefix and parts to "prefix:a:b". Parts are escaped as kv.Key does, so that no two lists of them make one
-// key.
+// Key joins the prefix and parts to "prefix:a:b". Parts are escaped as kv.Key does, so that different parts never make
+// the same key.
 func (c *Client) Key(parts ...string) string {
 	if len(parts) == 0 {
 		return c.Prefix

@@ -75,8 +75,8 @@ func TestOpenBoundsEachCommand(t *testing.T) {
 	}
 }
 
-// TestDeadlineOfTheCaller asks a server that never answers; it would hang if the
-// client minded only its own timeouts.
+// TestDeadlineOfTheCaller calls a server that never answers; it would hang if the client respected only its own
+// timeouts.
 func TestDeadlineOfTheCaller(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// What was put off comes when the handler has returned, in its order and before the
-// call's line, however the handler ended and from however many goroutines it came.
+// Functions given to After run when the handler has returned, in order and before the call's log line, however the
+// handler ended and from however many goroutines they were given.
 func TestAfter(t *testing.T) {
 	for name, end := range map[string]func() error{
 		"well": func() error { return nil }, "failed": func() error { return errors.New("no") }, "panicked": func() error { panic("no") },
@@ -56,7 +56,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// Outside of a call there is nothing to wait for.
+// Outside of a call, After runs the function at once.
 func TestAfterOutsideACall(t *testing.T) {
 	done := false
 	if rpc.After(t.Context(), func() { done = true }); !done {

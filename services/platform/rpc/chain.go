@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// Face names which of a service's two faces a call came in by.
+// Face is the wire interface on which a call arrived.
 type Face string
 
 // The faces.
@@ -25,70 +25,68 @@ const (
 	FaceHTTP Face = "http"
 )
 
-// Call is what the steps of the chain know of a call.
+// Call is the state of one call, shared by the steps of the chain.
 type Call struct {
-	// Method is the full gRPC method name.
+	// Method is the full gRPC method name, "/package.Service/Method".
 	Method string
 	Face   Face
-	// Header gives a header's or metadata key's first value.
+	// Header returns the first value of a header or metadata key, empty if there is none.
 	Header func(name string) string
-	// Message is the request of a unary call, nil otherwise.
+	// Message is the request of a unary call, nil for other calls.
 	Message any
-	// Stream tells that the call may last.
+	// Stream is true for streaming calls, to which UnaryTimeout does not apply.
 	Stream bool
 
-	// read reads the request into Message; nil where it is there already.
+	// read reads the request into Message; nil if Message has been read already.
 	read func(any) error
-	// caller is set where it is known already.
+	// caller is the authenticated caller, nil until it is known.
 	caller *caller.Caller
 	attrs  []slog.Attr
 
 	mu    sync.Mutex
 	after []func()
 
-	// What observer.end needs, and whether that comes later than the handler's return.
+	// The following are what observer.end needs; detached reports whether end runs later than the handler's return.
 	observer *observer
 	start    time.Time
 	span     trace.Span
 	detached bool
 }
 
-// step is one concern round every call: unary, streaming and plain HTTP alike.
+// step is one concern that applies to every call: unary, streaming or plain HTTP.
 type step struct {
 	name string
 	do   func(ctx context.Context, call *Call, next func(context.Context) error) error
 }
 
-// chain is the order of the steps, outermost first. Unary and stream
-// interceptors and HTTP handlers are all made from this one list, so that no
-// face can skip a step.
+// chain is the list of steps, outermost first. Unary interceptors, stream interceptors and HTTP handlers are all built
+// from this list, so that no face can skip a step.
 type chain []step
 
 func (c chain) run(ctx context.Context, call *Call, handle func(context.Context) error) error {
-	w := walk{steps: c, call: call, handle: handle}
-	w.next = w.on
-	return w.on(ctx)
+	r := chainRun{steps: c, call: call, handle: handle}
+	r.next = r.proceed
+	return r.proceed(ctx)
 }
 
-// walk is a call on its way through the steps that are left. Each step calls next
-// once at the most.
-type walk struct {
+// chainRun is one call's progress through the chain. Each step calls next at most once.
+type chainRun struct {
 	steps  chain
 	call   *Call
 	handle func(context.Context) error
 	next   func(context.Context) error
 }
 
-func (w *walk) on(ctx context.Context) error {
-	if len(w.steps) == 0 {
-		return w.handle(ctx)
+func (r *chainRun) proceed(ctx context.Context) error {
+	if len(r.steps) == 0 {
+		return r.handle(ctx)
 	}
-	step := w.steps[0]
-	w.steps = w.steps[1:]
-	return step.do(ctx, w.call, w.next)
+	step := r.steps[0]
+	r.steps = r.steps[1:]
+	return step.do(ctx, r.call, r.next)
 }
 
-// unary makes the interceptor of a face. read, where it is given, reads the request.
+// unary returns the interceptor of a face. read reads the request; nil if the request has been read already.
 func (c chain) unary(face Face, read func(any) error) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		var resp any
@@ -113,24 +111,24 @@ func (c chain) stream(face Face, refuse func(m any) error) grpc.StreamServerInte
 	}
 }
 
-// incoming reads call metadata like headers.
+// incoming returns a lookup of the call's incoming metadata.
 func incoming(ctx context.Context) func(string) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return first(md)
 }
 
-// checkedStream carries the chain's context and checks each message as it is
-// received, as the decode, screen and validate steps do for a unary call.
+// checkedStream carries the chain's context and checks each received message, as the decode, screen and validate steps
+// do for a unary call.
 type checkedStream struct {
 	grpc.ServerStream
 	refuse func(m any) error
-	ctx    context.Context //nolint:containedctx // grpc.ServerStream hands its context out by a method.
+	ctx    context.Context //nolint:containedctx // grpc.ServerStream returns its context from a method.
 }
 
-// Context is the stream's context with all that the chain added.
+// Context returns the stream's context with the values that the chain added.
 func (s *checkedStream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives one message and applies the contract's rules to it.
+// RecvMsg receives one message and applies RefuseMessage and the contract's rules to it.
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := receive(s.ServerStream.RecvMsg, m); err != nil {
 		return err
@@ -143,17 +141,17 @@ func (s *checkedStream) RecvMsg(m any) error {
 
 type callKey struct{}
 
-// Annotate adds attributes to the call's one log line: what the handler learned
-// that an operator will want to see beside status and duration.
+// Annotate adds attributes to the call's one log line. Handlers use it for what an operator needs besides status and
+// duration. It does nothing without a call in ctx.
 func Annotate(ctx context.Context, attrs ...slog.Attr) {
 	if call, ok := ctx.Value(callKey{}).(*Call); ok {
 		call.attrs = append(call.attrs, attrs...)
 	}
 }
 
-// After runs f when the call's handler has returned, and so has sent its answer where it writes that itself. It is for
-// work that no client waits for. Without a call, f runs at once. State that a later call depends on
-// is not deferred this way.
+// After runs f when the call's handler has returned; a handler that writes its own response has sent it by then. It is
+// for work that no client waits for. Without a call in ctx, f runs at once. Don't defer a change of state that a later
+// call depends on.
 func After(ctx context.Context, f func()) {
 	call, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {
@@ -165,8 +163,8 @@ func After(ctx context.Context, f func()) {
 	call.after = append(call.after, f)
 }
 
-// finish runs what was put off. The answer has gone: a panic of one costs no other,
-// and is counted and in the log.
+// finish runs the functions given to After. The response has been sent, so a panic of one doesn't stop the others; it
+// is counted and logged.
 func (c *Call) finish(ctx context.Context) {
 	c.mu.Lock()
 	after := c.after
@@ -174,16 +172,14 @@ func (c *Call) finish(ctx context.Context) {
 	for _, f := range after {
 		if err := panics.Call(func() error { f(); return nil }); err != nil {
 			c.observer.panicked(ctx, c)
-			c.observer.log.ErrorContext(ctx, "work behind the answer failed", slog.String("method", c.Method), slog.String("error", err.Error()))
+			c.observer.log.ErrorContext(ctx, "a function given to rpc.After panicked", slog.String("method", c.Method), slog.String("error", err.Error()))
 		}
 	}
 }
 
-// Detach lets a call go on after its handler, which has handed the connection to
-// other code and returns nil. The context left carries the call's request id and
-// span, never ends by itself, and holds nothing of the request. The caller must call
-// end once, with the call's error or nil: it writes the one log line and records the
-// duration.
+// Detach lets a call continue after its handler has returned nil, having handed the connection to other code. The
+// returned context carries the call's request id and span, is never cancelled, and holds nothing of the request. The
+// other code must call end once, with the call's error or nil; end writes the one log line and records the duration.
 func Detach(ctx context.Context) (left context.Context, end func(error)) {
 	call, ok := ctx.Value(callKey{}).(*Call)
 	if !ok {

@@ -23,26 +23,24 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// codec is the JSON of the transcoded face: snake_case names, every field
-// present, unknown fields refused, and bytes fields marked raw_json carried as
-// the exact JSON text that arrived.
+// codec is the JSON of the HTTP face. Names are in snake_case, every field is present, unknown fields are refused, and
+// bytes fields marked with the rawJSON option hold the exact JSON text that was received.
 type codec struct {
 	rawJSON protoreflect.ExtensionType
-	// nullJSON marks optional fields that are null where they are absent; nil is none.
+	// nullJSON marks optional fields that are null when they are absent; nil if there is no such option.
 	nullJSON protoreflect.ExtensionType
-	raw      sync.Map // protoreflect.FullName to bool: does the message hold marked fields?
-	forms    sync.Map // reflect.Type to *form: how the quick way reads the message, nil if it can't
+	raw      sync.Map // protoreflect.FullName to bool: whether the message holds marked fields
+	forms    sync.Map // reflect.Type to *form: how unmarshalFast reads the message, nil if it can't
 }
 
 func newCodec(rawJSON, nullJSON protoreflect.ExtensionType) *codec {
 	return &codec{rawJSON: rawJSON, nullJSON: nullJSON}
 }
 
-// ContentType is that of every answer of the face.
+// ContentType returns the media type of every response.
 func (c *codec) ContentType(any) string { return "application/json" }
 
-// Marshal renders a message. The text is compact: protojson varies its spaces
-// between builds on purpose.
+// Marshal returns the JSON of a message without spaces: protojson deliberately varies its spacing between builds.
 func (c *codec) Marshal(v any) ([]byte, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
@@ -62,19 +60,20 @@ func (c *codec) Marshal(v any) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// Unmarshal reads a message. Errors name the field or the byte.
+// Unmarshal reads a message. An error names the field or the byte offset.
 func (c *codec) Unmarshal(data []byte, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
 		return json.Unmarshal(data, v)
 	}
-	if c.quick(data, m) {
+	if c.unmarshalFast(data, m) {
 		return nil
 	}
-	return c.thorough(data, m)
+	return c.unmarshalStandard(data, m)
 }
 
-func (c *codec) thorough(data []byte, m proto.Message) error {
+// unmarshalStandard reads a message with protojson. It defines the rules and the error texts; see unmarshalFast.
+func (c *codec) unmarshalStandard(data []byte, m proto.Message) error {
 	if err := checkObject(data); err != nil {
 		return err
 	}
@@ -91,15 +90,15 @@ func (c *codec) thorough(data []byte, m proto.Message) error {
 	return nil
 }
 
-// protoPrefix is what protojson puts before its texts, with a space or a
-// no-break space, plus a position that raw JSON may have moved.
+// protoPrefix matches the prefix of protojson's error texts: "proto:" with a space or a no-break space, and a position,
+// which is wrong once raw JSON has been replaced.
 var protoPrefix = regexp.MustCompile(`^proto:[\s\x{a0}]*(\(line \d+:\d+\):\s*)?`)
 
-// quoted is what protojson quotes.
+// quoted matches what protojson quotes.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// withoutValues is a text of protojson up to the value that it repeats, with those
-// of the quoted names that may be repeated.
+// withoutValues cuts an error text of protojson before the value that it repeats, and hides the quoted names that must
+// not be repeated.
 func withoutValues(text string) string {
 	text, _, _ = strings.Cut(text, ": ")
 	return quoted.ReplaceAllStringFunc(text, func(name string) string { return screen.Quote(strings.Trim(name, `"`)) })
@@ -122,7 +121,7 @@ func checkObject(data []byte) error {
 	return nil
 }
 
-// NewDecoder reads one message from a body that the caller has bounded.
+// NewDecoder returns a Decoder of one message, whose body the caller has bounded.
 func (c *codec) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(v any) error {
 		data, err := io.ReadAll(r)
@@ -136,7 +135,7 @@ func (c *codec) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// NewEncoder writes one message.
+// NewEncoder returns an Encoder of one message.
 func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
 	return runtime.EncoderFunc(func(v any) error {
 		data, err := c.Marshal(v)
@@ -148,9 +147,8 @@ func (c *codec) NewEncoder(w io.Writer) runtime.Encoder {
 	})
 }
 
-// holdsRaw reports whether a message, or one inside it, has a marked field: raw JSON
-// or a null for what is absent. Only whole answers are kept: another call may be
-// asking at the same time.
+// holdsRaw reports whether a message, or one inside it, has a marked field (rawJSON or nullJSON). Only the result of a
+// complete search is cached: within a recursive message the partial result would be wrong for a concurrent call.
 func (c *codec) holdsRaw(desc protoreflect.MessageDescriptor) bool {
 	if known, ok := c.raw.Load(desc.FullName()); ok {
 		return known == true
@@ -178,12 +176,12 @@ func (c *codec) isRaw(field protoreflect.FieldDescriptor) bool {
 	return field.Kind() == protoreflect.BytesKind && proto.HasExtension(field.Options(), c.rawJSON)
 }
 
-// isNull reports whether a field is written as null where it is absent.
+// isNull reports whether a field is written as null when it is absent.
 func (c *codec) isNull(field protoreflect.FieldDescriptor) bool {
 	return c.nullJSON != nil && field.HasOptionalKeyword() && proto.HasExtension(field.Options(), c.nullJSON)
 }
 
-// direction is what rewrite does to a message's JSON.
+// direction is how rewrite changes a message's JSON.
 type direction struct {
 	raw   func(dst []byte, value gjson.Result) []byte
 	nulls bool
@@ -194,8 +192,7 @@ var (
 	writing = direction{raw: inline, nulls: true}
 )
 
-// enclose turns JSON text into the base64 string that protojson reads into a
-// bytes field; null stays null.
+// enclose turns JSON text into the base64 string that protojson reads into a bytes field. A null stays null.
 func enclose(dst []byte, value gjson.Result) []byte {
 	if value.Type == gjson.Null {
 		return append(dst, "null"...)
@@ -205,8 +202,7 @@ func enclose(dst []byte, value gjson.Result) []byte {
 	return append(dst, '"')
 }
 
-// inline turns the base64 string that protojson wrote into the JSON text it
-// holds; no text is null.
+// inline turns the base64 string that protojson wrote back into the JSON text it holds. An empty string becomes null.
 func inline(dst []byte, value gjson.Result) []byte {
 	text, err := base64.StdEncoding.DecodeString(value.Str)
 	if err != nil || len(text) == 0 {
@@ -215,8 +211,8 @@ func inline(dst []byte, value gjson.Result) []byte {
 	return append(dst, text...)
 }
 
-// rewrite copies a JSON object of a message's shape, with the values of its raw_json
-// fields changed and, in writing, the nulls of its null_json fields, at any depth.
+// rewrite copies the JSON object of a message and changes the values of its rawJSON fields at any depth. When writing,
+// it also adds the nulls of absent nullJSON fields.
 func (c *codec) rewrite(dst, object []byte, desc protoreflect.MessageDescriptor, change direction) []byte {
 	dst = append(dst, '{')
 	var there []string

@@ -23,8 +23,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// A call that is detached has its line, its duration and the end of its span when
-// it ends, once, and not when its handler returns.
+// The log line, the duration and the end of the span of a detached call are recorded when end is called, once, and not
+// when its handler returns.
 func TestDetachedCallIsRecordedAtItsEnd(t *testing.T) {
 	log, spans, meters := &testkit.Buffer{}, tracetest.NewInMemoryExporter(), metricsdk.NewManualReader()
 	server := newServer(t, log, func(o *rpc.Options) {
@@ -95,7 +95,7 @@ func TestDetachedCallIsRecordedAtItsEnd(t *testing.T) {
 	}
 }
 
-// What isn't a call of the chain has nothing to record.
+// Detach without a call in the context records nothing.
 func TestDetachOutsideTheChain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left, end := rpc.Detach(ctx)

@@ -22,8 +22,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// The contract under test is made here, so that platform needs no generated
-// code: options with a role and a raw JSON mark, and an echo service.
+// The contract under test is built here, so that platform needs no generated code: options for the role and raw JSON,
+// and an echo service.
 const optionsText = `
 name: "rpctest/options.proto" package: "rpctest" syntax: "proto3" dependency: "google/protobuf/descriptor.proto"
 enum_type { name: "Role"
@@ -97,7 +97,7 @@ func makeFile(text string, change func(*descriptorpb.FileDescriptorProto)) proto
 	return file
 }
 
-// answer is what the echo service does with a request.
+// answer is how the echo service answers a request.
 type answer func(ctx context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error)
 
 func echoDesc() *grpc.ServiceDesc {
@@ -136,7 +136,7 @@ func unaryHandler(name string) grpc.MethodHandler {
 	}
 }
 
-// transcode registers a POST path the way generated gateway code does.
+// transcode registers a POST path as generated gateway code does.
 func transcode(t *testing.T, mux *runtime.ServeMux, conn grpc.ClientConnInterface, path, method string) {
 	t.Helper()
 	err := mux.HandlePath(http.MethodPost, path, func(w http.ResponseWriter, r *http.Request, params map[string]string) {

@@ -10,11 +10,11 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// problemType is the media type of RFC 9457.
+// problemType is the media type of a problem document (RFC 9457).
 const problemType = "application/problem+json"
 
-// writeError renders an error on the JSON face: the service's own body, that of
-// the caller's dialect, or a problem document for a caller that asks for one.
+// writeError writes an error on the JSON face. The body is the service's own, that of the request's dialect, or a
+// problem document if the Accept header asks for one.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
 	body := s.dialect(r).ErrorBody
 	if body == nil {
@@ -23,8 +23,8 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, e *apierr.Er
 	WriteError(w, r, e, body)
 }
 
-// WriteError renders e with the given body, with the headers that go with its
-// status. The edge, which has no gRPC face, uses it directly.
+// WriteError writes e with the given body function and the headers that belong to its status. The edge calls it
+// directly, because it has no gRPC face.
 func WriteError(w http.ResponseWriter, r *http.Request, e *apierr.Error, body func(*apierr.Error, string) any) {
 	requestID := w.Header().Get(caller.HeaderRequest)
 	contentType := "application/json"
@@ -49,7 +49,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, e *apierr.Error, body fu
 		h.Set("WWW-Authenticate", "Bearer")
 	}
 	if !e.ErrorClass().Retryable() {
-		h.Set("X-Should-Retry", "false") // SDKs go by the status, which some faults share with others
+		// SDKs decide by the status, which some permanent errors share with temporary ones.
+		h.Set("X-Should-Retry", "false")
 	}
 	w.WriteHeader(e.Kind.HTTPStatus())
 	_, _ = w.Write(text)

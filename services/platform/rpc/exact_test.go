@@ -14,9 +14,8 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// A handler of a literal path is reached without the mux, by the same rules: the
-// caller, the method's role, its verb, the path as it is written and what the
-// body may hold, even if the handler has read the body before.
+// A handler of a path without parameters is reached without the mux, by the same rules: the caller, the method's role,
+// its verb, the exact path and the rules for the body, even if the handler has already read the body.
 func TestHandlerOfLiteralPath(t *testing.T) {
 	b := setup(t, echo)
 	b.server.Handle(http.MethodPost, "/v1/exact/path", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, r *http.Request) error {
@@ -51,7 +50,7 @@ func TestHandlerOfLiteralPath(t *testing.T) {
 	}
 }
 
-// deadlines is a connection that notes its read deadlines.
+// deadlines is a connection that records its read deadlines.
 type deadlines struct {
 	*httptest.ResponseRecorder
 
@@ -63,7 +62,7 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// A body has its time to come, and what follows has none; one that ends early is refused.
+// A body has a read deadline, and none applies after it. A body that ends early is refused.
 func TestTimeOfABody(t *testing.T) {
 	b := setup(t, echo)
 	b.server.Handle(http.MethodPost, "/v1/exact/time", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, r *http.Request) error {

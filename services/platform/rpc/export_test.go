@@ -11,27 +11,29 @@ const (
 	RuleWire  = ruleWire
 )
 
-// CheckWire counts what the bytes of a message hold.
+// CheckWire applies the rules of a whole message to its bytes.
 var CheckWire = checkWire
 
-// DecodeForTest reads a message of the gRPC face.
+// DecodeForTest decodes a message as the gRPC face does.
 func DecodeForTest(rawJSON protoreflect.ExtensionType, text []byte, m proto.Message) error {
 	return newWireCodec(newCodec(rawJSON, nil)).decode(text, m)
 }
 
-// NewCodecForTest gives tests the codec without a server.
+// NewCodecForTest returns the codec without a server.
 var NewCodecForTest = newCodec
 
-// BoundBodyForTest gives tests the limit of ServeHTTP without a listener.
+// BoundBodyForTest applies the body limit of ServeHTTP without a listener.
 var BoundBodyForTest = boundBody
 
-// UnmarshalThoroughly reads a body without the quick way.
-func UnmarshalThoroughly(c *codec, data []byte, m proto.Message) error { return c.thorough(data, m) }
+// UnmarshalStandard reads a body with protojson.
+func UnmarshalStandard(c *codec, data []byte, m proto.Message) error {
+	return c.unmarshalStandard(data, m)
+}
 
-// UnmarshalQuickly reads a body the quick way, or tells that it does not take it.
-func UnmarshalQuickly(c *codec, data []byte, m proto.Message) bool { return c.quick(data, m) }
+// UnmarshalFast reads a body with unmarshalFast and reports whether it accepted the body.
+func UnmarshalFast(c *codec, data []byte, m proto.Message) bool { return c.unmarshalFast(data, m) }
 
-// RawOf reads a text as the value of a field of raw JSON.
+// RawOf reads a text as the value of a raw JSON field.
 func RawOf(text string) ([]byte, bool) {
 	s := scanner{text: []byte(text)}
 	return s.raw()

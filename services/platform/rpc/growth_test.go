@@ -28,12 +28,12 @@ func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
 	inputs = append(inputs, growth.Number("a map", `{"metadata":{"a":"b"`, `,"k#":"v"`, "}}"), growth.Number("a map of numbers", `{"metadata":{"a":"b"`, `,"k#":"v"`, `,"z":1}}`))
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
 		_ = codec.Unmarshal(text, new(errdetails.ErrorInfo))
-		_ = rpc.UnmarshalThoroughly(codec, text, new(errdetails.ErrorInfo))
+		_ = rpc.UnmarshalStandard(codec, text, new(errdetails.ErrorInfo))
 		_, _ = rpc.RawOf(string(text))
 	})...)
 }
 
-// shapes are objects that are hostile as a whole.
+// shapes are hostile objects.
 func shapes(member string) []growth.Input {
 	return []growth.Input{
 		growth.Number("unknown members", "{"+member, `,"x#":1`, "}"),

@@ -16,11 +16,11 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// maxStreams is how many calls a connection may have under way; gRPC runs as many
-// handlers at most, however quickly calls are reset.
+// maxStreams is how many calls a connection may have in progress. gRPC runs at most as many handlers, even when a
+// client resets calls rapidly.
 const maxStreams = 1000
 
-// newGRPC makes the gRPC face.
+// newGRPC returns the gRPC face.
 func (s *Server) newGRPC() *grpc.Server {
 	options := []grpc.ServerOption{
 		grpc.StreamInterceptor(s.chain.stream(FaceGRPC, s.refuseMessage)),
@@ -37,9 +37,8 @@ func (s *Server) newGRPC() *grpc.Server {
 	return grpc.NewServer(options...)
 }
 
-// admitStream runs when the head of a call has come, before any of its request is
-// taken in: it refuses callers that may not call, and bounds the time in which the
-// request of a unary call must have come and be answered.
+// admitStream runs when the headers of a call have arrived, before any of its request is read. It refuses callers that
+// may not call the method, and bounds the time in which the request of a unary call must be received and answered.
 func (s *Server) admitStream(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, err := s.authenticate(info.FullMethodName, first(info.Header)); err != nil {
 		e := apierr.From(err)
@@ -56,7 +55,7 @@ func (s *Server) admitStream(ctx context.Context, info *tap.Info) (context.Conte
 	return bounded, nil
 }
 
-// first gives a key's first value.
+// first returns a lookup of a key's first value, empty if there is none.
 func first(md metadata.MD) func(string) string {
 	return func(name string) string {
 		if values := md.Get(name); len(values) > 0 {
@@ -66,9 +65,8 @@ func first(md metadata.MD) func(string) string {
 	}
 }
 
-// inChain makes the methods of a service read their request within the chain: who
-// calls is known before it is decoded, and what can't be decoded has its status, log
-// line and metrics like any other refusal.
+// inChain makes the methods of a service read their request inside the chain. The caller is authenticated before the
+// request is decoded, and a request that can't be decoded gets its status, log line and metrics like any other refusal.
 func (s *Server) inChain(desc *grpc.ServiceDesc) *grpc.ServiceDesc {
 	wrapped := *desc
 	wrapped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
@@ -83,8 +81,7 @@ func (s *Server) inChain(desc *grpc.ServiceDesc) *grpc.ServiceDesc {
 	return &wrapped
 }
 
-// decode reads the request of a unary call of the gRPC face, which the caller has
-// sent in whole.
+// decode is the step that reads the request of a unary gRPC call.
 func decode(ctx context.Context, call *Call, next func(context.Context) error) error {
 	if call.read != nil {
 		if err := receive(call.read, call.Message); err != nil {
@@ -94,7 +91,7 @@ func decode(ctx context.Context, call *Call, next func(context.Context) error) e
 	return next(ctx)
 }
 
-// receive has gRPC read a message.
+// receive reads a message through gRPC, and returns the error of wireCodec unchanged.
 func receive(read func(any) error, m any) error {
 	r := received{into: m, err: errUnread}
 	if err := read(&r); err != nil {
@@ -103,5 +100,5 @@ func receive(read func(any) error, m any) error {
 	return r.err
 }
 
-// errUnread is of a codec that is not wireCodec.
-var errUnread = errors.New("rpc: the message was not read")
+// errUnread is returned if gRPC used another codec than wireCodec.
+var errUnread = errors.New("rpc: the message was not decoded")

@@ -12,10 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// local is a client connection that calls the registered unary methods in
-// process, through the same interceptor as callers from the network. The
-// generated gateway handlers run over it: grpc-gateway's own in-process mode
-// would skip interceptors, and a socket costs more than the call.
+// local is a client connection that calls the registered unary methods in process, through the same interceptor as
+// callers from the network. The generated gateway handlers use it: grpc-gateway's own in-process mode would skip
+// interceptors, and a socket costs more than the call itself.
 type local struct {
 	interceptor grpc.UnaryServerInterceptor
 	methods     map[string]localMethod
@@ -36,8 +35,8 @@ func (l *local) register(desc *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// Invoke calls a method. Outgoing metadata arrives as incoming, and is taken
-// off, so that a handler's own calls don't carry its caller's token on.
+// Invoke calls a method. Outgoing metadata becomes incoming metadata and is removed from the outgoing context, so that
+// the handler's own calls don't forward its caller's token.
 func (l *local) Invoke(ctx context.Context, name string, args, reply any, opts ...grpc.CallOption) error {
 	method, ok := l.methods[name]
 	request, isMessage := args.(proto.Message)
@@ -53,7 +52,7 @@ func (l *local) Invoke(ctx context.Context, name string, args, reply any, opts .
 	decode := func(into any) error {
 		message, ok := into.(proto.Message)
 		if !ok {
-			return fmt.Errorf("decode: %T is no message", into)
+			return fmt.Errorf("decode: %T is not a protobuf message", into)
 		}
 		proto.Merge(message, request)
 		return nil
@@ -76,7 +75,7 @@ func (l *local) Invoke(ctx context.Context, name string, args, reply any, opts .
 	return nil
 }
 
-// NewStream refuses: streams are HTTP handlers of their own on the JSON face.
+// NewStream returns Unimplemented: on the JSON face, streams are served by handlers of their own.
 func (*local) NewStream(_ context.Context, _ *grpc.StreamDesc, name string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Errorf(codes.Unimplemented, "method %s streams; it has no transcoded path", name)
 }

@@ -14,8 +14,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// What is refused of a body takes memory in proportion to it, however many values
-// it holds.
+// Refusing a body takes memory in proportion to its size, however many values it holds.
 func TestRefusingABodyTakesLittle(t *testing.T) {
 	const size, factor = 1 << 20, 8
 	many := func(item string) string { return strings.TrimSuffix(strings.Repeat(item+",", size/(len(item)+1)), ",") }
@@ -44,7 +43,7 @@ func TestRefusingABodyTakesLittle(t *testing.T) {
 	}
 }
 
-// A list of more things than any request has is refused before it is read.
+// A list with more items than any real request has is refused before it is decoded.
 func TestContainersOfABodyAreBounded(t *testing.T) {
 	b := setup(t, echo, func(o *rpc.Options) { o.MaxBody = 1 << 20 })
 	code, text, _ := b.do(t, "POST", "/v1/echo/ann", "svc", `{"payload":[`+strings.Repeat("{},", jsoncheck.MaxContainers)+`0]}`)

@@ -20,18 +20,18 @@ import (
 
 // Route is one HTTP path of a contract.
 type Route struct {
-	// Verb and Path as in the contract's google.api.http rule.
+	// Verb and Path are those of the contract's google.api.http rule.
 	Verb, Path string
 	// Method is the full gRPC method name, "/package.Service/Method".
 	Method string
-	// Role required to call it; empty when the contract gives none.
+	// Role that the method requires; empty if the contract gives none.
 	Role caller.Role
-	// Body tells that the whole request comes in the body, none in the query.
+	// Body is true if the whole request is in the body and none of it in the query.
 	Body bool
 }
 
-// Routes lists the HTTP rules and roles of a service's methods. A method
-// without an HTTP rule has an empty Verb and Path.
+// Routes returns the HTTP rules and roles of a service's methods. A method without an HTTP rule has an empty Verb and
+// Path.
 func Routes(service protoreflect.ServiceDescriptor, role protoreflect.ExtensionType) []Route {
 	var routes []Route
 	for i := range service.Methods().Len() {
@@ -70,8 +70,8 @@ func verbAndPath(rule *annotations.HttpRule) (verb, path string) {
 	return rule.GetCustom().GetKind(), rule.GetCustom().GetPath()
 }
 
-// roleOf reads the role option: the enum value's name without its prefix, in
-// lower case, is the caller.Role.
+// roleOf returns the caller.Role of the role option: the enum value's name without its prefix, in lower case. It is
+// empty if the option is missing or zero.
 func roleOf(method protoreflect.MethodDescriptor, role protoreflect.ExtensionType) caller.Role {
 	value := role.TypeDescriptor().Enum()
 	message := method.Options().ProtoReflect()
@@ -86,13 +86,13 @@ func roleOf(method protoreflect.MethodDescriptor, role protoreflect.ExtensionTyp
 	return caller.Role(strings.ToLower(strings.TrimPrefix(name, "ROLE_")))
 }
 
-// methodTable finds the role of a call on either face.
+// methodTable maps methods and HTTP routes to roles, for both faces.
 type methodTable struct {
 	extension protoreflect.ExtensionType
 	roles     map[string]caller.Role // by full method name
 	routes    map[string]string      // "VERB /path/{x}" to full method name
-	// inputs are the request messages of methods that read the query, nil for
-	// those that don't, by full method name.
+	// inputs holds the request message of each method that reads the query, by full method name; nil for methods that
+	// don't.
 	inputs map[string]protoreflect.MessageDescriptor
 }
 
@@ -133,16 +133,14 @@ func (t methodTable) route(verb, path, method string) {
 	t.routes[verb+" "+path] = method
 }
 
-// byPattern finds the method behind a matched grpc-gateway pattern, which
-// prints "{name}" as "{name=*}".
+// byPattern returns the method behind a matched grpc-gateway pattern, which prints "{name}" as "{name=*}".
 func (t methodTable) byPattern(verb, pattern string) (string, bool) {
 	method, ok := t.routes[verb+" "+strings.ReplaceAll(pattern, "=*}", "}")]
 	return method, ok
 }
 
-// checkURL refuses what percent-encoding can smuggle in and no store takes, and
-// query parameters that the method's request has no field for: a misspelt filter
-// must not widen an answer. lenient lets those pass.
+// checkURL refuses bytes that percent-encoding can carry and no store accepts, and query parameters that the method's
+// request has no field for: a misspelt filter must not widen the result. lenient permits unknown parameters.
 func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 	query := u.Query()
 	if !isText(u.Path) {
@@ -156,28 +154,27 @@ func (t methodTable) checkURL(method string, u *url.URL, lenient bool) error {
 	if lenient {
 		return nil
 	}
-	// Unknown query parameters are refused like unknown fields: a misspelt filter must not widen an answer.
 	if name, unknown := t.unknownParameter(method, query); unknown {
 		return refuseParameter(name, "unknown query parameter")
 	}
 	return checkPageSize(query)
 }
 
-// pageSize is the parameter of every list that says how many items a page has.
+// pageSize is the parameter of every list that sets how many items a page has.
 const pageSize = "limit"
 
-// checkPageSize refuses a page of none. Contracts leave the field's zero for an
-// absent parameter, and only the query shows the difference.
+// checkPageSize refuses a page size of zero. In the message, zero is also the value of an absent parameter, so only the
+// query shows the difference.
 func checkPageSize(query url.Values) error {
 	for _, value := range query[pageSize] {
 		if n, err := strconv.ParseInt(value, 0, 32); err == nil && n == 0 || value == "" {
-			return apierr.Invalid(pageSize, "must be 1 or more; leave it out for the usual page")
+			return apierr.Invalid(pageSize, "must be 1 or more; leave it out for the default page size")
 		}
 	}
 	return nil
 }
 
-// refuseParameter names a query parameter only where its name may be repeated.
+// refuseParameter returns the error for a query parameter. It repeats the name only if screen.IsName permits it.
 func refuseParameter(name, rule string) error {
 	if !screen.IsName(name) {
 		return apierr.Invalid("query", "a parameter "+screen.Quote(name)+": "+rule)
@@ -187,8 +184,7 @@ func refuseParameter(name, rule string) error {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// unknownParameter finds a query parameter that the method's request has no
-// field for.
+// unknownParameter returns a query parameter that the method's request has no field for.
 func (t methodTable) unknownParameter(method string, query url.Values) (string, bool) {
 	input, ok := t.inputs[method]
 	if !ok {

@@ -13,9 +13,9 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// mismatch finds the first place where a JSON object isn't of a message's
-// shape, as "path: rule"; it is empty when it finds none. Decoding has failed
-// already: its own texts name no path, and repeat values, which may be secret.
+// mismatch returns the first place where a JSON object doesn't match a message, as "path: rule", or "" if it finds
+// none. It runs after decoding has failed: the decoder's own error texts name no path and repeat values, which may be
+// secret.
 func (c *codec) mismatch(object gjson.Result, desc protoreflect.MessageDescriptor, path string) string {
 	var found string
 	object.ForEach(func(key, value gjson.Result) bool {
@@ -33,8 +33,8 @@ func (c *codec) mismatch(object gjson.Result, desc protoreflect.MessageDescripto
 	return found
 }
 
-// unknownField refuses a name, and repeats it where it may be: a key may stand in
-// the place of a name too.
+// unknownField returns the error for an unknown name. It repeats the name only if screen.IsName permits it, because a
+// key may have been sent in place of a name.
 func unknownField(path, name string) string {
 	if screen.IsName(name) {
 		return path + name + ": unknown field"
@@ -116,7 +116,7 @@ func (c *codec) mismatchMessage(value gjson.Result, desc protoreflect.MessageDes
 	return c.mismatch(value, desc, path+".")
 }
 
-// number is the text of a number, which may stand in a string.
+// number returns the text of a number, which may be in a string.
 func number(value gjson.Result) string {
 	if value.Type == gjson.String {
 		return value.Str

@@ -32,25 +32,23 @@ import (
 // bodyTime bounds how long a caller may take to send its body.
 const bodyTime = 30 * time.Second
 
-// firstRead is the most that is reserved for a body before it comes.
+// firstRead is how many bytes are allocated at most for a body before it arrives.
 const firstRead = 64 << 10
 
-// statusKey carries a handler's success status to the JSON face.
+// statusKey is the metadata key that carries a handler's success status to the JSON face.
 const statusKey = "x-http-status"
 
-// SetStatus makes a successful call answer with another HTTP status than 200
-// (201, 202, 204). It has no effect over gRPC.
+// SetStatus sets the HTTP status of a successful call, 200 by default (201, 202, 204). It has no effect over gRPC.
 func SetStatus(ctx context.Context, status int) {
 	_ = grpc.SetHeader(ctx, metadata.Pairs(statusKey, strconv.Itoa(status)))
 }
 
-// SetHeader adds a response header on the JSON face, response metadata over gRPC.
+// SetHeader adds a response header on the JSON face, and response metadata over gRPC.
 func SetHeader(ctx context.Context, name, value string) {
 	_ = grpc.SetHeader(ctx, metadata.Pairs(name, value))
 }
 
-// forwarded are the request headers that become call metadata, all that the
-// chain and the handlers read.
+// forwarded lists the request headers that become call metadata. The chain and the handlers read no others.
 var forwarded = []string{
 	"Authorization", "Traceparent", "Tracestate", caller.HeaderOrganization, caller.HeaderKey, caller.HeaderOwner,
 	caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency, "If-None-Match",
@@ -76,8 +74,8 @@ func (s *Server) newMux() *runtime.ServeMux {
 	)
 }
 
-// admit runs once the path is matched and before a body is read: it refuses
-// callers that may not call, then takes in the body, bounded in size and time.
+// admit runs after the path is matched and before a body is read. It refuses callers that may not call the method, then
+// reads the body, bounded in size and time.
 func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
@@ -92,7 +90,8 @@ func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// enter takes in a request for a method, or answers it with why not.
+// enter authenticates a request for a method, checks its URL and reads its body. If any of that fails, it answers with
+// the error and returns false.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, method string) (caller.Caller, bool) {
 	c, err := s.authenticate(method, r.Header.Get)
 	if err == nil {
@@ -107,13 +106,13 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, method string) (c
 	return c, err == nil
 }
 
-// readBody replaces the body by its bytes, so that what follows can't stall on
-// a slow sender and the server never answers before it has read.
+// readBody replaces the request's body with its bytes in memory, so that later code can't stall on a slow sender and
+// the server never answers before it has read the request.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	body, err := s.readAll(w, r) // within the time that boundBody gives
+	body, err := s.readAll(w, r) // within the time limit of boundBody
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
@@ -125,7 +124,7 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
 	}
-	if jsoncheck.TooDeep(body) { // Before anything looks into it.
+	if jsoncheck.TooDeep(body) { // Before any other code parses it.
 		return apierr.Invalid("body", jsoncheck.RuleDepth)
 	}
 	if jsoncheck.TooMany(body) {
@@ -136,36 +135,37 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 			return fmt.Errorf("screen body: %w", err)
 		}
 	}
-	r.Body = whole{bytes.NewReader(body), body}
+	r.Body = bufferedBody{bytes.NewReader(body), body}
 	return nil
 }
 
-// whole is a body that is in memory.
-type whole struct {
+// bufferedBody is a request body in memory.
+type bufferedBody struct {
 	*bytes.Reader
 
 	text []byte
 }
 
 // Close implements io.Closer.
-func (whole) Close() error { return nil }
+func (bufferedBody) Close() error { return nil }
 
-// Body gives the bytes of a handler's request as they came, however much of them
-// was read; nil where there are none. They must not be changed.
+// Body returns the complete bytes of a handler's request, however much of them was read; nil if there is no body or it
+// was replaced. They must not be changed.
 func Body(r *http.Request) []byte {
-	if body, ok := r.Body.(whole); ok {
+	if body, ok := r.Body.(bufferedBody); ok {
 		return body.text
 	}
 	return nil
 }
 
-// readAll reads a body up to the limit. It trusts an announced length only up to firstRead, so that a client can't make
-// it reserve memory for what is never sent. A body is read only after the caller is known, and whole, with a limit on
-// bytes and time: an unknown caller can't make the service parse, and an answer never overtakes its request.
+// readAll reads a body up to MaxBody. It allocates for an announced length only up to firstRead, so that a client can't
+// make it reserve memory for bytes that are never sent. A body is read only after the caller is authenticated,
+// completely, and with a limit on bytes and time: an unknown caller can't make the service parse anything, and no
+// response is sent before its request has been read.
 func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if n := r.ContentLength; 0 < n && n <= int64(min(firstRead, s.options.MaxBody)) {
 		body := make([]byte, n)
-		_, err := io.ReadFull(r.Body, body) // net/http reads no more than that.
+		_, err := io.ReadFull(r.Body, body) // net/http reads no more than the announced length.
 		return body, err
 	}
 	var body bytes.Buffer
@@ -176,25 +176,25 @@ func (s *Server) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	return body.Bytes(), err
 }
 
-// onError renders an error of a transcoded call. One that the chain returned is
-// logged already; one that transcoding made (bad JSON, bad parameter) is not.
+// onError writes the error of a transcoded call. An error that the chain returned has been logged already; one of
+// transcoding itself (bad JSON, bad parameter) has not.
 func (s *Server) onError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		s.writeError(w, r, e)
 		return
 	}
-	s.refuse(w, r, apierr.From(unread(err)))
+	s.refuse(w, r, apierr.From(withoutParameter(err)))
 }
 
-// unreadable is how transcoding begins its texts on parameters, in which it repeats
-// names and values. A field of the contract comes first, where it names one.
-var unreadable = regexp.MustCompile(
+// parameterErrors matches the beginnings of transcoding's error texts about parameters, in which it repeats names and
+// values. The first group is the contract's field, if the text names one.
+var parameterErrors = regexp.MustCompile(
 	`^(?:type mismatch, parameter: |parsing (?:field|list) "|too many values for field ")([a-z_.]{1,80})|` +
 		`^(?:parsing map|more than one value provided|duplicate field|invalid path|field already set|unsupported message)`)
 
-// unread is the error of a parameter that could not be read, without its value.
-func unread(err error) error {
-	match := unreadable.FindStringSubmatch(status.Convert(err).Message())
+// withoutParameter replaces an error about a parameter by one that doesn't repeat its value.
+func withoutParameter(err error) error {
+	match := parameterErrors.FindStringSubmatch(status.Convert(err).Message())
 	if match == nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (s *Server) onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtim
 	}
 }
 
-// refuse answers and logs a request that never reached the chain.
+// refuse logs and answers a request that never reached the chain.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
 	ctx := telemetry.WithRequestID(r.Context(), w.Header().Get(caller.HeaderRequest))
 	s.options.Log.LogAttrs(ctx, slog.LevelInfo, "refused",
@@ -223,7 +223,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *apierr.Error)
 	s.writeError(w, r, e)
 }
 
-// writeStatus applies what SetStatus said.
+// writeStatus applies the status of SetStatus.
 func writeStatus(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
 	md, ok := runtime.ServerMetadataFromContext(ctx)
 	if !ok {
@@ -245,7 +245,7 @@ func writeStatus(ctx context.Context, w http.ResponseWriter, _ proto.Message) er
 	return nil
 }
 
-// verbs lists what a path answers to, for the Allow header (RFC 9110, 10.2.1).
+// verbs returns the verbs that a path serves, for the Allow header (RFC 9110, section 10.2.1).
 func (t methodTable) verbs(path string) []string {
 	var verbs []string
 	segments := strings.Split(path, "/")

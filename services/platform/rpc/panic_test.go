@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// A panic of what was put off ends neither the process nor what was put off behind
-// it, on either face; it is in the log, once, with its stack, and the answer is whole.
+// A panic of a function given to After ends neither the process nor the functions after it, on either face. It is
+// logged once, with its stack, and the response is complete.
 func TestPanicBehindTheAnswer(t *testing.T) {
 	var second int
 	b := setup(t, func(ctx context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) {
@@ -46,7 +46,7 @@ func TestPanicBehindTheAnswer(t *testing.T) {
 	}
 }
 
-// Panics are counted, wherever in a call they are.
+// Panics are counted wherever in a call they occur.
 func TestPanicsAreCounted(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	log := &testkit.Buffer{}

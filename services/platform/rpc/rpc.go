@@ -1,7 +1,6 @@
-// Package rpc is the front of a capability service: one set of gRPC handlers
-// reached over gRPC and, through grpc-gateway, over JSON, with one chain of
-// steps round every call of either face. Packages app wire it, packages api
-// only implement generated server interfaces.
+// Package rpc serves a service's contract on two faces: gRPC, and JSON over HTTP through grpc-gateway. Both reach one
+// set of gRPC handlers, and every call of either face passes through the same chain of steps. A service's app package
+// creates and starts the Server; its api package only implements the generated server interfaces.
 package rpc
 
 import (
@@ -31,79 +30,79 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// Options of a Server. All are required but where said.
+// Options of a Server. A field is required unless its comment says that it is optional.
 type Options struct {
 	Log    *slog.Logger
 	Tracer trace.Tracer
 	Meter  metric.Meter
-	// Tokens that the face accepts; nil switches authentication off, which a
-	// service allows on loopback only.
+	// Tokens are the accepted service tokens. Nil switches authentication off, which services allow on a loopback
+	// address only.
 	Tokens *caller.Tokens
-	// Role and RawJSON are the contract's method and field options.
+	// Role is the contract's method option that names the role a method requires. RawJSON is its field option that
+	// marks bytes fields holding JSON text.
 	Role, RawJSON protoreflect.ExtensionType
-	// NullJSON is optional: the field option of optional fields that are null on the
-	// JSON face where they are absent.
+	// NullJSON is optional. It is the field option that marks optional fields which the JSON face writes as null when
+	// they are absent.
 	NullJSON protoreflect.ExtensionType
-	// ErrorBody renders the service's JSON error document.
+	// ErrorBody returns the service's JSON error document.
 	ErrorBody func(e *apierr.Error, requestID string) any
-	// Dialect is optional: it says which other API's words the caller of an HTTP
-	// request speaks; the zero Dialect is the service's own.
+	// Dialect is optional. It returns the dialect of an HTTP request; the zero Dialect means the service's own format.
 	Dialect func(r *http.Request) Dialect
-	// RefuseBody and RefuseMessage are optional: they refuse what a body, before it
-	// is decoded, or a message that was received on either face must not hold, before
-	// the contract's rules are applied to it. What they return is the answer.
+	// RefuseBody and RefuseMessage are optional. RefuseBody checks a JSON body before it is decoded. RefuseMessage
+	// checks a message received on either face before the contract's rules are applied. A non-nil error ends the call
+	// and is returned to the caller.
 	RefuseBody    func(method string, body []byte) error
 	RefuseMessage func(m any) error
-	// MaxBody bounds a request in bytes, on both faces.
+	// MaxBody is the largest request in bytes, on both faces.
 	MaxBody int
-	// UnaryTimeout bounds a unary call; streams and HTTP handlers keep their own clocks.
+	// UnaryTimeout bounds a unary call. Streams and handlers mounted with Handle set their own timeouts.
 	UnaryTimeout time.Duration
-	// TLS is optional; with client CAs set it demands client certificates of all
-	// but callers of the open HTTP handlers.
+	// TLS is optional. With client CAs set, callers must present a client certificate, except for handlers mounted with
+	// HandleOpen.
 	TLS *tls.Config
 }
 
-// Dialect is another API's way to talk over HTTP, for callers who use its SDK.
+// Dialect is the HTTP format of another API, for callers that use its SDK.
 type Dialect struct {
-	// Name of the other API; empty is the service's own. A request in a dialect may have query parameters that its method
-	// doesn't know.
+	// Name of the other API; empty for the service's own format. A request in a dialect may have query parameters that
+	// its method doesn't define.
 	Name string
-	// ErrorBody renders errors as clients of that API expect them; nil is Options.ErrorBody.
+	// ErrorBody renders errors as clients of that API expect them; nil means Options.ErrorBody.
 	ErrorBody func(e *apierr.Error, requestID string) any
-	// KeyHeader may carry the token in place of Authorization; empty is none.
+	// KeyHeader is a header that may carry the token instead of Authorization; empty for none.
 	KeyHeader string
-	// IDHeader repeats X-Request-Id in the answer by another name; empty is none.
+	// IDHeader is a second response header that carries the request id; empty for none.
 	IDHeader string
 }
 
-// place is where a handler is reached, literally.
-type place struct{ verb, path string }
+// endpoint is a verb and a path without parameters.
+type endpoint struct{ verb, path string }
 
-// Server holds both faces of a service.
+// Server serves both faces of a service.
 type Server struct {
 	options Options
 	methods methodTable
 	chain   chain
 	codec   *codec
 	grpc    *grpc.Server
-	unary   map[string]bool // methods of the gRPC face that don't stream, by full name
+	unary   map[string]bool // by full method name: unary methods of the gRPC face
 	local   *local
 	mux     *runtime.ServeMux
-	open    map[place]http.Handler
-	exact   map[place]http.HandlerFunc // of Handle, where the path has no parameter
+	open    map[endpoint]http.Handler
+	exact   map[endpoint]http.HandlerFunc // handlers of Handle whose path has no parameter
 	health  *health.Server
 	errs    []error
 }
 
-// New returns a server without services.
+// New returns a Server with no services registered except gRPC health and reflection.
 func New(options Options) (*Server, error) {
 	s := &Server{
 		options: options,
 		methods: newMethodTable(options.Role),
 		unary:   make(map[string]bool),
 		codec:   newCodec(options.RawJSON, options.NullJSON),
-		open:    make(map[place]http.Handler),
-		exact:   make(map[place]http.HandlerFunc),
+		open:    make(map[endpoint]http.Handler),
+		exact:   make(map[endpoint]http.HandlerFunc),
 		health:  health.NewServer(),
 	}
 	observe, err := newObserver(options.Log, options.Tracer, options.Meter)
@@ -127,8 +126,8 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// RegisterService adds an implementation to both faces; it makes Server a
-// grpc.ServiceRegistrar for the generated Register functions.
+// RegisterService adds an implementation to both faces. It makes Server a grpc.ServiceRegistrar for the generated
+// Register functions. Check reports its errors.
 func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	if err := s.methods.add(desc); err != nil {
 		s.errs = append(s.errs, err)
@@ -137,16 +136,17 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	s.local.register(desc, impl)
 }
 
-// Mux is where the generated gateway handlers of the services register, over Local.
+// Mux returns the grpc-gateway mux on which the services' generated gateway handlers are registered, with Local as
+// their connection.
 func (s *Server) Mux() *runtime.ServeMux { return s.mux }
 
-// Local reaches the registered services in process, through the chain.
+// Local returns a connection that calls the registered services in process, through the chain.
 func (s *Server) Local() grpc.ClientConnInterface { return s.local }
 
-// Handle mounts an HTTP handler that transcoding can't serve (streams, hot
-// paths) for a method of a registered service, through the same chain: the
-// method's role, name and metrics are its own. It takes precedence over the
-// transcoded path. The handler returns an error only while it has not written.
+// Handle mounts an HTTP handler for a method of a registered service that transcoding can't serve, such as a stream or
+// a hot path. The handler runs inside the chain, with the role, name and metrics of the method, and takes precedence
+// over the transcoded path. It may return an error only if it has written no response. Check reports a wrong pattern or
+// an unknown method.
 func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseWriter, *http.Request) error) {
 	if _, ok := s.methods.roles[method]; !ok {
 		s.errs = append(s.errs, fmt.Errorf("rpc: handler of %s %s: unknown method %s", verb, pattern, method))
@@ -155,17 +155,18 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	s.methods.route(verb, pattern, method)
 	serve := func(w http.ResponseWriter, r *http.Request, c *caller.Caller) {
 		call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get, caller: c}
-		answer := &beginning{ResponseWriter: w}
+		answer := &startedWriter{ResponseWriter: w}
 		err := s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(answer, r.WithContext(ctx)) })
 		switch {
-		case err != nil && answer.begun: // by a panic; the client must not take half an answer for a whole one
+		case err != nil && answer.started:
+			// A panic. Cut the connection, so that the client can't take a partial response for a complete one.
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			s.writeError(w, r, apierr.From(err))
 		}
 	}
 	if !strings.Contains(pattern, "{") {
-		s.exact[place{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
+		s.exact[endpoint{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
 			if c, ok := s.enter(w, r, method); ok {
 				serve(w, r, &c)
 			}
@@ -182,12 +183,12 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	}
 }
 
-// Decode reads the body of a handler's request into m and applies the contract's rules, as transcoding does: names as
-// in the contract, no unknown field, free JSON byte for byte. encoding/json is not used: it folds the case of names and
-// lets the last of two equal names win.
+// Decode reads the body of a handler's request into m and applies the contract's rules, as transcoding does: exact
+// field names, no unknown fields, and raw JSON fields byte for byte. encoding/json is not used because it ignores the
+// case of names and, of two equal names, keeps the last.
 func (s *Server) Decode(r *http.Request, m proto.Message) error {
 	text := Body(r)
-	if text == nil && r.Body != nil { // A handler has put another one in its place.
+	if text == nil && r.Body != nil { // A handler has replaced the body.
 		var err error
 		if text, err = io.ReadAll(r.Body); err != nil {
 			return apierr.Invalid("body", "could not be read in whole").Wrap(err)
@@ -204,42 +205,41 @@ func (s *Server) Decode(r *http.Request, m proto.Message) error {
 	return ValidateRead(m, text)
 }
 
-// Encode renders a message for a handler's answer, as transcoding does.
+// Encode returns the JSON of a message for a handler's response, as transcoding writes it.
 func (s *Server) Encode(m proto.Message) ([]byte, error) { return s.codec.Marshal(m) }
 
-// beginning remembers whether an answer has begun. Controllers reach what is
-// below by Unwrap.
-type beginning struct {
+// startedWriter records whether a response has been started. http.ResponseController reaches the underlying writer
+// through Unwrap.
+type startedWriter struct {
 	http.ResponseWriter
 
-	begun bool
+	started bool
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (b *beginning) WriteHeader(status int) {
-	b.begun = true
-	b.ResponseWriter.WriteHeader(status)
+func (w *startedWriter) WriteHeader(status int) {
+	w.started = true
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
-func (b *beginning) Write(p []byte) (int, error) {
-	b.begun = true
-	return b.ResponseWriter.Write(p)
+func (w *startedWriter) Write(p []byte) (int, error) {
+	w.started = true
+	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap is what http.ResponseController looks for.
-func (b *beginning) Unwrap() http.ResponseWriter { return b.ResponseWriter }
+// Unwrap returns the underlying writer, for http.ResponseController.
+func (w *startedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// HandleOpen mounts a plain handler outside the chain and without a caller:
-// probes, metrics. pattern is "GET /path", taken literally.
+// HandleOpen mounts a handler outside the chain, without authentication: probes, metrics, documents. pattern is "GET
+// /path" without parameters.
 func (s *Server) HandleOpen(pattern string, h http.Handler) {
 	verb, path, _ := strings.Cut(pattern, " ")
-	s.open[place{verb, path}] = h
+	s.open[endpoint{verb, path}] = h
 }
 
-// Served gives all that the HTTP face answers to, as "VERB /path": the contract's
-// routes, those of Handle, and the open ones. Each has the full name of the gRPC
-// method behind it, an open one has none.
+// Served returns everything that the HTTP face serves, as "VERB /path" mapped to the full name of the gRPC method
+// behind it: the contract's routes, those of Handle, and those of HandleOpen, whose method is empty.
 func (s *Server) Served() map[string]string {
 	methods := maps.Clone(s.methods.routes)
 	for at := range s.open {
@@ -248,8 +248,8 @@ func (s *Server) Served() map[string]string {
 	return methods
 }
 
-// Check tells what must not start: a method without a role, a chain step
-// without a name, a handler of an unknown method.
+// Check returns the mistakes of the wiring, which must keep the service from starting: a method without a role, an
+// unnamed chain step, a handler of an unknown method.
 func (s *Server) Check() error {
 	errs := s.errs
 	for _, step := range s.chain {

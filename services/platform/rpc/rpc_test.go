@@ -34,7 +34,7 @@ type bench struct {
 	log    *testkit.Buffer
 }
 
-// setup runs both faces of an echo service whose handlers do what handle says.
+// setup starts both faces of an echo service whose handlers call handle.
 func setup(t *testing.T, handle answer, with ...func(*rpc.Options)) *bench {
 	t.Helper()
 	b := &bench{log: &testkit.Buffer{}}
@@ -179,8 +179,8 @@ func TestPublicMethodNeedsNoToken(t *testing.T) {
 	}
 }
 
-// The same call on the three faces goes through the same steps: identity,
-// errors, recovery, request id and one log line.
+// The same call on the three faces passes through the same steps: identity, errors, recovery, request id and one log
+// line.
 func TestFacesAreOne(t *testing.T) {
 	refuse := apierr.New(apierr.KindConflict, "settled", "already decided")
 	handlers := map[string]answer{
@@ -246,8 +246,7 @@ func (b *bench) callStream(ctx context.Context) error {
 	return errors.Join(stream.CloseSend(), stream.RecvMsg(dynamicpb.NewMessage(echoContract.echo)))
 }
 
-// Half an answer that a panic ends doesn't look like a whole one, and nothing is
-// added to it.
+// A partial response that a panic ends doesn't look complete, and nothing is appended to it.
 func TestPanicInTheMiddleCutsTheAnswer(t *testing.T) {
 	b := setup(t, echo)
 	b.server.Handle(http.MethodGet, "/v1/half", "/rpctest.EchoService/Watch", func(w http.ResponseWriter, _ *http.Request) error {
@@ -348,7 +347,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// Indexes of request ids grow at one end.
+// New request ids sort after older ones, so that an index of them grows at one end.
 func TestRequestIDsSort(t *testing.T) {
 	before := ""
 	for range 1000 {
@@ -360,8 +359,8 @@ func TestRequestIDsSort(t *testing.T) {
 	}
 }
 
-// The first calls of a fresh process must find out about raw JSON by themselves,
-// without reading each other's half-done answer.
+// The first calls of a new process determine concurrently which messages hold raw JSON, and none uses another's partial
+// result.
 func TestRawJSONFromTheFirstCalls(t *testing.T) {
 	for range 200 {
 		codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)

@@ -9,16 +9,16 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// scanner reads JSON text (RFC 8259) for quick, strictly and in one pass; the text
-// is valid UTF-8. Each method moves past one thing, with the space before it, and
-// reports whether it was there; after a false the text is for the thorough way.
+// scanner reads JSON text (RFC 8259) for unmarshalFast, strictly and in one pass. The text must be valid UTF-8. Each
+// method skips space, then reads one thing and reports whether it was there; after false the scanner can't be used
+// further.
 type scanner struct {
 	text  []byte
 	at    int
 	depth int
 }
 
-// peek gives the next byte that is no space, 0 at the end.
+// peek skips space and returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		if c := s.text[s.at]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -39,7 +39,7 @@ func (s *scanner) take(token string) bool {
 	return true
 }
 
-// items reads what stands between opening and closing, with commas between.
+// items reads a comma-separated list between opening and closing.
 func (s *scanner) items(opening, closing string, item func() bool) bool {
 	if s.depth == jsoncheck.MaxDepth || !s.take(opening) {
 		return false
@@ -54,7 +54,7 @@ func (s *scanner) items(opening, closing string, item func() bool) bool {
 	return s.take(closing)
 }
 
-// members reads an object. Names are given as they are written.
+// members reads an object. Names are passed as written, without unescaping.
 func (s *scanner) members(value func(name []byte) bool) bool {
 	return s.items("{", "}", func() bool {
 		name, ok := s.quoted()
@@ -62,7 +62,7 @@ func (s *scanner) members(value func(name []byte) bool) bool {
 	})
 }
 
-// value passes any value. Names may be there twice: who reads it later decides.
+// value skips any value. It permits duplicate names; the code that parses the value later decides about them.
 func (s *scanner) value() (ok bool) {
 	switch s.peek() {
 	case '"':
@@ -79,7 +79,7 @@ func (s *scanner) value() (ok bool) {
 	return ok
 }
 
-// raw gives a value as it is written; null is none.
+// raw returns a value as written. It reports false for null.
 func (s *scanner) raw() (text []byte, ok bool) {
 	null := s.peek() == 'n'
 	start := s.at
@@ -87,7 +87,7 @@ func (s *scanner) raw() (text []byte, ok bool) {
 	return s.text[start:s.at:s.at], ok
 }
 
-// number gives a number as it is written.
+// number returns a number as written.
 func (s *scanner) number() (text []byte, ok bool) {
 	s.peek()
 	rest := s.text[s.at:]
@@ -96,17 +96,17 @@ func (s *scanner) number() (text []byte, ok bool) {
 	return text, jsoncheck.Valid(text)
 }
 
-// string gives what a string says.
+// string returns the unescaped content of a string.
 func (s *scanner) string() (string, bool) {
 	text, ok := s.quoted()
 	if bytes.IndexByte(text, '\\') < 0 {
 		return string(bytes.Trim(text, `"`)), ok
 	}
-	said, err := jsontext.AppendUnquote(nil, text) // It refuses half a surrogate pair.
-	return string(said), ok && err == nil
+	unquoted, err := jsontext.AppendUnquote(nil, text) // An unpaired surrogate is an error.
+	return string(unquoted), ok && err == nil
 }
 
-// quoted gives a string as it is written, with its quotes.
+// quoted returns a string as written, with its quotes.
 func (s *scanner) quoted() (text []byte, ok bool) {
 	if !s.take(`"`) {
 		return nil, false
@@ -127,9 +127,9 @@ func (s *scanner) quoted() (text []byte, ok bool) {
 	}
 }
 
-// plainLen counts the bytes before the first quote, backslash or control
-// character. It looks at eight together: a byte that was below 0x80 gets its high
-// bit in x-0x20 if it is a control character, and in (x^c)-1 if it is c.
+// plainLen returns the number of bytes before the first quote, backslash or control character. It examines eight bytes
+// at a time: among bytes below 0x80, a control character gets its high bit set in x-0x20, and the character c gets it
+// in (x^c)-1.
 func plainLen(text []byte) (n int) {
 	const each, high = 0x0101010101010101, 0x8080808080808080
 	for ; n+8 <= len(text); n += 8 {

@@ -20,25 +20,26 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 )
 
-// Handler is the whole HTTP face: open handlers first, then the contract's paths. Paths are matched as they come: one
-// that http.ServeMux would redirect to its clean form is simply not there. With mutual TLS the open handlers (health,
-// metrics, documents) need no certificate, because probes have none; all other paths are refused without one.
+// Handler returns the whole HTTP face: first the handlers of HandleOpen, then the contract's paths. Paths are matched
+// exactly as received: a path that http.ServeMux would redirect to its clean form is not found. With mutual TLS the
+// open handlers (health, metrics, documents) need no certificate, because probes have none; all other paths are refused
+// without one.
 func (s *Server) Handler() http.Handler {
 	return WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		verb := r.Method
 		if verb == http.MethodHead {
 			verb = http.MethodGet
 		}
-		if h, ok := s.open[place{verb, r.URL.Path}]; ok {
+		if h, ok := s.open[endpoint{verb, r.URL.Path}]; ok {
 			h.ServeHTTP(w, r)
 			return
 		}
-		s.adopt(w, r)
+		s.applyDialect(w, r)
 		if !s.certified(r) {
 			s.writeError(w, r, apierr.New(apierr.KindUnauthenticated, "client_certificate_required", "a client certificate is required"))
 			return
 		}
-		if h, ok := s.exact[place{r.Method, r.URL.Path}]; ok && r.URL.RawPath == "" {
+		if h, ok := s.exact[endpoint{r.Method, r.URL.Path}]; ok && r.URL.RawPath == "" {
 			h(w, r)
 			return
 		}
@@ -46,29 +47,29 @@ func (s *Server) Handler() http.Handler {
 	}))
 }
 
-// mutual reports whether callers must show a certificate.
+// mutual reports whether callers must present a certificate.
 func (s *Server) mutual() bool {
 	return s.options.TLS != nil && s.options.TLS.ClientAuth == tls.RequireAndVerifyClientCert
 }
 
-// certified reports whether a caller over HTTP has shown the certificate that it
-// must. The handshake can't ask for it: who probes health or scrapes metrics has none.
+// certified reports whether an HTTP caller has presented the certificate that is required. The handshake can't require
+// it, because health probes and metrics scrapers have none.
 func (s *Server) certified(r *http.Request) bool {
 	return !s.mutual() || r.TLS != nil && len(r.TLS.VerifiedChains) > 0
 }
 
-// httpTLS is the HTTP listener's configuration: open handlers answer callers
-// without a certificate, a wrong one ends the handshake. See certified.
+// httpTLS returns the configuration of the HTTP listener. It accepts callers without a certificate, for the open
+// handlers (see certified); an invalid certificate ends the handshake.
 func (s *Server) httpTLS() *tls.Config {
 	if !s.mutual() {
 		return s.options.TLS
 	}
-	return unasked(s.options.TLS)
+	return optionalClientCert(s.options.TLS)
 }
 
-// adopt copies the key from a dialect's own header to Authorization, where all other
-// code reads it, and adds the dialect's own header of the request id to the answer.
-func (s *Server) adopt(w http.ResponseWriter, r *http.Request) {
+// applyDialect copies the key from the dialect's own header to Authorization, where all other code reads it, and adds
+// the dialect's own request id header to the response.
+func (s *Server) applyDialect(w http.ResponseWriter, r *http.Request) {
 	d := s.dialect(r)
 	if key := r.Header.Get(d.KeyHeader); key != "" && r.Header.Get("Authorization") == "" {
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -85,11 +86,10 @@ func (s *Server) dialect(r *http.Request) Dialect {
 	return s.options.Dialect(r)
 }
 
-// GRPC is the gRPC face.
+// GRPC returns the gRPC server.
 func (s *Server) GRPC() *grpc.Server { return s.grpc }
 
-// WithRequestID gives every request an id, kept when the caller's is valid, and
-// every answer the same one.
+// WithRequestID gives every request an id, which is the caller's own if that is valid, and every response the same id.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := RequestID(r.Header.Get(caller.HeaderRequest))
@@ -99,8 +99,8 @@ func WithRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// Serve listens on both addresses and hands the faces to the runner: gRPC
-// health follows readiness, and both drain together.
+// Serve listens on both addresses and registers both faces with the runner. gRPC health follows readiness, and both
+// faces drain together.
 func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, grpcAddr string) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -134,11 +134,10 @@ func (s *Server) Serve(ctx context.Context, runner *lifecycle.Runner, httpAddr, 
 	return nil
 }
 
-// followEvery is how far gRPC health may be behind readiness.
+// followEvery is how long gRPC health may lag behind readiness.
 const followEvery = time.Second
 
-// followReadiness keeps the gRPC health of the whole server what /health/ready
-// says, until ctx ends.
+// followReadiness keeps the gRPC health of the whole server equal to /health/ready, until ctx ends.
 func (s *Server) followReadiness(ctx context.Context, runner *lifecycle.Runner) {
 	ticker := time.NewTicker(followEvery)
 	defer ticker.Stop()
@@ -158,7 +157,7 @@ func (s *Server) followReadiness(ctx context.Context, runner *lifecycle.Runner) 
 	}
 }
 
-// stopGRPC lets calls finish within ctx, then cuts those that are left.
+// stopGRPC lets calls finish within ctx, then cuts the remaining ones.
 func stopGRPC(ctx context.Context, server *grpc.Server) error {
 	done := make(chan struct{})
 	go func() {
@@ -171,18 +170,18 @@ func stopGRPC(ctx context.Context, server *grpc.Server) error {
 	case <-ctx.Done():
 		server.Stop()
 		<-done
-		return fmt.Errorf("calls cut: %w", context.Cause(ctx))
+		return fmt.Errorf("gRPC face: calls cancelled: %w", context.Cause(ctx))
 	}
 }
 
-// Limits of every HTTP listener. There is no write limit: streams keep their own clocks.
+// Limits of every HTTP listener. There is no write timeout: streams set their own.
 const (
 	headerTime  = 10 * time.Second
 	idleTime    = 2 * time.Minute
 	headerBytes = 64 << 10
 )
 
-// ServeHTTP listens on addr and hands an HTTP server to the runner.
+// ServeHTTP listens on addr and registers an HTTP server with the runner. A nil secure serves plain text.
 func ServeHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string, h http.Handler, secure *tls.Config) error {
 	face, err := listenHTTP(ctx, runner, name, addr, h, secure)
 	if err != nil {
@@ -201,12 +200,12 @@ func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string
 		listener = tls.NewListener(listener, secure)
 	}
 	f := &face{name: name, runner: runner}
-	// Requests outlive what ends the service, until the drain cuts them.
+	// Requests continue after ctx ends, until the drain cuts them.
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	f.end = end
 	f.server = &http.Server{
 		BaseContext: func(net.Listener) context.Context { return base },
-		Handler:     boundBody(f.letGo(h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
+		Handler:     boundBody(f.closeWhenDraining(h)), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: headerBytes,
 	}
 	runner.Go(name, func(context.Context) error {
 		if err := f.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -217,30 +216,29 @@ func listenHTTP(ctx context.Context, runner *lifecycle.Runner, name, addr string
 	return f, nil
 }
 
-// face is an HTTP listener that stops without cutting a caller off.
+// face is an HTTP listener that stops without cutting connections that clients may still use.
 type face struct {
 	name   string
 	server *http.Server
 	runner *lifecycle.Runner
 	// end ends the contexts of all requests.
 	end context.CancelCauseFunc
-	// early are requests under way that began before the service was stopping.
+	// early counts the requests in progress that began before the drain.
 	early atomic.Int64
 }
 
-// turn is the time that a caller takes to send its next request on a connection
-// that has just given it an answer; idleCheck is how often to look.
+// reuseWindow is how long a client may take to send its next request on a connection that has just delivered a
+// response. idleCheck is the interval of the checks for it.
 const (
-	turn      = 200 * time.Millisecond
-	idleCheck = 10 * time.Millisecond
+	reuseWindow = 200 * time.Millisecond
+	idleCheck   = 10 * time.Millisecond
 )
 
-// stop lets requests finish within ctx, then cuts those that are left. The
-// listener stays open until those have ended that began before the drain, since
-// their answers did not say that the connection ends: who sends again on one at
-// once is answered, and told.
+// stop lets requests finish within ctx, then cuts the remaining ones. Responses to requests from before the drain carry
+// no "Connection: close". The listener therefore stays open until those requests have ended and reuseWindow has passed:
+// a client that reuses such a connection at once gets a response, now with "Connection: close".
 func (f *face) stop(ctx context.Context) error {
-	for last := (time.Time{}); f.early.Load() > 0 || time.Since(last) < turn; {
+	for last := (time.Time{}); f.early.Load() > 0 || time.Since(last) < reuseWindow; {
 		if f.early.Load() > 0 {
 			last = time.Now()
 		}
@@ -253,31 +251,29 @@ func (f *face) stop(ctx context.Context) error {
 	return f.close(ctx)
 }
 
-// errDrained is the cause of the end of requests that the drain did not wait for.
-var errDrained = errors.New("the service stops")
+// errDrained is the cause of the cancellation of requests that outlasted the drain.
+var errDrained = errors.New("the service is stopping")
 
-// lastWords is the time that requests which were cut have to say and record so.
-const lastWords = 500 * time.Millisecond
+// cancelGrace is how long cancelled requests may take to answer and to record that they were cut.
+const cancelGrace = 500 * time.Millisecond
 
-// close lets requests finish within ctx. Then it ends what they do, and at last
-// their connections: closing those alone ends no handler that is computing, or that
-// has not read its body.
+// close lets requests finish within ctx. Then it cancels their contexts, and finally closes their connections: closing
+// the connections alone would stop no handler that is computing or has not read its body.
 func (f *face) close(ctx context.Context) error {
 	err := f.server.Shutdown(ctx)
 	f.end(errDrained)
 	if err == nil {
 		return nil
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()
 	_ = f.server.Shutdown(last)
-	return errors.Join(fmt.Errorf("%s face: requests cut: %w", f.name, err), f.server.Close())
+	return errors.Join(fmt.Errorf("%s face: requests cancelled: %w", f.name, err), f.server.Close())
 }
 
-// letGo ends connections with their next answer once the service is stopping:
-// when the listener closes, hardly one is left on which a caller might just be
-// sending, which is a call that it could not safely send again.
-func (f *face) letGo(next http.Handler) http.Handler {
+// closeWhenDraining answers with "Connection: close" once the service is draining. When the listener closes, hardly any
+// connection is then left on which a client might just be sending a request, which it could not safely repeat.
+func (f *face) closeWhenDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f.runner.Draining() {
 			w.Header().Set("Connection", "close")
@@ -289,27 +285,26 @@ func (f *face) letGo(next http.Handler) http.Handler {
 	})
 }
 
-// boundBody gives the client bodyTime to send a body, also when the handler doesn't
-// read it: before it answers, net/http waits for what was left unread. A handler
-// that outlasts bodyTime takes the limit off once it has read.
+// boundBody gives the client bodyTime to send a body, even if the handler doesn't read it: net/http reads the unread
+// rest before it responds. A handler that runs longer than bodyTime clears the deadline once it has read the body.
 func boundBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 { // -1 is not said
+		if r.ContentLength != 0 { // -1 means unknown.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// Live answers 200 as long as the process can answer at all.
+// Live returns a handler that answers 200 as long as the process can answer.
 func Live() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 }
 
-// Ready answers 200 when every check passes and 503 otherwise, with each
-// check's state by name. The texts of the errors stay in the log.
+// Ready returns a handler that answers 200 if every check passes and 503 otherwise, with each check's state by name.
+// Error texts appear only in the log.
 func Ready(runner *lifecycle.Runner) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, word := http.StatusOK, "ok"

@@ -26,7 +26,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// oneConn is a listener that accepts one connection of a bubble.
+// oneConn is a listener that accepts one connection inside a synctest bubble.
 type oneConn chan net.Conn
 
 func (l oneConn) Accept() (net.Conn, error) {
@@ -41,8 +41,7 @@ func (l oneConn) Close() error { return nil }
 
 func (l oneConn) Addr() net.Addr { return &net.UnixAddr{} }
 
-// A sender that is refused before its body is read, and never sends it, doesn't
-// keep its connection.
+// A sender that is refused before its body is read, and never sends it, doesn't keep its connection.
 func TestUnreadBodyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
@@ -67,8 +66,7 @@ func TestUnreadBodyIsBounded(t *testing.T) {
 	})
 }
 
-// gRPC health says what readiness says, and a request that keeps the HTTP face
-// busy doesn't keep the gRPC face open.
+// gRPC health follows readiness, and a request that keeps the HTTP face busy doesn't keep the gRPC face open.
 func TestFacesDrainTogether(t *testing.T) {
 	started, release := make(chan struct{}), make(chan struct{})
 	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) {
@@ -105,7 +103,7 @@ func TestFacesDrainTogether(t *testing.T) {
 		}
 		return answer.GetStatus().String()
 	}
-	until := func(want string) { // the test's own limit ends it
+	until := func(want string) { // bounded by the test's timeout
 		for health() != want {
 			time.Sleep(time.Millisecond)
 		}
@@ -134,8 +132,8 @@ func TestFacesDrainTogether(t *testing.T) {
 	}
 }
 
-// The work of requests that outlast the grace ends with it, also where a handler
-// never looks at its connection, and has a moment to say so.
+// Requests that outlast the grace are cancelled, also if a handler never uses its connection, and have a moment to
+// answer.
 func TestDrainEndsRequests(t *testing.T) {
 	t.Parallel()
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: 50 * time.Millisecond})
@@ -163,12 +161,12 @@ func TestDrainEndsRequests(t *testing.T) {
 	}
 	<-began
 	stop()
-	if err := <-stopped; err == nil || !strings.Contains(err.Error(), "requests cut") {
+	if err := <-stopped; err == nil || !strings.Contains(err.Error(), "requests cancelled") {
 		t.Errorf("the drain said %v, want that requests were cut", err)
 	}
 	select {
 	case cause := <-ended:
-		if cause == nil || !strings.Contains(cause.Error(), "the service stops") {
+		if cause == nil || !strings.Contains(cause.Error(), "the service is stopping") {
 			t.Errorf("the request ended by %v", cause)
 		}
 	default:
@@ -179,8 +177,7 @@ func TestDrainEndsRequests(t *testing.T) {
 	}
 }
 
-// A service that stops ends the connections that its callers would use again,
-// before it closes the listener.
+// A stopping service ends the connections that its callers would use again before it closes the listener.
 func TestDrainLetsGoOfConnections(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(_ context.Context, in *dynamicpb.Message) (*dynamicpb.Message, error) { return in, nil })
@@ -209,19 +206,19 @@ func TestDrainLetsGoOfConnections(t *testing.T) {
 		t.Error("a connection was ended while the service runs")
 	}
 	stop()
-	for !runner.Draining() { // the test's own limit ends it
+	for !runner.Draining() { // bounded by the test's timeout
 		runtime.Gosched()
 	}
 	if !closes() {
-		t.Error("a connection was kept while the service stops")
+		t.Error("a connection was kept while the service was stopping")
 	}
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
 }
 
-// A caller whose answer came in the drain may send its next request at once: the
-// first answer did not say that the connection ends.
+// A caller whose response arrived during the drain may send its next request at once, because that response did not say
+// that the connection closes.
 func TestDrainAnswersTheNextRequest(t *testing.T) {
 	t.Parallel()
 	started, release := make(chan struct{}), make(chan struct{})
@@ -251,7 +248,7 @@ func TestDrainAnswersTheNextRequest(t *testing.T) {
 	ask()
 	<-started
 	stop()
-	for !runner.Draining() { // the test's own limit ends it
+	for !runner.Draining() { // bounded by the test's timeout
 		runtime.Gosched()
 	}
 	close(release)

@@ -23,18 +23,18 @@ import (
 	"switchyard.dev/services/platform/telemetry"
 )
 
-// observer is the outermost step: request id, span, metrics and the one log
-// line of a call. It also turns whatever error comes out into one that may be shown.
+// observer is the outermost step: request id, span, metrics and the one log line of a call. It also converts every
+// error into one that may be shown to the caller.
 type observer struct {
 	log      *slog.Logger
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	panics   metric.Int64Counter
-	// labels are made once: making them costs more than recording.
+	// labels caches attribute sets, because making one costs more than recording a duration.
 	labels sync.Map // outcome to metric.MeasurementOption
 }
 
-// outcome is what durations are told apart by.
+// outcome holds the attributes of the duration metric.
 type outcome struct {
 	method string
 	face   Face
@@ -59,7 +59,7 @@ func newObserver(log *slog.Logger, tracer trace.Tracer, meter metric.Meter) (*ob
 		return nil, fmt.Errorf("duration histogram: %w", err)
 	}
 	panicked, err := meter.Int64Counter("switchyard.rpc.panics",
-		metric.WithDescription("Panics that ended a call, or work behind its answer, by method; each is in the log with its stack."))
+		metric.WithDescription("Panics that ended a call, or work done after its response, by method; each is logged with its stack."))
 	if err != nil {
 		return nil, fmt.Errorf("panics counter: %w", err)
 	}
@@ -94,7 +94,8 @@ func (o *observer) step(ctx context.Context, call *Call, next func(context.Conte
 	return o.end(ctx, call, err)
 }
 
-// end closes the books on a call.
+// end ends the call's span, records its duration and writes its log line. It returns the error that may be shown to the
+// caller.
 func (o *observer) end(ctx context.Context, call *Call, err error) error {
 	defer call.span.End()
 	shown := apierr.From(err)
@@ -105,17 +106,17 @@ func (o *observer) end(ctx context.Context, call *Call, err error) error {
 	}
 	elapsed := time.Since(call.start)
 	o.duration.Record(ctx, elapsed.Seconds(), o.label(outcome{call.Method, call.Face, status}))
-	o.line(ctx, call, status, elapsed, shown)
+	o.logCall(ctx, call, status, elapsed, shown)
 	if shown == nil {
 		return nil
 	}
 	return shown
 }
 
-// line logs a request. Durations in logs are integer microseconds.
-func (o *observer) line(ctx context.Context, call *Call, status int, elapsed time.Duration, shown *apierr.Error) {
-	var room [2 * usualAttrs]slog.Attr
-	attrs := append(room[:0],
+// logCall writes the log line of a call. Durations in logs are integer microseconds.
+func (o *observer) logCall(ctx context.Context, call *Call, status int, elapsed time.Duration, shown *apierr.Error) {
+	var buffer [2 * usualAttrs]slog.Attr
+	attrs := append(buffer[:0],
 		slog.String("method", call.Method), slog.String("face", string(call.Face)), slog.Int("status", status),
 		slog.Int64("duration_us", elapsed.Microseconds()))
 	attrs = append(attrs, call.attrs...)
@@ -127,33 +128,32 @@ func (o *observer) line(ctx context.Context, call *Call, status int, elapsed tim
 		}
 	}
 	if out := o.log.Handler(); out.Enabled(ctx, level) {
-		// The record carries no source position: the log doesn't show one, and finding
-		// it takes a walk up the stack.
-		line := slog.NewRecord(time.Now(), level, "call", 0)
-		line.AddAttrs(attrs...)
-		_ = out.Handle(ctx, line)
+		// The record carries no source position: the log doesn't show one, and finding it takes a stack walk.
+		record := slog.NewRecord(time.Now(), level, "call", 0)
+		record.AddAttrs(attrs...)
+		_ = out.Handle(ctx, record)
 	}
 }
 
-// recoverPanic keeps a panic of one request from ending the others.
+// recoverPanic turns a panic into an internal error, so that it doesn't end other calls.
 func (o *observer) recoverPanic(ctx context.Context, call *Call, next func(context.Context) error) error {
 	err := panics.Call(func() error { return next(ctx) })
-	if _, ok := err.(*panics.Error); ok { //nolint:errorlint // One further down was recovered there, and is an error like others.
+	if _, ok := err.(*panics.Error); ok { //nolint:errorlint // A panic recovered deeper is an ordinary error.
 		o.panicked(ctx, call)
 		return apierr.Internal(err)
 	}
 	return err
 }
 
-// panicked counts a panic of a call's own.
+// panicked counts a panic of a call.
 func (o *observer) panicked(ctx context.Context, call *Call) {
 	o.panics.Add(ctx, 1, metric.WithAttributes(attribute.String("method", call.Method)))
 }
 
-// usualAttrs is room for what a handler adds to a call's line.
+// usualAttrs is the capacity reserved for the attributes that a handler adds to the log line.
 const usualAttrs = 12
 
-// authorize finds the caller and checks the method's role.
+// authorize authenticates the caller and checks the method's role.
 func (s *Server) authorize(ctx context.Context, call *Call, next func(context.Context) error) error {
 	if call.caller == nil {
 		c, err := s.authenticate(call.Method, call.Header)
@@ -170,7 +170,7 @@ func (s *Server) authorize(ctx context.Context, call *Call, next func(context.Co
 	return next(caller.With(ctx, c))
 }
 
-// authenticate is the decision of authorize: who calls, and may they.
+// authenticate returns the caller of a method, or an error if the caller is unknown or may not call it.
 func (s *Server) authenticate(method string, header func(string) string) (caller.Caller, error) {
 	role, known := s.methods.roles[method]
 	c := caller.Caller{Name: "anonymous", Role: caller.RolePublic}
@@ -193,7 +193,7 @@ func (s *Server) authenticate(method string, header func(string) string) (caller
 			fmt.Sprintf("this operation needs the role %s; the token's role is %s", role, c.Role))
 	}
 	if c.Role == caller.RolePublic {
-		return c, nil // A public caller's headers can't be trusted.
+		return c, nil // Headers of a public caller can't be trusted.
 	}
 	if err := c.Read(header); err != nil {
 		return c, fmt.Errorf("read identity: %w", err)
@@ -201,7 +201,8 @@ func (s *Server) authenticate(method string, header func(string) string) (caller
 	return c, nil
 }
 
-// open lists the infrastructure methods that every gRPC server answers to anyone.
+// open reports whether a method is one of the infrastructure methods that every gRPC server serves without
+// authentication.
 func open(method string) bool {
 	switch method {
 	case "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/List",
@@ -214,7 +215,7 @@ func open(method string) bool {
 
 var errUnaryTimeout = errors.New("unary call exceeded its time limit")
 
-// bound gives unary calls their time limit.
+// bound applies the time limit of unary calls.
 func (s *Server) bound(ctx context.Context, call *Call, next func(context.Context) error) error {
 	if call.Message == nil {
 		return next(ctx)
@@ -224,7 +225,7 @@ func (s *Server) bound(ctx context.Context, call *Call, next func(context.Contex
 	return next(ctx)
 }
 
-// screen refuses what a unary request must not hold.
+// screen applies RefuseMessage to a unary request.
 func (s *Server) screen(ctx context.Context, call *Call, next func(context.Context) error) error {
 	if call.Message != nil {
 		if err := s.refuseMessage(call.Message); err != nil {
@@ -234,7 +235,7 @@ func (s *Server) screen(ctx context.Context, call *Call, next func(context.Conte
 	return next(ctx)
 }
 
-// refuseMessage is RefuseMessage where there is one.
+// refuseMessage calls Options.RefuseMessage if it is set.
 func (s *Server) refuseMessage(m any) error {
 	if s.options.RefuseMessage == nil {
 		return nil
@@ -242,8 +243,8 @@ func (s *Server) refuseMessage(m any) error {
 	return s.options.RefuseMessage(m)
 }
 
-// validate applies the contract's rules to a unary request; streams validate
-// each message, HTTP handlers call Validate on what they decode.
+// validate applies the contract's rules to a unary request. Streams validate each message; HTTP handlers call Validate
+// on what they decode.
 func validate(ctx context.Context, call *Call, next func(context.Context) error) error {
 	if call.Message != nil {
 		if err := Validate(call.Message); err != nil {

@@ -13,29 +13,28 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Certificate are the settings of a face that speaks TLS itself; none of them
-// set means plain text, for a mesh or loopback. Embed it in a service's Config
-// with the prefix "TLS_".
+// Certificate holds the settings of a server that terminates TLS itself. With no field set it serves plain text, for a
+// mesh or loopback. Embed it in a service's Config with the prefix "TLS_".
 type Certificate struct {
 	CertFile string `env:"CERT_FILE" doc:"PEM certificate chain of the listeners; empty for plain text"`
 	KeyFile  string `env:"KEY_FILE" doc:"PEM private key of the certificate"`
 }
 
-// Config returns nil when TLS is off. The files are read again when they change,
-// so that a renewed certificate needs no restart.
+// Config returns the server's configuration, or nil if TLS is off. The files are read again when they change, so that a
+// renewed certificate needs no restart.
 func (c Certificate) Config() (*tls.Config, error) { return TLS{Certificate: c}.Config() }
 
-// TLS are the settings of a face whose callers may have to show certificates.
+// TLS holds the settings of a server that may require client certificates.
 type TLS struct {
 	Certificate
 
 	ClientCA string `env:"CLIENT_CA_FILE" doc:"PEM certificates that callers' certificates must come from (mutual TLS); empty asks for none"`
 }
 
-// Config is Certificate.Config; the CAs follow their file too.
+// Config is like Certificate.Config; the client CAs are read again too.
 func (t TLS) Config() (*tls.Config, error) {
 	if t == (TLS{}) {
-		return nil, nil // No TLS is a valid setting.
+		return nil, nil // TLS off is a valid setting.
 	}
 	if t.CertFile == "" {
 		return nil, errPair
@@ -57,13 +56,13 @@ func (t TLS) Config() (*tls.Config, error) {
 	return base, nil
 }
 
-// unasked is a server's configuration that lets callers in who show no
-// certificate; a wrong one still ends the handshake.
-func unasked(config *tls.Config) *tls.Config {
-	demanding := config.GetConfigForClient
+// optionalClientCert returns a server configuration that also accepts callers without a certificate. An invalid
+// certificate still ends the handshake.
+func optionalClientCert(config *tls.Config) *tls.Config {
+	requiring := config.GetConfigForClient
 	config = config.Clone()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		now, err := demanding(hello)
+		now, err := requiring(hello)
 		if err == nil {
 			now.ClientAuth = tls.VerifyClientCertIfGiven
 		}
@@ -72,15 +71,14 @@ func unasked(config *tls.Config) *tls.Config {
 	return config
 }
 
-// ClientTLS are the settings of a client that speaks TLS to one of our services.
+// ClientTLS holds the settings of a TLS client of one of our services.
 type ClientTLS struct {
 	CertFile string `env:"CERT_FILE" doc:"PEM certificate chain that is shown to the service (mutual TLS); empty shows none"`
 	KeyFile  string `env:"KEY_FILE" doc:"PEM private key of the certificate"`
 	CA       string `env:"CA_FILE" doc:"PEM certificates that the service's certificate must come from; empty for those that the machine trusts"`
 }
 
-// Config returns a function that makes the configuration of a handshake, of the
-// files as they are then.
+// Config returns a function that returns the configuration for a handshake, with the current content of the files.
 func (c ClientTLS) Config() (func() *tls.Config, error) {
 	files, err := openFiles(c.CertFile, c.KeyFile, c.CA)
 	if err != nil {
@@ -89,36 +87,36 @@ func (c ClientTLS) Config() (func() *tls.Config, error) {
 	return func() *tls.Config { return files.now().client() }, nil
 }
 
-// Credentials is Config for gRPC.
+// Credentials returns the same configuration as gRPC credentials.
 func (c ClientTLS) Credentials() (credentials.TransportCredentials, error) {
 	files, err := openFiles(c.CertFile, c.KeyFile, c.CA)
 	if err != nil {
 		return nil, err
 	}
-	return following{credentials.NewTLS(files.now().client()), files}, nil
+	return reloadingCredentials{credentials.NewTLS(files.now().client()), files}, nil
 }
 
-// following are credentials that have the files as they are at each handshake.
-type following struct {
+// reloadingCredentials uses the current content of the files at each handshake.
+type reloadingCredentials struct {
 	credentials.TransportCredentials
 
 	files *files
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
-func (f following) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(f.files.now().client()).ClientHandshake(ctx, authority, conn)
+func (r reloadingCredentials) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return credentials.NewTLS(r.files.now().client()).ClientHandshake(ctx, authority, conn)
 }
 
 // Clone implements credentials.TransportCredentials.
-func (f following) Clone() credentials.TransportCredentials {
-	return following{f.TransportCredentials.Clone(), f.files}
+func (r reloadingCredentials) Clone() credentials.TransportCredentials {
+	return reloadingCredentials{r.TransportCredentials.Clone(), r.files}
 }
 
 var errPair = errors.New("TLS: CERT_FILE and KEY_FILE go together")
 
-// material is what a handshake is made of: at most one pair, and the CAs that
-// the other side's certificate must come from, nil for none of our own.
+// material is what a handshake needs: at most one key pair, and the CAs that the peer's certificate must come from, nil
+// for the default ones.
 type material struct {
 	pair []tls.Certificate
 	pool *x509.CertPool
@@ -128,13 +126,13 @@ func (m material) client() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: m.pair, RootCAs: m.pool}
 }
 
-// files are those of a material, of which any may be left out.
+// files holds the paths of a material and what was loaded from them. A path may be empty.
 type files struct {
 	cert, key, ca string
 
 	mu     sync.Mutex
 	loaded material
-	stamps [3]int64 // of what is loaded
+	stamps [3]int64 // modification times of what is loaded
 }
 
 func openFiles(cert, key, ca string) (f *files, err error) {
@@ -147,8 +145,7 @@ func openFiles(cert, key, ca string) (f *files, err error) {
 	return f, err
 }
 
-// now is the newest material that could be read: files that are being replaced
-// don't end the handshakes.
+// now returns the newest material that could be read: files that are just being replaced don't make handshakes fail.
 func (f *files) now() material {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +157,7 @@ func (f *files) now() material {
 	return f.loaded
 }
 
-// stamp is when each file last changed.
+// stamp returns when each file was last modified.
 func (f *files) stamp() (stamps [3]int64) {
 	for i, path := range []string{f.cert, f.key, f.ca} {
 		if info, err := os.Stat(path); err == nil {

@@ -18,8 +18,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// renew puts one pair in the place of another, as a certificate manager does;
-// the pair's certificate replaces what trusts it.
+// renew replaces one pair by another, as a certificate manager does, and the CA file that trusts it.
 func renew(t *testing.T, dir, from, to, trust string) {
 	t.Helper()
 	for _, move := range [][2]string{{from + ".crt", to + ".crt"}, {from + ".key", to + ".key"}, {from + ".crt", trust}} {
@@ -33,7 +32,7 @@ func renew(t *testing.T, dir, from, to, trust string) {
 	}
 }
 
-// Both sides follow their files: certificates, and the CAs that they trust.
+// Both sides reload their files: certificates, and the CAs that they trust.
 func TestClientTLSFollowsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"server", "server2", "client", "client2"} {
@@ -106,7 +105,7 @@ func TestClientTLSFollowsItsFiles(t *testing.T) {
 	}
 }
 
-// serveTLS answers over HTTP and gRPC behind one configuration.
+// serveTLS serves HTTP and gRPC with one configuration.
 func serveTLS(t *testing.T, config *tls.Config) (httpAddr, grpcAddr string) {
 	t.Helper()
 	listen := func() net.Listener {

@@ -105,7 +105,7 @@ func TestMutualTLS(t *testing.T) {
 		t.Error("a stranger's certificate was taken")
 	}
 
-	// A renewed certificate is served without a restart; half a renewal isn't.
+	// A renewed certificate is served without a restart. A half-replaced pair is not.
 	if err := os.WriteFile(serverKey, []byte("half written"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestMutualTLS(t *testing.T) {
 	}
 }
 
-// A health probe needs no certificate; every other client must show one that the CA signed.
+// A health probe needs no certificate; every other client must present one that the CA signed.
 func TestMutualTLSOfAServer(t *testing.T) {
 	dir := t.TempDir()
 	serverCert, serverKey := certificate(t, dir, "server")

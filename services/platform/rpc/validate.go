@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// violation is what the errors of protoc-gen-validate offer.
+// violation is implemented by the errors of protoc-gen-validate.
 type violation interface {
 	error
 	Field() string
@@ -23,32 +23,33 @@ type violation interface {
 	Cause() error
 }
 
-// Validate applies the contract's rules to a message. The error names the field
-// by its JSON path and the rule it breaks. Messages without rules pass.
+// Validate applies the contract's rules to a message. The error names the field by its JSON path and the rule that it
+// breaks. Messages without rules pass.
 func Validate(m any) error {
 	if message, ok := m.(proto.Message); ok {
 		if path := zeroByte(message.ProtoReflect()); path != "" {
 			return apierr.Invalid(path, "must not hold a zero byte")
 		}
 	}
-	return obey(m)
+	return applyRules(m)
 }
 
-// ValidateRead is Validate of a message whose strings were all read from JSON texts.
+// ValidateRead is Validate for a message whose strings were all read from the given JSON texts. It is cheaper, because
+// it searches the texts for a zero byte instead of the message.
 func ValidateRead(m any, texts ...[]byte) error {
 	for _, text := range texts {
 		if bytes.Contains(text, escapedZero) {
 			return Validate(m)
 		}
 	}
-	return obey(m)
+	return applyRules(m)
 }
 
-// escapedZero is the only way for JSON to carry a zero byte.
+// escapedZero is the only form in which JSON can contain a zero byte.
 var escapedZero = []byte(`\u0000`)
 
-// obey applies the contract's rules alone.
-func obey(m any) error {
+// applyRules applies the generated rules only.
+func applyRules(m any) error {
 	rules, ok := m.(interface{ Validate() error })
 	if !ok {
 		return nil
@@ -65,14 +66,14 @@ func obey(m any) error {
 		}
 		path = append(path, screen.Path(jsonName(broken.Field()), "."))
 		if broken.Cause() == nil {
-			return apierr.Invalid(strings.Join(path, "."), plain(broken.Reason()))
+			return apierr.Invalid(strings.Join(path, "."), plainRule(broken.Reason()))
 		}
 		err = broken.Cause()
 	}
 }
 
-// zeroByte finds a string with U+0000, which JSON can carry and Postgres can't
-// store. It is the path of the field, or empty.
+// zeroByte returns the path of a string that contains U+0000, which JSON can carry and Postgres can't store, or "" if
+// there is none.
 func zeroByte(m protoreflect.Message) (path string) {
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		name := string(field.Name())
@@ -96,7 +97,7 @@ func zeroByte(m protoreflect.Message) (path string) {
 	return path
 }
 
-// zeroByteIn is zeroByte of one value; "." stands for the value itself.
+// zeroByteIn is zeroByte for one value; "." stands for the value itself.
 func zeroByteIn(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
 	switch field.Kind() {
 	case protoreflect.StringKind:
@@ -120,9 +121,8 @@ func within(name, path string) string {
 	return name + "." + path
 }
 
-// required are the forms in which the generated rules say that something is
-// missing, or that its limits begin at one.
-var required = strings.NewReplacer(
+// ruleTexts replaces the generated texts of rules for required fields, and of limits that begin at one.
+var ruleTexts = strings.NewReplacer(
 	"value length must be at least 1 runes", "is required",
 	"value length must be at least 1 bytes", "is required",
 	"value must contain at least 1 item(s)", "is required",
@@ -133,11 +133,10 @@ var required = strings.NewReplacer(
 	" items, inclusive", " items",
 )
 
-// plain says the commonest rules the way people do.
-func plain(reason string) string { return required.Replace(reason) }
+// plainRule returns a rule's text in plain words if it is a common one, else the generated text.
+func plainRule(reason string) string { return ruleTexts.Replace(reason) }
 
-// jsonName turns the Go name of a generated field ("OrganizationId",
-// "Messages[0]") into its JSON name.
+// jsonName turns the Go name of a generated field ("OrganizationId", "Messages[0]") into its JSON name.
 func jsonName(field string) string {
 	var b strings.Builder
 	for i, r := range field {
@@ -152,20 +151,19 @@ func jsonName(field string) string {
 	return b.String()
 }
 
-// maxRequestID bounds a caller's own request id.
+// maxRequestID is the maximum length of a caller's own request id.
 const maxRequestID = 128
 
-// RequestID returns a caller's request id when it is one (letters and digits of
-// ASCII and "._:-", 1 to 128 of them, not like a key) and makes a new one otherwise:
-// a UUIDv7 in base32hex, so that ids sort by their time and indexes of them grow at
-// one end.
+// RequestID returns the caller's request id if it is valid: 1 to 128 ASCII letters, digits, or characters of "._:-",
+// and not similar to a key. Otherwise it returns a new one, a UUIDv7 in base32hex, so that ids sort by time and an
+// index of them grows at one end.
 func RequestID(given string) string {
 	if given != "" && len(given) <= maxRequestID && strings.IndexFunc(given, notInID) < 0 && !screen.IDLooksLikeKey(given) {
 		return given
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		id = uuid.New() // Only the order of ids is lost.
+		id = uuid.New() // A random UUID loses only the order of ids.
 	}
 	return "req_" + idEncoding.EncodeToString(id[:])
 }
@@ -176,5 +174,5 @@ func notInID(r rune) bool {
 	return !letter && (r < '0' || r > '9') && r != '.' && r != '_' && r != ':' && r != '-'
 }
 
-// idEncoding keeps the order of what it writes (RFC 4648, section 7).
+// idEncoding keeps the sort order of what it encodes (RFC 4648, section 7).
 var idEncoding = base32.HexEncoding.WithPadding(base32.NoPadding)

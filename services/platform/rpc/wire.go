@@ -15,19 +15,18 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// maxItems is how many messages and list items a message of the gRPC face may hold,
-// as many as a JSON body may hold arrays and objects. Two bytes that hold none
-// become a hundred and more in memory.
+// maxItems is how many messages and list items a message on the gRPC face may hold, the same number as arrays and
+// objects in a JSON body. Two bytes of an empty message take more than a hundred bytes in memory.
 const maxItems = jsoncheck.MaxContainers
 
-// The rules of a message as a whole. Its field in errors is messageField.
+// The rules of a message as a whole. Errors name it as the field messageField.
 const (
 	messageField = "message"
 	ruleItems    = "must not hold more than 262144 messages and list items"
 	ruleWire     = "must be the protobuf encoding of the method's request, with strings in UTF-8"
 )
 
-// wireCodec is the protobuf of the gRPC face, within bounds.
+// wireCodec is the protobuf codec of the gRPC face, with limits.
 type wireCodec struct {
 	encoding.CodecV2
 
@@ -38,14 +37,14 @@ func newWireCodec(json *codec) wireCodec {
 	return wireCodec{encoding.GetCodecV2(protocodec.Name), json}
 }
 
-// received is a message that is being received. gRPC would make any error of a codec
-// an internal one, so that the codec leaves its error here.
+// received is a message being received. gRPC turns any error of a codec into an internal error, so the codec stores its
+// error here.
 type received struct {
 	into any
 	err  error
 }
 
-// Unmarshal reads a message. A method of the contract hands in received.
+// Unmarshal reads a message. The contract's methods pass a *received.
 func (c wireCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	r, ok := v.(*received)
 	if !ok {
@@ -58,15 +57,15 @@ func (c wireCodec) Unmarshal(data mem.BufferSlice, v any) error {
 func (c wireCodec) read(data mem.BufferSlice, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return fmt.Errorf("read %T: no message", v)
+		return fmt.Errorf("read %T: not a protobuf message", v)
 	}
 	text := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer text.Free()
 	return c.decode(text.ReadOnlyData(), m)
 }
 
-// decode reads a message whose items are counted before anything is made of them.
-// One item takes a byte at least: short messages need no count.
+// decode reads a message. The items of a long message are counted before it is decoded; an item takes at least one
+// byte, so a short one can't hold too many.
 func (c wireCodec) decode(text []byte, m proto.Message) error {
 	desc := m.ProtoReflect().Descriptor()
 	if len(text) > maxItems {
@@ -81,7 +80,7 @@ func (c wireCodec) decode(text []byte, m proto.Message) error {
 		return apierr.Invalid(messageField, ruleWire)
 	}
 	if jsoncheck.Opened(text) <= jsoncheck.MaxDepth || !c.json.holdsRaw(desc) {
-		return nil // So it is with nearly all requests.
+		return nil // True for almost all requests.
 	}
 	check := rawCheck{codec: c.json}
 	if path, rule := check.message(m.ProtoReflect()); rule != "" {
@@ -90,7 +89,7 @@ func (c wireCodec) decode(text []byte, m proto.Message) error {
 	return nil
 }
 
-// checkWire applies the rules of a message as a whole to its bytes. It takes no memory.
+// checkWire applies the rules of a whole message to its bytes. It allocates no memory.
 func checkWire(text []byte, desc protoreflect.MessageDescriptor) error {
 	var w wireCheck
 	if rule := w.message(text, desc, 1); rule != "" {
@@ -124,8 +123,7 @@ func (w *wireCheck) message(text []byte, desc protoreflect.MessageDescriptor, de
 	return ""
 }
 
-// field counts what the value of a field holds. Values of unknown fields are kept as
-// they are.
+// field counts the items in the value of a field. Unknown fields are stored as bytes and not counted.
 func (w *wireCheck) field(value []byte, kind protowire.Type, field protoreflect.FieldDescriptor, depth int) string {
 	if field == nil || !field.IsList() && field.Message() == nil {
 		return ""
@@ -142,7 +140,7 @@ func (w *wireCheck) field(value []byte, kind protowire.Type, field protoreflect.
 	case field.Kind() == protoreflect.FloatKind || field.Kind() == protoreflect.Fixed32Kind || field.Kind() == protoreflect.Sfixed32Kind:
 		w.items += len(value) / 4
 	default:
-		w.items += len(value) // At most; no request has so many.
+		w.items += len(value) // An upper bound; no real request has this many.
 	}
 	if w.items > maxItems {
 		return ruleItems
@@ -153,8 +151,8 @@ func (w *wireCheck) field(value []byte, kind protowire.Type, field protoreflect.
 	return ""
 }
 
-// rawCheck bounds the raw JSON of a message, which JSON callers send within a body
-// that is bounded as a whole. Whether it is JSON is for who reads it.
+// rawCheck bounds the raw JSON of a message. JSON callers send it inside a body that is bounded as a whole. The code
+// that reads a field checks whether it is JSON.
 type rawCheck struct {
 	codec      *codec
 	containers int

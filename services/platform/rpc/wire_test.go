@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// The fields of Echo.
+// The field numbers of Echo.
 const (
 	echoName    = 1
 	echoPayload = 2
@@ -30,12 +30,12 @@ const (
 	echoParts   = 5
 )
 
-// field is a field of bytes, a text or a message.
+// field encodes a field of bytes, a string or a message.
 func field(number protowire.Number, value string) string {
 	return string(protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), value))
 }
 
-// deepMessage is a message that nests so many levels.
+// deepMessage returns a message nested so many levels deep.
 func deepMessage(levels int) string {
 	var text string
 	for range levels - 1 {
@@ -44,7 +44,7 @@ func deepMessage(levels int) string {
 	return text
 }
 
-// sent makes a call with a message that is written by hand.
+// sent makes a call with a message that is encoded by hand.
 func (b *bench) sent(ctx context.Context, method, message string) error {
 	var answer []byte
 	if method != "Watch" {
@@ -94,8 +94,8 @@ var hostileMessages = map[string]struct {
 	"more bytes than are taken":  {field(99, strings.Repeat("x", wireBody)), codes.ResourceExhausted, "larger than max"},
 }
 
-// What a caller writes by hand is refused by a rule that the answer names, over unary
-// calls and streams alike, and the service goes on.
+// Hostile messages encoded by hand are refused, over unary calls and streams alike. The response names the rule, and
+// the service stays available.
 func TestMessagesAreBounded(t *testing.T) {
 	b := setup(t, func(context.Context, *dynamicpb.Message) (*dynamicpb.Message, error) {
 		return dynamicpb.NewMessage(echoContract.echo), nil
@@ -114,7 +114,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// gRPC's own services read messages within the same bounds.
+// gRPC's own services read messages within the same limits.
 func TestMessagesOfHealthAreBounded(t *testing.T) {
 	b := setup(t, echo)
 	var answer []byte
@@ -124,7 +124,7 @@ func TestMessagesOfHealthAreBounded(t *testing.T) {
 	}
 }
 
-// A caller without a token is told so before its message is read.
+// A caller without a token is refused before its message is read.
 func TestCallerIsKnownBeforeItsMessage(t *testing.T) {
 	b := setup(t, echo)
 	for _, method := range []string{"Echo", "Watch"} {
@@ -140,8 +140,7 @@ func TestCallerIsKnownBeforeItsMessage(t *testing.T) {
 	}
 }
 
-// What a message becomes in memory is bounded by its size, or by the number of its
-// items where they are small.
+// The memory of a decoded message is bounded by its size, or by the number of its items if they are small.
 func TestReadingAMessageTakesLittle(t *testing.T) {
 	const size, most = 8 << 20, 96 << 20
 	for name, unit := range map[string]string{
@@ -182,7 +181,7 @@ func TestDecodeGrowsLinearly(t *testing.T) {
 	})...)
 }
 
-// BenchmarkDecode compares reading a message within bounds with reading it without.
+// BenchmarkDecode compares decoding a message with limits and without.
 func BenchmarkDecode(b *testing.B) {
 	turn := field(echoItems, field(echoName, "user")+field(echoPayload, `{"type":"text","text":"`+strings.Repeat("It is so. ", 20)+`"}`))
 	for _, turns := range []int{4, 100, 10_000} {

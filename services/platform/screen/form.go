@@ -2,18 +2,17 @@ package screen
 
 import "strings"
 
-// form is how a vendor's keys begin.
+// form describes the keys of a vendor by their prefix.
 type form struct {
 	prefix string
-	// rest reports whether what follows the prefix, up to maxTail bytes, is the rest
-	// of a key.
+	// rest reports whether the text after the prefix, up to maxTail bytes, is the rest of a key.
 	rest func(rest string) bool
-	// bare keys are known by their prefix wherever it begins a word; other prefixes
-	// are words or parts of words, so that what follows must be no word.
+	// bare is true for prefixes that identify a key wherever they begin a word. Other prefixes are words or parts of
+	// words, so the text after them must not be a word.
 	bare bool
 }
 
-// forms that vendors publish, by the first letter in lower case.
+// forms are the key forms that vendors publish, by the prefix's first byte.
 var forms = byFirst([]form{
 	{prefix: "sk", rest: isTail},
 	{prefix: "rk", rest: isTail},
@@ -59,8 +58,8 @@ func byFirst(all []form) (by [256][]form) {
 	return by
 }
 
-// HasKeyForm reports whether a text holds a key of a form that vendors publish,
-// product keys and webhook secrets of our own among them. Names of words pass.
+// HasKeyForm reports whether a text contains a key of a form that vendors publish, including Switchyard's own product
+// keys and webhook secrets. Names made of words are not keys.
 func HasKeyForm(text string) bool {
 	if strings.Contains(text, "-----BEGIN ") {
 		return true
@@ -84,14 +83,13 @@ func HasKeyForm(text string) bool {
 	return false
 }
 
-// isTail reports whether a dash or underscore and a long part with a digit, or with
-// capitals within a word, follow.
+// isTail reports whether the rest is a dash or underscore and a long part with a digit or with a capital inside a word.
 func isTail(rest string) bool {
 	tail, ok := tailOf(rest)
 	return ok && (strings.ContainsAny(tail, "0123456789") || isMixed(tail))
 }
 
-// isOddTail is isTail where the prefix may begin a name: some part must be no word.
+// isOddTail is isTail for prefixes that may begin an ordinary name: one part must not be a word.
 func isOddTail(rest string) bool {
 	tail, ok := tailOf(rest)
 	if !ok {
@@ -111,7 +109,7 @@ func isOddTail(rest string) bool {
 	return false
 }
 
-// tailOf is what follows the dash behind a prefix, as long as it can be of a key.
+// tailOf returns the text after the dash behind a prefix, as far as it consists of a key's characters.
 func tailOf(rest string) (tail string, ok bool) {
 	if rest == "" || rest[0] != '-' && rest[0] != '_' {
 		return "", false
@@ -120,7 +118,7 @@ func tailOf(rest string) (tail string, ok bool) {
 	return tail, len(tail) >= minTail
 }
 
-// isMixed reports whether a capital follows a small letter: in no word one does.
+// isMixed reports whether a capital follows a small letter, which doesn't occur in words.
 func isMixed(text string) bool {
 	for i := 1; i < len(text); i++ {
 		if kinds[text[i]] == capital && kinds[text[i-1]] == small {
@@ -130,6 +128,7 @@ func isMixed(text string) bool {
 	return false
 }
 
+// lasts returns a function that reports whether the rest begins with n characters of a key.
 func lasts(n int) func(string) bool {
 	return func(rest string) bool { return span(rest, isURLSafe) >= n }
 }
@@ -138,7 +137,7 @@ func isAccessKey(rest string) bool {
 	return span(rest, func(c byte) bool { return kinds[c] > small }) == 16 && (len(rest) == 16 || !isAlnum(rest[16]))
 }
 
-// isToken2 reports whether the rest is that of a JSON web token's first two parts.
+// isToken2 reports whether the rest is that of the first two parts of a JSON web token.
 func isToken2(rest string) bool {
 	n := span(rest, isURLSafe)
 	return n >= 10 && len(rest) > n && rest[n] == '.' && span(rest[n+1:], isURLSafe) >= 10 || n >= maxTail
@@ -151,7 +150,7 @@ func isBearer(rest string) bool {
 
 func isURLSafe(c byte) bool { return isAlnum(c) || c == '-' || c == '_' }
 
-// span counts the leading bytes of a kind.
+// span returns how many leading bytes satisfy of.
 func span(text string, of func(byte) bool) int {
 	for i := range len(text) {
 		if !of(text[i]) {

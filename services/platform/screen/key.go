@@ -6,39 +6,38 @@ import (
 )
 
 const (
-	// minKey is the shortest text that can hold a key.
+	// minKey is the length of the shortest text that can contain a key.
 	minKey = 15
-	// minTail is the shortest part behind a vendor's prefix, and maxTail how much of
-	// it is looked at.
+	// minTail is the shortest part after a vendor's prefix, maxTail how much of it is examined.
 	minTail = 16
 	maxTail = 96
-	// minRun is the shortest run that can be a key without a prefix; in identifiers,
-	// which are long themselves, it is minIDRun.
+	// minRun is the shortest run that can be a key without a prefix. It is minIDRun in identifiers, which are long
+	// themselves.
 	minRun   = 28
 	minIDRun = 32
-	// minToken is the shortest run with dashes that can be one, and minPart the least
-	// that lies between two dashes somewhere: a UUID has no more than 12.
+	// minToken is the shortest run with dashes that can be a key. minPart is the minimum length of its longest part
+	// between two dashes: a UUID's parts have at most 12 characters.
 	minToken = 40
 	minPart  = 16
-	// minDigits and minEntropy (bits a character) tell a key from words.
+	// minDigits and minEntropy (bits per character) distinguish a key from words.
 	minDigits  = 3
 	minEntropy = 3.2
 )
 
-// LooksLikeKey reports whether a text seems to hold a key: of a form that a vendor
-// publishes, or a long run of letters and digits without an order. Names of models
-// and deployments, UUIDs and digests behind a name pass. Its time is linear.
+// LooksLikeKey reports whether a text seems to contain a key: one of a form that a vendor publishes, or a long run of
+// letters and digits without an order. Names of models and deployments, UUIDs, and digests after a name are not keys.
+// Its time is linear in the size of the text.
 func LooksLikeKey(text string) bool {
 	return len(text) >= minKey && (HasKeyForm(text) || hasRandomRun(text, minRun, false))
 }
 
-// IDLooksLikeKey reports whether an identifier seems to hold a key. It is LooksLikeKey for texts that callers may choose
-// at random: digests and other numbers in hexadecimal pass, whatever their length.
+// IDLooksLikeKey reports whether an identifier seems to contain a key. It is LooksLikeKey for texts that callers may
+// choose at random: digests and other hexadecimal numbers of any length are not keys.
 func IDLooksLikeKey(text string) bool {
 	return len(text) >= minKey && (HasKeyForm(text) || hasRandomRun(text, minIDRun, true))
 }
 
-// hasRandomRun looks for runs of letters and digits that no name has.
+// hasRandomRun reports whether a text contains a run of letters and digits that occurs in no name.
 func hasRandomRun(text string, least int, hex bool) bool {
 	for start, i := 0, 0; i <= len(text); i++ {
 		if i < len(text) && (isAlnum(text[i]) || text[i] == '+') {
@@ -65,7 +64,7 @@ func hasRandomRun(text string, least int, hex bool) bool {
 	return false
 }
 
-// isRandom reports whether a run of letters and digits is no word with a number.
+// isRandom reports whether a run of letters and digits is random rather than a word with a number.
 func isRandom(run string) bool {
 	digits := 0
 	for i := range len(run) {
@@ -76,8 +75,7 @@ func isRandom(run string) bool {
 	return digits >= minDigits && digits < len(run) && entropy(run) >= minEntropy
 }
 
-// isToken reports whether a run with dashes or slashes is base64: in words the
-// kinds of characters change seldom.
+// isToken reports whether a run with dashes or slashes is base64: in words, the kind of character changes rarely.
 func isToken(run string) bool {
 	var seen [4]bool
 	changes, part, longest, before := 0, 0, 0, other
@@ -118,8 +116,8 @@ var kinds = func() (kinds [256]byte) {
 	return kinds
 }()
 
-// isDigest reports whether a number in hexadecimal is the version of what is named
-// before it: "meta/llama-2-70b:02e509c7…", "llama3@sha256:6a0746a1…".
+// isDigest reports whether a hexadecimal number is the version of the thing named before it:
+// "meta/llama-2-70b:02e509c7…", "llama3@sha256:6a0746a1…".
 func isDigest(before, run string) bool {
 	return strings.HasSuffix(before, ":") && (strings.HasSuffix(before, "sha256:") || strings.Contains(before, "/")) &&
 		(len(run) == 40 || len(run) == 64) && run == strings.ToLower(run)
@@ -134,7 +132,7 @@ func isHex(run string) bool {
 	return true
 }
 
-// entropy is Shannon's, in bits a character.
+// entropy returns the Shannon entropy in bits per character.
 func entropy(text string) float64 {
 	var counts [256]int
 	for i := range len(text) {

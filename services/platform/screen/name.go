@@ -2,11 +2,11 @@ package screen
 
 import "strings"
 
-// maxName bounds what is repeated, in bytes.
+// maxName is the longest name that is repeated, in bytes.
 const maxName = 80
 
-// IsName reports whether a text that names nothing may be repeated in an error or a
-// log: letters, digits and ._/:- alone, 80 at most, and not like a key.
+// IsName reports whether a text that matched no known name may be repeated in an error or a log: it consists of
+// letters, digits and ._/:- only, at most 80 of them, and doesn't look like a key.
 func IsName(text string) bool {
 	if text == "" || len(text) > maxName {
 		return false
@@ -19,8 +19,8 @@ func IsName(text string) bool {
 	return !LooksLikeKey(text)
 }
 
-// Quote is a name in quotes where it may be repeated and "of this name" where it may
-// not: `no provider "acme" is configured`, `no provider of this name is configured`.
+// Quote returns a name in quotes if it may be repeated, and "of this name" otherwise: `no provider "acme" is
+// configured`, `no provider of this name is configured`.
 func Quote(name string) string {
 	if IsName(name) {
 		return `"` + name + `"`
@@ -28,14 +28,14 @@ func Quote(name string) string {
 	return "of this name"
 }
 
-// hidden stands for a part of a path that is not repeated.
+// hidden replaces a part of a path that must not be repeated.
 const hidden = "*"
 
-// maxParts bounds the parts of a path that are repeated.
+// maxParts is how many parts of a path are repeated at most.
 const maxParts = 16
 
-// Path is the path of a URL or field, each part of which is repeated where IsName
-// allows it, and is "*" elsewhere. separator is "/" or ".".
+// Path returns the path of a URL or field in which each part that IsName refuses is replaced by "*". separator is "/"
+// or ".".
 func Path(path, separator string) string {
 	parts := strings.SplitN(path, separator, maxParts+1)
 	for i, part := range parts {
@@ -51,7 +51,7 @@ func Path(path, separator string) string {
 			parts[i] = hidden
 		}
 	}
-	if path = strings.Join(parts, separator); HasKeyForm(path) { // A key may have separators.
+	if path = strings.Join(parts, separator); HasKeyForm(path) { // A key may contain separators.
 		return hidden
 	}
 	return path

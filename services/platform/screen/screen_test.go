@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// keys are no vendor's: of each form, one that was made up.
+// keys are invented keys, one of each form.
 var keys = map[string]string{
 	"OpenAI project":       "sk-proj-abcdEFGH1234abcdEFGH1234",
 	"Anthropic":            "sk-ant-api03-aaaaaaaaBBBBBBBB1111-_aaaa",
@@ -42,7 +42,7 @@ var keys = map[string]string{
 	"among words":          "my key is sk-abcdefghij0123456789abcdef!",
 }
 
-// names are of models, deployments, runs and people.
+// names are names of models, deployments, runs and people.
 var names = []string{
 	"", "openai", "gpt-4o-2024-08-06", "accounts/fireworks/models/llama-v3p1-405b-instruct", "anthropic/claude-sonnet-4.5:beta",
 	"@cf/meta/llama-3.1-8b", "@hf/thebloke/deepseek-coder-6.7b-instruct-awq", "ft:gpt-4o-mini:org:name:id",
@@ -120,8 +120,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The time grows with the text, whatever it is made of: eight times the text may
-// take thirty times as long, and not sixty-four.
+// The time grows linearly, whatever the text consists of: eight times the text may take up to thirty times as long, not
+// sixty-four.
 func TestScreenIsLinear(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -143,7 +143,7 @@ func TestScreenIsLinear(t *testing.T) {
 	}
 }
 
-// processorTime is what this thread has used: others on the machine don't count.
+// processorTime returns the processor time of this thread, which excludes other processes.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage

@@ -1,7 +1,6 @@
-// Package seal encrypts the small secrets that a service has to keep in its own
-// rows: a device's keys, a header that carries a credential. AES-256-GCM (NIST SP
-// 800-38D) with a key from a file. Each text is bound to the service and to the
-// thing that it belongs to: a row copied to another place can't be opened there.
+// Package seal encrypts the small secrets that a service stores in its own rows: a device's keys, a header that carries
+// a credential. It uses AES-256-GCM (NIST SP 800-38D) with a key from a file. Each sealed text is bound to the service
+// and to the object that owns it, so that a row copied to another place can't be opened there.
 package seal
 
 import (
@@ -18,20 +17,20 @@ import (
 
 const (
 	keyBytes = 32
-	version  = 1 // the first byte of a sealed text, bound like the rest
+	version  = 1 // the first byte of a sealed text, authenticated like the rest
 )
 
-// ErrOpen says that a text was not sealed with this key for this thing.
-var ErrOpen = errors.New("seal: cannot be opened")
+// ErrOpen means that a text was not sealed with this key for this owner.
+var ErrOpen = errors.New("seal: cannot open: wrong key, wrong owner or damaged text")
 
-// Box seals and opens. It is safe for concurrent use.
+// Box seals and opens texts. It is safe for concurrent use.
 type Box struct {
 	aead    cipher.AEAD
 	service string
 }
 
-// New takes a key of 32 bytes in hex or base64, and the name of the service whose
-// rows it seals. The error does not repeat the key.
+// New returns a Box. key is 32 bytes in hex or base64; service is the name of the service that owns the rows. The error
+// does not repeat the key.
 func New(key secret.Value, service string) (*Box, error) {
 	raw := decodeKey(strings.TrimSpace(key.Reveal()))
 	if len(raw) != keyBytes {
@@ -59,12 +58,12 @@ func decodeKey(text string) []byte {
 	return raw
 }
 
-// Seal encrypts text for the thing named owner.
+// Seal encrypts text for the object named owner.
 func (b *Box) Seal(text []byte, owner string) []byte {
 	return append([]byte{version}, b.aead.Seal(nil, nil, text, b.bound(owner))...) //nolint:gosec // This AEAD makes its own random nonce and takes none.
 }
 
-// Open gives the text back, or ErrOpen.
+// Open returns the text sealed for owner, or ErrOpen.
 func (b *Box) Open(sealed []byte, owner string) ([]byte, error) {
 	if len(sealed) == 0 || sealed[0] != version {
 		return nil, ErrOpen
@@ -76,7 +75,7 @@ func (b *Box) Open(sealed []byte, owner string) ([]byte, error) {
 	return text, nil
 }
 
-// bound is what a text can't be opened without.
+// bound returns the additional authenticated data of a text.
 func (b *Box) bound(owner string) []byte {
 	return append([]byte{version}, "switchyard/"+b.service+":"+owner...)
 }

@@ -55,7 +55,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// What releases before have sealed opens for ever.
+// Texts sealed by earlier releases must stay readable.
 func TestKeptTextsOpen(t *testing.T) {
 	for service, kept := range map[string]string{
 		"notify":  "01f7292b8ddc1a1d5cecb0bbf35cefa8cf361bfd959a06c503acd70b5e11c6f356",

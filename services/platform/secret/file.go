@@ -9,15 +9,14 @@ import (
 	"unicode"
 )
 
-// maxFileBytes bounds what is read of a secret file.
+// maxFileBytes is the maximum size of a secret file.
 const maxFileBytes = 1 << 20
 
-// File is the path of a file that holds a secret. The path may be shown.
+// File is the path of a file that contains a secret. The path itself may be printed.
 type File string
 
-// UnmarshalText takes a path. It refuses what looks like the secret itself (a
-// URL, or text with control characters), since paths are printed; the error
-// does not repeat it.
+// UnmarshalText sets the path. It refuses a text that looks like the secret itself (a URL, or text with control
+// characters), because paths are printed. The error does not repeat the text.
 func (f *File) UnmarshalText(text []byte) error {
 	path := string(text)
 	if strings.Contains(path, "://") || strings.ContainsFunc(path, unicode.IsControl) {
@@ -27,8 +26,8 @@ func (f *File) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Read returns the file's content without its trailing newlines. A file that
-// is missing, blank or over 1 MiB is an error that names the path.
+// Read returns the file's content without its trailing newlines. A file that is missing, blank or larger than 1 MiB is
+// an error that names the path.
 func (f File) Read() (Value, error) {
 	text, err := f.read()
 	if err != nil {
@@ -37,8 +36,8 @@ func (f File) Read() (Value, error) {
 	return New(strings.TrimRight(text, "\r\n")), nil
 }
 
-// Lines returns each line that is not blank as a secret, in order: several
-// overlap while one is being replaced. Its errors are those of Read.
+// Lines returns each non-blank line as a secret, in order. A file has several lines while a secret is being rotated.
+// The errors are those of Read.
 func (f File) Lines() ([]Value, error) {
 	text, err := f.read()
 	if err != nil {
@@ -55,7 +54,7 @@ func (f File) Lines() ([]Value, error) {
 
 func (f File) read() (string, error) {
 	if f == "" {
-		return "", errors.New("secret: no file is named")
+		return "", errors.New("secret: no file is set")
 	}
 	file, err := os.Open(string(f))
 	if err != nil {

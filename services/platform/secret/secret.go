@@ -1,4 +1,3 @@
-// Package secret owns values that must not be seen: an opaque string that
-// prints as a fixed text wherever it ends up, and the files it is read from.
-// Every package that holds a credential uses it.
+// Package secret holds values that must not be printed: an opaque string that every printer and encoder shows as a
+// fixed text, and the files that secrets are read from. Every package that holds a credential uses it.
 package secret

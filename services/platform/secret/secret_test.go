@@ -26,7 +26,7 @@ type holder struct {
 	deep  *secret.Value
 }
 
-// Every way to print a secret, or something that holds one, must not show it.
+// No way to print a secret, or a value that contains one, may show it.
 func TestValueIsNeverShown(t *testing.T) {
 	v := secret.New(hidden)
 	h := holder{Name: "gateway", Token: v, inner: v, deep: &v}
@@ -133,7 +133,7 @@ func TestFileErrors(t *testing.T) {
 		"blank":     {secret.File(testkit.File(t, " \r\n\n")), "is empty"},
 		"too large": {secret.File(testkit.File(t, hidden+strings.Repeat("x", 1<<20))), "over 1048576 bytes"},
 		"directory": {secret.File(t.TempDir()), "is a directory"},
-		"no name":   {"", "no file is named"},
+		"no name":   {"", "no file is set"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

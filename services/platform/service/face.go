@@ -10,19 +10,19 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// Access says who may call the faces of a service.
+// Access configures who may call the faces of a service.
 type Access struct {
-	// TokensFile has the service tokens; see caller.LoadTokens.
+	// TokensFile contains the service tokens; see caller.LoadTokens.
 	TokensFile string
-	// AuthDisabled takes every caller for an operator, and reads no tokens.
+	// AuthDisabled treats every caller as an operator and reads no tokens.
 	AuthDisabled bool
 	TLS          rpc.TLS
 }
 
-// Tokens returns the service tokens, nil where authentication is disabled.
+// Tokens returns the service tokens, or nil if authentication is disabled.
 func (a Access) Tokens() (*caller.Tokens, error) {
 	if a.AuthDisabled {
-		return nil, nil //nolint:nilnil // rpc.Options says what nil means.
+		return nil, nil //nolint:nilnil // rpc.Options documents nil.
 	}
 	return caller.LoadTokens(a.TokensFile)
 }
@@ -50,7 +50,7 @@ type Contract struct {
 type Open struct {
 	// Health answers GET /health; nil answers 200 as long as the process can.
 	Health http.Handler
-	// Ready answers GET /health/ready; nil goes by the checks of the Runner.
+	// Ready answers GET /health/ready; nil uses the checks of the Runner.
 	Ready    http.Handler
 	Contract Contract
 	// Pages are further handlers of GET, by their paths.
@@ -76,7 +76,7 @@ func (s *Service) Mount(server *rpc.Server, o Open) error {
 }
 
 // Probes returns the handlers of health, liveness and readiness by their patterns. A nil health is liveness, a nil ready
-// goes by the checks of the Runner.
+// uses the checks of the Runner.
 func (s *Service) Probes(health, ready http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /health":       cmp.Or(health, rpc.Live()),

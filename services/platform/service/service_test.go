@@ -27,7 +27,7 @@ var (
 	options   = service.Options{Name: "shop"}
 )
 
-// wire runs a service whose build fails in the end, so that what it opened is closed.
+// wire runs a service whose build fails at its end, so that what it opened is closed.
 func wire(t *testing.T, build func(ctx context.Context, s *service.Service)) {
 	t.Helper()
 	err := service.Run(t.Context(), options, func(ctx context.Context, s *service.Service) error {
@@ -39,7 +39,7 @@ func wire(t *testing.T, build func(ctx context.Context, s *service.Service)) {
 	}
 }
 
-// file returns a file that holds a text.
+// file returns the path of a file that contains the text.
 func file(t *testing.T, text string) secret.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")

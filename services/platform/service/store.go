@@ -12,20 +12,20 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Database says which Postgres pool to open.
+// Database configures a Postgres pool.
 type Database struct {
 	// Setting is the name of the environment variable that names URLFile. Errors show it.
 	Setting string
 	URLFile secret.File
 	// Name of the pool in pg_stat_activity.
 	Name string
-	// MaxConns is the size of the pool; 0 leaves it to the URL or the driver.
+	// MaxConns is the size of the pool; 0 means the default of the URL or the driver.
 	MaxConns int32
 	// Settings are further parameters of each session.
 	Settings map[string]string
 }
 
-// OpenPool opens a Postgres pool and makes one round trip with it. The caller closes it.
+// OpenPool opens a Postgres pool and verifies it with a ping. The caller closes it.
 func OpenPool(ctx context.Context, d Database) (*pgxpool.Pool, error) {
 	url, err := d.URLFile.Read()
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) Pool(ctx context.Context, d Database, migrations fs.FS) (*pgxp
 	return pool, pgdb.CheckSchema(ctx, pool, migrations, s.Name)
 }
 
-// Redis says which Redis to connect to.
+// Redis configures the Redis client.
 type Redis struct {
 	// Setting is the name of the environment variable that names URLFile. Errors show it.
 	Setting string

@@ -13,28 +13,28 @@ import (
 	"strings"
 )
 
-// maxRead bounds the bytes of one Batch, but for its last record.
+// maxRead bounds the bytes of one Batch, not counting its last record.
 const maxRead = 1 << 20
 
-// Batch is what Read found.
+// Batch is the result of Read.
 type Batch struct {
 	// Records in the order in which they were appended.
 	Records [][]byte
-	// End is the position behind them, for Drop.
+	// End is the position after the records, for Drop.
 	End int64
-	// More waits behind it.
+	// More reports that further records follow.
 	More bool
-	// Damaged lines were passed over; their segment is kept aside.
+	// Damaged is the number of lines skipped because they are damaged. Their segment is kept for inspection.
 	Damaged int
 }
 
-// Read gives the oldest records that were not dropped, at most limit of them
-// and of one segment. Nothing waits when End is where it was; a batch without
-// records but with a new End is to be dropped like any other.
+// Read returns the oldest records that were not dropped, at most limit of them and all from one segment. If there are
+// none, End is the current position. A batch may have no records but a new End, if it skipped damaged lines; drop it
+// like any other.
 func (s *Spool) Read(limit int) (Batch, error) {
 	s.mu.Lock()
 	from := s.head
-	// An orphan's empty segments have nothing to be dropped behind.
+	// Segments of an orphan may be empty, so that nothing was ever dropped after them.
 	at := slices.IndexFunc(s.segments, func(g *segment) bool { return g.end() > from })
 	if at < 0 {
 		s.mu.Unlock()
@@ -54,8 +54,8 @@ func (s *Spool) Read(limit int) (Batch, error) {
 	return batch, nil
 }
 
-// decode reads lines up to a number of records, and tells how many bytes they
-// take. A last line without its line feed is passed over: it was cut off.
+// decode reads up to limit records and returns the bytes that their lines take. A last line without a line feed was cut
+// off and is skipped.
 func decode(r io.Reader, limit int) (batch Batch, length int64, err error) {
 	lines := bufio.NewReader(r)
 	for len(batch.Records) < limit && length < maxRead {
@@ -76,7 +76,7 @@ func decode(r io.Reader, limit int) (batch Batch, length int64, err error) {
 	return batch, length, nil
 }
 
-// parse checks a line and gives its record.
+// parse checks a line's checksum and returns its record.
 func parse(line []byte) ([]byte, bool) {
 	if len(line) < lineExtra || line[8] != ' ' {
 		return nil, false
@@ -90,9 +90,8 @@ func parse(line []byte) ([]byte, bool) {
 	return record, crc32.ChecksumIEEE(record) == want
 }
 
-// Drop forgets what was appended before a position: it has been brought
-// elsewhere. Segments behind it go, damaged ones to the root under a name of
-// their own.
+// Drop discards the records before a position, which the consumer has processed. Segments that end there are removed;
+// damaged ones are moved to the root under their own names.
 func (s *Spool) Drop(end int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +107,7 @@ func (s *Spool) Drop(end int64) error {
 	return errors.Join(errs...)
 }
 
-// discard removes a segment, or keeps a damaged one for an operator to look at.
+// discard removes a segment, or moves a damaged one to the root for an operator to inspect.
 func (s *Spool) discard(g *segment) error {
 	base := filepath.Base(g.file.Name())
 	path := filepath.Join(s.dir, base)
@@ -117,12 +116,12 @@ func (s *Spool) discard(g *segment) error {
 		aside := filepath.Base(s.dir) + "-" + base + suffixDamaged
 		err = os.Rename(path, filepath.Join(s.root, aside))
 	} else if err = os.Remove(path); errors.Is(err, os.ErrNotExist) {
-		err = nil // The folder was emptied from outside.
+		err = nil // The folder was emptied by another process.
 	}
 	return errors.Join(err, g.file.Close())
 }
 
-// reuse empties the one segment that is left, so that a restart repeats little.
+// reuse empties the only remaining segment, so that a restart reads few records again.
 func (s *Spool) reuse(g *segment) error {
 	if g.damaged || g.size < reuseSize {
 		return nil
@@ -134,8 +133,8 @@ func (s *Spool) reuse(g *segment) error {
 	return nil
 }
 
-// Orphans opens what processes that ended have left under the root. The caller
-// reads and drops them, and closes each.
+// Orphans opens the spools under the root whose processes have ended. The caller reads and drops their records, and
+// closes each.
 func (s *Spool) Orphans() ([]*Spool, error) {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {
@@ -157,29 +156,29 @@ func (s *Spool) Orphans() ([]*Spool, error) {
 	return orphans, nil
 }
 
-// adopt opens a dead process's folder; nil when it isn't one, or when another
-// process was faster.
+// adopt opens the folder of a dead process. It returns nil if the process is alive or another process has locked the
+// folder.
 func adopt(root, dir string) (*Spool, error) {
 	folder, err := lock(dir)
 	if err != nil {
-		return nil, nil //nolint:nilerr // Its process lives, or it is gone.
+		return nil, nil //nolint:nilerr // Its process is alive, or the folder is gone.
 	}
 	s := &Spool{root: root, dir: dir, folder: folder}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, errors.Join(err, folder.Close())
 	}
-	for _, entry := range entries { // sorted, and so in order
+	for _, entry := range entries { // sorted by name, and so in order
 		file, err := os.OpenFile(filepath.Join(dir, entry.Name()), os.O_RDWR, 0)
 		if errors.Is(err, os.ErrNotExist) {
-			continue // Removed before the lock was ours.
+			continue // Removed before the lock was taken.
 		}
 		var info os.FileInfo
 		if err == nil {
 			info, err = file.Stat()
 		}
 		if err != nil {
-			return nil, errors.Join(err, s.abandon())
+			return nil, errors.Join(err, s.closeFiles())
 		}
 		s.segments = append(s.segments, &segment{file: file, base: s.tail, size: info.Size()})
 		s.tail += info.Size()
@@ -187,8 +186,8 @@ func adopt(root, dir string) (*Spool, error) {
 	return s, nil
 }
 
-// abandon closes without removing anything.
-func (s *Spool) abandon() error {
+// closeFiles closes all files and removes nothing.
+func (s *Spool) closeFiles() error {
 	errs := []error{s.folder.Close()}
 	for _, g := range s.segments {
 		errs = append(errs, g.file.Close())

@@ -1,16 +1,14 @@
-// Package spool keeps records on disk, in order, until their consumer has brought
-// them elsewhere: a bounded write-ahead file that survives kill -9 and, once synced,
-// a loss of power.
+// Package spool keeps records on disk, in order, until their consumer has processed them. It is a bounded write-ahead
+// log that survives kill -9 and, once synced, a power failure.
 //
-// A spool is a folder of its own inside a root that replicas may share. The
-// folder is locked while its process lives, so that the others can tell what a
-// dead one has left (Orphans). Inside, segments hold one record a line: the
-// CRC-32 of the record in eight hex digits, a space, the record. A line that
-// was cut off at the end was never acknowledged and is passed over; a damaged
-// one in the middle costs no other, and its segment is kept aside.
+// A spool is a folder of its own inside a root that replicas may share. The folder is locked while its process is
+// alive, so that other processes can recognize the folders of dead ones (Orphans). Its segments hold one record per
+// line: the CRC-32 of the record as eight hex digits, a space, the record. A line cut off at the end was never
+// acknowledged and is skipped. A damaged line in the middle is skipped too, without affecting others, and its segment
+// is kept for inspection.
 //
-// Reading takes nothing away: what was read and not yet dropped is read again
-// by the next process. A consumer must tolerate repeated records.
+// Reading removes nothing: records that were read but not dropped are read again by the next process. A consumer must
+// tolerate repeated records.
 package spool
 
 import (
@@ -28,10 +26,9 @@ import (
 )
 
 const (
-	// segmentSize is where a new segment begins. Disk space comes back a segment
-	// at a time.
+	// segmentSize is the size at which a new segment begins. Disk space is freed one segment at a time.
 	segmentSize = 4 << 20
-	// reuseSize is from where on an empty segment is truncated.
+	// reuseSize is the smallest size at which a fully dropped segment is truncated.
 	reuseSize = 256 << 10
 
 	suffix        = ".spool"
@@ -39,18 +36,18 @@ const (
 	suffixDamaged = ".damaged"
 )
 
-// Spool is one process's records. Append, Sync, Full and Waiting may be called
-// by any goroutine, Read and Drop by one at a time.
+// Spool holds one process's records. Append, Sync, Probe, Full, Empty and Waiting are safe for concurrent use; Read and
+// Drop must be called by one goroutine at a time.
 type Spool struct {
 	root, dir string
 	limit     int64
 	folder    *os.File // holds the lock
 
-	mu       sync.Mutex
-	segments []*segment // oldest first; Append writes to the last
-	numbered int
-	// Positions count the bytes ever appended: everything before head was
-	// dropped, tail is behind the last record.
+	mu         sync.Mutex
+	segments   []*segment // oldest first; Append writes to the last
+	lastNumber int
+	// Positions count the bytes ever appended. Everything before head was dropped; tail is the position after the last
+	// record.
 	head, tail int64
 
 	syncing sync.Mutex
@@ -66,15 +63,14 @@ type segment struct {
 
 func (g *segment) end() int64 { return g.base + g.size }
 
-// Open makes a spool under root, which it creates if need be and which no other
-// user may write to. The spool is Full once limit bytes wait; Append goes on even
-// then, for what is under way.
+// Open creates a spool under root. It creates root if necessary; no other user may have write access to it. The spool
+// is Full once limit bytes wait. Append still accepts records then, for work already in progress.
 func Open(root string, limit int64) (*Spool, error) {
 	if err := private(root); err != nil {
 		return nil, fmt.Errorf("spool folder: %w", err)
 	}
 	s := &Spool{root: root, dir: filepath.Join(root, strings.ToLower(rand.Text())+suffix), limit: limit}
-	// Locked before it has the name by which others would take it for an orphan.
+	// Lock the folder before it gets the name by which other processes would take it for an orphan.
 	unlocked := s.dir + suffixNew
 	if err := os.Mkdir(unlocked, 0o700); err != nil {
 		return nil, fmt.Errorf("spool folder: %w", err)
@@ -92,7 +88,7 @@ func Open(root string, limit int64) (*Spool, error) {
 	return s, nil
 }
 
-// private makes the folder, or checks that one which is there is ours alone.
+// private creates a folder, or checks that an existing one belongs to this user and is writable by no other.
 func private(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -108,7 +104,7 @@ func private(dir string) error {
 	return nil
 }
 
-// lock opens a folder, and fails at once when another process has it.
+// lock opens and locks a folder. It fails at once if another process holds the lock.
 func lock(dir string) (*os.File, error) {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -120,10 +116,10 @@ func lock(dir string) (*os.File, error) {
 	return folder, nil
 }
 
-// extend begins a segment. The caller holds mu, or is the only one.
+// extend begins a new segment. The caller holds mu or has exclusive access.
 func (s *Spool) extend() error {
-	s.numbered++
-	name := filepath.Join(s.dir, fmt.Sprintf("%08d%s", s.numbered, suffix))
+	s.lastNumber++
+	name := filepath.Join(s.dir, fmt.Sprintf("%08d%s", s.lastNumber, suffix))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("spool segment: %w", err)
@@ -135,9 +131,8 @@ func (s *Spool) extend() error {
 	return nil
 }
 
-// Append writes records, in one piece, so that they survive the end of the
-// process; Sync makes them survive the machine's. It returns the position
-// behind them, which is what Drop is told. A record has no line feed.
+// Append writes the records in one piece, so that they survive the end of the process; after Sync they survive a power
+// failure too. It returns the position after them, for Drop. A record must not be empty or contain a line feed.
 func (s *Spool) Append(records ...[]byte) (end int64, err error) {
 	text := lines.Get().(*[]byte) //nolint:errcheck // The pool holds nothing else.
 	defer lines.Put(text)
@@ -147,10 +142,10 @@ func (s *Spool) Append(records ...[]byte) (end int64, err error) {
 	return s.write(*text)
 }
 
-// lines are room for what Append writes.
+// lines is a pool of buffers for Append.
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
-// Probe reports whether the disk takes records, by a line that holds none.
+// Probe returns an error if the disk accepts no records. It writes and syncs a line without a record.
 func (s *Spool) Probe() error {
 	if _, err := s.write([]byte{'\n'}); err != nil {
 		return err
@@ -169,7 +164,7 @@ func (s *Spool) write(text []byte) (end int64, err error) {
 		last = s.segments[len(s.segments)-1]
 	}
 	if _, err := last.file.WriteAt(text, last.size); err != nil {
-		_ = last.file.Truncate(last.size) // The half of a line costs nothing but its own.
+		_ = last.file.Truncate(last.size) // Discard a partial line; if this fails, only that line is damaged.
 		return 0, fmt.Errorf("write spool: %w", err)
 	}
 	last.size += int64(len(text))
@@ -177,7 +172,7 @@ func (s *Spool) write(text []byte) (end int64, err error) {
 	return s.tail, nil
 }
 
-// encode appends the lines of records.
+// encode appends the lines of records to text.
 func encode(text []byte, records [][]byte) ([]byte, error) {
 	for _, record := range records {
 		if bytes.IndexByte(record, '\n') >= 0 || len(record) == 0 {
@@ -188,7 +183,7 @@ func encode(text []byte, records [][]byte) ([]byte, error) {
 	return text, nil
 }
 
-const lineExtra = 10 // eight digits, a space, a line feed
+const lineExtra = 10 // eight digits, a space and a line feed
 
 func appendLine(text, record []byte) []byte {
 	const digits = "0123456789abcdef"
@@ -201,8 +196,7 @@ func appendLine(text, record []byte) []byte {
 	return append(text, '\n')
 }
 
-// Sync returns when all that was appended before is on the disk. Calls at the
-// same time share the work.
+// Sync returns when everything appended before the call is on disk. Concurrent calls share the work.
 func (s *Spool) Sync() error {
 	s.mu.Lock()
 	want := s.tail
@@ -222,7 +216,7 @@ func (s *Spool) Sync() error {
 	}
 	s.mu.Unlock()
 	for _, file := range files {
-		// A segment that was closed meanwhile holds no record that is still needed.
+		// A segment that was closed in the meantime holds no record that is still needed.
 		if err := file.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
 			return fmt.Errorf("sync spool: %w", err)
 		}
@@ -231,21 +225,20 @@ func (s *Spool) Sync() error {
 	return nil
 }
 
-// Waiting is how many bytes wait.
+// Waiting returns the number of bytes that were not dropped.
 func (s *Spool) Waiting() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tail - s.head
 }
 
-// Empty reports whether nothing waits.
+// Empty reports whether every record was dropped.
 func (s *Spool) Empty() bool { return s.Waiting() == 0 }
 
-// Full reports whether no more should be taken on.
+// Full reports whether Waiting has reached the limit, so that no new work should be accepted.
 func (s *Spool) Full() bool { return s.Waiting() >= s.limit }
 
-// Close ends the spool. Its folder goes, unless something waits in it for the
-// next process.
+// Close closes the spool. It removes the folder, unless records remain in it for the next process.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ func start(t *testing.T, root string, limit int64) *Spool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.abandon() })
+	t.Cleanup(func() { _ = s.closeFiles() })
 	return s
 }
 
@@ -54,10 +54,10 @@ func drain(t *testing.T, s *Spool, limit int) (texts []string, damaged int) {
 	return texts, damaged
 }
 
-// kill ends a spool as kill -9 does: nothing is cleaned up, the lock is gone.
+// kill ends a spool as kill -9 does: nothing is cleaned up and the lock is released.
 func kill(t *testing.T, s *Spool) {
 	t.Helper()
-	if err := s.abandon(); err != nil {
+	if err := s.closeFiles(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,7 +85,7 @@ func TestOrder(t *testing.T) {
 	if err != nil || len(first.Records) != 4 {
 		t.Fatalf("%d records, %v, want 4", len(first.Records), err)
 	}
-	again, err := s.Read(4) // Reading takes nothing away.
+	again, err := s.Read(4) // Reading removes nothing.
 	if err != nil || !slices.EqualFunc(first.Records, again.Records, bytes.Equal) {
 		t.Errorf("read again %q, %v, want the same", again.Records, err)
 	}
@@ -101,7 +101,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Disk space comes back while records come and go, and positions hold across it.
+// Disk space is freed while records are appended and dropped, and positions stay valid.
 func TestSegments(t *testing.T) {
 	root := t.TempDir()
 	s := start(t, root, 64<<20)
@@ -111,7 +111,7 @@ func TestSegments(t *testing.T) {
 			put(t, s, fmt.Sprintf("%d-%d-%s", round, i, text))
 		}
 		if round < 2 {
-			continue // let it grow over several segments
+			continue // Let it grow over several segments.
 		}
 		batch, err := s.Read(60)
 		if err != nil {
@@ -164,7 +164,7 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// Exactly one other process takes over the records of a process that was killed.
+// Exactly one other process adopts the records of a process that was killed.
 func TestOrphans(t *testing.T) {
 	root := t.TempDir()
 	dead := start(t, root, 1<<20)
@@ -192,7 +192,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// What an adopter hasn't dropped stays for the next one.
+// Records that an adopter hasn't dropped remain for the next one.
 func TestOrphanHalfRead(t *testing.T) {
 	root := t.TempDir()
 	dead := start(t, root, 1<<20)
@@ -212,8 +212,7 @@ func TestOrphanHalfRead(t *testing.T) {
 	}
 }
 
-// Cut at any byte, as a crash may: every record that is whole is there, in
-// order, and nothing else.
+// After a crash that cut the file at any byte, every complete record is there, in order, and nothing else.
 func TestTornAtEveryByte(t *testing.T) {
 	texts := numbers(0, 6)
 	whole := start(t, t.TempDir(), 1<<20)
@@ -250,7 +249,7 @@ func TestTornAtEveryByte(t *testing.T) {
 	}
 }
 
-// A byte that went bad costs its own record, and the file is kept.
+// A damaged byte loses only its own record, and the file is kept.
 func TestDamage(t *testing.T) {
 	root := t.TempDir()
 	dead := start(t, root, 1<<20)
@@ -273,12 +272,12 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A write that fails halfway (a full disk) leaves the records before and after whole.
+// A write that fails halfway (a full disk) leaves the records before and after it complete.
 func TestFailedWrite(t *testing.T) {
 	s := start(t, t.TempDir(), 1<<20)
 	put(t, s, "before")
 	good := s.segments[0].file
-	if _, err := good.WriteAt([]byte("0000"), s.tail); err != nil { // half a line, as if the disk had been full
+	if _, err := good.WriteAt([]byte("0000"), s.tail); err != nil { // A partial line, as with a full disk.
 		t.Fatal(err)
 	}
 	readOnly, err := os.Open(filepath.Join(s.dir, "00000001"+suffix))
@@ -303,7 +302,7 @@ func TestFailedWrite(t *testing.T) {
 	_ = readOnly.Close()
 }
 
-// Writers, a reader and syncs at once: every record arrives once, in each writer's order.
+// With concurrent writers, a reader and syncs, every record arrives once, in each writer's order.
 func TestConcurrent(t *testing.T) {
 	s := start(t, t.TempDir(), 1<<30)
 	const writers, each = 8, 500
@@ -363,7 +362,7 @@ func TestFolderOfOthers(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, only lines that were written come out of it.
+// Whatever a file contains, only lines that were written are returned.
 func FuzzDecode(f *testing.F) {
 	line := string(appendLine(nil, []byte(`{"a":1}`)))
 	f.Add(line)

@@ -5,19 +5,19 @@ import (
 	"log/slog"
 )
 
-// libraryLines takes what libraries write to the standard logger, and logs it as
-// lines of the service's own form.
+// libraryLines is an io.Writer that logs what libraries write to the standard logger as lines of the service's own
+// format.
 type libraryLines struct{ log *slog.Logger }
 
 const (
-	// unsolicited is where net/http begins to quote what a server sent unasked: a
-	// receiver may repeat a secret there, and chooses how much it sends.
+	// unsolicited begins the part of a net/http message that quotes what a server sent unasked. The quote is removed: a
+	// receiver may repeat a secret in it, and chooses its size.
 	unsolicited = " starting with "
-	// maxLibraryLine is how much is kept of a line, in bytes: a stack is readable.
+	// maxLibraryLine is how much of a line is kept, in bytes: enough to read a stack trace.
 	maxLibraryLine = 4 << 10
 )
 
-// Write logs one line. The standard logger writes each with one call.
+// Write logs one line. The standard logger writes each line with one call.
 func (l libraryLines) Write(line []byte) (int, error) {
 	text, _, _ := bytes.Cut(line, []byte(unsolicited))
 	text = bytes.TrimSpace(text[:min(len(text), maxLibraryLine)])

@@ -14,8 +14,7 @@ import (
 	"go.opentelemetry.io/otel"
 )
 
-// What libraries log is a line like others, and holds nothing of what a server
-// sent unasked.
+// Lines of libraries are logged like others, without what a server sent unasked.
 func TestLibrariesLogInTheServicesForm(t *testing.T) {
 	tracers, meters, propagator := otel.GetTracerProvider(), otel.GetMeterProvider(), otel.GetTextMapPropagator()
 	t.Cleanup(func() {
@@ -28,7 +27,7 @@ func TestLibrariesLogInTheServicesForm(t *testing.T) {
 	out := &signalled{written: make(chan struct{}, 1)}
 	setup(t, out).Install()
 
-	// Bytes behind an answer without a body are met by a transport that waits.
+	// A transport that waits detects bytes after a response without a body.
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -65,7 +64,7 @@ func TestLibrariesLogInTheServicesForm(t *testing.T) {
 	}
 }
 
-// signalled is a buffer that says when something was written.
+// signalled is a buffer that signals each write.
 type signalled struct {
 	bytes.Buffer
 

@@ -17,7 +17,7 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, requestIDKey{}, id)
 }
 
-// RequestID is the id of the request that ctx belongs to, or "".
+// RequestID returns the id of the request that ctx belongs to, or "".
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
@@ -33,8 +33,8 @@ func newLogger(opts Options) *slog.Logger {
 	return slog.New(&handler{Handler: base, base: base})
 }
 
-// rename calls the time of a line ts and writes it in UTC. The level becomes a
-// text here, since the handler would take reflection to it.
+// rename changes the key of a line's time to ts and its zone to UTC. It also converts the level to text, for which the
+// handler would use reflection.
 func rename(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) > 0 {
 		return a
@@ -52,10 +52,10 @@ func rename(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// handler adds to each line the ids that its context carries. They go in before
-// what the logger was given, so that they stay beside msg when it has groups.
+// handler adds the ids of a line's context. It adds them before the logger's own attributes and groups, so that they
+// stay on the top level beside msg.
 type handler struct {
-	slog.Handler // base with all steps
+	slog.Handler // base with all steps applied
 
 	base  slog.Handler
 	steps []step
@@ -63,17 +63,17 @@ type handler struct {
 
 type step func(slog.Handler) slog.Handler
 
-// usualAttrs is room for the attributes of a call's line.
+// usualAttrs is the capacity reserved for the attributes of a call's line.
 const usualAttrs = 24
 
 // Handle implements slog.Handler.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	var room [usualAttrs]slog.Attr
-	ids := appendIDs(ctx, room[:0])
+	var buffer [usualAttrs]slog.Attr
+	ids := appendIDs(ctx, buffer[:0])
 	switch {
 	case len(ids) == 0:
 		return h.Handler.Handle(ctx, r)
-	case len(h.steps) == 0: // The common case, without a handler made for one line.
+	case len(h.steps) == 0: // The common case. It makes no handler for the line.
 		line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 		r.Attrs(func(a slog.Attr) bool {
 			ids = append(ids, a)
@@ -103,7 +103,7 @@ func (h *handler) with(s step) slog.Handler {
 	return &handler{Handler: s(h.Handler), base: h.base, steps: append(slices.Clip(h.steps), s)}
 }
 
-// appendIDs adds the ids that a context carries.
+// appendIDs appends the request id and trace id of a context.
 func appendIDs(ctx context.Context, to []slog.Attr) []slog.Attr {
 	if id := RequestID(ctx); id != "" {
 		to = append(to, slog.String("request_id", id))

@@ -88,7 +88,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Loggers made from one logger must not see each other's attributes.
+// Loggers derived from one logger must not see each other's attributes.
 func TestLogBranches(t *testing.T) {
 	var out bytes.Buffer
 	group := setup(t, &out).Log.WithGroup("g").With("x", 1).With("y", 2)

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// Bounds of the metrics endpoint, which anyone may ask.
+// Bounds of the metrics endpoint, which needs no authentication.
 const (
 	scrapesInFlight = 8
 	scrapeTimeout   = 10 * time.Second
@@ -33,8 +33,8 @@ func (t *Telemetry) setupMetrics(res *resource.Resource) error {
 	return nil
 }
 
-// MetricsHandler answers with the metrics in the format that the scraper asks
-// for. A collector that fails is logged and left out.
+// MetricsHandler serves the metrics in the format that the scraper requests. A collector that fails is logged and left
+// out.
 func (t *Telemetry) MetricsHandler() http.Handler {
 	return promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(t.Log.Handler(), slog.LevelError),

@@ -1,10 +1,8 @@
-// Package telemetry owns what a service says about itself: structured logs,
-// traces and metrics. Each service's app package calls Setup first of all and
-// Shutdown last, and hands the providers to the packages that need them.
+// Package telemetry sets up structured logs, traces and metrics of a service. Each service's app package calls Setup
+// first and Shutdown last, and passes the providers to the packages that need them.
 //
-// Traces go out over OTLP/gRPC when the standard OTEL_EXPORTER_OTLP_ENDPOINT or
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set; the SDK reads the other OTEL_*
-// variables itself. Metrics are pulled through MetricsHandler.
+// Traces are exported over OTLP/gRPC if the standard OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
+// is set; the SDK reads the other OTEL_* variables itself. Metrics are scraped through MetricsHandler.
 package telemetry
 
 import (
@@ -26,27 +24,27 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options say who is speaking, and how loud.
+// Options identify the service and configure its log.
 type Options struct {
 	// Service is the name of the service, for example "webhook-egress".
 	Service string
-	// Version is that of the build; empty means what the build says of itself.
+	// Version of the build; empty means the version that the build recorded.
 	Version string
-	// LogLevel is the lowest level that is written; the zero value is info.
+	// LogLevel is the lowest level that is logged; the zero value is info.
 	LogLevel slog.Level
-	// LogWriter takes one JSON object per line; nil means standard error.
+	// LogWriter receives one JSON object per line; nil means standard error.
 	LogWriter io.Writer
 }
 
 // Telemetry is the logger, the tracing and the metrics of one process.
 type Telemetry struct {
-	// Version is that of the build.
+	// Version of the build.
 	Version string
-	// Log writes JSON with the keys ts, level, msg, service and version, and
-	// request_id and trace_id where the context has them.
+	// Log writes JSON with the keys ts, level, msg, service and version, and request_id and trace_id if the context has
+	// them.
 	Log *slog.Logger
-	// TracerProvider makes spans. Without an OTLP endpoint it records nothing,
-	// and hands the caller's trace context on as it came.
+	// TracerProvider makes spans. Without an OTLP endpoint it records nothing and propagates the caller's trace context
+	// unchanged.
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes instruments that Registry exposes.
 	MeterProvider metric.MeterProvider
@@ -58,8 +56,8 @@ type Telemetry struct {
 	closers []func(context.Context) error
 }
 
-// Setup builds the telemetry of a process and connects to nothing yet. It
-// fails when a standard OTEL_* variable is malformed.
+// Setup returns the telemetry of a process. It opens no connection. It fails if a standard OTEL_* variable is
+// malformed.
 func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
 	opts.Version = cmp.Or(opts.Version, version())
 	res, err := resource.New(
@@ -86,9 +84,8 @@ func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
 	return t, nil
 }
 
-// Install makes t's providers and propagator the global ones of OpenTelemetry, and
-// t's log that of the standard logger, for libraries that cannot be given them.
-// Nothing else here touches a global.
+// Install sets t's providers and propagator as OpenTelemetry's global ones, and t's log as the output of the standard
+// logger, for libraries that accept no others. No other function of this package changes a global.
 func (t *Telemetry) Install() {
 	log.SetFlags(0)
 	log.SetOutput(libraryLines{t.Log})
@@ -97,8 +94,8 @@ func (t *Telemetry) Install() {
 	otel.SetTextMapPropagator(t.Propagator)
 }
 
-// Shutdown sends the spans that wait and stops the providers, until ctx ends.
-// Call it once, after everything that may still log, trace or count.
+// Shutdown exports the remaining spans and stops the providers, until ctx ends. Call it once, after everything that may
+// still log, trace or count.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	var errs []error
 	for _, closer := range t.closers {
@@ -110,11 +107,11 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// release is set by the builds of images, which don't see the repository:
-// -ldflags "-X switchyard.dev/services/platform/telemetry.release=v1.2.3".
+// release is set by image builds, which have no access to the repository's history: -ldflags "-X
+// switchyard.dev/services/platform/telemetry.release=v1.2.3".
 var release string
 
-// version is the release, or what the Go toolchain stamped.
+// version returns the release, or the version that the Go toolchain recorded.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if release != "" || !ok {

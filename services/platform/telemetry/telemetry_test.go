@@ -44,7 +44,7 @@ func setup(t *testing.T, logs io.Writer) *telemetry.Telemetry {
 
 func TestMetrics(t *testing.T) {
 	tel := setup(t, io.Discard)
-	setup(t, io.Discard) // A second one in the process must not clash.
+	setup(t, io.Discard) // A second one in the process must not conflict.
 	calls, err := tel.MeterProvider.Meter("test").Int64Counter("provider.calls", metric.WithDescription("Calls made."))
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A collector that fails is logged; the others are still answered.
+// A collector that fails is logged; the others' metrics are still served.
 func TestMetricsSurviveACollector(t *testing.T) {
 	var logs bytes.Buffer
 	tel := setup(t, &logs)
@@ -109,8 +109,7 @@ func scrape(t *testing.T, tel *telemetry.Telemetry) string {
 	return w.Body.String()
 }
 
-// Without an endpoint the trace of the caller passes through untouched, its
-// sampled flag included, and nothing of our own is recorded.
+// Without an endpoint the caller's trace is propagated unchanged, including its sampled flag, and no span is recorded.
 func TestTracesPassThrough(t *testing.T) {
 	clearEndpoints(t)
 	tel := setup(t, io.Discard)
@@ -166,7 +165,7 @@ func TestTracesAreExported(t *testing.T) {
 	}
 }
 
-// A collector that is away must not hold the process back.
+// An unreachable collector must not block the process.
 func TestShutdownIsBounded(t *testing.T) {
 	clearEndpoints(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
@@ -199,7 +198,7 @@ func TestInstall(t *testing.T) {
 	if otel.GetTracerProvider() != tel.TracerProvider || otel.GetMeterProvider() != tel.MeterProvider {
 		t.Error("the providers are not installed")
 	}
-	fields := slices.Sorted(slices.Values(otel.GetTextMapPropagator().Fields())) // they come in no order
+	fields := slices.Sorted(slices.Values(otel.GetTextMapPropagator().Fields())) // in no particular order
 	if diff := cmp.Diff([]string{"baggage", "traceparent", "tracestate"}, fields); diff != "" {
 		t.Errorf("propagator (-want +got):\n%s", diff)
 	}
@@ -211,7 +210,7 @@ func clearEndpoints(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "")
 }
 
-// collector takes OTLP traces as a collector does.
+// collector receives OTLP traces.
 type collector chan *collectorv1.ExportTraceServiceRequest
 
 func (c collector) listen(t *testing.T) string {

@@ -11,8 +11,8 @@ import (
 )
 
 func (t *Telemetry) setupTraces(ctx context.Context, res *resource.Resource) error {
-	// Not an SDK provider that never samples: it would clear the caller's
-	// sampled flag and so cut its trace off from the services after us.
+	// An SDK provider that never samples would clear the caller's sampled flag and so cut the trace off from downstream
+	// services.
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		t.TracerProvider = noop.NewTracerProvider()
 		return nil
@@ -23,7 +23,7 @@ func (t *Telemetry) setupTraces(ctx context.Context, res *resource.Resource) err
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(exporter))
 	t.TracerProvider = provider
-	// A provider that runs out of time leaves its exporter open and retrying.
+	// A provider that runs out of time leaves its exporter open and retrying, so the exporter is shut down too.
 	t.closers = append(t.closers, provider.Shutdown, exporter.Shutdown)
 	return nil
 }

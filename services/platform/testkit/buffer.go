@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Buffer collects what concurrent calls write, such as the lines of a log. The zero
-// value is empty and ready. It is safe for concurrent use.
+// Buffer collects concurrent writes, such as the lines of a log. The zero value is empty and ready to use. It is safe
+// for concurrent use.
 type Buffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -19,7 +19,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.all.Write(p)
 }
 
-// String returns all that was written so far.
+// String returns everything written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

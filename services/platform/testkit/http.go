@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Do sends the request and returns the whole answer.
+// Do sends the request and returns the complete response, or fails the test.
 func Do(tb testing.TB, client *http.Client, request *http.Request) (status int, body string, header http.Header) {
 	tb.Helper()
 	answer, err := client.Do(request)

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// FreeAddress returns a host:port on loopback that no process listens on. Another
-// process may take it before the test does.
+// FreeAddress returns a host:port on loopback on which no process listens. Another process may take it before the test
+// does.
 func FreeAddress(tb testing.TB) string {
 	tb.Helper()
 	listener := listen(tb)
@@ -33,7 +33,7 @@ func listen(tb testing.TB) net.Listener {
 	return listener
 }
 
-// Dial serves gRPC on loopback and returns a connection to it; both end with the test.
+// Dial serves gRPC on loopback and returns a connection to it. Both are closed at the end of the test.
 func Dial(tb testing.TB, server *grpc.Server) *grpc.ClientConn {
 	tb.Helper()
 	listener := listen(tb)
@@ -51,9 +51,9 @@ func Dial(tb testing.TB, server *grpc.Server) *grpc.ClientConn {
 	return conn
 }
 
-// Cable relays TCP connections to a server until the test cuts it.
+// Cable relays TCP connections to a server until the test interrupts it.
 type Cable struct {
-	// URL is the server's, with the address of the cable in place of its own.
+	// URL is the server's URL with the address of the cable.
 	URL string
 
 	server string // host:port
@@ -62,8 +62,8 @@ type Cable struct {
 	conns  []net.Conn
 }
 
-// NewCable returns a cable to the server of the URL, which names a host and a port. It
-// ends with the test.
+// NewCable returns a cable to the server of the URL, which must contain a host and a port. It is closed at the end of
+// the test.
 func NewCable(tb testing.TB, serverURL string) *Cable {
 	tb.Helper()
 	u, err := url.Parse(serverURL)
@@ -93,7 +93,7 @@ func NewCable(tb testing.TB, serverURL string) *Cable {
 	return c
 }
 
-// Cut breaks all connections. New ones are closed at once until Mend.
+// Cut closes all connections. New ones are closed at once until Mend.
 func (c *Cable) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *Cable) relay(ctx context.Context, near net.Conn) {
 	back.Wait()
 }
 
-// add reports whether the connections may be used.
+// add registers connections and reports whether they may be used.
 func (c *Cable) add(conns ...net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A cable carries what is sent until it is cut, refuses connections until it is mended,
-// and carries again.
+// A cable relays data until it is cut, refuses connections until it is mended, and then relays again.
 func TestCable(t *testing.T) {
 	listener := listen(t)
 	t.Cleanup(func() { _ = listener.Close() })

@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Value returns the one value of the one row that the query gives.
+// Value returns the only value of the only row that the query returns, or fails the test.
 func Value[T any](tb testing.TB, pool *pgxpool.Pool, query string, args ...any) (v T) {
 	tb.Helper()
 	if err := pool.QueryRow(tb.Context(), query, args...).Scan(&v); err != nil {

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// templatePrefix begins the names of all templates, followed by the day: migrations
-	// make partitions from the day on which they are applied.
+	// templatePrefix begins the names of all templates. The day follows it, because migrations create partitions from
+	// the day on which they are applied.
 	templatePrefix = "switchyard_template_"
 	// templateSchema is the schema of a template and of its copies.
 	templateSchema = "test"
 )
 
-// copyOfTemplate returns the URL of a database of the test's own with the migrations
-// applied: a copy, which takes a fraction of the time that migrating takes.
+// copyOfTemplate returns the URL of the test's own database with the migrations applied. Copying a template takes a
+// fraction of the time of migrating.
 func copyOfTemplate(tb testing.TB, server string, migrations fs.FS) string {
 	tb.Helper()
 	name := templateOf(time.Now()) + "_" + digest(tb, migrations)
@@ -45,10 +45,10 @@ func copyOfTemplate(tb testing.TB, server string, migrations fs.FS) string {
 	return databaseURL(server, own)
 }
 
-// templateOf begins the names of a day's templates.
+// templateOf returns the beginning of the names of a day's templates.
 func templateOf(day time.Time) string { return templatePrefix + day.UTC().Format("20060102") }
 
-// digest is the same for the same migrations.
+// digest returns a hash of the migrations' names and texts.
 func digest(tb testing.TB, migrations fs.FS) string {
 	tb.Helper()
 	sum := sha256.New()
@@ -57,7 +57,7 @@ func digest(tb testing.TB, migrations fs.FS) string {
 			return err
 		}
 		text, err := fs.ReadFile(migrations, name)
-		_, _ = io.WriteString(sum, name+"\x00"+string(text)+"\x00") // a hash takes everything
+		_, _ = io.WriteString(sum, name+"\x00"+string(text)+"\x00") // a hash never returns an error
 		return err
 	})
 	if err != nil {
@@ -66,14 +66,13 @@ func digest(tb testing.TB, migrations fs.FS) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// ensureTemplate makes the template unless it is there. Other processes may want the
-// same one at the same time.
+// ensureTemplate creates the template if it doesn't exist. Other processes may do the same concurrently.
 func ensureTemplate(ctx context.Context, server, name string, migrations fs.FS) (err error) {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }() // gives the lock back, too
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }() // releases the lock, too
 	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", templatePrefix); err != nil {
 		return err
 	}
@@ -88,12 +87,11 @@ func ensureTemplate(ctx context.Context, server, name string, migrations fs.FS) 
 	if err := errors.Join(dropOld(ctx, conn), fill(ctx, databaseURL(server, name), migrations)); err != nil {
 		return err
 	}
-	// A database that someone is connected to can't be copied.
+	// A database with open connections can't be copied.
 	return statements(ctx, conn, "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false")
 }
 
-// dropOld drops the templates from before yesterday, which a server that outlives the
-// tests would keep.
+// dropOld drops the templates from before yesterday, which a long-running server would accumulate.
 func dropOld(ctx context.Context, conn *pgx.Conn) error {
 	const old = "SELECT datname FROM pg_database WHERE starts_with(datname, $1) AND datname < $2"
 	rows, err := conn.Query(ctx, old, templatePrefix, templateOf(time.Now().AddDate(0, 0, -1)))
@@ -107,7 +105,7 @@ func dropOld(ctx context.Context, conn *pgx.Conn) error {
 	return errors.Join(err, statements(ctx, conn, names...))
 }
 
-// fill gives a new database the schema and applies the migrations.
+// fill creates the schema in a new database and applies the migrations.
 func fill(ctx context.Context, database string, migrations fs.FS) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
@@ -129,11 +127,11 @@ func statements(ctx context.Context, conn *pgx.Conn, all ...string) error {
 	return nil
 }
 
-// databaseURL is that of a copy of a template, or of the template itself.
+// databaseURL returns the URL of a copy of a template, or of the template itself.
 func databaseURL(server, name string) string {
 	u, err := url.Parse(server)
 	if err != nil {
-		return server // Connecting tells what is wrong with it.
+		return server // Connecting returns the error.
 	}
 	u.Path = "/" + name
 	q := u.Query()

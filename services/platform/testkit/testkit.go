@@ -1,7 +1,6 @@
-// Package testkit gives tests a real Postgres database, a real Redis prefix, a
-// logger that writes to the test and a search for leaked secrets, and makes what
-// tests of several services need: files, service tokens, connections that can be
-// cut. Only tests import it.
+// Package testkit gives tests a real Postgres database, a real Redis prefix, a logger that writes to the test, a search
+// for leaked secrets, and helpers that several services need: files, service tokens, connections that can be cut. Only
+// tests import it.
 package testkit
 
 import (
@@ -26,21 +25,21 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 )
 
-// Where the servers of a test run are; `make test` starts both and sets these.
+// Environment variables with the servers of a test run. `make test` starts both servers and sets them.
 const (
-	databaseEnv = "SWITCHYARD_TEST_DATABASE_URL" // a role that may create databases and schemas
+	databaseEnv = "SWITCHYARD_TEST_DATABASE_URL" // the role must be allowed to create databases and schemas
 	redisEnv    = "SWITCHYARD_TEST_REDIS_URL"
 )
 
 const cleanupTimeout = 10 * time.Second
 
-// Postgres is a pool on [PostgresURL]; both end with the test.
+// Postgres returns a pool on [PostgresURL]. Both are closed at the end of the test.
 func Postgres(tb testing.TB, migrations fs.FS) *pgxpool.Pool {
 	tb.Helper()
 	return Pool(tb, pgdb.Options{URL: PostgresURL(tb, migrations), MaxConns: 8, ApplicationName: tb.Name()})
 }
 
-// Pool is what pgdb opens with the options; it ends with the test.
+// Pool returns a pool with the options. It is closed at the end of the test.
 func Pool(tb testing.TB, options pgdb.Options) *pgxpool.Pool {
 	tb.Helper()
 	pool, err := pgdb.Open(tb.Context(), options)
@@ -51,9 +50,8 @@ func Pool(tb testing.TB, options pgdb.Options) *pgxpool.Pool {
 	return pool
 }
 
-// PostgresURL is the URL of a database of the test's own with the migrations applied,
-// or without migrations (nil) of an empty schema. Either ends with the test, and pools
-// on it must be closed before.
+// PostgresURL returns the URL of the test's own database with the migrations applied, or of an empty schema if
+// migrations is nil. Either is dropped at the end of the test; pools on it must be closed before.
 func PostgresURL(tb testing.TB, migrations fs.FS) string {
 	tb.Helper()
 	server := serverURL(tb, databaseEnv)
@@ -98,8 +96,7 @@ func execute(ctx context.Context, tb testing.TB, server, statement string) {
 	}
 }
 
-// Redis is a client with a prefix of the test's own, whose keys go with the
-// test.
+// Redis returns a client with the test's own prefix. The keys are deleted at the end of the test.
 func Redis(tb testing.TB) *redisdb.Client {
 	tb.Helper()
 	c, err := redisdb.Open(tb.Context(), serverURL(tb, redisEnv), "t_"+strings.ToLower(rand.Text()))
@@ -124,9 +121,8 @@ func Redis(tb testing.TB) *redisdb.Client {
 	return c
 }
 
-// serverURL returns the server's URL from the variable env. It skips the test when
-// that is not set, except in CI, where the test then fails: a skipped one would pass
-// for a green one.
+// serverURL returns the server's URL from the variable env. If it is not set, the test is skipped. In CI the test fails
+// instead, because a skipped test would pass unnoticed.
 func serverURL(tb testing.TB, env string) string {
 	tb.Helper()
 	server := os.Getenv(env)
@@ -140,24 +136,23 @@ func serverURL(tb testing.TB, env string) string {
 	return server
 }
 
-// Logger writes each record to the log of the test.
+// Logger returns a logger that writes to the log of the test.
 func Logger(tb testing.TB) *slog.Logger {
 	tb.Helper()
 	return slog.New(slog.NewTextHandler(tb.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// minSecret keeps a canary long enough that it can't turn up by chance.
+// minSecret is the minimum length of a secret, so that a text can't contain it by chance.
 const minSecret = 8
 
-// NoLeak fails the test when a text holds the secret as it is or in a form in
-// which logs, URLs, JSON and headers carry it.
+// NoLeak fails the test if a text contains the secret, as it is or in an encoding used in logs, URLs, JSON or headers.
 func NoLeak(tb testing.TB, secret string, texts ...string) {
 	tb.Helper()
 	if len(secret) < minSecret {
 		tb.Fatalf("a canary of %d bytes proves nothing, want %d or more", len(secret), minSecret)
 	}
 	for i, text := range texts {
-		plain := strings.NewReplacer("-", "+", "_", "/").Replace(text) // the base64 of URLs
+		plain := strings.NewReplacer("-", "+", "_", "/").Replace(text) // from the URL alphabet of base64 to the standard one
 		for _, form := range encodings(secret) {
 			if strings.Contains(text, form) || strings.Contains(plain, form) {
 				tb.Errorf("text %d holds the secret as %s: %s", i, form, text)
@@ -168,7 +163,7 @@ func NoLeak(tb testing.TB, secret string, texts ...string) {
 }
 
 func encodings(secret string) []string {
-	quoted, _ := json.Marshal(secret) // a string always marshals
+	quoted, _ := json.Marshal(secret) // A string always marshals.
 	inHex := hex.EncodeToString([]byte(secret))
 	return []string{
 		secret,
@@ -183,8 +178,8 @@ func encodings(secret string) []string {
 	}
 }
 
-// base64Inside is what a longer base64 text shows of the secret when it begins
-// at byte shift of a group of three: only the digits made of its own bits.
+// base64Inside returns the part of a longer base64 text that depends on the secret only, if the secret begins at byte
+// shift of a group of three.
 func base64Inside(secret string, shift int) string {
 	digits := base64.RawStdEncoding.EncodeToString(append(make([]byte, shift), secret...))
 	first := (shift*8 + 5) / 6

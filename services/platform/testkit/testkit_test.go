@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 )
 
-// recorder is a test whose outcome is looked at instead of reported.
+// recorder is a testing.TB whose outcome is inspected instead of reported.
 type recorder struct {
 	testing.TB
 	failed, skipped bool

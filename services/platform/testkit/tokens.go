@@ -10,14 +10,14 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// Token is one that [Tokens] accepts, whose bearer is a caller of that name and role.
+// Token is a service token for [Tokens]. Its bearer is a caller with that name and role.
 type Token struct {
 	Name string
 	Role caller.Role
 	Text string
 }
 
-// Tokens returns what accepts the tokens, read from a file as a service reads its own.
+// Tokens returns caller.Tokens that accept the given tokens. It loads them from a file, as services do.
 func Tokens(tb testing.TB, accepted ...Token) *caller.Tokens {
 	tb.Helper()
 	var text strings.Builder

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// pause is between two looks of Wait.
+// pause is the interval between two checks of Wait.
 const pause = 5 * time.Millisecond
 
-// Wait looks until there is no objection left, and fails the test with the last one
-// when that takes longer than the limit, or the test itself ends.
-func Wait(tb testing.TB, limit time.Duration, what string, objection func() error) {
+// Wait calls check until it returns nil. It fails the test with the last error if that takes longer than the limit or
+// if the test's context ends.
+func Wait(tb testing.TB, limit time.Duration, what string, check func() error) {
 	tb.Helper()
 	end := time.NewTimer(limit)
 	defer end.Stop()
 	next := time.NewTicker(pause)
 	defer next.Stop()
 	for {
-		err := objection()
+		err := check()
 		if err == nil {
 			return
 		}

@@ -85,8 +85,8 @@ func TestQuickReadsAlike(t *testing.T) {
 
 // Every message of the contracts is a struct of the open API: each field, but the choices of a oneof, has an exported
 // place whose json tag begins with the field's name, and a pointer holds what has presence. package rpc reads bodies into
-// these places (quick.go). If protoc-gen-go moves to the opaque API, bodies are left to protojson, with the same results
-// at four times the cost; quick.go is then to be removed or rewritten by protobuf's reflection.
+// these places (fast.go). If protoc-gen-go moves to the opaque API, bodies are left to protojson, with the same results
+// at four times the cost; fast.go is then to be removed or rewritten by protobuf's reflection.
 func TestMessagesAreOfTheOpenAPI(t *testing.T) {
 	for _, kind := range contracts() {
 		desc, layout := kind.Descriptor(), reflect.TypeOf(kind.New().Interface()).Elem()

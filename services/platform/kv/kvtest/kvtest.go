@@ -1,5 +1,5 @@
-// Package kvtest has what tests of kv.Store share: a store in memory that can be taken away, and the conformance suite
-// of all stores. Only tests import it.
+// Package kvtest contains what tests of kv.Store share: a store in memory that can be made unavailable, and the
+// conformance suite of all stores. Only tests import it.
 package kvtest
 
 import (
@@ -11,10 +11,10 @@ import (
 	"switchyard.dev/services/platform/kv"
 )
 
-// ErrAway is the error of a Memory that is away.
+// ErrAway is the error of a Memory that is unavailable.
 var ErrAway = errors.New("kvtest: the store is away")
 
-// Memory is a kv.Store in memory, whose texts live for ever. Its zero value is empty.
+// Memory is a kv.Store in memory, whose texts never expire. Its zero value is empty.
 type Memory struct {
 	mu    sync.Mutex
 	texts map[string]string
@@ -56,7 +56,7 @@ func (m *Memory) Swap(_ context.Context, swaps []kv.Swap) ([]bool, error) {
 	return made, nil
 }
 
-// Set writes a text, whatever the key had.
+// Set writes a text, whatever text the key had.
 func (m *Memory) Set(key, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *Memory) Clear() {
 	clear(m.texts)
 }
 
-// SetAway makes each call fail with ErrAway, or none.
+// SetAway makes every call fail with ErrAway, or makes calls succeed again.
 func (m *Memory) SetAway(away bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

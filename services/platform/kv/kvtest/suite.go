@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/services/platform/kv"
 )
 
-// Run tests what every kv.Store has to do. open returns an empty store for each test.
+// Run tests the requirements on every kv.Store. open returns an empty store for each test.
 func Run(t *testing.T, open func(t *testing.T) kv.Store) {
 	t.Helper()
 	for name, test := range map[string]func(t *testing.T, store kv.Store){

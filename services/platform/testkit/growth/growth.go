@@ -1,6 +1,6 @@
-// Package growth tests that processor time, allocated memory and stack grow no
-// faster than linearly with the size of an input, or nearly so. It compares runs
-// of different sizes with each other, never with a clock. Only tests import it.
+// Package growth tests that processor time, allocated memory and stack grow at most linearly, or nearly so, with the
+// size of an input. It compares runs of different sizes with each other and never with an absolute time. Only tests
+// import it.
 package growth
 
 import (
@@ -15,44 +15,42 @@ import (
 // Row is one way in which an input may grow.
 type Row struct {
 	Name string
-	// Top is the largest number of units, DefaultTop if it is zero.
+	// Top is the largest number of units; zero means DefaultTop.
 	Top int
-	// Make prepares an input of n units and returns what is done with it, once for
-	// each run. Only what it returns is measured.
+	// Make prepares an input of n units and returns the work to do with it, once for each run. Only the returned
+	// function is measured.
 	Make func(n int) func()
 }
 
-// DefaultTop is the largest number of units of a row that says nothing else.
+// DefaultTop is the largest number of units of a row with Top zero.
 const DefaultTop = 1 << 17
 
 const (
-	// step is the factor between the two sizes that are compared, and most what the
-	// larger may cost of the smaller: linear work costs 8 times as much, n log n less
-	// than 11, quadratic 64, so that 24 is a factor of about 2.5 away from either side.
+	// step is the ratio of two compared sizes. most is the maximum ratio of their costs: linear work costs 8 times as
+	// much, n log n less than 11, quadratic 64, so that 24 is a factor of about 2.5 away from both.
 	step, most = 8, 24
 
-	// Below these a size costs too little for its growth to matter or to be measured.
+	// Below these costs, growth neither matters nor can be measured.
 	leastTime  = 2 * time.Millisecond
 	leastBytes = 4 << 20
 
-	// mostStack is what the goroutine of a run may need, in bytes. The decoders of
-	// encoding/json and protojson, which end at a depth of 10,000, need less.
+	// mostStack is the maximum stack of a run's goroutine, in bytes. The decoders of encoding/json and protojson, which
+	// stop at a depth of 10,000, need less.
 	mostStack = 8 << 20
 
-	// enough ends the search for a larger size.
+	// enough is the time of a run after which no larger size is tried.
 	enough = 300 * time.Millisecond
 
-	// attempts is how often a pair is measured before it fails, rounds how many runs
-	// of each size are made in one of them, of which the cheapest counts.
+	// attempts is how often a pair is measured before it fails. rounds is how many runs of each size are made in one
+	// attempt, of which the cheapest counts.
 	attempts, rounds = 3, 3
 
-	// garbage is what is left to lie between runs.
+	// garbage is how much memory may remain uncollected between runs, in bytes.
 	garbage = 128 << 20
 )
 
-// Linear runs each row as a subtest, from few units up to its top, and fails those
-// in which eight times the units cost more than 24 times the processor time or
-// memory, or any size needs more than 8 MiB of stack.
+// Linear runs each row as a subtest, from few units up to its top. A row fails if eight times the units cost more than
+// 24 times the processor time or memory, or if any size needs more than 8 MiB of stack.
 func Linear(t *testing.T, rows ...Row) {
 	t.Helper()
 	if len(rows) == 0 {
@@ -71,9 +69,9 @@ func Linear(t *testing.T, rows ...Row) {
 	}
 }
 
-// undisturbed switches the collector off until a gigabyte is in use: its cycles
-// would fall on some runs and not on others. A goroutine outside of the measured
-// one that recurses without a bound ends the process at 64 MiB of stack, not at 1 GB.
+// undisturbed switches the garbage collector off until a gigabyte is in use, because its cycles would affect some runs
+// and not others. It also lowers the maximum stack, so that unbounded recursion in a goroutine other than the measured
+// one ends the process at 64 MiB and not at 1 GB.
 func undisturbed(t *testing.T) {
 	t.Helper()
 	percent, limit, stack := debug.SetGCPercent(-1), debug.SetMemoryLimit(1<<30), debug.SetMaxStack(8*mostStack)
@@ -84,9 +82,8 @@ func undisturbed(t *testing.T) {
 	})
 }
 
-// sizes are the numbers of units that are tried: a few small ones, at which work
-// that doubles with each unit is seen before it never ends, and then up to top in
-// steps of eight.
+// sizes returns the numbers of units to try: a few small ones, which detect work that doubles with each unit before a
+// run never ends, and then up to top in steps of eight.
 func sizes(top int) []int {
 	all := []int{8, 16, 24}
 	for n := max(1, top/(step*step*step)); n < top; n *= step {
@@ -97,7 +94,7 @@ func sizes(top int) []int {
 	return append(all, top)
 }
 
-// check gives the first pair of neighbouring sizes that is out of proportion.
+// check returns an error for the first pair of neighbouring sizes whose costs are out of proportion.
 func (r Row) check() error {
 	top := r.Top
 	if top == 0 {
@@ -106,7 +103,7 @@ func (r Row) check() error {
 	if top < 4*step {
 		return fmt.Errorf("a top of %d units shows no growth", top)
 	}
-	if _, err := r.run(2); err != nil { // Warms up tables, pools and connections.
+	if _, err := r.run(2); err != nil { // Warm up tables, pools and connections.
 		return err
 	}
 	var before cost
@@ -128,7 +125,7 @@ func (r Row) check() error {
 	return nil
 }
 
-// confirm measures a pair again, more than once, so that noise fails no test.
+// confirm measures a pair again, several times, so that noise fails no test.
 func (r Row) confirm(few, many int) (err error) {
 	for range attempts {
 		var small, large cost
@@ -142,7 +139,7 @@ func (r Row) confirm(few, many int) (err error) {
 				return err
 			}
 			small, large = least(small, a, round), least(large, b, round)
-			if b.time > 4*enough { // No noise is that loud.
+			if b.time > 4*enough { // Noise can't cause that much.
 				break
 			}
 		}
@@ -153,7 +150,7 @@ func (r Row) confirm(few, many int) (err error) {
 	return err
 }
 
-// cost is what a run took.
+// cost is the cost of a run.
 type cost struct {
 	units int
 	time  time.Duration
@@ -167,7 +164,7 @@ func least(a, b cost, round int) cost {
 	return cost{a.units, min(a.time, b.time), min(a.bytes, b.bytes)}
 }
 
-// compare says what has grown out of proportion between two sizes.
+// compare returns an error if time or memory has grown out of proportion between two sizes.
 func compare(small, large cost) error {
 	if large.bytes > leastBytes && large.bytes > most*max(small.bytes, leastBytes/most/step) {
 		return fmt.Errorf("%d units allocate %.0f times the memory of %d (%d bytes, not %d), want %d times at most",
@@ -180,12 +177,11 @@ func compare(small, large cost) error {
 	return nil
 }
 
-// run makes an input and measures what is done with it, in a goroutine of its own
-// whose stack begins small and, without a collection, keeps the size it has grown to.
+// run makes an input and measures the work in its own goroutine, whose stack starts small and, without garbage
+// collection, keeps the size that it grew to.
 //
-// Time is the processor time of the whole process: it leaves out what other
-// processes take of the machine and what a handler waits for, and has in it what
-// is done in other goroutines on behalf of the run.
+// Time is the processor time of the whole process. It excludes other processes and the time that a handler waits, and
+// includes what other goroutines do on behalf of the run.
 func (r Row) run(units int) (cost, error) {
 	work := r.Make(units)
 	var before, after runtime.MemStats
@@ -220,12 +216,12 @@ func safely(work func()) (panicked any) {
 	return nil
 }
 
-// ProcessorTime is what the process has taken so far, in user and system mode, the
-// garbage collector's part included.
+// ProcessorTime returns the time that the process has used so far in user and system mode, including the garbage
+// collector.
 func ProcessorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err) // There is no such system.
+		panic(err) // Never happens on a supported system.
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

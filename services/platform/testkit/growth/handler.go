@@ -17,40 +17,39 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// Face is an HTTP handler and what each of its routes is to be asked.
+// Face is an HTTP handler and the requests to make to each of its routes.
 type Face struct {
 	Handler http.Handler
-	// Header of every request: who calls.
+	// Header of every request, including the caller's authentication.
 	Header http.Header
-	// Methods are all routes that the handler serves, as "POST /v1/things/{id}", with
-	// the full gRPC method whose request message each reads; empty where it has none.
+	// Methods are all routes of the handler, as "POST /v1/things/{id}", each with the full gRPC method whose request
+	// message it reads; empty if there is none.
 	Methods map[string]string
-	// Bodies are bodies that are taken, one for each route of a verb that has one.
+	// Bodies are valid bodies, one for each route whose verb has one.
 	Bodies map[string]string
-	// Streams are routes whose answer has no end; they are called by who has left.
+	// Streams are routes whose response doesn't end. They are called with a cancelled context.
 	Streams []string
 }
 
-// hasBody reports whether a route's request comes in the body.
+// hasBody reports whether a route's request is in the body.
 func hasBody(route string) bool {
 	verb, _, _ := strings.Cut(route, " ")
 	return verb == http.MethodPost || verb == http.MethodPut || verb == http.MethodPatch
 }
 
-// Linear asks every route with inputs of all sizes: bodies, query parameters,
-// segments of the path and headers. A route that has a body and no row in Bodies
-// fails the test, and so does a row without a route.
+// Linear calls every route with inputs of all sizes: bodies, query parameters, path segments and headers. A route that
+// needs a body and has none in Bodies fails the test, and so does a body without a route.
 func (f Face) Linear(t *testing.T) {
 	t.Helper()
 	for route := range f.Bodies {
 		if _, ok := f.Methods[route]; !ok {
-			t.Errorf("%s has a body, and is no route", route)
+			t.Errorf("%s is in Bodies, but is not a route", route)
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(f.Methods)) {
 		base, ok := f.Bodies[route]
 		if !ok && hasBody(route) {
-			t.Errorf("%s has no body to begin with: add one that the route takes", route)
+			t.Errorf("%s is not in Bodies: add a valid body", route)
 			continue
 		}
 		message, err := inputOf(f.Methods[route])
@@ -62,7 +61,7 @@ func (f Face) Linear(t *testing.T) {
 	}
 }
 
-// inputOf is the request message of a method; nil for no method.
+// inputOf returns the request message of a method; nil for an empty name.
 func inputOf(method string) (protoreflect.MessageDescriptor, error) {
 	if method == "" {
 		return nil, nil
@@ -75,7 +74,7 @@ func inputOf(method string) (protoreflect.MessageDescriptor, error) {
 	if described, ok := found.(protoreflect.MethodDescriptor); ok {
 		return described.Input(), nil
 	}
-	return nil, fmt.Errorf("%s is no method", method)
+	return nil, fmt.Errorf("%s is not a method", method)
 }
 
 func (f Face) rows(route, base string, message protoreflect.MessageDescriptor) (rows []Row) {
@@ -109,8 +108,8 @@ func (f Face) rows(route, base string, message protoreflect.MessageDescriptor) (
 	})...)
 }
 
-// halved makes inputs of half the size: there are thousands of them, and each
-// parser has its own tests up to the whole one.
+// halved returns the inputs with half the size: there are thousands of them, and each parser has its own tests up to
+// the full size.
 func halved(inputs []Input) []Input {
 	inputs = slices.Clone(inputs)
 	for i := range inputs {
@@ -119,10 +118,10 @@ func halved(inputs []Input) []Input {
 	return inputs
 }
 
-// mostURL is what a URL and headers have, in bytes, about; servers take no more.
+// mostURL is the approximate maximum size of a URL and of headers, in bytes; servers accept no more.
 const mostURL = 16 << 10
 
-// fill gives every parameter of a path a value.
+// fill replaces every parameter of a path by a value.
 func (f Face) fill(path, value string) string {
 	segments := strings.Split(path, "/")
 	for i, segment := range segments {
@@ -136,17 +135,17 @@ func (f Face) fill(path, value string) string {
 // own are the headers that callers may set.
 var own = []string{"X-Request-Id", "X-Owner-Id", "X-User-Id", "X-Run-Id", "Idempotency-Key", "If-None-Match", "Traceparent", "Tracestate", "Accept", "Anthropic-Beta"}
 
-// ask makes one request; value is put into all headers that callers may set.
+// ask makes one request, with value in all headers that callers may set.
 func (f Face) ask(route, target string, body []byte, value string) {
 	verb, _, _ := strings.Cut(route, " ")
 	at, err := url.ParseRequestURI(target)
 	if err != nil {
-		return // net/http refuses it before any handler.
+		return // net/http refuses such a request before any handler.
 	}
-	ctx, leave := context.WithCancel(context.Background())
-	defer leave()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	if slices.Contains(f.Streams, route) {
-		leave()
+		cancel()
 	}
 	r := httptest.NewRequestWithContext(ctx, verb, "/", bytes.NewReader(body))
 	r.URL, r.RequestURI, r.Header = at, target, f.Header.Clone()

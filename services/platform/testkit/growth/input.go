@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// Input is a way to write inputs of any size.
+// Input generates inputs of any size.
 type Input struct {
 	Name string
-	// Unit is about how many bytes a unit has; 1 if it is zero.
+	// Unit is the approximate size of a unit in bytes; zero means 1.
 	Unit int
-	// Most is how many bytes there are at most, about; MostBytes if it is zero.
+	// Most is the approximate maximum size in bytes; zero means MostBytes.
 	Most int
 	Make func(n int) []byte
 }
 
-// MostBytes is the largest input, about: well below what the services take, and
-// enough for what is quadratic to be seen.
+// MostBytes is the approximate size of the largest input: well below what the services accept, and enough to detect
+// quadratic work.
 const MostBytes = 128 << 10
 
-// MostNested is MostBytes of nested inputs, for which recursion without a bound
-// needs more stack than is allowed.
+// MostNested is MostBytes for nested inputs. With it, unbounded recursion needs more stack than permitted.
 const MostNested = 480 << 10
 
-// top is how many units make the largest input.
+// top returns how many units the largest input has.
 func (i Input) top() int { return max(cmp.Or(i.Most, MostBytes)/max(i.Unit, 1), 4*step) }
 
-// In puts what is round an input: before and after it, byte for byte.
+// In returns the input enclosed by before and after, byte for byte.
 func (i Input) In(before, after string) Input {
 	inner := i.Make
 	i.Make = func(n int) []byte {
@@ -38,7 +37,7 @@ func (i Input) In(before, after string) Input {
 	return i
 }
 
-// Each is a row for each input, whose work is to read it.
+// Each returns a row for each input, whose work is to read it.
 func Each(inputs []Input, read func(text []byte)) []Row {
 	rows := make([]Row, len(inputs))
 	for i, input := range inputs {
@@ -50,7 +49,7 @@ func Each(inputs []Input, read func(text []byte)) []Row {
 	return rows
 }
 
-// UpTo gives the inputs another size at most, in bytes.
+// UpTo returns the inputs with another maximum size in bytes.
 func UpTo(most int, inputs []Input) []Input {
 	all := slices.Clone(inputs)
 	for i := range all {
@@ -59,12 +58,12 @@ func UpTo(most int, inputs []Input) []Input {
 	return all
 }
 
-// EachText is Each for what reads a string.
+// EachText is Each for functions that read a string.
 func EachText(inputs []Input, read func(text string)) []Row {
 	return Each(inputs, func(text []byte) { read(string(text)) })
 }
 
-// Around puts what is round each of some inputs.
+// Around encloses each of the inputs by before and after.
 func Around(before string, inputs []Input, after string) []Input {
 	all := make([]Input, len(inputs))
 	for i, input := range inputs {
@@ -73,14 +72,14 @@ func Around(before string, inputs []Input, after string) []Input {
 	return all
 }
 
-// Repeat is an input of one piece over and over, in a frame.
+// Repeat returns an input that repeats one unit between before and after.
 func Repeat(name, before, unit, after string) Input {
 	return Input{Name: name, Unit: len(unit), Make: func(n int) []byte {
 		return append(bytes.Repeat([]byte(unit), n), after...)
 	}}.In(before, "")
 }
 
-// Number is an input of pieces that differ: each # of the unit is the piece's number.
+// Number returns an input whose units differ: each # of the unit is replaced by the unit's number.
 func Number(name, before, unit, after string) Input {
 	return Input{Name: name, Unit: len(unit) + 5*strings.Count(unit, "#"), Make: func(n int) []byte {
 		text := []byte(before)
@@ -91,7 +90,7 @@ func Number(name, before, unit, after string) Input {
 	}}
 }
 
-// Nest is an input of n pieces, what is inside, and n pieces to close them.
+// Nest returns an input of n opening units, inside, and n closing units.
 func Nest(name, open, inside, closed string) Input {
 	return Input{Name: name, Unit: len(open) + len(closed), Most: MostNested, Make: func(n int) []byte {
 		text := append(bytes.Repeat([]byte(open), n), inside...)
@@ -99,7 +98,7 @@ func Nest(name, open, inside, closed string) Input {
 	}}
 }
 
-// JSON are hostile JSON values: deep, wide, long, and broken.
+// JSON are hostile JSON values: deep, wide, long, and malformed.
 var JSON = slices.Clip(slices.Concat([]Input{
 	Nest("open arrays", "[", "", ""),
 	Nest("open objects", `{"a":`, "", ""),
@@ -131,7 +130,7 @@ var ValidJSON = []Input{
 	Repeat("space between", "[", " ", "]"),
 }
 
-// Text are runs of what formats give a meaning to, alone and in turns.
+// Text are repetitions of characters and words that have a meaning in some format.
 var Text = texts()
 
 func texts() (inputs []Input) {
@@ -141,5 +140,5 @@ func texts() (inputs []Input) {
 	} {
 		inputs = append(inputs, Repeat(strconv.Quote(unit), "", unit, ""))
 	}
-	return slices.Clip(inputs) // Tests append to it.
+	return slices.Clip(inputs) // Clipped, because tests append to it.
 }

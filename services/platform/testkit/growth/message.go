@@ -9,13 +9,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// mostInside bounds how deep messages in messages are looked into.
+// mostInside is how deep messages in messages are examined.
 const mostInside = 4
 
-// Bodies are hostile JSON bodies of a message: base, a body that is taken, with each
-// of its fields in turn too long, too deep, too many or of another kind, and with
-// members that the message doesn't have. A field that is added to the contract is
-// among them at once.
+// Bodies returns hostile JSON bodies of a message. Each is base, a valid body, with one of its fields too long, too
+// deep, too many or of another kind, or with members that the message doesn't have. A field added to the contract is
+// included at once.
 func Bodies(message protoreflect.MessageDescriptor, base string) []Input {
 	inputs := append(object(message, base, "", 0), Around("", JSON, "")...)
 	members := strings.TrimSuffix(strings.TrimSpace(base), "}")
@@ -28,7 +27,7 @@ func Bodies(message protoreflect.MessageDescriptor, base string) []Input {
 		Repeat("a long name", members+comma+`"`, "x", `":1}`), Repeat("an escaped name", members+comma+`"`, `\u0078`, `":1}`))
 }
 
-// object are hostile objects of a message.
+// object returns hostile objects of a message.
 func object(message protoreflect.MessageDescriptor, base, path string, inside int) (inputs []Input) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(base), &members) != nil {
@@ -59,7 +58,7 @@ func sameChoice(a, b protoreflect.FieldDescriptor) bool {
 	return b != nil && a.ContainingOneof() != nil && a.ContainingOneof() == b.ContainingOneof()
 }
 
-// values are hostile values of a field; base is one that is taken, or empty.
+// values returns hostile values of a field; base is a valid one, or empty.
 func values(field protoreflect.FieldDescriptor, base, path string, inside int) (inputs []Input) {
 	plain := []Input{
 		Repeat("long", `"`, "a", `"`), Repeat("escaped", `"`, `\u0061`, `"`), Repeat("digits", "1", "0", ""),
@@ -98,7 +97,7 @@ func values(field protoreflect.FieldDescriptor, base, path string, inside int) (
 	return inputs
 }
 
-// element is the first item of a list, or the value itself.
+// element returns the first item of a list, or the value itself if it isn't a list.
 func element(value string) string {
 	var items []json.RawMessage
 	if json.Unmarshal([]byte(value), &items) == nil {
@@ -110,7 +109,7 @@ func element(value string) string {
 	return value
 }
 
-// zero is a value of a field's kind.
+// zero returns a value of a field's kind.
 func zero(field protoreflect.FieldDescriptor) string {
 	switch field.Kind() {
 	case protoreflect.StringKind:

@@ -2,6 +2,5 @@
 
 package growth
 
-// distorted reports whether the race detector is on, which costs ten times as
-// much, and not evenly.
+// distorted reports whether the race detector is on. It makes code about ten times as slow, and not evenly.
 const distorted = true

@@ -17,28 +17,27 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// Calls is a connection to a gRPC face and what it serves.
+// Calls is a connection to a gRPC face and the methods that it serves.
 type Calls struct {
 	Conn grpc.ClientConnInterface
 	// Methods are full gRPC method names.
 	Methods []string
 }
 
-// MethodsOf returns the methods behind the routes of a server.
+// MethodsOf returns the methods behind the routes of a server, as rpc.Server.Served returns them.
 func MethodsOf(served map[string]string) []string {
 	methods := slices.Compact(slices.Sorted(maps.Values(served)))
 	return slices.DeleteFunc(methods, func(method string) bool { return method == "" })
 }
 
-// Linear calls every method, with ctx, whose metadata says who calls. The messages are
-// written by hand: every list of its request, as wide as it gets. What a message of most
-// bytes takes in memory, in all of the process, is at most as many bytes as beyond says,
-// and eight times its own size.
+// Linear calls every method with ctx, whose metadata authenticates the caller. Each message is encoded by hand and has
+// one list of the request at its maximum width. A message of most bytes may allocate, in the whole process, at most
+// eight times its own size plus beyond bytes.
 func (c Calls) Linear(ctx context.Context, t *testing.T, most, beyond int) {
 	t.Helper()
 	for _, method := range c.Methods {
 		if streams(method) {
-			continue // Its message is read like any other; its answer may have no end.
+			continue // Its message is read like any other, but its response may not end.
 		}
 		input, err := inputOf(method)
 		if err != nil {
@@ -67,13 +66,13 @@ func streams(method string) bool {
 	return err == nil && ok && described.IsStreamingServer()
 }
 
-// call sends a message as it is. Whatever is answered is right.
+// call sends a message unchanged. Any result is acceptable.
 func (c Calls) call(ctx context.Context, method string, message []byte) {
 	var answer []byte
 	_ = c.Conn.Invoke(ctx, method, message, &answer, grpc.ForceCodecV2(Bytes{}))
 }
 
-// Allocated returns how many bytes the process allocates while it does the work.
+// Allocated returns how many bytes the process allocates while work runs.
 func Allocated(work func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -82,17 +81,17 @@ func Allocated(work func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Bytes is a codec of gRPC whose messages are bytes, for callers who write them by hand.
+// Bytes is a gRPC codec for messages that are encoded by hand, as []byte.
 type Bytes struct{}
 
-// Name is that of protobuf's codec.
+// Name returns the name of protobuf's codec.
 func (Bytes) Name() string { return "proto" }
 
-// Marshal takes a []byte.
+// Marshal sends a []byte.
 func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 	message, ok := v.([]byte)
 	if !ok {
-		return nil, fmt.Errorf("send %T: no bytes", v)
+		return nil, fmt.Errorf("send %T: want []byte", v)
 	}
 	return mem.BufferSlice{mem.SliceBuffer(message)}, nil
 }
@@ -101,19 +100,19 @@ func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 func (Bytes) Unmarshal(data mem.BufferSlice, v any) error {
 	message, ok := v.(*[]byte)
 	if !ok {
-		return fmt.Errorf("receive into %T: no place for bytes", v)
+		return fmt.Errorf("receive into %T: want *[]byte", v)
 	}
 	*message = data.Materialize()
 	return nil
 }
 
-// Wide returns inputs for a message on the wire: each list and map that it holds, in
-// its messages too, of the smallest items there are, and unknown fields.
+// Wide returns inputs for a message on the wire: each list and map in it, also in nested messages, with the smallest
+// possible items, and unknown fields.
 func Wide(desc protoreflect.MessageDescriptor) []Input {
 	return append(wide(desc, "", nil), wideField("unknown fields", 1999, nil))
 }
 
-// wide are the inputs of a message that lies in others, which in are the numbers of.
+// wide returns the inputs of a message that is nested in others; in holds their field numbers.
 func wide(desc protoreflect.MessageDescriptor, path string, in []protowire.Number) (inputs []Input) {
 	for i := range desc.Fields().Len() {
 		field := desc.Fields().Get(i)
@@ -121,14 +120,14 @@ func wide(desc protoreflect.MessageDescriptor, path string, in []protowire.Numbe
 		if field.IsList() || field.IsMap() {
 			inputs = append(inputs, wideField(name, field.Number(), in))
 		}
-		if field.Message() != nil && !field.IsMap() && len(in) < 3 { // Messages may hold themselves.
+		if field.Message() != nil && !field.IsMap() && len(in) < 3 { // Messages may be recursive.
 			inputs = append(inputs, wide(field.Message(), name+".", append(slices.Clone(in), field.Number()))...)
 		}
 	}
 	return inputs
 }
 
-// wideField is an input of a field over and over, each time empty.
+// wideField returns an input that repeats a field with empty values.
 func wideField(name string, number protowire.Number, in []protowire.Number) Input {
 	unit := append(protowire.AppendTag(nil, number, protowire.BytesType), 0)
 	return Input{Name: name, Unit: len(unit), Make: func(n int) []byte {

@@ -13,8 +13,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 )
 
-// The quick way takes what it can, and nothing else: what is left over is
-// protojson's to refuse, or to read more leniently.
+// unmarshalFast accepts exactly what it supports. The rest is left to protojson, to refuse or to read more leniently.
 func TestWhatTheQuickWayTakes(t *testing.T) {
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	long := strings.Repeat("a", 37)
@@ -59,13 +58,13 @@ func TestWhatTheQuickWayTakes(t *testing.T) {
 		{"a moment by itself", `{}`, &timestamppb.Timestamp{}, false},
 		{"a message made at run time", `{}`, dynamicpb.NewMessage(echoContract.echo), false},
 	} {
-		if taken := rpc.UnmarshalQuickly(codec, []byte(test.body), test.into); taken != test.taken {
+		if taken := rpc.UnmarshalFast(codec, []byte(test.body), test.into); taken != test.taken {
 			t.Errorf("%s: taken is %t", test.name, taken)
 			continue
 		}
 		thorough := test.into.ProtoReflect().New().Interface()
-		if test.taken { // What is not taken leaves nothing behind.
-			if err := rpc.UnmarshalThoroughly(codec, []byte(test.body), thorough); err != nil {
+		if test.taken { // A body that is not accepted changes nothing.
+			if err := rpc.UnmarshalStandard(codec, []byte(test.body), thorough); err != nil {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
@@ -75,8 +74,7 @@ func TestWhatTheQuickWayTakes(t *testing.T) {
 	}
 }
 
-// opaqueInfo is ErrorInfo as protobuf's opaque API lays messages out: fields are hidden, and a bitmap holds their
-// presence.
+// opaqueInfo is ErrorInfo in the layout of protobuf's opaque API: fields are hidden, and a bitmap holds their presence.
 type opaqueInfo struct {
 	*errdetails.ErrorInfo
 
@@ -86,11 +84,12 @@ type opaqueInfo struct {
 	XXX_presence        [1]uint32         //nolint:revive // the same
 }
 
-// Messages of the opaque API are left to protojson: writing to their fields would miss their presence, or panic.
+// Messages of the opaque API are left to protojson: writing to their fields would not set their presence, or would
+// panic.
 func TestQuickLeavesOpaqueMessages(t *testing.T) {
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	m := &opaqueInfo{ErrorInfo: new(errdetails.ErrorInfo)}
-	if rpc.UnmarshalQuickly(codec, []byte(`{"reason":"a"}`), m) {
+	if rpc.UnmarshalFast(codec, []byte(`{"reason":"a"}`), m) {
 		t.Errorf("%T is read by its fields", m)
 	}
 	if err := codec.Unmarshal([]byte(`{"reason":"a"}`), m); err != nil {
@@ -101,8 +100,8 @@ func TestQuickLeavesOpaqueMessages(t *testing.T) {
 	}
 }
 
-// Raw JSON is what encoding/json takes, but null, and nothing after it; what is
-// nested very deep is left to the thorough way.
+// Raw JSON is what encoding/json accepts except null, with nothing after it. Very deep values are left to
+// unmarshalStandard.
 func TestRawOf(t *testing.T) {
 	for _, text := range []string{
 		`"a"`, `"\"\\\u00e9"`, `"\x"`, `"\u00g0"`, `"\u12"`, `"\`, `0`, `-0`, `01`, `1.`, `.5`, `1e5`, `1e`, `+1`, `-`, `true`, `tru`, `nul`,
@@ -121,7 +120,7 @@ func TestRawOf(t *testing.T) {
 	}
 }
 
-// What the quick way takes, the thorough one reads alike.
+// Whatever unmarshalFast accepts, unmarshalStandard decodes to the same message.
 func FuzzQuickReadsAlike(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"reason":"a","domain":"b","metadata":{"k":"v","":"é"}}`, `{"reason":"\ud83d\ude00\u0000\/"}`,
@@ -136,7 +135,7 @@ func FuzzQuickReadsAlike(f *testing.F) {
 		if codec.Unmarshal([]byte(body), &quick) != nil {
 			return
 		}
-		if err := rpc.UnmarshalThoroughly(codec, []byte(body), &thorough); err != nil {
+		if err := rpc.UnmarshalStandard(codec, []byte(body), &thorough); err != nil {
 			t.Fatalf("%s: only the quick way reads it: %v", body, err)
 		}
 		if !proto.Equal(&quick, &thorough) {

@@ -13,12 +13,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// quick reads a body straight into an empty generated message, at a small part of
-// the cost. It takes only what it reads exactly as protojson would: plain kinds,
-// names as the contract spells them. Whatever it does not take is protojson's to
-// read or to refuse, so that there is one set of rules and of error texts. Raw
-// JSON fields share the bytes of data; neither may be changed after.
-func (c *codec) quick(data []byte, m proto.Message) bool {
+// unmarshalFast reads a body directly into an empty generated message, at a small part of protojson's cost, and reports
+// whether it did. It accepts only what it reads exactly as protojson would: plain kinds, and names as the contract
+// spells them. Any other body, valid or not, is left to unmarshalStandard, so that there is one set of rules and of
+// error texts. RawJSON fields share the bytes of data; neither may be changed afterwards.
+func (c *codec) unmarshalFast(data []byte, m proto.Message) bool {
 	f := c.formOf(m)
 	if f == nil || !utf8.Valid(data) {
 		return false
@@ -31,22 +30,21 @@ func (c *codec) quick(data []byte, m proto.Message) bool {
 	return false
 }
 
-// form is how quick reads a message: its fields by their names in the contract.
+// form is how unmarshalFast reads a message: its fields by their names in the contract.
 type form struct{ fields []formField }
 
 type formField struct {
 	name  string
-	index int // in the Go struct
+	index int // of the Go struct's field
 	read  readField
 }
 
-// readField reads what comes next into a place; false leaves the body to the
-// thorough way.
+// readField reads the next value into a field. False leaves the whole body to unmarshalStandard.
 type readField func(s *scanner, into reflect.Value) bool
 
 const (
-	mostFields = 64 // of a message, that read can tell apart
-	firstItems = 4  // room in a list at first
+	mostFields = 64 // the bits of read's set of fields seen
+	firstItems = 4  // initial capacity of a list
 )
 
 func (f *form) read(s *scanner, into reflect.Value) bool {
@@ -61,7 +59,8 @@ func (f *form) read(s *scanner, into reflect.Value) bool {
 	})
 }
 
-// formOf is nil for a message that holds, at any depth, what quick can't read.
+// formOf returns the form of a message, or nil if the message holds, at any depth, a field that unmarshalFast can't
+// read.
 func (c *codec) formOf(m proto.Message) *form {
 	of := reflect.TypeOf(m).Elem()
 	if known, ok := c.forms.Load(of); ok {
@@ -72,13 +71,13 @@ func (c *codec) formOf(m proto.Message) *form {
 	return f
 }
 
-// makeForm makes the form of a message and of those in it. made holds what is
-// begun: messages may hold each other.
+// makeForm makes the form of a message and of the messages in it. made holds the forms begun so far, because messages
+// may hold each other.
 func (c *codec) makeForm(desc protoreflect.MessageDescriptor, of reflect.Type, made map[reflect.Type]*form) *form {
 	if f, ok := made[of]; ok {
 		return f
 	}
-	// Messages of google.protobuf have a JSON form of their own.
+	// Messages of google.protobuf have a special JSON form.
 	if desc.ParentFile().Package() == "google.protobuf" || desc.Fields().Len() > mostFields || of.Kind() != reflect.Struct {
 		return nil
 	}
@@ -88,7 +87,7 @@ func (c *codec) makeForm(desc protoreflect.MessageDescriptor, of reflect.Type, m
 		name, _, _ := strings.Cut(place.Tag.Get("json"), ",")
 		field := desc.Fields().ByName(protoreflect.Name(name))
 		if field == nil || !place.IsExported() {
-			continue // The state of the message, or a field of the opaque API.
+			continue // The message's internal state, or a field of the opaque API.
 		}
 		read := c.reader(field, place.Type, made)
 		if read == nil {
@@ -97,13 +96,13 @@ func (c *codec) makeForm(desc protoreflect.MessageDescriptor, of reflect.Type, m
 		f.fields = append(f.fields, formField{name, place.Index[0], read})
 	}
 	if len(f.fields) < desc.Fields().Len() {
-		return nil // The choices of a oneof have no place of their own.
+		return nil // The fields of a oneof have no struct field of their own.
 	}
 	return f
 }
 
-// reader is nil for a field that quick can't read. of is the field's Go type, or
-// what a pointer or list of it holds.
+// reader returns nil for a field that unmarshalFast can't read. of is the field's Go type, or the element type of a
+// pointer or list.
 func (c *codec) reader(field protoreflect.FieldDescriptor, of reflect.Type, made map[reflect.Type]*form) readField {
 	if read, known := readers[of]; known && (field.Kind() != protoreflect.BytesKind || c.isRaw(field)) {
 		return read
@@ -146,7 +145,7 @@ func list(read readField) readField {
 	}
 }
 
-// readers are of the Go types that hold no message of the contract.
+// readers holds the readers of Go types that hold no message of the contract.
 var readers = map[reflect.Type]readField{
 	reflect.TypeFor[string](): func(s *scanner, into reflect.Value) bool {
 		text, ok := s.string()
@@ -164,7 +163,7 @@ var readers = map[reflect.Type]readField{
 	},
 	reflect.TypeFor[int32](): func(s *scanner, into reflect.Value) bool {
 		text, ok := s.number()
-		n, err := strconv.ParseInt(string(text), 10, 32) // 1.0 and 1e3 are protojson's.
+		n, err := strconv.ParseInt(string(text), 10, 32) // protojson reads 1.0 and 1e3.
 		into.SetInt(n)
 		return ok && err == nil
 	},
