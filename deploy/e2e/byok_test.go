@@ -31,7 +31,7 @@ var (
 
 // bringKey seals a key as a customer's administrator does, with the command, and
 // gives the body that it prints.
-func (h *house) bringKey(t *testing.T, organization, provider, key string) string {
+func (h *harness) bringKey(t *testing.T, organization, provider, key string) string {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(h.Secrets().Service), 0o600); err != nil {

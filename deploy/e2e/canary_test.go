@@ -26,7 +26,7 @@ import (
 
 // Canaries are the secrets of a run. Whatever a test or a stack makes up and hands
 // out is added to the one list; when the tests are over, all that the stacks have
-// stored, logged and answered is searched for it. See [house.close].
+// stored, logged and answered is searched for it. See [harness.close].
 var canaries = secretList{}
 
 // secretOrganization signs with a secret that is not the default one.
@@ -115,7 +115,7 @@ func (l *secretList) leaks(place string, text []byte) (errs []error) {
 
 // learnSecrets makes canaries of all secrets that the stack has made and of
 // those that the tests configured.
-func (h *house) learnSecrets() error {
+func (h *harness) learnSecrets() error {
 	for _, v := range slices.Concat(vendors, h.vendors) {
 		canaries.add("the key of provider "+v.name, v.key())
 	}
@@ -143,7 +143,7 @@ func (h *house) learnSecrets() error {
 }
 
 // leaksInStores looks for secrets in every row of Postgres and every key of Redis.
-func (h *house) leaksInStores(ctx context.Context, list *secretList) error {
+func (h *harness) leaksInStores(ctx context.Context, list *secretList) error {
 	found := map[string]error{} // each once
 	look := func(place, text string) {
 		for _, err := range list.leaks(place, []byte(text)) {
@@ -159,7 +159,7 @@ func (h *house) leaksInStores(ctx context.Context, list *secretList) error {
 
 // eachRow shows every row of every table of the services as text, with the table's
 // name as its place.
-func (h *house) eachRow(ctx context.Context, show func(place, text string)) error {
+func (h *harness) eachRow(ctx context.Context, show func(place, text string)) error {
 	db, err := pgx.Connect(ctx, h.DatabaseURL())
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func (h *house) eachRow(ctx context.Context, show func(place, text string)) erro
 }
 
 // eachKey shows every key of Redis with its value.
-func (h *house) eachKey(ctx context.Context, show func(place, text string)) error {
+func (h *harness) eachKey(ctx context.Context, show func(place, text string)) error {
 	options, err := redis.ParseURL(h.RedisURL())
 	if err != nil {
 		return err
@@ -222,10 +222,10 @@ func (h *house) eachKey(ctx context.Context, show func(place, text string)) erro
 }
 
 // rowsOf is every row of the services, as text.
-func (h *house) rowsOf(t *testing.T) string { t.Helper(); return all(t, h.eachRow) }
+func (h *harness) rowsOf(t *testing.T) string { t.Helper(); return all(t, h.eachRow) }
 
 // keysOf is every key of Redis with its value.
-func (h *house) keysOf(t *testing.T) string { t.Helper(); return all(t, h.eachKey) }
+func (h *harness) keysOf(t *testing.T) string { t.Helper(); return all(t, h.eachKey) }
 
 func all(t *testing.T, each func(context.Context, func(place, text string)) error) string {
 	t.Helper()
@@ -238,7 +238,7 @@ func all(t *testing.T, each func(context.Context, func(place, text string)) erro
 
 // leaksInFiles looks through the logs of every process of the stack, the stores
 // too, and through what lies in the spools.
-func (h *house) leaksInFiles(list *secretList) error {
+func (h *harness) leaksInFiles(list *secretList) error {
 	logs, err := filepath.Glob(filepath.Join(h.logs(), "*"))
 	if err == nil && len(logs) == 0 {
 		err = errors.New("there is no log to look through in " + h.logs())
@@ -311,7 +311,7 @@ func TestSearchFindsALeak(t *testing.T) {
 }
 
 // plant puts a secret where none may be, until the end of the test.
-func (h *house) plant(t *testing.T, secret string) (places []string) {
+func (h *harness) plant(t *testing.T, secret string) (places []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	must := func(err error) {

@@ -19,7 +19,7 @@ import (
 
 // killAmid has each client make one call after the other, kills a member when a
 // quarter of them is answered, and starts it again. It tells how many were answered.
-func (h *house) killAmid(t *testing.T, victim stack.Service, clients []client, calls int64) int64 {
+func (h *harness) killAmid(t *testing.T, victim stack.Service, clients []client, calls int64) int64 {
 	t.Helper()
 	var answered, begun atomic.Int64
 	var callers sync.WaitGroup
@@ -51,7 +51,7 @@ func (h *house) killAmid(t *testing.T, victim stack.Service, clients []client, c
 
 // countAll waits until every answered call is counted, and wants no more than those
 // and the ones that a kill cut short.
-func (h *house) countAll(t *testing.T, organization string, answered, cut int64) (counted int64) {
+func (h *harness) countAll(t *testing.T, organization string, answered, cut int64) (counted int64) {
 	t.Helper()
 	waitFor(t, patience, "the count of every answered call", func() error {
 		if counted = h.counted(t, organization, "llm_requests"); counted < answered {

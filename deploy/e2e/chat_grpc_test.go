@@ -29,7 +29,7 @@ func llm(t *testing.T, model, text string) *gatewayv1.LlmRequest {
 }
 
 // readChunks takes in a gRPC stream to its end.
-func readChunks(t *testing.T, h *house, ctx context.Context, request *gatewayv1.LlmRequest) (transcript, error) { //nolint:revive // the testing.T goes first
+func readChunks(t *testing.T, h *harness, ctx context.Context, request *gatewayv1.LlmRequest) (transcript, error) { //nolint:revive // the testing.T goes first
 	t.Helper()
 	var all transcript
 	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, request)

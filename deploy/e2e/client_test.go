@@ -44,27 +44,27 @@ var wire = &http.Client{
 }
 
 // anonymous calls a member without a credential.
-func (h *house) anonymous(member stack.Service) client {
+func (h *harness) anonymous(member stack.Service) client {
 	return client{base: h.URL(string(member)), header: http.Header{}}
 }
 
 // metrics calls what serves a member's /metrics.
-func (h *house) metrics(member stack.Service) client {
+func (h *harness) metrics(member stack.Service) client {
 	return client{base: h.MetricsURL(string(member)), header: http.Header{}}
 }
 
 // service calls a capability face as a first-party service, for an organization.
-func (h *house) service(member stack.Service, organization string) client {
+func (h *harness) service(member stack.Service, organization string) client {
 	return h.anonymous(member).bearer(h.Secrets().Service).with("X-Organization-Id", organization)
 }
 
 // operator calls a face as an operator.
-func (h *house) operator(member stack.Service) client {
+func (h *harness) operator(member stack.Service) client {
 	return h.anonymous(member).bearer(h.Secrets().Operator)
 }
 
 // customer calls the edge with a key of its own.
-func (h *house) customer(t *testing.T, organization, product, permission string) client {
+func (h *harness) customer(t *testing.T, organization, product, permission string) client {
 	t.Helper()
 	return h.anonymous(stack.Edge).bearer(h.key(t, organization, product, permission).Key)
 }
@@ -77,7 +77,7 @@ type productKey struct {
 
 // key makes a product key. The answer is the one that may hold it, so it isn't
 // searched for secrets.
-func (h *house) key(t *testing.T, organization, product, permissions string) productKey {
+func (h *harness) key(t *testing.T, organization, product, permissions string) productKey {
 	t.Helper()
 	made := h.operator(stack.Edge).unrecorded(t, http.MethodPost, "/admin/v1/keys", object{
 		"organization_id": organization, "product": product, "permissions": strings.Split(permissions, ","), "name": t.Name(),

@@ -29,7 +29,7 @@ var (
 )
 
 // gateways are both of them, called for an organization.
-func (h *house) gateways(organization string) []client {
+func (h *harness) gateways(organization string) []client {
 	first := h.service(stack.Gateway, organization)
 	second := first
 	second.base = h.URL(string(secondGateway))
@@ -37,7 +37,7 @@ func (h *house) gateways(organization string) []client {
 }
 
 // restartAll restarts the stores, then both gateways.
-func (h *house) restartAll(t *testing.T) {
+func (h *harness) restartAll(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{store.Redis, store.Postgres, string(stack.Gateway), string(secondGateway)} {
 		if err := h.Restart(t.Context(), name); err != nil {
@@ -52,7 +52,7 @@ func withinASecond(t *testing.T, what string, objection func() error) {
 	waitFor(t, time.Second, what, objection)
 }
 
-func (h *house) drip(t *testing.T) {
+func (h *harness) drip(t *testing.T) {
 	t.Helper()
 	h.script(t, stack.FakeProvider, rule{Match: dripping.match(), Action: object{"stall_after_chunks": 3}})
 }
@@ -136,7 +136,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 
 // recorded counts the ledger rows of an organization, or of one of its runs, by
 // their outcome.
-func (h *house) recorded(t *testing.T, organization, run, outcome string) (n int) {
+func (h *harness) recorded(t *testing.T, organization, run, outcome string) (n int) {
 	t.Helper()
 	var page struct {
 		Records []struct {
@@ -199,7 +199,7 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 }
 
 // flush empties the stack's Redis.
-func (h *house) flush(t *testing.T) {
+func (h *harness) flush(t *testing.T) {
 	t.Helper()
 	at, err := url.Parse(h.RedisURL())
 	if err != nil {
@@ -242,7 +242,7 @@ func TestCeilingHoldsOverReplicas(t *testing.T) {
 	}
 }
 
-func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
+func (h *harness) overrun(t *testing.T, trouble func(*testing.T)) {
 	t.Helper()
 	const ceiling = 0.5
 	organization := unique("org")
@@ -296,7 +296,7 @@ func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
 }
 
 // onlyCall is a run of one call, which streams on the second gateway.
-func (h *house) onlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
+func (h *harness) onlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
 	t.Helper()
 	h.drip(t)
 	organization, run = unique("org"), unique("run")

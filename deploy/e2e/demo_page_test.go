@@ -64,7 +64,7 @@ const stubSubscribe = `(() => {
 })()`
 
 func TestDemoPage(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	ctx := chrome(t)
 	key := h.service(stack.Notify, stack.Organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
 	subscribed := h.browser(t, stack.Organization)
@@ -187,7 +187,7 @@ func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin 
 
 // Only this machine's own pages can use the demo.
 func TestDemoPageIsGuarded(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	demo := client{base: h.DemoURL(), header: http.Header{}}
 	head := demo.get(t, "/").want(t, http.StatusOK).header
 	if policy := head.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {

@@ -19,7 +19,7 @@ import (
 )
 
 // dial opens a connection to the edge and says something on it.
-func (h *house) dialEdge(t *testing.T, text string) net.Conn {
+func (h *harness) dialEdge(t *testing.T, text string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL(string(stack.Edge)), "http://"))
 	if err != nil {

@@ -20,12 +20,12 @@ import (
 const edgeBody = 1 << 20
 
 // both are the replicas of the edge, for a bearer of a key.
-func (h *house) both(key string) []client {
+func (h *harness) both(key string) []client {
 	return []client{h.anonymous(stack.Edge).bearer(key), h.anonymous(secondEdge).bearer(key)}
 }
 
 // operate makes an operator's call of which the answer is a key.
-func (h *house) operate(t *testing.T, method, path string, body any, status int) (k productKey) {
+func (h *harness) operate(t *testing.T, method, path string, body any, status int) (k productKey) {
 	t.Helper()
 	h.operator(stack.Edge).unrecorded(t, method, path, body).into(t, status, &k)
 	if k.Key != "" {
@@ -138,7 +138,7 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 
 // hammer calls both replicas from several customers and tells how many calls
 // were served; all others must have been refused for their number.
-func (h *house) hammer(t *testing.T, key string, calls int64) (served int64) {
+func (h *harness) hammer(t *testing.T, key string, calls int64) (served int64) {
 	t.Helper()
 	var begun, good atomic.Int64
 	var callers sync.WaitGroup

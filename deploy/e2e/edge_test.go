@@ -19,7 +19,7 @@ import (
 const sendRoute = "/product/v1/notifications/send"
 
 // counted is what an organization was billed of a metric.
-func (h *house) counted(t *testing.T, organization, metric string) (total int64) {
+func (h *harness) counted(t *testing.T, organization, metric string) (total int64) {
 	t.Helper()
 	query := url.Values{"organization_id": {organization}, "metric": {metric}}
 	var page struct {
@@ -40,7 +40,7 @@ func (h *house) counted(t *testing.T, organization, metric string) (total int64)
 }
 
 // awaitCount waits for an exact count. Counting too much never ends in it.
-func (h *house) awaitCount(t *testing.T, organization, metric string, want int64) {
+func (h *harness) awaitCount(t *testing.T, organization, metric string, want int64) {
 	t.Helper()
 	waitFor(t, patience, metric+" of "+organization, func() error {
 		if got := h.counted(t, organization, metric); got != want {

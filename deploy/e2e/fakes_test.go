@@ -28,9 +28,9 @@ type rule struct {
 }
 
 // fake is the control of a third party.
-func (h *house) fake(f stack.Fake) client { return client{base: h.FakeURL(f), header: http.Header{}} }
+func (h *harness) fake(f stack.Fake) client { return client{base: h.FakeURL(f), header: http.Header{}} }
 
-func (h *house) script(t *testing.T, f stack.Fake, rules ...rule) {
+func (h *harness) script(t *testing.T, f stack.Fake, rules ...rule) {
 	t.Helper()
 	h.fake(f).post(t, "/_script", map[string][]rule{"rules": rules}).want(t, http.StatusOK)
 }
@@ -146,7 +146,7 @@ func addPair(model string) pair {
 
 // writeFiles makes what the settings name: the providers file with the vendors at
 // a base URL, their keys, and an organization's signing secret.
-func (h *house) writeFiles(provider string) error {
+func (h *harness) writeFiles(provider string) error {
 	if provider == "" {
 		provider = "http://127.0.0.1:1" // not known yet
 	}
@@ -192,7 +192,7 @@ func (h *house) writeFiles(provider string) error {
 	return nil
 }
 
-func (h *house) gatewaySettings() []string {
+func (h *harness) gatewaySettings() []string {
 	return append(leakSettings(),
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+exported.url,
 		"GATEWAY_EXTRA_PROVIDERS_FILE="+filepath.Join(h.root, "providers.json"),
@@ -214,7 +214,7 @@ type vendorCall struct {
 }
 
 // vendorCalls lists the calls to a vendor.
-func (h *house) vendorCalls(t *testing.T, v vendor) []vendorCall {
+func (h *harness) vendorCalls(t *testing.T, v vendor) []vendorCall {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`
@@ -241,13 +241,13 @@ type arrival struct {
 
 // receiver is a path of the fake webhook receiver that only one test uses.
 type receiver struct {
-	house *house
-	path  string
+	harness *harness
+	path    string
 }
 
-func (h *house) receiver() receiver { return receiver{h, "/hooks/" + unique("r")} }
+func (h *harness) receiver() receiver { return receiver{h, "/hooks/" + unique("r")} }
 
-func (r receiver) url() string { return r.house.FakeURL(stack.FakeWebhook) + r.path }
+func (r receiver) url() string { return r.harness.FakeURL(stack.FakeWebhook) + r.path }
 
 // answers makes the receiver answer the next calls otherwise; the last action
 // stays for good.
@@ -261,7 +261,7 @@ func (r receiver) answers(t *testing.T, actions ...object) {
 		}
 		rules = append(rules, rule{Match: object{"path": r.path}, Times: times, Action: action})
 	}
-	r.house.script(t, stack.FakeWebhook, rules...)
+	r.harness.script(t, stack.FakeWebhook, rules...)
 }
 
 // arrivals lists what arrived, oldest first.
@@ -271,6 +271,6 @@ func (r receiver) arrivals(t *testing.T) []arrival {
 		Arrivals []arrival `json:"arrivals"`
 	}
 	query := url.Values{"path": {r.path}, "limit": {"100000"}}
-	r.house.fake(stack.FakeWebhook).get(t, "/_arrivals?"+query.Encode()).into(t, http.StatusOK, &page)
+	r.harness.fake(stack.FakeWebhook).get(t, "/_arrivals?"+query.Encode()).into(t, http.StatusOK, &page)
 	return page.Arrivals
 }

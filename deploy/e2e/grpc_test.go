@@ -47,7 +47,7 @@ func keepReply(ctx context.Context, method string, request, reply any, conn *grp
 }
 
 // grpc is a connection to a service.
-func (h *house) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
+func (h *harness) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 	t.Helper()
 	conn, err := h.dial(member)
 	if err != nil {
@@ -57,7 +57,7 @@ func (h *house) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 }
 
 // as is the context of a first-party service's call for an organization.
-func (h *house) as(t *testing.T, organization string, pairs ...string) context.Context {
+func (h *harness) as(t *testing.T, organization string, pairs ...string) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)

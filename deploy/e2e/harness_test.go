@@ -37,8 +37,8 @@ import (
 // patience is how long a test waits for what must happen.
 const patience = 30 * time.Second
 
-// house is a running stack with what a test needs to call it.
-type house struct {
+// harness is a running stack, with what a test needs to call it.
+type harness struct {
 	*stack.Stack
 
 	vendors []vendor // beside those of every stack
@@ -63,11 +63,11 @@ func run(m *testing.M) int {
 	code := m.Run()
 	background.Wait()
 	errs := []error{responses.leaks()}
-	var used []*house
+	var used []*harness
 	for _, l := range stacks {
-		if l.house != nil {
-			used = append(used, l.house)
-			errs = append(errs, l.house.close(ctx))
+		if l.harness != nil {
+			used = append(used, l.harness)
+			errs = append(errs, l.harness.close(ctx))
 		}
 	}
 	errs = append(errs, exported.leaks())
@@ -101,7 +101,7 @@ type plan struct {
 }
 
 // open starts a stack in a folder of its own.
-func (p plan) open(ctx context.Context) (*house, error) {
+func (p plan) open(ctx context.Context) (*harness, error) {
 	if p.bin == "" {
 		bin, err := programs()
 		if err != nil {
@@ -113,7 +113,7 @@ func (p plan) open(ctx context.Context) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &house{root: root, vendors: p.vendors}
+	h := &harness{root: root, vendors: p.vendors}
 	// Postgres runs as another user and must get through.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (p plan) open(ctx context.Context) (*house, error) {
 	return h, h.learnSecrets()
 }
 
-func (p plan) options(h *house) stack.Options {
+func (p plan) options(h *harness) stack.Options {
 	return stack.Options{
 		State:    filepath.Join(h.root, "state"),
 		Bin:      p.bin,
@@ -160,14 +160,14 @@ func member(service stack.Service, n int) string {
 }
 
 // close looks for secrets in all that the stack has stored and logged, and stops it.
-func (h *house) close(ctx context.Context) error {
+func (h *harness) close(ctx context.Context) error {
 	return errors.Join(h.leaksInStores(ctx, &canaries), h.Stop(ctx), h.leaksInFiles(&canaries))
 }
 
-func (h *house) logs() string { return filepath.Join(h.State(), "log") }
+func (h *harness) logs() string { return filepath.Join(h.State(), "log") }
 
 // webhookSettings make retries quick and give one organization its own secret.
-func (h *house) webhookSettings() []string {
+func (h *harness) webhookSettings() []string {
 	return []string{
 		"WEBHOOK_EGRESS_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
 		"WEBHOOK_EGRESS_BREAKER_PAUSE=200ms", "WEBHOOK_EGRESS_BREAKER_MAX_PAUSE=2s",

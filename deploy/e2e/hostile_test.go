@@ -25,7 +25,7 @@ const hostileAtOnce = "HOSTILE_AT_ONCE"
 
 // siege is hostile traffic of some organizations beside quiet traffic of others.
 type siege struct {
-	*house
+	*harness
 
 	guard  *guard
 	pace   *pace
@@ -59,7 +59,7 @@ func TestHostile(t *testing.T) {
 	}
 	defer os.RemoveAll(besiegedSecrets)
 	h := besieged.get(t)
-	s := &siege{house: h, guard: h.guardAll(t), pace: newPace(), atOnce: 4}
+	s := &siege{harness: h, guard: h.guardAll(t), pace: newPace(), atOnce: 4}
 	if n, err := strconv.Atoi(os.Getenv(hostileAtOnce)); err == nil && n > 0 {
 		s.atOnce = n
 	}
@@ -229,7 +229,7 @@ func eachAtOnce[T any](items []T, atOnce int, run func(T)) {
 }
 
 // ceiling sets what an organization may spend a day, in cents.
-func (h *house) ceiling(t *testing.T, organization string, cents float64) {
+func (h *harness) ceiling(t *testing.T, organization string, cents float64) {
 	t.Helper()
 	h.operator(stack.Gateway).do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget",
 		object{"budget_ceiling_cents": cents, "period": "day"}).want(t, http.StatusOK)

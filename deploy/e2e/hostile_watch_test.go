@@ -33,7 +33,7 @@ const (
 type guard struct {
 	*crowd
 
-	house *house
+	harness *harness
 
 	checking sync.Mutex
 
@@ -50,9 +50,9 @@ type processRun struct {
 }
 
 // guardAll begins to watch the services of a stack.
-func (h *house) guardAll(t *testing.T) *guard {
+func (h *harness) guardAll(t *testing.T) *guard {
 	t.Helper()
-	g := &guard{crowd: newCrowd(t), house: h, runs: map[string]processRun{}, peak: map[string]int64{}, reported: map[string]int64{}}
+	g := &guard{crowd: newCrowd(t), harness: h, runs: map[string]processRun{}, peak: map[string]int64{}, reported: map[string]int64{}}
 	for _, service := range stack.Services {
 		g.begin(t, string(service))
 	}
@@ -66,7 +66,7 @@ func (h *house) guardAll(t *testing.T) *guard {
 // begin caps a process's memory and notes which one it is.
 func (g *guard) begin(t *testing.T, member string) {
 	t.Helper()
-	now, err := g.house.runOf(member)
+	now, err := g.harness.runOf(member)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (g *guard) begin(t *testing.T, member string) {
 }
 
 // runOf is the life of a member's process.
-func (h *house) runOf(member string) (processRun, error) {
+func (h *harness) runOf(member string) (processRun, error) {
 	pid, err := h.PID(member)
 	if err != nil {
 		return processRun{}, err
@@ -126,11 +126,11 @@ func (g *guard) check(t *testing.T, during string) {
 		g.mu.Lock()
 		before := g.runs[member]
 		g.mu.Unlock()
-		if now, err := g.house.runOf(member); err == nil && now == before {
+		if now, err := g.harness.runOf(member); err == nil && now == before {
 			continue
 		}
-		t.Errorf("%s: the process of %s ended: %s", during, member, g.house.lastWords(member))
-		if err := g.house.Restart(context.WithoutCancel(t.Context()), member); err != nil {
+		t.Errorf("%s: the process of %s ended: %s", during, member, g.harness.lastWords(member))
+		if err := g.harness.Restart(context.WithoutCancel(t.Context()), member); err != nil {
 			t.Fatal(err)
 		}
 		g.begin(t, member)
@@ -138,7 +138,7 @@ func (g *guard) check(t *testing.T, during string) {
 }
 
 // lastWords is why a process ended, by its log.
-func (h *house) lastWords(member string) string {
+func (h *harness) lastWords(member string) string {
 	file, err := os.Open(fmt.Sprintf("%s/%s.log", h.logs(), member))
 	if err != nil {
 		return err.Error()

@@ -25,7 +25,7 @@ type inboxEvent struct {
 }
 
 // follow reads an inbox's stream at a replica until it ends or most events came.
-func (h *house) follow(ctx context.Context, t *testing.T, member, organization, user, last string, most int, each func(inboxEvent)) error {
+func (h *harness) follow(ctx context.Context, t *testing.T, member, organization, user, last string, most int, each func(inboxEvent)) error {
 	t.Helper()
 	query := url.Values{"user_id": {user}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL(member)+"/v1/notifications/stream?"+query.Encode(), http.NoBody)
@@ -69,7 +69,7 @@ func (h *house) follow(ctx context.Context, t *testing.T, member, organization, 
 // Readers at both replicas, writers at both, a kill and a drain in between: every
 // reader sees every change once and in order, and ends with the exact count.
 func TestInboxStreamsOverReplicas(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	const messages, reads = 60, 20
 	const total = messages + reads
@@ -140,7 +140,7 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 }
 
 // notifyAt sends a notification to ann at one replica.
-func (h *house) notifyAt(t *testing.T, member, organization string) {
+func (h *harness) notifyAt(t *testing.T, member, organization string) {
 	t.Helper()
 	at := client{base: h.URL(member), header: h.service(stack.Notify, organization).header}
 	at.post(t, notifyPath, notificationTo("ann", "m")).want(t, http.StatusAccepted)

@@ -21,7 +21,7 @@ var custodies = []struct {
 	name   string
 	vendor vendor
 	// bring makes a key the organization's own; nil where it is the fleet's.
-	bring func(t *testing.T, h *house, service client, v vendor)
+	bring func(t *testing.T, h *harness, service client, v vendor)
 }{
 	{"bearer", vendor{dialect: "openai"}, nil},
 	{"anthropic", vendor{dialect: "anthropic"}, nil},
@@ -52,12 +52,12 @@ func leakSettings() []string {
 
 func variableOf(v vendor) string { return strings.ToUpper(strings.ReplaceAll(v.name, "-", "_")) }
 
-func bringSealed(t *testing.T, h *house, service client, v vendor) {
+func bringSealed(t *testing.T, h *harness, service client, v vendor) {
 	t.Helper()
 	service.post(t, byokPath, h.bringKey(t, leakOrganization, v.name, v.key())).want(t, http.StatusCreated)
 }
 
-func bringFile(t *testing.T, h *house, service client, v vendor) {
+func bringFile(t *testing.T, h *harness, service client, v vendor) {
 	t.Helper()
 	folder := filepath.Join(h.State(), "secrets", "gateway-organizations", leakOrganization)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -69,7 +69,7 @@ func bringFile(t *testing.T, h *house, service client, v vendor) {
 	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "file:" + v.name}).want(t, http.StatusCreated)
 }
 
-func bringVariable(t *testing.T, _ *house, service client, v vendor) {
+func bringVariable(t *testing.T, _ *harness, service client, v vendor) {
 	t.Helper()
 	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "env:BYOK_" + leakOrganization + "__" + variableOf(v)}).want(t, http.StatusCreated)
 }
@@ -200,7 +200,7 @@ func TestKeysStayInCustody(t *testing.T) {
 }
 
 // rotate puts another key in the place of a vendor's.
-func (h *house) rotate(t *testing.T, v vendor) (key string) {
+func (h *harness) rotate(t *testing.T, v vendor) (key string) {
 	t.Helper()
 	key = "sk-canary-rotated-" + v.name + runSecret
 	canaries.add("a key that took the place of "+v.name+"'s", key)
@@ -222,7 +222,7 @@ func vendorKeysIn(text string) (found []string) {
 }
 
 // sentKey wants the key to have reached the vendor: or else the test proves nothing.
-func (h *house) sentKey(t *testing.T, v vendor, path, key string) error {
+func (h *harness) sentKey(t *testing.T, v vendor, path, key string) error {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`

@@ -38,7 +38,7 @@ type billed struct {
 	failure  string
 }
 
-func (h *house) bill(t *testing.T) *billed {
+func (h *harness) bill(t *testing.T) *billed {
 	t.Helper()
 	b := &billed{
 		crowd: newCrowd(t), client: h.service(stack.Gateway, unique("org")),
@@ -212,7 +212,7 @@ func TestSpoolHasNoSecrets(t *testing.T) {
 }
 
 // spooled reads the folders of the gateway's spool.
-func (h *house) spooled(t *testing.T) (folders []string) {
+func (h *harness) spooled(t *testing.T) (folders []string) {
 	t.Helper()
 	root := filepath.Join(h.State(), "spool", string(stack.Gateway), "switchyard-gateway")
 	entries, err := os.ReadDir(root)

@@ -123,7 +123,7 @@ func newAuthority(t *testing.T) *stack.Authority {
 }
 
 // command makes a product key without a running edge.
-func (h *house) command(t *testing.T, organization, product, permission string) string {
+func (h *harness) command(t *testing.T, organization, product, permission string) string {
 	t.Helper()
 	out, err := h.Command(t.Context(), stack.Edge, "keys", "create", "--org", organization, "--product", product, "--permission", permission, "--json").Output()
 	var k productKey
@@ -202,7 +202,7 @@ func calls(t *testing.T, client *http.Client, token, url string, body any, want 
 
 // refusesStrangers holds the services to their authority: only open paths answer
 // callers without a certificate, a wrong one gets nothing at all.
-func refusesStrangers(t *testing.T, h *house, right, wrong *stack.Authority) {
+func refusesStrangers(t *testing.T, h *harness, right, wrong *stack.Authority) {
 	t.Helper()
 	nobody, stranger, known := web(t, nil, right), web(t, wrong, right), web(t, right, right)
 	for service, path := range map[stack.Service]string{
@@ -261,7 +261,7 @@ func (l *load) more(t *testing.T, n int64) {
 }
 
 // underLoad calls the edge all the while; a call that fails fails the test.
-func (h *house) underLoad(t *testing.T, client *http.Client, ai, people string) *load {
+func (h *harness) underLoad(t *testing.T, client *http.Client, ai, people string) *load {
 	t.Helper()
 	l, over := &load{}, make(chan struct{})
 	var callers sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 )
 
 // hook is an incoming webhook of Slack that only one test uses.
-func (h *house) hook() (url, path string) {
+func (h *harness) hook() (url, path string) {
 	path = "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", "")
 	canaries.add("a Slack URL", path)
 	return h.FakeURL(stack.FakeSlack) + path, path
@@ -73,7 +73,7 @@ func (l sendLog) summary() string {
 }
 
 // send accepts a notification and gives its id.
-func (h *house) send(t *testing.T, organization string, body object) string {
+func (h *harness) send(t *testing.T, organization string, body object) string {
 	t.Helper()
 	var accepted struct {
 		ID string `json:"notification_id"`
@@ -83,7 +83,7 @@ func (h *house) send(t *testing.T, organization string, body object) string {
 }
 
 // ended waits until a send has, and gives its log.
-func (h *house) ended(t *testing.T, organization, id string) (log sendLog) {
+func (h *harness) ended(t *testing.T, organization, id string) (log sendLog) {
 	t.Helper()
 	waitFor(t, patience, "the end of send "+id, func() error {
 		log = sendLog{}
@@ -97,7 +97,7 @@ func (h *house) ended(t *testing.T, organization, id string) (log sendLog) {
 }
 
 // mails lists what the mail server took for an address.
-func (h *house) mails(t *testing.T, to string) []string {
+func (h *harness) mails(t *testing.T, to string) []string {
 	t.Helper()
 	var page struct {
 		Messages []struct {
@@ -125,7 +125,7 @@ type slackPost struct {
 }
 
 // posts lists those whose text has a part.
-func (h *house) posts(t *testing.T, part string) []slackPost {
+func (h *harness) posts(t *testing.T, part string) []slackPost {
 	t.Helper()
 	var page struct {
 		Messages []slackPost `json:"messages"`
@@ -143,7 +143,7 @@ func (h *house) posts(t *testing.T, part string) []slackPost {
 func address(name string) string { return strings.ReplaceAll(unique(name), "-", ".") + "@example.com" }
 
 func TestOneSendByFourChannels(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, to, mark := unique("org"), address("ann"), unique("mark")
 	url, _ := h.hook()
 	receiver := h.receiver()
@@ -178,7 +178,7 @@ func TestOneSendByFourChannels(t *testing.T) {
 }
 
 func TestOutcomesByChannel(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	slack := func(path string, action object, times int) (stack.Fake, rule) {
 		return stack.FakeSlack, rule{Match: object{"path": path}, Times: times, Action: action}
 	}
@@ -237,7 +237,7 @@ func TestOutcomesByChannel(t *testing.T) {
 }
 
 func TestRefusalsNameChannelAndField(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	notify := h.service(stack.Notify, unique("org"))
 	url, _ := h.hook()
 	for want, body := range map[string]object{
@@ -263,7 +263,7 @@ func TestRefusalsNameChannelAndField(t *testing.T) {
 }
 
 func TestSendIsRepeatedByItsKey(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, to := unique("org"), address("cat")
 	notify := h.service(stack.Notify, organization).with("Idempotency-Key", unique("key"))
 	body := object{"channels": []string{"email"}, "message": "once", "target": object{"email": to}}
@@ -288,7 +288,7 @@ func TestSendIsRepeatedByItsKey(t *testing.T) {
 // for a moment after it has come back and forgotten everything, each replica keeps
 // to the rate by itself.
 func TestSlackRate(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	const replicas, almost = 2, 900 * time.Millisecond
 	t.Run("with Redis", func(t *testing.T) { h.spaced(t, h.burst(t), 1, almost) })
 	t.Run("without Redis", func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestSlackRate(t *testing.T) {
 }
 
 // burst sends several messages to one URL by both replicas and gives what Slack took.
-func (h *house) burst(t *testing.T) []slackPost {
+func (h *harness) burst(t *testing.T) []slackPost {
 	t.Helper()
 	const messages = 6
 	organization, mark := unique("org"), unique("mark")
@@ -332,7 +332,7 @@ func (h *house) burst(t *testing.T) []slackPost {
 }
 
 // spaced wants no more than so many messages within a time.
-func (h *house) spaced(t *testing.T, posts []slackPost, most int, within time.Duration) {
+func (h *harness) spaced(t *testing.T, posts []slackPost, most int, within time.Duration) {
 	t.Helper()
 	for i := most; i < len(posts); i++ {
 		if gap := posts[i].Time.Sub(posts[i-most].Time); gap < within {
@@ -344,7 +344,7 @@ func (h *house) spaced(t *testing.T, posts []slackPost, most int, within time.Du
 // A replica of notify that is killed loses no send, and doubles none silently.
 func TestKilledNotifyLosesNothing(t *testing.T) {
 	const sends = 150 // by two channels each
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, mark := unique("org"), unique("mark")
 	tos, ids := make([]string, sends), make([]string, sends)
 	for i := range sends {
@@ -388,7 +388,7 @@ func TestKilledNotifyLosesNothing(t *testing.T) {
 
 func TestDrainedNotifyLosesNothing(t *testing.T) {
 	const sends = 40
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, to := unique("org"), address("drain")
 	ids := make([]string, sends)
 	for i := range sends {

@@ -17,7 +17,7 @@ import (
 )
 
 // withoutRedis takes Redis away for the rest of the test.
-func (h *house) withoutRedis(t *testing.T) {
+func (h *harness) withoutRedis(t *testing.T) {
 	t.Helper()
 	if err := h.Kill(store.Redis); err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func (h *house) withoutRedis(t *testing.T) {
 // What channels keep secret, with every channel failing, is in no answer, log,
 // row, key or metric. The stack's logs are searched when it has stopped.
 func TestNotifySecretsStayInside(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization := unique("org")
 	url, path := h.hook()
 	credential := path[strings.LastIndex(path, "/")+1:]
@@ -81,9 +81,8 @@ func TestNotifySecretsStayInside(t *testing.T) {
 	h.searchNotify(t)
 }
 
-// The secret with which webhooks are signed in a house without webhook egress,
-// with a receiver that says it back in every failure, is in no answer, log, row,
-// key or metric. The stack's stores and logs are searched when it has stopped.
+// In a deployment without webhook-egress, the secret that signs webhooks is in no answer, log, row, key or metric, even
+// when the receiver repeats it in every failure. The stack's stores and logs are searched after it has stopped.
 func TestDirectWebhookSecretStaysInside(t *testing.T) {
 	secrets := t.TempDir()
 	h := plan{name: "direct", replicas: map[stack.Service]int{stack.Notify: 2}, settings: settings{stack.Notify: {
@@ -131,7 +130,7 @@ func TestDirectWebhookSecretStaysInside(t *testing.T) {
 }
 
 // searchNotify looks for secrets in all rows, Redis and the metrics.
-func (h *house) searchNotify(t *testing.T) {
+func (h *harness) searchNotify(t *testing.T) {
 	t.Helper()
 	texts, attempted := map[string]string{"Postgres": h.rowsOf(t), "Redis": h.keysOf(t)}, false
 	for _, member := range []string{string(stack.Notify), secondNotify} {

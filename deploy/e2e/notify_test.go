@@ -41,7 +41,7 @@ type inboxPage struct {
 }
 
 // inbox reads the newest records of a user, or with "" an organization's notices.
-func (h *house) inbox(t *testing.T, organization, user string) inboxPage {
+func (h *harness) inbox(t *testing.T, organization, user string) inboxPage {
 	t.Helper()
 	var page inboxPage
 	h.service(stack.Notify, organization).with("X-User-Id", user).get(t, inboxPath).into(t, http.StatusOK, &page)

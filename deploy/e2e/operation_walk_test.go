@@ -27,7 +27,7 @@ import (
 
 // scene is one organization with whatever a row needs, and the names of that.
 type scene struct {
-	*house
+	*harness
 
 	organization string
 	own          client // calls as the organization's service; operator calls as an operator
@@ -36,10 +36,10 @@ type scene struct {
 	names map[string]string
 }
 
-func newScene(h *house) *scene {
+func newScene(h *harness) *scene {
 	organization := unique("org")
 	return &scene{
-		house: h, organization: organization, own: h.service(stack.Gateway, organization), operator: h.operator(stack.Gateway),
+		harness: h, organization: organization, own: h.service(stack.Gateway, organization), operator: h.operator(stack.Gateway),
 		names: map[string]string{"org_id": organization, "provider": ownScene.name, "run_id": unique("run"), "server_id": "files", "ref": "appr_none"},
 	}
 }

@@ -54,7 +54,7 @@ type outage struct {
 }
 
 // load begins callers at the gateway itself: the edge has stores of its own.
-func (h *house) load(t *testing.T) *outage {
+func (h *harness) load(t *testing.T) *outage {
 	t.Helper()
 	run := &outage{crowd: newCrowd(t)}
 	client := h.service(stack.Gateway, unique("org"))

@@ -13,7 +13,7 @@ import (
 )
 
 // breakersOpened is how often notify has left a web push host alone, over both replicas.
-func (h *house) breakersOpened(t *testing.T) (n int) {
+func (h *harness) breakersOpened(t *testing.T) (n int) {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^notify_breaker_opened_total\{[^}]*channel="web_push"[^}]*\} (\d+)`)
 	for _, member := range []string{string(stack.Notify), secondNotify} {
@@ -32,7 +32,7 @@ func (h *house) breakersOpened(t *testing.T) (n int) {
 // A push service that is down is left alone but for probes, pushes to others go
 // on, and when it is back all that waited arrives.
 func TestPushServiceThatIsDown(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	const devices = 8
 	up := h.browser(t, organization)

@@ -12,7 +12,7 @@ import (
 // A broadcast survives the kill of both replicas in its midst: every device gets
 // it, and none twice unless the log says so.
 func TestBroadcastSurvivesKills(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	const devices = 400
 	var browsers []subscriber
@@ -79,7 +79,7 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 }
 
 // arrived counts the browsers that have got something.
-func (h *house) arrived(t *testing.T, browsers []subscriber) (n int) {
+func (h *harness) arrived(t *testing.T, browsers []subscriber) (n int) {
 	t.Helper()
 	var page struct{ Messages []pushMessage }
 	h.fake(stack.FakePush).unrecorded(t, "GET", "/_messages?limit=100000", nil).into(t, 200, &page)

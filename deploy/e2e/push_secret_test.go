@@ -14,7 +14,7 @@ import (
 // when its push service says it back in every failure. The stores and logs of the
 // stack are searched once more when it has stopped.
 func TestPushSecretsStayInside(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	defer h.unscript(t)
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)

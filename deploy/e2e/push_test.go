@@ -39,7 +39,7 @@ func (b subscriber) path(t *testing.T) string {
 
 // browser subscribes at the push service as a page's browser does. What it is
 // pushed with is a secret from then on.
-func (h *house) browser(t *testing.T, organization string) subscriber {
+func (h *harness) browser(t *testing.T, organization string) subscriber {
 	t.Helper()
 	key := h.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key", "key_id")
 	var b subscriber
@@ -50,7 +50,7 @@ func (h *house) browser(t *testing.T, organization string) subscriber {
 }
 
 // enrol registers a browser and gives its id.
-func (h *house) enrol(t *testing.T, organization string, b subscriber, more ...object) string {
+func (h *harness) enrol(t *testing.T, organization string, b subscriber, more ...object) string {
 	t.Helper()
 	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys, "expirationTime": nil}}.with(more...)
 	a := h.service(stack.Notify, organization).post(t, registrationsPath, body)
@@ -62,7 +62,7 @@ func (h *house) enrol(t *testing.T, organization string, b subscriber, more ...o
 }
 
 // pushed are the messages that a browser got.
-func (h *house) pushed(t *testing.T, b subscriber) []pushMessage {
+func (h *harness) pushed(t *testing.T, b subscriber) []pushMessage {
 	t.Helper()
 	var page struct{ Messages []pushMessage }
 	h.fake(stack.FakePush).unrecorded(t, http.MethodGet, "/_messages?limit=100000&path="+url.QueryEscape(b.path(t)), nil).into(t, http.StatusOK, &page)
@@ -96,7 +96,7 @@ func (m pushMessage) content(t *testing.T) (c struct {
 }
 
 // unscript lets the push service behave again.
-func (h *house) unscript(t *testing.T) {
+func (h *harness) unscript(t *testing.T) {
 	t.Helper()
 	a := h.fake(stack.FakePush).unrecorded(t, http.MethodDelete, "/_script", nil)
 	if a.status >= http.StatusBadRequest {
@@ -123,7 +123,7 @@ type pushLog struct {
 }
 
 // push sends over web push and gives the id.
-func (h *house) push(t *testing.T, organization string, target object, more ...object) string {
+func (h *harness) push(t *testing.T, organization string, target object, more ...object) string {
 	t.Helper()
 	body := object{"channels": []string{"web_push"}, "subject": "Order", "message": "Shipped", "target": target}.with(more...)
 	id, _ := h.service(stack.Notify, organization).post(t, notifyPath, body).fields(t, http.StatusAccepted, "notification_id")["notification_id"].(string)
@@ -131,7 +131,7 @@ func (h *house) push(t *testing.T, organization string, target object, more ...o
 }
 
 // ended waits until a send has and gives its log.
-func (h *house) pushEnded(t *testing.T, organization, id string) (log pushLog) {
+func (h *harness) pushEnded(t *testing.T, organization, id string) (log pushLog) {
 	t.Helper()
 	waitFor(t, patience, "the send ends", func() error {
 		a, err := h.service(stack.Notify, organization).try(t, http.MethodGet, sendsPath+id, nil)
@@ -154,7 +154,7 @@ type registration struct {
 	Delivered *string `json:"last_delivered_at"`
 }
 
-func (h *house) devices(t *testing.T, organization, query string) []registration {
+func (h *harness) devices(t *testing.T, organization, query string) []registration {
 	t.Helper()
 	var page struct {
 		All []registration `json:"registrations"`
@@ -173,7 +173,7 @@ type historyItem struct {
 	CreatedAt float64 `json:"created_at"`
 }
 
-func (h *house) history(t *testing.T, organization, query string) []historyItem {
+func (h *harness) history(t *testing.T, organization, query string) []historyItem {
 	t.Helper()
 	var page struct{ History []historyItem }
 	h.service(stack.Notify, organization).get(t, historyPath+query).into(t, http.StatusOK, &page)
@@ -181,7 +181,7 @@ func (h *house) history(t *testing.T, organization, query string) []historyItem 
 }
 
 func TestPushToAUser(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	phone, laptop, other := h.browser(t, organization), h.browser(t, organization), h.browser(t, organization)
 	h.enrol(t, organization, phone, object{"user_id": "ann"})
@@ -233,7 +233,7 @@ func TestPushToAUser(t *testing.T) {
 }
 
 func TestPushToNobodyAndToOneDevice(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "nobody"}))
 	if log.Status != "failed" || log.Channels[0].Targeted != 0 {
@@ -267,7 +267,7 @@ func TestPushToNobodyAndToOneDevice(t *testing.T) {
 // Only 404 and 410 remove a device, a wrong key sets it aside, and nothing else
 // does anything to it.
 func TestPushOutcomes(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	tests := map[string]struct {
 		action  object
 		times   int
@@ -315,7 +315,7 @@ func TestPushOutcomes(t *testing.T) {
 }
 
 func TestPushRegistrationsOverTheWire(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)
 	b := h.browser(t, organization)

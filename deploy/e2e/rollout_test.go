@@ -98,7 +98,7 @@ func replaceProgram(t *testing.T, from, to, name string) {
 
 // fleet is two replicas of every service, each pair behind a balancer.
 type fleet struct {
-	*house
+	*harness
 
 	door      *balancer // of the edge
 	balancers []*balancer
@@ -129,7 +129,7 @@ func startFleet(t *testing.T, bin string) fleet {
 		}
 		b.before(addresses...)
 	}
-	f.house, f.door = h, of[stack.Edge]
+	f.harness, f.door = h, of[stack.Edge]
 	return f
 }
 

@@ -25,7 +25,7 @@ func (d door) anthropicClient() anthropic.Client {
 }
 
 // eachAnthropic runs a test at each door with a model of each dialect.
-func eachAnthropic(t *testing.T, test func(t *testing.T, h *house, client anthropic.Client, model string)) {
+func eachAnthropic(t *testing.T, test func(t *testing.T, h *harness, client anthropic.Client, model string)) {
 	t.Helper()
 	eachDoor(t, door.anthropicClient, sdkModels, test)
 }
@@ -37,7 +37,7 @@ func message(model, text string) anthropic.MessageNewParams {
 }
 
 func TestAnthropicSDKMessage(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+	eachAnthropic(t, func(t *testing.T, _ *harness, client anthropic.Client, model string) {
 		t.Helper()
 		var response *http.Response
 		params := message(model, "hello")
@@ -80,7 +80,7 @@ func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageN
 }
 
 func TestAnthropicSDKStream(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+	eachAnthropic(t, func(t *testing.T, _ *harness, client anthropic.Client, model string) {
 		t.Helper()
 		whole := accumulate(t, client, message(model, "one two three"))
 		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") {
@@ -97,7 +97,7 @@ func TestAnthropicSDKStream(t *testing.T) {
 
 // Parallel calls, whole and streamed, and the turn that gives their results.
 func TestAnthropicSDKTools(t *testing.T) {
-	eachDoor(t, door.anthropicClient, scriptable, func(t *testing.T, h *house, client anthropic.Client, model string) {
+	eachDoor(t, door.anthropicClient, scriptable, func(t *testing.T, h *harness, client anthropic.Client, model string) {
 		t.Helper()
 		params := message(model, h.scripted(t, twoCalls))
 		params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{
@@ -131,7 +131,7 @@ func TestAnthropicSDKTools(t *testing.T) {
 }
 
 func TestAnthropicSDKStructuredOutput(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+	eachAnthropic(t, func(t *testing.T, h *harness, client anthropic.Client, model string) {
 		t.Helper()
 		params := message(model, h.scripted(t, object{"text": `{"city":"Paris"}`}))
 		params.OutputConfig = anthropic.OutputConfigParam{Format: anthropic.JSONOutputFormatParam{Schema: weatherSchema}}

@@ -29,7 +29,7 @@ func (d door) openAIClient() openai.Client {
 }
 
 // eachOpenAI runs a test at each door with a model of each dialect.
-func eachOpenAI(t *testing.T, test func(t *testing.T, h *house, client openai.Client, model string)) {
+func eachOpenAI(t *testing.T, test func(t *testing.T, h *harness, client openai.Client, model string)) {
 	t.Helper()
 	eachDoor(t, door.openAIClient, sdkModels, test)
 }
@@ -39,7 +39,7 @@ func userSays(text string) []openai.ChatCompletionMessageParamUnion {
 }
 
 func TestOpenAISDKChat(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+	eachOpenAI(t, func(t *testing.T, _ *harness, client openai.Client, model string) {
 		t.Helper()
 		var response *http.Response
 		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
@@ -66,7 +66,7 @@ func TestOpenAISDKChat(t *testing.T) {
 }
 
 func TestOpenAISDKStream(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+	eachOpenAI(t, func(t *testing.T, _ *harness, client openai.Client, model string) {
 		t.Helper()
 		for _, usage := range []bool{false, true} {
 			params := openai.ChatCompletionNewParams{Model: model, Messages: userSays("one two three")}
@@ -107,7 +107,7 @@ func weatherTool() []openai.ChatCompletionToolUnionParam {
 
 // Parallel calls, whole and streamed, and the turn that gives their results.
 func TestOpenAISDKTools(t *testing.T) {
-	eachDoor(t, door.openAIClient, scriptable, func(t *testing.T, h *house, client openai.Client, model string) {
+	eachDoor(t, door.openAIClient, scriptable, func(t *testing.T, h *harness, client openai.Client, model string) {
 		t.Helper()
 		question, want := h.scripted(t, twoCalls), []string{`{"city":"Paris"}`, `{"city":"Rome"}`}
 		params := openai.ChatCompletionNewParams{Model: model, Messages: userSays(question), Tools: weatherTool()}
@@ -150,7 +150,7 @@ func TestOpenAISDKTools(t *testing.T) {
 }
 
 func TestOpenAISDKStructuredOutput(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+	eachOpenAI(t, func(t *testing.T, h *harness, client openai.Client, model string) {
 		t.Helper()
 		question := h.scripted(t, object{"text": `{"city":"Paris"}`})
 		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
@@ -328,7 +328,7 @@ func TestOpenAISDKErrors(t *testing.T) {
 }
 
 // callsWith counts the calls to the fake provider that hold a text.
-func (h *house) callsWith(t *testing.T, text string) (n int) {
+func (h *harness) callsWith(t *testing.T, text string) (n int) {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`

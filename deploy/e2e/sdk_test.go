@@ -45,7 +45,7 @@ type door struct {
 }
 
 // doors are the gateway's own face and the edge, for an organization.
-func (h *house) doors(t *testing.T) []door {
+func (h *harness) doors(t *testing.T) []door {
 	t.Helper()
 	organization := unique("org")
 	gateway, edge := h.URL(string(stack.Gateway)), h.URL(string(stack.Edge))+"/product/v1/ai"
@@ -62,7 +62,7 @@ var (
 )
 
 // eachDoor runs a test at each door with a client of an SDK and each of the models.
-func eachDoor[C any](t *testing.T, client func(door) C, models []string, test func(t *testing.T, h *house, client C, model string)) {
+func eachDoor[C any](t *testing.T, client func(door) C, models []string, test func(t *testing.T, h *harness, client C, model string)) {
 	t.Helper()
 	t.Parallel()
 	h := use(t)
@@ -74,7 +74,7 @@ func eachDoor[C any](t *testing.T, client func(door) C, models []string, test fu
 }
 
 // scripted makes the fake provider answer what is asked with a text of its own.
-func (h *house) scripted(t *testing.T, answer object) (question string) {
+func (h *harness) scripted(t *testing.T, answer object) (question string) {
 	t.Helper()
 	question = unique("question")
 	h.script(t, stack.FakeProvider, rule{Match: object{"body": question}, Action: object{"answer": answer}})
@@ -82,7 +82,7 @@ func (h *house) scripted(t *testing.T, answer object) (question string) {
 }
 
 // broken makes it fail.
-func (h *house) broken(t *testing.T, action object) (question string) {
+func (h *harness) broken(t *testing.T, action object) (question string) {
 	t.Helper()
 	question = unique("question")
 	h.script(t, stack.FakeProvider, rule{Match: object{"body": question}, Action: action})

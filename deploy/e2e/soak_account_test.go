@@ -99,7 +99,7 @@ func completions(of []ledgerRow) (n int) {
 }
 
 // ledger reads an organization's records, by request.
-func (h *house) ledger(t *testing.T, organization string) map[string][]ledgerRow {
+func (h *harness) ledger(t *testing.T, organization string) map[string][]ledgerRow {
 	t.Helper()
 	rows := map[string][]ledgerRow{}
 	gateway := h.service(stack.Gateway, organization)
@@ -140,7 +140,7 @@ func (s *soak) invoice(t *testing.T) map[string]int {
 		} `json:"answered"`
 		Total int `json:"total"`
 	}
-	s.house.fake(stack.FakeProvider).unrecorded(t, http.MethodGet, "/_answered?limit=100000", nil).into(t, http.StatusOK, &report)
+	s.harness.fake(stack.FakeProvider).unrecorded(t, http.MethodGet, "/_answered?limit=100000", nil).into(t, http.StatusOK, &report)
 	if report.Total != len(report.Answered) {
 		t.Fatalf("the provider has forgotten %d of its %d answers: the soak is too long for it", report.Total-len(report.Answered), report.Total)
 	}
@@ -171,7 +171,7 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 		return n
 	}
 	s.drained(t, "the ledger", func() error {
-		if rows = s.house.ledger(t, s.organization); missing() > 0 {
+		if rows = s.harness.ledger(t, s.organization); missing() > 0 {
 			return fmt.Errorf("%d completions have no record", missing())
 		}
 		return nil
@@ -212,7 +212,7 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 	a.exactly("calls with two completions on the ledger", 0, twice)
 	a.exactly("completions of calls that the provider never answered", 0, unasked)
 	a.exactly("calls that the provider answered twice", 0, repeated)
-	a.atMost("llm_requests on the bill, of what the provider answered", len(invoice), int(s.house.counted(t, s.organization, "llm_requests")))
+	a.atMost("llm_requests on the bill, of what the provider answered", len(invoice), int(s.harness.counted(t, s.organization, "llm_requests")))
 }
 
 // accountBilling holds the edge's counters against what customers were told: every
@@ -223,7 +223,7 @@ func (s *soak) accountBilling(t *testing.T, a *account) {
 		succeeded, unknown := s.billed[metric].succeeded.Load(), s.billed[metric].unknown.Load()
 		var counted int64
 		s.drained(t, metric, func() error {
-			if counted = s.house.counted(t, s.organization, metric); counted < succeeded {
+			if counted = s.harness.counted(t, s.organization, metric); counted < succeeded {
 				return fmt.Errorf("%d counted of %d", counted, succeeded)
 			}
 			return nil
@@ -244,7 +244,7 @@ const (
 // the second half of its life than in the first.
 func (s *soak) accountProcesses(t *testing.T, a *account, w *watch) {
 	t.Helper()
-	a.exactly("processes that ended by themselves", 0, len(s.house.Exits()))
+	a.exactly("processes that ended by themselves", 0, len(s.harness.Exits()))
 	for _, service := range stack.Services {
 		lives, worst := 0, [3]string{}
 		holds := true

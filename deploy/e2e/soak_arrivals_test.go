@@ -185,7 +185,7 @@ func (s *soak) accountInboxes(t *testing.T, a *account) {
 var sendMark = regexp.MustCompile(`\[(send-\d+)\]`)
 
 // journal reads all that a fake has got.
-func journal[M any](t *testing.T, h *house, fake stack.Fake) []M {
+func journal[M any](t *testing.T, h *harness, fake stack.Fake) []M {
 	t.Helper()
 	var page struct {
 		Messages []M `json:"messages"`
@@ -213,7 +213,7 @@ func countMarks(texts []string) map[string]int {
 func (s *soak) slackGot(t *testing.T) map[string]int {
 	t.Helper()
 	var texts []string
-	for _, m := range journal[slackPost](t, s.house, stack.FakeSlack) {
+	for _, m := range journal[slackPost](t, s.harness, stack.FakeSlack) {
 		texts = append(texts, m.Payload.Text)
 	}
 	return countMarks(texts)
@@ -224,7 +224,7 @@ func (s *soak) mailGot(t *testing.T) map[string]int {
 	var texts []string
 	for _, m := range journal[struct {
 		Data string `json:"data"`
-	}](t, s.house, stack.FakeMailbox) {
+	}](t, s.harness, stack.FakeMailbox) {
 		texts = append(texts, m.Data)
 	}
 	return countMarks(texts)
@@ -242,7 +242,7 @@ func (s *soak) webhookGot(t *testing.T) map[string]int {
 func (s *soak) pushGot(t *testing.T) map[string]int {
 	t.Helper()
 	times := map[string]int{}
-	for _, m := range journal[pushMessage](t, s.house, stack.FakePush) {
+	for _, m := range journal[pushMessage](t, s.harness, stack.FakePush) {
 		var content struct {
 			ID string `json:"notification_id"`
 		}

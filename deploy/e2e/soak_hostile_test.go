@@ -55,10 +55,10 @@ func (s *soak) enlistHostile(t *testing.T) {
 	t.Helper()
 	organization := unique("hostile")
 	s.hostile = &soakHostile{
-		organization: organization, ai: s.house.customer(t, organization, "ai", "read"),
-		webhooks: s.house.service(stack.WebhookEgress, organization),
+		organization: organization, ai: s.harness.customer(t, organization, "ai", "read"),
+		webhooks: s.harness.service(stack.WebhookEgress, organization),
 	}
-	s.house.ceiling(t, organization, soakCeiling)
+	s.harness.ceiling(t, organization, soakCeiling)
 	s.pace = newPace()
 	s.pace.phase = untimed
 }
@@ -114,7 +114,7 @@ func (s *soak) hostileDelivery(t *testing.T, chance *rand.Rand) {
 	d := hostileDelivery{behaviour: anyBehaviour(chance), webhooks: s.hostile.webhooks}
 	headers := object{"Authorization": "Bearer " + runSecret + "-of-the-soak", "X-Token-1": "e", "X-Token-2": "d"}
 	a, err := d.webhooks.try(t, http.MethodPost, deliveryPath, object{
-		"url":        s.house.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + d.behaviour.Name + "/" + unique("r"),
+		"url":        s.harness.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + d.behaviour.Name + "/" + unique("r"),
 		"event_type": "order.paid", "payload": object{"order": 7}, "max_attempts": 2, "custom_headers": headers,
 	})
 	var got accepted
@@ -130,12 +130,12 @@ func (s *soak) hostileDelivery(t *testing.T, chance *rand.Rand) {
 func (s *soak) hostilePush(t *testing.T, chance *rand.Rand) {
 	t.Helper()
 	b := anyBehaviour(chance)
-	a, err := s.house.fake(stack.FakeHostilePush).try(t, http.MethodPost, "/_subscriptions", object{})
+	a, err := s.harness.fake(stack.FakeHostilePush).try(t, http.MethodPost, "/_subscriptions", object{})
 	var device subscriber
 	if err != nil || !decoded(a, &device) {
 		return
 	}
-	notify := s.house.service(stack.Notify, s.hostile.organization)
+	notify := s.harness.service(stack.Notify, s.hostile.organization)
 	a, err = notify.try(t, http.MethodPost, notifyPath, object{
 		"channels": []string{"web_push"}, "message": "hello",
 		"target": object{"subscription": object{"endpoint": strings.Replace(device.Endpoint, "/push/", "/hostile/"+b.Name+"/push/", 1), "keys": device.Keys}},
@@ -174,7 +174,7 @@ func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
 	for _, one := range s.hostile.sends {
 		s.drained(t, "send "+one.id, func() error {
 			var log sendLog
-			s.house.service(stack.Notify, one.organization).unrecorded(t, http.MethodGet, sendsPath+one.id+"?limit=200", nil).into(t, http.StatusOK, &log)
+			s.harness.service(stack.Notify, one.organization).unrecorded(t, http.MethodGet, sendsPath+one.id+"?limit=200", nil).into(t, http.StatusOK, &log)
 			// The host is left alone for longer and longer: what counts is that every
 			// attempt has an outcome.
 			if log.Status == "pending" && (len(log.Attempts) == 0 || slices.ContainsFunc(log.Attempts, func(a sendAttempt) bool { return a.Outcome == "" })) {
@@ -210,7 +210,7 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 		return n
 	}
 	s.drained(t, "the ledger of hostile vendors", func() error {
-		if rows = s.house.ledger(t, s.hostile.organization); missing() > 0 {
+		if rows = s.harness.ledger(t, s.hostile.organization); missing() > 0 {
 			return fmt.Errorf("%d calls have no record", missing())
 		}
 		return nil
@@ -231,7 +231,7 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 	var spend struct {
 		Spent float64 `json:"spent_cents"`
 	}
-	s.house.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+s.hostile.organization+"/spend").into(t, http.StatusOK, &spend)
+	s.harness.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+s.hostile.organization+"/spend").into(t, http.StatusOK, &spend)
 	a.exactly(fmt.Sprintf("served by hostile vendors in %d calls, on the ledger", len(s.hostile.calls)), served, served-missing())
 	a.exactly("calls to hostile vendors with two records", 0, twice)
 	a.exactly("answers of hostile vendors that no request asked for", 0, strays)

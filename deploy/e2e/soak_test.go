@@ -50,7 +50,7 @@ var (
 
 // soak is one run of it.
 type soak struct {
-	house        *house
+	harness      *harness
 	organization string
 	seed         uint64
 	customers    *crowd
@@ -87,7 +87,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("%s with %s=%d", length, soakSeed, seed)
 	s := newSoak(t, seed)
 	begun := time.Now()
-	w := s.house.watch(t)
+	w := s.harness.watch(t)
 	s.begin(t)
 	s.besieged(t)
 	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
@@ -142,7 +142,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	}.start(t)
 	organization := unique("org")
 	s := &soak{
-		house: h, organization: organization, seed: seed, customers: newCrowd(t),
+		harness: h, organization: organization, seed: seed, customers: newCrowd(t),
 		ai: h.customer(t, organization, "ai", "read"), webhooks: h.customer(t, organization, "webhooks", "write"),
 		notifications: h.customer(t, organization, "notifications", "write"),
 		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),

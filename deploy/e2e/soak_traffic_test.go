@@ -250,7 +250,7 @@ func (s *soak) notify(t *testing.T, chance *rand.Rand) {
 			one.channels = append(one.channels, channel)
 		}
 	}
-	target := object{"user_id": one.user, "webhook_url": fmt.Sprint(s.house.FakeURL(stack.FakeSlack), s.hook, n), "email": fmt.Sprintf("send-%d@example.com", n), "url": s.notified.url(), "payload": object{"mark": one.mark}}
+	target := object{"user_id": one.user, "webhook_url": fmt.Sprint(s.harness.FakeURL(stack.FakeSlack), s.hook, n), "email": fmt.Sprintf("send-%d@example.com", n), "url": s.notified.url(), "payload": object{"mark": one.mark}}
 	body := object{"channels": one.channels, "subject": "Order", "message": "About " + one.mark, "target": target, "idempotency_key": fmt.Sprint("send-", n)}
 	var got struct {
 		ID       string   `json:"notification_id"`

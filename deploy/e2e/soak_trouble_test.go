@@ -52,13 +52,13 @@ func (s *soak) strike(t *testing.T, begun time.Time, blows []blow) {
 		rest(t, time.Until(begun.Add(b.at)))
 		t.Logf("after %s: kill -9 %v, away for %s", time.Since(begun).Round(time.Millisecond), b.victims, b.away.Round(time.Millisecond))
 		for _, victim := range b.victims {
-			if err := s.house.Kill(victim); err != nil {
+			if err := s.harness.Kill(victim); err != nil {
 				t.Fatal(err)
 			}
 		}
 		rest(t, b.away)
 		for _, victim := range b.victims {
-			if err := s.house.Restart(t.Context(), victim); err != nil {
+			if err := s.harness.Restart(t.Context(), victim); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -42,7 +42,7 @@ const (
 	watchLeast = 12
 )
 
-func (h *house) watch(t *testing.T) *watch {
+func (h *harness) watch(t *testing.T) *watch {
 	t.Helper()
 	w := &watch{crowd: newCrowd(t)}
 	w.always(1, func(int) {
@@ -56,7 +56,7 @@ func (h *house) watch(t *testing.T) *watch {
 
 // look adds to the life of the process that runs, or begins one. One that is being
 // killed is not seen.
-func (w *watch) look(ctx context.Context, h *house, member string) {
+func (w *watch) look(ctx context.Context, h *harness, member string) {
 	pid, err := h.PID(member)
 	if err != nil {
 		return

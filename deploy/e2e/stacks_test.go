@@ -87,19 +87,19 @@ const (
 )
 
 // use gives the shared stack.
-func use(t *testing.T) *house { t.Helper(); return shared.get(t) }
+func use(t *testing.T) *harness { t.Helper(); return shared.get(t) }
 
-func pairOfGateways(t *testing.T) *house { t.Helper(); return paired.get(t) }
-func pairOfEdges(t *testing.T) *house    { t.Helper(); return edges.get(t) }
-func notifyHouse(t *testing.T) *house    { t.Helper(); return notifiers.get(t) }
-func pushHouse(t *testing.T) *house      { t.Helper(); return pushing.get(t) }
+func pairOfGateways(t *testing.T) *harness { t.Helper(); return paired.get(t) }
+func pairOfEdges(t *testing.T) *harness    { t.Helper(); return edges.get(t) }
+func notifyStack(t *testing.T) *harness    { t.Helper(); return notifiers.get(t) }
+func pushStack(t *testing.T) *harness      { t.Helper(); return pushing.get(t) }
 
 // lazy is a stack that starts when the first test asks for it.
 type lazy struct {
-	plan  plan
-	once  sync.Once
-	house *house
-	err   error
+	plan    plan
+	once    sync.Once
+	harness *harness
+	err     error
 }
 
 var stacks []*lazy
@@ -111,17 +111,17 @@ func planned(p plan) *lazy {
 }
 
 // get gives the running stack.
-func (l *lazy) get(t *testing.T) *house {
+func (l *lazy) get(t *testing.T) *harness {
 	t.Helper()
-	l.once.Do(func() { l.house, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
+	l.once.Do(func() { l.harness, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
 	if l.err != nil {
 		t.Fatalf("the stack %s does not start: %v", l.plan.name, l.err)
 	}
-	return l.house
+	return l.harness
 }
 
 // start gives a stack to one test alone, at whose end it is closed.
-func (p plan) start(t *testing.T) *house {
+func (p plan) start(t *testing.T) *harness {
 	t.Helper()
 	h, err := p.open(t.Context())
 	if err != nil {

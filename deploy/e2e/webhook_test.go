@@ -262,7 +262,7 @@ func checkArrivals(t *testing.T, to receiver, id string, count int) {
 		if a.ID != id || a.Headers.Get("X-Webhook-Attempt") != strconv.Itoa(i+1) {
 			t.Errorf("arrival %d is attempt %s of %s, want %d of %s", i, a.Headers.Get("X-Webhook-Attempt"), a.ID, i+1, id)
 		}
-		verify(t, to.house.Secrets().Webhook, a)
+		verify(t, to.harness.Secrets().Webhook, a)
 	}
 }
 
