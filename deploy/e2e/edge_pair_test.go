@@ -55,8 +55,8 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	var current atomic.Pointer[string]
 	current.Store(&old.Key)
 	var served, failed atomic.Int64
-	customers := newCrowd(t)
-	customers.always(4, func(caller int) {
+	customers := newLoadGenerator(t)
+	customers.start(4, func(caller int) {
 		a, err := h.both(*current.Load())[caller%2].try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
 		if err != nil || a.status != http.StatusOK {
 			failed.Add(1)
@@ -80,7 +80,7 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	enough(40) // with the old one
 	current.Store(&next.Key)
 	enough(40)
-	customers.halt()
+	customers.stop()
 	if time.Since(rotated) > 3*time.Second {
 		t.Log("slower than the overlap: nothing is proved of it")
 	}

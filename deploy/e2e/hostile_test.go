@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,7 +89,7 @@ func TestHostile(t *testing.T) {
 		s.pace.turn()
 		rest(t, quietPhase)
 	}
-	quiet.halt()
+	quiet.stop()
 	s.pace.check(t, paceRatio, paceFloor)
 	s.noTokens(t)
 }
@@ -155,9 +156,9 @@ var quietVendors = []vendor{
 }
 
 // goAbout has quiet customers call without an end.
-func (s *siege) goAbout(t *testing.T) *crowd {
+func (s *siege) goAbout(t *testing.T) *loadGenerator {
 	t.Helper()
-	quiet := newCrowd(t)
+	quiet := newLoadGenerator(t)
 	for range quietCustomers {
 		organization := unique("quiet")
 		ai, webhooks := s.customer(t, organization, "ai", "read"), s.customer(t, organization, "webhooks", "write")
@@ -165,13 +166,13 @@ func (s *siege) goAbout(t *testing.T) *crowd {
 		to, device := s.receiver(), s.browser(t, organization)
 		s.enrol(t, organization, device, object{"user_id": "ann"})
 		for i, v := range quietVendors {
-			quiet.always(1, func(int) { s.quietChat(t, quiet, ai, v, i%2 == 0) })
+			quiet.start(1, func(int) { s.quietChat(t, quiet, ai, v, i%2 == 0) })
 		}
-		quiet.always(1, func(int) { s.quietChat(t, quiet, ai, quietVendors[0], true) })
-		quiet.always(1, func(int) {
+		quiet.start(1, func(int) { s.quietChat(t, quiet, ai, quietVendors[0], true) })
+		quiet.start(1, func(int) {
 			s.quietPost(t, quiet, "deliveries", webhooks, deliveryRoute, to.deliver(), http.StatusAccepted)
 		})
-		quiet.always(1, func(int) {
+		quiet.start(1, func(int) {
 			s.quietPost(t, quiet, "notifications", notifications, sendRoute, object{
 				"channels": []string{"in_app", "web_push"}, "message": "hello", "target": object{"user_id": "ann"},
 			}, http.StatusAccepted)
@@ -182,7 +183,7 @@ func (s *siege) goAbout(t *testing.T) *crowd {
 
 const quietPause = 15 * time.Millisecond
 
-func (s *siege) quietChat(t *testing.T, quiet *crowd, ai client, v vendor, stream bool) {
+func (s *siege) quietChat(t *testing.T, quiet *loadGenerator, ai client, v vendor, stream bool) {
 	t.Helper()
 	kind := "chat"
 	if stream {
@@ -196,7 +197,7 @@ func (s *siege) quietChat(t *testing.T, quiet *crowd, ai client, v vendor, strea
 }
 
 // quietPost makes a call that must be answered well, and notes how long it took.
-func (s *siege) quietPost(t *testing.T, quiet *crowd, kind string, c client, path string, body object, status int) (answer, bool) {
+func (s *siege) quietPost(t *testing.T, quiet *loadGenerator, kind string, c client, path string, body object, status int) (answer, bool) {
 	t.Helper()
 	phase, begun := s.pace.now(), time.Now()
 	a, err := c.within(t, path, body)
@@ -206,16 +207,16 @@ func (s *siege) quietPost(t *testing.T, quiet *crowd, kind string, c client, pat
 	} else {
 		s.pace.fail(kind, phase, fmt.Sprintf("answered %d %s, %v", a.status, shorten(a.body), err))
 	}
-	quiet.rest(quietPause)
+	quiet.pause(quietPause)
 	return a, ok
 }
 
 // eachAtOnce runs a function for each item, some of them at a time.
 func eachAtOnce[T any](items []T, atOnce int, run func(T)) {
 	next := make(chan T)
-	c := crowd{stop: make(chan struct{})}
+	var workers sync.WaitGroup
 	for range atOnce {
-		c.callers.Go(func() {
+		workers.Go(func() {
 			for item := range next {
 				run(item)
 			}
@@ -225,7 +226,7 @@ func eachAtOnce[T any](items []T, atOnce int, run func(T)) {
 		next <- item
 	}
 	close(next)
-	c.callers.Wait()
+	workers.Wait()
 }
 
 // ceiling sets what an organization may spend a day, in cents.

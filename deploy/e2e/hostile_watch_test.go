@@ -31,7 +31,7 @@ const (
 // guard watches that the processes of the services stay the same, and what memory
 // they hold.
 type guard struct {
-	*crowd
+	*loadGenerator
 
 	harness *harness
 
@@ -52,13 +52,13 @@ type processRun struct {
 // guardAll begins to watch the services of a stack.
 func (h *harness) guardAll(t *testing.T) *guard {
 	t.Helper()
-	g := &guard{crowd: newCrowd(t), harness: h, runs: map[string]processRun{}, peak: map[string]int64{}, reported: map[string]int64{}}
+	g := &guard{loadGenerator: newLoadGenerator(t), harness: h, runs: map[string]processRun{}, peak: map[string]int64{}, reported: map[string]int64{}}
 	for _, service := range stack.Services {
 		g.begin(t, string(service))
 	}
-	g.always(1, func(int) {
+	g.start(1, func(int) {
 		g.sample()
-		g.rest(sampleEach)
+		g.pause(sampleEach)
 	})
 	return g
 }

@@ -25,7 +25,7 @@ const meteringCallers = 6
 // billed is callers at the gateway, each request with an id of its own, and a
 // billing consumer that follows the feed by its cursor alone.
 type billed struct {
-	*crowd
+	*loadGenerator
 
 	client client
 	next   atomic.Int64
@@ -41,13 +41,13 @@ type billed struct {
 func (h *harness) bill(t *testing.T) *billed {
 	t.Helper()
 	b := &billed{
-		crowd: newCrowd(t), client: h.service(stack.Gateway, unique("org")),
+		loadGenerator: newLoadGenerator(t), client: h.service(stack.Gateway, unique("org")),
 		answered: map[string]bool{}, records: map[string]int{}, ids: map[string]bool{},
 	}
-	b.always(meteringCallers, func(caller int) { b.call(t, caller%2 == 1) })
-	b.always(1, func(int) {
+	b.start(meteringCallers, func(caller int) { b.call(t, caller%2 == 1) })
+	b.start(1, func(int) {
 		_ = b.read(t)
-		b.rest(10 * time.Millisecond)
+		b.pause(10 * time.Millisecond)
 	})
 	return b
 }
@@ -57,7 +57,7 @@ func (b *billed) call(t *testing.T, stream bool) {
 	id := fmt.Sprint("metered-", b.next.Add(1))
 	a, err := b.client.with("X-Request-Id", id).try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": stream}))
 	if err != nil || a.status != http.StatusOK || stream && !bytes.Contains(a.body, []byte("[DONE]")) {
-		b.rest(20 * time.Millisecond) // the gateway is away
+		b.pause(20 * time.Millisecond) // the gateway is away
 		return
 	}
 	b.mu.Lock()
@@ -116,7 +116,7 @@ func (b *billed) waitFor(t *testing.T, more int) {
 // no more others than were cut off.
 func (b *billed) settle(t *testing.T, kills int) {
 	t.Helper()
-	b.halt()
+	b.stop()
 	waitFor(t, patience, "a record of every answer", func() error {
 		if err := b.read(t); err != nil {
 			return err

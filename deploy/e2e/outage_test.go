@@ -45,7 +45,7 @@ func TestChatWithoutStores(t *testing.T) {
 
 // outage is callers that ask on and on, and count.
 type outage struct {
-	*crowd
+	*loadGenerator
 
 	served  atomic.Int64
 	failed  atomic.Int64
@@ -56,9 +56,9 @@ type outage struct {
 // load begins callers at the gateway itself: the edge has stores of its own.
 func (h *harness) load(t *testing.T) *outage {
 	t.Helper()
-	run := &outage{crowd: newCrowd(t)}
+	run := &outage{loadGenerator: newLoadGenerator(t)}
 	client := h.service(stack.Gateway, unique("org"))
-	run.always(4, func(caller int) {
+	run.start(4, func(caller int) {
 		begun := time.Now()
 		a, err := client.try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": caller%2 == 1}))
 		run.note(a, err, time.Since(begun))
@@ -103,7 +103,7 @@ func (o *outage) soFor(t *testing.T, d time.Duration) int64 {
 
 func (o *outage) end(t *testing.T) {
 	t.Helper()
-	o.halt()
+	o.stop()
 	if n := o.failed.Load(); n != 0 {
 		t.Errorf("%d of %d requests failed, the first with %s", n, n+o.served.Load(), *o.first.Load())
 	}

@@ -135,7 +135,7 @@ func startFleet(t *testing.T, bin string) fleet {
 
 // traffic is what customers do all the while.
 type traffic struct {
-	*crowd
+	*loadGenerator
 
 	fleet           fleet
 	calls, failures atomic.Int64
@@ -146,7 +146,7 @@ type traffic struct {
 
 // keepCalling has n customers make one kind of call until the traffic stops.
 func (tr *traffic) keepCalling(n int, kind string, call func() error) {
-	tr.always(n, func(int) {
+	tr.start(n, func(int) {
 		tr.calls.Add(1)
 		if err := call(); err != nil {
 			tr.failures.Add(1)
@@ -218,7 +218,7 @@ func TestRollout(t *testing.T) {
 	replaceProgram(t, next, bin, stack.Fakes) // The third parties are of today: the stack asks for what they know.
 	f := startFleet(t, bin)
 	organization, to := unique("org"), f.receiver()
-	tr := &traffic{crowd: newCrowd(t), fleet: f}
+	tr := &traffic{loadGenerator: newLoadGenerator(t), fleet: f}
 	tr.begin(t, organization, to)
 
 	for _, service := range stack.Services {
@@ -235,7 +235,7 @@ func TestRollout(t *testing.T) {
 			f.settled(t)
 		}
 	}
-	tr.halt()
+	tr.stop()
 	tr.judge(t, organization, to)
 }
 

@@ -69,11 +69,11 @@ func (s *soak) besieged(t *testing.T) {
 	s.hostile.active.Store(true)
 	for n := range hostileCallers {
 		chance := rand.New(rand.NewPCG(s.seed, uint64(1_000_000+n)))
-		s.customers.always(1, func(int) {
+		s.customers.start(1, func(int) {
 			if s.hostile.active.Load() {
 				[]func(*testing.T, *rand.Rand){s.hostileCall, s.hostileCall, s.hostileDelivery, s.hostilePush}[chance.IntN(4)](t, chance)
 			}
-			s.customers.rest(time.Duration(chance.Int64N(int64(100 * time.Millisecond))))
+			s.customers.pause(time.Duration(chance.Int64N(int64(100 * time.Millisecond))))
 		})
 	}
 }

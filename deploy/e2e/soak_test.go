@@ -53,7 +53,7 @@ type soak struct {
 	harness      *harness
 	organization string
 	seed         uint64
-	customers    *crowd
+	customers    *loadGenerator
 
 	ai, webhooks, notifications client // at the edge
 	egress, inbox               client // first-party faces, for what the edge doesn't offer
@@ -93,8 +93,8 @@ func TestSoak(t *testing.T) {
 	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
 	s.strike(t, begun, blows)
 	s.takeTurns(t, begun.Add(length))
-	s.customers.halt()
-	w.halt()
+	s.customers.stop()
+	w.stop()
 	a := s.account(t, blows, w)
 	fmt.Println(a)
 	for _, line := range a.lines {
@@ -142,7 +142,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	}.start(t)
 	organization := unique("org")
 	s := &soak{
-		harness: h, organization: organization, seed: seed, customers: newCrowd(t),
+		harness: h, organization: organization, seed: seed, customers: newLoadGenerator(t),
 		ai: h.customer(t, organization, "ai", "read"), webhooks: h.customer(t, organization, "webhooks", "write"),
 		notifications: h.customer(t, organization, "notifications", "write"),
 		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),

@@ -70,10 +70,10 @@ func (s *soak) begin(t *testing.T) {
 			number++
 			chances = append(chances, rand.New(rand.NewPCG(s.seed, number)))
 		}
-		s.customers.always(kind.customers, func(customer int) {
+		s.customers.start(kind.customers, func(customer int) {
 			chance := chances[customer]
 			kind.call(t, chance)
-			s.customers.rest(time.Duration(chance.Int64N(int64(2 * kind.pause))))
+			s.customers.pause(time.Duration(chance.Int64N(int64(2 * kind.pause))))
 		})
 	}
 }

@@ -31,7 +31,7 @@ type life struct {
 
 // watch sees what the services' processes hold.
 type watch struct {
-	*crowd
+	*loadGenerator
 
 	lives []*life
 }
@@ -44,12 +44,12 @@ const (
 
 func (h *harness) watch(t *testing.T) *watch {
 	t.Helper()
-	w := &watch{crowd: newCrowd(t)}
-	w.always(1, func(int) {
+	w := &watch{loadGenerator: newLoadGenerator(t)}
+	w.start(1, func(int) {
 		for _, service := range stack.Services {
 			w.look(t.Context(), h, string(service))
 		}
-		w.rest(watchEvery)
+		w.pause(watchEvery)
 	})
 	return w
 }
