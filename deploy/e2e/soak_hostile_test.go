@@ -51,7 +51,7 @@ var soakGateway = []string{
 	"GATEWAY_ANSWER_TIMEOUT=5s", "GATEWAY_FIRST_TOKEN_TIMEOUT=5s", "GATEWAY_IDLE_TIMEOUT=5s", "GATEWAY_TOTAL_TIMEOUT=20s",
 }
 
-func (s *soak) enlistHostile(t *testing.T) {
+func (s *soak) setUpHostile(t *testing.T) {
 	t.Helper()
 	organization := unique("hostile")
 	s.hostile = &soakHostile{
@@ -63,8 +63,8 @@ func (s *soak) enlistHostile(t *testing.T) {
 	s.pace.phase = untimed
 }
 
-// besieged has them call until the soak is over.
-func (s *soak) besieged(t *testing.T) {
+// startHostile starts the hostile customers, which call until the soak ends.
+func (s *soak) startHostile(t *testing.T) {
 	t.Helper()
 	s.hostile.active.Store(true)
 	for n := range hostileCallers {
@@ -223,7 +223,7 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 		if len(rows[c.id]) > 1 {
 			twice++
 		}
-		if strings.Contains(string(c.answer.body), fault.Stray) && !c.goesOn(c.behaviour) {
+		if strings.Contains(string(c.answer.body), fault.Stray) && !c.endsWithConnection(c.behaviour) {
 			strays++
 			t.Logf("%s of %s got an answer that no request asked for", c.id, c.vendor.model)
 		}

@@ -89,7 +89,7 @@ func TestSoak(t *testing.T) {
 	begun := time.Now()
 	w := s.harness.watch(t)
 	s.begin(t)
-	s.besieged(t)
+	s.startHostile(t)
 	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
 	s.strike(t, begun, blows)
 	s.takeTurns(t, begun.Add(length))
@@ -151,7 +151,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		calls:  map[string]asked{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
 	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
-	s.enlistHostile(t)
+	s.setUpHostile(t)
 	canaries.add("a Slack URL", s.hook)
 	// Something is on the wire whenever a blow falls.
 	h.script(t, stack.FakeProvider,

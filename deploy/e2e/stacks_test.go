@@ -46,10 +46,10 @@ var (
 		}},
 	})
 
-	// besieged has third parties of which some behave in every hostile way that the
-	// fakes know, and others well. It waits for nothing for long.
-	besieged = planned(plan{
-		name: "besieged", vendors: append(hostileVendors(), quietVendors...),
+	// hostileStack has third parties of which some behave in every hostile way that the fakes know, and others well. All
+	// its timeouts are short.
+	hostileStack = planned(plan{
+		name: "hostile", vendors: append(hostileVendors(), quietVendors...),
 		fakes: []stack.Fake{stack.FakeSlack, stack.FakePush, stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush},
 		settings: settings{
 			stack.Gateway: {
@@ -59,7 +59,7 @@ var (
 			stack.Notify: {
 				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_MAX_ATTEMPTS=2", "NOTIFY_BREAKER_FAILURES=1000",
 				"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s",
-				"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + besiegedSecrets,
+				"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + hostileSecrets,
 			},
 			stack.Edge: {"EDGE_BODY_TIMEOUT=3s"},
 		},
@@ -76,8 +76,8 @@ var (
 
 const egresses = 3
 
-// besiegedSecrets has the secrets of organizations whose webhooks notify posts itself.
-var besiegedSecrets = filepath.Join(os.TempDir(), fmt.Sprint("switchyard-e2e-besieged-", os.Getpid()))
+// hostileSecrets is the folder of the signing secrets of organizations whose webhooks notify posts itself.
+var hostileSecrets = filepath.Join(os.TempDir(), fmt.Sprint("switchyard-e2e-hostile-secrets-", os.Getpid()))
 
 // Second replicas.
 const (
