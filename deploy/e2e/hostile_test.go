@@ -28,9 +28,9 @@ const hostileAtOnce = "HOSTILE_AT_ONCE"
 type hostileTraffic struct {
 	*harness
 
-	monitor *processMonitor
-	pace    *pace
-	atOnce  int
+	monitor   *processMonitor
+	latencies *latencies
+	atOnce    int
 }
 
 const (
@@ -41,11 +41,11 @@ const (
 	// hostileAnswer bounds the part of an answer that a caller reads, in bytes.
 	hostileAnswer = 64 << 20
 
-	// The bounds for the 99th percentile of the others' calls: at most paceRatio times as long, and paceFloor more. The
-	// processors are shared with the fakes, the stores and this test, so these bounds only find what stops or nearly
+	// The bounds for the 99th percentile of the others' calls: at most latencyRatio times as long, and latencyFloor more.
+	// The processors are shared with the fakes, the stores and this test, so these bounds only find what stops or nearly
 	// stops; the soak has the strict ones.
-	paceRatio = 1.5
-	paceFloor = 500 * time.Millisecond
+	latencyRatio = 1.5
+	latencyFloor = 500 * time.Millisecond
 )
 
 // Third parties and callers of some organizations do everything wrong that the fakes can, while others make ordinary
@@ -57,7 +57,7 @@ func TestHostile(t *testing.T) {
 	}
 	defer os.RemoveAll(hostileSecrets)
 	h := hostileStack.get(t)
-	ht := &hostileTraffic{harness: h, monitor: h.monitorProcesses(t), pace: newPace(), atOnce: 4}
+	ht := &hostileTraffic{harness: h, monitor: h.monitorProcesses(t), latencies: newLatencies(), atOnce: 4}
 	if n, err := strconv.Atoi(os.Getenv(hostileAtOnce)); err == nil && n > 0 {
 		ht.atOnce = n
 	}
@@ -76,18 +76,18 @@ func TestHostile(t *testing.T) {
 	}
 	rest(t, quietPhase)
 	for _, p := range phases {
-		ht.pace.turn()
+		ht.latencies.nextPhase()
 		begun := time.Now()
 		t.Run(p.name, func(t *testing.T) {
 			eachAtOnce(slices.Sorted(maps.Keys(p.groups)), len(p.groups), func(name string) { t.Run(name, p.groups[name]) })
 		})
 		ht.monitor.check(t, p.name)
-		t.Logf("phase %d, %s: %s", ht.pace.now(), p.name, time.Since(begun).Round(time.Millisecond))
-		ht.pace.turn()
+		t.Logf("phase %d, %s: %s", ht.latencies.currentPhase(), p.name, time.Since(begun).Round(time.Millisecond))
+		ht.latencies.nextPhase()
 		rest(t, quietPhase)
 	}
 	quiet.stop()
-	ht.pace.check(t, paceRatio, paceFloor)
+	ht.latencies.check(t, latencyRatio, latencyFloor)
 	ht.noTokens(t)
 }
 
@@ -189,20 +189,20 @@ func (ht *hostileTraffic) quietChat(t *testing.T, quiet *loadGenerator, ai clien
 	mark := unique("mark")
 	a, ok := ht.quietPost(t, quiet, kind, ai, chatRoute, ask(v.model, mark, object{"stream": stream}), http.StatusOK)
 	if ok && (!regexp.MustCompile(mark).Match(a.body) || stream && !wholeStream(a.body)) {
-		ht.pace.fail(kind, ht.pace.now(), "not the answer to what was asked: "+shorten(a.body))
+		ht.latencies.recordFailure(kind, ht.latencies.currentPhase(), "not the answer to what was asked: "+shorten(a.body))
 	}
 }
 
 // quietPost makes a call that must be answered with status, and records how long it took.
 func (ht *hostileTraffic) quietPost(t *testing.T, quiet *loadGenerator, kind string, c client, path string, body object, status int) (answer, bool) {
 	t.Helper()
-	phase, begun := ht.pace.now(), time.Now()
+	phase, begun := ht.latencies.currentPhase(), time.Now()
 	a, err := c.within(t, path, body)
 	ok := err == nil && a.status == status
 	if ok {
-		ht.pace.note(kind, phase, time.Since(begun))
+		ht.latencies.record(kind, phase, time.Since(begun))
 	} else {
-		ht.pace.fail(kind, phase, fmt.Sprintf("answered %d %s, %v", a.status, shorten(a.body), err))
+		ht.latencies.recordFailure(kind, phase, fmt.Sprintf("answered %d %s, %v", a.status, shorten(a.body), err))
 	}
 	quiet.pause(quietPause)
 	return a, ok

@@ -59,8 +59,8 @@ func (s *soak) setUpHostile(t *testing.T) {
 		webhooks: s.harness.service(stack.WebhookEgress, organization),
 	}
 	s.harness.ceiling(t, organization, soakCeiling)
-	s.pace = newPace()
-	s.pace.phase = untimed
+	s.latencies = newLatencies()
+	s.latencies.phase = untimed
 }
 
 // startHostile starts the hostile customers, which call until the soak ends.
@@ -81,11 +81,11 @@ func (s *soak) startHostile(t *testing.T) {
 // takeTurns has hostile customers call and rest by turns until a moment.
 func (s *soak) takeTurns(t *testing.T, until time.Time) {
 	t.Helper()
-	s.pace.turn()
+	s.latencies.nextPhase()
 	for time.Until(until) > soakTurn {
-		s.hostile.active.Store(s.pace.now()%2 == 1)
+		s.hostile.active.Store(s.latencies.currentPhase()%2 == 1)
 		rest(t, soakTurn)
-		s.pace.turn()
+		s.latencies.nextPhase()
 	}
 	s.hostile.active.Store(false)
 	rest(t, time.Until(until))
@@ -189,7 +189,7 @@ func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
 	for _, service := range stack.Services {
 		a.atMost(fmt.Sprintf("%s: MiB at its peak", service), memoryBound>>20, int(w.peak(string(service))>>20))
 	}
-	for _, v := range s.pace.verdicts() {
+	for _, v := range s.latencies.comparisons() {
 		most := time.Duration(soakRatio*float64(v.quiet)) + soakFloor
 		a.add(fmt.Sprintf("%s: p99 beside hostile traffic, quiet %s", v.kind, v.quiet.Round(time.Millisecond)),
 			fmt.Sprintf("at most %s (%.1fx and %s)", most.Round(time.Millisecond), soakRatio, soakFloor),

@@ -64,8 +64,8 @@ type soak struct {
 	number atomic.Int64      // of calls, keys and sends
 	billed map[string]*tally // by the edge's metric
 
-	hostile *soakHostile
-	pace    *pace // of those who are not
+	hostile   *soakHostile
+	latencies *latencies // of those who are not
 
 	mu         sync.Mutex
 	calls      map[string]asked // of completions, by request id

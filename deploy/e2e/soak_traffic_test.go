@@ -135,7 +135,7 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 	s.retry(t, path, func() (outcome, error) {
 		id := fmt.Sprint("call-", s.next())
 		request := body("[" + id + "]")
-		phase, begun := s.pace.now(), time.Now()
+		phase, begun := s.latencies.currentPhase(), time.Now()
 		a, err := s.ai.with("X-Request-Id", id).try(t, http.MethodPost, path, request)
 		c := asked{outcome: s.billed["llm_requests"].note(a, err)}
 		if c.outcome == succeeded && request["stream"] == true && !wholeStream(a.body) {
@@ -144,7 +144,7 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 			s.billed["llm_requests"].unknown.Add(1)
 		}
 		if c.outcome == succeeded {
-			s.pace.note(paceKind(request), phase, time.Since(begun))
+			s.latencies.record(latencyKind(request), phase, time.Since(begun))
 			c.cents, c.stated = statedCents(a)
 		}
 		s.mu.Lock()
@@ -154,7 +154,7 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 	})
 }
 
-func paceKind(request object) string {
+func latencyKind(request object) string {
 	if request["stream"] == true {
 		return "streams"
 	}
@@ -195,11 +195,11 @@ func (c *tally) note(a answer, err error) outcome {
 func (s *soak) insist(t *testing.T, metric string, c client, method, path string, body any, into any) (ok bool) {
 	t.Helper()
 	s.retry(t, path, func() (outcome, error) {
-		phase, begun := s.pace.now(), time.Now()
+		phase, begun := s.latencies.currentPhase(), time.Now()
 		a, err := c.try(t, method, path, body)
 		outcome := s.billed[metric].note(a, err)
 		if outcome == succeeded {
-			s.pace.note("accepted posts", phase, time.Since(begun))
+			s.latencies.record("accepted posts", phase, time.Since(begun))
 			err = json.Unmarshal(a.body, into)
 			ok = err == nil
 			if err != nil {

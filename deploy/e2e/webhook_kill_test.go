@@ -25,7 +25,7 @@ const (
 	chaosBlow = 500
 	// Together they enqueue 400 a second at most.
 	chaosProducers = 16
-	chaosPace      = 40 * time.Millisecond
+	chaosInterval  = 40 * time.Millisecond
 	// chaosInFlight is what webhook-egress has on the wire or unsettled at most: what
 	// may arrive twice when it dies. Of three replicas each may have more, so that two
 	// keep up on a busy machine.
@@ -57,9 +57,9 @@ func produce(t *testing.T, to receiver, route string, shops ...client) *producer
 	t.Cleanup(p.done.Wait)
 	for n := range chaosProducers {
 		p.done.Go(func() {
-			pace := time.NewTicker(chaosPace)
-			defer pace.Stop()
-			for try := n; ctx.Err() == nil; <-pace.C {
+			ticker := time.NewTicker(chaosInterval)
+			defer ticker.Stop()
+			for try := n; ctx.Err() == nil; <-ticker.C {
 				if err := p.enqueue(t, &try, fmt.Sprint("delivery-", p.keys.Add(1))); err != nil {
 					t.Error(err)
 					return
