@@ -231,7 +231,7 @@ func TestEdgeCountsOverReplicas(t *testing.T) {
 	organization := unique("org")
 	k := h.key(t, organization, "ai", "read")
 	callers := slices.Repeat(h.both(k.Key), 3)
-	answered := h.killAmid(t, secondEdge, callers, 200)
+	answered := h.killDuring(t, secondEdge, callers, 200)
 	counted := h.countAll(t, organization, answered, int64(len(callers)/2)) // one for each caller of the killed one
 	for _, period := range []string{"minute", "hour", "day"} {
 		var page struct {

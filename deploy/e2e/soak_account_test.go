@@ -58,21 +58,21 @@ func (a *account) String() string {
 
 // account waits until all that was accepted has ended, and compares what the
 // customers were told with what the services and the third parties know.
-func (s *soak) account(t *testing.T, blows []blow, w *watch) *account {
+func (s *soak) account(t *testing.T, kills []kill, w *watch) *account {
 	t.Helper()
-	struck := fmt.Sprintf("after %d blows:", len(blows))
+	summary := fmt.Sprintf("after %d kills:", len(kills))
 	for _, member := range []string{"gateway", "webhook-egress", "notify", "edge", store.Postgres, store.Redis} {
-		struck += fmt.Sprintf(" %s %d,", member, kills(blows, member))
+		summary += fmt.Sprintf(" %s %d,", member, countKills(kills, member))
 	}
-	a := &account{title: fmt.Sprintf("soak with %s=%d, ", soakSeed, s.seed) + strings.TrimSuffix(struck, ",")}
+	a := &account{title: fmt.Sprintf("soak with %s=%d, ", soakSeed, s.seed) + strings.TrimSuffix(summary, ",")}
 	s.over = time.Now().Add(soakPatience)
 	a.exactly("calls that a customer had to give up", 0, s.given)
 	if s.reason != nil {
 		t.Errorf("the first call that was given up: %v", s.reason)
 	}
-	s.accountCompletions(t, a, blows)
+	s.accountCompletions(t, a, kills)
 	s.accountBilling(t, a)
-	s.accountDeliveries(t, a, blows)
+	s.accountDeliveries(t, a, kills)
 	s.accountSends(t, a)
 	s.accountInboxes(t, a)
 	s.accountHostile(t, a, w)
@@ -159,7 +159,7 @@ func (s *soak) invoice(t *testing.T) map[string]int {
 // provider answered. The outcome of a call is unknown if it was in flight in the gateway when
 // the gateway died, or when the edge died before any content had arrived: the provider has
 // begun it, the ledger may lack it, and no customer was told of it.
-func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
+func (s *soak) accountCompletions(t *testing.T, a *account, kills []kill) {
 	t.Helper()
 	var rows map[string][]ledgerRow
 	missing := func() (n int) {
@@ -206,7 +206,7 @@ func (s *soak) accountCompletions(t *testing.T, a *account, blows []blow) {
 			repeated++
 		}
 	}
-	fatal := kills(blows, string(stack.Gateway)) + kills(blows, string(stack.Edge))
+	fatal := countKills(kills, string(stack.Gateway)) + countKills(kills, string(stack.Edge))
 	least := len(invoice) - fatal*(soakCompleters+soakEmbedders)
 	a.add("calls that the provider answered, on the ledger", fmt.Sprintf("%d to %d (in flight at %d kills)", least, len(invoice), fatal), billed, billed >= least)
 	a.exactly("calls with two completions on the ledger", 0, twice)

@@ -16,7 +16,7 @@ import (
 
 // accountDeliveries wants every accepted delivery in the receiver's log, and those that
 // came again to be no more than what was on the wire.
-func (s *soak) accountDeliveries(t *testing.T, a *account, blows []blow) {
+func (s *soak) accountDeliveries(t *testing.T, a *account, kills []kill) {
 	t.Helper()
 	var status map[string]string
 	s.drained(t, "deliveries", func() error {
@@ -54,8 +54,8 @@ func (s *soak) accountDeliveries(t *testing.T, a *account, blows []blow) {
 	a.exactly("deliveries accepted, in the receiver's log", len(s.deliveries), arrived)
 	a.exactly("arrivals that nobody was told of", 0, strangers)
 	a.exactly("arrivals without a valid signature", 0, unsigned)
-	lost := kills(blows, string(stack.WebhookEgress)) + kills(blows, store.Postgres)
-	a.atMost("arrivals again, under the same id (in flight at a blow)", lost*chaosInFlight, arrivals-len(times))
+	lost := countKills(kills, string(stack.WebhookEgress)) + countKills(kills, store.Postgres)
+	a.atMost("arrivals again, under the same id (in flight at a kill)", lost*chaosInFlight, arrivals-len(times))
 }
 
 // deliveryStatus reads all deliveries of the organization.

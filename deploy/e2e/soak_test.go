@@ -19,23 +19,22 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The soak: customers who use everything at once while services are killed, Postgres
-// is restarted and Redis loses all it has, then a calm, and at last an account of what
-// became of each call. `make soak` gives it ten minutes. soak_traffic_test.go has the
-// customers, soak_trouble_test.go the blows, soak_watch_test.go what the processes use,
-// soak_hostile_test.go the customers of hostile third parties, soak_account_test.go and
-// soak_arrivals_test.go the account.
+// The soak: customers use everything at once while services are killed, Postgres is restarted and Redis loses its data;
+// then follows a time without kills, and at last a comparison of what became of each call. `make soak` gives it ten
+// minutes. soak_traffic_test.go has the customers, soak_kills_test.go the kills, soak_watch_test.go what the processes
+// use, soak_hostile_test.go the customers of hostile third parties, soak_account_test.go and soak_arrivals_test.go the
+// comparison.
 
 // Variables that fit a soak.
 const (
-	soakFor  = "SOAK_FOR"  // how long customers call; two thirds of it there is trouble
-	soakSeed = "SOAK_SEED" // a number that makes all chances fall as they did before
+	soakFor  = "SOAK_FOR"  // how long customers call; members are killed in the first two thirds of it
+	soakSeed = "SOAK_SEED" // the seed of an earlier run, whose random choices it repeats
 )
 
 const (
 	soakShort = 45 * time.Second
-	// soakPatience is how long a customer tries to get an answer, and how long
-	// what was accepted may take to end after the last blow.
+	// soakPatience is how long a customer tries to get an answer, and the time in which everything accepted must end after
+	// the last kill.
 	soakPatience = 2 * time.Minute
 	soakUsers    = 10
 )
@@ -90,12 +89,12 @@ func TestSoak(t *testing.T) {
 	w := s.harness.watch(t)
 	s.begin(t)
 	s.startHostile(t)
-	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
-	s.strike(t, begun, blows)
+	kills := planKills(rand.New(rand.NewPCG(seed, 0)), length*2/3)
+	s.runKills(t, begun, kills)
 	s.takeTurns(t, begun.Add(length))
 	s.customers.stop()
 	w.stop()
-	a := s.account(t, blows, w)
+	a := s.account(t, kills, w)
 	fmt.Println(a)
 	for _, line := range a.lines {
 		if !line.holds {
@@ -153,7 +152,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
 	s.setUpHostile(t)
 	canaries.add("a Slack URL", s.hook)
-	// Something is on the wire whenever a blow falls.
+	// Calls and deliveries take 20 ms or more, so that some are in flight at each kill.
 	h.script(t, stack.FakeProvider,
 		rule{Match: object{"body": `"stream":true`}, Action: object{"slow_body_ms": 5}},
 		rule{Action: object{"delay_ms": 20}})
