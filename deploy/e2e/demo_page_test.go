@@ -194,14 +194,14 @@ func TestDemoPageIsGuarded(t *testing.T) {
 		t.Errorf("policy %q", policy)
 	}
 	demo.with("Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").post(t, notifyPath, notificationTo("demo", "m")).want(t, http.StatusForbidden)
-	if a := hostIs(t, demo, "evil.example"); a != http.StatusMisdirectedRequest {
+	if a := statusWithHost(t, demo, "evil.example"); a != http.StatusMisdirectedRequest {
 		t.Errorf("by another name: %d", a)
 	}
 	demo.get(t, "/nope").want(t, http.StatusNotFound)
 	demo.with("X-User-Id", "ann", "X-Organization-Id", "org-other").get(t, inboxPath).want(t, http.StatusOK) // it is the demo's user all the same
 }
 
-func hostIs(t *testing.T, c client, host string) int {
+func statusWithHost(t *testing.T, c client, host string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/", http.NoBody)
 	if err != nil {

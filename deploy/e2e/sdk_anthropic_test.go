@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func (d door) anthropicClient() anthropic.Client {
+func (d sdkEndpoint) anthropicClient() anthropic.Client {
 	options := []option.RequestOption{option.WithBaseURL(d.anthropic), option.WithAPIKey(d.key)}
 	if d.organization != "" {
 		options = append(options, option.WithHeader("X-Organization-Id", d.organization))
@@ -24,10 +24,10 @@ func (d door) anthropicClient() anthropic.Client {
 	return anthropic.NewClient(options...)
 }
 
-// eachAnthropic runs a test at each door with a model of each dialect.
+// eachAnthropic runs a test at each endpoint with a model of each dialect.
 func eachAnthropic(t *testing.T, test func(t *testing.T, h *harness, client anthropic.Client, model string)) {
 	t.Helper()
-	eachDoor(t, door.anthropicClient, sdkModels, test)
+	eachEndpoint(t, sdkEndpoint.anthropicClient, sdkModels, test)
 }
 
 func message(model, text string) anthropic.MessageNewParams {
@@ -63,7 +63,7 @@ func TestAnthropicSDKMessage(t *testing.T) {
 	})
 }
 
-// accumulate reads a stream as the SDK's users do.
+// accumulate reads a stream with the SDK's own accumulator.
 func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageNewParams) anthropic.Message {
 	t.Helper()
 	stream := client.Messages.NewStreaming(t.Context(), params)
@@ -95,9 +95,9 @@ func TestAnthropicSDKStream(t *testing.T) {
 	})
 }
 
-// Parallel calls, whole and streamed, and the turn that gives their results.
+// Parallel tool calls, whole and streamed, and the next turn with their results.
 func TestAnthropicSDKTools(t *testing.T) {
-	eachDoor(t, door.anthropicClient, scriptable, func(t *testing.T, h *harness, client anthropic.Client, model string) {
+	eachEndpoint(t, sdkEndpoint.anthropicClient, scriptable, func(t *testing.T, h *harness, client anthropic.Client, model string) {
 		t.Helper()
 		params := message(model, h.scripted(t, twoCalls))
 		params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{
@@ -149,7 +149,7 @@ func TestAnthropicSDKStructuredOutput(t *testing.T) {
 func TestAnthropicSDKModelsAndCounts(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			client := d.anthropicClient()
 			page, err := client.Models.List(t.Context(), anthropic.ModelListParams{})
@@ -186,19 +186,19 @@ func wantAnthropicError(t *testing.T, err error, status int, kind anthropic.Erro
 	return e
 }
 
-// Failures come as the SDK's typed error, and it doesn't retry what is useless.
+// Failures are the SDK's typed error, and the SDK doesn't retry calls that would fail again.
 func TestAnthropicSDKErrors(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			ask := func(client anthropic.Client, model, text string, options ...option.RequestOption) error {
 				_, err := client.Messages.New(t.Context(), message(model, text), options...)
 				return err
 			}
 			client := d.anthropicClient()
-			stranger := door{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
-			wantAnthropicError(t, ask(stranger.anthropicClient(), "sandbox", "x"), http.StatusUnauthorized, anthropic.ErrorTypeAuthenticationError)
+			unknownKey := sdkEndpoint{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			wantAnthropicError(t, ask(unknownKey.anthropicClient(), "sandbox", "x"), http.StatusUnauthorized, anthropic.ErrorTypeAuthenticationError)
 			wantAnthropicError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
 			_, err := client.Messages.New(t.Context(), anthropic.MessageNewParams{Model: "sandbox", MaxTokens: 5})
 			wantAnthropicError(t, err, http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError)
@@ -210,7 +210,7 @@ func TestAnthropicSDKErrors(t *testing.T) {
 			failing := h.broken(t, object{"status": 401})
 			wantAnthropicError(t, ask(client, sdkRefusing["anthropic "+d.name].model, failing, alone), http.StatusBadGateway, anthropic.ErrorTypeAPIError)
 			if n := h.callsWith(t, failing); n != 1 {
-				t.Errorf("%d calls for what no retry mends, want 1", n)
+				t.Errorf("%d calls for a failure that no retry can mend, want 1", n)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestAnthropicSDKErrors(t *testing.T) {
 func TestAnthropicSDKBrokenStream(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		for model, after := range breaking("anthropic") {
 			t.Run(d.name+" "+model, func(t *testing.T) {
 				question, client := h.broken(t, object{"error_after_chunks": after}), d.anthropicClient()
@@ -237,11 +237,11 @@ func TestAnthropicSDKBrokenStream(t *testing.T) {
 	}
 }
 
-// Who leaves in the middle ends the call upstream.
+// A client that cancels a stream ends the call to the vendor.
 func TestAnthropicSDKCancels(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			text := unique("leave")
 			call := hanging.expect(text)
@@ -256,19 +256,19 @@ func TestAnthropicSDKCancels(t *testing.T) {
 			select {
 			case <-call.gone:
 			case <-t.Context().Done():
-				t.Error("the call upstream goes on")
+				t.Error("the call to the vendor goes on")
 			}
 			_ = stream.Close()
 		})
 	}
 }
 
-// Fields and headers of the vendor's own reach it untouched; a provider that
-// can't have them isn't asked.
+// The vendor's own fields and headers reach it unchanged. A provider of another dialect, which can't get them, isn't
+// called.
 func TestAnthropicSDKUnknownFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			question := unique("question")
 			client := d.anthropicClient()

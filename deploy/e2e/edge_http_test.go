@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// dial opens a connection to the edge and says something on it.
+// dialEdge opens a connection to the edge and writes a text to it.
 func (h *harness) dialEdge(t *testing.T, text string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL(string(stack.Edge)), "http://"))
@@ -32,19 +32,20 @@ func (h *harness) dialEdge(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// ends waits for the end of a connection and gives what came on it.
-func ends(t *testing.T, conn net.Conn, within time.Duration) string {
+// readToEnd reads a connection to its end and returns what was read. The test fails when the connection is still open
+// after the time.
+func readToEnd(t *testing.T, conn net.Conn, within time.Duration) string {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	text, err := io.ReadAll(conn)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection stands after %s", within)
+		t.Errorf("the connection is still open after %s", within)
 	}
 	return string(text)
 }
 
-// A customer that sends slowly holds a connection no longer than the settings allow,
-// and other customers are served meanwhile.
+// A customer that sends slowly keeps a connection for no longer than the settings allow, and other customers are served
+// meanwhile.
 func TestEdgeSlowCustomers(t *testing.T) {
 	h := pairOfEdges(t)
 	k := h.key(t, unique("org"), "ai", "read")
@@ -55,16 +56,16 @@ func TestEdgeSlowCustomers(t *testing.T) {
 	large := h.dialEdge(t, head+"X-Large: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
 
 	h.both(k.Key)[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
-	if got := ends(t, body, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "body: could not be read in whole") {
+	if got := readToEnd(t, body, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "body: could not be read in whole") {
 		t.Errorf("a body that never ends: %s", got)
 	}
-	if got := ends(t, large, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 431 ") {
+	if got := readToEnd(t, large, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 431 ") {
 		t.Errorf("headers of 80 KiB: %s", got)
 	}
-	ends(t, header, 15*time.Second) // ten seconds are the listener's own
+	readToEnd(t, header, 15*time.Second) // ten seconds of it are the listener's own limit
 }
 
-// Bodies pass whole up to the limit, and one beyond it is refused before it is sent.
+// Bodies up to the limit pass whole. A larger one is refused, also when only its Content-Length has been sent.
 func TestEdgeLargeBodies(t *testing.T) {
 	h := pairOfEdges(t)
 	to := h.receiver()
@@ -124,8 +125,8 @@ func TestEdgeServiceAway(t *testing.T) {
 	h.awaitCount(t, organization, "llm_requests", 1)
 }
 
-// What the document promises works: each operation's example is served to a key
-// of its product, and the page shows all of them.
+// What the OpenAPI document promises works: each operation's example is served to a key of its product, and the page at
+// /docs shows all operations.
 func TestEdgeDocument(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -154,7 +155,7 @@ func TestEdgeDocument(t *testing.T) {
 			if method != "post" {
 				continue
 			}
-			if example["url"] != nil { // nothing goes out of this machine
+			if example["url"] != nil { // the delivery stays on this machine
 				example["url"] = h.receiver().url()
 			}
 			examples++
