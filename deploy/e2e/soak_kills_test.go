@@ -21,13 +21,13 @@ type kill struct {
 
 // planKills returns the kills of a soak: services are killed in turns of random order, Postgres is killed once together
 // with a service, and Redis once, which comes back empty.
-func planKills(chance *rand.Rand, length time.Duration) (kills []kill) {
+func planKills(random *rand.Rand, length time.Duration) (kills []kill) {
 	pause := min(max(length/12, 2*time.Second), 15*time.Second)
-	some := func(d time.Duration) time.Duration { return time.Duration(chance.Int64N(int64(d))) }
+	some := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	var turn []string
 	next := func() string {
 		if len(turn) == 0 {
-			for _, i := range chance.Perm(len(stack.Services)) {
+			for _, i := range random.Perm(len(stack.Services)) {
 				turn = append(turn, string(stack.Services[i]))
 			}
 		}

@@ -21,11 +21,11 @@ import (
 
 // The soak: customers use everything at once while services are killed, Postgres is restarted and Redis loses its data;
 // then follows a time without kills, and at last a comparison of what became of each call. `make soak` gives it ten
-// minutes. soak_traffic_test.go has the customers, soak_kills_test.go the kills, soak_watch_test.go what the processes
-// use, soak_hostile_test.go the customers of hostile third parties, soak_account_test.go and soak_arrivals_test.go the
-// comparison.
+// minutes. soak_traffic_test.go has the customers, soak_kills_test.go the kills, soak_processes_test.go the resources
+// of the processes, soak_hostile_test.go the customers of hostile third parties, soak_results_test.go and
+// soak_arrivals_test.go the comparison.
 
-// Variables that fit a soak.
+// Environment variables of a soak.
 const (
 	soakFor  = "SOAK_FOR"  // how long customers call; members are killed in the first two thirds of it
 	soakSeed = "SOAK_SEED" // the seed of an earlier run, whose random choices it repeats
@@ -33,21 +33,20 @@ const (
 
 const (
 	soakShort = 45 * time.Second
-	// soakPatience is how long a customer tries to get an answer, and the time in which everything accepted must end after
+	// soakTimeout is how long a customer tries to get an answer, and the time in which everything accepted must end after
 	// the last kill.
-	soakPatience = 2 * time.Minute
-	soakUsers    = 10
+	soakTimeout = 2 * time.Minute
+	soakUsers   = 10
 )
 
-// The vendors of the soak: two dialects with the fleet's keys, one that only an
-// organization's own key opens.
+// The vendors of the soak: two dialects with the fleet's keys, and one that only an organization's own key can use.
 var (
 	soakOpenAI    = addVendor(vendor{name: "soak-openai", dialect: "openai", model: "soak-openai"})
 	soakAnthropic = addVendor(vendor{name: "soak-anthropic", dialect: "anthropic", model: "soak-anthropic"})
 	soakOwn       = addVendor(vendor{name: "soak-own", dialect: "openai", model: "soak-own", keyless: true})
 )
 
-// soak is one run of it.
+// soak is one run of the soak.
 type soak struct {
 	harness      *harness
 	organization string
@@ -55,27 +54,27 @@ type soak struct {
 	customers    *loadGenerator
 
 	ai, webhooks, notifications client // at the edge
-	egress, inbox               client // first-party faces, for what the edge doesn't offer
+	egress, inbox               client // first-party faces, for operations that the edge doesn't offer
 	direct, fanned, notified    receiver
-	hook                        string    // begins the path of every Slack URL
-	over                        time.Time // when all that was accepted must have ended
+	hook                        string    // the beginning of the path of every Slack URL
+	deadline                    time.Time // when everything accepted must have ended
 
 	number atomic.Int64      // of calls, keys and sends
 	billed map[string]*tally // by the edge's metric
 
 	hostile   *soakHostile
-	latencies *latencies // of those who are not
+	latencies *latencies // of the calls of the other customers
 
-	mu         sync.Mutex
-	calls      map[string]asked // of completions, by request id
-	deliveries map[string]bool  // by id, of all that were accepted
-	sends      map[string]send  // by id
-	read       map[string]bool  // records that were marked read, by id
-	given      int              // calls that a customer gave up
-	reason     error            // why the first one
+	mu          sync.Mutex
+	calls       map[string]completionCall // completions, by request id
+	deliveries  map[string]bool           // accepted deliveries, by id
+	sends       map[string]send           // by id
+	read        map[string]bool           // records that were marked read, by id
+	gaveUp      int                       // calls that a customer gave up
+	firstReason error                     // the error of the first one
 }
 
-// tally is what customers know of the calls that one metric counts.
+// tally counts the calls of one metric by what their customers know.
 type tally struct {
 	succeeded atomic.Int64 // whole answers with 2xx
 	unknown   atomic.Int64 // answers that broke off or never came
@@ -86,17 +85,17 @@ func TestSoak(t *testing.T) {
 	t.Logf("%s with %s=%d", length, soakSeed, seed)
 	s := newSoak(t, seed)
 	begun := time.Now()
-	w := s.harness.watch(t)
+	w := s.harness.sampleProcesses(t)
 	s.begin(t)
 	s.startHostile(t)
 	kills := planKills(rand.New(rand.NewPCG(seed, 0)), length*2/3)
 	s.runKills(t, begun, kills)
-	s.takeTurns(t, begun.Add(length))
+	s.alternate(t, begun.Add(length))
 	s.customers.stop()
 	w.stop()
-	a := s.account(t, kills, w)
-	fmt.Println(a)
-	for _, line := range a.lines {
+	results := s.compare(t, kills, w)
+	fmt.Println(results)
+	for _, line := range results.lines {
 		if !line.holds {
 			t.Errorf("%s: found %s, expected %s", line.what, line.found, line.expected)
 		}
@@ -121,7 +120,7 @@ func soakSettings(t *testing.T) (length time.Duration, seed uint64) {
 	return length, seed
 }
 
-// newSoak starts a stack with every channel, and signs the customers up.
+// newSoak starts a stack with every channel and the hostile third parties, and creates the customers.
 func newSoak(t *testing.T, seed uint64) *soak {
 	t.Helper()
 	h := plan{
@@ -147,7 +146,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),
 		direct: h.receiver(), fanned: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
 		billed: map[string]*tally{"llm_requests": {}, "deliveries": {}, "notifications_sent": {}, "": {}},
-		calls:  map[string]asked{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
+		calls:  map[string]completionCall{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
 	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
 	s.setUpHostile(t)
@@ -170,7 +169,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 
 func soakUser(n int) string { return fmt.Sprint("user-", n) }
 
-// rest waits, but not beyond the test.
+// rest waits for d, or until the test ends.
 func rest(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
