@@ -49,7 +49,7 @@ func (h *harness) bringKey(t *testing.T, organization, provider, key string) str
 
 func newKey(what string) string {
 	key := "sk-canary-" + runSecret + "-" + what
-	canaries.add("the own key "+what, key)
+	knownSecrets.add("the own key "+what, key)
 	return key
 }
 
@@ -271,7 +271,7 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 	c.post(t, byokPath, object{"provider": ownRepeating.name, "api_key": key}).want(t, http.StatusBadRequest)
 	c.post(t, byokPath, object{"provider": ownRepeating.name, "secret_ref": key}).want(t, http.StatusBadRequest)
 	for where, text := range map[string]string{"Redis": h.keysOf(t), "Postgres": h.rowsOf(t), "the spool": strings.Join(h.spooled(t), "")} {
-		for _, what := range canaries.in([]byte(text)) {
+		for _, what := range knownSecrets.in([]byte(text)) {
 			if strings.HasPrefix(what, "the own key ") {
 				t.Errorf("%s is in %s", what, where)
 			}

@@ -84,7 +84,7 @@ func (h *harness) key(t *testing.T, organization, product, permissions string) p
 	})
 	var k productKey
 	made.into(t, http.StatusCreated, &k)
-	canaries.add("the product key "+k.ID, k.Key)
+	knownSecrets.add("the product key "+k.ID, k.Key)
 	return k
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // exported is the collector that every gateway sends its spans to over OTLP.
-var exported = newCollector(&canaries)
+var exported = newCollector(&knownSecrets)
 
 // collector receives spans as raw bytes, whatever they contain, and searches them for
 // secrets at once: every secret is registered as a canary before its first use.

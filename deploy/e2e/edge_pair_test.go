@@ -29,7 +29,7 @@ func (h *harness) keyByOperator(t *testing.T, method, path string, body any, sta
 	t.Helper()
 	h.operator(stack.Edge).unrecorded(t, method, path, body).into(t, status, &k)
 	if k.Key != "" {
-		canaries.add("the product key "+k.ID, k.Key)
+		knownSecrets.add("the product key "+k.ID, k.Key)
 	}
 	return k
 }
@@ -267,7 +267,7 @@ func TestEdgeKeysByCommand(t *testing.T) {
 			t.Fatalf("edge keys %v: %v", args, err)
 		}
 		if json.Unmarshal(out, &k) == nil && k.Key != "" {
-			canaries.add("the product key "+k.ID, k.Key)
+			knownSecrets.add("the product key "+k.ID, k.Key)
 		}
 		return k
 	}

@@ -110,7 +110,7 @@ func TestEdgeRefusesKeys(t *testing.T) {
 		last = "1"
 	}
 	mistyped := good[:len(good)-1] + last
-	canaries.add("a mistyped key", mistyped)
+	knownSecrets.add("a mistyped key", mistyped)
 	headers := map[string]string{
 		"no key":              "",
 		"no scheme":           good,
@@ -144,7 +144,7 @@ func unissuedKey() string {
 		sum /= 62
 	}
 	key := text + string(check[:])
-	canaries.add("a well-formed unknown key", key)
+	knownSecrets.add("a well-formed unknown key", key)
 	return key
 }
 
@@ -175,7 +175,7 @@ func TestEdgeExpiredKey(t *testing.T) {
 	})
 	var k productKey
 	made.into(t, http.StatusCreated, &k)
-	canaries.add("the product key "+k.ID, k.Key)
+	knownSecrets.add("the product key "+k.ID, k.Key)
 	ai := h.anonymous(stack.Edge).bearer(k.Key)
 	waitFor(t, patience, "the refusal of an expired key", func() error {
 		if a := ai.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusUnauthorized {

@@ -102,7 +102,7 @@ func (d hostileDelivery) settled(t *testing.T) delivery {
 // secretOf returns a new secret, for which the stores, logs and answers are searched at the end.
 func (ht *hostileTraffic) secretOf(b fault.Behaviour, what string) string {
 	secret := "canary-" + unique(what) + runSecret
-	canaries.add("a "+what+" that was sent to "+b.Name, secret)
+	knownSecrets.add("a "+what+" that was sent to "+b.Name, secret)
 	return secret
 }
 
@@ -145,8 +145,8 @@ func (ht *hostileTraffic) hostileBrowser(t *testing.T, organization, behaviour s
 	key := ht.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
 	var b subscriber
 	ht.fake(stack.FakeHostilePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
-	canaries.add("an endpoint's path at a hostile push service", strings.TrimPrefix(b.path(t), "/push/"))
-	canaries.add("an auth secret", b.Keys["auth"])
+	knownSecrets.add("an endpoint's path at a hostile push service", strings.TrimPrefix(b.path(t), "/push/"))
+	knownSecrets.add("an auth secret", b.Keys["auth"])
 	b.Endpoint = strings.Replace(b.Endpoint, "/push/", "/hostile/"+behaviour+"/push/", 1)
 	return b
 }

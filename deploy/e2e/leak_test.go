@@ -176,7 +176,7 @@ func TestKeysStayInCustody(t *testing.T) {
 					request.Byok = &gatewayv1.ByokReference{Mode: "require"}
 				}
 				_, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).Chat(h.as(t, leakOrganization), request)
-				if err == nil || len(canaries.in([]byte(err.Error()))) > 0 {
+				if err == nil || len(knownSecrets.in([]byte(err.Error()))) > 0 {
 					t.Errorf("over gRPC: %v", err)
 				}
 				if err := h.sentKey(t, v, path, key); err != nil {
@@ -203,7 +203,7 @@ func TestKeysStayInCustody(t *testing.T) {
 func (h *harness) rotate(t *testing.T, v vendor) (key string) {
 	t.Helper()
 	key = "sk-canary-rotated-" + v.name + runSecret
-	canaries.add("a key that took the place of "+v.name+"'s", key)
+	knownSecrets.add("a key that took the place of "+v.name+"'s", key)
 	if err := os.WriteFile(filepath.Join(h.root, "keys", v.name), []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func (h *harness) rotate(t *testing.T, v vendor) (key string) {
 // vendorKeysIn names the provider keys that a text holds. Other secrets have their
 // place in some store: the hash of a product key is one, its organization another.
 func vendorKeysIn(text string) (found []string) {
-	for _, what := range canaries.in([]byte(text)) {
+	for _, what := range knownSecrets.in([]byte(text)) {
 		if strings.HasPrefix(what, "the key of provider") || strings.HasPrefix(what, "a key that took") {
 			found = append(found, what)
 		}

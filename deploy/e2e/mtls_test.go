@@ -133,7 +133,7 @@ func (h *harness) command(t *testing.T, organization, product, permission string
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries.add("the product key "+k.ID, k.Key)
+	knownSecrets.add("the product key "+k.ID, k.Key)
 	return k.Key
 }
 

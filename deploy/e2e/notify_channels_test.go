@@ -17,7 +17,7 @@ import (
 // hook is an incoming webhook of Slack that only one test uses.
 func (h *harness) hook() (url, path string) {
 	path = "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", "")
-	canaries.add("a Slack URL", path)
+	knownSecrets.add("a Slack URL", path)
 	return h.FakeURL(stack.FakeSlack) + path, path
 }
 

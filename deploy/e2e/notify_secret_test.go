@@ -36,7 +36,7 @@ func TestNotifySecretsStayInside(t *testing.T) {
 	organization := unique("org")
 	url, path := h.hook()
 	credential := path[strings.LastIndex(path, "/")+1:]
-	canaries.add("a Slack credential", credential)
+	knownSecrets.add("a Slack credential", credential)
 	ownURL, own := h.hook()
 	if err := os.WriteFile(filepath.Join(h.State(), "secrets", "notify-slack", organization), []byte(ownURL), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,12 +45,12 @@ func TestNotifySecretsStayInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries.add("the mail server's password", strings.TrimSpace(string(password)))
+	knownSecrets.add("the mail server's password", strings.TrimSpace(string(password)))
 	token, err := os.ReadFile(filepath.Join(h.State(), "secrets", "notify-token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries.add("notify's token at webhook egress", strings.TrimSpace(string(token)))
+	knownSecrets.add("notify's token at webhook egress", strings.TrimSpace(string(token)))
 
 	to := address("leak")
 	receiver := h.receiver()
@@ -106,7 +106,7 @@ func TestDirectWebhookSecretStaysInside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			organization, to := unique("org"), h.receiver()
 			secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("direct-signing-secret")))
-			canaries.add("a direct webhook's signing secret", secret)
+			knownSecrets.add("a direct webhook's signing secret", secret)
 			if err := os.WriteFile(filepath.Join(secrets, organization), []byte(secret+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -150,7 +150,7 @@ func (h *harness) searchNotify(t *testing.T) {
 		t.Error("no replica has a metric of attempts")
 	}
 	for where, text := range texts {
-		for _, what := range canaries.in([]byte(text)) {
+		for _, what := range knownSecrets.in([]byte(text)) {
 			t.Errorf("%s holds %s", where, what)
 		}
 	}

@@ -37,8 +37,8 @@ func TestPushSecretsStayInside(t *testing.T) {
 	for name, action := range failures {
 		t.Run(name, func(t *testing.T) {
 			b := h.browser(t, organization)
-			canaries.add("a device's p256dh", b.Keys["p256dh"])
-			canaries.add("a device's endpoint", b.Endpoint)
+			knownSecrets.add("a device's p256dh", b.Keys["p256dh"])
+			knownSecrets.add("a device's endpoint", b.Endpoint)
 			said := strings.Join([]string{strings.TrimPrefix(b.path(t), "/"), b.Keys["auth"], b.Keys["p256dh"]}, " ")
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: 1, Action: action(strings.ReplaceAll(said, " ", "_"))})
 			user := unique("user")
@@ -54,13 +54,13 @@ func TestPushSecretsStayInside(t *testing.T) {
 		})
 	}
 	b := h.browser(t, organization)
-	canaries.add("a device's p256dh", b.Keys["p256dh"])
+	knownSecrets.add("a device's p256dh", b.Keys["p256dh"])
 	for name, keys := range map[string]object{
 		"a key that is cut off": {"p256dh": b.Keys["p256dh"][:80], "auth": b.Keys["auth"]},
 		"keys changed over":     {"p256dh": b.Keys["auth"], "auth": b.Keys["p256dh"]},
 	} {
 		a := notify.post(t, registrationsPath, object{"subscription": object{"endpoint": b.Endpoint, "keys": keys}}).want(t, http.StatusBadRequest)
-		if found := canaries.in(a.body); len(found) > 0 {
+		if found := knownSecrets.in(a.body); len(found) > 0 {
 			t.Errorf("%s: the answer holds %v", name, found)
 		}
 	}

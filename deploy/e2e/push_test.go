@@ -44,8 +44,8 @@ func (h *harness) browser(t *testing.T, organization string) subscriber {
 	key := h.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key", "key_id")
 	var b subscriber
 	h.fake(stack.FakePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
-	canaries.add("an endpoint's path", strings.TrimPrefix(b.path(t), "/push/"))
-	canaries.add("an auth secret", b.Keys["auth"])
+	knownSecrets.add("an endpoint's path", strings.TrimPrefix(b.path(t), "/push/"))
+	knownSecrets.add("an auth secret", b.Keys["auth"])
 	return b
 }
 

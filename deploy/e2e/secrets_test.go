@@ -26,11 +26,11 @@ func TestFailuresWithSecrets(t *testing.T) {
 	}})
 	typed := func(what string) string {
 		secret := "canary-" + runSecret + "-" + what
-		canaries.add(what+" in a body", secret)
+		knownSecrets.add(what+" in a body", secret)
 		return secret
 	}
 	stranger := "swy_live_" + strings.Repeat("0", 43) + "000000"
-	canaries.add("an unknown product key", stranger)
+	knownSecrets.add("an unknown product key", stranger)
 
 	chat := func(more ...object) object { return ask(echoing.model, "hello", more...) }
 	deliver := h.receiver().deliver
@@ -68,7 +68,7 @@ func TestDeliveryWithACredential(t *testing.T) {
 	h := use(t)
 	to, webhooks := h.receiver(), h.service(stack.WebhookEgress, unique("org"))
 	token := "canary-" + runSecret + "-receiver-token"
-	canaries.add("the receiver's token", token)
+	knownSecrets.add("the receiver's token", token)
 	to.answers(t, object{"status": 200, "body": "you sent " + token})
 	var got accepted
 	webhooks.post(t, deliveryPath, to.deliver(object{"custom_headers": object{"Authorization": "Bearer " + token}})).into(t, http.StatusAccepted, &got)

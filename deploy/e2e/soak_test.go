@@ -150,7 +150,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	}
 	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
 	s.setUpHostile(t)
-	canaries.add("a Slack URL", s.hook)
+	knownSecrets.add("a Slack URL", s.hook)
 	// Calls and deliveries take 20 ms or more, so that some are in flight at each kill.
 	h.script(t, stack.FakeProvider,
 		rule{Match: object{"body": `"stream":true`}, Action: object{"slow_body_ms": 5}},

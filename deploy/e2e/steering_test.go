@@ -20,7 +20,7 @@ import (
 
 var (
 	pinnable   = addPair("pinnable")
-	canaryPair = addPair("trial")
+	canaryPair = addPair("canary")
 	fading     = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
 	ailing     = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
 )

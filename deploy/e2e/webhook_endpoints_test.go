@@ -74,7 +74,7 @@ func (c client) emit(t *testing.T, eventType string, more ...object) (f fanned) 
 func endpointSecret(t *testing.T) string {
 	t.Helper()
 	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("endpoint-signing-secret")))
-	canaries.add("an endpoint's signing secret", secret)
+	knownSecrets.add("an endpoint's signing secret", secret)
 	return secret
 }
 
