@@ -175,7 +175,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 			t.Errorf("version %d after %d rotations", config.Version, n)
 		}
 		turns = append(turns, turn{config.Fingerprint, asked, time.Now()})
-		waitFor(t, patience, "calls well after the rotation", func() error {
+		waitFor(t, waitTimeout, "calls well after the rotation", func() error {
 			since := turns[len(turns)-1].at.Add(rotated)
 			var page struct {
 				Records []usageRecord `json:"records"`
@@ -214,7 +214,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	var config struct {
 		LastUsedAt time.Time `json:"last_used_at"`
 	}
-	waitFor(t, patience, "the last use is stored", func() error {
+	waitFor(t, waitTimeout, "the last use is stored", func() error {
 		second.get(t, byokPath+"/"+ownRotated.name).into(t, http.StatusOK, &config)
 		if config.LastUsedAt.Before(turns[len(turns)-1].at) {
 			return fmt.Errorf("last used at %s", config.LastUsedAt)

@@ -53,7 +53,7 @@ func (h *harness) killDuring(t *testing.T, target stack.Service, clients []clien
 // calls that a kill cut off.
 func (h *harness) countAll(t *testing.T, organization string, answered, cut int64) (counted int64) {
 	t.Helper()
-	waitFor(t, patience, "the count of every answered call", func() error {
+	waitFor(t, waitTimeout, "the count of every answered call", func() error {
 		if counted = h.counted(t, organization, "llm_requests"); counted < answered {
 			return fmt.Errorf("%d are counted, %d were answered", counted, answered)
 		}

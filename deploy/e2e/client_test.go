@@ -38,7 +38,7 @@ type client struct {
 	header http.Header
 }
 
-var wire = &http.Client{
+var httpClient = &http.Client{
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
@@ -159,7 +159,7 @@ func (c client) send(t *testing.T, method, path string, body any) (*http.Respons
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	return wire.Do(request)
+	return httpClient.Do(request)
 }
 
 func reader(t *testing.T, body any) io.Reader {
@@ -291,7 +291,7 @@ func (c client) begin(t *testing.T, path string, body any) (leave context.Cancel
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if response, err := wire.Do(request); err == nil {
+		if response, err := httpClient.Do(request); err == nil {
 			_ = response.Body.Close()
 		}
 	}()

@@ -34,7 +34,7 @@ func TestConsole(t *testing.T) {
 	}
 	own.post(t, chatPath, object{"model": "nobody-has-this", "messages": []object{{"role": "user", "content": "hello"}}})
 	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": 1, "period": "day"}).want(t, http.StatusOK)
-	waitFor(t, patience, "traces", func() error {
+	waitFor(t, waitTimeout, "traces", func() error {
 		if n := strings.Count(string(own.get(t, "/v1/traces").body), `"started_at"`); n < 7 {
 			return fmt.Errorf("%d", n)
 		}
@@ -60,7 +60,7 @@ func TestConsole(t *testing.T) {
 	}
 	until := func(condition string) {
 		t.Helper()
-		run(chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(patience)))
+		run(chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(waitTimeout)))
 	}
 	give := func(token string) {
 		t.Helper()

@@ -47,9 +47,9 @@ func (h *harness) restartAll(t *testing.T) {
 }
 
 // withinASecond is for what must have come to every replica.
-func withinASecond(t *testing.T, what string, objection func() error) {
+func withinASecond(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	waitFor(t, time.Second, what, objection)
+	waitFor(t, time.Second, what, condition)
 }
 
 func (h *harness) drip(t *testing.T) {
@@ -109,7 +109,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 		}
 	}
 	refused()
-	waitFor(t, patience, "a row for each stream", func() error {
+	waitFor(t, waitTimeout, "a row for each stream", func() error {
 		if n := h.recorded(t, organization, "", "aborted"); n != streams {
 			return fmt.Errorf("%d rows", n)
 		}
@@ -322,7 +322,7 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	waitFor(t, patience, "the reservation returns", func() error {
+	waitFor(t, waitTimeout, "the reservation returns", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
 			return fmt.Errorf("%s", a.body)
 		}
@@ -339,7 +339,7 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 		t.Errorf("%d rows, want that of the one answer", n)
 	}
 	// A replica knows of calls under way elsewhere by reports, a moment old.
-	waitFor(t, patience, "the run's one call", func() error {
+	waitFor(t, waitTimeout, "the run's one call", func() error {
 		authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
 		if authority["status"] != "exhausted" || authority["calls"] != 1.0 {
 			return fmt.Errorf("%v", authority)

@@ -47,7 +47,7 @@ func chrome(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*patience)
+	ctx, cancel = context.WithTimeout(ctx, 2*waitTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -94,7 +94,7 @@ func TestDemoPage(t *testing.T) {
 	}
 	shows := func(id, want string) {
 		t.Helper()
-		run(chromedp.Poll(fmt.Sprintf("document.getElementById(%q).textContent.includes(%q)", id, want), nil, chromedp.WithPollingTimeout(patience)))
+		run(chromedp.Poll(fmt.Sprintf("document.getElementById(%q).textContent.includes(%q)", id, want), nil, chromedp.WithPollingTimeout(waitTimeout)))
 	}
 	run(
 		browser.GrantPermissions([]browser.PermissionType{browser.PermissionTypeNotifications}).WithOrigin(h.DemoURL()),
@@ -117,7 +117,7 @@ func TestDemoPage(t *testing.T) {
 		shows("sent", "Accepted as")
 		shows("unread", "1")
 		shows("feed", "Order 7: Your order was shipped.")
-		waitFor(t, patience, "the push arrives", func() error {
+		waitFor(t, waitTimeout, "the push arrives", func() error {
 			if n := len(h.pushed(t, subscribed)); n != 1 {
 				return fmt.Errorf("%d pushes", n)
 			}
@@ -172,7 +172,7 @@ func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithA
 // registrationOf is the id of the page's service worker once it runs.
 func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin string) string {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		select {
 		case v := <-workers:
@@ -208,7 +208,7 @@ func statusWithHost(t *testing.T, c client, host string) int {
 		t.Fatal(err)
 	}
 	request.Host = host
-	response, err := wire.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func TestEdgeLargeBodies(t *testing.T) {
 	customer := h.both(k.Key)[1]
 	text := strings.Repeat("0123456789abcdef", 500<<10/16)
 	customer.post(t, deliveryRoute, to.deliver(object{"payload": object{"text": text}})).want(t, http.StatusAccepted)
-	waitFor(t, patience, "the delivery", func() error {
+	waitFor(t, waitTimeout, "the delivery", func() error {
 		for _, a := range to.arrivals(t) {
 			if strings.Contains(a.Body, text) {
 				return nil
@@ -83,7 +83,7 @@ func TestEdgeLargeBodies(t *testing.T) {
 	})
 	customer.post(t, deliveryRoute, to.deliver(object{"payload": object{"text": text + text}})).refused(t, http.StatusRequestEntityTooLarge, "payload_too_large", "")
 	conn := h.dialEdge(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", deliveryRoute, k.Key, edgeBody+1))
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(waitTimeout))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,7 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	enough := func(n int64) {
 		t.Helper()
 		until := served.Load() + n
-		waitFor(t, patience, "calls", func() error {
+		waitFor(t, waitTimeout, "calls", func() error {
 			if served.Load() < until && failed.Load() == 0 {
 				return fmt.Errorf("%d of %d", served.Load(), until)
 			}

@@ -42,7 +42,7 @@ func (h *harness) counted(t *testing.T, organization, metric string) (total int6
 // awaitCount waits for an exact count. If too much is counted, it fails.
 func (h *harness) awaitCount(t *testing.T, organization, metric string, want int64) {
 	t.Helper()
-	waitFor(t, patience, metric+" of "+organization, func() error {
+	waitFor(t, waitTimeout, metric+" of "+organization, func() error {
 		if got := h.counted(t, organization, metric); got != want {
 			return fmt.Errorf("%d counted, want %d", got, want)
 		}
@@ -177,7 +177,7 @@ func TestEdgeExpiredKey(t *testing.T) {
 	made.into(t, http.StatusCreated, &k)
 	knownSecrets.add("the product key "+k.ID, k.Key)
 	ai := h.anonymous(stack.Edge).bearer(k.Key)
-	waitFor(t, patience, "the refusal of an expired key", func() error {
+	waitFor(t, waitTimeout, "the refusal of an expired key", func() error {
 		if a := ai.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusUnauthorized {
 			return fmt.Errorf("status %d", a.status)
 		}

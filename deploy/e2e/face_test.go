@@ -29,17 +29,17 @@ var contracts = map[stack.Service]protoreflect.FullName{
 	stack.Notify:        notifyv1.File_switchyard_notify_v1_notify_proto.Package(),
 }
 
-// offer is what a capability service offers.
-type offer struct {
+// serviceContract is what a capability service offers.
+type serviceContract struct {
 	member     stack.Service
 	operations []contract.Operation
 	services   []string // of gRPC, by full name
 }
 
-func eachOffer() (all []offer) {
+func serviceContracts() (all []serviceContract) {
 	for member, pkg := range contracts {
 		operations, services := contract.Operations(pkg)
-		all = append(all, offer{member, operations, services})
+		all = append(all, serviceContract{member, operations, services})
 	}
 	return all
 }
@@ -49,7 +49,7 @@ func eachOffer() (all []offer) {
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
 			stranger := h.anonymous(c.member)
 			tokens := map[optionsv1.Role]client{
@@ -94,7 +94,7 @@ func TestRoles(t *testing.T) {
 func TestUnimplementedOperations(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
 			operator := h.operator(c.member).with("X-Organization-Id", unique("org"))
 			for _, o := range c.operations {
@@ -120,7 +120,7 @@ func TestUnimplementedOperations(t *testing.T) {
 func TestReflectionAndHealthOverGRPC(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
 			conn := h.grpc(t, c.member)
 			var listed []string
@@ -133,7 +133,7 @@ func TestReflectionAndHealthOverGRPC(t *testing.T) {
 			if diff := cmp.Diff(c.services, listed); diff != "" {
 				t.Errorf("services by reflection (-contract +got):\n%s", diff)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			health, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 			if err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
@@ -146,7 +146,7 @@ func TestReflectionAndHealthOverGRPC(t *testing.T) {
 // reflected lists services as grpcurl does, without a token.
 func reflected(t *testing.T, client reflectionpb.ServerReflectionClient) (names []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	stream, err := client.ServerReflectionInfo(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func (h *harness) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 // as is the context of a first-party service's call for an organization.
 func (h *harness) as(t *testing.T, organization string, pairs ...string) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	return metadata.NewOutgoingContext(ctx, metadata.Pairs(append([]string{
 		"authorization", "Bearer " + h.Secrets().Service, "x-organization-id", organization,

@@ -33,8 +33,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+// waitTimeout is how long a test waits for what must happen.
+const waitTimeout = 30 * time.Second
 
 // harness is a running stack, with what a test needs to call it.
 type harness struct {
@@ -217,20 +217,20 @@ func build(tree, bin string) error {
 func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:10]) }
 
 // waitFor calls condition until it returns nil. After the time within, it ends the test with condition's last error.
-func waitFor(t *testing.T, within time.Duration, what string, objection func() error) {
+func waitFor(t *testing.T, within time.Duration, what string, condition func() error) {
 	t.Helper()
-	if err := await(t.Context(), within, objection); err != nil {
+	if err := await(t.Context(), within, condition); err != nil {
 		t.Fatalf("%s: not within %s: %v", what, within, err)
 	}
 }
 
 // await calls condition until it returns nil. It returns condition's last error when the time within has passed or ctx
 // has ended.
-func await(ctx context.Context, within time.Duration, objection func() error) error {
+func await(ctx context.Context, within time.Duration, condition func() error) error {
 	const pause = 20 * time.Millisecond
 	deadline := time.Now().Add(within)
 	for {
-		err := objection()
+		err := condition()
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}

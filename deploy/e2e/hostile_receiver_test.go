@@ -83,7 +83,7 @@ func (d hostileDelivery) settled(t *testing.T) delivery {
 		return ended(t, d.webhooks, d.id)
 	}
 	var record delivery
-	waitFor(t, patience, "the first attempt", func() error {
+	waitFor(t, waitTimeout, "the first attempt", func() error {
 		d.webhooks.get(t, deliveryPath+"/"+d.id).into(t, http.StatusOK, &record)
 		if record.Attempts == 0 {
 			return errors.New(record.Status)
@@ -227,7 +227,7 @@ func (ht *hostileTraffic) awaitSend(t *testing.T, one hostileSend) (log sendLog)
 	if !askedToWait(one.behaviour) {
 		return ht.ended(t, one.organization, one.id)
 	}
-	waitFor(t, patience, "the first attempt", func() error {
+	waitFor(t, waitTimeout, "the first attempt", func() error {
 		ht.service(stack.Notify, one.organization).get(t, sendsPath+one.id+"?limit=200").into(t, http.StatusOK, &log)
 		if len(log.Attempts) == 0 {
 			return errors.New(log.summary())

@@ -102,7 +102,7 @@ func (c client) within(t *testing.T, path string, body any) (answer, error) {
 	}
 	r.Header = c.header.Clone()
 	r.Header.Set("Content-Type", "application/json")
-	response, err := wire.Do(r)
+	response, err := httpClient.Do(r)
 	if err != nil {
 		return answer{}, err
 	}

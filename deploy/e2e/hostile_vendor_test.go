@@ -230,7 +230,7 @@ func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {
 func (ht *hostileTraffic) checkLedger(t *testing.T, b *vendorCase) {
 	t.Helper()
 	var rows map[string][]ledgerRow
-	err := await(t.Context(), patience, func() error {
+	err := await(t.Context(), waitTimeout, func() error {
 		rows = ht.ledger(t, b.organization)
 		for _, c := range b.calls {
 			if c.served() && len(rows[c.id]) == 0 {

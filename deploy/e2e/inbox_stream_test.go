@@ -34,7 +34,7 @@ func (h *harness) follow(ctx context.Context, t *testing.T, member, organization
 	}
 	request.Header = h.service(stack.Notify, organization).header.Clone()
 	request.Header.Set("Last-Event-ID", last)
-	response, err := wire.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 	const messages, reads = 60, 20
 	const total = messages + reads
 	members := []string{string(stack.Notify), secondNotify}
-	ctx, stop := context.WithTimeout(t.Context(), 2*patience)
+	ctx, stop := context.WithTimeout(t.Context(), 2*waitTimeout)
 	defer stop()
 	var readers sync.WaitGroup
 	for i, member := range members {

@@ -140,7 +140,7 @@ func TestKeysStayInCustody(t *testing.T) {
 				key, path := v.key(), v.callPath()
 				if c.bring != nil {
 					c.bring(t, h, service, v)
-					waitFor(t, patience, "the organization's own key", func() error {
+					waitFor(t, waitTimeout, "the organization's own key", func() error {
 						a, err := service.try(t, http.MethodPost, chatPath, withOwnKey("own", ask(v.model, "before")))
 						if err == nil && a.status != http.StatusOK {
 							err = fmt.Errorf("%d %s", a.status, shorten(a.body))
@@ -151,7 +151,7 @@ func TestKeysStayInCustody(t *testing.T) {
 				if c.name == "rotated" {
 					service.post(t, chatPath, ask(v.model, "before")).want(t, http.StatusOK)
 					key = h.rotate(t, v)
-					waitFor(t, patience, "the new key", func() error {
+					waitFor(t, waitTimeout, "the new key", func() error {
 						service.post(t, chatPath, ask(v.model, "after")).want(t, http.StatusOK)
 						return h.sentKey(t, v, path, key)
 					})
@@ -196,7 +196,7 @@ func TestKeysStayInCustody(t *testing.T) {
 			t.Errorf("%s is in %s", what, where)
 		}
 	}
-	waitFor(t, patience, "the spans of these calls", spans)
+	waitFor(t, waitTimeout, "the spans of these calls", spans)
 }
 
 // rotate puts another key in the place of a vendor's.

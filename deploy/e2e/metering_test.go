@@ -104,7 +104,7 @@ func (b *billed) waitFor(t *testing.T, more int) {
 		return len(b.answered)
 	}
 	want := count() + more
-	waitFor(t, patience, "answers", func() error {
+	waitFor(t, waitTimeout, "answers", func() error {
 		if n := count(); n < want {
 			return fmt.Errorf("%d of %d", n, want)
 		}
@@ -117,7 +117,7 @@ func (b *billed) waitFor(t *testing.T, more int) {
 func (b *billed) settle(t *testing.T, kills int) {
 	t.Helper()
 	b.stop()
-	waitFor(t, patience, "a record of every answer", func() error {
+	waitFor(t, waitTimeout, "a record of every answer", func() error {
 		if err := b.read(t); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func TestMutualTLS(t *testing.T) {
 		}, http.StatusAccepted)
 		inside := web(t, first, first)
 		// Notify hands it to webhook egress over gRPC.
-		waitFor(t, patience, "the webhook", func() error {
+		waitFor(t, waitTimeout, "the webhook", func() error {
 			a := calls(t, inside, h.Secrets().Service, h.URL(string(stack.Notify))+"/v1/notifications/sends/"+fmt.Sprint(accepted["notification_id"])+"?organization_id="+organization, nil, http.StatusOK)
 			if text, _ := json.Marshal(a); !strings.Contains(string(text), `"delivered"`) {
 				return errors.New(string(text))
@@ -87,14 +87,14 @@ func TestMutualTLS(t *testing.T) {
 		// Its probe trusts the first authority only, so that it is waited for here.
 		_ = h.Restart(shortly(t), string(stack.Gateway))
 		either := web(t, nil, first, second)
-		waitFor(t, patience, "the refusal", func() error {
+		waitFor(t, waitTimeout, "the refusal", func() error {
 			status, body := call(t, either, ai, edge, ask("sandbox", "hello"))
 			if status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
 				return fmt.Errorf("%d: %s", status, body)
 			}
 			return nil
 		})
-		waitFor(t, patience, "the line that says why", func() error {
+		waitFor(t, waitTimeout, "the line that says why", func() error {
 			log, err := os.ReadFile(filepath.Join(h.logs(), "edge.log"))
 			if err == nil && !strings.Contains(string(log), "tls: ") {
 				err = errors.New("not there")
@@ -104,7 +104,7 @@ func TestMutualTLS(t *testing.T) {
 		if err := h.CertifyOne(stack.Edge, second); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, patience, "calls again", func() error {
+		waitFor(t, waitTimeout, "calls again", func() error {
 			if status, body := call(t, either, ai, edge, ask("sandbox", "hello")); status != http.StatusOK {
 				return fmt.Errorf("%d: %s", status, body)
 			}
@@ -252,7 +252,7 @@ type load struct {
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
 	until := l.served.Load() + n
-	waitFor(t, patience, "calls", func() error {
+	waitFor(t, waitTimeout, "calls", func() error {
 		if served := l.served.Load(); served < until {
 			return fmt.Errorf("%d of %d", served, until)
 		}
@@ -299,7 +299,7 @@ func (h *harness) underLoad(t *testing.T, client *http.Client, ai, people string
 // shortly is a context for what may not succeed.
 func shortly(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience/6)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout/6)
 	t.Cleanup(cancel)
 	return ctx
 }

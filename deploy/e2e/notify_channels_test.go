@@ -85,7 +85,7 @@ func (h *harness) send(t *testing.T, organization string, body object) string {
 // ended waits until a send has, and gives its log.
 func (h *harness) ended(t *testing.T, organization, id string) (log sendLog) {
 	t.Helper()
-	waitFor(t, patience, "the end of send "+id, func() error {
+	waitFor(t, waitTimeout, "the end of send "+id, func() error {
 		log = sendLog{}
 		h.service(stack.Notify, organization).get(t, inboxPath+"/sends/"+id+"?limit=200").into(t, http.StatusOK, &log)
 		if log.Status == "pending" {

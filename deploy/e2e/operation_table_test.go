@@ -119,7 +119,7 @@ func expiredApproval(t *testing.T, f *fixture) {
 	t.Helper()
 	made := f.own.post(t, approvalsPath, object{"tool": "t", "requested_by": "agent", "ttl_seconds": 1}).fields(t, http.StatusCreated, "ref")
 	f.names["ref"], _ = made["ref"].(string)
-	waitFor(t, patience, "the approval expires", func() error {
+	waitFor(t, waitTimeout, "the approval expires", func() error {
 		if a := f.own.get(t, approvalsPath+"/"+f.names["ref"]); !strings.Contains(string(a.body), `"status":"expired"`) {
 			return errors.New(string(a.body))
 		}

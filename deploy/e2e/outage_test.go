@@ -82,7 +82,7 @@ func (o *outage) note(a answer, err error, took time.Duration) {
 func (o *outage) waitFor(t *testing.T, more int64) {
 	t.Helper()
 	want := o.served.Load() + more
-	waitFor(t, patience, "requests that are served", func() error {
+	waitFor(t, waitTimeout, "requests that are served", func() error {
 		if served := o.served.Load(); served < want && o.failed.Load() == 0 {
 			return fmt.Errorf("%d of %d", served, want)
 		}

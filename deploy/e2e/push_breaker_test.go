@@ -47,7 +47,7 @@ func TestPushServiceThatIsDown(t *testing.T) {
 	before := h.breakersOpened(t)
 	id := h.push(t, organization, object{"user_id": "ann"})
 	const pauses = 3 // the first opening, and a probe of each pause that fails
-	waitFor(t, patience, "the breaker opens", func() error {
+	waitFor(t, waitTimeout, "the breaker opens", func() error {
 		if opened := h.breakersOpened(t) - before; opened < pauses {
 			return fmt.Errorf("%d times so far", opened)
 		}

@@ -28,7 +28,7 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 	id := h.push(t, organization, object{"broadcast": true})
 	for _, replica := range []string{string(stack.Notify), secondNotify} {
 		seen := h.arrived(t, browsers)
-		waitFor(t, patience, "pushes arrive", func() error {
+		waitFor(t, waitTimeout, "pushes arrive", func() error {
 			if now := h.arrived(t, browsers); now < seen+devices/8 && now < devices {
 				return fmt.Errorf("%d of %d", now, devices)
 			}

@@ -133,7 +133,7 @@ func (h *harness) push(t *testing.T, organization string, target object, more ..
 // ended waits until a send has and gives its log.
 func (h *harness) pushEnded(t *testing.T, organization, id string) (log pushLog) {
 	t.Helper()
-	waitFor(t, patience, "the send ends", func() error {
+	waitFor(t, waitTimeout, "the send ends", func() error {
 		a, err := h.service(stack.Notify, organization).try(t, http.MethodGet, sendsPath+id, nil)
 		if err != nil {
 			return err

@@ -20,9 +20,9 @@ import (
 func TestReflectionHasEveryMethod(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			stream, err := reflectionpb.NewServerReflectionClient(h.grpc(t, c.member)).ServerReflectionInfo(ctx)
 			if err != nil {

@@ -241,7 +241,7 @@ func TestRollout(t *testing.T) {
 // settled waits until every balancer sends to all its replicas: an orchestrator continues only then.
 func (f fleet) settled(t *testing.T) {
 	t.Helper()
-	waitFor(t, patience, "all replicas ready", func() error {
+	waitFor(t, waitTimeout, "all replicas ready", func() error {
 		for _, b := range f.balancers {
 			b.mu.Lock()
 			ready := len(b.ready)

@@ -94,7 +94,7 @@ func goroutines(ctx context.Context, url string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	response, err := wire.Do(r)
+	response, err := httpClient.Do(r)
 	if err != nil {
 		return 0, err
 	}

@@ -30,7 +30,7 @@ func TestAStalledReplicaIsFenced(t *testing.T) {
 	}
 	signal(syscall.SIGSTOP)
 	defer signal(syscall.SIGCONT)
-	waitFor(t, patience, "another call is given its place", func() error {
+	waitFor(t, waitTimeout, "another call is given its place", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
 			return fmt.Errorf("%s", a.body)
 		}
@@ -40,7 +40,7 @@ func TestAStalledReplicaIsFenced(t *testing.T) {
 	if got := s.read(t); got.failed == nil || got.failed.Error != "budget_exceeded" && got.failed.Error != "run_exhausted" {
 		t.Errorf("the stream goes on: %+v", got)
 	}
-	waitFor(t, patience, "both rows, and the mark", func() error {
+	waitFor(t, waitTimeout, "both rows, and the mark", func() error {
 		if n := h.recorded(t, organization, run, "aborted"); n != 1 {
 			return fmt.Errorf("%d aborted rows", n)
 		}

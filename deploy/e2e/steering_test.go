@@ -39,7 +39,7 @@ func unsteer(t *testing.T, operator client) {
 				t.Fatal(err)
 			}
 			request.Header = operator.header.Clone()
-			response, err := wire.Do(request)
+			response, err := httpClient.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	}
 	t.Logf("%v of %d", taken, organizations)
 	for _, gateway := range h.gateways("any") {
-		waitFor(t, patience, "both arms", func() error {
+		waitFor(t, waitTimeout, "both arms", func() error {
 			var status struct {
 				Arms []struct {
 					Arm      string `json:"arm"`
@@ -237,7 +237,7 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 		return f
 	}
 	for _, gateway := range gateways {
-		waitFor(t, patience, "two replicas", func() error {
+		waitFor(t, waitTimeout, "two replicas", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
 				return fmt.Errorf("%+v", f)
 			}
@@ -259,7 +259,7 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 	if err := h.Kill(string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, patience, "the gateway is degraded", func() error {
+	waitFor(t, waitTimeout, "the gateway is degraded", func() error {
 		if f := status(gateways[0]); f.Status != "gateway_degraded" || !strings.Contains(f.Summary, "no_sign_of_life") {
 			return fmt.Errorf("%+v", f)
 		}
@@ -269,7 +269,7 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, gateway := range gateways {
-		waitFor(t, patience, "the gateway is well again", func() error {
+		waitFor(t, waitTimeout, "the gateway is well again", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
 				return fmt.Errorf("%+v", f)
 			}

@@ -30,7 +30,7 @@ type eventStream struct {
 // stream makes a call that must be answered with events.
 func (c client) stream(t *testing.T, path string, body any) *eventStream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, reader(t, body))
 	if err != nil {
@@ -38,7 +38,7 @@ func (c client) stream(t *testing.T, path string, body any) *eventStream {
 	}
 	request.Header = c.header.Clone()
 	request.Header.Set("Content-Type", "application/json")
-	response, err := wire.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		t.Fatalf("POST %s: %v", path, err)
 	}
@@ -156,4 +156,4 @@ func (all *transcript) append(piece chunk) {
 }
 
 // soon bounds a wait inside a select.
-func soon() <-chan time.Time { return time.After(patience) }
+func soon() <-chan time.Time { return time.After(waitTimeout) }

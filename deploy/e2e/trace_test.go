@@ -18,7 +18,7 @@ import (
 func traced(t *testing.T, c client, id string) map[string]any {
 	t.Helper()
 	var event map[string]any
-	waitFor(t, patience, "the lineage of "+id, func() error {
+	waitFor(t, waitTimeout, "the lineage of "+id, func() error {
 		a := c.get(t, "/v1/lineage/"+id)
 		if a.status != http.StatusOK {
 			return fmt.Errorf("%d", a.status)
@@ -160,7 +160,7 @@ func TestProbes(t *testing.T) {
 			return
 		}
 	}()
-	waitFor(t, patience, "a second probe is refused", func() error {
+	waitFor(t, waitTimeout, "a second probe is refused", func() error {
 		if a := second.get(t, "/v1/models/liveness?provider=sandbox"); a.status != http.StatusConflict {
 			return fmt.Errorf("%d", a.status)
 		}

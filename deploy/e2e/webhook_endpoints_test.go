@@ -273,7 +273,7 @@ func TestPauseHoldsAndDeleteCancels(t *testing.T) {
 	held := webhooks.emit(t, "a").to(t, e.ID)
 	webhooks.do(t, http.MethodPatch, path, object{"active": false}).want(t, http.StatusOK)
 	// The first attempt fails before or during the pause; nothing follows it.
-	waitFor(t, patience, "the delivery to wait", func() error {
+	waitFor(t, waitTimeout, "the delivery to wait", func() error {
 		var d delivery
 		webhooks.get(t, deliveryPath+"/"+held).into(t, http.StatusOK, &d)
 		if d.LastError == nil || *d.LastError != "endpoint_paused" || d.NextAttemptAt != nil {
@@ -320,7 +320,7 @@ func TestEndpointThatIsGone(t *testing.T) {
 	if now.Active || now.DisabledReason == nil || *now.DisabledReason != "gone" {
 		t.Errorf("endpoint %+v", now)
 	}
-	waitFor(t, patience, "the operational events", func() error {
+	waitFor(t, waitTimeout, "the operational events", func() error {
 		var reported []string
 		for _, a := range watcher.arrivals(t) {
 			if !strings.Contains(a.Body, e.ID) {

@@ -73,7 +73,7 @@ func produce(t *testing.T, to receiver, route string, clients ...client) *produc
 func (p *producers) enqueue(t *testing.T, try *int, key string) error {
 	t.Helper()
 	var refusal error // that is final
-	err := await(t.Context(), patience, func() error {
+	err := await(t.Context(), waitTimeout, func() error {
 		a, err := p.clients[*try%len(p.clients)].try(t, http.MethodPost, p.route, p.to.deliver(object{"idempotency_key": key}))
 		switch {
 		case err != nil:
@@ -132,7 +132,7 @@ func (p *producers) finish(t *testing.T, webhooks client, kills, inFlight int) {
 	}
 	// The deliveries that the kills delayed go to one target, whose share of the few slots is eight: time for 100 a
 	// second.
-	deadline := time.Now().Add(patience + time.Duration(len(p.accepted))*10*time.Millisecond)
+	deadline := time.Now().Add(waitTimeout + time.Duration(len(p.accepted))*10*time.Millisecond)
 	for id := range p.accepted {
 		waitFor(t, time.Until(deadline), "the end of delivery "+id, func() error {
 			var d delivery

@@ -68,7 +68,7 @@ var finals = []string{"delivered", "failed", "cancelled", "expired"}
 func ended(t *testing.T, webhooks client, id string) delivery {
 	t.Helper()
 	var d delivery
-	waitFor(t, patience, "the end of delivery "+id, func() error {
+	waitFor(t, waitTimeout, "the end of delivery "+id, func() error {
 		webhooks.get(t, deliveryPath+"/"+id).into(t, http.StatusOK, &d)
 		if !slices.Contains(finals, d.Status) {
 			return fmt.Errorf("it is %s after %d attempts", d.Status, d.Attempts)
@@ -288,7 +288,7 @@ func TestDeliveryIsDeduplicated(t *testing.T) {
 	if other.ID == first.ID || *other.Deduplicated {
 		t.Errorf("another organization's %+v", other)
 	}
-	waitFor(t, patience, "both deliveries", func() error {
+	waitFor(t, waitTimeout, "both deliveries", func() error {
 		if n := len(to.arrivals(t)); n != 2 {
 			return fmt.Errorf("%d arrivals", n)
 		}
