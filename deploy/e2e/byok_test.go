@@ -29,9 +29,9 @@ var (
 	ownRepeating = addVendor(vendor{name: "own-repeating", dialect: "openai", model: "own-repeating", keyless: true})
 )
 
-// bringKey seals a key as a customer's administrator does, with the command, and
+// sealKey seals a key as a customer's administrator does, with the command, and
 // gives the body that it prints.
-func (h *harness) bringKey(t *testing.T, organization, provider, key string) string {
+func (h *harness) sealKey(t *testing.T, organization, provider, key string) string {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(h.Secrets().Service), 0o600); err != nil {
@@ -67,7 +67,7 @@ func TestByokOnEveryReplica(t *testing.T) {
 	first.post(t, "/v1/llm/chat", byokChat(ownKeys)).want(t, http.StatusServiceUnavailable)
 
 	key := newKey("everywhere")
-	body := h.bringKey(t, organization, ownKeys.name, key)
+	body := h.sealKey(t, organization, ownKeys.name, key)
 	if strings.Contains(body, key) {
 		t.Fatal("the body holds the key")
 	}
@@ -136,7 +136,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	organization := unique("org")
 	first, second := h.service(stack.Gateway, organization), h.service(secondGateway, organization)
 	h.script(t, stack.FakeProvider, rule{Match: ownRotated.match(), Action: object{"delay_ms": 20}})
-	first.post(t, byokPath, h.bringKey(t, organization, ownRotated.name, newKey("rotation-0"))).want(t, http.StatusCreated)
+	first.post(t, byokPath, h.sealKey(t, organization, ownRotated.name, newKey("rotation-0"))).want(t, http.StatusCreated)
 	for _, c := range []client{first, second} {
 		waitFor(t, time.Second, "the first credential", func() error {
 			if a, err := c.try(t, http.MethodPost, "/v1/llm/chat", byokChat(ownRotated)); err != nil || a.status != http.StatusOK {
@@ -162,7 +162,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 		var sealed struct {
 			Sealed json.RawMessage `json:"sealed"`
 		}
-		if err := json.Unmarshal([]byte(h.bringKey(t, organization, ownRotated.name, newKey(fmt.Sprint("rotation-", n)))), &sealed); err != nil {
+		if err := json.Unmarshal([]byte(h.sealKey(t, organization, ownRotated.name, newKey(fmt.Sprint("rotation-", n)))), &sealed); err != nil {
 			t.Fatal(err)
 		}
 		var config struct {
@@ -259,7 +259,7 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 		"status": http.StatusUnauthorized,
 		"body":   fmt.Sprintf(`{"error":{"message":"Incorrect API key provided: %s.","type":"invalid_request_error","code":"invalid_api_key"}}`, key),
 	}})
-	c.post(t, byokPath, h.bringKey(t, organization, ownRepeating.name, key)).want(t, http.StatusCreated)
+	c.post(t, byokPath, h.sealKey(t, organization, ownRepeating.name, key)).want(t, http.StatusCreated)
 	for _, more := range []object{{}, {"stream": true}, {"allow_substitution": false}} {
 		waitFor(t, time.Second, "the vendor's refusal", func() error {
 			if a := c.post(t, "/v1/llm/chat", byokChat(ownRepeating).with(more)); a.status != http.StatusBadGateway {

@@ -24,8 +24,8 @@ import (
 // gateways, which they may kill: none is parallel.
 
 var (
-	guarded  = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
-	dripping = addVendor(vendor{name: "dripping", dialect: "openai", model: "dripping-model"})
+	guarded = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
+	stalled = addVendor(vendor{name: "dripping", dialect: "openai", model: "dripping-model"})
 )
 
 // gateways are both of them, called for an organization.
@@ -52,16 +52,16 @@ func withinASecond(t *testing.T, what string, condition func() error) {
 	waitFor(t, time.Second, what, condition)
 }
 
-func (h *harness) drip(t *testing.T) {
+func (h *harness) stallStreams(t *testing.T) {
 	t.Helper()
-	h.script(t, stack.FakeProvider, rule{Match: dripping.match(), Action: object{"stall_after_chunks": 3}})
+	h.script(t, stack.FakeProvider, rule{Match: stalled.match(), Action: object{"stall_after_chunks": 3}})
 }
 
 // A suspension ends all streams in flight on every replica within a second, closes
 // every face, and outlives the restart of everything.
 func TestSuspensionHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
-	h.drip(t)
+	h.stallStreams(t)
 	organization := unique("org")
 	gateways, operator := h.gateways(organization), h.operator(stack.Gateway)
 	const streams = 100
@@ -73,7 +73,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 		ended.Go(func() {
 			opened := sync.OnceFunc(open.Done)
 			defer opened()
-			response, err := gateways[i%2].send(t, http.MethodPost, chatPath, ask(dripping.model, "hello", streamed))
+			response, err := gateways[i%2].send(t, http.MethodPost, chatPath, ask(stalled.model, "hello", streamed))
 			if err != nil {
 				t.Error(err)
 				return
@@ -159,7 +159,7 @@ func (h *harness) recorded(t *testing.T, organization, run, outcome string) (n i
 // A run that one replica revokes, and a session that one aborts, end on the other.
 func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 	h := pairOfGateways(t)
-	h.drip(t)
+	h.stallStreams(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
 	for _, c := range []struct {
@@ -179,7 +179,7 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 			if c.minted {
 				gateways[0].post(t, "/v1/runs/mint", object{"run_id": run}).want(t, http.StatusCreated)
 			}
-			s := gateways[1].with("X-Run-Id", run).stream(t, chatPath, ask(dripping.model, "hello", streamed))
+			s := gateways[1].with("X-Run-Id", run).stream(t, chatPath, ask(stalled.model, "hello", streamed))
 			if _, ok := s.next(t); !ok {
 				t.Fatal("no stream")
 			}
@@ -223,7 +223,7 @@ func (h *harness) flush(t *testing.T) {
 // ceiling, with Redis there, emptied on the way, and away.
 func TestCeilingHoldsOverReplicas(t *testing.T) {
 	h := pairOfGateways(t)
-	for name, trouble := range map[string]func(*testing.T){
+	for name, disrupt := range map[string]func(*testing.T){
 		"all well":      func(*testing.T) {},
 		"Redis emptied": h.flush,
 		"Redis away": func(t *testing.T) {
@@ -238,11 +238,11 @@ func TestCeilingHoldsOverReplicas(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) { h.overrun(t, trouble) })
+		t.Run(name, func(t *testing.T) { h.overrun(t, disrupt) })
 	}
 }
 
-func (h *harness) overrun(t *testing.T, trouble func(*testing.T)) {
+func (h *harness) overrun(t *testing.T, disrupt func(*testing.T)) {
 	t.Helper()
 	const ceiling = 0.5
 	organization := unique("org")
@@ -261,7 +261,7 @@ func (h *harness) overrun(t *testing.T, trouble func(*testing.T)) {
 	var calls sync.WaitGroup
 	for i := range 100 {
 		if i == 50 {
-			trouble(t)
+			disrupt(t)
 		}
 		calls.Go(func() {
 			switch a := gateways[i%2].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})); a.status {
@@ -295,17 +295,17 @@ func (h *harness) overrun(t *testing.T, trouble func(*testing.T)) {
 	t.Logf("%d served, %d refused, %v of %v cents", served.Load(), refused.Load(), spent, ceiling)
 }
 
-// onlyCall is a run of one call, which streams on the second gateway.
-func (h *harness) onlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
+// startOnlyCall is a run of one call, which streams on the second gateway.
+func (h *harness) startOnlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
 	t.Helper()
-	h.drip(t)
+	h.stallStreams(t)
 	organization, run = unique("org"), unique("run")
 	gateways = h.gateways(organization)
 	for i := range gateways {
 		gateways[i] = gateways[i].with("X-Run-Id", run)
 	}
 	gateways[0].post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
-	s = gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
+	s = gateways[1].stream(t, chatPath, ask(stalled.model, "hello", streamed))
 	if _, ok := s.next(t); !ok {
 		t.Fatal("no stream")
 	}
@@ -316,7 +316,7 @@ func (h *harness) onlyCall(t *testing.T) (organization, run string, gateways []c
 // was answered.
 func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	h := pairOfGateways(t)
-	organization, run, gateways, _ := h.onlyCall(t)
+	organization, run, gateways, _ := h.startOnlyCall(t)
 	gateways[0].post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_exhausted", "in flight")
 	if err := h.Kill(string(secondGateway)); err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func TestDemoPage(t *testing.T) {
 		var shown []string // what the browser itself shows, outside the page
 		run(chromedp.Evaluate(`navigator.serviceWorker.ready
 			.then((worker) => worker.getNotifications())
-			.then((all) => all.map((n) => n.title + ": " + n.body))`, &shown, awaited))
+			.then((all) => all.map((n) => n.title + ": " + n.body))`, &shown, awaitPromise))
 		if len(shown) != 1 || shown[0] != "Order 7: Your order was shipped." {
 			t.Errorf("the browser shows %q", shown)
 		}
@@ -166,8 +166,8 @@ func TestDemoPage(t *testing.T) {
 	}
 }
 
-// awaited has an expression's promise waited for.
-func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+// awaitPromise has an expression's promise waited for.
+func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // registrationOf is the id of the page's service worker once it runs.
 func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin string) string {

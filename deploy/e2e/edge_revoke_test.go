@@ -14,7 +14,7 @@ import (
 // that leaves the key valid, and the revocation of another key, end no stream.
 func TestEdgeRevocationEndsStreams(t *testing.T) {
 	h := pairOfEdges(t)
-	h.drip(t) // the vendor begins its answer and never ends it
+	h.stallStreams(t) // the vendor begins its answer and never ends it
 	organization := unique("org")
 	endings := map[string]func(id string){
 		"revoked": func(id string) {
@@ -34,9 +34,9 @@ func TestEdgeRevocationEndsStreams(t *testing.T) {
 			gone, other := h.key(t, organization, "ai", "read"), h.key(t, organization, "ai", "read")
 			var cut []<-chan time.Time
 			for _, replica := range h.both(gone.Key) {
-				cut = append(cut, endOf(t, replica.stream(t, chatRoute, ask(dripping.model, "hello", streamed))))
+				cut = append(cut, endOf(t, replica.stream(t, chatRoute, ask(stalled.model, "hello", streamed))))
 			}
-			stays := endOf(t, h.both(other.Key)[1].stream(t, chatRoute, ask(dripping.model, "hello", streamed)))
+			stays := endOf(t, h.both(other.Key)[1].stream(t, chatRoute, ask(stalled.model, "hello", streamed)))
 			h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+gone.ID, object{"name": "renamed"}, http.StatusOK)
 			select {
 			case <-cut[0]:

@@ -177,7 +177,7 @@ func TestProbesAndMetrics(t *testing.T) {
 					t.Errorf("%s: %v", path, found)
 				}
 			}
-			if path, ok := small[member]; ok { // a call to be measured
+			if path, ok := postPaths[member]; ok { // a call to be measured
 				h.service(member, unique("org")).post(t, path, object{})
 			}
 			open.get(t, "/product/v1/_meta/catalog")
@@ -192,8 +192,8 @@ func TestProbesAndMetrics(t *testing.T) {
 	}
 }
 
-// small is a call to each service that is refused for its body.
-var small = map[stack.Service]string{stack.Gateway: chatPath, stack.WebhookEgress: deliveryPath, stack.Notify: notifyPath}
+// postPaths is a call to each service that is refused for its body.
+var postPaths = map[stack.Service]string{stack.Gateway: chatPath, stack.WebhookEgress: deliveryPath, stack.Notify: notifyPath}
 
 func TestRequestID(t *testing.T) {
 	t.Parallel()
@@ -221,7 +221,7 @@ func TestRequestID(t *testing.T) {
 func TestRoutingErrors(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for member, path := range small {
+	for member, path := range postPaths {
 		t.Run(string(member), func(t *testing.T) {
 			service := h.service(member, unique("org"))
 			for name, tt := range map[string]struct {
@@ -262,7 +262,7 @@ func TestProblemDocuments(t *testing.T) {
 		}
 	}
 	const accept = "application/problem+json"
-	for member, path := range small {
+	for member, path := range postPaths {
 		t.Run(string(member), func(t *testing.T) {
 			check(t, h.service(member, unique("org")).with("Accept", accept).post(t, path, `{"colour":"red"}`), 400, "invalid_request")
 			check(t, h.anonymous(member).with("Accept", accept).post(t, path, `{}`), 401, "unauthenticated")

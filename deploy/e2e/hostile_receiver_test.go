@@ -133,7 +133,7 @@ func (ht *hostileTraffic) pushServices(t *testing.T) {
 	for _, b := range fault.Behaviours() {
 		organization := unique("org")
 		device := ht.hostileBrowser(t, organization, b.Name)
-		ht.enrol(t, organization, device, object{"user_id": "ann"})
+		ht.register(t, organization, device, object{"user_id": "ann"})
 		all = append(all, hostileSend{b, organization, ht.push(t, organization, object{"user_id": "ann"})})
 	}
 	ht.checkSends(t, all)

@@ -161,7 +161,7 @@ func (ht *hostileTraffic) startQuiet(t *testing.T) *loadGenerator {
 		ai, webhooks := ht.customer(t, organization, "ai", "read"), ht.customer(t, organization, "webhooks", "write")
 		notifications := ht.customer(t, organization, "notifications", "write")
 		to, device := ht.receiver(), ht.browser(t, organization)
-		ht.enrol(t, organization, device, object{"user_id": "ann"})
+		ht.register(t, organization, device, object{"user_id": "ann"})
 		for i, v := range quietVendors {
 			quiet.start(1, func(int) { ht.quietChat(t, quiet, ai, v, i%2 == 0) })
 		}

@@ -54,7 +54,7 @@ func variableOf(v vendor) string { return strings.ToUpper(strings.ReplaceAll(v.n
 
 func bringSealed(t *testing.T, h *harness, service client, v vendor) {
 	t.Helper()
-	service.post(t, byokPath, h.bringKey(t, leakOrganization, v.name, v.key())).want(t, http.StatusCreated)
+	service.post(t, byokPath, h.sealKey(t, leakOrganization, v.name, v.key())).want(t, http.StatusCreated)
 }
 
 func bringFile(t *testing.T, h *harness, service client, v vendor) {

@@ -290,19 +290,19 @@ func TestSendIsRepeatedByItsKey(t *testing.T) {
 func TestSlackRate(t *testing.T) {
 	h := notifyStack(t)
 	const replicas, almost = 2, 900 * time.Millisecond
-	t.Run("with Redis", func(t *testing.T) { h.spaced(t, h.burst(t), 1, almost) })
+	t.Run("with Redis", func(t *testing.T) { h.checkSpacing(t, h.sendBurst(t), 1, almost) })
 	t.Run("without Redis", func(t *testing.T) {
 		h.withoutRedis(t)
-		h.spaced(t, h.burst(t), replicas, almost)
+		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
 	})
 	t.Run("with Redis that came back", func(t *testing.T) {
-		h.spaced(t, h.burst(t), replicas, almost)
-		h.spaced(t, h.burst(t), 1, almost) // the first took longer than that moment
+		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
+		h.checkSpacing(t, h.sendBurst(t), 1, almost) // the first took longer than that moment
 	})
 }
 
-// burst sends several messages to one URL by both replicas and gives what Slack took.
-func (h *harness) burst(t *testing.T) []slackPost {
+// sendBurst sends several messages to one URL by both replicas and gives what Slack took.
+func (h *harness) sendBurst(t *testing.T) []slackPost {
 	t.Helper()
 	const messages = 6
 	organization, mark := unique("org"), unique("mark")
@@ -331,8 +331,8 @@ func (h *harness) burst(t *testing.T) []slackPost {
 	return posts
 }
 
-// spaced wants no more than so many messages within a time.
-func (h *harness) spaced(t *testing.T, posts []slackPost, most int, within time.Duration) {
+// checkSpacing wants no more than so many messages within a time.
+func (h *harness) checkSpacing(t *testing.T, posts []slackPost, most int, within time.Duration) {
 	t.Helper()
 	for i := most; i < len(posts); i++ {
 		if gap := posts[i].Time.Sub(posts[i-most].Time); gap < within {

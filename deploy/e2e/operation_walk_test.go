@@ -143,7 +143,7 @@ func (c *control) payload(f *fixture, verb string, other object) any {
 
 // Every operation of tableServices has its row, so that a new one can't be forgotten. TestReflectionAndHealthOverGRPC
 // checks that the gateway serves the contract's services and no others.
-func TestControlTableIsWhole(t *testing.T) {
+func TestEveryOperationHasARow(t *testing.T) {
 	rows := make(map[string]bool)
 	for i := range controls {
 		rows[controls[i].method] = true

@@ -36,12 +36,12 @@ func TestPushServiceThatIsDown(t *testing.T) {
 	organization := unique("org")
 	const devices = 8
 	up := h.browser(t, organization)
-	h.enrol(t, organization, up, object{"user_id": "ann"})
+	h.register(t, organization, up, object{"user_id": "ann"})
 	other := h.receiver() // takes what is posted to it, as a push service does
 	for n := range devices {
 		b := h.browser(t, organization)
 		b.Endpoint = fmt.Sprint(other.url(), "/", n)
-		h.enrol(t, organization, b, object{"user_id": "ann"})
+		h.register(t, organization, b, object{"user_id": "ann"})
 	}
 	h.script(t, stack.FakeWebhook, rule{Match: object{"path": other.path + "/*"}, Action: object{"drop": true}})
 	before := h.breakersOpened(t)

@@ -18,13 +18,13 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 	var browsers []subscriber
 	for range devices {
 		b := h.browser(t, organization)
-		h.enrol(t, organization, b)
+		h.register(t, organization, b)
 		browsers = append(browsers, b)
 	}
 	stranger := h.browser(t, unique("org"))
 	// Slow enough for the kills to come before the end.
 	h.script(t, stack.FakePush, rule{Match: object{"path": "/push/*"}, Action: object{"delay_ms": 100}})
-	defer h.unscript(t)
+	defer h.clearScript(t)
 	id := h.push(t, organization, object{"broadcast": true})
 	for _, replica := range []string{string(stack.Notify), secondNotify} {
 		seen := h.arrived(t, browsers)

@@ -15,7 +15,7 @@ import (
 // stack are searched once more when it has stopped.
 func TestPushSecretsStayInside(t *testing.T) {
 	h := pushStack(t)
-	defer h.unscript(t)
+	defer h.clearScript(t)
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)
 	failures := map[string]func(said string) object{
@@ -42,7 +42,7 @@ func TestPushSecretsStayInside(t *testing.T) {
 			said := strings.Join([]string{strings.TrimPrefix(b.path(t), "/"), b.Keys["auth"], b.Keys["p256dh"]}, " ")
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: 1, Action: action(strings.ReplaceAll(said, " ", "_"))})
 			user := unique("user")
-			h.enrol(t, organization, b, object{"user_id": user})
+			h.register(t, organization, b, object{"user_id": user})
 			stored := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": user}))
 			if stored.Channels[0].LastError == nil {
 				t.Errorf("the failure that was to be forced did not come: %+v", stored)

@@ -49,8 +49,8 @@ func (h *harness) browser(t *testing.T, organization string) subscriber {
 	return b
 }
 
-// enrol registers a browser and gives its id.
-func (h *harness) enrol(t *testing.T, organization string, b subscriber, more ...object) string {
+// register registers a browser and gives its id.
+func (h *harness) register(t *testing.T, organization string, b subscriber, more ...object) string {
 	t.Helper()
 	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys, "expirationTime": nil}}.with(more...)
 	a := h.service(stack.Notify, organization).post(t, registrationsPath, body)
@@ -95,8 +95,8 @@ func (m pushMessage) content(t *testing.T) (c struct {
 	return c
 }
 
-// unscript lets the push service behave again.
-func (h *harness) unscript(t *testing.T) {
+// clearScript lets the push service behave again.
+func (h *harness) clearScript(t *testing.T) {
 	t.Helper()
 	a := h.fake(stack.FakePush).unrecorded(t, http.MethodDelete, "/_script", nil)
 	if a.status >= http.StatusBadRequest {
@@ -184,9 +184,9 @@ func TestPushToAUser(t *testing.T) {
 	h := pushStack(t)
 	organization := unique("org")
 	phone, laptop, other := h.browser(t, organization), h.browser(t, organization), h.browser(t, organization)
-	h.enrol(t, organization, phone, object{"user_id": "ann"})
-	h.enrol(t, organization, laptop, object{"user_id": "ann", "site_id": "shop"})
-	h.enrol(t, organization, other, object{"user_id": "bob"})
+	h.register(t, organization, phone, object{"user_id": "ann"})
+	h.register(t, organization, laptop, object{"user_id": "ann", "site_id": "shop"})
+	h.register(t, organization, other, object{"user_id": "bob"})
 	id := h.push(t, organization, object{"user_id": "ann", "url": "/orders/7", "data": object{"a": 1}, "ttl_seconds": 60, "urgency": "high", "topic": "order-7"})
 	log := h.pushEnded(t, organization, id)
 	if log.Status != "delivered" {
@@ -232,7 +232,7 @@ func TestPushToAUser(t *testing.T) {
 	}
 }
 
-func TestPushToNobodyAndToOneDevice(t *testing.T) {
+func TestPushWithoutDevicesAndToOneDevice(t *testing.T) {
 	h := pushStack(t)
 	organization := unique("org")
 	log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "nobody"}))
@@ -290,7 +290,7 @@ func TestPushOutcomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			organization := unique("org")
 			b := h.browser(t, organization)
-			h.enrol(t, organization, b, object{"user_id": "ann"})
+			h.register(t, organization, b, object{"user_id": "ann"})
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: tt.times, Action: tt.action})
 			log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "ann"}))
 			if log.Status != tt.log || log.Channels[0].LastError == nil || *log.Channels[0].LastError != tt.error {
@@ -303,9 +303,9 @@ func TestPushOutcomes(t *testing.T) {
 			if want := 1 - tt.devices; log.Channels[0].Removed != want {
 				t.Errorf("%d removed, want %d", log.Channels[0].Removed, want)
 			}
-			h.unscript(t)
+			h.clearScript(t)
 			if tt.status == "quarantined" {
-				h.enrol(t, organization, b, object{"user_id": "ann"})
+				h.register(t, organization, b, object{"user_id": "ann"})
 				if log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "ann"})); log.Status != "delivered" {
 					t.Errorf("after it registered again: %+v", log)
 				}
@@ -319,8 +319,8 @@ func TestPushRegistrationsOverTheWire(t *testing.T) {
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)
 	b := h.browser(t, organization)
-	id := h.enrol(t, organization, b, object{"user_id": "ann"})
-	if again := h.enrol(t, organization, b, object{"user_id": "bob"}); again != id {
+	id := h.register(t, organization, b, object{"user_id": "ann"})
+	if again := h.register(t, organization, b, object{"user_id": "bob"}); again != id {
 		t.Errorf("the same browser is %s and %s", id, again)
 	}
 	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys}}

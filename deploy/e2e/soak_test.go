@@ -148,7 +148,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		billed: map[string]*tally{"llm_requests": {}, "deliveries": {}, "notifications_sent": {}, "": {}},
 		calls:  map[string]completionCall{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
-	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
+	h.service(stack.Gateway, organization).post(t, byokPath, h.sealKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
 	s.setUpHostile(t)
 	knownSecrets.add("a Slack URL", s.hook)
 	// Calls and deliveries take 20 ms or more, so that some are in flight at each kill.
@@ -162,7 +162,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		s.fanned.subscribe(t, s.egress, types)
 	}
 	for n := range soakUsers {
-		h.enrol(t, organization, h.browser(t, organization), object{"user_id": soakUser(n)})
+		h.register(t, organization, h.browser(t, organization), object{"user_id": soakUser(n)})
 	}
 	return s
 }

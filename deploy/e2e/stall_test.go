@@ -18,7 +18,7 @@ import (
 // billed, and that the limit is overrun is in the audit.
 func TestAStalledReplicaIsFenced(t *testing.T) {
 	h := pairOfGateways(t)
-	organization, run, gateways, s := h.onlyCall(t)
+	organization, run, gateways, s := h.startOnlyCall(t)
 	pid, err := h.PID(string(secondGateway))
 	if err != nil {
 		t.Fatal(err)

@@ -19,17 +19,17 @@ import (
 // stack with two gateways: none is parallel.
 
 var (
-	pinnable   = addPair("pinnable")
-	canaryPair = addPair("canary")
-	fading     = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
-	ailing     = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
+	pinnable        = addPair("pinnable")
+	canaryPair      = addPair("canary")
+	deprecatedModel = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
+	failingVendor   = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
 )
 
 // servedBy is the provider that answered.
 func servedBy(a answer) string { return a.header.Get("X-Switchyard-Provider") }
 
-// unsteer takes pin and canary away at the end, for the tests that come after.
-func unsteer(t *testing.T, operator client) {
+// removeOverrides takes pin and canary away at the end, for the tests that come after.
+func removeOverrides(t *testing.T, operator client) {
 	t.Helper()
 	t.Cleanup(func() {
 		for _, path := range []string{"/v1/admin/unpin", "/v1/admin/canary-stop"} {
@@ -53,7 +53,7 @@ func unsteer(t *testing.T, operator client) {
 func TestPinHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
 	gateways, operator := h.gateways(unique("org")), h.operator(stack.Gateway)
-	unsteer(t, operator)
+	removeOverrides(t, operator)
 	body := ask(pinnable.first.model, "hello")
 	pin := operator.post(t, "/v1/admin/pin", object{"provider": pinnable.second.name, "reason": "the first is slow"}).fields(t, http.StatusOK, "pinned", "provider", "model", "since", "version")
 	everywhere := func() {
@@ -103,7 +103,7 @@ func TestPinHoldsEverywhere(t *testing.T) {
 func TestCanaryTakesItsShare(t *testing.T) {
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
-	unsteer(t, operator)
+	removeOverrides(t, operator)
 	const percentage, organizations = 30.0, 400
 	set := operator.post(t, "/v1/admin/canary", object{"provider": canaryPair.second.name, "percentage": percentage}).fields(t, http.StatusOK, "active", "provider", "percentage", "version")
 	for _, gateway := range h.gateways("any") {
@@ -179,12 +179,12 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	gateways := h.gateways(unique("org"))
 	deprecate := func(more object) {
 		t.Helper()
-		operator.post(t, "/v1/models/registry/"+fading.model+"/deprecate", object{"successor": "sandbox", "reason": "it fades"}.with(more)).want(t, http.StatusOK)
+		operator.post(t, "/v1/models/registry/"+deprecatedModel.model+"/deprecate", object{"successor": "sandbox", "reason": "it fades"}.with(more)).want(t, http.StatusOK)
 	}
 	deprecate(object{})
 	for _, gateway := range gateways {
 		withinASecond(t, "the warning", func() error {
-			if a := gateway.post(t, chatPath, ask(fading.model, "hello")); a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Switchyard-Warning"), "use sandbox/sandbox") {
+			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Switchyard-Warning"), "use sandbox/sandbox") {
 				return fmt.Errorf("%d %v", a.status, a.header)
 			}
 			return nil
@@ -193,7 +193,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	deprecate(object{"cutoff_date": "2026-01-01"})
 	for _, gateway := range gateways {
 		withinASecond(t, "the refusal", func() error {
-			if a := gateway.post(t, chatPath, ask(fading.model, "hello")); a.status != http.StatusBadRequest {
+			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusBadRequest {
 				return fmt.Errorf("%d", a.status)
 			}
 			return nil
@@ -202,8 +202,8 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	if err := h.Restart(t.Context(), string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
-	gateways[1].post(t, chatPath, ask(fading.model, "hello")).refused(t, http.StatusBadRequest, "model_retired", "use sandbox/sandbox")
-	if notices := string(h.anonymous(stack.Gateway).get(t, "/v1/models/deprecation-notifications?provider="+fading.name).body); !strings.Contains(notices, "it fades") {
+	gateways[1].post(t, chatPath, ask(deprecatedModel.model, "hello")).refused(t, http.StatusBadRequest, "model_retired", "use sandbox/sandbox")
+	if notices := string(h.anonymous(stack.Gateway).get(t, "/v1/models/deprecation-notifications?provider="+deprecatedModel.name).body); !strings.Contains(notices, "it fades") {
 		t.Errorf("%s", notices)
 	}
 }
@@ -229,7 +229,7 @@ func (f fleetStatus) vendor(name string) string {
 
 // Both replicas tell a vendor that is down from a gateway that is, though only one
 // of them called the vendor.
-func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
+func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	h := pairOfGateways(t)
 	gateways := h.gateways(unique("org"))
 	status := func(gateway client) (f fleetStatus) {
@@ -244,13 +244,13 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 			return nil
 		})
 	}
-	h.script(t, stack.FakeProvider, rule{Match: ailing.match(), Action: object{"status": 503}})
+	h.script(t, stack.FakeProvider, rule{Match: failingVendor.match(), Action: object{"status": 503}})
 	for range 6 {
-		gateways[0].post(t, chatPath, ask(ailing.named(), "hello", object{"allow_substitution": false}))
+		gateways[0].post(t, chatPath, ask(failingVendor.named(), "hello", object{"allow_substitution": false}))
 	}
 	for _, gateway := range gateways {
 		waitFor(t, 5*time.Second, "the vendor is down", func() error {
-			if f := status(gateway); f.vendor(ailing.name) != "down" || !strings.HasPrefix(f.Status, "vendor_") || f.Since == "" || !strings.Contains(f.Summary, ailing.name) {
+			if f := status(gateway); f.vendor(failingVendor.name) != "down" || !strings.HasPrefix(f.Status, "vendor_") || f.Since == "" || !strings.Contains(f.Summary, failingVendor.name) {
 				return fmt.Errorf("%+v", f)
 			}
 			return nil

@@ -114,8 +114,8 @@ func TestTracesOutliveReplicas(t *testing.T) {
 	}
 }
 
-// plodding is a vendor that only TestProbes slows down.
-var plodding = addVendor(vendor{name: "plodding", dialect: "openai", model: "plodding-model"})
+// slowProbe is a vendor that only TestProbes slows down.
+var slowProbe = addVendor(vendor{name: "plodding", dialect: "openai", model: "plodding-model"})
 
 // Probes spend money for operators alone, one at a time over all replicas.
 func TestProbes(t *testing.T) {
@@ -145,11 +145,11 @@ func TestProbes(t *testing.T) {
 	}
 
 	// A slow model keeps the place, on both.
-	h.script(t, stack.FakeProvider, rule{Match: plodding.match(), Action: object{"delay_ms": 3000}})
+	h.script(t, stack.FakeProvider, rule{Match: slowProbe.match(), Action: object{"delay_ms": 3000}})
 	slow := make(chan error, 1)
 	go func() {
 		for { // Until it is not the other one that has the place.
-			a, err := first.try(t, http.MethodPost, "/v1/canary/consistency", object{"prompt": "hello", "count": 2, "model": plodding.model})
+			a, err := first.try(t, http.MethodPost, "/v1/canary/consistency", object{"prompt": "hello", "count": 2, "model": slowProbe.model})
 			if err == nil && a.status == http.StatusConflict {
 				continue
 			}
