@@ -22,15 +22,15 @@ import (
 
 const byokPath = "/v1/byok/config"
 
-// What one test does to a vendor must not reach another.
+// Each test has a vendor of its own, because its faults must not affect another test.
 var (
 	ownKeys      = addVendor(vendor{name: "own-keys", dialect: "openai", model: "own-keys", keyless: true})
 	ownRotated   = addVendor(vendor{name: "own-rotated", dialect: "openai", model: "own-rotated", keyless: true})
 	ownRepeating = addVendor(vendor{name: "own-repeating", dialect: "openai", model: "own-repeating", keyless: true})
 )
 
-// sealKey seals a key as a customer's administrator does, with the command, and
-// gives the body that it prints.
+// sealKey seals a key with the gateway's command, as a customer's administrator does, and returns the request body that
+// the command prints.
 func (h *harness) sealKey(t *testing.T, organization, provider, key string) string {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
@@ -53,13 +53,13 @@ func newKey(what string) string {
 	return key
 }
 
-// byokChat is a call that only the organization's own key may pay for.
+// byokChat returns a chat request that only the organization's own key may pay for.
 func byokChat(v vendor) object {
 	return ask(v.model, "hello", object{"byok": object{"mode": "require"}})
 }
 
-// A credential that is brought serves on every replica within a second, through
-// restarts; purged, it serves on none.
+// A credential of an organization is used on every replica within a second, and after restarts; after a purge it is
+// used on none.
 func TestByokOnEveryReplica(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -98,14 +98,14 @@ func TestByokOnEveryReplica(t *testing.T) {
 	second.post(t, "/v1/llm/chat", byokChat(ownKeys)).want(t, http.StatusOK)
 
 	second.post(t, "/v1/byok/purge", object{"organization_id": organization}).want(t, http.StatusOK)
-	waitFor(t, time.Second, "the purge here", served(second, http.StatusServiceUnavailable))
-	waitFor(t, time.Second, "the purge there", served(first, http.StatusServiceUnavailable))
+	waitFor(t, time.Second, "the purge on the second replica", served(second, http.StatusServiceUnavailable))
+	waitFor(t, time.Second, "the purge on the first replica", served(first, http.StatusServiceUnavailable))
 	first.get(t, byokPath+"/"+ownKeys.name).want(t, http.StatusNotFound)
 	h.operator(stack.Gateway).with("X-Organization-Id", organization).get(t, "/v1/byok/stale").want(t, http.StatusOK)
 	first.get(t, "/v1/byok/stale").want(t, http.StatusForbidden)
 }
 
-// rotation is load on both replicas while the key is replaced.
+// rotation is callers of both replicas while the key is rotated.
 type rotation struct {
 	failed, calls atomic.Int64
 	stop          chan struct{}
@@ -129,8 +129,8 @@ func (r *rotation) run(t *testing.T, c client) {
 	}
 }
 
-// Rotations under load on two replicas: no call fails, and a second after each the
-// ledger knows no call that began with the old key.
+// Rotations under load on two replicas: no call fails, and from a second after each rotation no call that the ledger
+// has began with the old key.
 func TestByokRotationUnderLoad(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -150,12 +150,12 @@ func TestByokRotationUnderLoad(t *testing.T) {
 		load.group.Go(func() { load.run(t, first) })
 		load.group.Go(func() { load.run(t, second) })
 	}
-	// rotated is how long after a rotation a replica may still use the previous key: one
-	// second is promised, but here all tests run at once.
+	// rotated is how long after a rotation a replica may still use the previous key. The promise is one second; the test
+	// allows more, because all tests run in parallel.
 	const rotated = 3 * time.Second
 	type turn struct {
 		fingerprint string
-		asked, at   time.Time // when the rotation was sent, and answered
+		asked, at   time.Time // the times at which the rotation was sent and answered
 	}
 	var turns []turn
 	for n := 1; n <= 3; n++ {
@@ -223,14 +223,14 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	})
 }
 
-// usageRecord is what a test looks at of the feed.
+// usageRecord holds the fields of a usage record that the tests check.
 type usageRecord struct {
 	Credential  string    `json:"credential"`
 	Fingerprint string    `json:"credential_fingerprint"`
 	StartedAt   time.Time `json:"started_at"`
 }
 
-// feedOf reads an organization's feed to its end.
+// feedOf returns all records of an organization's usage feed.
 func feedOf(t *testing.T, c client) []usageRecord {
 	t.Helper()
 	var all []usageRecord
@@ -248,8 +248,8 @@ func feedOf(t *testing.T, c client) []usageRecord {
 	}
 }
 
-// When a vendor repeats the key that it was called with, the gateway doesn't pass it on.
-// TestMain searches all answers and logs at the end of the run.
+// When a vendor repeats the key that it was called with, the gateway doesn't pass it on. TestMain searches all answers
+// and logs at the end of the run.
 func TestByokVendorRepeatsTheKey(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")

@@ -20,15 +20,15 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// What operators set holds on every replica. The tests here have the stack with two
-// gateways, which they may kill: none is parallel.
+// Operators' controls apply on every replica. The tests here use the stack with two gateways, which they may kill: none
+// is parallel.
 
 var (
 	guarded = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
 	stalled = addVendor(vendor{name: "dripping", dialect: "openai", model: "dripping-model"})
 )
 
-// gateways are both of them, called for an organization.
+// gateways returns clients of both gateways for an organization.
 func (h *harness) gateways(organization string) []client {
 	first := h.service(stack.Gateway, organization)
 	second := first
@@ -46,7 +46,7 @@ func (h *harness) restartAll(t *testing.T) {
 	}
 }
 
-// withinASecond is for what must have come to every replica.
+// withinASecond waits at most a second, the bound for a change to reach every replica, until condition returns nil.
 func withinASecond(t *testing.T, what string, condition func() error) {
 	t.Helper()
 	waitFor(t, time.Second, what, condition)
@@ -57,8 +57,8 @@ func (h *harness) stallStreams(t *testing.T) {
 	h.script(t, stack.FakeProvider, rule{Match: stalled.match(), Action: object{"stall_after_chunks": 3}})
 }
 
-// A suspension ends all streams in flight on every replica within a second, closes
-// every face, and outlives the restart of everything.
+// A suspension ends all streams in flight on every replica within a second, refuses further calls on every replica, and
+// outlives a restart of the stores and of all replicas.
 func TestSuspensionHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
 	h.stallStreams(t)
@@ -67,7 +67,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 	const streams = 100
 	var open, ended sync.WaitGroup
 	var failed, latest atomic.Int64
-	var suspended atomic.Int64 // when, in Unix milliseconds
+	var suspended atomic.Int64 // time of the suspension, in Unix milliseconds
 	for i := range streams {
 		open.Add(1)
 		ended.Go(func() {
@@ -134,8 +134,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 	}
 }
 
-// recorded counts the ledger rows of an organization, or of one of its runs, by
-// their outcome.
+// recorded returns the number of ledger rows with an outcome, of an organization or of one of its runs.
 func (h *harness) recorded(t *testing.T, organization, run, outcome string) (n int) {
 	t.Helper()
 	var page struct {
@@ -156,7 +155,7 @@ func (h *harness) recorded(t *testing.T, organization, run, outcome string) (n i
 	return n
 }
 
-// A run that one replica revokes, and a session that one aborts, end on the other.
+// A run that is revoked at one replica, and a session that is aborted at one, end on the other.
 func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 	h := pairOfGateways(t)
 	h.stallStreams(t)
@@ -198,7 +197,7 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 	}
 }
 
-// flush empties the stack's Redis.
+// flush deletes all keys of the stack's Redis.
 func (h *harness) flush(t *testing.T) {
 	t.Helper()
 	at, err := url.Parse(h.RedisURL())
@@ -219,8 +218,8 @@ func (h *harness) flush(t *testing.T) {
 	}
 }
 
-// A hundred calls at a time over two replicas don't overrun an organization's
-// ceiling, with Redis there, emptied on the way, and away.
+// A hundred concurrent calls over two replicas don't overrun an organization's ceiling: with Redis, with a Redis that
+// loses its data during the calls, and without Redis.
 func TestCeilingHoldsOverReplicas(t *testing.T) {
 	h := pairOfGateways(t)
 	for name, disrupt := range map[string]func(*testing.T){
@@ -251,12 +250,12 @@ func (h *harness) overrun(t *testing.T, disrupt func(*testing.T)) {
 	for _, gateway := range gateways {
 		withinASecond(t, "the ceiling", func() error {
 			if a := gateway.post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 100000})); a.status != http.StatusForbidden {
-				return errors.New("it does not hold yet")
+				return errors.New("it does not apply yet")
 			}
 			return nil
 		})
 	}
-	before := h.recorded(t, organization, "", "completed") // those that came before it held
+	before := h.recorded(t, organization, "", "completed") // calls that were answered before the ceiling applied
 	var served, refused atomic.Int64
 	var calls sync.WaitGroup
 	for i := range 100 {
@@ -295,7 +294,7 @@ func (h *harness) overrun(t *testing.T, disrupt func(*testing.T)) {
 	t.Logf("%d served, %d refused, %v of %v cents", served.Load(), refused.Load(), spent, ceiling)
 }
 
-// startOnlyCall is a run of one call, which streams on the second gateway.
+// startOnlyCall mints a run with a maximum of one call, and starts that call, a stream, on the second gateway.
 func (h *harness) startOnlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
 	t.Helper()
 	h.stallStreams(t)
@@ -312,8 +311,7 @@ func (h *harness) startOnlyCall(t *testing.T) (organization, run string, gateway
 	return organization, run, gateways, s
 }
 
-// What a replica had set aside when it was killed returns, and the ledger has what
-// was answered.
+// The reservations of a killed replica are released, and the ledger has the calls that were answered.
 func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	h := pairOfGateways(t)
 	organization, run, gateways, _ := h.startOnlyCall(t)
@@ -322,13 +320,13 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	waitFor(t, waitTimeout, "the reservation returns", func() error {
+	waitFor(t, waitTimeout, "the release of the reservation", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
 			return fmt.Errorf("%s", a.body)
 		}
 		return nil
 	})
-	t.Logf("it returned after %s", time.Since(killed))
+	t.Logf("the reservation was released after %s", time.Since(killed))
 	if err := h.Restart(t.Context(), string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +336,7 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	if n := h.recorded(t, organization, run, "completed"); n != 1 {
 		t.Errorf("%d rows, want that of the one answer", n)
 	}
-	// A replica knows of calls under way elsewhere by reports, a moment old.
+	// A replica knows the calls of other replicas by reports, which are a moment old.
 	waitFor(t, waitTimeout, "the run's one call", func() error {
 		authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
 		if authority["status"] != "exhausted" || authority["calls"] != 1.0 {

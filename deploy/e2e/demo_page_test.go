@@ -23,10 +23,10 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// screenshot says where the picture of the demo page goes; nowhere by default.
+// screenshot names the file of a picture of the demo page; empty for none.
 var screenshot = flag.String("screenshot", "", "`file` for a picture of notify's demo page")
 
-// chrome opens a headless browser.
+// chrome starts a headless browser.
 func chrome(t *testing.T) context.Context {
 	t.Helper()
 	var program string
@@ -52,8 +52,8 @@ func chrome(t *testing.T) context.Context {
 	return ctx
 }
 
-// stubSubscribe stands in for what a headless browser can't do, which is to reach
-// its vendor's push service: subscribe gives a subscription of the fake one.
+// stubSubscribe replaces PushManager.subscribe, which can't reach a vendor's push service in a headless browser: it
+// returns a subscription of the fake push service.
 const stubSubscribe = `(() => {
 	const made = %s;
 	PushManager.prototype.subscribe = async (options) => {
@@ -123,13 +123,13 @@ func TestDemoPage(t *testing.T) {
 			}
 			return nil
 		})
-		// The push service hands it to the browser, whose service worker shows it and
-		// tells the page once it has.
+		// The test delivers the message to the browser in place of the push service. The page's service worker shows the
+		// notification and then reports it to the page.
 		text := h.pushed(t, subscribed)[0].Plaintext
 		registration := registrationOf(t, workers, h.DemoURL())
 		run(serviceworker.DeliverPushMessage(h.DemoURL(), serviceworker.RegistrationID(registration), text))
 		shows("received", "Order 7: Your order was shipped.")
-		var shown []string // what the browser itself shows, outside the page
+		var shown []string // notifications that the browser shows outside the page
 		run(chromedp.Evaluate(`navigator.serviceWorker.ready
 			.then((worker) => worker.getNotifications())
 			.then((all) => all.map((n) => n.title + ": " + n.body))`, &shown, awaitPromise))
@@ -166,10 +166,10 @@ func TestDemoPage(t *testing.T) {
 	}
 }
 
-// awaitPromise has an expression's promise waited for.
+// awaitPromise makes an evaluation wait for the promise of its expression.
 func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
-// registrationOf is the id of the page's service worker once it runs.
+// registrationOf waits until the page's service worker is activated, and returns its registration id.
 func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin string) string {
 	t.Helper()
 	deadline := time.After(waitTimeout)
@@ -185,7 +185,7 @@ func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin 
 	}
 }
 
-// Only this machine's own pages can use the demo.
+// Only the demo's own pages on this machine can use it.
 func TestDemoPageIsGuarded(t *testing.T) {
 	h := pushStack(t)
 	demo := client{base: h.DemoURL(), header: http.Header{}}
@@ -198,7 +198,7 @@ func TestDemoPageIsGuarded(t *testing.T) {
 		t.Errorf("by another name: %d", a)
 	}
 	demo.get(t, "/nope").want(t, http.StatusNotFound)
-	demo.with("X-User-Id", "ann", "X-Organization-Id", "org-other").get(t, inboxPath).want(t, http.StatusOK) // it is the demo's user all the same
+	demo.with("X-User-Id", "ann", "X-Organization-Id", "org-other").get(t, inboxPath).want(t, http.StatusOK) // the demo ignores the headers and uses its own user
 }
 
 func statusWithHost(t *testing.T, c client, host string) int {

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// What we show newcomers works as it stands.
+// The example programs run against the real services as they are.
 func TestExamples(t *testing.T) {
 	h := use(t)
 	organization := unique("org")

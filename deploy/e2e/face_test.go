@@ -29,11 +29,11 @@ var contracts = map[stack.Service]protoreflect.FullName{
 	stack.Notify:        notifyv1.File_switchyard_notify_v1_notify_proto.Package(),
 }
 
-// serviceContract is what a capability service offers.
+// serviceContract is the operations and gRPC services of a capability service.
 type serviceContract struct {
 	member     stack.Service
 	operations []contract.Operation
-	services   []string // of gRPC, by full name
+	services   []string // full names of the gRPC services
 }
 
 func serviceContracts() (all []serviceContract) {
@@ -44,17 +44,17 @@ func serviceContracts() (all []serviceContract) {
 	return all
 }
 
-// Every operation that isn't public refuses unauthenticated callers and callers that
-// don't have its role. It refuses them before it carries anything out.
+// Every operation that isn't public refuses unauthenticated callers and callers that don't have its role, before it
+// does anything.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
-			stranger := h.anonymous(c.member)
+			unauthenticated := h.anonymous(c.member)
 			tokens := map[optionsv1.Role]client{
 				optionsv1.Role_ROLE_SERVICE: h.service(c.member, unique("org")),
-				optionsv1.Role_ROLE_SUPPORT: stranger.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
+				optionsv1.Role_ROLE_SUPPORT: unauthenticated.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
 			}
 			check := func(t *testing.T, a answer, status int, code string) {
 				t.Helper()
@@ -67,17 +67,17 @@ func TestRoles(t *testing.T) {
 			for _, o := range c.operations {
 				t.Run(o.Method, func(t *testing.T) {
 					if o.Role == optionsv1.Role_ROLE_PUBLIC {
-						if a := stranger.do(t, o.Verb, o.At("x"), nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+						if a := unauthenticated.do(t, o.Verb, o.At("x"), nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
 							t.Errorf("a public operation answered %d: %s", a.status, a.body)
 						}
 						return
 					}
-					a := stranger.do(t, o.Verb, o.At("x"), nil)
+					a := unauthenticated.do(t, o.Verb, o.At("x"), nil)
 					check(t, a, http.StatusUnauthorized, "unauthenticated")
 					if a.header.Get("WWW-Authenticate") == "" {
 						t.Error("401 without WWW-Authenticate")
 					}
-					check(t, stranger.bearer("nobody's").do(t, o.Verb, o.At("x"), nil), http.StatusUnauthorized, "unauthenticated")
+					check(t, unauthenticated.bearer("unknown").do(t, o.Verb, o.At("x"), nil), http.StatusUnauthorized, "unauthenticated")
 					for role, client := range tokens {
 						if role != o.Role {
 							check(t, client.do(t, o.Verb, o.At("x"), nil), http.StatusForbidden, "forbidden")
@@ -89,8 +89,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// What is not implemented says so in the form of every other error. An operator
-// may call everything; only what reads is called.
+// Operations that are not implemented return the usual error format. The test calls the reading operations, as an
+// operator, who may call all of them.
 func TestUnimplementedOperations(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -143,7 +143,7 @@ func TestReflectionAndHealthOverGRPC(t *testing.T) {
 	}
 }
 
-// reflected lists services as grpcurl does, without a token.
+// reflected returns the services that reflection lists without a token, as grpcurl does.
 func reflected(t *testing.T, client reflectionpb.ServerReflectionClient) (names []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
@@ -177,11 +177,11 @@ func TestProbesAndMetrics(t *testing.T) {
 					t.Errorf("%s: %v", path, found)
 				}
 			}
-			if path, ok := postPaths[member]; ok { // a call to be measured
+			if path, ok := postPaths[member]; ok { // a call that the metrics count
 				h.service(member, unique("org")).post(t, path, object{})
 			}
 			open.get(t, "/product/v1/_meta/catalog")
-			if member == stack.Edge { // Customers see none.
+			if member == stack.Edge { // Customers have no access to the metrics.
 				open.get(t, "/metrics").want(t, http.StatusNotFound)
 			}
 			a := h.metrics(member).get(t, "/metrics").want(t, http.StatusOK)
@@ -192,7 +192,7 @@ func TestProbesAndMetrics(t *testing.T) {
 	}
 }
 
-// postPaths is a call to each service that is refused for its body.
+// postPaths holds a path of each service that takes a POST and refuses an empty body.
 var postPaths = map[stack.Service]string{stack.Gateway: chatPath, stack.WebhookEgress: deliveryPath, stack.Notify: notifyPath}
 
 func TestRequestID(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRequestID(t *testing.T) {
 			}
 		})
 	}
-	// Through the edge, the service behind it answers under the same id.
+	// Behind the edge, the service answers under the same id.
 	ai := h.customer(t, unique("org"), "ai", "read").with("X-Request-Id", "kept-4712")
 	ai.post(t, chatRoute, ask("no-such-model", "x")).refused(t, http.StatusNotFound, "model_not_found", "")
 }
@@ -250,7 +250,7 @@ func TestRoutingErrors(t *testing.T) {
 	}
 }
 
-// RFC 9457, for those who ask.
+// Callers that accept application/problem+json get errors as RFC 9457 documents.
 func TestProblemDocuments(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// connections opens one connection to each service that is asked for, which
-// lives as long as the tests.
+// connections returns a function that opens one connection to each service it is called for. The connections stay open
+// as long as the tests run.
 func connections(s *stack.Stack) func(stack.Service) (*grpc.ClientConn, error) {
 	var mu sync.Mutex
 	open := map[stack.Service]*grpc.ClientConn{}
@@ -39,14 +39,14 @@ func connections(s *stack.Stack) func(stack.Service) (*grpc.ClientConn, error) {
 	}
 }
 
-// keepReply keeps what is answered, to be searched for secrets.
+// keepReply records answers for the search for secrets.
 func keepReply(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, reply, conn, options...)
 	responses.add(answer{label: method, header: http.Header{}, body: fmt.Appendf(nil, "%v %v", reply, err)})
 	return err
 }
 
-// grpc is a connection to a service.
+// grpc returns a connection to a service.
 func (h *harness) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 	t.Helper()
 	conn, err := h.dial(member)
@@ -56,7 +56,7 @@ func (h *harness) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 	return conn
 }
 
-// as is the context of a first-party service's call for an organization.
+// as returns the context of a first-party service's call for an organization.
 func (h *harness) as(t *testing.T, organization string, pairs ...string) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)

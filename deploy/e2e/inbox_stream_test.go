@@ -24,7 +24,7 @@ type inboxEvent struct {
 	count int
 }
 
-// follow reads an inbox's stream at a replica until it ends or most events came.
+// follow reads an inbox's stream at a replica until it ends or until most events have arrived.
 func (h *harness) follow(ctx context.Context, t *testing.T, member, organization, user, last string, most int, each func(inboxEvent)) error {
 	t.Helper()
 	query := url.Values{"user_id": {user}}
@@ -66,8 +66,8 @@ func (h *harness) follow(ctx context.Context, t *testing.T, member, organization
 	return nil
 }
 
-// Readers at both replicas, writers at both, a kill and a drain in between: every
-// reader sees every change once and in order, and ends with the exact count.
+// Readers and writers at both replicas, one of which is killed and drained meanwhile: every reader gets every change
+// once and in order, and ends with the exact count.
 func TestInboxStreamsOverReplicas(t *testing.T) {
 	h := pushStack(t)
 	organization := unique("org")
@@ -88,7 +88,7 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 					}
 					most := 1 + total - len(got)
 					if leave == 1 {
-						most = min(most, 12) // leaves, and resumes
+						most = min(most, 12) // disconnects, and resumes
 					}
 					_ = h.follow(ctx, t, member, organization, "ann", last, most, func(e inboxEvent) {
 						if e.kind != "ready" {

@@ -14,13 +14,13 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// custodies are the ways in which a key is held and sent, by name: the fleet's by
-// the header of each dialect and of Azure, and a file that is replaced; an
-// organization's own sealed, in a file and in a variable.
+// custodies are the ways in which a key is stored and sent, by name: a key of the fleet in the header of each dialect
+// and of Azure, and in a file that is replaced; an organization's own key sealed, in a file and in an environment
+// variable.
 var custodies = []struct {
 	name   string
 	vendor vendor
-	// bring makes a key the organization's own; nil where it is the fleet's.
+	// bring registers the key as the organization's own; nil for a key of the fleet.
 	bring func(t *testing.T, h *harness, service client, v vendor)
 }{
 	{"bearer", vendor{dialect: "openai"}, nil},
@@ -33,14 +33,13 @@ var custodies = []struct {
 	{variable, vendor{dialect: "openai", keyless: true}, bringVariable},
 }
 
-// variable is the custody of keys that are in the gateway's environment, for the
-// one organization that they are of.
+// variable is the custody of keys in the gateway's environment, for the one organization that they belong to.
 const variable = "variable"
 
-// leakOrganization is short: a longer one of random letters would be taken for a key.
+// leakOrganization is short: a longer name of random letters would be taken for a key.
 var leakOrganization = "leak" + strings.ToLower(runSecret[:6])
 
-// leakSettings put the keys of that custody into the environment.
+// leakSettings returns settings with the keys of that custody.
 func leakSettings() []string {
 	settings := []string{"GATEWAY_BYOK_ENV_PREFIX=BYOK_{organization}__"}
 	for i := range leaks {
@@ -74,8 +73,7 @@ func bringVariable(t *testing.T, _ *harness, service client, v vendor) {
 	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "env:BYOK_" + leakOrganization + "__" + variableOf(v)}).want(t, http.StatusCreated)
 }
 
-// withOwnKey makes a request of a face one that only the organization's own key may
-// pay for.
+// withOwnKey returns a face's request with the condition that only the organization's own key may pay for it.
 func withOwnKey(face string, body object) object {
 	require := object{"byok": object{"mode": "require"}}
 	if face == "own" {
@@ -84,7 +82,7 @@ func withOwnKey(face string, body object) object {
 	return body.with(object{"switchyard": require})
 }
 
-// leaks are what a vendor may do with the key that it was sent.
+// leaks are the ways in which a vendor may repeat the key that it was sent.
 var leaks = []struct {
 	name   string
 	action func(key string) object
@@ -107,8 +105,8 @@ var leaks = []struct {
 	}},
 }
 
-// leaky are a vendor for each: one failure keeps the gateway away from a key for a
-// while, and must not hide the next.
+// leaky has a vendor for each custody and leak: after one failure the gateway avoids a key for a while, which must not
+// hide the next leak.
 var leaky = func() (all [][]vendor) {
 	for _, c := range custodies {
 		var row []vendor
@@ -123,9 +121,9 @@ var leaky = func() (all [][]vendor) {
 	return all
 }()
 
-// A key that a vendor shouts back is nowhere to be found afterwards: stores, spools, logs, spans and the answers of all
-// faces are searched at the end of the run (see TestMain), metrics here, and the stores too, while they still hold
-// everything. What a panic leaves behind is looked through where one can be made: see TestByokNeverLeaks and
+// A key that a vendor repeats is found nowhere afterwards. TestMain searches the stores, spools, logs, spans and the
+// answers of all faces at the end of the run. This test searches the metrics, and the stores too, while they still hold
+// everything. The traces of a panic are searched where a panic can be caused: see TestByokNeverLeaks and
 // TestFleetKeyStaysInside of services/gateway/internal/api. Every secret is searched for without exceptions: what a
 // service must keep is sealed or hashed.
 func TestKeysStayInCustody(t *testing.T) {
@@ -189,8 +187,8 @@ func TestKeysStayInCustody(t *testing.T) {
 		"the metrics": string(h.anonymous(stack.Gateway).get(t, "/metrics").want(t, http.StatusOK).body),
 		"Postgres":    h.rowsOf(t), "Redis": h.keysOf(t), "the spool": strings.Join(h.spooled(t), ""),
 	} {
-		if text == "" && where != "the spool" { // Which is empty when Postgres has all.
-			t.Errorf("%s: there is nothing to look through", where)
+		if text == "" && where != "the spool" { // The spool is empty when all rows are in Postgres.
+			t.Errorf("%s: there is no text to search", where)
 		}
 		for _, what := range vendorKeysIn(text) {
 			t.Errorf("%s is in %s", what, where)
@@ -199,7 +197,7 @@ func TestKeysStayInCustody(t *testing.T) {
 	waitFor(t, waitTimeout, "the spans of these calls", spans)
 }
 
-// rotate puts another key in the place of a vendor's.
+// rotate replaces a vendor's key by another one.
 func (h *harness) rotate(t *testing.T, v vendor) (key string) {
 	t.Helper()
 	key = "sk-canary-rotated-" + v.name + runSecret
@@ -210,8 +208,8 @@ func (h *harness) rotate(t *testing.T, v vendor) (key string) {
 	return key
 }
 
-// vendorKeysIn names the provider keys that a text holds. Other secrets have their
-// place in some store: the hash of a product key is one, its organization another.
+// vendorKeysIn returns the descriptions of the provider keys that a text holds. Other secrets belong in some store: the
+// hash of a product key is one, its organization another.
 func vendorKeysIn(text string) (found []string) {
 	for _, what := range knownSecrets.in([]byte(text)) {
 		if strings.HasPrefix(what, "the key of provider") || strings.HasPrefix(what, "a key that took") {
@@ -221,7 +219,7 @@ func vendorKeysIn(text string) (found []string) {
 	return found
 }
 
-// sentKey wants the key to have reached the vendor: or else the test proves nothing.
+// sentKey returns an error unless the vendor was sent the key: without that, the test proves nothing.
 func (h *harness) sentKey(t *testing.T, v vendor, path, key string) error {
 	t.Helper()
 	var report struct {

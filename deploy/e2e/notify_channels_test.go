@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// hook is an incoming webhook of Slack that only one test uses.
+// hook returns an incoming webhook of the fake Slack that only one test uses.
 func (h *harness) hook() (url, path string) {
 	path = "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", "")
 	knownSecrets.add("a Slack URL", path)
@@ -47,7 +47,7 @@ type sendAttempt struct {
 	Detail  *string  `json:"detail"`
 }
 
-// summary is a log in one line for each channel: how it ended, after which attempts.
+// summary returns a text with the status of each channel and its attempts.
 func (l sendLog) summary() string {
 	var lines []string
 	for _, c := range l.Channels {
@@ -72,7 +72,7 @@ func (l sendLog) summary() string {
 	return strings.Join(lines, "; ")
 }
 
-// send accepts a notification and gives its id.
+// send sends a notification and returns its id.
 func (h *harness) send(t *testing.T, organization string, body object) string {
 	t.Helper()
 	var accepted struct {
@@ -82,7 +82,7 @@ func (h *harness) send(t *testing.T, organization string, body object) string {
 	return accepted.ID
 }
 
-// ended waits until a send has, and gives its log.
+// ended waits until a send has ended, and returns its log.
 func (h *harness) ended(t *testing.T, organization, id string) (log sendLog) {
 	t.Helper()
 	waitFor(t, waitTimeout, "the end of send "+id, func() error {
@@ -96,7 +96,7 @@ func (h *harness) ended(t *testing.T, organization, id string) (log sendLog) {
 	return log
 }
 
-// mails lists what the mail server took for an address.
+// mails returns the messages that the fake mail server accepted for an address.
 func (h *harness) mails(t *testing.T, to string) []string {
 	t.Helper()
 	var page struct {
@@ -116,7 +116,7 @@ func (h *harness) mails(t *testing.T, to string) []string {
 	return texts
 }
 
-// slackPost is a message that Slack took.
+// slackPost is a message that the fake Slack accepted.
 type slackPost struct {
 	Time    time.Time `json:"time"`
 	Payload struct {
@@ -124,7 +124,7 @@ type slackPost struct {
 	} `json:"payload"`
 }
 
-// posts lists those whose text has a part.
+// posts returns the Slack messages whose text has a part.
 func (h *harness) posts(t *testing.T, part string) []slackPost {
 	t.Helper()
 	var page struct {
@@ -184,7 +184,7 @@ func TestOutcomesByChannel(t *testing.T) {
 	}
 	tests := map[string]struct {
 		channel string
-		method  string // of a mail's fault
+		method  string // SMTP command of a mail's fault
 		action  object
 		times   int
 		want    string
@@ -219,7 +219,7 @@ func TestOutcomesByChannel(t *testing.T) {
 			case "email":
 				match := object{"method": tt.method, "path": to}
 				if tt.method == "DATA" {
-					match["path"] = "*" // of DATA it is the sender's
+					match["path"] = "*" // the path of DATA is the sender's address
 				}
 				h.script(t, stack.FakeMailbox, rule{Match: match, Times: tt.times, Action: tt.action})
 			case "webhook":
@@ -230,7 +230,7 @@ func TestOutcomesByChannel(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
 			if strings.Contains(tt.want, "taken, no answer") && len(h.mails(t, to)) != 2 {
-				t.Errorf("mails %q, want the two", h.mails(t, to))
+				t.Errorf("mails %q, want two", h.mails(t, to))
 			}
 		})
 	}
@@ -258,7 +258,7 @@ func TestRefusalsNameChannelAndField(t *testing.T) {
 		}
 	}
 	if page := h.inbox(t, notify.header.Get("X-Organization-Id"), ""); len(page.Records) != 0 {
-		t.Errorf("half accepted: %+v", page.Records)
+		t.Errorf("a refused send left records: %+v", page.Records)
 	}
 }
 
@@ -283,10 +283,9 @@ func TestSendIsRepeatedByItsKey(t *testing.T) {
 	}
 }
 
-// Messages to one URL, accepted by two replicas, go out one a second, the storm of
-// 429 in between loses none, and other URLs don't wait for it. Without Redis, and
-// for a moment after it has come back and forgotten everything, each replica keeps
-// to the rate by itself.
+// Two replicas send at most one message a second to one URL. Answers of 429 in between lose no message, and other URLs
+// aren't delayed. Without Redis, and for a moment after Redis is back without its data, each replica keeps to the rate
+// by itself.
 func TestSlackRate(t *testing.T) {
 	h := notifyStack(t)
 	const replicas, almost = 2, 900 * time.Millisecond
@@ -297,11 +296,11 @@ func TestSlackRate(t *testing.T) {
 	})
 	t.Run("with Redis that came back", func(t *testing.T) {
 		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
-		h.checkSpacing(t, h.sendBurst(t), 1, almost) // the first took longer than that moment
+		h.checkSpacing(t, h.sendBurst(t), 1, almost) // the first batch took longer than that moment
 	})
 }
 
-// sendBurst sends several messages to one URL by both replicas and gives what Slack took.
+// sendBurst sends several messages to one URL by both replicas, and returns the messages that Slack accepted.
 func (h *harness) sendBurst(t *testing.T) []slackPost {
 	t.Helper()
 	const messages = 6
@@ -331,19 +330,19 @@ func (h *harness) sendBurst(t *testing.T) []slackPost {
 	return posts
 }
 
-// checkSpacing wants no more than so many messages within a time.
+// checkSpacing fails the test if more than most messages arrived within a time.
 func (h *harness) checkSpacing(t *testing.T, posts []slackPost, most int, within time.Duration) {
 	t.Helper()
 	for i := most; i < len(posts); i++ {
 		if gap := posts[i].Time.Sub(posts[i-most].Time); gap < within {
-			t.Errorf("message %d came %s after the %d. before it", i, gap, most)
+			t.Errorf("message %d came %s after the one %d before it", i, gap, most)
 		}
 	}
 }
 
-// A replica of notify that is killed loses no send, and doubles none silently.
+// A killed replica of notify loses no send, and every duplicate is marked as such.
 func TestKilledNotifyLosesNothing(t *testing.T) {
-	const sends = 150 // by two channels each
+	const sends = 150 // each by two channels
 	h := notifyStack(t)
 	organization, mark := unique("org"), unique("mark")
 	tos, ids := make([]string, sends), make([]string, sends)
@@ -353,7 +352,7 @@ func TestKilledNotifyLosesNothing(t *testing.T) {
 		body := object{"channels": []string{"slack", "email"}, "message": fmt.Sprintf("%s-%d.", mark, i), "target": object{"webhook_url": url, "email": tos[i]}}
 		ids[i] = h.send(t, organization, body)
 		if i == sends/3 || i == 2*sends/3 {
-			// The other one: this test's calls go to the first.
+			// The second replica, because this test calls the first.
 			if err := h.Kill(secondNotify); err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// withoutRedis takes Redis away for the rest of the test.
+// withoutRedis kills Redis, and starts it again at the end of the test.
 func (h *harness) withoutRedis(t *testing.T) {
 	t.Helper()
 	if err := h.Kill(store.Redis); err != nil {
@@ -29,8 +29,8 @@ func (h *harness) withoutRedis(t *testing.T) {
 	})
 }
 
-// What channels keep secret, with every channel failing, is in no answer, log,
-// row, key or metric. The stack's logs are searched when it has stopped.
+// The secrets of channels are in no answer, log, row, key or metric, also when every channel fails. The stack's logs
+// are searched after it has stopped.
 func TestNotifySecretsStayInside(t *testing.T) {
 	h := notifyStack(t)
 	organization := unique("org")
@@ -69,13 +69,13 @@ func TestNotifySecretsStayInside(t *testing.T) {
 		}}),
 		h.send(t, organization, object{"channels": []string{"slack"}, "message": "x"}),
 	}
-	// While they wait, and once more when they have ended.
+	// Once while the sends wait, and once after they have ended.
 	h.searchNotify(t)
 	for _, id := range ids {
 		log := h.ended(t, organization, id)
 		t.Log(log.summary())
 		if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
-			t.Errorf("%s: the failure that was to be forced did not come", log.summary())
+			t.Errorf("%s: the scripted failure did not happen", log.summary())
 		}
 	}
 	h.searchNotify(t)
@@ -112,11 +112,11 @@ func TestDirectWebhookSecretStaysInside(t *testing.T) {
 			}
 			to.answers(t, action(secret+","+strings.TrimPrefix(secret, "whsec_")))
 			id := h.send(t, organization, object{"channels": []string{"webhook"}, "message": "x", "target": object{"url": to.url()}})
-			h.searchNotify(t) // while it may still wait
+			h.searchNotify(t) // while the send may still wait
 			log := h.ended(t, organization, id)
 			t.Log(log.summary())
 			if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
-				t.Errorf("%s: the failure that was to be forced did not come", log.summary())
+				t.Errorf("%s: the scripted failure did not happen", log.summary())
 			}
 			arrived := to.arrivals(t)
 			if len(arrived) == 0 {
@@ -129,7 +129,7 @@ func TestDirectWebhookSecretStaysInside(t *testing.T) {
 	h.searchNotify(t)
 }
 
-// searchNotify looks for secrets in all rows, Redis and the metrics.
+// searchNotify searches all rows, Redis and the metrics of both replicas for secrets.
 func (h *harness) searchNotify(t *testing.T) {
 	t.Helper()
 	texts, attempted := map[string]string{"Postgres": h.rowsOf(t), "Redis": h.keysOf(t)}, false

@@ -10,9 +10,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// What a device is pushed with is in no answer, log, row, key or metric, also not
-// when its push service says it back in every failure. The stores and logs of the
-// stack are searched once more when it has stopped.
+// The secrets of a device's subscription are in no answer, log, row, key or metric, also when its push service repeats
+// them in every failure. The stores and logs of the stack are searched once more after it has stopped.
 func TestPushSecretsStayInside(t *testing.T) {
 	h := pushStack(t)
 	defer h.clearScript(t)
@@ -45,11 +44,11 @@ func TestPushSecretsStayInside(t *testing.T) {
 			h.register(t, organization, b, object{"user_id": user})
 			stored := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": user}))
 			if stored.Channels[0].LastError == nil {
-				t.Errorf("the failure that was to be forced did not come: %+v", stored)
+				t.Errorf("the scripted failure did not happen: %+v", stored)
 			}
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: 1, Action: action(strings.ReplaceAll(said, " ", "_"))})
 			one := h.push(t, organization, object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys}})
-			h.searchNotify(t) // while its work may still wait, which holds the device
+			h.searchNotify(t) // while the job of the send, which holds the device, may still wait
 			h.pushEnded(t, organization, one)
 		})
 	}

@@ -37,8 +37,7 @@ func (b subscriber) path(t *testing.T) string {
 	return u.Path
 }
 
-// browser subscribes at the push service as a page's browser does. What it is
-// pushed with is a secret from then on.
+// browser returns a new subscription, as a page's browser makes it, and adds its secrets to knownSecrets.
 func (h *harness) browser(t *testing.T, organization string) subscriber {
 	t.Helper()
 	key := h.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key", "key_id")
@@ -49,7 +48,7 @@ func (h *harness) browser(t *testing.T, organization string) subscriber {
 	return b
 }
 
-// register registers a browser and gives its id.
+// register registers a browser as a device and returns its id.
 func (h *harness) register(t *testing.T, organization string, b subscriber, more ...object) string {
 	t.Helper()
 	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys, "expirationTime": nil}}.with(more...)
@@ -61,7 +60,7 @@ func (h *harness) register(t *testing.T, organization string, b subscriber, more
 	return id
 }
 
-// pushed are the messages that a browser got.
+// pushed returns the messages that a browser got.
 func (h *harness) pushed(t *testing.T, b subscriber) []pushMessage {
 	t.Helper()
 	var page struct{ Messages []pushMessage }
@@ -78,7 +77,7 @@ type pushMessage struct {
 	Failed    string `json:"decrypt_error"`
 }
 
-// content reads what a service worker gets.
+// content decodes the text that a service worker gets.
 func (m pushMessage) content(t *testing.T) (c struct {
 	ID    string          `json:"notification_id"`
 	Title string          `json:"title"`
@@ -95,7 +94,7 @@ func (m pushMessage) content(t *testing.T) (c struct {
 	return c
 }
 
-// clearScript lets the push service behave again.
+// clearScript removes the rules of the fake push service.
 func (h *harness) clearScript(t *testing.T) {
 	t.Helper()
 	a := h.fake(stack.FakePush).unrecorded(t, http.MethodDelete, "/_script", nil)
@@ -104,7 +103,7 @@ func (h *harness) clearScript(t *testing.T) {
 	}
 }
 
-// pushLog is what became of a send.
+// pushLog is the delivery log of a send by web push.
 type pushLog struct {
 	Status   string `json:"status"`
 	Channels []struct {
@@ -122,7 +121,7 @@ type pushLog struct {
 	} `json:"channels"`
 }
 
-// push sends over web push and gives the id.
+// push sends over web push and returns the id.
 func (h *harness) push(t *testing.T, organization string, target object, more ...object) string {
 	t.Helper()
 	body := object{"channels": []string{"web_push"}, "subject": "Order", "message": "Shipped", "target": target}.with(more...)
@@ -130,7 +129,7 @@ func (h *harness) push(t *testing.T, organization string, target object, more ..
 	return id
 }
 
-// ended waits until a send has and gives its log.
+// pushEnded waits until a send has ended, and returns its log.
 func (h *harness) pushEnded(t *testing.T, organization, id string) (log pushLog) {
 	t.Helper()
 	waitFor(t, waitTimeout, "the send ends", func() error {
@@ -264,8 +263,7 @@ func TestPushWithoutDevicesAndToOneDevice(t *testing.T) {
 	}
 }
 
-// Only 404 and 410 remove a device, a wrong key sets it aside, and nothing else
-// does anything to it.
+// Only 404 and 410 remove a device, and a wrong key quarantines it. No other answer changes it.
 func TestPushOutcomes(t *testing.T) {
 	h := pushStack(t)
 	tests := map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// A client that knows no contract finds every method by reflection, streams too,
-// with all messages that it takes and gives.
+// Reflection lists every method, streams included, and has the descriptors of all messages, so that a client needs no
+// contract.
 func TestReflectionHasEveryMethod(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -74,8 +74,7 @@ func TestReflectionHasEveryMethod(t *testing.T) {
 	}
 }
 
-// methodsOf are a service's methods in the contract, and the messages that they
-// take and give.
+// methodsOf returns a service's methods in the contract, and their request and response messages.
 func methodsOf(t *testing.T, service string) (methods, messages []string) {
 	t.Helper()
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))

@@ -14,8 +14,8 @@ import (
 
 var echoing = addVendor(vendor{name: "echoing", dialect: "openai", model: "echoing"})
 
-// The failures that are most likely to repeat a secret. What they answer and log
-// is searched at the end of the run, see TestMain.
+// The failures that are most likely to repeat a secret. Their answers and logs are searched at the end of the run, see
+// TestMain.
 func TestFailuresWithSecrets(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -61,8 +61,8 @@ func TestFailuresWithSecrets(t *testing.T) {
 	}
 }
 
-// A credential in a header reaches the receiver, and only the receiver can read it,
-// even when it repeats the credential in its answer.
+// A credential in a custom header reaches the receiver and nothing else can read it, even when the receiver repeats it
+// in its answer.
 func TestDeliveryWithACredential(t *testing.T) {
 	t.Parallel()
 	h := use(t)

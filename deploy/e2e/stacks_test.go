@@ -13,26 +13,25 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The stacks of the run. Each starts when the first test asks for it, and stops
-// after the last one. Tests of the shared one are parallel; the others' members may
-// be killed, so that theirs run one after the other.
+// The stacks of the run. Each starts when the first test needs it, and stops after the last test. Tests of the shared
+// stack are parallel. Tests of the other stacks may kill members, so they run one after the other.
 var (
 	shared = planned(plan{name: "shared"})
 
-	// breakable is short of slots and has leases as short as they may be: what a
-	// dead replica holds is taken over after the lease.
+	// breakable has few slots for deliveries, and leases as short as possible: another process takes over what a killed
+	// one held after the lease.
 	breakable = planned(plan{name: "breakable", settings: settings{
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 	}})
 
-	// threeEgresses are three on one database, with leases as short as they may be.
+	// threeEgresses has three replicas of webhook-egress on one database, with leases as short as possible.
 	threeEgresses = planned(plan{name: "three-egresses", replicas: map[stack.Service]int{stack.WebhookEgress: egresses}, settings: settings{
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight)},
 	}})
 
 	paired = planned(plan{name: "paired", replicas: map[stack.Service]int{stack.Gateway: 2}})
 
-	// edges are short with customers.
+	// edges has two replicas of the edge, with short timeouts for customers.
 	edges = planned(plan{name: "edges", replicas: map[stack.Service]int{stack.Edge: 2}, settings: settings{
 		stack.Edge: {fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
 	}})
@@ -79,14 +78,14 @@ const egresses = 3
 // hostileSecrets is the folder of the signing secrets of organizations whose webhooks notify posts itself.
 var hostileSecrets = filepath.Join(os.TempDir(), fmt.Sprint("switchyard-e2e-hostile-secrets-", os.Getpid()))
 
-// Second replicas.
+// The members' names of second replicas.
 const (
 	secondGateway = stack.Gateway + "-2"
 	secondEdge    = stack.Edge + "-2"
 	secondNotify  = string(stack.Notify) + "-2"
 )
 
-// use gives the shared stack.
+// use returns the shared stack.
 func use(t *testing.T) *harness { t.Helper(); return shared.get(t) }
 
 func pairOfGateways(t *testing.T) *harness { t.Helper(); return paired.get(t) }
@@ -94,7 +93,7 @@ func pairOfEdges(t *testing.T) *harness    { t.Helper(); return edges.get(t) }
 func notifyStack(t *testing.T) *harness    { t.Helper(); return notifiers.get(t) }
 func pushStack(t *testing.T) *harness      { t.Helper(); return pushing.get(t) }
 
-// lazy is a stack that starts when the first test asks for it.
+// lazy is a stack that starts when the first test needs it.
 type lazy struct {
 	plan    plan
 	once    sync.Once
@@ -110,7 +109,7 @@ func planned(p plan) *lazy {
 	return l
 }
 
-// get gives the running stack.
+// get returns the running stack.
 func (l *lazy) get(t *testing.T) *harness {
 	t.Helper()
 	l.once.Do(func() { l.harness, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
@@ -120,7 +119,7 @@ func (l *lazy) get(t *testing.T) *harness {
 	return l.harness
 }
 
-// start gives a stack to one test alone, at whose end it is closed.
+// start starts a stack for one test, at whose end it is closed.
 func (p plan) start(t *testing.T) *harness {
 	t.Helper()
 	h, err := p.open(t.Context())

@@ -15,8 +15,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// What operators set of the routing holds on every replica. These tests have the
-// stack with two gateways: none is parallel.
+// Operators' overrides of the routing apply on every replica. These tests use the stack with two gateways: none is
+// parallel.
 
 var (
 	pinnable        = addPair("pinnable")
@@ -25,10 +25,10 @@ var (
 	failingVendor   = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
 )
 
-// servedBy is the provider that answered.
+// servedBy returns the provider that answered.
 func servedBy(a answer) string { return a.header.Get("X-Switchyard-Provider") }
 
-// removeOverrides takes pin and canary away at the end, for the tests that come after.
+// removeOverrides removes pin and canary at the end of the test, for the tests that follow.
 func removeOverrides(t *testing.T, operator client) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -48,8 +48,8 @@ func removeOverrides(t *testing.T, operator client) {
 	})
 }
 
-// A pin reaches every replica within a second, switches failover off, outlives the
-// restart of everything, and two operators can't overwrite each other unseen.
+// A pin reaches every replica within a second, disables failover, and outlives a restart of the stores and of all
+// replicas. Two operators can't overwrite each other's pin unnoticed.
 func TestPinHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
 	gateways, operator := h.gateways(unique("org")), h.operator(stack.Gateway)
@@ -98,8 +98,8 @@ func TestPinHoldsEverywhere(t *testing.T) {
 	}
 }
 
-// A canary takes its share of the organizations, the same ones on every replica
-// and each time, and its status counts both arms.
+// A canary gets its share of the organizations, the same ones on every replica and at each call, and its status counts
+// both arms.
 func TestCanaryTakesItsShare(t *testing.T) {
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
@@ -114,7 +114,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 			return nil
 		})
 	}
-	<-time.After(500 * time.Millisecond) // Stored is sooner than in force.
+	<-time.After(500 * time.Millisecond) // The canary applies a moment after it is stored.
 	var mu sync.Mutex
 	taken := make(map[string]int)
 	var calls sync.WaitGroup
@@ -208,7 +208,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	}
 }
 
-// fleet is the verdict of a replica.
+// fleetStatus is a replica's answer to GET /v1/fleet/status.
 type fleetStatus struct {
 	Status, Since, Summary string
 	Replicas               []struct {
@@ -227,8 +227,7 @@ func (f fleetStatus) vendor(name string) string {
 	return ""
 }
 
-// Both replicas tell a vendor that is down from a gateway that is, though only one
-// of them called the vendor.
+// Both replicas distinguish a vendor that is down from a gateway that is, though only one of them called the vendor.
 func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	h := pairOfGateways(t)
 	gateways := h.gateways(unique("org"))
@@ -269,7 +268,7 @@ func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, gateway := range gateways {
-		waitFor(t, waitTimeout, "the gateway is well again", func() error {
+		waitFor(t, waitTimeout, "the gateway has recovered", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
 				return fmt.Errorf("%+v", f)
 			}

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// traced waits until a request is in its organization's lineage.
+// traced waits until the lineage of a request is stored for its organization, and returns it.
 func traced(t *testing.T, c client, id string) map[string]any {
 	t.Helper()
 	var event map[string]any
@@ -29,8 +29,8 @@ func traced(t *testing.T, c client, id string) map[string]any {
 	return event
 }
 
-// An organization can read the traces of its own requests redacted, support can read them
-// without any content, and no other caller can read them. A request can also be replayed.
+// An organization can read the traces of its own requests redacted, support can read them without any content, and no
+// other caller can read them. A request can also be replayed.
 func TestTraceOfARequest(t *testing.T) {
 	h := use(t)
 	organization, other := unique("org"), unique("org")
@@ -69,7 +69,7 @@ func TestTraceOfARequest(t *testing.T) {
 	}
 	packet := own.get(t, "/v1/replay/"+id)
 	if packet.want(t, http.StatusOK); !strings.Contains(string(packet.body), `"request":`+body) {
-		t.Errorf("the packet does not hold the request as it came: %s", shorten(packet.body))
+		t.Errorf("the packet does not hold the request unchanged: %s", shorten(packet.body))
 	}
 	for _, path := range []string{"/v1/lineage/", "/v1/replay/"} {
 		stranger.get(t, path+id).refused(t, http.StatusNotFound, "not_found", "")
@@ -79,7 +79,7 @@ func TestTraceOfARequest(t *testing.T) {
 	stranger.post(t, "/v1/replay/"+id, object{}).refused(t, http.StatusNotFound, "not_found", "")
 	own.get(t, "/v1/support/trace/"+id).want(t, http.StatusForbidden)
 	if list := stranger.get(t, "/v1/traces"); strings.Contains(string(list.body), id) {
-		t.Error("a stranger sees the trace")
+		t.Error("another organization sees the trace")
 	}
 
 	again := unique("req")
@@ -95,14 +95,14 @@ func TestTraceOfARequest(t *testing.T) {
 	}
 }
 
-// What one replica recorded the other shows, and it outlives a restart.
+// A trace that one replica recorded can be read at the other, and outlives a restart.
 func TestTracesOutliveReplicas(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
 	id := unique("req")
 	gateways[0].with("X-Request-Id", id).post(t, chatPath, ask("sandbox", "keep this")).want(t, http.StatusOK)
-	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil { // It stores what it holds before it goes.
+	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil { // Before it ends, it stores the traces that it holds.
 		t.Fatal(err)
 	}
 	for _, gateway := range gateways {
@@ -117,7 +117,7 @@ func TestTracesOutliveReplicas(t *testing.T) {
 // slowProbe is a vendor that only TestProbes slows down.
 var slowProbe = addVendor(vendor{name: "plodding", dialect: "openai", model: "plodding-model"})
 
-// Probes spend money for operators alone, one at a time over all replicas.
+// Probes spend money, so only operators may start them, and only one runs at a time over all replicas.
 func TestProbes(t *testing.T) {
 	h := pairOfGateways(t)
 	first := h.operator(stack.Gateway)
@@ -144,11 +144,11 @@ func TestProbes(t *testing.T) {
 		h.anonymous(stack.Gateway).get(t, path).want(t, http.StatusUnauthorized)
 	}
 
-	// A slow model keeps the place, on both.
+	// While the probe of a slow model runs, both replicas refuse another.
 	h.script(t, stack.FakeProvider, rule{Match: slowProbe.match(), Action: object{"delay_ms": 3000}})
 	slow := make(chan error, 1)
 	go func() {
-		for { // Until it is not the other one that has the place.
+		for { // Repeat while the other probe runs.
 			a, err := first.try(t, http.MethodPost, "/v1/canary/consistency", object{"prompt": "hello", "count": 2, "model": slowProbe.model})
 			if err == nil && a.status == http.StatusConflict {
 				continue

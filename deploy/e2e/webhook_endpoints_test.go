@@ -22,7 +22,7 @@ const (
 	replayPath   = "/v1/replays"
 )
 
-// subscription is an endpoint as it is answered.
+// subscription is an endpoint in an answer.
 type subscription struct {
 	ID             string  `json:"endpoint_id"`
 	Owner          *string `json:"owner_id"`
@@ -45,7 +45,7 @@ type fanned struct {
 	} `json:"deliveries"`
 }
 
-// to gives the delivery for an endpoint.
+// to returns the id of the delivery for an endpoint.
 func (f fanned) to(t *testing.T, endpoint string) string {
 	t.Helper()
 	for _, d := range f.Deliveries {
@@ -57,7 +57,7 @@ func (f fanned) to(t *testing.T, endpoint string) string {
 	return ""
 }
 
-// subscribe registers a receiver.
+// subscribe creates an endpoint with the receiver's URL.
 func (r receiver) subscribe(t *testing.T, webhooks client, types []string, more ...object) (s subscription) {
 	t.Helper()
 	webhooks.post(t, endpointPath, object{"url": r.url(), "event_types": types}.with(more...)).into(t, http.StatusCreated, &s)
@@ -70,7 +70,7 @@ func (c client) emit(t *testing.T, eventType string, more ...object) (f fanned) 
 	return f
 }
 
-// endpointSecret makes a secret that must not be seen anywhere.
+// endpointSecret returns a new signing secret, and adds it to knownSecrets.
 func endpointSecret(t *testing.T) string {
 	t.Helper()
 	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("endpoint-signing-secret")))
@@ -78,8 +78,7 @@ func endpointSecret(t *testing.T) string {
 	return secret
 }
 
-// verifyBody checks a delivery as the receiver of an endpoint with a secret of
-// its own must.
+// verifyBody verifies the signature of a delivery as the receiver of an endpoint with a secret of its own does.
 func verifyBody(t *testing.T, secret string, a arrival) {
 	t.Helper()
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -152,13 +151,13 @@ func TestEndpointRefuses(t *testing.T) {
 		code   string
 		text   string
 	}{
-		"no secret":               {object{"signing_mode": "endpoint_body"}, "signing_secret_required", "signing_secret"},
-		"a secret out of place":   {object{"signing_secret": secret}, "signing_secret_not_allowed", "signing_secret"},
-		"a private target":        {object{"url": "https://10.0.0.1/x"}, "target_not_allowed", "url"},
-		"the metadata service":    {object{"url": "https://169.254.169.254/latest"}, "target_not_allowed", "url"},
-		"another port of the box": {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
-		"all and one":             {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
-		"an unknown mode":         {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
+		"no secret":                      {object{"signing_mode": "endpoint_body"}, "signing_secret_required", "signing_secret"},
+		"a secret in a mode without one": {object{"signing_secret": secret}, "signing_secret_not_allowed", "signing_secret"},
+		"a private target":               {object{"url": "https://10.0.0.1/x"}, "target_not_allowed", "url"},
+		"the metadata service":           {object{"url": "https://169.254.169.254/latest"}, "target_not_allowed", "url"},
+		"another port of this machine":   {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
+		"all and one":                    {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
+		"an unknown mode":                {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			webhooks.post(t, endpointPath, body.with(tt.change)).refused(t, http.StatusBadRequest, tt.code, tt.text)
@@ -272,7 +271,7 @@ func TestPauseHoldsAndDeleteCancels(t *testing.T) {
 	path := endpointPath + "/" + e.ID
 	held := webhooks.emit(t, "a").to(t, e.ID)
 	webhooks.do(t, http.MethodPatch, path, object{"active": false}).want(t, http.StatusOK)
-	// The first attempt fails before or during the pause; nothing follows it.
+	// The first attempt fails before or during the pause; no other follows.
 	waitFor(t, waitTimeout, "the delivery to wait", func() error {
 		var d delivery
 		webhooks.get(t, deliveryPath+"/"+held).into(t, http.StatusOK, &d)
@@ -294,7 +293,7 @@ func TestPauseHoldsAndDeleteCancels(t *testing.T) {
 	for range 5 {
 		waiting = append(waiting, webhooks.emit(t, "c").to(t, e.ID))
 	}
-	ended(t, webhooks, waiting[0]) // the only one that the rate lets through
+	ended(t, webhooks, waiting[0]) // the only one that the rate limit allows
 	waiting = waiting[1:]
 	webhooks.do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
 	for _, id := range waiting {
@@ -330,7 +329,7 @@ func TestEndpointThatIsGone(t *testing.T) {
 		}
 		slices.Sort(reported)
 		if !slices.Equal(reported, []string{"switchyard.delivery.failed", "switchyard.endpoint.disabled"}) {
-			return fmt.Errorf("told %v", reported)
+			return fmt.Errorf("the receiver got %v", reported)
 		}
 		return nil
 	})
@@ -374,7 +373,7 @@ func TestPing(t *testing.T) {
 	verifyBody(t, secret, arrived[0])
 }
 
-// listIDs walks all pages of a list of deliveries.
+// listIDs returns the ids on all pages of a list of deliveries.
 func listIDs(t *testing.T, webhooks client, query string) (ids []string) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -392,5 +391,4 @@ func listIDs(t *testing.T, webhooks client, query string) (ids []string) {
 	}
 }
 
-// A kill loses no subscription, and a replay goes on where it was: each delivery
-// is resent once.
+// A kill loses no subscription, and a replay continues where it was: each delivery is resent once.
