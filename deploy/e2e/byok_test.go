@@ -85,10 +85,10 @@ func TestByokOnEveryReplica(t *testing.T) {
 	if calls := h.vendorCalls(t, ownKeys); calls[len(calls)-1].Headers.Get("Authorization") != "Bearer "+hashed(key) {
 		t.Errorf("the vendor was called with %q", calls[len(calls)-1].Headers.Get("Authorization"))
 	}
-	stranger := h.service(stack.Gateway, unique("org"))
-	stranger.post(t, byokPath, body).want(t, http.StatusForbidden)
-	moved := strings.Replace(body, organization, stranger.header.Get("X-Organization-Id"), 1)
-	stranger.post(t, byokPath, moved).want(t, http.StatusBadRequest)
+	otherCaller := h.service(stack.Gateway, unique("org"))
+	otherCaller.post(t, byokPath, body).want(t, http.StatusForbidden)
+	moved := strings.Replace(body, organization, otherCaller.header.Get("X-Organization-Id"), 1)
+	otherCaller.post(t, byokPath, moved).want(t, http.StatusBadRequest)
 	for _, member := range []stack.Service{stack.Gateway, secondGateway} {
 		if err := errors.Join(h.Kill(string(member)), h.Restart(t.Context(), string(member))); err != nil {
 			t.Fatal(err)

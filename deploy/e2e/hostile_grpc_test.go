@@ -97,7 +97,7 @@ func (ht *hostileTraffic) grpcCallers(t *testing.T) {
 				ht.monitor.check(t, name)
 			})
 		}
-		t.Run(m.name[strings.LastIndex(m.name, "/")+1:]+" by a stranger", func(t *testing.T) {
+		t.Run(m.name[strings.LastIndex(m.name, "/")+1:]+" without a token", func(t *testing.T) {
 			err := ht.grpc(t, m.service).Invoke(t.Context(), m.name, new(emptypb.Empty), new(emptypb.Empty))
 			if status.Code(err) != codes.Unauthenticated {
 				t.Errorf("a call without a token: %v", err)

@@ -139,12 +139,12 @@ func TestInbox(t *testing.T) {
 	})
 	t.Run("of other users and organizations", func(t *testing.T) {
 		one := box.Records[2].ID
-		for name, stranger := range map[string]client{
+		for name, otherCaller := range map[string]client{
 			"another user":         notify.with("X-User-Id", "bob"),
 			"another organization": h.service(stack.Notify, unique("org")),
 		} {
-			stranger.do(t, http.MethodPut, inboxPath+"/"+one+"/read", nil).refusedWith(t, http.StatusNotFound, "not found")
-			stranger.do(t, http.MethodDelete, inboxPath+"/"+one, nil).refusedWith(t, http.StatusNotFound, "not found")
+			otherCaller.do(t, http.MethodPut, inboxPath+"/"+one+"/read", nil).refusedWith(t, http.StatusNotFound, "not found")
+			otherCaller.do(t, http.MethodDelete, inboxPath+"/"+one, nil).refusedWith(t, http.StatusNotFound, "not found")
 			if t.Failed() {
 				t.Error(name)
 			}

@@ -214,14 +214,14 @@ func TestControlForeignOrganization(t *testing.T) {
 			f := newFixture(h)
 			c.prepare(t, f)
 			before := f.state(t)
-			stranger := f.as(o).with("X-Organization-Id", unique("org"))
+			otherCaller := f.as(o).with("X-Organization-Id", unique("org"))
 			if claim := c.payload(f, o.Verb, object{"organization_id": f.organization}); claim != nil && !strings.Contains(o.Path, "{org_id}") {
-				stranger.do(t, o.Verb, f.path(o, nil, c.query), claim).refused(t, http.StatusForbidden, "organization_mismatch", "organization_id")
+				otherCaller.do(t, o.Verb, f.path(o, nil, c.query), claim).refused(t, http.StatusForbidden, "organization_mismatch", "organization_id")
 			}
 			if strings.Contains(o.Path, "{org_id}") {
-				c.call(t, f, stranger).refused(t, http.StatusForbidden, "organization_mismatch", "")
+				c.call(t, f, otherCaller).refused(t, http.StatusForbidden, "organization_mismatch", "")
 			} else if c.foreign != 0 {
-				if a := c.call(t, f, stranger).want(t, c.foreign); a.status < 300 && strings.Contains(string(a.body), f.organization) {
+				if a := c.call(t, f, otherCaller).want(t, c.foreign); a.status < 300 && strings.Contains(string(a.body), f.organization) {
 					t.Errorf("another organization sees %s", shorten(a.body))
 				}
 			}

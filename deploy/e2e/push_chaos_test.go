@@ -21,7 +21,7 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 		h.register(t, organization, b)
 		browsers = append(browsers, b)
 	}
-	stranger := h.browser(t, unique("org"))
+	otherDevice := h.browser(t, unique("org"))
 	// Slow enough for the kills to come before the end.
 	h.script(t, stack.FakePush, rule{Match: object{"path": "/push/*"}, Action: object{"delay_ms": 100}})
 	defer h.clearScript(t)
@@ -65,8 +65,8 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 	if doubled > 0 && !c.Duplicated {
 		t.Errorf("%d devices got it twice, and the log doesn't say so", doubled)
 	}
-	if got := h.pushed(t, stranger); len(got) != 0 {
-		t.Errorf("a stranger got %+v", got)
+	if got := h.pushed(t, otherDevice); len(got) != 0 {
+		t.Errorf("a device of another organization got %+v", got)
 	}
 	rows := h.history(t, organization, "")
 	if len(rows) != 1 {

@@ -29,8 +29,8 @@ func TestFailuresWithSecrets(t *testing.T) {
 		knownSecrets.add(what+" in a body", secret)
 		return secret
 	}
-	stranger := "swy_live_" + strings.Repeat("0", 43) + "000000"
-	knownSecrets.add("an unknown product key", stranger)
+	unknownKey := "swy_live_" + strings.Repeat("0", 43) + "000000"
+	knownSecrets.add("an unknown product key", unknownKey)
 
 	chat := func(more ...object) object { return ask(echoing.model, "hello", more...) }
 	deliver := h.receiver().deliver
@@ -50,7 +50,7 @@ func TestFailuresWithSecrets(t *testing.T) {
 		"a password in a URL":             {webhooks, "/v1/deliveries", deliver(object{"url": "https://user:" + typed("password") + "@example.com/"})},
 		"a Slack webhook":                 {notify, "/v1/notify", object{"channels": []string{"slack"}, "message": "m", "target": object{"webhook_url": "https://hooks.slack.com/services/" + typed("slack path")}}},
 		"a token that is unknown":         {gateway.bearer(typed("service token")), "/v1/llm/chat", chat()},
-		"a key that is unknown":           {h.anonymous(stack.Edge).bearer(stranger), "/product/v1/ai/chat", chat()},
+		"a key that is unknown":           {h.anonymous(stack.Edge).bearer(unknownKey), "/product/v1/ai/chat", chat()},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func traced(t *testing.T, c client, id string) map[string]any {
 func TestTraceOfARequest(t *testing.T) {
 	h := use(t)
 	organization, other := unique("org"), unique("org")
-	own, stranger := h.service(stack.Gateway, organization), h.service(stack.Gateway, other)
+	own, otherOrg := h.service(stack.Gateway, organization), h.service(stack.Gateway, other)
 	support := h.anonymous(stack.Gateway).bearer(h.Secrets().Support)
 	id, run := unique("req"), unique("run")
 	body := `{"model":"sandbox","messages":[{"role":"user","content":"write to ada@example.com, card 4111 1111 1111 1111"}],"metadata":{"case":"e2e"}}`
@@ -72,13 +72,13 @@ func TestTraceOfARequest(t *testing.T) {
 		t.Errorf("the packet does not hold the request unchanged: %s", shorten(packet.body))
 	}
 	for _, path := range []string{"/v1/lineage/", "/v1/replay/"} {
-		stranger.get(t, path+id).refused(t, http.StatusNotFound, "not_found", "")
+		otherOrg.get(t, path+id).refused(t, http.StatusNotFound, "not_found", "")
 		support.get(t, path+id).want(t, http.StatusForbidden)
 		h.anonymous(stack.Gateway).get(t, path+id).want(t, http.StatusUnauthorized)
 	}
-	stranger.post(t, "/v1/replay/"+id, object{}).refused(t, http.StatusNotFound, "not_found", "")
+	otherOrg.post(t, "/v1/replay/"+id, object{}).refused(t, http.StatusNotFound, "not_found", "")
 	own.get(t, "/v1/support/trace/"+id).want(t, http.StatusForbidden)
-	if list := stranger.get(t, "/v1/traces"); strings.Contains(string(list.body), id) {
+	if list := otherOrg.get(t, "/v1/traces"); strings.Contains(string(list.body), id) {
 		t.Error("another organization sees the trace")
 	}
 

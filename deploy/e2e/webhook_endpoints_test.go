@@ -103,12 +103,12 @@ func TestEndpointLife(t *testing.T) {
 		}
 	}
 	path := endpointPath + "/" + id
-	for name, stranger := range map[string]client{
+	for name, otherCaller := range map[string]client{
 		"no owner": webhooks, "another owner": webhooks.with("X-Owner-Id", "bob"),
 		"another organization": h.service(stack.WebhookEgress, unique("org")).with("X-Owner-Id", "ann"),
 	} {
 		for verb, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{"active": false}, http.MethodDelete: nil} {
-			if got := stranger.do(t, verb, path, body); got.status != http.StatusNotFound {
+			if got := otherCaller.do(t, verb, path, body); got.status != http.StatusNotFound {
 				t.Errorf("%s by %s: %d", verb, name, got.status)
 			}
 		}
