@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-const patience = 30 * time.Second
+const waitTimeout = 30 * time.Second
 
 // postgres starts a throwaway server and returns the administrator's URL.
 func postgres(t *testing.T) string {
@@ -27,7 +27,7 @@ func postgres(t *testing.T) string {
 		t.Skipf("no Postgres: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitTimeout)
 		defer cancel()
 		if err := stores.Stop(ctx); err != nil {
 			t.Error(err)

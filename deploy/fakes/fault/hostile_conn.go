@@ -58,7 +58,7 @@ func (c *Conn) Send(text string) {
 	c.gone = err != nil
 }
 
-// Rest pauses.
+// Rest waits for d, or until the call ends.
 func (c *Conn) Rest(d time.Duration) {
 	c.gone = c.gone || !wait(c.ctx, int(d.Milliseconds()))
 }

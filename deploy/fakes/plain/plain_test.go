@@ -44,12 +44,12 @@ func TestProviderAnswers(t *testing.T) {
 	}
 }
 
-func TestReceiverTells(t *testing.T) {
+func TestReceiverReportsCountAndAges(t *testing.T) {
 	server := httptest.NewServer(&Receiver{})
 	defer server.Close()
 	ask(t, server.URL, fmt.Sprintf(`{"at":%d,"x":1}`, time.Now().Add(-time.Second).UnixNano()))
 	ask(t, server.URL, `{"x":1}`)
-	for _, want := range []int{1, 0} { // ages are told once
+	for _, want := range []int{1, 0} { // ages are reported once
 		answer, err := http.Get(server.URL + "/tally")
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ const (
 	maxAnsweredBody  = 2 << 10
 )
 
-// Answered is a call to which the vendor began to send an answer of 2xx, and which it would bill.
+// Answered is a call that the vendor began to answer with 2xx, and would bill.
 type Answered struct {
 	Time time.Time `json:"time"`
 	Path string    `json:"path"`
