@@ -21,8 +21,8 @@ type Answered struct {
 	Body string `json:"body"`
 }
 
-// account records the calls that next answers with 2xx.
-func (s *Server) account(next http.Handler) http.Handler {
+// recordAnswered records the calls that next answers with 2xx.
+func (s *Server) recordAnswered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.Method != http.MethodPost {
