@@ -143,7 +143,7 @@ func (ht *hostileTraffic) noTokens(t *testing.T) {
 	}
 }
 
-// The ordinary customers: one organization each, which uses everything.
+// quietCustomers is the number of ordinary customers: one organization each, which uses everything.
 const quietCustomers = 2
 
 var quietVendors = []vendor{

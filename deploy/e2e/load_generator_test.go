@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// loadGenerator runs callers, each of which makes one call after the other until stop, which the end of the test calls at
-// the latest.
+// loadGenerator runs callers, each of which makes one call after the other until stop, which the end of the test calls
+// at the latest.
 type loadGenerator struct {
 	done    chan struct{} // closed by stop
 	once    sync.Once

@@ -137,8 +137,8 @@ func (r *notifyRig) call(ctx context.Context, method, path string, body, into an
 // errAway marks an answer after which the call should be repeated.
 var errAway = errors.New("away for the moment")
 
-// callRetrying repeats a call for up to ten seconds, as a caller should: on a busy machine a connection to the store may
-// come too late. The call must be one that may be repeated.
+// callRetrying repeats a call for up to ten seconds, as a caller should: on a busy machine a connection to the store
+// may come too late. The call must be one that may be repeated.
 func (r *notifyRig) callRetrying(ctx context.Context, method, path string, body, into any) error {
 	const pause, times = 500 * time.Millisecond, 20
 	for n := 0; ; n++ {
