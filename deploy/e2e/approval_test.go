@@ -91,7 +91,7 @@ func TestConcurrentDecisionsSettleOnce(t *testing.T) {
 				settled.Add(1)
 			case http.StatusConflict:
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("answered %d: %s", a.status, a.body)
 			}
 		})
 	}

@@ -263,7 +263,7 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 	for _, more := range []object{{}, {"stream": true}, {"allow_substitution": false}} {
 		waitFor(t, time.Second, "the vendor's refusal", func() error {
 			if a := c.post(t, "/v1/llm/chat", byokChat(ownRepeating).with(more)); a.status != http.StatusBadGateway {
-				return fmt.Errorf("%d %s", a.status, shorten(a.body))
+				return fmt.Errorf("answered %d: %s", a.status, shorten(a.body))
 			}
 			return nil
 		})

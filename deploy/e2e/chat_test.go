@@ -115,7 +115,7 @@ func TestChatStreamArrivesUnbuffered(t *testing.T) {
 		}
 		var piece chunk
 		if err := json.Unmarshal([]byte(e.data), &piece); err != nil {
-			t.Fatalf("%s: %v", e.data, err)
+			t.Fatalf("event %s: %v", e.data, err)
 		}
 		got += piece.Content
 	}

@@ -36,7 +36,7 @@ func TestConsole(t *testing.T) {
 	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": 1, "period": "day"}).want(t, http.StatusOK)
 	waitFor(t, waitTimeout, "traces", func() error {
 		if n := strings.Count(string(own.get(t, "/v1/traces").body), `"started_at"`); n < 7 {
-			return fmt.Errorf("%d", n)
+			return fmt.Errorf("%d traces", n)
 		}
 		return nil
 	})
@@ -94,7 +94,7 @@ func TestConsole(t *testing.T) {
 	run(chromedp.SetValue("#pin select[name=provider]", "sandbox"), chromedp.SendKeys("#pin input[name=reason]", "a look at it"), chromedp.Click("#pin button[type=submit]"))
 	until(text("pin-state", "sandbox") + " && " + text("outcome", "Pinned"))
 	if pin := operator.get(t, "/v1/admin/pin-status").fields(t, http.StatusOK, "provider"); pin["pinned"] != true || pin["reason"] != "a look at it" {
-		t.Errorf("%v", pin)
+		t.Errorf("pin status %v", pin)
 	}
 	run(chromedp.Click(`#pin button[data-act=unpin]`))
 	until(text("pin-state", "none"))

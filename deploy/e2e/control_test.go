@@ -121,7 +121,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 	for _, gateway := range gateways {
 		withinASecond(t, "restored", func() error {
 			if a := gateway.post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
-				return fmt.Errorf("%s", a.body)
+				return fmt.Errorf("answered %d: %s", a.status, a.body)
 			}
 			return nil
 		})
@@ -185,7 +185,7 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 			start := time.Now()
 			c.end(run)
 			if got := s.read(t); got.failed == nil || got.failed.Error != c.reason {
-				t.Errorf("%+v", got)
+				t.Errorf("the stream ended with %+v", got)
 			}
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("after %s", took)
@@ -214,7 +214,7 @@ func (h *harness) flush(t *testing.T) {
 	}
 	reply := make([]byte, 5)
 	if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "+OK\r\n" {
-		t.Fatalf("%q %v", reply, err)
+		t.Fatalf("FLUSHALL answered %q, %v", reply, err)
 	}
 }
 
@@ -269,7 +269,7 @@ func (h *harness) overrun(t *testing.T, disrupt func(*testing.T)) {
 			case http.StatusForbidden:
 				refused.Add(1)
 			default:
-				t.Errorf("%d %s", a.status, shorten(a.body))
+				t.Errorf("answered %d: %s", a.status, shorten(a.body))
 			}
 		})
 	}
@@ -322,7 +322,7 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	killed := time.Now()
 	waitFor(t, waitTimeout, "the release of the reservation", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
-			return fmt.Errorf("%s", a.body)
+			return fmt.Errorf("answered %d: %s", a.status, a.body)
 		}
 		return nil
 	})
@@ -340,7 +340,7 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	waitFor(t, waitTimeout, "the run's one call", func() error {
 		authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
 		if authority["status"] != "exhausted" || authority["calls"] != 1.0 {
-			return fmt.Errorf("%v", authority)
+			return fmt.Errorf("authority %v", authority)
 		}
 		return nil
 	})

@@ -70,7 +70,7 @@ func TestFailoverAcrossDialects(t *testing.T) {
 						t.Errorf("%s attempts, served by %s, want the third", n, by)
 					}
 					if said := string(a.body); strings.Count(said, "said:") != 1 || strings.Contains(said, "error") {
-						t.Errorf("%s", shorten(a.body))
+						t.Errorf("the answer shows the failover: %s", shorten(a.body))
 					}
 				})
 			}
@@ -108,13 +108,13 @@ func TestGeminiMedia(t *testing.T) {
 	var seen completion
 	service.post(t, visionPath, object{"model": v.model, "prompt": "what is it", "image": object{"base64": tiny, "mime_type": "image/png"}}).into(t, http.StatusOK, &seen)
 	if seen.Content != "You said: what is it" || seen.Usage.PromptTokens < 85 {
-		t.Errorf("%+v", seen)
+		t.Errorf("vision answer %+v", seen)
 	}
 
 	var generated pictures
 	service.post(t, imagesPath, object{"model": geminiImageVendor.model, "prompt": "a cat", "n": 2}).into(t, http.StatusOK, &generated)
 	if len(generated.Data) != 2 || generated.Usage.CompletionTokens != 2*1290 || generated.Usage.Estimated {
-		t.Fatalf("%+v", generated)
+		t.Fatalf("images %+v", generated)
 	}
 	if png, err := base64.StdEncoding.DecodeString(generated.Data[0].Base64); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
 		t.Errorf("no image: %v", err)
@@ -143,7 +143,7 @@ func TestGeminiSignatureComesBack(t *testing.T) {
 				again := face.body(v.model, text).with(tools, object{"messages": append(say(text), resultOf(call)...)})
 				after := service.post(t, face.path, again).want(t, http.StatusOK)
 				if !strings.Contains(string(after.body), "Tool said: sunny") {
-					t.Errorf("%s", shorten(after.body))
+					t.Errorf("the answer doesn't use the tool's result: %s", shorten(after.body))
 				}
 				cameBack := func(seen vendorCall) bool {
 					return strings.Contains(seen.Body, text) && strings.Contains(seen.Body, `"thoughtSignature":"`+signature+`"`)

@@ -105,7 +105,7 @@ func TestEdgeServiceAway(t *testing.T) {
 	}
 	a := ai.post(t, chatRoute, ask("sandbox", "hello"))
 	if f := a.refused(t, http.StatusServiceUnavailable, "upstream_unavailable", ""); !*f.Retryable || f.RetryAfter < 1 || a.header.Get("Retry-After") == "" {
-		t.Errorf("%+v, %v", f, a.header)
+		t.Errorf("error %+v, headers %v", f, a.header)
 	}
 	for path, kind := range map[string]string{
 		"/product/v1/ai/openai/v1/chat/completions": `"type":"server_error"`,
@@ -113,7 +113,7 @@ func TestEdgeServiceAway(t *testing.T) {
 	} {
 		a := ai.post(t, path, ask("sandbox", "hello"))
 		if a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), kind) || a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: %d %s", path, a.status, shorten(a.body))
+			t.Errorf("%s: answered %d: %s", path, a.status, shorten(a.body))
 		}
 	}
 	h.customer(t, organization, "notifications", "write").
@@ -161,7 +161,7 @@ func TestEdgeDocument(t *testing.T) {
 			examples++
 			customer := h.customer(t, organization, o.Extra.Products[0], o.Extra.Permission)
 			if a := customer.post(t, path, example); a.status/100 != 2 {
-				t.Errorf("%s: %d %s", path, a.status, shorten(a.body))
+				t.Errorf("the example of %s: answered %d: %s", path, a.status, shorten(a.body))
 			}
 		}
 	}

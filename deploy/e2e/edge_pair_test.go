@@ -101,7 +101,7 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 		},
 		"revoked by command": func(id string) {
 			if out, err := h.Command(t.Context(), stack.Edge, "keys", "revoke", id).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("edge keys revoke: %v: %s", err, out)
 			}
 		},
 		"rotated without overlap": func(id string) {
@@ -178,7 +178,7 @@ func TestEdgeRateLimits(t *testing.T) {
 	a := h.both(k.Key)[0].post(t, chatRoute, ask("sandbox", "hello"))
 	f := a.refused(t, http.StatusTooManyRequests, "rate_limited", "")
 	if f.Class != "rate_limit" || f.RetryAfter < 1 || a.header.Get("RateLimit-Policy") != fmt.Sprintf(`"key";q=%d;w=3600`, most) {
-		t.Errorf("%+v, %v", f, a.header)
+		t.Errorf("error %+v, headers %v", f, a.header)
 	}
 
 	t.Run("of an organization", func(t *testing.T) {

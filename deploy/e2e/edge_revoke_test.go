@@ -22,7 +22,7 @@ func TestEdgeRevocationEndsStreams(t *testing.T) {
 		},
 		"revoked by command": func(id string) {
 			if out, err := h.Command(t.Context(), stack.Edge, "keys", "revoke", id).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("edge keys revoke: %v: %s", err, out)
 			}
 		},
 		"rotated without overlap": func(id string) {

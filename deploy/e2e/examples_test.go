@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 			run := exec.CommandContext(t.Context(), "go", "run", "./examples/"+name)
 			run.Dir, run.Env = "..", env
 			if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), says) {
-				t.Errorf("%v: %s", err, out)
+				t.Errorf("the example failed: %v: %s", err, out)
 			}
 		})
 	}

@@ -174,7 +174,7 @@ func TestProbesAndMetrics(t *testing.T) {
 			open := h.anonymous(member)
 			for _, path := range []string{"/health", "/health/live", "/health/ready"} {
 				if found := open.get(t, path).fields(t, http.StatusOK, "status"); found["status"] != "ok" {
-					t.Errorf("%s: %v", path, found)
+					t.Errorf("%s: answer %v, want status ok", path, found)
 				}
 			}
 			if path, ok := postPaths[member]; ok { // a call that the metrics count
@@ -258,7 +258,7 @@ func TestProblemDocuments(t *testing.T) {
 		t.Helper()
 		found := a.fields(t, status, "type", "title", "status", "detail", "code")
 		if found["code"] != code || found["status"] != float64(status) || a.header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %s", a.header.Get("Content-Type"), a.body)
+			t.Errorf("content type %s, body %s", a.header.Get("Content-Type"), a.body)
 		}
 	}
 	const accept = "application/problem+json"

@@ -141,7 +141,7 @@ func TestKeysStayInCustody(t *testing.T) {
 					waitFor(t, waitTimeout, "the organization's own key", func() error {
 						a, err := service.try(t, http.MethodPost, chatPath, withOwnKey("own", ask(v.model, "before")))
 						if err == nil && a.status != http.StatusOK {
-							err = fmt.Errorf("%d %s", a.status, shorten(a.body))
+							err = fmt.Errorf("answered %d: %s", a.status, shorten(a.body))
 						}
 						return err
 					})

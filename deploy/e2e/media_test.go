@@ -77,7 +77,7 @@ func TestEmbeddings(t *testing.T) {
 	var got vectors
 	a.into(t, http.StatusOK, &got)
 	if len(got.Data) != 3 || got.Model != embedding.model {
-		t.Fatalf("%s", shorten(a.body))
+		t.Fatalf("answer %s", shorten(a.body))
 	}
 	for i, v := range got.Data {
 		var norm float64
@@ -146,7 +146,7 @@ func TestEmbeddingsFailOver(t *testing.T) {
 			same(t, want, *u)
 			f := service.post(t, embeddingsPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", tt.models.first.name)
 			if f.Class == "" {
-				t.Errorf("%+v", f)
+				t.Errorf("the error has no class: %+v", f)
 			}
 		})
 	}

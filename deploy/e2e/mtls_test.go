@@ -89,7 +89,7 @@ func TestMutualTLS(t *testing.T) {
 		waitFor(t, waitTimeout, "the refusal", func() error {
 			status, body := call(t, either, ai, edge, ask("sandbox", "hello"))
 			if status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
-				return fmt.Errorf("%d: %s", status, body)
+				return fmt.Errorf("answered %d: %s", status, body)
 			}
 			return nil
 		})
@@ -105,7 +105,7 @@ func TestMutualTLS(t *testing.T) {
 		}
 		waitFor(t, waitTimeout, "calls again", func() error {
 			if status, body := call(t, either, ai, edge, ask("sandbox", "hello")); status != http.StatusOK {
-				return fmt.Errorf("%d: %s", status, body)
+				return fmt.Errorf("answered %d: %s", status, body)
 			}
 			return nil
 		})
@@ -280,7 +280,7 @@ func (h *harness) startEdgeLoad(t *testing.T, client *http.Client, ai, notificat
 				default:
 				}
 				if status, text := call(t, client, c.token, h.URL(string(stack.Edge))+c.route, c.body); status != c.want {
-					t.Errorf("%s: %d: %s", c.route, status, text)
+					t.Errorf("%s: answered %d: %s", c.route, status, text)
 					return
 				}
 				l.served.Add(1)

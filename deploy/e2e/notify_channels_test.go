@@ -154,7 +154,7 @@ func TestOneSendByFourChannels(t *testing.T) {
 	log := h.ended(t, organization, id)
 	if got := log.summary(); log.Status != "delivered" ||
 		got != "slack delivered, ok 200; email delivered, ok 250; webhook delivered, ok 200; in_app delivered, ok" {
-		t.Errorf("%s: %s", log.Status, got)
+		t.Errorf("the send is %s: %s", log.Status, got)
 	}
 	if posts := h.posts(t, mark); len(posts) != 1 || posts[0].Payload.Text != "*Order 7*\n"+mark+" &amp; &lt;shipped&gt;" {
 		t.Errorf("Slack got %+v", posts)
@@ -320,7 +320,7 @@ func (h *harness) sendBurst(t *testing.T) []slackPost {
 	}
 	for _, id := range ids {
 		if log := h.ended(t, organization, id); log.Status != "delivered" {
-			t.Errorf("%s: %s", log.Status, log.summary())
+			t.Errorf("the send is %s: %s", log.Status, log.summary())
 		}
 	}
 	posts := h.posts(t, mark)
@@ -398,7 +398,7 @@ func TestDrainedNotifyLosesNothing(t *testing.T) {
 	}
 	for _, id := range ids {
 		if got := h.ended(t, organization, id).summary(); got != "email delivered, ok 250" {
-			t.Errorf("%s", got)
+			t.Errorf("the send ended as %s", got)
 		}
 	}
 	if mails := h.mails(t, to); len(mails) != sends {

@@ -89,7 +89,7 @@ func (m pushMessage) content(t *testing.T) (c struct {
 ) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(m.Plaintext), &c); err != nil {
-		t.Fatalf("%v: %s %s", err, m.Plaintext, m.Failed)
+		t.Fatalf("decode the push: %v: %s %s", err, m.Plaintext, m.Failed)
 	}
 	return c
 }
@@ -139,7 +139,7 @@ func (h *harness) pushEnded(t *testing.T, organization, id string) (log pushLog)
 		}
 		a.into(t, http.StatusOK, &log)
 		if log.Status == "pending" {
-			return fmt.Errorf("%s", shorten(a.body))
+			return fmt.Errorf("still pending: %s", shorten(a.body))
 		}
 		return nil
 	})

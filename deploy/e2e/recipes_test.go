@@ -37,7 +37,7 @@ func TestRecipes(t *testing.T) {
 			run := exec.CommandContext(t.Context(), "bash", "-xeuo", "pipefail", "-c", script)
 			run.Env = env
 			if out, err := run.CombinedOutput(); err != nil {
-				t.Errorf("%v:\n%s", err, out)
+				t.Errorf("the script failed: %v:\n%s", err, out)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func TestReflectionHasEveryMethod(t *testing.T) {
 				}
 				answer, err := stream.Recv()
 				if err != nil || answer.GetErrorResponse() != nil {
-					t.Fatalf("%s: %v, %v", symbol, answer.GetErrorResponse(), err)
+					t.Fatalf("reflection of %s: answer %v, error %v", symbol, answer.GetErrorResponse(), err)
 				}
 				for _, text := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
 					file := new(descriptorpb.FileDescriptorProto)

@@ -229,7 +229,7 @@ func TestRollout(t *testing.T) {
 	for _, service := range stack.Services {
 		for n := 1; n <= replicas; n++ {
 			if err := errors.Join(f.Terminate(t.Context(), member(service, n)), f.Restart(t.Context(), member(service, n))); err != nil {
-				t.Errorf("%s: %v", member(service, n), err)
+				t.Errorf("replace %s: %v", member(service, n), err)
 			}
 			f.settled(t)
 		}

@@ -53,7 +53,7 @@ func TestAnthropicSDKMessage(t *testing.T) {
 			t.Errorf("%s stops with %s, want %s with end_turn", got.Model, got.StopReason, model)
 		}
 		if got.ID == "" || got.Usage.InputTokens < 1 || got.Usage.OutputTokens < 1 {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("id or usage is missing: %s", got.RawJSON())
 		}
 		for _, name := range []string{"Request-Id", "X-Switchyard-Provider", "X-Switchyard-Cost-Cents"} {
 			if response.Header.Get(name) == "" {
@@ -70,7 +70,7 @@ func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageN
 	var whole anthropic.Message
 	for stream.Next() {
 		if err := whole.Accumulate(stream.Current()); err != nil {
-			t.Fatalf("%v: %s", err, stream.Current().RawJSON())
+			t.Fatalf("accumulate: %v: %s", err, stream.Current().RawJSON())
 		}
 	}
 	if err := stream.Err(); err != nil {
@@ -112,7 +112,7 @@ func TestAnthropicSDKTools(t *testing.T) {
 			for _, block := range got.Content {
 				if block.Type == "tool_use" {
 					if block.ID == "" || block.Name != "weather" {
-						t.Errorf("%s: %+v", name, block)
+						t.Errorf("%s: tool call %+v", name, block)
 					}
 					inputs = append(inputs, string(block.Input))
 				}
@@ -141,7 +141,7 @@ func TestAnthropicSDKStructuredOutput(t *testing.T) {
 		}
 		var place struct{ City *string }
 		if err := json.Unmarshal([]byte(got.Content[0].Text), &place); err != nil || place.City == nil {
-			t.Errorf("%q: %v", got.Content[0].Text, err)
+			t.Errorf("content %q doesn't fit the schema: %v", got.Content[0].Text, err)
 		}
 	})
 }
@@ -157,10 +157,10 @@ func TestAnthropicSDKModelsAndCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.ContainsFunc(page.Data, func(m anthropic.ModelInfo) bool { return m.ID == sdkAnthropic.model }) {
-				t.Errorf("%s", page.RawJSON())
+				t.Errorf("the models lack one: %s", page.RawJSON())
 			}
 			if m, err := client.Models.Get(t.Context(), sdkAnthropic.model, anthropic.ModelGetParams{}); err != nil || m.ID != sdkAnthropic.model {
-				t.Errorf("%+v, %v", m, err)
+				t.Errorf("model %+v, error %v", m, err)
 			}
 			_, err = client.Models.Get(t.Context(), "no-such-model", anthropic.ModelGetParams{})
 			wantAnthropicError(t, err, http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
@@ -168,7 +168,7 @@ func TestAnthropicSDKModelsAndCounts(t *testing.T) {
 				Model: sdkAnthropic.model, Messages: message("", "eight bytes and so on").Messages,
 			})
 			if err != nil || count.InputTokens != 6 || !strings.Contains(count.RawJSON(), `"estimated":true`) {
-				t.Errorf("%v, %v", count, err)
+				t.Errorf("count %v, error %v", count, err)
 			}
 		})
 	}
@@ -204,7 +204,7 @@ func TestAnthropicSDKErrors(t *testing.T) {
 			wantAnthropicError(t, err, http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError)
 			overflow := h.broken(t, object{"status": 400, "body": `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`})
 			if e := wantAnthropicError(t, ask(client, sdkOpenAI.model, overflow), http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError); !strings.Contains(e.RawJSON(), "prompt is too long") {
-				t.Errorf("%s", e.RawJSON())
+				t.Errorf("the error doesn't say that the prompt is too long: %s", e.RawJSON())
 			}
 			alone := option.WithHeader("X-Switchyard-Allow-Substitution", "false")
 			failing := h.broken(t, object{"status": 401})

@@ -49,7 +49,7 @@ func TestOpenAISDKChat(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got.Choices) != 1 || !strings.HasSuffix(got.Choices[0].Message.Content, "hello") || got.Choices[0].FinishReason != "stop" {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer %s", got.RawJSON())
 		}
 		if got.Model != model || got.ID == "" || string(got.Object) != "chat.completion" {
 			t.Errorf("%s %q of %s, want a chat.completion of %s with an id", got.Object, got.ID, got.Model, model)
@@ -164,7 +164,7 @@ func TestOpenAISDKStructuredOutput(t *testing.T) {
 		}
 		var place struct{ City *string }
 		if err := json.Unmarshal([]byte(got.Choices[0].Message.Content), &place); err != nil || place.City == nil {
-			t.Errorf("%q: %v", got.Choices[0].Message.Content, err)
+			t.Errorf("content %q doesn't fit the schema: %v", got.Choices[0].Message.Content, err)
 		}
 	})
 }
@@ -205,7 +205,7 @@ func TestOpenAISDKEmbeddings(t *testing.T) {
 				} `json:"data"`
 			}
 			if err := json.Unmarshal(body, &packed); err != nil || len(packed.Data) != 2 || len(packed.Data[1].Embedding) != 8*4 {
-				t.Fatalf("%v: %s", err, body)
+				t.Fatalf("packed vectors: %v: %s", err, body)
 			}
 			for i, want := range floats.Data[1].Embedding {
 				got := math.Float32frombits(binary.LittleEndian.Uint32(packed.Data[1].Embedding[4*i:]))
@@ -264,7 +264,7 @@ func TestOpenAISDKModels(t *testing.T) {
 			}
 			for _, name := range []string{sdkOpenAI.model, "sdk-openai/" + sdkOpenAI.model} {
 				if m, err := client.Models.Get(t.Context(), name); err != nil || m.ID != name || m.OwnedBy != "sdk-openai" {
-					t.Errorf("%s: %+v, %v", name, m, err)
+					t.Errorf("model %s: %+v, %v", name, m, err)
 				}
 			}
 			for _, name := range []string{"no-such-model", "catalog", "liveness"} {

@@ -121,7 +121,7 @@ func TestCompatibleFacesUseTheirErrorFormats(t *testing.T) {
 	} {
 		found := tt.a.fields(t, tt.status, "error", tt.field)
 		if inner, ok := found["error"].(map[string]any); tt.field == "type" && (!ok || inner["message"] == "") {
-			t.Errorf("%s: %s", tt.a.label, tt.a.body)
+			t.Errorf("%s: the error has no message: %s", tt.a.label, tt.a.body)
 		}
 	}
 }

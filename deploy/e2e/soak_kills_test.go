@@ -86,10 +86,10 @@ func TestKillPlan(t *testing.T) {
 			}
 		}
 		if countKills(kills, store.Postgres) != 1 || countKills(kills, store.Redis) != 1 {
-			t.Errorf("%s: %v", length, kills)
+			t.Errorf("%s: want one kill of each store: %v", length, kills)
 		}
 		if last := kills[len(kills)-1]; last.at > length || !slices.IsSortedFunc(kills, func(a, b kill) int { return int(a.at - b.at) }) {
-			t.Errorf("%s: %v", length, kills)
+			t.Errorf("%s: the kills are not in order, or the last is too late: %v", length, kills)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestAStalledReplicaIsFenced(t *testing.T) {
 	defer signal(syscall.SIGCONT)
 	waitFor(t, waitTimeout, "another call in its place", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
-			return fmt.Errorf("%s", a.body)
+			return fmt.Errorf("answered %d: %s", a.status, a.body)
 		}
 		return nil
 	})

@@ -109,7 +109,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	for _, gateway := range h.gateways("any") {
 		withinASecond(t, "the canary", func() error {
 			if status := gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").fields(t, http.StatusOK, "active"); status["active"] != true {
-				return fmt.Errorf("%v", status)
+				return fmt.Errorf("canary status %v", status)
 			}
 			return nil
 		})
@@ -154,7 +154,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 			}
 			gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").into(t, http.StatusOK, &status)
 			if len(status.Arms) != 2 || status.Arms[0].Requests != 2*taken[canaryPair.second.name] || status.Arms[0].Requests+status.Arms[1].Requests != 2*organizations {
-				return fmt.Errorf("%+v", status)
+				return fmt.Errorf("canary status %+v", status)
 			}
 			return nil
 		})
@@ -185,7 +185,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	for _, gateway := range gateways {
 		withinASecond(t, "the warning", func() error {
 			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Switchyard-Warning"), "use sandbox/sandbox") {
-				return fmt.Errorf("%d %v", a.status, a.header)
+				return fmt.Errorf("status %d, headers %v", a.status, a.header)
 			}
 			return nil
 		})
@@ -194,7 +194,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	for _, gateway := range gateways {
 		withinASecond(t, "the refusal", func() error {
 			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusBadRequest {
-				return fmt.Errorf("%d", a.status)
+				return fmt.Errorf("status %d, want 400", a.status)
 			}
 			return nil
 		})
@@ -204,7 +204,7 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	}
 	gateways[1].post(t, chatPath, ask(deprecatedModel.model, "hello")).refused(t, http.StatusBadRequest, "model_retired", "use sandbox/sandbox")
 	if notices := string(h.anonymous(stack.Gateway).get(t, "/v1/models/deprecation-notifications?provider="+deprecatedModel.name).body); !strings.Contains(notices, "it fades") {
-		t.Errorf("%s", notices)
+		t.Errorf("the notices lack the reason: %s", notices)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	for _, gateway := range gateways {
 		waitFor(t, waitTimeout, "two replicas", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
-				return fmt.Errorf("%+v", f)
+				return fmt.Errorf("fleet status %+v", f)
 			}
 			return nil
 		})
@@ -250,7 +250,7 @@ func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	for _, gateway := range gateways {
 		waitFor(t, 5*time.Second, "the vendor is down", func() error {
 			if f := status(gateway); f.vendor(failingVendor.name) != "down" || !strings.HasPrefix(f.Status, "vendor_") || f.Since == "" || !strings.Contains(f.Summary, failingVendor.name) {
-				return fmt.Errorf("%+v", f)
+				return fmt.Errorf("fleet status %+v", f)
 			}
 			return nil
 		})
@@ -260,7 +260,7 @@ func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	}
 	waitFor(t, waitTimeout, "the gateway is degraded", func() error {
 		if f := status(gateways[0]); f.Status != "gateway_degraded" || !strings.Contains(f.Summary, "no_sign_of_life") {
-			return fmt.Errorf("%+v", f)
+			return fmt.Errorf("fleet status %+v", f)
 		}
 		return nil
 	})
@@ -270,7 +270,7 @@ func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	for _, gateway := range gateways {
 		waitFor(t, waitTimeout, "the gateway has recovered", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
-				return fmt.Errorf("%+v", f)
+				return fmt.Errorf("fleet status %+v", f)
 			}
 			return nil
 		})

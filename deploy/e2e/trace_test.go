@@ -21,7 +21,7 @@ func traced(t *testing.T, c client, id string) map[string]any {
 	waitFor(t, waitTimeout, "the lineage of "+id, func() error {
 		a := c.get(t, "/v1/lineage/"+id)
 		if a.status != http.StatusOK {
-			return fmt.Errorf("%d", a.status)
+			return fmt.Errorf("status %d", a.status)
 		}
 		event = a.fields(t, http.StatusOK)
 		return nil
@@ -110,7 +110,7 @@ func TestTracesOutliveReplicas(t *testing.T) {
 	}
 	replayed := gateways[1].post(t, "/v1/replay/"+id, object{}).fields(t, http.StatusOK, "answer")
 	if !strings.Contains(fmt.Sprint(replayed["answer"]), "keep this") {
-		t.Errorf("%v", replayed)
+		t.Errorf("the replay doesn't repeat the request: %v", replayed)
 	}
 }
 
@@ -125,15 +125,15 @@ func TestProbes(t *testing.T) {
 	second.base = h.URL(string(secondGateway))
 	report := first.get(t, "/v1/canary").fields(t, http.StatusOK, "cases", "usage", "golden_set_version")
 	if report["verdict"] != "pass" || report["exit_code"] != 0.0 {
-		t.Errorf("%v", report)
+		t.Errorf("canary probe: %v", report)
 	}
 	same := second.post(t, "/v1/canary/consistency", object{"prompt": "hello", "count": 3}).fields(t, http.StatusOK, "samples")
 	if same["distinct"] != 1.0 || same["agreement"] != 1.0 {
-		t.Errorf("%v", same)
+		t.Errorf("consistency probe: %v", same)
 	}
 	alive := first.get(t, "/v1/models/liveness?provider=sandbox").fields(t, http.StatusOK, "models")
 	if alive["all_alive"] != true {
-		t.Errorf("%v", alive)
+		t.Errorf("liveness probe: %v", alive)
 	}
 	marked := first.get(t, "/v1/usage?organization_id=switchyard-probes&limit=200")
 	if n := strings.Count(string(marked.body), `"operation":"probe"`); n < 7 {
@@ -162,7 +162,7 @@ func TestProbes(t *testing.T) {
 	}()
 	waitFor(t, waitTimeout, "a second probe is refused", func() error {
 		if a := second.get(t, "/v1/models/liveness?provider=sandbox"); a.status != http.StatusConflict {
-			return fmt.Errorf("%d", a.status)
+			return fmt.Errorf("status %d, want 409", a.status)
 		}
 		return nil
 	})

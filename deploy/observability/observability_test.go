@@ -98,7 +98,7 @@ func TestScalesByWhatTheAdapterOffers(t *testing.T) {
 		return string(text)
 	}
 	if err := yaml.Unmarshal([]byte(read("prometheus/adapter.yaml")), &adapter); err != nil || len(adapter.ExternalRules) != 1 {
-		t.Fatalf("%+v: %v", adapter, err)
+		t.Fatalf("adapter %+v: %v", adapter, err)
 	}
 	rule := adapter.ExternalRules[0]
 	if !strings.Contains(read("../k8s/components/backlog/kustomization.yaml"), "metric: {name: "+rule.Name.As+"}") {

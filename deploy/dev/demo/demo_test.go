@@ -27,7 +27,7 @@ func TestTheDemoShowsWhatCameBack(t *testing.T) {
 	f := newFakeStack(t)
 	out, err := f.transcript()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the demo failed: %v\n%s", err, out)
 	}
 	for _, want := range []string{
 		"│ A board.", "provider sandbox, 9 tokens in, 3 out, 0.01 cents, reported by the provider",

@@ -76,7 +76,7 @@ func TestAShellReadsTheEnvFile(t *testing.T) {
 	script := ". " + path + "; printf '%s\\n' \"$EDGE_URL\" \"$AI_KEY\" \"$WEBHOOK_SECRET\""
 	output, err := exec.CommandContext(t.Context(), "/bin/sh", "-euc", script).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, output)
+		t.Fatalf("the shell failed: %v: %s", err, output)
 	}
 	if want := strings.Join([]string{e.EdgeURL, e.AIKey, e.WebhookSecret, ""}, "\n"); string(output) != want {
 		t.Errorf("a shell read %q, want %q", output, want)

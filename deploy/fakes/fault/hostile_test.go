@@ -141,7 +141,7 @@ func TestEarlyRefusalsReadNoBody(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		t.Errorf("status %d, headers %v", resp.StatusCode, resp.Header)
 	}
 	if left := in.Script().Rules; len(left) != 1 || left[0].Action.Status != 500 {
 		t.Errorf("rules that are left: %+v", left)
@@ -167,7 +167,7 @@ func TestRepeatsRepeat(t *testing.T) {
 	for name, want := range map[string]string{"repeat_body": "s3cret", "repeat_error": "s3cret", "repeat_page": "s3cret", "repeat_secrets": "shared secret"} {
 		got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/"+name+"/a", "the payload")
 		if err != nil || !strings.Contains(got.body, want) {
-			t.Errorf("%s: %q, %v", name, got.body, err)
+			t.Errorf("%s: body %q, error %v", name, got.body, err)
 		}
 	}
 	got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/repeat_headers/a", "x")

@@ -36,11 +36,11 @@ func TestProviderAnswers(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(ask(t, server.URL, `{}`)), &whole); err != nil || whole.Usage.Prompt != PromptTokens ||
 		whole.Choices[0].Message.Content != strings.TrimSpace(Text(100)) {
-		t.Errorf("%+v, %v", whole, err)
+		t.Errorf("answer %+v, error %v", whole, err)
 	}
 	stream := ask(t, server.URL, `{"stream":true}`)
 	if strings.Count(stream, `"carriage "`) != 3 || !strings.HasSuffix(stream, "data: [DONE]\n\n") {
-		t.Errorf("%s", stream)
+		t.Errorf("stream %s", stream)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestReceiverReportsCountAndAges(t *testing.T) {
 		err = json.NewDecoder(answer.Body).Decode(&tally)
 		_ = answer.Body.Close()
 		if err != nil || tally.Got != 2 || len(tally.Ages) != want {
-			t.Errorf("%+v, %v", tally, err)
+			t.Errorf("tally %+v, error %v", tally, err)
 		}
 		if want == 1 && tally.Ages[0] < time.Second.Microseconds() {
 			t.Errorf("age %d µs", tally.Ages[0])

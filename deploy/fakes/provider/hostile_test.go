@@ -87,14 +87,14 @@ func TestCohereEmbeds(t *testing.T) {
 	var answer cohereAnswer
 	rec := do(t, fake, request{http.MethodPost, "/v2/embed", `{"model":"m","texts":["one","two"],"output_dimension":4}`, bearer})
 	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil || rec.Code != http.StatusOK {
-		t.Fatalf("%d %v", rec.Code, err)
+		t.Fatalf("status %d, error %v", rec.Code, err)
 	}
 	if got := answer.Embeddings.Float; len(got) != 2 || len(got[0]) != 4 || answer.Meta.BilledUnits.InputTokens != 2 {
-		t.Errorf("%+v", answer)
+		t.Errorf("answer %+v", answer)
 	}
 	for body, status := range map[string]int{`{"model":"m","texts":[]}`: 400, `[`: 400} {
 		if rec := do(t, fake, request{http.MethodPost, "/v2/embed", body, bearer}); rec.Code != status {
-			t.Errorf("%s: %d", body, rec.Code)
+			t.Errorf("%s: status %d", body, rec.Code)
 		}
 	}
 	if rec := do(t, fake, request{http.MethodPost, "/v2/embed", `{}`, nil}); rec.Code != http.StatusUnauthorized {
