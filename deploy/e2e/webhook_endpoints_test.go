@@ -390,5 +390,3 @@ func listIDs(t *testing.T, webhooks client, query string) (ids []string) {
 		}
 	}
 }
-
-// A kill loses no subscription, and a replay continues where it was: each delivery is resent once.
