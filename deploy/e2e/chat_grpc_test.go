@@ -183,10 +183,10 @@ func TestChatOverGRPCClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	text := unique("leave")
-	call := hanging.expect(text)
+	call := hangingServer.expect(text)
 	ctx, leave := context.WithCancel(h.as(t, unique("org")))
 	defer leave()
-	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, llm(t, leaving.model, text))
+	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, llm(t, hangingProvider.model, text))
 	if err != nil {
 		t.Fatal(err)
 	}

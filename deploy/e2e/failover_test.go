@@ -188,8 +188,8 @@ func TestChatClientLeaves(t *testing.T) {
 	ai := h.customer(t, unique("org"), "ai", "read")
 	t.Run("a stream", func(t *testing.T) {
 		text := unique("leave")
-		call := hanging.expect(text)
-		stream := ai.stream(t, chatRoute, ask(leaving.model, text, streamed))
+		call := hangingServer.expect(text)
+		stream := ai.stream(t, chatRoute, ask(hangingProvider.model, text, streamed))
 		if e, ok := stream.next(t); !ok || !strings.Contains(e.data, "Wait") {
 			t.Fatalf("first event %+v", e)
 		}
@@ -198,8 +198,8 @@ func TestChatClientLeaves(t *testing.T) {
 	})
 	t.Run("a whole answer", func(t *testing.T) {
 		text := unique("leave")
-		call := hanging.expect(text)
-		leave := ai.begin(t, chatRoute, ask(leaving.model, text))
+		call := hangingServer.expect(text)
+		leave := ai.begin(t, chatRoute, ask(hangingProvider.model, text))
 		select {
 		case <-call.begun:
 		case <-soon():

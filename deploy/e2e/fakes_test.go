@@ -158,8 +158,8 @@ func (h *harness) writeFiles(provider string) error {
 		}
 		base := provider
 		switch {
-		case v.name == leaving.name:
-			base = hanging.url
+		case v.name == hangingProvider.name:
+			base = hangingServer.url
 		case v.hostile != "" && h.Stack != nil:
 			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile
 		}

@@ -21,10 +21,10 @@ type hangingVendor struct {
 
 type hangingCall struct{ begun, gone chan struct{} }
 
-// leaving is the vendor of which hanging serves the calls.
+// hangingProvider is the vendor in the gateway's configuration, and hangingServer the server that it names.
 var (
-	leaving = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
-	hanging = newHangingVendor()
+	hangingProvider = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
+	hangingServer   = newHangingVendor()
 )
 
 func newHangingVendor() *hangingVendor {

@@ -244,11 +244,11 @@ func TestAnthropicSDKCancels(t *testing.T) {
 	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			text := unique("leave")
-			call := hanging.expect(text)
+			call := hangingServer.expect(text)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			client := d.anthropicClient()
-			stream := client.Messages.NewStreaming(ctx, message(leaving.model, text))
+			stream := client.Messages.NewStreaming(ctx, message(hangingProvider.model, text))
 			if !stream.Next() {
 				t.Fatalf("no event: %v", stream.Err())
 			}

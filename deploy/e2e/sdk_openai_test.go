@@ -372,11 +372,11 @@ func TestOpenAISDKCancels(t *testing.T) {
 	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			text := unique("leave")
-			call := hanging.expect(text)
+			call := hangingServer.expect(text)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			client := d.openAIClient()
-			stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{Model: leaving.model, Messages: userSays(text)})
+			stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{Model: hangingProvider.model, Messages: userSays(text)})
 			if !stream.Next() {
 				t.Fatalf("no chunk: %v", stream.Err())
 			}

@@ -36,7 +36,7 @@ func (s *soak) compareDeliveries(t *testing.T, results *resultTable, kills []kil
 	}
 	results.exactly("deliveries accepted, delivered by their record", len(s.deliveries), delivered)
 	times, arrivals, unsigned := map[string]int{}, 0, 0
-	for _, to := range []receiver{s.direct, s.fanned} {
+	for _, to := range []receiver{s.direct, s.fanOut} {
 		for _, one := range to.arrivals(t) {
 			arrivals++
 			times[one.ID]++

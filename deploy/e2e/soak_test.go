@@ -55,7 +55,7 @@ type soak struct {
 
 	ai, webhooks, notifications client // at the edge
 	egress, inbox               client // first-party faces, for operations that the edge doesn't offer
-	direct, fanned, notified    receiver
+	direct, fanOut, notified    receiver
 	hook                        string    // the beginning of the path of every Slack URL
 	deadline                    time.Time // when everything accepted must have ended
 
@@ -144,7 +144,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		ai: h.customer(t, organization, "ai", "read"), webhooks: h.customer(t, organization, "webhooks", "write"),
 		notifications: h.customer(t, organization, "notifications", "write"),
 		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),
-		direct: h.receiver(), fanned: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
+		direct: h.receiver(), fanOut: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
 		billed: map[string]*tally{"llm_requests": {}, "deliveries": {}, "notifications_sent": {}, "": {}},
 		calls:  map[string]completionCall{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
@@ -155,11 +155,11 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	h.script(t, stack.FakeProvider,
 		rule{Match: object{"body": `"stream":true`}, Action: object{"slow_body_ms": 5}},
 		rule{Action: object{"delay_ms": 20}})
-	for _, to := range []receiver{s.direct, s.fanned, s.notified} {
+	for _, to := range []receiver{s.direct, s.fanOut, s.notified} {
 		to.answers(t, object{"delay_ms": 20})
 	}
 	for _, types := range [][]string{{"*"}, {"order.*"}, {"order.paid"}} {
-		s.fanned.subscribe(t, s.egress, types)
+		s.fanOut.subscribe(t, s.egress, types)
 	}
 	for n := range soakUsers {
 		h.register(t, organization, h.browser(t, organization), object{"user_id": soakUser(n)})

@@ -224,7 +224,7 @@ func (s *soak) deliver(t *testing.T, _ *rand.Rand) {
 // emit publishes an event that goes to three endpoints.
 func (s *soak) emit(t *testing.T, _ *rand.Rand) {
 	t.Helper()
-	var got fanned
+	var got eventAnswer
 	body := object{"event_type": "order.paid", "payload": object{"order": 7}, "idempotency_key": fmt.Sprint("event-", s.next())}
 	if !s.callUntilAccepted(t, "", s.egress, http.MethodPost, eventPath, body, &got) {
 		return

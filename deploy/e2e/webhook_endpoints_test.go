@@ -33,8 +33,8 @@ type subscription struct {
 	DisabledReason *string `json:"disabled_reason"`
 }
 
-// fanned is the answer to an event.
-type fanned struct {
+// eventAnswer is the answer to an event.
+type eventAnswer struct {
 	ID            string `json:"event_id"`
 	Matched       int    `json:"matched"`
 	SkippedPaused int    `json:"skipped_paused"`
@@ -46,7 +46,7 @@ type fanned struct {
 }
 
 // to returns the id of the delivery for an endpoint.
-func (f fanned) to(t *testing.T, endpoint string) string {
+func (f eventAnswer) to(t *testing.T, endpoint string) string {
 	t.Helper()
 	for _, d := range f.Deliveries {
 		if d.Endpoint == endpoint {
@@ -64,7 +64,7 @@ func (r receiver) subscribe(t *testing.T, webhooks client, types []string, more 
 	return s
 }
 
-func (c client) emit(t *testing.T, eventType string, more ...object) (f fanned) {
+func (c client) emit(t *testing.T, eventType string, more ...object) (f eventAnswer) {
 	t.Helper()
 	c.post(t, eventPath, object{"event_type": eventType, "payload": object{"n": 1}}.with(more...)).into(t, http.StatusAccepted, &f)
 	return f
@@ -176,15 +176,15 @@ func TestFanOutInBothModes(t *testing.T) {
 	organization := unique("org")
 	webhooks := h.service(stack.WebhookEgress, organization)
 	secret := endpointSecret(t)
-	shared, own, idle, deaf := h.receiver(), h.receiver(), h.receiver(), h.receiver()
+	shared, own, idle, unsubscribed := h.receiver(), h.receiver(), h.receiver(), h.receiver()
 	a := shared.subscribe(t, webhooks, []string{"order.paid"}, object{"owner_id": "ann"})
 	b := own.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": secret})
 	paused := idle.subscribe(t, webhooks, []string{"order.*"})
-	deaf.subscribe(t, webhooks, []string{"user.made", "orders.*"})
+	unsubscribed.subscribe(t, webhooks, []string{"user.made", "orders.*"})
 	webhooks.do(t, http.MethodPatch, endpointPath+"/"+paused.ID, object{"active": false}).want(t, http.StatusOK)
 
 	ask := object{"event_type": "order.paid", "payload": object{"n": 1}, "idempotency_key": "k", "custom_headers": object{"X-Shop": "7", "Authorization": "Bearer " + secret}}
-	var first, again fanned
+	var first, again eventAnswer
 	webhooks.post(t, eventPath, ask).into(t, http.StatusAccepted, &first)
 	webhooks.post(t, eventPath, ask).into(t, http.StatusOK, &again)
 	want := first
@@ -218,7 +218,7 @@ func TestFanOutInBothModes(t *testing.T) {
 	verify(t, h.Secrets().Webhook, shared.arrivals(t)[0])
 	verifyBody(t, secret, own.arrivals(t)[0])
 	verifyStandard(t, secret, own.arrivals(t)[0])
-	if n := len(idle.arrivals(t)) + len(deaf.arrivals(t)); n != 0 {
+	if n := len(idle.arrivals(t)) + len(unsubscribed.arrivals(t)); n != 0 {
 		t.Errorf("%d arrivals where there should be none", n)
 	}
 	if one := webhooks.with("X-Owner-Id", "ann").emit(t, "order.paid"); one.Matched != 1 || one.Deliveries[0].Endpoint != a.ID {
