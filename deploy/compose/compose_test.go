@@ -1,8 +1,7 @@
 //go:build e2e
 
-// Package compose_test checks without a container engine what one would run:
-// the compose file parses, its Dockerfiles build what is there, and the
-// services accept the settings it gives them.
+// Package compose_test checks, without a container engine, what one would run: the compose file parses, its Dockerfiles
+// build existing sources, and the services accept the settings that it gives them.
 package compose_test
 
 import (
@@ -34,13 +33,14 @@ func load(t *testing.T) *types.Project {
 	return project
 }
 
-// command finds the program of a service's image: services/<name>/cmd/<name>.
+// command returns the name of a service's program, services/<name>/cmd/<name>, and reports whether the service is built
+// from the tree's services folder.
 func command(service types.ServiceConfig) (name string, ours bool) {
 	name = filepath.Base(filepath.Dir(service.Build.Dockerfile))
 	return name, strings.HasPrefix(service.Build.Dockerfile, "services/")
 }
 
-func TestComposeStartsTheWholeHouse(t *testing.T) {
+func TestComposeStartsEveryService(t *testing.T) {
 	project := load(t)
 	for _, name := range []string{"postgres", "redis", "setup", "gateway", "webhook-egress", "notify", "edge", "fakes", "otel-collector", "prometheus", "grafana"} {
 		if _, err := project.GetService(name); err != nil {
@@ -62,9 +62,8 @@ func TestComposeStartsTheWholeHouse(t *testing.T) {
 	}
 }
 
-// What is mounted from the tree is there, and Prometheus asks services that
-// compose starts, at ports that they serve.
-func TestWatchersSeeWhatIsThere(t *testing.T) {
+// Mounted paths of the tree exist, and Prometheus scrapes services that compose starts, at ports that they serve.
+func TestMountsAndScrapeTargetsExist(t *testing.T) {
 	project := load(t)
 	for _, service := range project.Services {
 		for _, mount := range service.Volumes {
@@ -87,18 +86,18 @@ func TestWatchersSeeWhatIsThere(t *testing.T) {
 	for _, target := range targets {
 		service, err := project.GetService(target[1])
 		if err != nil {
-			t.Errorf("Prometheus asks %s: %v", target[0], err)
+			t.Errorf("Prometheus scrapes %s: %v", target[0], err)
 			continue
 		}
 		if ours := service.Build != nil; ours && !slices.ContainsFunc(service.Ports, func(p types.ServicePortConfig) bool { return p.Published == target[2] }) {
-			t.Errorf("Prometheus asks %s at %s, which it doesn't serve", target[1], target[2])
+			t.Errorf("Prometheus scrapes %s at port %s, which it doesn't serve", target[1], target[2])
 		}
 	}
 }
 
 var copied = regexp.MustCompile(`(?m)^COPY ([^-].*) \S+$`)
 
-func TestDockerfilesBuildWhatIsThere(t *testing.T) {
+func TestDockerfilesBuildExistingSources(t *testing.T) {
 	for _, service := range load(t).Services {
 		if service.Build == nil {
 			continue
@@ -126,8 +125,7 @@ func TestDockerfilesBuildWhatIsThere(t *testing.T) {
 	}
 }
 
-// A service refuses settings that it doesn't know, so that its own `config`
-// command is the check.
+// A service refuses settings that it doesn't know, so its own `config` command checks them.
 func TestServicesAcceptTheirSettings(t *testing.T) {
 	for _, service := range load(t).Services {
 		if service.Build == nil {
@@ -157,9 +155,9 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 	}
 }
 
-// Services that need the stores wait until the stores answer, and every third-party
-// image has a fixed version.
-func TestOthersImagesArePinned(t *testing.T) {
+// Every third-party image has a fixed version. setup waits until the stores are healthy, and the migrations wait for
+// setup.
+func TestImagesArePinnedAndStoresAwaited(t *testing.T) {
 	project := load(t)
 	for _, service := range project.Services {
 		if service.Build != nil {
@@ -189,7 +187,7 @@ func TestOthersImagesArePinned(t *testing.T) {
 	}
 }
 
-// commandOf is command for any service.
+// commandOf is command for services of any kind, with and without a Dockerfile.
 func commandOf(service types.ServiceConfig) (name string, ours bool) {
 	if service.Build == nil {
 		return "", false
@@ -197,8 +195,8 @@ func commandOf(service types.ServiceConfig) (name string, ours bool) {
 	return command(service)
 }
 
-// Every secret that a service reads is one that `setup` makes, in a volume that it
-// has, and none is in its environment.
+// Every secret that a service reads is one that `setup` creates, in a volume that the service mounts, and none is in
+// its environment.
 func TestSecretsAreMade(t *testing.T) {
 	made, err := os.ReadFile(filepath.Join(root, "deploy/dev/stack/secret.go"))
 	if err != nil {
@@ -213,7 +211,7 @@ func TestSecretsAreMade(t *testing.T) {
 			file, secret := strings.CutPrefix(*value, "/secrets/")
 			switch {
 			case secret && !strings.HasPrefix(file, "database/") && !strings.Contains(string(made), `"`+file+`"`):
-				t.Errorf("%s: nobody makes %s, which %s names", service.Name, file, name)
+				t.Errorf("%s: setup doesn't create %s, which %s names", service.Name, file, name)
 			case secret && !slices.ContainsFunc(service.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == "/secrets" && v.ReadOnly }):
 				t.Errorf("%s reads %s from a volume that it doesn't have", service.Name, name)
 			case strings.Contains(*value, "://") && strings.Contains(*value, "@"):
@@ -229,18 +227,18 @@ func TestSecretsAreMade(t *testing.T) {
 	}
 }
 
-// needed are settings without which `serve` refuses to begin, which `config` can't tell.
-var needed = map[string][]string{
+// requiredSettings are settings without which `serve` refuses to start, which `config` doesn't check.
+var requiredSettings = map[string][]string{
 	"edge":    {"EDGE_SERVICE_TOKENS_FILE", "EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
 	"gateway": {"GATEWAY_SERVICE_TOKENS_FILE"}, "webhook-egress": {"WEBHOOK_EGRESS_SERVICE_TOKENS_FILE"},
 	"notify": {"NOTIFY_SERVICE_TOKENS_FILE", "NOTIFY_ENCRYPTION_KEY_FILE"},
 }
 
-// Services find one another at names and ports that compose gives them.
+// The addresses in the services' settings are names and ports of services that compose starts.
 func TestServicesFindOneAnother(t *testing.T) {
 	project := load(t)
 	address := regexp.MustCompile(`^(?:http://)?([a-z-]+):(\d+)$`)
-	for name, settings := range needed {
+	for name, settings := range requiredSettings {
 		service, err := project.GetService(name)
 		if err != nil {
 			t.Fatal(err)
@@ -257,7 +255,7 @@ func TestServicesFindOneAnother(t *testing.T) {
 			}
 			other, err := project.GetService(found[1])
 			if err != nil || !slices.ContainsFunc(other.Ports, func(p types.ServicePortConfig) bool { return p.Published == found[2] }) {
-				t.Errorf("%s: nobody serves %s, which is %s (%v)", name, *value, setting, err)
+				t.Errorf("%s: no service serves %s, which is the value of %s (%v)", name, *value, setting, err)
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package contract_test holds the contracts as a whole to the rules that no
-// single service can see: what JSON can carry, and that free JSON is marked.
+// Package contract_test checks rules that span the contracts of all services: what JSON can carry, and that free JSON
+// is marked.
 package contract_test
 
 import (
@@ -17,13 +17,13 @@ import (
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 )
 
-// linked keeps the contracts' descriptors in the registry.
+// linked keeps the contracts' descriptors in the registry of this program.
 var linked = []protoreflect.FileDescriptor{
 	errorsv1.File_switchyard_errors_v1_errors_proto, gatewayv1.File_switchyard_gateway_v1_chat_proto,
 	notifyv1.File_switchyard_notify_v1_notify_proto, webhooksv1.File_switchyard_webhooks_v1_deliveries_proto,
 }
 
-// binary are the bytes fields that are base64 on the JSON face.
+// binary lists the bytes fields that are base64 on the JSON face.
 var binary = map[protoreflect.FullName]bool{
 	"switchyard.gateway.v1.SealedCredential.ciphertext": true,
 	"switchyard.gateway.v1.SealingKey.public_key":       true,
@@ -75,7 +75,7 @@ func TestFieldsFitJSON(t *testing.T) {
 	}
 }
 
-// Reasons are codes of the interface: unique in lower case, without gaps in their prefix.
+// Error reasons are codes of the interface: all upper case behind the prefix ERROR_REASON_.
 func TestReasonsAreCodes(t *testing.T) {
 	values := errorsv1.ErrorReason_ERROR_REASON_UNSPECIFIED.Descriptor().Values()
 	for i := range values.Len() {

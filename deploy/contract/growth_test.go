@@ -11,11 +11,11 @@ import (
 
 var fuzzFunc = regexp.MustCompile(`(?m)^func Fuzz([A-Za-z0-9]+)\(f \*testing\.F\)`)
 
-// pure are fuzz targets of what can't grow: a number of four bytes.
-var pure = []string{"services/gateway/internal/api AppendFloat"}
+// constantCost lists fuzz targets whose input has a fixed size: a number of four bytes.
+var constantCost = []string{"services/gateway/internal/api AppendFloat"}
 
-// What is read from outside has a fuzz target, and beside it a test that its cost
-// grows in proportion to the input, which make bench runs.
+// Every parser of outside input has a fuzz target, and in the same package a test that its cost grows in proportion to
+// the input, which `make bench` runs.
 func TestFuzzTargetsGrowLinearly(t *testing.T) {
 	fuzzed, grown := make(map[string]bool), make(map[string]bool)
 	err := filepath.WalkDir("../../services", func(path string, entry fs.DirEntry, err error) error {
@@ -37,7 +37,7 @@ func TestFuzzTargetsGrowLinearly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range pure {
+	for _, target := range constantCost {
 		if !fuzzed[target] {
 			t.Errorf("%s is no fuzz target", target)
 		}

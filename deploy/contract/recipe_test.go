@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/deploy/examples/recipes"
 )
 
-// beside are the routes that no contract has, by service.
-var beside = map[string]string{
+// furtherRoutes holds the routes that are in no contract, by service.
+var furtherRoutes = map[string]string{
 	"gateway": `
 POST /v1/chat/completions
 POST /v1/messages
@@ -38,8 +38,8 @@ GET /admin/v1/audit
 GET /admin/v1/usage`,
 }
 
-// everywhere are the routes of all services.
-const everywhere = `
+// commonRoutes are the routes of all services.
+const commonRoutes = `
 GET /openapi.json
 GET /docs
 GET /health
@@ -47,8 +47,8 @@ GET /health/live
 GET /health/ready
 GET /metrics`
 
-// Every route has a recipe, and no recipe calls what isn't there. That they work
-// is shown by the black-box tests, which run them.
+// Every route has a recipe, and no recipe calls an unknown route. The black-box tests run the recipes and so check that
+// they work.
 func TestEveryRouteHasARecipe(t *testing.T) {
 	for service, pkg := range map[string]protoreflect.FullName{
 		"edge": "", "gateway": "switchyard.gateway.v1", "webhook-egress": "switchyard.webhooks.v1", "notify": "switchyard.notify.v1",
@@ -83,14 +83,14 @@ func TestEveryRouteHasARecipe(t *testing.T) {
 	}
 }
 
-// routesOf are a service's routes: its contract's, the customers', and those beside.
+// routesOf returns a service's routes: those of its contract, for the edge those of customers, and the further ones.
 func routesOf(t *testing.T, service string, pkg protoreflect.FullName) (routes []string) {
 	t.Helper()
 	all, _ := contract.Operations(pkg)
 	for _, o := range all {
 		routes = append(routes, o.Verb+" "+o.Path)
 	}
-	for line := range strings.Lines(beside[service] + everywhere) {
+	for line := range strings.Lines(furtherRoutes[service] + commonRoutes) {
 		if line = strings.TrimSpace(line); line != "" {
 			routes = append(routes, line)
 		}
@@ -108,8 +108,8 @@ func routesOf(t *testing.T, service string, pkg protoreflect.FullName) (routes [
 	return routes
 }
 
-// pattern of a path: a parameter is one segment, whatever it holds. A recipe that
-// spells out a word shows the route of that word alone.
+// pattern returns a regular expression for the calls of a path. A parameter is one segment: a variable of the shell, or
+// one of the names that the recipes use.
 func pattern(path string) *regexp.Regexp {
 	form := regexp.MustCompile(`\\\{[^}]+\\\}`).ReplaceAllString(regexp.QuoteMeta(path), `(?:\$$[A-Z_]+|sandbox(?:-small)?|openai)`)
 	return regexp.MustCompile("^" + form + "$")

@@ -14,8 +14,8 @@ var (
 	testFunc  = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(t \*testing\.T\)`)
 )
 
-// Every threat in .github/SECURITY.md has its guard, and every guard is there.
-func TestThreatsHaveGuards(t *testing.T) {
+// Every threat in .github/SECURITY.md names a test, and every test that it names exists.
+func TestThreatsHaveTests(t *testing.T) {
 	text, err := os.ReadFile("../../.github/SECURITY.md")
 	if err != nil {
 		t.Fatal(err)
@@ -25,20 +25,20 @@ func TestThreatsHaveGuards(t *testing.T) {
 	if !found {
 		t.Fatal(".github/SECURITY.md has no section on threats")
 	}
-	there := tests(t)
+	existing := tests(t)
 	threats := 0
 	for row := range strings.Lines(section) {
 		if !strings.HasPrefix(row, "| ") || strings.HasPrefix(row, "| Threat") {
 			continue
 		}
 		threats++
-		guards := namedTest.FindAllStringSubmatch(row, -1)
-		if len(guards) == 0 {
-			t.Errorf("no test guards against: %s", row)
+		named := namedTest.FindAllStringSubmatch(row, -1)
+		if len(named) == 0 {
+			t.Errorf("no test is named for the threat: %s", row)
 		}
-		for _, guard := range guards {
-			if !there[guard[1]] {
-				t.Errorf("%s does not exist", guard[1])
+		for _, name := range named {
+			if !existing[name[1]] {
+				t.Errorf("%s does not exist", name[1])
 			}
 		}
 	}
@@ -47,7 +47,7 @@ func TestThreatsHaveGuards(t *testing.T) {
 	}
 }
 
-// tests are the names of all tests of the tree.
+// tests returns the names of all tests of the tree.
 func tests(t *testing.T) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)

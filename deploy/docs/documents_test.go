@@ -109,7 +109,7 @@ func anchors(text string) []string {
 func TestNamedPathsExist(t *testing.T) {
 	checked := 0
 	for name, text := range documents(t) {
-		if filepath.Base(name) == "CHANGELOG.md" { // It names what was.
+		if filepath.Base(name) == "CHANGELOG.md" { // A changelog names paths of the past.
 			continue
 		}
 		for _, found := range code.FindAllStringSubmatch(fenced.ReplaceAllString(text, ""), -1) {

@@ -23,15 +23,15 @@ const (
 	trustPath     = "/v1/mcp/trust"
 )
 
-// guardedCall is a chat that the sandbox answers with a call of the guarded tool.
+// guardedCall returns a chat request that the sandbox answers with a call of the tool that needs an approval.
 func guardedCall(ref string, more ...object) object {
 	return ask("sandbox", "call "+guardedTool, append([]object{{
 		"approval_ref": ref, "tools": []object{{"type": "function", "function": object{"name": guardedTool, "parameters": object{"type": "object"}}}},
 	}}, more...)...)
 }
 
-// Every replica withholds a tool call from its caller until the call is approved, and
-// the decision survives a restart of all replicas.
+// Every replica withholds a tool call from its caller until the call is approved, and the decision survives a restart
+// of all replicas.
 func TestApprovalHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -74,7 +74,7 @@ func TestApprovalHoldsEverywhere(t *testing.T) {
 	}
 }
 
-// Of fifty deciders on two replicas and both faces, one settles it.
+// Fifty concurrent decisions on two replicas: one takes effect, and a later one over gRPC is refused.
 func TestConcurrentDecisionsSettleOnce(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -91,20 +91,20 @@ func TestConcurrentDecisionsSettleOnce(t *testing.T) {
 				settled.Add(1)
 			case http.StatusConflict:
 			default:
-				t.Errorf("%d %s", a.status, a.body)
+				t.Errorf("answered %d: %s", a.status, a.body)
 			}
 		})
 	}
 	group.Wait()
 	if settled.Load() != 1 {
-		t.Errorf("%d decisions settled it", settled.Load())
+		t.Errorf("%d decisions took effect, want 1", settled.Load())
 	}
 	client := gatewayv1.NewApprovalServiceClient(h.grpc(t, stack.Gateway))
 	_, err := client.Approve(h.as(t, organization), &gatewayv1.ApproveRequest{Ref: ref, DecidedBy: "late"})
 	refusedBy(t, err, codes.Aborted, "approval_decided")
 }
 
-// VERIFIED is in force only once another principal has approved, on every replica.
+// The level VERIFIED applies only after another principal has approved it, on every replica.
 func TestTrustIsReviewed(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -132,7 +132,7 @@ func TestTrustIsReviewed(t *testing.T) {
 	}
 }
 
-// Calls on every replica are in the answer at once, and stay.
+// The blast radius counts calls of every replica at once, and still after a restart.
 func TestBlastRadiusCountsEverything(t *testing.T) {
 	h := pairOfGateways(t)
 	organization, run := unique("org"), unique("run")

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// balancer stands before the replicas of one service as a cluster's Service
-// does: new connections go to ready replicas in turn, connections that stand are
-// left alone, and readiness is known with a delay.
+// balancer is a TCP load balancer for the replicas of one service, which behaves as a cluster's Service does: new
+// connections go to the ready replicas in turn, open connections stay where they are, and a change of readiness is
+// noticed with a delay.
 type balancer struct {
 	listener net.Listener
 
 	mu       sync.Mutex
 	replicas []string // host:port
 	ready    []string
-	turn     int
+	next     int
 	refused  atomic.Int64 // connections closed because no replica was ready or reachable
 }
 
-// probeEvery is how far a balancer's knowledge may be behind.
-const probeEvery = 100 * time.Millisecond
+// probeInterval is the time between two readiness probes of a replica, by which a balancer may be late.
+const probeInterval = 100 * time.Millisecond
 
 func newBalancer(t *testing.T) *balancer {
 	t.Helper()
@@ -51,8 +51,8 @@ func newBalancer(t *testing.T) *balancer {
 
 func (b *balancer) url() string { return "http://" + b.listener.Addr().String() }
 
-// before names the replicas.
-func (b *balancer) before(replicas ...string) {
+// setReplicas sets the replicas, all of which count as ready until the next probe.
+func (b *balancer) setReplicas(replicas ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.replicas, b.ready = replicas, slices.Clone(replicas)
@@ -60,7 +60,7 @@ func (b *balancer) before(replicas ...string) {
 
 func (b *balancer) probe(ctx context.Context) {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	for tick := time.NewTicker(probeEvery); ; {
+	for tick := time.NewTicker(probeInterval); ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -94,36 +94,36 @@ func (b *balancer) pick() (string, bool) {
 	if len(b.ready) == 0 {
 		return "", false
 	}
-	b.turn++
-	return b.ready[b.turn%len(b.ready)], true
+	b.next++
+	return b.ready[b.next%len(b.ready)], true
 }
 
 func (b *balancer) accept(work *sync.WaitGroup) {
 	for {
-		caller, err := b.listener.Accept()
+		conn, err := b.listener.Accept()
 		if err != nil {
 			return
 		}
-		work.Go(func() { b.join(caller) })
+		work.Go(func() { b.proxy(conn) })
 	}
 }
 
-// join carries the bytes of one connection both ways, to the end of either side.
-func (b *balancer) join(caller net.Conn) {
-	defer func() { _ = caller.Close() }()
+// proxy copies the bytes of one connection in both directions, until both sides have ended.
+func (b *balancer) proxy(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
 	replica, ok := b.pick()
 	if !ok {
 		b.refused.Add(1)
 		return
 	}
-	server, err := net.Dial("tcp", replica)
+	upstream, err := net.Dial("tcp", replica)
 	if err != nil {
 		b.refused.Add(1)
 		return
 	}
-	defer func() { _ = server.Close() }()
+	defer func() { _ = upstream.Close() }()
 	var ways sync.WaitGroup
-	for _, way := range [][2]net.Conn{{server, caller}, {caller, server}} {
+	for _, way := range [][2]net.Conn{{upstream, conn}, {conn, upstream}} {
 		ways.Go(func() {
 			_, _ = io.Copy(way[0], way[1])
 			_ = way[0].(*net.TCPConn).CloseWrite()

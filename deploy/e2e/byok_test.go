@@ -22,16 +22,16 @@ import (
 
 const byokPath = "/v1/byok/config"
 
-// What one test does to a vendor must not reach another.
+// Each test has a vendor of its own, because its faults must not affect another test.
 var (
 	ownKeys      = addVendor(vendor{name: "own-keys", dialect: "openai", model: "own-keys", keyless: true})
 	ownRotated   = addVendor(vendor{name: "own-rotated", dialect: "openai", model: "own-rotated", keyless: true})
 	ownRepeating = addVendor(vendor{name: "own-repeating", dialect: "openai", model: "own-repeating", keyless: true})
 )
 
-// bringKey seals a key as a customer's administrator does, with the command, and
-// gives the body that it prints.
-func (h *house) bringKey(t *testing.T, organization, provider, key string) string {
+// sealKey seals a key with the gateway's command, as a customer's administrator does, and returns the request body that
+// the command prints.
+func (h *harness) sealKey(t *testing.T, organization, provider, key string) string {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(h.Secrets().Service), 0o600); err != nil {
@@ -49,17 +49,17 @@ func (h *house) bringKey(t *testing.T, organization, provider, key string) strin
 
 func newKey(what string) string {
 	key := "sk-canary-" + runSecret + "-" + what
-	canaries.add("the own key "+what, key)
+	knownSecrets.add("the own key "+what, key)
 	return key
 }
 
-// byokChat is a call that only the organization's own key may pay for.
+// byokChat returns a chat request that only the organization's own key may pay for.
 func byokChat(v vendor) object {
 	return ask(v.model, "hello", object{"byok": object{"mode": "require"}})
 }
 
-// A credential that is brought serves on every replica within a second, through
-// restarts; purged, it serves on none.
+// A credential of an organization is used on every replica within a second, and after restarts; after a purge it is
+// used on none.
 func TestByokOnEveryReplica(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -67,7 +67,7 @@ func TestByokOnEveryReplica(t *testing.T) {
 	first.post(t, "/v1/llm/chat", byokChat(ownKeys)).want(t, http.StatusServiceUnavailable)
 
 	key := newKey("everywhere")
-	body := h.bringKey(t, organization, ownKeys.name, key)
+	body := h.sealKey(t, organization, ownKeys.name, key)
 	if strings.Contains(body, key) {
 		t.Fatal("the body holds the key")
 	}
@@ -85,10 +85,10 @@ func TestByokOnEveryReplica(t *testing.T) {
 	if calls := h.vendorCalls(t, ownKeys); calls[len(calls)-1].Headers.Get("Authorization") != "Bearer "+hashed(key) {
 		t.Errorf("the vendor was called with %q", calls[len(calls)-1].Headers.Get("Authorization"))
 	}
-	stranger := h.service(stack.Gateway, unique("org"))
-	stranger.post(t, byokPath, body).want(t, http.StatusForbidden)
-	moved := strings.Replace(body, organization, stranger.header.Get("X-Organization-Id"), 1)
-	stranger.post(t, byokPath, moved).want(t, http.StatusBadRequest)
+	otherCaller := h.service(stack.Gateway, unique("org"))
+	otherCaller.post(t, byokPath, body).want(t, http.StatusForbidden)
+	moved := strings.Replace(body, organization, otherCaller.header.Get("X-Organization-Id"), 1)
+	otherCaller.post(t, byokPath, moved).want(t, http.StatusBadRequest)
 	for _, member := range []stack.Service{stack.Gateway, secondGateway} {
 		if err := errors.Join(h.Kill(string(member)), h.Restart(t.Context(), string(member))); err != nil {
 			t.Fatal(err)
@@ -98,14 +98,14 @@ func TestByokOnEveryReplica(t *testing.T) {
 	second.post(t, "/v1/llm/chat", byokChat(ownKeys)).want(t, http.StatusOK)
 
 	second.post(t, "/v1/byok/purge", object{"organization_id": organization}).want(t, http.StatusOK)
-	waitFor(t, time.Second, "the purge here", served(second, http.StatusServiceUnavailable))
-	waitFor(t, time.Second, "the purge there", served(first, http.StatusServiceUnavailable))
+	waitFor(t, time.Second, "the purge on the second replica", served(second, http.StatusServiceUnavailable))
+	waitFor(t, time.Second, "the purge on the first replica", served(first, http.StatusServiceUnavailable))
 	first.get(t, byokPath+"/"+ownKeys.name).want(t, http.StatusNotFound)
 	h.operator(stack.Gateway).with("X-Organization-Id", organization).get(t, "/v1/byok/stale").want(t, http.StatusOK)
 	first.get(t, "/v1/byok/stale").want(t, http.StatusForbidden)
 }
 
-// rotation is load on both replicas while the key is replaced.
+// rotation is callers of both replicas while the key is rotated.
 type rotation struct {
 	failed, calls atomic.Int64
 	stop          chan struct{}
@@ -129,14 +129,14 @@ func (r *rotation) run(t *testing.T, c client) {
 	}
 }
 
-// Rotations under load on two replicas: no call fails, and a second after each the
-// ledger knows no call that began with the old key.
+// Rotations under load on two replicas: no call fails, and from a second after each rotation no call that the ledger
+// has began with the old key.
 func TestByokRotationUnderLoad(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
 	first, second := h.service(stack.Gateway, organization), h.service(secondGateway, organization)
 	h.script(t, stack.FakeProvider, rule{Match: ownRotated.match(), Action: object{"delay_ms": 20}})
-	first.post(t, byokPath, h.bringKey(t, organization, ownRotated.name, newKey("rotation-0"))).want(t, http.StatusCreated)
+	first.post(t, byokPath, h.sealKey(t, organization, ownRotated.name, newKey("rotation-0"))).want(t, http.StatusCreated)
 	for _, c := range []client{first, second} {
 		waitFor(t, time.Second, "the first credential", func() error {
 			if a, err := c.try(t, http.MethodPost, "/v1/llm/chat", byokChat(ownRotated)); err != nil || a.status != http.StatusOK {
@@ -150,19 +150,19 @@ func TestByokRotationUnderLoad(t *testing.T) {
 		load.group.Go(func() { load.run(t, first) })
 		load.group.Go(func() { load.run(t, second) })
 	}
-	// rotated is how long after a rotation a replica may still use the previous key: one
-	// second is promised, but here all tests run at once.
+	// rotated is how long after a rotation a replica may still use the previous key. The promise is one second; the test
+	// allows more, because all tests run in parallel.
 	const rotated = 3 * time.Second
 	type turn struct {
 		fingerprint string
-		asked, at   time.Time // when the rotation was sent, and answered
+		asked, at   time.Time // the times at which the rotation was sent and answered
 	}
 	var turns []turn
 	for n := 1; n <= 3; n++ {
 		var sealed struct {
 			Sealed json.RawMessage `json:"sealed"`
 		}
-		if err := json.Unmarshal([]byte(h.bringKey(t, organization, ownRotated.name, newKey(fmt.Sprint("rotation-", n)))), &sealed); err != nil {
+		if err := json.Unmarshal([]byte(h.sealKey(t, organization, ownRotated.name, newKey(fmt.Sprint("rotation-", n)))), &sealed); err != nil {
 			t.Fatal(err)
 		}
 		var config struct {
@@ -175,7 +175,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 			t.Errorf("version %d after %d rotations", config.Version, n)
 		}
 		turns = append(turns, turn{config.Fingerprint, asked, time.Now()})
-		waitFor(t, patience, "calls well after the rotation", func() error {
+		waitFor(t, waitTimeout, "calls well after the rotation", func() error {
 			since := turns[len(turns)-1].at.Add(rotated)
 			var page struct {
 				Records []usageRecord `json:"records"`
@@ -214,7 +214,7 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	var config struct {
 		LastUsedAt time.Time `json:"last_used_at"`
 	}
-	waitFor(t, patience, "the last use is stored", func() error {
+	waitFor(t, waitTimeout, "the last use is stored", func() error {
 		second.get(t, byokPath+"/"+ownRotated.name).into(t, http.StatusOK, &config)
 		if config.LastUsedAt.Before(turns[len(turns)-1].at) {
 			return fmt.Errorf("last used at %s", config.LastUsedAt)
@@ -223,14 +223,14 @@ func TestByokRotationUnderLoad(t *testing.T) {
 	})
 }
 
-// usageRecord is what a test looks at of the feed.
+// usageRecord holds the fields of a usage record that the tests check.
 type usageRecord struct {
 	Credential  string    `json:"credential"`
 	Fingerprint string    `json:"credential_fingerprint"`
 	StartedAt   time.Time `json:"started_at"`
 }
 
-// feedOf reads an organization's feed to its end.
+// feedOf returns all records of an organization's usage feed.
 func feedOf(t *testing.T, c client) []usageRecord {
 	t.Helper()
 	var all []usageRecord
@@ -248,8 +248,8 @@ func feedOf(t *testing.T, c client) []usageRecord {
 	}
 }
 
-// When a vendor repeats the key that it was called with, the gateway doesn't pass it on.
-// TestMain searches all answers and logs at the end of the run.
+// When a vendor repeats the key that it was called with, the gateway doesn't pass it on. TestMain searches all answers
+// and logs at the end of the run.
 func TestByokVendorRepeatsTheKey(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -259,11 +259,11 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 		"status": http.StatusUnauthorized,
 		"body":   fmt.Sprintf(`{"error":{"message":"Incorrect API key provided: %s.","type":"invalid_request_error","code":"invalid_api_key"}}`, key),
 	}})
-	c.post(t, byokPath, h.bringKey(t, organization, ownRepeating.name, key)).want(t, http.StatusCreated)
+	c.post(t, byokPath, h.sealKey(t, organization, ownRepeating.name, key)).want(t, http.StatusCreated)
 	for _, more := range []object{{}, {"stream": true}, {"allow_substitution": false}} {
 		waitFor(t, time.Second, "the vendor's refusal", func() error {
 			if a := c.post(t, "/v1/llm/chat", byokChat(ownRepeating).with(more)); a.status != http.StatusBadGateway {
-				return fmt.Errorf("%d %s", a.status, shorten(a.body))
+				return fmt.Errorf("answered %d: %s", a.status, shorten(a.body))
 			}
 			return nil
 		})
@@ -271,7 +271,7 @@ func TestByokVendorRepeatsTheKey(t *testing.T) {
 	c.post(t, byokPath, object{"provider": ownRepeating.name, "api_key": key}).want(t, http.StatusBadRequest)
 	c.post(t, byokPath, object{"provider": ownRepeating.name, "secret_ref": key}).want(t, http.StatusBadRequest)
 	for where, text := range map[string]string{"Redis": h.keysOf(t), "Postgres": h.rowsOf(t), "the spool": strings.Join(h.spooled(t), "")} {
-		for _, what := range canaries.in([]byte(text)) {
+		for _, what := range knownSecrets.in([]byte(text)) {
 			if strings.HasPrefix(what, "the own key ") {
 				t.Errorf("%s is in %s", what, where)
 			}

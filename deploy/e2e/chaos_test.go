@@ -15,11 +15,11 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The tests here kill what runs, one after the other: none is parallel.
+// The tests here kill processes, one after the other: none is parallel.
 
-// killAmid has each client make one call after the other, kills a member when a
-// quarter of them is answered, and starts it again. It tells how many were answered.
-func (h *house) killAmid(t *testing.T, victim stack.Service, clients []client, calls int64) int64 {
+// killDuring makes each client call one time after the other, kills a member when a quarter of the calls is answered,
+// and starts it again after the last call. It returns how many were answered.
+func (h *harness) killDuring(t *testing.T, target stack.Service, clients []client, calls int64) int64 {
 	t.Helper()
 	var answered, begun atomic.Int64
 	var callers sync.WaitGroup
@@ -39,21 +39,21 @@ func (h *house) killAmid(t *testing.T, victim stack.Service, clients []client, c
 	case <-soon():
 		t.Error("the first quarter is not answered")
 	}
-	if err := h.Kill(string(victim)); err != nil {
+	if err := h.Kill(string(target)); err != nil {
 		t.Fatal(err)
 	}
 	callers.Wait()
-	if err := h.Restart(t.Context(), string(victim)); err != nil {
+	if err := h.Restart(t.Context(), string(target)); err != nil {
 		t.Fatal(err)
 	}
 	return answered.Load()
 }
 
-// countAll waits until every answered call is counted, and wants no more than those
-// and the ones that a kill cut short.
-func (h *house) countAll(t *testing.T, organization string, answered, cut int64) (counted int64) {
+// countAll waits until every answered call is counted, and returns the count. No more may be counted than those and the
+// calls that a kill cut off.
+func (h *harness) countAll(t *testing.T, organization string, answered, cut int64) (counted int64) {
 	t.Helper()
-	waitFor(t, patience, "the count of every answered call", func() error {
+	waitFor(t, waitTimeout, "the count of every answered call", func() error {
 		if counted = h.counted(t, organization, "llm_requests"); counted < answered {
 			return fmt.Errorf("%d are counted, %d were answered", counted, answered)
 		}
@@ -65,24 +65,23 @@ func (h *house) countAll(t *testing.T, organization string, answered, cut int64)
 	return counted
 }
 
-// kill -9 of the edge amid calls: every call that was answered is on the bill,
-// once.
+// kill -9 of the edge during calls: every answered call is billed, once.
 func TestKillEdge(t *testing.T) {
 	h := breakable.get(t)
 	organization := unique("org")
 	ai := h.customer(t, organization, "ai", "read")
 	callers := slices.Repeat([]client{ai}, 4)
-	answered := h.killAmid(t, stack.Edge, callers, 80)
-	// A call that was cut short may have been counted just before.
+	answered := h.killDuring(t, stack.Edge, callers, 80)
+	// A call that was cut off may have been counted just before.
 	counted := h.countAll(t, organization, answered, int64(len(callers)))
 
-	// And the counters go on from there.
+	// The counters continue from there.
 	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 	h.awaitCount(t, organization, "llm_requests", counted+1)
 }
 
-// kill -9 of the gateway during a stream: the client can't mistake half an answer for a
-// whole one, and the edge serves again as soon as there is a gateway.
+// kill -9 of the gateway during a stream: the client can tell that the stream is incomplete, and the edge serves again
+// as soon as there is a gateway.
 func TestKillGateway(t *testing.T) {
 	h := breakable.get(t)
 	h.script(t, stack.FakeProvider, rule{Match: stalling.match(), Action: object{"stall_after_chunks": 3}})
@@ -112,7 +111,7 @@ func TestKillGateway(t *testing.T) {
 	ai.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 }
 
-// A terminated service finishes what it has begun.
+// A service that gets SIGTERM finishes the streams that it has begun.
 func TestTerminateDuringAStream(t *testing.T) {
 	h := breakable.get(t)
 	for _, member := range []stack.Service{stack.Gateway, stack.Edge} {

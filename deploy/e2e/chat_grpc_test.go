@@ -18,7 +18,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// llm is a chat request of one turn.
+// llm returns a chat request of one turn.
 func llm(t *testing.T, model, text string) *gatewayv1.LlmRequest {
 	t.Helper()
 	content, err := json.Marshal(text)
@@ -28,8 +28,8 @@ func llm(t *testing.T, model, text string) *gatewayv1.LlmRequest {
 	return &gatewayv1.LlmRequest{Model: model, Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: content}}}
 }
 
-// readChunks takes in a gRPC stream to its end.
-func readChunks(t *testing.T, h *house, ctx context.Context, request *gatewayv1.LlmRequest) (transcript, error) { //nolint:revive // the testing.T goes first
+// readChunks reads a gRPC stream to its end.
+func readChunks(t *testing.T, h *harness, ctx context.Context, request *gatewayv1.LlmRequest) (transcript, error) { //nolint:revive // the testing.T goes first
 	t.Helper()
 	var all transcript
 	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, request)
@@ -65,7 +65,7 @@ func usageOf(u *gatewayv1.Usage) *usage {
 	}
 }
 
-// Both faces give the same answers to the same questions.
+// Both faces give the same answers to the same requests.
 func TestChatOverGRPC(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -148,12 +148,12 @@ func TestChatOverGRPCRefuses(t *testing.T) {
 		code    codes.Code
 		reason  string
 	}{
-		"an unknown model":     {llm(t, "no-such-model", "x"), codes.NotFound, "model_not_found"},
-		"an unknown goal":      {goal, codes.InvalidArgument, "invalid_request"},
-		"no messages":          {&gatewayv1.LlmRequest{Model: "sandbox"}, codes.InvalidArgument, "invalid_request"},
-		"somebody else's":      {elsewhere, codes.PermissionDenied, "organization_mismatch"},
-		"without its key":      {llm(t, keyless.model, "x"), codes.Unavailable, "missing_keys"},
-		"without substitution": {faithful, codes.Unavailable, "provider_failed"},
+		"an unknown model":       {llm(t, "no-such-model", "x"), codes.NotFound, "model_not_found"},
+		"an unknown goal":        {goal, codes.InvalidArgument, "invalid_request"},
+		"no messages":            {&gatewayv1.LlmRequest{Model: "sandbox"}, codes.InvalidArgument, "invalid_request"},
+		"another organization's": {elsewhere, codes.PermissionDenied, "organization_mismatch"},
+		"without its key":        {llm(t, keyless.model, "x"), codes.Unavailable, "missing_keys"},
+		"without substitution":   {faithful, codes.Unavailable, "provider_failed"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestChatOverGRPCRefuses(t *testing.T) {
 		}
 		refusedBy(t, err, codes.Unavailable, "stream_interrupted")
 	})
-	t.Run("a stream where none can be", func(t *testing.T) {
+	t.Run("a stream from the method for whole answers", func(t *testing.T) {
 		request := llm(t, "sandbox", "hello")
 		request.Stream = true
 		_, err := client.Chat(h.as(t, unique("org")), request)
@@ -183,10 +183,10 @@ func TestChatOverGRPCClientLeaves(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	text := unique("leave")
-	call := hanging.expect(text)
+	call := hangingServer.expect(text)
 	ctx, leave := context.WithCancel(h.as(t, unique("org")))
 	defer leave()
-	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, llm(t, leaving.model, text))
+	stream, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).ChatStream(ctx, llm(t, hangingProvider.model, text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,10 +48,10 @@ type usage struct {
 	CacheHit          bool    `json:"cache_hit"`
 }
 
-// say is a conversation of one turn.
+// say returns a conversation of one turn.
 func say(text string) []object { return []object{{"role": "user", "content": text}} }
 
-// ask is a chat request with further fields.
+// ask returns a chat request with further fields.
 func ask(model, text string, more ...object) object {
 	return object{"model": model, "messages": say(text)}.with(more...)
 }
@@ -101,8 +101,7 @@ func TestChatSandbox(t *testing.T) {
 
 var stalling = addVendor(vendor{name: "stalling", dialect: "openai", model: "stalling"})
 
-// The provider goes silent after some words. If anything on the way held them
-// back, the first one would never arrive.
+// The provider stops sending after some words. If a proxy on the way buffered them, the first one would not arrive.
 func TestChatStreamArrivesUnbuffered(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -116,7 +115,7 @@ func TestChatStreamArrivesUnbuffered(t *testing.T) {
 		}
 		var piece chunk
 		if err := json.Unmarshal([]byte(e.data), &piece); err != nil {
-			t.Fatalf("%s: %v", e.data, err)
+			t.Fatalf("event %s: %v", e.data, err)
 		}
 		got += piece.Content
 	}
@@ -129,7 +128,7 @@ var dialects = []vendor{
 	addVendor(vendor{name: "plain-gemini", dialect: "gemini", model: "plain-gemini"}),
 }
 
-// A dialectCase is a way to be served: a vendor of one wire dialect, whole or streamed.
+// dialectCase is a call of a vendor of one dialect, for a whole or a streamed answer.
 type dialectCase struct {
 	vendor
 
@@ -138,7 +137,7 @@ type dialectCase struct {
 	ai     client
 }
 
-// eachDialect lists all of them for a customer.
+// eachDialect returns all dialect cases for a customer.
 func eachDialect(ai client) (all []dialectCase) {
 	for _, v := range dialects {
 		all = append(all, dialectCase{v, v.dialect, false, ai}, dialectCase{v, v.dialect + " streamed", true, ai})
@@ -146,7 +145,7 @@ func eachDialect(ai client) (all []dialectCase) {
 	return all
 }
 
-// complete asks and takes in the answer, however it comes.
+// complete makes the call and returns its answer, whole or streamed.
 func (d dialectCase) complete(t *testing.T, body object) completion {
 	t.Helper()
 	if !d.stream {
@@ -175,7 +174,7 @@ func TestChatUsageAndCost(t *testing.T) {
 			if c.Content != "counted exactly" || c.FinishReason != "stop" || len(c.ToolCalls) != 0 {
 				t.Errorf("answer %+v", c)
 			}
-			// Without a price of their own, cached tokens cost what others do.
+			// Cached tokens without a price of their own cost as much as others.
 			if want := cents(1200, 50); math.Abs(c.Usage.CostCents-want) > 1e-9 {
 				t.Errorf("cost %v cents, want %v", c.Usage.CostCents, want)
 			}
@@ -223,7 +222,7 @@ func TestChatTools(t *testing.T) {
 		"name": "weather", "description": "of a city",
 		"parameters": object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []string{"city"}},
 	}}}}
-	// Neither the order of keys nor a large number may change on the way.
+	// The arguments must arrive unchanged, including the order of keys and large numbers.
 	const arguments = `{"z":12345678901234567890,"city":"Bern & Basel","a":[1,2.50]}`
 	for _, d := range eachDialect(h.customer(t, unique("org"), "ai", "read")) {
 		t.Run(d.title, func(t *testing.T) {
@@ -296,7 +295,7 @@ func TestChatRefuses(t *testing.T) {
 		"bad JSON":                   {`{"model": "sandbox", "messages": [`, 400, "invalid_request", ""},
 		"no JSON object":             {`[1]`, 400, "invalid_request", ""},
 		"an empty body":              {``, 400, "invalid_request", ""},
-		"somebody else's":            {ask("sandbox", "x", object{"organization_id": "org_other"}), 403, "organization_mismatch", "organization_id"},
+		"another organization's":     {ask("sandbox", "x", object{"organization_id": "org_other"}), 403, "organization_mismatch", "organization_id"},
 		"a stream that can't begin":  {ask("no-such-model", "x", streamed), 404, "model_not_found", "no-such-model"},
 		"a provider without its key": {ask(keyless.model, "x"), 503, "missing_keys", "no provider configured (missing keys)"},
 	}
@@ -312,7 +311,7 @@ func TestChatRefuses(t *testing.T) {
 	}
 }
 
-// A request id is the caller's to choose, and to use again.
+// The caller chooses the request id, and may use it again.
 func TestChatRequestIDTwice(t *testing.T) {
 	t.Parallel()
 	ai := use(t).customer(t, unique("org"), "ai", "read").with("X-Request-Id", unique("id"))

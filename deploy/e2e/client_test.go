@@ -20,10 +20,10 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// object is a JSON object that a test writes down.
+// object is a JSON object in a request.
 type object map[string]any
 
-// with is the object with further fields, or others in their place.
+// with returns the object with further or replaced fields.
 func (o object) with(more ...object) object {
 	o = maps.Clone(o)
 	for _, fields := range more {
@@ -32,65 +32,64 @@ func (o object) with(more ...object) object {
 	return o
 }
 
-// client calls one HTTP face with one set of headers.
+// client calls one HTTP address with one set of headers.
 type client struct {
 	base   string
 	header http.Header
 }
 
-var wire = &http.Client{
+var httpClient = &http.Client{
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// anonymous calls a member without a credential.
-func (h *house) anonymous(member stack.Service) client {
+// anonymous returns a client of a member without a credential.
+func (h *harness) anonymous(member stack.Service) client {
 	return client{base: h.URL(string(member)), header: http.Header{}}
 }
 
-// metrics calls what serves a member's /metrics.
-func (h *house) metrics(member stack.Service) client {
+// metrics returns a client of the address that serves a member's /metrics.
+func (h *harness) metrics(member stack.Service) client {
 	return client{base: h.MetricsURL(string(member)), header: http.Header{}}
 }
 
-// service calls a capability face as a first-party service, for an organization.
-func (h *house) service(member stack.Service, organization string) client {
+// service returns a client that calls a capability face as a first-party service, for an organization.
+func (h *harness) service(member stack.Service, organization string) client {
 	return h.anonymous(member).bearer(h.Secrets().Service).with("X-Organization-Id", organization)
 }
 
-// operator calls a face as an operator.
-func (h *house) operator(member stack.Service) client {
+// operator returns a client that calls a face as an operator.
+func (h *harness) operator(member stack.Service) client {
 	return h.anonymous(member).bearer(h.Secrets().Operator)
 }
 
-// customer calls the edge with a key of its own.
-func (h *house) customer(t *testing.T, organization, product, permission string) client {
+// customer returns a client of the edge with a new key.
+func (h *harness) customer(t *testing.T, organization, product, permission string) client {
 	t.Helper()
 	return h.anonymous(stack.Edge).bearer(h.key(t, organization, product, permission).Key)
 }
 
-// productKey is a key as it was made.
+// productKey is the answer to the creation of a key.
 type productKey struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
 }
 
-// key makes a product key. The answer is the one that may hold it, so it isn't
-// searched for secrets.
-func (h *house) key(t *testing.T, organization, product, permissions string) productKey {
+// key creates a product key. Its answer holds the key, so it isn't searched for secrets.
+func (h *harness) key(t *testing.T, organization, product, permissions string) productKey {
 	t.Helper()
 	made := h.operator(stack.Edge).unrecorded(t, http.MethodPost, "/admin/v1/keys", object{
 		"organization_id": organization, "product": product, "permissions": strings.Split(permissions, ","), "name": t.Name(),
 	})
 	var k productKey
 	made.into(t, http.StatusCreated, &k)
-	canaries.add("the product key "+k.ID, k.Key)
+	knownSecrets.add("the product key "+k.ID, k.Key)
 	return k
 }
 
 func (c client) bearer(token string) client { return c.with("Authorization", "Bearer "+token) }
 
-// with adds or, with an empty value, removes headers: name, value and so on.
+// with returns a client with further headers, given as names and values in turn. An empty value removes the header.
 func (c client) with(pairs ...string) client {
 	c.header = c.header.Clone()
 	for pair := range slices.Chunk(pairs, 2) {
@@ -102,7 +101,7 @@ func (c client) with(pairs ...string) client {
 	return c
 }
 
-// answer is a response, read to its end.
+// answer is a response that was read to its end.
 type answer struct {
 	label  string
 	status int
@@ -120,7 +119,7 @@ func (c client) post(t *testing.T, path string, body any) answer {
 	return c.do(t, http.MethodPost, path, body)
 }
 
-// do makes a call. A body that is a string goes out as it is, others as JSON.
+// do makes a call and records its answer for the search for secrets. A string is sent as it is, other bodies as JSON.
 func (c client) do(t *testing.T, method, path string, body any) answer {
 	t.Helper()
 	a := c.unrecorded(t, method, path, body)
@@ -137,7 +136,7 @@ func (c client) unrecorded(t *testing.T, method, path string, body any) answer {
 	return a
 }
 
-// try makes a call that may fail on the wire, to a member that is being killed.
+// try makes a call that may fail in transit, such as one to a member that is being killed.
 func (c client) try(t *testing.T, method, path string, body any) (answer, error) {
 	t.Helper()
 	response, err := c.send(t, method, path, body)
@@ -159,7 +158,7 @@ func (c client) send(t *testing.T, method, path string, body any) (*http.Respons
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	return wire.Do(request)
+	return httpClient.Do(request)
 }
 
 func reader(t *testing.T, body any) io.Reader {
@@ -179,7 +178,7 @@ func reader(t *testing.T, body any) io.Reader {
 	return &text
 }
 
-// want stops the test unless the answer has the status.
+// want ends the test unless the answer has the status.
 func (a answer) want(t *testing.T, status int) answer {
 	t.Helper()
 	if a.status != status {
@@ -188,7 +187,7 @@ func (a answer) want(t *testing.T, status int) answer {
 	return a
 }
 
-// into reads the answer as JSON.
+// into decodes the answer's JSON into v. It ends the test unless the answer has the status.
 func (a answer) into(t *testing.T, status int, v any) answer {
 	t.Helper()
 	a.want(t, status)
@@ -198,10 +197,10 @@ func (a answer) into(t *testing.T, status int, v any) answer {
 	return a
 }
 
-// decoded reads the answer as JSON and reports whether it is.
+// decoded reports whether the answer is JSON, which it decodes into v.
 func decoded(a answer, v any) bool { return json.Unmarshal(a.body, v) == nil }
 
-// fields reads the answer as an object and checks which fields are there.
+// fields returns the answer's JSON object, and fails the test for each missing field.
 func (a answer) fields(t *testing.T, status int, names ...string) map[string]any {
 	t.Helper()
 	var found map[string]any
@@ -224,7 +223,7 @@ type failure struct {
 	RequestID  string `json:"request_id"`
 }
 
-// refused checks status, code and form of an error. The reason must hold text.
+// refused checks the status, the code and the form of an error, and that its reason contains text.
 func (a answer) refused(t *testing.T, status int, code, text string) failure {
 	t.Helper()
 	var f failure
@@ -239,13 +238,13 @@ func (a answer) refused(t *testing.T, status int, code, text string) failure {
 	return f
 }
 
-// classes tells which of them are worth trying again (specification, Errors).
+// classes holds whether errors of a class are retryable (specification, Errors).
 var classes = map[string]bool{
 	"transient": true, "rate_limit": true, "server_error": true,
 	"auth": false, "policy": false, "context_overflow": false, "content_policy": false,
 }
 
-// complete checks what every error body must say.
+// complete checks the fields that every error body must have.
 func (f failure) complete(t *testing.T, label string) {
 	t.Helper()
 	retryable, known := classes[f.Class]
@@ -261,7 +260,7 @@ func (f failure) complete(t *testing.T, label string) {
 	}
 }
 
-// refusedWith is refused for notify, whose error body has the text only.
+// refusedWith is refused for notify, whose error body holds the text only.
 func (a answer) refusedWith(t *testing.T, status int, text string) {
 	t.Helper()
 	found := a.fields(t, status, "error")
@@ -278,7 +277,7 @@ func shorten(text []byte) string {
 	return string(text)
 }
 
-// begin makes a call in the background that the function it returns breaks off.
+// begin starts a call in the background. The function that it returns cancels the call and waits for its end.
 func (c client) begin(t *testing.T, path string, body any) (leave context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -291,7 +290,7 @@ func (c client) begin(t *testing.T, path string, body any) (leave context.Cancel
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if response, err := wire.Do(request); err == nil {
+		if response, err := httpClient.Do(request); err == nil {
 			_ = response.Body.Close()
 		}
 	}()
@@ -301,13 +300,13 @@ func (c client) begin(t *testing.T, path string, body any) (leave context.Cancel
 	}
 }
 
-// hashed is how the fakes show a credential.
+// hashed returns a credential as the fakes show it.
 func hashed(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// same compares two values field by field.
+// same fails the test if two values differ in a field.
 func same(t *testing.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -17,17 +17,17 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// exported is the collector that every gateway sends its spans to over OTLP.
-var exported = newCollector(&canaries)
+// exported is the trace collector that every gateway sends its spans to over OTLP.
+var exported = newCollector(&knownSecrets)
 
-// collector receives spans as raw bytes, whatever they contain, and searches them for
-// secrets at once: every secret is registered as a canary before its first use.
+// collector receives spans as raw bytes, whatever they contain, and searches them for secrets at once: every secret is
+// added to knownSecrets before its first use.
 type collector struct {
 	url  string
 	list *secretList
 
 	mu    sync.Mutex
-	seen  map[string]bool // of what is waited for
+	seen  map[string]bool // whether a span held the text, by text that a test waits for
 	found []error
 }
 
@@ -43,7 +43,7 @@ func newCollector(list *secretList) *collector {
 	return c
 }
 
-// take answers every call with an empty message, which is that all was taken.
+// take searches a message and answers with an empty one, which says that everything was accepted.
 func (c *collector) take(_ any, stream grpc.ServerStream) error {
 	var message []byte
 	if err := stream.RecvMsg(&message); err != nil {
@@ -58,7 +58,7 @@ func (c *collector) take(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&[]byte{})
 }
 
-// expect gives a question whether a text has come since.
+// expect returns a condition that is met once a span with the text has arrived after this call.
 func (c *collector) expect(text string) func() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *collector) leaks() error {
 	return errors.Join(c.found...)
 }
 
-// rawBytes leaves messages as they are.
+// rawBytes is a codec that leaves messages unchanged.
 type rawBytes struct{}
 
 var _ encoding.CodecV2 = rawBytes{}

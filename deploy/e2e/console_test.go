@@ -19,12 +19,12 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// consolePicture says where the pictures of the operators' page go (by day, by night, on a
-// narrow screen); nowhere by default.
+// consolePicture names the files of the pictures of the operators' page (light, dark, and on a narrow screen); empty
+// for none.
 var consolePicture = flag.String("console-picture", "", "`file` for pictures of the gateway's console")
 
-// The operators' page shows what the gateway does, leaves everything as it is
-// without an operator's token, and moves the routing with one.
+// The operators' page shows the gateway's state, changes nothing without an operator's token, and changes the routing
+// with one.
 func TestConsole(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
@@ -34,9 +34,9 @@ func TestConsole(t *testing.T) {
 	}
 	own.post(t, chatPath, object{"model": "nobody-has-this", "messages": []object{{"role": "user", "content": "hello"}}})
 	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": 1, "period": "day"}).want(t, http.StatusOK)
-	waitFor(t, patience, "traces", func() error {
+	waitFor(t, waitTimeout, "traces", func() error {
 		if n := strings.Count(string(own.get(t, "/v1/traces").body), `"started_at"`); n < 7 {
-			return fmt.Errorf("%d", n)
+			return fmt.Errorf("%d traces", n)
 		}
 		return nil
 	})
@@ -60,7 +60,7 @@ func TestConsole(t *testing.T) {
 	}
 	until := func(condition string) {
 		t.Helper()
-		run(chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(patience)))
+		run(chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(waitTimeout)))
 	}
 	give := func(token string) {
 		t.Helper()
@@ -71,7 +71,7 @@ func TestConsole(t *testing.T) {
 	}
 	const locked = `[...document.querySelectorAll("#routing button")].every((b) => b.disabled)`
 
-	// Without a token: what is open, and nothing to press.
+	// Without a token the page shows public data, and all its buttons are disabled.
 	run(chromedp.EmulateViewport(1360, 1120), chromedp.Navigate(h.URL(string(stack.Gateway))+"/console"))
 	until(text("verdict", "ready") + " && " + locked)
 	until(`document.getElementById("leaving").children.length > 0`)
@@ -88,13 +88,13 @@ func TestConsole(t *testing.T) {
 	run(chromedp.Click("#more-providers"))
 	until(`document.querySelectorAll("#providers tr[data-provider]").length === 12`)
 
-	// An operator's.
+	// An operator's token.
 	give(h.Secrets().Operator)
 	until(text("role", "operator") + " && " + text("policy-detail", "Version") + " && !(" + locked + ")")
 	run(chromedp.SetValue("#pin select[name=provider]", "sandbox"), chromedp.SendKeys("#pin input[name=reason]", "a look at it"), chromedp.Click("#pin button[type=submit]"))
 	until(text("pin-state", "sandbox") + " && " + text("outcome", "Pinned"))
 	if pin := operator.get(t, "/v1/admin/pin-status").fields(t, http.StatusOK, "provider"); pin["pinned"] != true || pin["reason"] != "a look at it" {
-		t.Errorf("%v", pin)
+		t.Errorf("pin status %v", pin)
 	}
 	run(chromedp.Click(`#pin button[data-act=unpin]`))
 	until(text("pin-state", "none"))
@@ -108,7 +108,7 @@ func TestConsole(t *testing.T) {
 	until(text("traces", "of [email] <img src=x onerror=alert(1)>"))
 	until(`document.querySelectorAll("img").length === 0`)
 
-	// The token is in no place that outlives the page.
+	// The token is not stored anywhere that outlives the page.
 	var kept string
 	run(chromedp.Evaluate(`document.documentElement.outerHTML + JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie + document.getElementById("token").value + location.href`, &kept))
 	for _, token := range []string{h.Secrets().Operator, h.Secrets().Service} {

@@ -20,16 +20,16 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// What operators set holds on every replica. The tests here have the stack with two
-// gateways, which they may kill: none is parallel.
+// Operators' controls apply on every replica. The tests here use the stack with two gateways, which they may kill: none
+// is parallel.
 
 var (
-	guarded  = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
-	dripping = addVendor(vendor{name: "dripping", dialect: "openai", model: "dripping-model"})
+	guarded = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
+	stalled = addVendor(vendor{name: "dripping", dialect: "openai", model: "dripping-model"})
 )
 
-// gateways are both of them, called for an organization.
-func (h *house) gateways(organization string) []client {
+// gateways returns clients of both gateways for an organization.
+func (h *harness) gateways(organization string) []client {
 	first := h.service(stack.Gateway, organization)
 	second := first
 	second.base = h.URL(string(secondGateway))
@@ -37,7 +37,7 @@ func (h *house) gateways(organization string) []client {
 }
 
 // restartAll restarts the stores, then both gateways.
-func (h *house) restartAll(t *testing.T) {
+func (h *harness) restartAll(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{store.Redis, store.Postgres, string(stack.Gateway), string(secondGateway)} {
 		if err := h.Restart(t.Context(), name); err != nil {
@@ -46,34 +46,34 @@ func (h *house) restartAll(t *testing.T) {
 	}
 }
 
-// withinASecond is for what must have come to every replica.
-func withinASecond(t *testing.T, what string, objection func() error) {
+// withinASecond waits at most a second, the bound for a change to reach every replica, until condition returns nil.
+func withinASecond(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	waitFor(t, time.Second, what, objection)
+	waitFor(t, time.Second, what, condition)
 }
 
-func (h *house) drip(t *testing.T) {
+func (h *harness) stallStreams(t *testing.T) {
 	t.Helper()
-	h.script(t, stack.FakeProvider, rule{Match: dripping.match(), Action: object{"stall_after_chunks": 3}})
+	h.script(t, stack.FakeProvider, rule{Match: stalled.match(), Action: object{"stall_after_chunks": 3}})
 }
 
-// A suspension ends all streams in flight on every replica within a second, closes
-// every face, and outlives the restart of everything.
+// A suspension ends all streams in flight on every replica within a second, refuses further calls on every replica, and
+// outlives a restart of the stores and of all replicas.
 func TestSuspensionHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
-	h.drip(t)
+	h.stallStreams(t)
 	organization := unique("org")
 	gateways, operator := h.gateways(organization), h.operator(stack.Gateway)
 	const streams = 100
 	var open, ended sync.WaitGroup
 	var failed, latest atomic.Int64
-	var suspended atomic.Int64 // when, in Unix milliseconds
+	var suspended atomic.Int64 // time of the suspension, in Unix milliseconds
 	for i := range streams {
 		open.Add(1)
 		ended.Go(func() {
 			opened := sync.OnceFunc(open.Done)
 			defer opened()
-			response, err := gateways[i%2].send(t, http.MethodPost, chatPath, ask(dripping.model, "hello", streamed))
+			response, err := gateways[i%2].send(t, http.MethodPost, chatPath, ask(stalled.model, "hello", streamed))
 			if err != nil {
 				t.Error(err)
 				return
@@ -109,7 +109,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 		}
 	}
 	refused()
-	waitFor(t, patience, "a row for each stream", func() error {
+	waitFor(t, waitTimeout, "a row for each stream", func() error {
 		if n := h.recorded(t, organization, "", "aborted"); n != streams {
 			return fmt.Errorf("%d rows", n)
 		}
@@ -121,7 +121,7 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 	for _, gateway := range gateways {
 		withinASecond(t, "restored", func() error {
 			if a := gateway.post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
-				return fmt.Errorf("%s", a.body)
+				return fmt.Errorf("answered %d: %s", a.status, a.body)
 			}
 			return nil
 		})
@@ -134,9 +134,8 @@ func TestSuspensionHoldsEverywhere(t *testing.T) {
 	}
 }
 
-// recorded counts the ledger rows of an organization, or of one of its runs, by
-// their outcome.
-func (h *house) recorded(t *testing.T, organization, run, outcome string) (n int) {
+// recorded returns the number of ledger rows with an outcome, of an organization or of one of its runs.
+func (h *harness) recorded(t *testing.T, organization, run, outcome string) (n int) {
 	t.Helper()
 	var page struct {
 		Records []struct {
@@ -156,10 +155,10 @@ func (h *house) recorded(t *testing.T, organization, run, outcome string) (n int
 	return n
 }
 
-// A run that one replica revokes, and a session that one aborts, end on the other.
+// A run that is revoked at one replica, and a session that is aborted at one, end on the other.
 func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 	h := pairOfGateways(t)
-	h.drip(t)
+	h.stallStreams(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
 	for _, c := range []struct {
@@ -179,14 +178,14 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 			if c.minted {
 				gateways[0].post(t, "/v1/runs/mint", object{"run_id": run}).want(t, http.StatusCreated)
 			}
-			s := gateways[1].with("X-Run-Id", run).stream(t, chatPath, ask(dripping.model, "hello", streamed))
+			s := gateways[1].with("X-Run-Id", run).stream(t, chatPath, ask(stalled.model, "hello", streamed))
 			if _, ok := s.next(t); !ok {
 				t.Fatal("no stream")
 			}
 			start := time.Now()
 			c.end(run)
 			if got := s.read(t); got.failed == nil || got.failed.Error != c.reason {
-				t.Errorf("%+v", got)
+				t.Errorf("the stream ended with %+v", got)
 			}
 			if took := time.Since(start); took > time.Second {
 				t.Errorf("after %s", took)
@@ -198,8 +197,8 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 	}
 }
 
-// flush empties the stack's Redis.
-func (h *house) flush(t *testing.T) {
+// flush deletes all keys of the stack's Redis.
+func (h *harness) flush(t *testing.T) {
 	t.Helper()
 	at, err := url.Parse(h.RedisURL())
 	if err != nil {
@@ -215,15 +214,15 @@ func (h *house) flush(t *testing.T) {
 	}
 	reply := make([]byte, 5)
 	if _, err := io.ReadFull(conn, reply); err != nil || string(reply) != "+OK\r\n" {
-		t.Fatalf("%q %v", reply, err)
+		t.Fatalf("FLUSHALL answered %q, %v", reply, err)
 	}
 }
 
-// A hundred calls at a time over two replicas don't overrun an organization's
-// ceiling, with Redis there, emptied on the way, and away.
+// A hundred concurrent calls over two replicas don't overrun an organization's ceiling: with Redis, with a Redis that
+// loses its data during the calls, and without Redis.
 func TestCeilingHoldsOverReplicas(t *testing.T) {
 	h := pairOfGateways(t)
-	for name, trouble := range map[string]func(*testing.T){
+	for name, disrupt := range map[string]func(*testing.T){
 		"all well":      func(*testing.T) {},
 		"Redis emptied": h.flush,
 		"Redis away": func(t *testing.T) {
@@ -238,11 +237,11 @@ func TestCeilingHoldsOverReplicas(t *testing.T) {
 			})
 		},
 	} {
-		t.Run(name, func(t *testing.T) { h.overrun(t, trouble) })
+		t.Run(name, func(t *testing.T) { h.overrun(t, disrupt) })
 	}
 }
 
-func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
+func (h *harness) overrun(t *testing.T, disrupt func(*testing.T)) {
 	t.Helper()
 	const ceiling = 0.5
 	organization := unique("org")
@@ -251,17 +250,17 @@ func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
 	for _, gateway := range gateways {
 		withinASecond(t, "the ceiling", func() error {
 			if a := gateway.post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 100000})); a.status != http.StatusForbidden {
-				return errors.New("it does not hold yet")
+				return errors.New("it does not apply yet")
 			}
 			return nil
 		})
 	}
-	before := h.recorded(t, organization, "", "completed") // those that came before it held
+	before := h.recorded(t, organization, "", "completed") // calls that were answered before the ceiling applied
 	var served, refused atomic.Int64
 	var calls sync.WaitGroup
 	for i := range 100 {
 		if i == 50 {
-			trouble(t)
+			disrupt(t)
 		}
 		calls.Go(func() {
 			switch a := gateways[i%2].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})); a.status {
@@ -270,7 +269,7 @@ func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
 			case http.StatusForbidden:
 				refused.Add(1)
 			default:
-				t.Errorf("%d %s", a.status, shorten(a.body))
+				t.Errorf("answered %d: %s", a.status, shorten(a.body))
 			}
 		})
 	}
@@ -295,40 +294,39 @@ func (h *house) overrun(t *testing.T, trouble func(*testing.T)) {
 	t.Logf("%d served, %d refused, %v of %v cents", served.Load(), refused.Load(), spent, ceiling)
 }
 
-// onlyCall is a run of one call, which streams on the second gateway.
-func (h *house) onlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
+// startOnlyCall mints a run with a maximum of one call, and starts that call, a stream, on the second gateway.
+func (h *harness) startOnlyCall(t *testing.T) (organization, run string, gateways []client, s *eventStream) {
 	t.Helper()
-	h.drip(t)
+	h.stallStreams(t)
 	organization, run = unique("org"), unique("run")
 	gateways = h.gateways(organization)
 	for i := range gateways {
 		gateways[i] = gateways[i].with("X-Run-Id", run)
 	}
 	gateways[0].post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
-	s = gateways[1].stream(t, chatPath, ask(dripping.model, "hello", streamed))
+	s = gateways[1].stream(t, chatPath, ask(stalled.model, "hello", streamed))
 	if _, ok := s.next(t); !ok {
 		t.Fatal("no stream")
 	}
 	return organization, run, gateways, s
 }
 
-// What a replica had set aside when it was killed returns, and the ledger has what
-// was answered.
+// The reservations of a killed replica are released, and the ledger has the calls that were answered.
 func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	h := pairOfGateways(t)
-	organization, run, gateways, _ := h.onlyCall(t)
+	organization, run, gateways, _ := h.startOnlyCall(t)
 	gateways[0].post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_exhausted", "in flight")
 	if err := h.Kill(string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	waitFor(t, patience, "the reservation returns", func() error {
+	waitFor(t, waitTimeout, "the release of the reservation", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
-			return fmt.Errorf("%s", a.body)
+			return fmt.Errorf("answered %d: %s", a.status, a.body)
 		}
 		return nil
 	})
-	t.Logf("it returned after %s", time.Since(killed))
+	t.Logf("the reservation was released after %s", time.Since(killed))
 	if err := h.Restart(t.Context(), string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
@@ -338,11 +336,11 @@ func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
 	if n := h.recorded(t, organization, run, "completed"); n != 1 {
 		t.Errorf("%d rows, want that of the one answer", n)
 	}
-	// A replica knows of calls under way elsewhere by reports, a moment old.
-	waitFor(t, patience, "the run's one call", func() error {
+	// A replica knows the calls of other replicas by reports, which are a moment old.
+	waitFor(t, waitTimeout, "the run's one call", func() error {
 		authority := gateways[1].get(t, "/v1/runs/"+run+"/authority").fields(t, http.StatusOK, "status")
 		if authority["status"] != "exhausted" || authority["calls"] != 1.0 {
-			return fmt.Errorf("%v", authority)
+			return fmt.Errorf("authority %v", authority)
 		}
 		return nil
 	})

@@ -23,10 +23,10 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// screenshot says where the picture of the demo page goes; nowhere by default.
+// screenshot names the file of a picture of the demo page; empty for none.
 var screenshot = flag.String("screenshot", "", "`file` for a picture of notify's demo page")
 
-// chrome opens a headless browser.
+// chrome starts a headless browser.
 func chrome(t *testing.T) context.Context {
 	t.Helper()
 	var program string
@@ -47,13 +47,13 @@ func chrome(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*patience)
+	ctx, cancel = context.WithTimeout(ctx, 2*waitTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// stubSubscribe stands in for what a headless browser can't do, which is to reach
-// its vendor's push service: subscribe gives a subscription of the fake one.
+// stubSubscribe replaces PushManager.subscribe, which can't reach a vendor's push service in a headless browser: it
+// returns a subscription of the fake push service.
 const stubSubscribe = `(() => {
 	const made = %s;
 	PushManager.prototype.subscribe = async (options) => {
@@ -64,7 +64,7 @@ const stubSubscribe = `(() => {
 })()`
 
 func TestDemoPage(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	ctx := chrome(t)
 	key := h.service(stack.Notify, stack.Organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
 	subscribed := h.browser(t, stack.Organization)
@@ -94,7 +94,7 @@ func TestDemoPage(t *testing.T) {
 	}
 	shows := func(id, want string) {
 		t.Helper()
-		run(chromedp.Poll(fmt.Sprintf("document.getElementById(%q).textContent.includes(%q)", id, want), nil, chromedp.WithPollingTimeout(patience)))
+		run(chromedp.Poll(fmt.Sprintf("document.getElementById(%q).textContent.includes(%q)", id, want), nil, chromedp.WithPollingTimeout(waitTimeout)))
 	}
 	run(
 		browser.GrantPermissions([]browser.PermissionType{browser.PermissionTypeNotifications}).WithOrigin(h.DemoURL()),
@@ -117,22 +117,22 @@ func TestDemoPage(t *testing.T) {
 		shows("sent", "Accepted as")
 		shows("unread", "1")
 		shows("feed", "Order 7: Your order was shipped.")
-		waitFor(t, patience, "the push arrives", func() error {
+		waitFor(t, waitTimeout, "the push arrives", func() error {
 			if n := len(h.pushed(t, subscribed)); n != 1 {
 				return fmt.Errorf("%d pushes", n)
 			}
 			return nil
 		})
-		// The push service hands it to the browser, whose service worker shows it and
-		// tells the page once it has.
+		// The test delivers the message to the browser in place of the push service. The page's service worker shows the
+		// notification and then reports it to the page.
 		text := h.pushed(t, subscribed)[0].Plaintext
 		registration := registrationOf(t, workers, h.DemoURL())
 		run(serviceworker.DeliverPushMessage(h.DemoURL(), serviceworker.RegistrationID(registration), text))
 		shows("received", "Order 7: Your order was shipped.")
-		var shown []string // what the browser itself shows, outside the page
+		var shown []string // notifications that the browser shows outside the page
 		run(chromedp.Evaluate(`navigator.serviceWorker.ready
 			.then((worker) => worker.getNotifications())
-			.then((all) => all.map((n) => n.title + ": " + n.body))`, &shown, awaited))
+			.then((all) => all.map((n) => n.title + ": " + n.body))`, &shown, awaitPromise))
 		if len(shown) != 1 || shown[0] != "Order 7: Your order was shipped." {
 			t.Errorf("the browser shows %q", shown)
 		}
@@ -166,13 +166,13 @@ func TestDemoPage(t *testing.T) {
 	}
 }
 
-// awaited has an expression's promise waited for.
-func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
+// awaitPromise makes an evaluation wait for the promise of its expression.
+func awaitPromise(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
-// registrationOf is the id of the page's service worker once it runs.
+// registrationOf waits until the page's service worker is activated, and returns its registration id.
 func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin string) string {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for {
 		select {
 		case v := <-workers:
@@ -185,30 +185,30 @@ func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin 
 	}
 }
 
-// Only this machine's own pages can use the demo.
+// Only the demo's own pages on this machine can use it.
 func TestDemoPageIsGuarded(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	demo := client{base: h.DemoURL(), header: http.Header{}}
 	head := demo.get(t, "/").want(t, http.StatusOK).header
 	if policy := head.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
 		t.Errorf("policy %q", policy)
 	}
 	demo.with("Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").post(t, notifyPath, notificationTo("demo", "m")).want(t, http.StatusForbidden)
-	if a := hostIs(t, demo, "evil.example"); a != http.StatusMisdirectedRequest {
+	if a := statusWithHost(t, demo, "evil.example"); a != http.StatusMisdirectedRequest {
 		t.Errorf("by another name: %d", a)
 	}
 	demo.get(t, "/nope").want(t, http.StatusNotFound)
-	demo.with("X-User-Id", "ann", "X-Organization-Id", "org-other").get(t, inboxPath).want(t, http.StatusOK) // it is the demo's user all the same
+	demo.with("X-User-Id", "ann", "X-Organization-Id", "org-other").get(t, inboxPath).want(t, http.StatusOK) // the demo ignores the headers and uses its own user
 }
 
-func hostIs(t *testing.T, c client, host string) int {
+func statusWithHost(t *testing.T, c client, host string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.base+"/", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Host = host
-	response, err := wire.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

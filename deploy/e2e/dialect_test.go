@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// A trio is a model that three vendors have, one of each dialect.
+// trio is a model that three vendors have, one of each dialect.
 type trio [3]vendor
 
 func addTrio(face string, order ...string) trio {
@@ -26,7 +26,8 @@ func addTrio(face string, order ...string) trio {
 	return t
 }
 
-// trios are those of each face: failures of one must not keep another's away.
+// trios holds the trios of each face, which have vendors of their own so that the failures of one face don't affect
+// another.
 var trios = func() map[string][]trio {
 	all := map[string][]trio{}
 	for _, face := range faces {
@@ -37,7 +38,7 @@ var trios = func() map[string][]trio {
 	return all
 }()
 
-// faces are the three ways to ask, each with the text of its answer.
+// faces are the three chat APIs, each with a request for an answer to a text.
 var faces = []struct {
 	name, path string
 	body       func(model, text string) object
@@ -47,9 +48,8 @@ var faces = []struct {
 	{"anthropic", "/v1/messages", func(model, text string) object { return ask(model, text, object{"max_tokens": 64}) }},
 }
 
-// The vendor that was asked for fails at its first words, the next before any, and
-// the last one answers, whatever dialects the vendors and the caller speak. Whole or
-// streamed, the answer shows the caller no sign of the failover.
+// The requested vendor fails at the beginning of its answer, the next before it, and the last one answers, whatever
+// dialects the vendors and the caller use. Whole or streamed, the answer shows no sign of the failover.
 func TestFailoverAcrossDialects(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -60,7 +60,7 @@ func TestFailoverAcrossDialects(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, streamed %v", vendors[0].model, stream), func(t *testing.T) {
 					text, first := unique("across"), vendors[0]
 					h.script(t, stack.FakeProvider,
-						rule{Match: object{"path": first.callPath(), "body": text}, Times: 1, Action: dying(first, stream)},
+						rule{Match: object{"path": first.callPath(), "body": text}, Times: 1, Action: failAtStart(first, stream)},
 						rule{Match: object{"body": text}, Times: 1, Action: object{"drop": true}}, // The next vendor.
 					)
 					body := face.body(first.name+"/"+first.model, text).with(object{"stream": stream})
@@ -70,7 +70,7 @@ func TestFailoverAcrossDialects(t *testing.T) {
 						t.Errorf("%s attempts, served by %s, want the third", n, by)
 					}
 					if said := string(a.body); strings.Count(said, "said:") != 1 || strings.Contains(said, "error") {
-						t.Errorf("%s", shorten(a.body))
+						t.Errorf("the answer shows the failover: %s", shorten(a.body))
 					}
 				})
 			}
@@ -78,19 +78,19 @@ func TestFailoverAcrossDialects(t *testing.T) {
 	}
 }
 
-// dying is how a vendor fails at its first words: an error event before any
-// content, or a body that is cut.
-func dying(v vendor, stream bool) object {
-	if stream && v.dialect != "gemini" { // Whose very first event is content.
+// failAtStart returns the action by which a vendor fails at the beginning of its answer: an error event before any
+// content, or a body that is cut off.
+func failAtStart(v vendor, stream bool) object {
+	if stream && v.dialect != "gemini" { // Gemini's first event is content.
 		return object{"error_after_chunks": 1, "status": 500}
 	}
 	return object{"after_bytes": 40}
 }
 
-var imageVendor = addVendor(vendor{name: "gemini-images", dialect: "gemini", model: "gemini-2.5-flash-image"})
+var geminiImageVendor = addVendor(vendor{name: "gemini-images", dialect: "gemini", model: "gemini-2.5-flash-image"})
 
-// Gemini's other operations, at the contract's face: vectors without a count are
-// estimated, images are counted.
+// Gemini's other operations, over the contract's JSON face: embeddings, of which the vendor reports no tokens, are
+// estimated; images are counted.
 func TestGeminiMedia(t *testing.T) {
 	t.Parallel()
 	service := use(t).service(stack.Gateway, unique("org"))
@@ -108,21 +108,21 @@ func TestGeminiMedia(t *testing.T) {
 	var seen completion
 	service.post(t, visionPath, object{"model": v.model, "prompt": "what is it", "image": object{"base64": tiny, "mime_type": "image/png"}}).into(t, http.StatusOK, &seen)
 	if seen.Content != "You said: what is it" || seen.Usage.PromptTokens < 85 {
-		t.Errorf("%+v", seen)
+		t.Errorf("vision answer %+v", seen)
 	}
 
 	var generated pictures
-	service.post(t, imagesPath, object{"model": imageVendor.model, "prompt": "a cat", "n": 2}).into(t, http.StatusOK, &generated)
+	service.post(t, imagesPath, object{"model": geminiImageVendor.model, "prompt": "a cat", "n": 2}).into(t, http.StatusOK, &generated)
 	if len(generated.Data) != 2 || generated.Usage.CompletionTokens != 2*1290 || generated.Usage.Estimated {
-		t.Fatalf("%+v", generated)
+		t.Fatalf("images %+v", generated)
 	}
 	if png, err := base64.StdEncoding.DecodeString(generated.Data[0].Base64); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
 		t.Errorf("no image: %v", err)
 	}
 }
 
-// The signature that Gemini puts on a call comes back to it, on every face, through
-// a caller that only copies what it got, whole or from a stream.
+// The signature that Gemini attaches to a tool call reaches Gemini again, on every face, when the caller only copies
+// the call that it got, whole or from a stream.
 func TestGeminiSignatureComesBack(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -143,51 +143,51 @@ func TestGeminiSignatureComesBack(t *testing.T) {
 				again := face.body(v.model, text).with(tools, object{"messages": append(say(text), resultOf(call)...)})
 				after := service.post(t, face.path, again).want(t, http.StatusOK)
 				if !strings.Contains(string(after.body), "Tool said: sunny") {
-					t.Errorf("%s", shorten(after.body))
+					t.Errorf("the answer doesn't use the tool's result: %s", shorten(after.body))
 				}
 				cameBack := func(seen vendorCall) bool {
 					return strings.Contains(seen.Body, text) && strings.Contains(seen.Body, `"thoughtSignature":"`+signature+`"`)
 				}
 				if !slices.ContainsFunc(h.vendorCalls(t, v), cameBack) {
-					t.Errorf("the signature %q did not come back", signature)
+					t.Errorf("the vendor did not get the signature %q again", signature)
 				}
 			})
 		}
 	}
 }
 
-// signedCall finds the call that has a vendor's state, in an answer or in the
-// events of a stream, and the signature in it; empty for none.
+// signedCall returns the tool call with the vendor's state, in an answer or in the events of a stream, and its
+// signature; nil and "" for none.
 func signedCall(body []byte) (call map[string]any, signature string) {
 	for line := range strings.Lines(string(body)) {
 		var document any
 		if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &document) != nil {
 			continue
 		}
-		if call = holding(document, "extra_content"); call != nil {
-			delete(call, "index") // A conversation has none.
-			signature, _ = holding(call, "thought_signature")["thought_signature"].(string)
+		if call = findObject(document, "extra_content"); call != nil {
+			delete(call, "index") // A call in a conversation has no index.
+			signature, _ = findObject(call, "thought_signature")["thought_signature"].(string)
 			return call, signature
 		}
 	}
 	return nil, ""
 }
 
-// holding finds the object that has a member.
-func holding(document any, member string) map[string]any {
+// findObject returns the first object in a document that has a member, nil for none.
+func findObject(document any, member string) map[string]any {
 	switch v := document.(type) {
 	case map[string]any:
 		if v[member] != nil {
 			return v
 		}
 		for _, inner := range v {
-			if found := holding(inner, member); found != nil {
+			if found := findObject(inner, member); found != nil {
 				return found
 			}
 		}
 	case []any:
 		for _, inner := range v {
-			if found := holding(inner, member); found != nil {
+			if found := findObject(inner, member); found != nil {
 				return found
 			}
 		}
@@ -195,7 +195,7 @@ func holding(document any, member string) map[string]any {
 	return nil
 }
 
-// resultOf are the turns of a call and its result, in the words that the call has.
+// resultOf returns the turns of a call and its result, in the format that the call has.
 func resultOf(call map[string]any) []object {
 	if call["type"] == "tool_use" {
 		return []object{

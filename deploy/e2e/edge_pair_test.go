@@ -16,26 +16,26 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// edgeBody is the largest body that the pair takes.
+// edgeBody is the maximum size of a body, in bytes, in the stack with two edges.
 const edgeBody = 1 << 20
 
-// both are the replicas of the edge, for a bearer of a key.
-func (h *house) both(key string) []client {
+// both returns clients of both replicas of the edge that present a key.
+func (h *harness) both(key string) []client {
 	return []client{h.anonymous(stack.Edge).bearer(key), h.anonymous(secondEdge).bearer(key)}
 }
 
-// operate makes an operator's call of which the answer is a key.
-func (h *house) operate(t *testing.T, method, path string, body any, status int) (k productKey) {
+// keyByOperator makes an operator's call that returns a key.
+func (h *harness) keyByOperator(t *testing.T, method, path string, body any, status int) (k productKey) {
 	t.Helper()
 	h.operator(stack.Edge).unrecorded(t, method, path, body).into(t, status, &k)
 	if k.Key != "" {
-		canaries.add("the product key "+k.ID, k.Key)
+		knownSecrets.add("the product key "+k.ID, k.Key)
 	}
 	return k
 }
 
-// refusedSince waits until every replica refuses a key.
-func refusedSince(t *testing.T, within time.Duration, replicas []client) {
+// awaitRefusal waits until every replica refuses a key.
+func awaitRefusal(t *testing.T, within time.Duration, replicas []client) {
 	t.Helper()
 	for _, replica := range replicas {
 		waitFor(t, within, "the refusal of a key", func() error {
@@ -47,16 +47,16 @@ func refusedSince(t *testing.T, within time.Duration, replicas []client) {
 	}
 }
 
-// A key is rotated while customers call: with the overlap not one call fails,
-// after it the old key opens nothing on either replica.
+// A key is rotated while customers call: during the overlap not one call fails, after it both replicas refuse the old
+// key.
 func TestEdgeRotationUnderLoad(t *testing.T) {
 	h := pairOfEdges(t)
 	old := h.key(t, unique("org"), "ai", "read")
 	var current atomic.Pointer[string]
 	current.Store(&old.Key)
 	var served, failed atomic.Int64
-	customers := newCrowd(t)
-	customers.always(4, func(caller int) {
+	customers := newLoadGenerator(t)
+	customers.start(4, func(caller int) {
 		a, err := h.both(*current.Load())[caller%2].try(t, http.MethodPost, chatRoute, ask("sandbox", "hello"))
 		if err != nil || a.status != http.StatusOK {
 			failed.Add(1)
@@ -67,7 +67,7 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	enough := func(n int64) {
 		t.Helper()
 		until := served.Load() + n
-		waitFor(t, patience, "calls", func() error {
+		waitFor(t, waitTimeout, "calls", func() error {
 			if served.Load() < until && failed.Load() == 0 {
 				return fmt.Errorf("%d of %d", served.Load(), until)
 			}
@@ -76,23 +76,23 @@ func TestEdgeRotationUnderLoad(t *testing.T) {
 	}
 	enough(20)
 	rotated := time.Now()
-	next := h.operate(t, http.MethodPost, "/admin/v1/keys/"+old.ID+"/rotate", object{"overlap_seconds": 3}, http.StatusCreated)
-	enough(40) // with the old one
+	next := h.keyByOperator(t, http.MethodPost, "/admin/v1/keys/"+old.ID+"/rotate", object{"overlap_seconds": 3}, http.StatusCreated)
+	enough(40) // with the old key
 	current.Store(&next.Key)
 	enough(40)
-	customers.halt()
+	customers.stop()
 	if time.Since(rotated) > 3*time.Second {
-		t.Log("slower than the overlap: nothing is proved of it")
+		t.Log("the calls took longer than the overlap, so they say nothing about it")
 	}
-	refusedSince(t, 5*time.Second, h.both(old.Key))
+	awaitRefusal(t, 5*time.Second, h.both(old.Key))
 	for _, replica := range h.both(next.Key) {
 		replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 	}
 	h.operator(stack.Edge).post(t, "/admin/v1/keys/"+old.ID+"/rotate", object{}).refused(t, http.StatusConflict, "conflict", "")
 }
 
-// Revoked at one replica, a key is refused by both within a second; so is one
-// whose end was set, until it is taken back.
+// A key that is revoked at one replica is refused by both within a second. So is a key that has expired, until its
+// expiry is removed.
 func TestEdgeEndsOfKeys(t *testing.T) {
 	h := pairOfEdges(t)
 	for name, end := range map[string]func(id string){
@@ -101,11 +101,11 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 		},
 		"revoked by command": func(id string) {
 			if out, err := h.Command(t.Context(), stack.Edge, "keys", "revoke", id).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("edge keys revoke: %v: %s", err, out)
 			}
 		},
 		"rotated without overlap": func(id string) {
-			h.operate(t, http.MethodPost, "/admin/v1/keys/"+id+"/rotate", object{"overlap_seconds": 0}, http.StatusCreated)
+			h.keyByOperator(t, http.MethodPost, "/admin/v1/keys/"+id+"/rotate", object{"overlap_seconds": 0}, http.StatusCreated)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 				replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 			}
 			end(k.ID)
-			refusedSince(t, time.Second, h.both(k.Key))
+			awaitRefusal(t, time.Second, h.both(k.Key))
 		})
 	}
 	t.Run("expired", func(t *testing.T) {
@@ -122,9 +122,9 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 		replicas := h.both(k.Key)
 		replicas[1].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 		soon := time.Now().Add(time.Second).UTC().Format(time.RFC3339Nano)
-		h.operate(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": soon}, http.StatusOK)
-		refusedSince(t, 3*time.Second, replicas)
-		h.operate(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": nil}, http.StatusOK)
+		h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": soon}, http.StatusOK)
+		awaitRefusal(t, 3*time.Second, replicas)
+		h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+k.ID, object{"expires_at": nil}, http.StatusOK)
 		for _, replica := range replicas {
 			waitFor(t, time.Second, "the key's return", func() error {
 				if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusOK {
@@ -136,9 +136,9 @@ func TestEdgeEndsOfKeys(t *testing.T) {
 	})
 }
 
-// hammer calls both replicas from several customers and tells how many calls
-// were served; all others must have been refused for their number.
-func (h *house) hammer(t *testing.T, key string, calls int64) (served int64) {
+// callConcurrently calls both replicas from eight clients, and returns how many calls were served; all others must have
+// been refused by the rate limit.
+func (h *harness) callConcurrently(t *testing.T, key string, calls int64) (served int64) {
 	t.Helper()
 	var begun, good atomic.Int64
 	var callers sync.WaitGroup
@@ -160,32 +160,32 @@ func (h *house) hammer(t *testing.T, key string, calls int64) (served int64) {
 	return good.Load()
 }
 
-// A limit holds over both replicas, but for what each may spend before it has
-// settled; without Redis each replica bounds for itself.
+// A limit holds over both replicas, except for the calls that each may serve before it has settled; without Redis each
+// replica limits by itself.
 func TestEdgeRateLimits(t *testing.T) {
 	h := pairOfEdges(t)
 	limited := func(organization string, requests int) productKey {
-		return h.operate(t, http.MethodPost, "/admin/v1/keys", object{
+		return h.keyByOperator(t, http.MethodPost, "/admin/v1/keys", object{
 			"organization_id": organization, "product": "ai", "permissions": []string{"read"},
 			"rate_limit": object{"requests": requests, "window_seconds": 3600},
 		}, http.StatusCreated)
 	}
 	const most, leases = 200, 2 * 4
 	k := limited(unique("org"), most)
-	if served := h.hammer(t, k.Key, 2*most); served < most || served > most+leases {
+	if served := h.callConcurrently(t, k.Key, 2*most); served < most || served > most+leases {
 		t.Errorf("%d served, want %d to %d", served, most, most+leases)
 	}
 	a := h.both(k.Key)[0].post(t, chatRoute, ask("sandbox", "hello"))
 	f := a.refused(t, http.StatusTooManyRequests, "rate_limited", "")
 	if f.Class != "rate_limit" || f.RetryAfter < 1 || a.header.Get("RateLimit-Policy") != fmt.Sprintf(`"key";q=%d;w=3600`, most) {
-		t.Errorf("%+v, %v", f, a.header)
+		t.Errorf("error %+v, headers %v", f, a.header)
 	}
 
 	t.Run("of an organization", func(t *testing.T) {
 		organization := unique("org")
 		path := "/admin/v1/organizations/" + organization + "/rate-limit"
 		first, second := h.key(t, organization, "ai", "read"), h.key(t, organization, "ai", "read")
-		for _, replica := range h.both(first.Key) { // known before there is a limit
+		for _, replica := range h.both(first.Key) { // both replicas know the key before there is a limit
 			replica.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 		}
 		h.operator(stack.Edge).do(t, http.MethodPut, path, object{"requests": 20, "window_seconds": 3600}).want(t, http.StatusOK)
@@ -197,8 +197,8 @@ func TestEdgeRateLimits(t *testing.T) {
 				return nil
 			})
 		}
-		served := h.hammer(t, first.Key, 15) + h.hammer(t, second.Key, 30)
-		if served < 18 || served > 18+2 { // two calls found it there
+		served := h.callConcurrently(t, first.Key, 15) + h.callConcurrently(t, second.Key, 30)
+		if served < 18 || served > 18+2 { // two of the 20 calls were made above
 			t.Errorf("%d served, want 18 to 20", served)
 		}
 		h.operator(stack.Edge).do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
@@ -214,7 +214,7 @@ func TestEdgeRateLimits(t *testing.T) {
 		if err := h.Kill(store.Redis); err != nil {
 			t.Fatal(err)
 		}
-		served := h.hammer(t, k.Key, 120)
+		served := h.callConcurrently(t, k.Key, 120)
 		if err := h.Restart(t.Context(), store.Redis); err != nil {
 			t.Fatal(err)
 		}
@@ -224,15 +224,15 @@ func TestEdgeRateLimits(t *testing.T) {
 	})
 }
 
-// kill -9 of a replica amid calls to both: every answered call is on the bill,
-// once, whichever way it is asked for.
+// kill -9 of a replica during calls to both: every answered call is billed, once, and each period of the usage report
+// has the same sum.
 func TestEdgeCountsOverReplicas(t *testing.T) {
 	h := pairOfEdges(t)
 	organization := unique("org")
 	k := h.key(t, organization, "ai", "read")
 	callers := slices.Repeat(h.both(k.Key), 3)
-	answered := h.killAmid(t, secondEdge, callers, 200)
-	counted := h.countAll(t, organization, answered, int64(len(callers)/2)) // one for each caller of the killed one
+	answered := h.killDuring(t, secondEdge, callers, 200)
+	counted := h.countAll(t, organization, answered, int64(len(callers)/2)) // one for each caller of the killed replica
 	for _, period := range []string{"minute", "hour", "day"} {
 		var page struct {
 			Usage []struct {
@@ -256,7 +256,7 @@ func TestEdgeCountsOverReplicas(t *testing.T) {
 	h.operator(stack.Edge).get(t, "/admin/v1/usage?period=hour&from=2020-01-01T00:00:00Z").refused(t, http.StatusBadRequest, "invalid_request", "from: counts by the hour are kept")
 }
 
-// The command does what the operator API does, and the audit has it.
+// The command does the same as the operator API, and the audit has an entry for each change.
 func TestEdgeKeysByCommand(t *testing.T) {
 	h := pairOfEdges(t)
 	organization := unique("org")
@@ -267,7 +267,7 @@ func TestEdgeKeysByCommand(t *testing.T) {
 			t.Fatalf("edge keys %v: %v", args, err)
 		}
 		if json.Unmarshal(out, &k) == nil && k.Key != "" {
-			canaries.add("the product key "+k.ID, k.Key)
+			knownSecrets.add("the product key "+k.ID, k.Key)
 		}
 		return k
 	}

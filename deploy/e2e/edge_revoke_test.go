@@ -10,41 +10,40 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// A key that is revoked takes its streams along on both replicas within a second,
-// and the calls to the vendor behind them; a change that leaves it good, and
-// another key's end, cut nothing.
+// The revocation of a key ends its streams on both replicas within a second, and so the calls to the vendor. A change
+// that leaves the key valid, and the revocation of another key, end no stream.
 func TestEdgeRevocationEndsStreams(t *testing.T) {
 	h := pairOfEdges(t)
-	h.drip(t) // the vendor begins its answer and never ends it
+	h.stallStreams(t) // the vendor begins its answer and never ends it
 	organization := unique("org")
-	ends := map[string]func(id string){
+	endings := map[string]func(id string){
 		"revoked": func(id string) {
 			h.operator(stack.Edge).do(t, http.MethodDelete, "/admin/v1/keys/"+id, nil).want(t, http.StatusNoContent)
 		},
 		"revoked by command": func(id string) {
 			if out, err := h.Command(t.Context(), stack.Edge, "keys", "revoke", id).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("edge keys revoke: %v: %s", err, out)
 			}
 		},
 		"rotated without overlap": func(id string) {
-			h.operate(t, http.MethodPost, "/admin/v1/keys/"+id+"/rotate", object{"overlap_seconds": 0}, http.StatusCreated)
+			h.keyByOperator(t, http.MethodPost, "/admin/v1/keys/"+id+"/rotate", object{"overlap_seconds": 0}, http.StatusCreated)
 		},
 	}
-	for name, end := range ends {
+	for name, end := range endings {
 		t.Run(name, func(t *testing.T) {
 			gone, other := h.key(t, organization, "ai", "read"), h.key(t, organization, "ai", "read")
 			var cut []<-chan time.Time
 			for _, replica := range h.both(gone.Key) {
-				cut = append(cut, endOf(t, replica.stream(t, chatRoute, ask(dripping.model, "hello", streamed))))
+				cut = append(cut, endOf(t, replica.stream(t, chatRoute, ask(stalled.model, "hello", streamed))))
 			}
-			stays := endOf(t, h.both(other.Key)[1].stream(t, chatRoute, ask(dripping.model, "hello", streamed)))
-			h.operate(t, http.MethodPatch, "/admin/v1/keys/"+gone.ID, object{"name": "renamed"}, http.StatusOK)
+			stays := endOf(t, h.both(other.Key)[1].stream(t, chatRoute, ask(stalled.model, "hello", streamed)))
+			h.keyByOperator(t, http.MethodPatch, "/admin/v1/keys/"+gone.ID, object{"name": "renamed"}, http.StatusOK)
 			select {
 			case <-cut[0]:
-				t.Error("a new name cut a stream")
+				t.Error("a new name ended a stream")
 			case <-cut[1]:
-				t.Error("a new name cut a stream")
-			case <-time.After(time.Second): // longer than a change takes to be known
+				t.Error("a new name ended a stream")
+			case <-time.After(time.Second): // longer than a change takes to reach every replica
 			}
 			end(gone.ID)
 			ended := time.Now()
@@ -58,14 +57,14 @@ func TestEdgeRevocationEndsStreams(t *testing.T) {
 			}
 			select {
 			case <-stays:
-				t.Error("another key's stream was cut")
+				t.Error("another key's stream was ended")
 			default:
 			}
 		})
 	}
 }
 
-// endOf waits for a stream's first line, and then tells when it ends.
+// endOf waits for a stream's first line, and returns a channel that gets the time at which the stream ends.
 func endOf(t *testing.T, s *eventStream) <-chan time.Time {
 	t.Helper()
 	if !s.lines.Scan() {

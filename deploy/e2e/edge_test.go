@@ -18,8 +18,8 @@ import (
 
 const sendRoute = "/product/v1/notifications/send"
 
-// counted is what an organization was billed of a metric.
-func (h *house) counted(t *testing.T, organization, metric string) (total int64) {
+// counted returns how often an organization was billed for a metric.
+func (h *harness) counted(t *testing.T, organization, metric string) (total int64) {
 	t.Helper()
 	query := url.Values{"organization_id": {organization}, "metric": {metric}}
 	var page struct {
@@ -39,10 +39,10 @@ func (h *house) counted(t *testing.T, organization, metric string) (total int64)
 	return total
 }
 
-// awaitCount waits for an exact count. Counting too much never ends in it.
-func (h *house) awaitCount(t *testing.T, organization, metric string, want int64) {
+// awaitCount waits for an exact count. If too much is counted, it fails.
+func (h *harness) awaitCount(t *testing.T, organization, metric string, want int64) {
 	t.Helper()
-	waitFor(t, patience, metric+" of "+organization, func() error {
+	waitFor(t, waitTimeout, metric+" of "+organization, func() error {
 		if got := h.counted(t, organization, metric); got != want {
 			return fmt.Errorf("%d counted, want %d", got, want)
 		}
@@ -61,7 +61,7 @@ func TestEdgeKeyMatrix(t *testing.T) {
 	}
 	tests := []struct {
 		product, permissions string
-		opens, lacks         []string // routes; all others are not of the product
+		opens, lacks         []string // routes; all others don't belong to the product
 	}{
 		{"ai", "read", []string{chatRoute}, nil},
 		{"ai", "write", nil, []string{chatRoute}},
@@ -80,7 +80,7 @@ func TestEdgeKeyMatrix(t *testing.T) {
 			for route, body := range bodies {
 				a := customer.post(t, route, body)
 				refused := func(code, text string) {
-					if route == sendRoute { // as notify itself would say it
+					if route == sendRoute { // in notify's own error format
 						a.refusedWith(t, http.StatusForbidden, text)
 						return
 					}
@@ -110,17 +110,17 @@ func TestEdgeRefusesKeys(t *testing.T) {
 		last = "1"
 	}
 	mistyped := good[:len(good)-1] + last
-	canaries.add("a mistyped key", mistyped)
+	knownSecrets.add("a mistyped key", mistyped)
 	headers := map[string]string{
-		"no key":                 "",
-		"no scheme":              good,
-		"another scheme":         "Basic " + good,
-		"no key after Bearer":    "Bearer ",
-		"no key at all":          "Bearer hello",
-		"a mistyped key":         "Bearer " + mistyped,
-		"a well-formed stranger": "Bearer " + stranger(),
-		"a service token":        "Bearer " + h.Secrets().Service,
-		"an operator token":      "Bearer " + h.Secrets().Operator,
+		"no key":              "",
+		"no scheme":           good,
+		"another scheme":      "Basic " + good,
+		"no key after Bearer": "Bearer ",
+		"no key at all":       "Bearer hello",
+		"a mistyped key":      "Bearer " + mistyped,
+		"a well-formed key that was never issued": "Bearer " + unissuedKey(),
+		"a service token":                         "Bearer " + h.Secrets().Service,
+		"an operator token":                       "Bearer " + h.Secrets().Operator,
 	}
 	for name, header := range headers {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func TestEdgeRefusesKeys(t *testing.T) {
 	}
 }
 
-// stranger returns a key of the right form and checksum that was never issued.
-func stranger() string {
+// unissuedKey returns a key of the right form and checksum that was never issued.
+func unissuedKey() string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	text := "swy_live_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefg"
 	sum := crc32.ChecksumIEEE([]byte(text))
@@ -144,7 +144,7 @@ func stranger() string {
 		sum /= 62
 	}
 	key := text + string(check[:])
-	canaries.add("a well-formed unknown key", key)
+	knownSecrets.add("a well-formed unknown key", key)
 	return key
 }
 
@@ -175,9 +175,9 @@ func TestEdgeExpiredKey(t *testing.T) {
 	})
 	var k productKey
 	made.into(t, http.StatusCreated, &k)
-	canaries.add("the product key "+k.ID, k.Key)
+	knownSecrets.add("the product key "+k.ID, k.Key)
 	ai := h.anonymous(stack.Edge).bearer(k.Key)
-	waitFor(t, patience, "the refusal of an expired key", func() error {
+	waitFor(t, waitTimeout, "the refusal of an expired key", func() error {
 		if a := ai.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusUnauthorized {
 			return fmt.Errorf("status %d", a.status)
 		}
@@ -185,7 +185,7 @@ func TestEdgeExpiredKey(t *testing.T) {
 	})
 }
 
-// Whatever a customer claims to be, the key says who it is.
+// The organization is the key's, whatever the caller's identity headers say.
 func TestEdgeStripsIdentity(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -205,7 +205,7 @@ func TestEdgeStripsIdentity(t *testing.T) {
 	if n := h.counted(t, theirs, "notifications_sent"); n != 0 {
 		t.Errorf("the forged organization was billed %d calls", n)
 	}
-	// In the body it is no claim but a contradiction.
+	// In the body, another organization than the key's is an error.
 	notifications.post(t, sendRoute, object{"organization_id": theirs, "channels": []string{"in_app"}, "message": "hello"}).
 		refusedWith(t, http.StatusForbidden, "organization_id")
 	notifications.post(t, sendRoute, object{"organization_id": mine, "channels": []string{"in_app"}, "message": "hello"}).want(t, http.StatusAccepted)
@@ -260,7 +260,7 @@ func TestEdgeCountsExactly(t *testing.T) {
 		platform.stream(t, chatRoute, ask("sandbox", "hello", streamed)).read(t)
 		platform.post(t, deliveryRoute, to.deliver()).want(t, http.StatusAccepted)
 		notifications.post(t, sendRoute, object{"channels": []string{"in_app"}, "message": "hello"}).want(t, http.StatusAccepted)
-		// What fails is not billed.
+		// Failed calls are not billed.
 		platform.post(t, chatRoute, ask("no-such-model", "hello")).want(t, http.StatusNotFound)
 		platform.post(t, deliveryRoute, to.deliver(object{"url": "http://127.0.0.1:1/"})).want(t, http.StatusBadRequest)
 		notifications.post(t, sendRoute, object{}).want(t, http.StatusBadRequest)
@@ -282,7 +282,7 @@ func TestEdgeRouting(t *testing.T) {
 	if a.header.Get("Allow") != http.MethodPost {
 		t.Errorf("Allow: %q", a.header.Get("Allow"))
 	}
-	// Paths are taken as they come, and a HEAD for no GET.
+	// Paths are not normalized, and a HEAD request is not taken for a GET.
 	for _, path := range []string{"/product/v1//ai/chat", "/product/v1/ai/../ai/chat", "/product/v1/ai/./chat", chatRoute + "/", "/product/v1/ai%2fchat"} {
 		ai.post(t, path, ask("sandbox", "hello")).refused(t, http.StatusNotFound, "not_found", "path")
 	}
@@ -316,7 +316,7 @@ func TestEdgeOperators(t *testing.T) {
 	h.operator(stack.Edge).do(t, http.MethodDelete, "/admin/v1/keys/none", nil).refused(t, http.StatusNotFound, "not_found", "")
 }
 
-// A key is shown once: no list has it, and none has its hash.
+// A key is shown once: no list has it or its hash.
 func TestEdgeListsKeysWithoutThem(t *testing.T) {
 	t.Parallel()
 	h := use(t)

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// What we show newcomers works as it stands.
+// The example programs run against the real services as they are.
 func TestExamples(t *testing.T) {
 	h := use(t)
 	organization := unique("org")
@@ -28,7 +28,7 @@ func TestExamples(t *testing.T) {
 			run := exec.CommandContext(t.Context(), "go", "run", "./examples/"+name)
 			run.Dir, run.Env = "..", env
 			if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), says) {
-				t.Errorf("%v: %s", err, out)
+				t.Errorf("the example failed: %v: %s", err, out)
 			}
 		})
 	}

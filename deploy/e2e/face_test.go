@@ -29,32 +29,32 @@ var contracts = map[stack.Service]protoreflect.FullName{
 	stack.Notify:        notifyv1.File_switchyard_notify_v1_notify_proto.Package(),
 }
 
-// offer is what a capability service offers.
-type offer struct {
+// serviceContract is the operations and gRPC services of a capability service.
+type serviceContract struct {
 	member     stack.Service
 	operations []contract.Operation
-	services   []string // of gRPC, by full name
+	services   []string // full names of the gRPC services
 }
 
-func eachOffer() (all []offer) {
+func serviceContracts() (all []serviceContract) {
 	for member, pkg := range contracts {
 		operations, services := contract.Operations(pkg)
-		all = append(all, offer{member, operations, services})
+		all = append(all, serviceContract{member, operations, services})
 	}
 	return all
 }
 
-// Every operation that isn't public refuses unauthenticated callers and callers that
-// don't have its role. It refuses them before it carries anything out.
+// Every operation that isn't public refuses unauthenticated callers and callers that don't have its role, before it
+// does anything.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
-			stranger := h.anonymous(c.member)
+			unauthenticated := h.anonymous(c.member)
 			tokens := map[optionsv1.Role]client{
 				optionsv1.Role_ROLE_SERVICE: h.service(c.member, unique("org")),
-				optionsv1.Role_ROLE_SUPPORT: stranger.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
+				optionsv1.Role_ROLE_SUPPORT: unauthenticated.bearer(h.Secrets().Support).with("X-Organization-Id", unique("org")),
 			}
 			check := func(t *testing.T, a answer, status int, code string) {
 				t.Helper()
@@ -67,17 +67,17 @@ func TestRoles(t *testing.T) {
 			for _, o := range c.operations {
 				t.Run(o.Method, func(t *testing.T) {
 					if o.Role == optionsv1.Role_ROLE_PUBLIC {
-						if a := stranger.do(t, o.Verb, o.At("x"), nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
+						if a := unauthenticated.do(t, o.Verb, o.At("x"), nil); a.status == http.StatusUnauthorized || a.status == http.StatusForbidden {
 							t.Errorf("a public operation answered %d: %s", a.status, a.body)
 						}
 						return
 					}
-					a := stranger.do(t, o.Verb, o.At("x"), nil)
+					a := unauthenticated.do(t, o.Verb, o.At("x"), nil)
 					check(t, a, http.StatusUnauthorized, "unauthenticated")
 					if a.header.Get("WWW-Authenticate") == "" {
 						t.Error("401 without WWW-Authenticate")
 					}
-					check(t, stranger.bearer("nobody's").do(t, o.Verb, o.At("x"), nil), http.StatusUnauthorized, "unauthenticated")
+					check(t, unauthenticated.bearer("unknown").do(t, o.Verb, o.At("x"), nil), http.StatusUnauthorized, "unauthenticated")
 					for role, client := range tokens {
 						if role != o.Role {
 							check(t, client.do(t, o.Verb, o.At("x"), nil), http.StatusForbidden, "forbidden")
@@ -89,12 +89,12 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// What is not implemented says so in the form of every other error. An operator
-// may call everything; only what reads is called.
+// Operations that are not implemented return the usual error format. The test calls the reading operations, as an
+// operator, who may call all of them.
 func TestUnimplementedOperations(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
 			operator := h.operator(c.member).with("X-Organization-Id", unique("org"))
 			for _, o := range c.operations {
@@ -120,7 +120,7 @@ func TestUnimplementedOperations(t *testing.T) {
 func TestReflectionAndHealthOverGRPC(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
 			conn := h.grpc(t, c.member)
 			var listed []string
@@ -133,7 +133,7 @@ func TestReflectionAndHealthOverGRPC(t *testing.T) {
 			if diff := cmp.Diff(c.services, listed); diff != "" {
 				t.Errorf("services by reflection (-contract +got):\n%s", diff)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			health, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 			if err != nil || health.GetStatus() != healthpb.HealthCheckResponse_SERVING {
@@ -143,10 +143,10 @@ func TestReflectionAndHealthOverGRPC(t *testing.T) {
 	}
 }
 
-// reflected lists services as grpcurl does, without a token.
+// reflected returns the services that reflection lists without a token, as grpcurl does.
 func reflected(t *testing.T, client reflectionpb.ServerReflectionClient) (names []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	stream, err := client.ServerReflectionInfo(ctx)
 	if err != nil {
@@ -174,14 +174,14 @@ func TestProbesAndMetrics(t *testing.T) {
 			open := h.anonymous(member)
 			for _, path := range []string{"/health", "/health/live", "/health/ready"} {
 				if found := open.get(t, path).fields(t, http.StatusOK, "status"); found["status"] != "ok" {
-					t.Errorf("%s: %v", path, found)
+					t.Errorf("%s: answer %v, want status ok", path, found)
 				}
 			}
-			if path, ok := small[member]; ok { // a call to be measured
+			if path, ok := postPaths[member]; ok { // a call that the metrics count
 				h.service(member, unique("org")).post(t, path, object{})
 			}
 			open.get(t, "/product/v1/_meta/catalog")
-			if member == stack.Edge { // Customers see none.
+			if member == stack.Edge { // Customers have no access to the metrics.
 				open.get(t, "/metrics").want(t, http.StatusNotFound)
 			}
 			a := h.metrics(member).get(t, "/metrics").want(t, http.StatusOK)
@@ -192,8 +192,8 @@ func TestProbesAndMetrics(t *testing.T) {
 	}
 }
 
-// small is a call to each service that is refused for its body.
-var small = map[stack.Service]string{stack.Gateway: chatPath, stack.WebhookEgress: deliveryPath, stack.Notify: notifyPath}
+// postPaths holds a path of each service that takes a POST and refuses an empty body.
+var postPaths = map[stack.Service]string{stack.Gateway: chatPath, stack.WebhookEgress: deliveryPath, stack.Notify: notifyPath}
 
 func TestRequestID(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestRequestID(t *testing.T) {
 			}
 		})
 	}
-	// Through the edge, the service behind it answers under the same id.
+	// Behind the edge, the service answers under the same id.
 	ai := h.customer(t, unique("org"), "ai", "read").with("X-Request-Id", "kept-4712")
 	ai.post(t, chatRoute, ask("no-such-model", "x")).refused(t, http.StatusNotFound, "model_not_found", "")
 }
@@ -221,7 +221,7 @@ func TestRequestID(t *testing.T) {
 func TestRoutingErrors(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for member, path := range small {
+	for member, path := range postPaths {
 		t.Run(string(member), func(t *testing.T) {
 			service := h.service(member, unique("org"))
 			for name, tt := range map[string]struct {
@@ -250,7 +250,7 @@ func TestRoutingErrors(t *testing.T) {
 	}
 }
 
-// RFC 9457, for those who ask.
+// Callers that accept application/problem+json get errors as RFC 9457 documents.
 func TestProblemDocuments(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -258,11 +258,11 @@ func TestProblemDocuments(t *testing.T) {
 		t.Helper()
 		found := a.fields(t, status, "type", "title", "status", "detail", "code")
 		if found["code"] != code || found["status"] != float64(status) || a.header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %s", a.header.Get("Content-Type"), a.body)
+			t.Errorf("content type %s, body %s", a.header.Get("Content-Type"), a.body)
 		}
 	}
 	const accept = "application/problem+json"
-	for member, path := range small {
+	for member, path := range postPaths {
 		t.Run(string(member), func(t *testing.T) {
 			check(t, h.service(member, unique("org")).with("Accept", accept).post(t, path, `{"colour":"red"}`), 400, "invalid_request")
 			check(t, h.anonymous(member).with("Accept", accept).post(t, path, `{}`), 401, "unauthenticated")

@@ -11,8 +11,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// failovers are the ways of the first vendor to fail before it has said
-// anything. Each has models of its own.
+// failovers are the failures of the first vendor before any content. Each has models of its own.
 var failovers = []struct {
 	name   string
 	action object
@@ -77,7 +76,7 @@ func TestChatPrefersTheFirst(t *testing.T) {
 	}
 }
 
-// interruptions are the ways of a vendor to fail after it has begun.
+// interruptions are the failures of a vendor after its first content.
 var interruptions = []struct {
 	name   string
 	action object
@@ -88,7 +87,7 @@ var interruptions = []struct {
 	{"a reset connection", object{"after_bytes": 900, "reset": true}, addPair("midstream-reset")},
 }
 
-// Once a piece has been sent, no other vendor takes over: the error arrives as an event.
+// After the first piece of content no other vendor takes over: the error arrives as an event.
 func TestChatErrorAfterContent(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -166,7 +165,7 @@ func TestChatAllFail(t *testing.T) {
 
 var faulty = addPair("faulty")
 
-// A request that is itself at fault is not sent to another vendor.
+// A request that is refused for its own content is not sent to another vendor.
 func TestChatCallerFault(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -189,8 +188,8 @@ func TestChatClientLeaves(t *testing.T) {
 	ai := h.customer(t, unique("org"), "ai", "read")
 	t.Run("a stream", func(t *testing.T) {
 		text := unique("leave")
-		call := hanging.expect(text)
-		stream := ai.stream(t, chatRoute, ask(leaving.model, text, streamed))
+		call := hangingServer.expect(text)
+		stream := ai.stream(t, chatRoute, ask(hangingProvider.model, text, streamed))
 		if e, ok := stream.next(t); !ok || !strings.Contains(e.data, "Wait") {
 			t.Fatalf("first event %+v", e)
 		}
@@ -199,8 +198,8 @@ func TestChatClientLeaves(t *testing.T) {
 	})
 	t.Run("a whole answer", func(t *testing.T) {
 		text := unique("leave")
-		call := hanging.expect(text)
-		leave := ai.begin(t, chatRoute, ask(leaving.model, text))
+		call := hangingServer.expect(text)
+		leave := ai.begin(t, chatRoute, ask(hangingProvider.model, text))
 		select {
 		case <-call.begun:
 		case <-soon():
@@ -211,7 +210,7 @@ func TestChatClientLeaves(t *testing.T) {
 	})
 }
 
-// ends waits until the vendor sees its caller hang up.
+// ends waits until the vendor's caller has disconnected.
 func (w *hangingCall) ends(t *testing.T) {
 	t.Helper()
 	select {

@@ -19,58 +19,57 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// rule is one of a fake's script: what the calls look like, how many of them it
-// is for (0 is all), and what happens to them. See deploy/fakes.
+// rule is a rule of a fake's script: which calls it matches, how many of them it applies to (0 is all), and what
+// happens to them. See deploy/fakes.
 type rule struct {
 	Match  object `json:"match"`
 	Times  int    `json:"times"`
 	Action object `json:"action"`
 }
 
-// fake is the control of a third party.
-func (h *house) fake(f stack.Fake) client { return client{base: h.FakeURL(f), header: http.Header{}} }
+// fake returns a client of the control paths of a fake.
+func (h *harness) fake(f stack.Fake) client { return client{base: h.FakeURL(f), header: http.Header{}} }
 
-func (h *house) script(t *testing.T, f stack.Fake, rules ...rule) {
+func (h *harness) script(t *testing.T, f stack.Fake, rules ...rule) {
 	t.Helper()
 	h.fake(f).post(t, "/_script", map[string][]rule{"rules": rules}).want(t, http.StatusOK)
 }
 
-// A vendor is a provider that the gateway is configured with: the fake one, under
-// a name of its own. A model of two vendors makes each the substitute of the
-// other, the first one preferred.
+// vendor is a provider in the gateway's configuration: the fake one, under a name of its own. Two vendors of one model
+// are each other's substitutes; the first is preferred.
 type vendor struct {
 	name, dialect, model string
-	upstream             string // the model by the vendor's own name; empty: the same
+	upstream             string // the vendor's name for the model; empty for the same name
 	keyless              bool
-	blind                bool   // it fetches no images
-	hostile              string // the behaviour of all its answers; it is the hostile fake then
-	more                 object // of its entry in the providers file
+	noImageURLs          bool   // it doesn't fetch images by URL
+	hostile              string // the behaviour of all its answers, which makes it the hostile fake; empty for none
+	more                 object // further fields of its entry in the providers file
 }
 
-// at finds the calls to the vendor on a path of the fake.
+// at matches the calls to the vendor on a path of the fake.
 func (v vendor) at(path string) object {
 	return object{"path": path, "body": fmt.Sprintf(`"model":%q`, cmp.Or(v.upstream, v.model))}
 }
 
-// entry is the vendor's model in the providers file.
+// entry returns the vendor's model as it is in the providers file.
 func (v vendor) entry() object {
 	model := object{
 		"name": v.model, "upstream": cmp.Or(v.upstream, v.model),
 		"input_per_mtok_usd": fmt.Sprint(inputPrice), "output_per_mtok_usd": fmt.Sprint(outputPrice),
 	}
-	if v.blind {
+	if v.noImageURLs {
 		model["features"] = []string{}
 	}
 	return model
 }
 
-// key is what the vendor is called with.
+// key returns the fleet's key for the vendor.
 func (v vendor) key() string {
 	sum := sha256.Sum256([]byte(runSecret + v.name))
 	return "sk-canary-" + hex.EncodeToString(sum[:])
 }
 
-// callPath is where the vendor's dialect calls the fake; "*" is a method's name.
+// callPath returns the path by which the vendor's dialect calls the fake; "*" stands for the name of a method.
 func (v vendor) callPath() string {
 	switch v.dialect {
 	case "anthropic":
@@ -81,7 +80,7 @@ func (v vendor) callPath() string {
 	return "/v1/chat/completions"
 }
 
-// match finds the calls to the vendor: no other has its model and its dialect.
+// match matches the calls to the vendor: no other vendor has its model and its dialect.
 func (v vendor) match() object {
 	if v.dialect == "gemini" {
 		return object{"path": v.callPath()} // The model is in the path.
@@ -97,7 +96,7 @@ func (v vendor) got(call vendorCall) bool {
 	return call.Path == v.callPath() && strings.Contains(call.Body, fmt.Sprintf(`"model":%q`, v.model))
 }
 
-// credential is the header that carries the vendor's key, and how the fake shows it.
+// credential returns the header that carries the vendor's key, and the value that the fake shows for it.
 func (v vendor) credential(key string) (name, value string) {
 	switch {
 	case v.more["api_version"] != nil:
@@ -116,13 +115,12 @@ const (
 	outputPrice = 15.0
 )
 
-// cents is what tokens cost at these prices.
+// cents returns the cost of tokens at these prices.
 func cents(input, output int) float64 {
 	return (float64(input)*inputPrice + float64(output)*outputPrice) / 1e6 * 100
 }
 
-// vendors of the run. Each test has models of its own: what it does to a vendor
-// must not reach another test.
+// vendors are the vendors of all stacks. Each test has its own, because its faults must not affect another test.
 var vendors []vendor
 
 func addVendor(v vendor) vendor {
@@ -130,11 +128,11 @@ func addVendor(v vendor) vendor {
 	return v
 }
 
-// pair is a model that two vendors have, one of each dialect.
+// pair is a model that two vendors have, usually one of each dialect.
 type pair struct{ first, second vendor }
 
-// named asks for the model at this vendor first: among hosts of equal merit the
-// gateway would choose by affinity.
+// named returns the name that requests the model at this vendor first: among equal vendors the gateway would choose by
+// affinity.
 func (v vendor) named() string { return v.name + "/" + v.model }
 
 func addPair(model string) pair {
@@ -144,11 +142,11 @@ func addPair(model string) pair {
 	}
 }
 
-// writeFiles makes what the settings name: the providers file with the vendors at
-// a base URL, their keys, and an organization's signing secret.
-func (h *house) writeFiles(provider string) error {
+// writeFiles writes the files that the settings name: the providers file with the vendors at a base URL, their keys,
+// the policy, and an organization's signing secret.
+func (h *harness) writeFiles(provider string) error {
 	if provider == "" {
-		provider = "http://127.0.0.1:1" // not known yet
+		provider = "http://127.0.0.1:1" // the address is not known yet
 	}
 	files := map[string]string{filepath.Join("org-secrets", secretOrganization): organizationSecret + "\n"}
 	var providers []object
@@ -160,8 +158,8 @@ func (h *house) writeFiles(provider string) error {
 		}
 		base := provider
 		switch {
-		case v.name == leaving.name:
-			base = hanging.url
+		case v.name == hangingProvider.name:
+			base = hangingServer.url
 		case v.hostile != "" && h.Stack != nil:
 			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile
 		}
@@ -192,7 +190,7 @@ func (h *house) writeFiles(provider string) error {
 	return nil
 }
 
-func (h *house) gatewaySettings() []string {
+func (h *harness) gatewaySettings() []string {
 	return append(leakSettings(),
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+exported.url,
 		"GATEWAY_EXTRA_PROVIDERS_FILE="+filepath.Join(h.root, "providers.json"),
@@ -200,21 +198,21 @@ func (h *house) gatewaySettings() []string {
 	)
 }
 
-// The gateway's policy is the shipped one, beside which one tool needs an approval.
+// The gateway's policy is the shipped one, with one tool that needs an approval.
 const (
 	shippedPolicy = "../../services/gateway/shipped/policy.yaml"
 	guardedTool   = "guarded_deploy"
 )
 
-// vendorCall is a call as the fake provider got it, credentials hashed.
+// vendorCall is a call as the fake provider recorded it, with hashed credentials.
 type vendorCall struct {
 	Path    string      `json:"path"`
 	Headers http.Header `json:"headers"`
 	Body    string      `json:"body"`
 }
 
-// vendorCalls lists the calls to a vendor.
-func (h *house) vendorCalls(t *testing.T, v vendor) []vendorCall {
+// vendorCalls returns the recorded calls to a vendor.
+func (h *harness) vendorCalls(t *testing.T, v vendor) []vendorCall {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`
@@ -229,7 +227,7 @@ func (h *house) vendorCalls(t *testing.T, v vendor) []vendorCall {
 	return calls
 }
 
-// arrival is a delivery as the receiver got it.
+// arrival is a delivery as the fake receiver recorded it.
 type arrival struct {
 	Method    string      `json:"method"`
 	Path      string      `json:"path"`
@@ -241,16 +239,15 @@ type arrival struct {
 
 // receiver is a path of the fake webhook receiver that only one test uses.
 type receiver struct {
-	house *house
-	path  string
+	harness *harness
+	path    string
 }
 
-func (h *house) receiver() receiver { return receiver{h, "/hooks/" + unique("r")} }
+func (h *harness) receiver() receiver { return receiver{h, "/hooks/" + unique("r")} }
 
-func (r receiver) url() string { return r.house.FakeURL(stack.FakeWebhook) + r.path }
+func (r receiver) url() string { return r.harness.FakeURL(stack.FakeWebhook) + r.path }
 
-// answers makes the receiver answer the next calls otherwise; the last action
-// stays for good.
+// answers scripts the receiver's next answers, one action for each; the last action applies to all further ones.
 func (r receiver) answers(t *testing.T, actions ...object) {
 	t.Helper()
 	var rules []rule
@@ -261,16 +258,16 @@ func (r receiver) answers(t *testing.T, actions ...object) {
 		}
 		rules = append(rules, rule{Match: object{"path": r.path}, Times: times, Action: action})
 	}
-	r.house.script(t, stack.FakeWebhook, rules...)
+	r.harness.script(t, stack.FakeWebhook, rules...)
 }
 
-// arrivals lists what arrived, oldest first.
+// arrivals returns the deliveries that arrived, oldest first.
 func (r receiver) arrivals(t *testing.T) []arrival {
 	t.Helper()
 	var page struct {
 		Arrivals []arrival `json:"arrivals"`
 	}
 	query := url.Values{"path": {r.path}, "limit": {"100000"}}
-	r.house.fake(stack.FakeWebhook).get(t, "/_arrivals?"+query.Encode()).into(t, http.StatusOK, &page)
+	r.harness.fake(stack.FakeWebhook).get(t, "/_arrivals?"+query.Encode()).into(t, http.StatusOK, &page)
 	return page.Arrivals
 }

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// connections opens one connection to each service that is asked for, which
-// lives as long as the tests.
+// connections returns a function that opens one connection to each service it is called for. The connections stay open
+// as long as the tests run.
 func connections(s *stack.Stack) func(stack.Service) (*grpc.ClientConn, error) {
 	var mu sync.Mutex
 	open := map[stack.Service]*grpc.ClientConn{}
@@ -39,15 +39,15 @@ func connections(s *stack.Stack) func(stack.Service) (*grpc.ClientConn, error) {
 	}
 }
 
-// keepReply keeps what is answered, to be searched for secrets.
+// keepReply records answers for the search for secrets.
 func keepReply(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoke(ctx, method, request, reply, conn, options...)
 	responses.add(answer{label: method, header: http.Header{}, body: fmt.Appendf(nil, "%v %v", reply, err)})
 	return err
 }
 
-// grpc is a connection to a service.
-func (h *house) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
+// grpc returns a connection to a service.
+func (h *harness) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 	t.Helper()
 	conn, err := h.dial(member)
 	if err != nil {
@@ -56,10 +56,10 @@ func (h *house) grpc(t *testing.T, member stack.Service) *grpc.ClientConn {
 	return conn
 }
 
-// as is the context of a first-party service's call for an organization.
-func (h *house) as(t *testing.T, organization string, pairs ...string) context.Context {
+// as returns the context of a first-party service's call for an organization.
+func (h *harness) as(t *testing.T, organization string, pairs ...string) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	return metadata.NewOutgoingContext(ctx, metadata.Pairs(append([]string{
 		"authorization", "Bearer " + h.Secrets().Service, "x-organization-id", organization,

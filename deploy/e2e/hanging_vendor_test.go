@@ -10,30 +10,30 @@ import (
 	"sync"
 )
 
-// hangingVendor is a vendor that never finishes an answer and records when its caller hangs up, which the fakes
+// hangingVendor is a vendor that never finishes an answer. It records when its caller disconnects, which the fakes
 // don't report.
 type hangingVendor struct {
 	url string
 
 	mu    sync.Mutex
-	calls map[string]*hangingCall // by what the last message of the call holds
+	calls map[string]*hangingCall // by a text in the last message of the call
 }
 
 type hangingCall struct{ begun, gone chan struct{} }
 
-// leaving is the vendor that the server of hanging answers for.
+// hangingProvider is the vendor in the gateway's configuration, and hangingServer the server that it names.
 var (
-	leaving = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
-	hanging = newHangingVendor()
+	hangingProvider = addVendor(vendor{name: "leaving", dialect: "openai", model: "leaving"})
+	hangingServer   = newHangingVendor()
 )
 
 func newHangingVendor() *hangingVendor {
 	w := &hangingVendor{calls: map[string]*hangingCall{}}
-	w.url = httptest.NewServer(w).URL // for as long as the tests run
+	w.url = httptest.NewServer(w).URL // runs as long as the tests
 	return w
 }
 
-// expect returns the call whose body holds a text.
+// expect returns the next call whose body holds a text.
 func (w *hangingVendor) expect(text string) *hangingCall {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *hangingVendor) find(body string) *hangingCall {
 	return nil
 }
 
-// ServeHTTP streams one word and then waits for the caller to go.
+// ServeHTTP streams one word and then waits until the caller disconnects.
 func (w *hangingVendor) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	call := w.find(string(body))

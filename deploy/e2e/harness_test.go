@@ -1,16 +1,15 @@
 //go:build e2e
 
-// Package e2e_test drives the built binaries as customers, first-party services
-// and operators do: over HTTP and gRPC, with third parties that fail on demand.
+// Package e2e_test tests the built binaries as customers, first-party services and operators use them: over HTTP and
+// gRPC, with third parties that fail on demand.
 //
 // A test takes one of the stacks in stacks_test.go, most of them the shared one:
 //
 //	h := use(t)
 //	h.customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 //
-// It works for an organization of its own, so that all tests of the shared stack
-// can run side by side. client_test.go has who calls, fakes_test.go the third
-// parties, canary_test.go what must stay secret.
+// It uses an organization of its own, so that all tests of the shared stack can run in parallel. The clients are in
+// client_test.go, the third parties in fakes_test.go, the search for secrets in secret_search_test.go.
 package e2e_test
 
 import (
@@ -34,20 +33,20 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+// waitTimeout is how long a test waits for what must happen.
+const waitTimeout = 30 * time.Second
 
-// house is a running stack with what a test needs to call it.
-type house struct {
+// harness is a running stack, with what a test needs to call it.
+type harness struct {
 	*stack.Stack
 
-	vendors []vendor // beside those of every stack
-	root    string   // holds the stack's state and the files that its settings name
+	vendors []vendor // in addition to those of every stack
+	root    string   // folder of the stack's state and of the files that its settings name
 	dial    func(stack.Service) (*grpc.ClientConn, error)
 }
 
-// TestMain runs the tests, looks through all that their stacks have stored, logged
-// and answered for secrets, and stops them.
+// TestMain runs the tests, searches everything that their stacks have stored, logged and answered for secrets, and
+// stops the stacks.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(run(m))
@@ -63,11 +62,11 @@ func run(m *testing.M) int {
 	code := m.Run()
 	background.Wait()
 	errs := []error{responses.leaks()}
-	var used []*house
+	var used []*harness
 	for _, l := range stacks {
-		if l.house != nil {
-			used = append(used, l.house)
-			errs = append(errs, l.house.close(ctx))
+		if l.harness != nil {
+			used = append(used, l.harness)
+			errs = append(errs, l.harness.close(ctx))
 		}
 	}
 	errs = append(errs, exported.leaks())
@@ -86,22 +85,22 @@ func run(m *testing.M) int {
 	return code
 }
 
-// settings are what a stack is to have beyond the usual, by service.
+// settings are a stack's additional settings "NAME=value", by service.
 type settings map[stack.Service][]string
 
-// plan is what a stack is to be.
+// plan configures a stack.
 type plan struct {
 	name     string
 	settings settings
-	replicas map[stack.Service]int // of a service; 1 where it says nothing
-	fakes    []stack.Fake          // beside provider and webhook
-	secure   *stack.Authority      // of mutual TLS; nil for plain text
-	vendors  []vendor              // beside those of every stack
-	bin      string                // other programs than those of this tree
+	replicas map[stack.Service]int // number of processes of a service; 1 where absent
+	fakes    []stack.Fake          // in addition to provider and webhook
+	secure   *stack.Authority      // issues the certificates of mutual TLS; nil for plain text
+	vendors  []vendor              // in addition to those of every stack
+	bin      string                // folder of other programs than this tree's
 }
 
-// open starts a stack in a folder of its own.
-func (p plan) open(ctx context.Context) (*house, error) {
+// open starts the stack in a new folder.
+func (p plan) open(ctx context.Context) (*harness, error) {
 	if p.bin == "" {
 		bin, err := programs()
 		if err != nil {
@@ -113,8 +112,8 @@ func (p plan) open(ctx context.Context) (*house, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &house{root: root, vendors: p.vendors}
-	// Postgres runs as another user and must get through.
+	h := &harness{root: root, vendors: p.vendors}
+	// Postgres may run as another user, which must be able to enter the folder.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return nil, err
 	}
@@ -125,7 +124,7 @@ func (p plan) open(ctx context.Context) (*house, error) {
 		return nil, err
 	}
 	h.dial = connections(h.Stack)
-	// Only now is it known where the fake provider listens.
+	// Only now the address of the fake provider is known.
 	err = h.writeFiles(h.FakeURL(stack.FakeProvider))
 	for n := 1; n <= max(p.replicas[stack.Gateway], 1) && err == nil; n++ {
 		err = h.Restart(ctx, member(stack.Gateway, n))
@@ -133,10 +132,10 @@ func (p plan) open(ctx context.Context) (*house, error) {
 	if err != nil {
 		return nil, errors.Join(err, h.Stop(ctx))
 	}
-	return h, h.learnSecrets()
+	return h, h.addStackSecrets()
 }
 
-func (p plan) options(h *house) stack.Options {
+func (p plan) options(h *harness) stack.Options {
 	return stack.Options{
 		State:    filepath.Join(h.root, "state"),
 		Bin:      p.bin,
@@ -151,7 +150,7 @@ func (p plan) options(h *house) stack.Options {
 	}
 }
 
-// member is what the stack calls a replica of a service; the first is 1.
+// member returns the stack's name for a replica of a service; the first replica is 1.
 func member(service stack.Service, n int) string {
 	if n == 1 {
 		return string(service)
@@ -159,15 +158,15 @@ func member(service stack.Service, n int) string {
 	return fmt.Sprint(service, "-", n)
 }
 
-// close looks for secrets in all that the stack has stored and logged, and stops it.
-func (h *house) close(ctx context.Context) error {
-	return errors.Join(h.leaksInStores(ctx, &canaries), h.Stop(ctx), h.leaksInFiles(&canaries))
+// close searches everything that the stack has stored and logged for secrets, and stops the stack.
+func (h *harness) close(ctx context.Context) error {
+	return errors.Join(h.leaksInStores(ctx, &knownSecrets), h.Stop(ctx), h.leaksInFiles(&knownSecrets))
 }
 
-func (h *house) logs() string { return filepath.Join(h.State(), "log") }
+func (h *harness) logs() string { return filepath.Join(h.State(), "log") }
 
-// webhookSettings make retries quick and give one organization its own secret.
-func (h *house) webhookSettings() []string {
+// webhookSettings returns settings that make retries quick and give one organization its own secret.
+func (h *harness) webhookSettings() []string {
 	return []string{
 		"WEBHOOK_EGRESS_RETRY_SCHEDULE=100ms,200ms,400ms,1s",
 		"WEBHOOK_EGRESS_BREAKER_PAUSE=200ms", "WEBHOOK_EGRESS_BREAKER_MAX_PAUSE=2s",
@@ -175,12 +174,12 @@ func (h *house) webhookSettings() []string {
 	}
 }
 
-// binFolder names a folder of prebuilt programs to test, such as those of an image.
+// binFolder is the environment variable that names a folder of prebuilt programs to test, such as those of an image.
 const binFolder = "SWITCHYARD_E2E_BIN"
 
-var built []string // folders of programs, to be removed
+var built []string // folders of programs, which TestMain removes
 
-// programs are those of this tree, built once for all stacks.
+// programs returns the folder of this tree's programs, which are built once for all stacks.
 var programs = sync.OnceValues(func() (string, error) {
 	if bin := os.Getenv(binFolder); bin != "" {
 		return bin, nil
@@ -201,7 +200,7 @@ func removePrograms() {
 
 // build builds the services and the fakes of a tree into a folder.
 func build(tree, bin string) error {
-	// What is tested meanwhile goes first.
+	// Tests that run meanwhile have precedence.
 	args := []string{"-n", "10", "go", "build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
 	for _, service := range stack.Services {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
@@ -214,23 +213,24 @@ func build(tree, bin string) error {
 	return nil
 }
 
-// unique makes a name that no other test has.
+// unique returns a name that no other test has.
 func unique(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:10]) }
 
-// waitFor asks until there is no objection left, or ends the test.
-func waitFor(t *testing.T, within time.Duration, what string, objection func() error) {
+// waitFor calls condition until it returns nil. After the time within, it ends the test with condition's last error.
+func waitFor(t *testing.T, within time.Duration, what string, condition func() error) {
 	t.Helper()
-	if err := await(t.Context(), within, objection); err != nil {
+	if err := await(t.Context(), within, condition); err != nil {
 		t.Fatalf("%s: not within %s: %v", what, within, err)
 	}
 }
 
-// await asks until there is no objection left, and gives the last one when the time is over.
-func await(ctx context.Context, within time.Duration, objection func() error) error {
+// await calls condition until it returns nil. It returns condition's last error when the time within has passed or ctx
+// has ended.
+func await(ctx context.Context, within time.Duration, condition func() error) error {
 	const pause = 20 * time.Millisecond
 	deadline := time.Now().Add(within)
 	for {
-		err := objection()
+		err := condition()
 		if err == nil || time.Now().After(deadline) {
 			return err
 		}

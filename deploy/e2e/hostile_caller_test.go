@@ -17,37 +17,37 @@ import (
 )
 
 const (
-	deepBody   = 200 << 10 // bytes of nested arrays that are not refused for their size
-	deepestAny = 6 << 20   // of those through the edge
+	deepBody   = 200 << 10 // bytes of nested arrays, not enough to be refused for their size
+	deepestAny = 6 << 20   // bytes, the most that is sent through the edge
 	toolRounds = 12_000    // of a conversation of nearly 8 MB
 )
 
-// hostileRequest is what a hostile caller sends, and where to.
+// hostileRequest is a hostile caller's request, and the client and path that it goes to.
 type hostileRequest struct {
 	name string
 	to   client
 	path string
 	body any
-	// served says that the request is odd and no more: it may be answered with 2xx.
+	// served marks a request that is only unusual: it may be answered with 2xx.
 	served bool
 }
 
-// nestedArrays is JSON of so many bytes that is nested half as deep.
+// nestedArrays returns JSON of that many bytes, in arrays nested half as deep.
 func nestedArrays(bytes int) json.RawMessage {
 	return json.RawMessage(strings.Repeat("[", bytes/2) + strings.Repeat("]", bytes/2))
 }
 
-// nestedObjects is the same of objects.
+// nestedObjects returns JSON of about that many bytes, in nested objects.
 func nestedObjects(bytes int) json.RawMessage {
 	n := bytes / len(`{"a":}`)
 	return json.RawMessage(strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n))
 }
 
-// callers sends deep, wide and long requests to every face that takes a body. Each is
-// answered, with no failure of the service's own.
-func (s *siege) callers(t *testing.T) {
+// callers sends deep, wide and long requests to every face that takes a body. Each must be answered, and not with a
+// failure of the service.
+func (ht *hostileTraffic) callers(t *testing.T) {
 	t.Helper()
-	for _, r := range s.hostileRequests(t) {
+	for _, r := range ht.hostileRequests(t) {
 		t.Run(r.name, func(t *testing.T) {
 			a, err := r.to.within(t, r.path, r.body)
 			switch {
@@ -60,17 +60,17 @@ func (s *siege) callers(t *testing.T) {
 			case len(a.body) > hostileAnswer/64:
 				t.Errorf("answered %d bytes", len(a.body))
 			}
-			s.guard.check(t, r.name)
+			ht.monitor.check(t, r.name)
 		})
 	}
 }
 
-func (s *siege) hostileRequests(t *testing.T) (all []hostileRequest) {
+func (ht *hostileTraffic) hostileRequests(t *testing.T) (all []hostileRequest) {
 	t.Helper()
 	organization := unique("org")
-	gateway, egress, notify := s.service(stack.Gateway, organization), s.service(stack.WebhookEgress, organization), s.service(stack.Notify, organization)
-	ai, webhooks := s.customer(t, organization, "ai", "read"), s.customer(t, organization, "webhooks", "write")
-	notifications := s.customer(t, organization, "notifications", "write")
+	gateway, egress, notify := ht.service(stack.Gateway, organization), ht.service(stack.WebhookEgress, organization), ht.service(stack.Notify, organization)
+	ai, webhooks := ht.customer(t, organization, "ai", "read"), ht.customer(t, organization, "webhooks", "write")
+	notifications := ht.customer(t, organization, "notifications", "write")
 	model := quietVendors[0].model
 	for _, path := range []string{byokPath, byokPath + "/quiet-openai/rotate", byokPath + "/quiet-openai/transfer", "/v1/byok/purge"} {
 		all = append(all,
@@ -111,7 +111,7 @@ func (s *siege) hostileRequests(t *testing.T) (all []hostileRequest) {
 	return all
 }
 
-// rawObject writes an object out: names and values by turns.
+// rawObject returns a JSON object of alternating names and values.
 func rawObject(pairs ...any) string {
 	var fields []string
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -124,12 +124,11 @@ func rawObject(pairs ...any) string {
 	return "{" + strings.Join(fields, ",") + "}"
 }
 
-// unread is the model of a vendor that does not read what it is asked: the time of a
-// call is the gateway's own.
+// unread returns the model of a vendor that doesn't read requests, so that a call takes only the gateway's own time.
 func unread(dialect string) string { return hostileVendor(dialect, "usage_fraction").model }
 
-// openAIConversation has a tool call and its result in each round, under an id that
-// another vendor gave.
+// openAIConversation returns a conversation with a tool call and its result in each round, under an id that another
+// vendor issued.
 func openAIConversation(model string) string {
 	var turns strings.Builder
 	for i := range toolRounds {
@@ -139,7 +138,7 @@ func openAIConversation(model string) string {
 	return `{"model":"` + model + `","max_tokens":8,"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}],"messages":[{"role":"user","content":"go"},` + turns.String() + `{"role":"user","content":"and?"}]}`
 }
 
-// anthropicConversation is the same on the other face.
+// anthropicConversation returns the same conversation for the other face.
 func anthropicConversation(model string) string {
 	var turns strings.Builder
 	for i := range toolRounds {
@@ -165,36 +164,36 @@ func manyHeaders(c client) client {
 	return c.with(pairs...)
 }
 
-// slowCustomers are connections of one organization that never send their body.
+// slowCustomers is how many connections of one organization never finish sending their body.
 const slowCustomers = 24
 
-// slowCallers holds more chunked requests open than the edge has room for whole, all
-// of one organization. The others must not be refused meanwhile.
-func (s *siege) slowCallers(t *testing.T) {
+// slowCallers holds more chunked requests open than the edge has memory for whole ones, all of one organization. The
+// others must not be refused meanwhile.
+func (ht *hostileTraffic) slowCallers(t *testing.T) {
 	t.Helper()
-	k := s.key(t, unique("org"), "ai", "read")
+	k := ht.key(t, unique("org"), "ai", "read")
 	head := "POST " + chatRoute + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + k.Key +
 		"\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 	var held sync.WaitGroup
 	for range slowCustomers {
-		conn := s.dialEdge(t, head+"9\r\n{\"model\":\r\n")
-		held.Go(func() { drip(conn) })
+		conn := ht.dialEdge(t, head+"9\r\n{\"model\":\r\n")
+		held.Go(func() { sendSlowly(conn) })
 	}
 	held.Wait()
-	s.guard.check(t, "slow callers")
-	// Who leaves within a body, and while the answer is being made.
+	ht.monitor.check(t, "slow callers")
+	// Callers that disconnect in the middle of a body, and while the answer is generated.
 	for range slowCustomers {
-		_ = s.dialEdge(t, head+"9\r\n{\"model\":\r\n").Close()
+		_ = ht.dialEdge(t, head+"9\r\n{\"model\":\r\n").Close()
 	}
-	ai := s.anonymous(stack.Edge).bearer(k.Key)
+	ai := ht.anonymous(stack.Edge).bearer(k.Key)
 	for _, v := range quietVendors {
 		ai.begin(t, chatRoute, ask(v.model, "hello", streamed))()
 	}
-	s.guard.check(t, "callers who leave")
+	ht.monitor.check(t, "callers who leave")
 }
 
-// drip sends a byte now and then until the edge has had enough.
-func drip(conn net.Conn) {
+// sendSlowly sends a byte now and then until the edge has had enough.
+func sendSlowly(conn net.Conn) {
 	const drops = 80
 	answered := make(chan struct{})
 	go func() {

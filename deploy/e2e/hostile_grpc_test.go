@@ -19,8 +19,8 @@ import (
 	webhookspb "switchyard.dev/gen/go/switchyard/webhooks/v1"
 )
 
-// hostileMethod is a method with what its request may be made of: the path of a field
-// of free JSON, and that of a list.
+// hostileMethod is a method with the parts of which its hostile requests are made: the path of a field of free JSON,
+// and that of a list.
 type hostileMethod struct {
 	service stack.Service
 	name    string
@@ -39,29 +39,29 @@ var hostileMethods = []hostileMethod{
 	{stack.Notify, notifypb.NotifyService_Notify_FullMethodName, []protowire.Number{5, 9}, []protowire.Number{2}},
 }
 
-// hostileMessages are the bytes of requests that no honest client sends.
+// hostileMessages returns requests, as bytes, that no correct client sends.
 func (m hostileMethod) hostileMessages() map[string][]byte {
 	const wide, long = 1 << 20, 1 << 20
 	item := within(m.list, nil)
 	groups := bytes.Repeat(protowire.AppendTag(nil, 99, protowire.StartGroupType), wide)
 	return map[string][]byte{
-		"deep JSON":                within(m.json, []byte(nestedArrays(deepBody))),
-		"JSON of many arrays":      within(m.json, []byte("["+strings.Repeat("[],", wide)+"1]")),
-		"unclosed JSON":            within(m.json, bytes.Repeat([]byte("["), long)),
-		"a list of many items":     bytes.Repeat(item, wide),
-		"messages in one another":  nestedIn(m.list, 20_000),
-		"unknown fields":           bytes.Repeat(within([]protowire.Number{1999}, nil), wide),
-		"one long unknown field":   within([]protowire.Number{1999}, make([]byte, long)),
-		"unclosed groups":          groups,
-		"texts that are not UTF-8": within([]protowire.Number{1}, []byte("\xff\xfe")),
-		"a cut length":             {0x0a, 0x7f},
-		"field number 0":           {0x02, 0x00},
-		"more than may be sent":    within([]protowire.Number{1999}, make([]byte, 40<<20)),
-		"nothing":                  nil,
+		"deep JSON":                   within(m.json, []byte(nestedArrays(deepBody))),
+		"JSON of many arrays":         within(m.json, []byte("["+strings.Repeat("[],", wide)+"1]")),
+		"unclosed JSON":               within(m.json, bytes.Repeat([]byte("["), long)),
+		"a list of many items":        bytes.Repeat(item, wide),
+		"messages nested in messages": nestedIn(m.list, 20_000),
+		"unknown fields":              bytes.Repeat(within([]protowire.Number{1999}, nil), wide),
+		"one long unknown field":      within([]protowire.Number{1999}, make([]byte, long)),
+		"unclosed groups":             groups,
+		"texts that are not UTF-8":    within([]protowire.Number{1}, []byte("\xff\xfe")),
+		"a cut length":                {0x0a, 0x7f},
+		"field number 0":              {0x02, 0x00},
+		"more than may be sent":       within([]protowire.Number{1999}, make([]byte, 40<<20)),
+		"nothing":                     nil,
 	}
 }
 
-// within writes a value as a field of a field ….
+// within encodes a value as the field at a path of field numbers.
 func within(path []protowire.Number, value []byte) []byte {
 	for _, number := range slices.Backward(path) {
 		value = protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
@@ -78,9 +78,9 @@ func nestedIn(path []protowire.Number, levels int) (message []byte) {
 	return message
 }
 
-// grpcCallers sends requests that were written by hand to the services' gRPC ports:
-// each is refused as the caller's fault, and nothing of it is kept.
-func (s *siege) grpcCallers(t *testing.T) {
+// grpcCallers sends requests that were encoded by hand to the services' gRPC ports. Each is refused as the caller's
+// fault, and the service must not keep the memory.
+func (ht *hostileTraffic) grpcCallers(t *testing.T) {
 	t.Helper()
 	organization := unique("org")
 	for _, m := range hostileMethods {
@@ -88,17 +88,17 @@ func (s *siege) grpcCallers(t *testing.T) {
 			t.Run(m.name[strings.LastIndex(m.name, "/")+1:]+" with "+name, func(t *testing.T) {
 				request := new(emptypb.Empty)
 				request.ProtoReflect().SetUnknown(message)
-				err := s.grpc(t, m.service).Invoke(s.as(t, organization), m.name, request, new(emptypb.Empty))
+				err := ht.grpc(t, m.service).Invoke(ht.as(t, organization), m.name, request, new(emptypb.Empty))
 				switch code := status.Code(err); code {
 				case codes.InvalidArgument, codes.ResourceExhausted:
 				default:
 					t.Errorf("answered %s, want a refusal of the request: %v", code, err)
 				}
-				s.guard.check(t, name)
+				ht.monitor.check(t, name)
 			})
 		}
-		t.Run(m.name[strings.LastIndex(m.name, "/")+1:]+" by a stranger", func(t *testing.T) {
-			err := s.grpc(t, m.service).Invoke(t.Context(), m.name, new(emptypb.Empty), new(emptypb.Empty))
+		t.Run(m.name[strings.LastIndex(m.name, "/")+1:]+" without a token", func(t *testing.T) {
+			err := ht.grpc(t, m.service).Invoke(t.Context(), m.name, new(emptypb.Empty), new(emptypb.Empty))
 			if status.Code(err) != codes.Unauthenticated {
 				t.Errorf("a call without a token: %v", err)
 			}

@@ -18,10 +18,9 @@ import (
 )
 
 const (
-	// recordBound is what the record of a delivery's or a send's attempts may hold, in
-	// bytes, whatever was answered.
+	// recordBound is the maximum size of the record of a delivery's or a send's attempts, in bytes, whatever was answered.
 	recordBound = 64 << 10
-	// shortHeaders are custom headers of one letter, which nearly every answer holds.
+	// shortHeaders is the number of custom headers of which the value is one letter, which nearly every answer holds.
 	shortHeaders = 20
 )
 
@@ -32,13 +31,13 @@ type hostileDelivery struct {
 	id        string
 }
 
-// receivers delivers to a receiver of every behaviour, with credentials in custom
-// headers, and wants each delivery to come to an end and its record to be short.
-func (s *siege) receivers(t *testing.T) {
+// receivers delivers to a receiver of every behaviour, with credentials in custom headers. Each delivery must end, and
+// its record must be short.
+func (ht *hostileTraffic) receivers(t *testing.T) {
 	t.Helper()
 	var all []hostileDelivery
 	for _, b := range fault.Behaviours() {
-		all = append(all, s.deliverTo(t, b, object{"Authorization": "Bearer " + s.secretOf(b, "bearer"), "X-Shop-Token": s.secretOf(b, "token")}))
+		all = append(all, ht.deliverTo(t, b, object{"Authorization": "Bearer " + ht.secretOf(b, "bearer"), "X-Shop-Token": ht.secretOf(b, "token")}))
 	}
 	letters := object{}
 	for i := range shortHeaders {
@@ -46,7 +45,7 @@ func (s *siege) receivers(t *testing.T) {
 	}
 	for _, name := range []string{"repeat_body", "repeat_error", "endless_body"} {
 		i := slices.IndexFunc(fault.Behaviours(), func(b fault.Behaviour) bool { return b.Name == name })
-		all = append(all, s.deliverTo(t, fault.Behaviours()[i], letters))
+		all = append(all, ht.deliverTo(t, fault.Behaviours()[i], letters))
 	}
 	for _, d := range all {
 		t.Run(d.behaviour.Name, func(t *testing.T) {
@@ -71,21 +70,20 @@ func (s *siege) receivers(t *testing.T) {
 	}
 }
 
-// askedToWait reports whether a behaviour asks to be left alone for longer than a test
-// lasts: a day is kept at most, of whatever is asked.
+// askedToWait reports whether a behaviour asks for a pause that is longer than a test. The service waits for at most a
+// day, however long the pause that is asked for.
 func askedToWait(b fault.Behaviour) bool { return strings.HasPrefix(b.Name, "retry_after_") }
 
-const longestWait = 25 * time.Hour // a day and what is added by chance
+const longestWait = 25 * time.Hour // a day, and the random part that is added
 
-// settled waits for the end of a delivery, or for the time of its next attempt where
-// the receiver asked for one.
+// settled returns a delivery that has ended or, where the receiver asked for a pause, whose next attempt has a time.
 func (d hostileDelivery) settled(t *testing.T) delivery {
 	t.Helper()
 	if !askedToWait(d.behaviour) {
 		return ended(t, d.webhooks, d.id)
 	}
 	var record delivery
-	waitFor(t, patience, "the first attempt", func() error {
+	waitFor(t, waitTimeout, "the first attempt", func() error {
 		d.webhooks.get(t, deliveryPath+"/"+d.id).into(t, http.StatusOK, &record)
 		if record.Attempts == 0 {
 			return errors.New(record.Status)
@@ -101,60 +99,60 @@ func (d hostileDelivery) settled(t *testing.T) delivery {
 	return record
 }
 
-// secretOf is a secret that is looked for everywhere at the end.
-func (s *siege) secretOf(b fault.Behaviour, what string) string {
+// secretOf returns a new secret, for which the stores, logs and answers are searched at the end.
+func (ht *hostileTraffic) secretOf(b fault.Behaviour, what string) string {
 	secret := "canary-" + unique(what) + runSecret
-	canaries.add("a "+what+" that was sent to "+b.Name, secret)
+	knownSecrets.add("a "+what+" that was sent to "+b.Name, secret)
 	return secret
 }
 
-// deliverTo begins a delivery of two attempts at most.
-func (s *siege) deliverTo(t *testing.T, b fault.Behaviour, headers object) hostileDelivery {
+// deliverTo enqueues a delivery with at most two attempts.
+func (ht *hostileTraffic) deliverTo(t *testing.T, b fault.Behaviour, headers object) hostileDelivery {
 	t.Helper()
-	d := hostileDelivery{behaviour: b, webhooks: s.service(stack.WebhookEgress, unique("org"))}
+	d := hostileDelivery{behaviour: b, webhooks: ht.service(stack.WebhookEgress, unique("org"))}
 	var got accepted
 	d.webhooks.post(t, deliveryPath, object{
-		"url":        s.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + b.Name + "/" + unique("r"),
+		"url":        ht.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + b.Name + "/" + unique("r"),
 		"event_type": "order.paid", "payload": object{"order": 7}, "max_attempts": 2, "custom_headers": headers,
 	}).into(t, http.StatusAccepted, &got)
 	d.id = got.ID
 	return d
 }
 
-// hostileSend is a notification that a hostile third party takes.
+// hostileSend is a notification that goes to a hostile third party.
 type hostileSend struct {
 	behaviour    fault.Behaviour
 	organization string
 	id           string
 }
 
-// pushServices pushes to devices of push services of every behaviour.
-func (s *siege) pushServices(t *testing.T) {
+// pushServices sends to devices at push services of every behaviour.
+func (ht *hostileTraffic) pushServices(t *testing.T) {
 	t.Helper()
 	var all []hostileSend
 	for _, b := range fault.Behaviours() {
 		organization := unique("org")
-		device := s.hostileBrowser(t, organization, b.Name)
-		s.enrol(t, organization, device, object{"user_id": "ann"})
-		all = append(all, hostileSend{b, organization, s.push(t, organization, object{"user_id": "ann"})})
+		device := ht.hostileBrowser(t, organization, b.Name)
+		ht.register(t, organization, device, object{"user_id": "ann"})
+		all = append(all, hostileSend{b, organization, ht.push(t, organization, object{"user_id": "ann"})})
 	}
-	s.awaitSends(t, all)
+	ht.checkSends(t, all)
 }
 
-// hostileBrowser subscribes at the hostile push service.
-func (s *siege) hostileBrowser(t *testing.T, organization, behaviour string) subscriber {
+// hostileBrowser returns a subscription at the hostile push service.
+func (ht *hostileTraffic) hostileBrowser(t *testing.T, organization, behaviour string) subscriber {
 	t.Helper()
-	key := s.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
+	key := ht.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
 	var b subscriber
-	s.fake(stack.FakeHostilePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
-	canaries.add("an endpoint's path at a hostile push service", strings.TrimPrefix(b.path(t), "/push/"))
-	canaries.add("an auth secret", b.Keys["auth"])
+	ht.fake(stack.FakeHostilePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
+	knownSecrets.add("an endpoint's path at a hostile push service", strings.TrimPrefix(b.path(t), "/push/"))
+	knownSecrets.add("an auth secret", b.Keys["auth"])
 	b.Endpoint = strings.Replace(b.Endpoint, "/push/", "/hostile/"+behaviour+"/push/", 1)
 	return b
 }
 
-// slack sends by incoming webhooks of every behaviour.
-func (s *siege) slack(t *testing.T) {
+// slack sends to incoming webhooks of every behaviour.
+func (ht *hostileTraffic) slack(t *testing.T) {
 	t.Helper()
 	var (
 		all   []hostileSend
@@ -162,47 +160,47 @@ func (s *siege) slack(t *testing.T) {
 		urls  []string
 	)
 	for _, b := range fault.Behaviours() {
-		url, path := s.hook()
+		url, path := ht.hook()
 		urls, rules = append(urls, url), append(rules, rule{Match: object{"path": path}, Action: object{"hostile": b.Name}})
 	}
-	s.script(t, stack.FakeSlack, rules...)
+	ht.script(t, stack.FakeSlack, rules...)
 	for i, b := range fault.Behaviours() {
 		organization := unique("org")
-		all = append(all, hostileSend{b, organization, s.send(t, organization, object{
+		all = append(all, hostileSend{b, organization, ht.send(t, organization, object{
 			"channels": []string{"slack"}, "message": "hello", "target": object{"webhook_url": urls[i]},
 		})})
 	}
-	s.awaitSends(t, all)
+	ht.checkSends(t, all)
 }
 
-// directWebhooks has notify post webhooks itself, to receivers of every behaviour. They
-// are signed with the secret that the receivers know, which some of them repeat.
-func (s *siege) directWebhooks(t *testing.T) {
+// directWebhooks makes notify post webhooks itself, to receivers of every behaviour. They are signed with the secret
+// that the receivers know, which some of the receivers repeat.
+func (ht *hostileTraffic) directWebhooks(t *testing.T) {
 	t.Helper()
-	secret, err := os.ReadFile(filepath.Join(s.State(), "secrets", "webhook-organizations", stack.Organization))
+	secret, err := os.ReadFile(filepath.Join(ht.State(), "secrets", "webhook-organizations", stack.Organization))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []hostileSend
 	for _, b := range fault.Behaviours() {
 		organization := unique("org")
-		if err := os.WriteFile(filepath.Join(besiegedSecrets, organization), secret, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(hostileSecrets, organization), secret, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, hostileSend{b, organization, s.send(t, organization, object{
+		all = append(all, hostileSend{b, organization, ht.send(t, organization, object{
 			"channels": []string{"webhook"}, "message": "hello",
-			"target": object{"url": s.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + b.Name + "/" + unique("r")},
+			"target": object{"url": ht.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + b.Name + "/" + unique("r")},
 		})})
 	}
-	s.awaitSends(t, all)
+	ht.checkSends(t, all)
 }
 
-// awaitSends wants every send to end with a known outcome, in a short record.
-func (s *siege) awaitSends(t *testing.T, all []hostileSend) {
+// checkSends waits for every send, which must end with a known outcome and have a short record.
+func (ht *hostileTraffic) checkSends(t *testing.T, all []hostileSend) {
 	t.Helper()
 	for _, one := range all {
 		t.Run(one.behaviour.Name, func(t *testing.T) {
-			log := s.settledSend(t, one)
+			log := ht.awaitSend(t, one)
 			for _, c := range log.Channels {
 				if c.Attempts == 0 {
 					t.Errorf("%s: an end without an attempt: %s", c.Channel, log.summary())
@@ -214,7 +212,7 @@ func (s *siege) awaitSends(t *testing.T, all []hostileSend) {
 					t.Errorf("%s: a sound answer: %s", c.Channel, log.summary())
 				}
 			}
-			made := s.service(stack.Notify, one.organization).get(t, sendsPath+one.id+"?limit=200").want(t, http.StatusOK)
+			made := ht.service(stack.Notify, one.organization).get(t, sendsPath+one.id+"?limit=200").want(t, http.StatusOK)
 			if len(made.body) > recordBound {
 				t.Errorf("the record is %d bytes long", len(made.body))
 			}
@@ -222,15 +220,15 @@ func (s *siege) awaitSends(t *testing.T, all []hostileSend) {
 	}
 }
 
-// settledSend waits for the end of a send, or for its first attempt where the third
-// party asked for a pause.
-func (s *siege) settledSend(t *testing.T, one hostileSend) (log sendLog) {
+// awaitSend returns the log of a send that has ended or, where the third party asked for a pause, has had its first
+// attempt.
+func (ht *hostileTraffic) awaitSend(t *testing.T, one hostileSend) (log sendLog) {
 	t.Helper()
 	if !askedToWait(one.behaviour) {
-		return s.ended(t, one.organization, one.id)
+		return ht.ended(t, one.organization, one.id)
 	}
-	waitFor(t, patience, "the first attempt", func() error {
-		s.service(stack.Notify, one.organization).get(t, sendsPath+one.id+"?limit=200").into(t, http.StatusOK, &log)
+	waitFor(t, waitTimeout, "the first attempt", func() error {
+		ht.service(stack.Notify, one.organization).get(t, sendsPath+one.id+"?limit=200").into(t, http.StatusOK, &log)
 		if len(log.Attempts) == 0 {
 			return errors.New(log.summary())
 		}

@@ -13,90 +13,88 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// hostileAtOnce names the variable that says how many behaviours are tried at a time: 1
-// tells which of them did what.
+// hostileAtOnce is the environment variable that sets how many behaviours are tried at a time: with 1, a failure names
+// the behaviour that caused it.
 const hostileAtOnce = "HOSTILE_AT_ONCE"
 
-// siege is hostile traffic of some organizations beside quiet traffic of others.
-type siege struct {
-	*house
+// hostileTraffic is a run with hostile traffic of some organizations beside ordinary traffic of others.
+type hostileTraffic struct {
+	*harness
 
-	guard  *guard
-	pace   *pace
-	atOnce int
+	monitor   *processMonitor
+	latencies *latencies
+	atOnce    int
 }
 
 const (
 	// quietPhase is how long a phase without hostile traffic lasts, between two with it.
 	quietPhase = 1200 * time.Millisecond
-	// hostilePatience bounds a call of whatever kind: a caller that is answered badly is
-	// answered, too.
-	hostilePatience = 20 * time.Second
-	// hostileAnswer bounds what a caller reads of an answer, in bytes.
+	// hostileTimeout bounds a call of any kind: a caller whose request goes wrong gets an answer too.
+	hostileTimeout = 20 * time.Second
+	// hostileAnswer bounds the part of an answer that a caller reads, in bytes.
 	hostileAnswer = 64 << 20
 
-	// How much slower others may get. The processors are shared with the fakes, the
-	// stores and this test, so the bound here only finds what stands still or crawls;
-	// the soak's is the one that counts.
-	paceRatio = 1.5
-	paceFloor = 500 * time.Millisecond
+	// The bounds for the 99th percentile of the others' calls: at most latencyRatio times as long, and latencyFloor more.
+	// The processors are shared with the fakes, the stores and this test, so these bounds only find what stops or nearly
+	// stops; the soak has the strict ones.
+	latencyRatio = 1.5
+	latencyFloor = 500 * time.Millisecond
 )
 
-// Third parties and callers of some organizations do all that the fakes know to do
-// wrong, while others go about their business: no process ends or grows beyond its
-// bound, the others are all answered, each caller gets the answer that is for him,
-// and every account is right. That no secret is left anywhere is looked through at
-// the end of the run, as of every stack.
+// Third parties and callers of some organizations do everything wrong that the fakes can, while others make ordinary
+// calls: no process ends or grows beyond its bound, all ordinary calls are answered, each caller gets its own answer,
+// and every ledger and record is right. The search for secrets at the end of the run covers this stack as every other.
 func TestHostile(t *testing.T) {
-	if err := os.MkdirAll(besiegedSecrets, 0o700); err != nil {
+	if err := os.MkdirAll(hostileSecrets, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(besiegedSecrets)
-	h := besieged.get(t)
-	s := &siege{house: h, guard: h.guardAll(t), pace: newPace(), atOnce: 4}
+	defer os.RemoveAll(hostileSecrets)
+	h := hostileStack.get(t)
+	ht := &hostileTraffic{harness: h, monitor: h.monitorProcesses(t), latencies: newLatencies(), atOnce: 4}
 	if n, err := strconv.Atoi(os.Getenv(hostileAtOnce)); err == nil && n > 0 {
-		s.atOnce = n
+		ht.atOnce = n
 	}
-	quiet := s.goAbout(t)
-	vendorsOf := s.vendorGroups(t)
+	quiet := ht.startQuiet(t)
+	vendorsOf := ht.vendorGroups(t)
 	phases := []struct {
 		name   string
 		groups map[string]func(*testing.T) // at once
 	}{
 		{"nested and endless", map[string]func(*testing.T){"vendors": vendorsOf[0]}},
-		{"hosts", map[string]func(*testing.T){"receivers": s.receivers, "push services": s.pushServices, "Slack": s.slack, "direct webhooks": s.directWebhooks}},
+		{"hosts", map[string]func(*testing.T){"receivers": ht.receivers, "push services": ht.pushServices, "Slack": ht.slack, "direct webhooks": ht.directWebhooks}},
 		{"lengths and refusals", map[string]func(*testing.T){"vendors": vendorsOf[1]}},
 		{"repeats and garbage", map[string]func(*testing.T){"vendors": vendorsOf[2]}},
-		{"callers", map[string]func(*testing.T){"requests": s.callers, "slow": s.slowCallers, "gRPC": s.grpcCallers}},
+		{"callers", map[string]func(*testing.T){"requests": ht.callers, "slow": ht.slowCallers, "gRPC": ht.grpcCallers}},
 		{"usage and forms", map[string]func(*testing.T){"vendors": vendorsOf[3]}},
 	}
 	rest(t, quietPhase)
 	for _, p := range phases {
-		s.pace.turn()
+		ht.latencies.nextPhase()
 		begun := time.Now()
 		t.Run(p.name, func(t *testing.T) {
 			eachAtOnce(slices.Sorted(maps.Keys(p.groups)), len(p.groups), func(name string) { t.Run(name, p.groups[name]) })
 		})
-		s.guard.check(t, p.name)
-		t.Logf("phase %d, %s: %s", s.pace.now(), p.name, time.Since(begun).Round(time.Millisecond))
-		s.pace.turn()
+		ht.monitor.check(t, p.name)
+		t.Logf("phase %d, %s: %s", ht.latencies.currentPhase(), p.name, time.Since(begun).Round(time.Millisecond))
+		ht.latencies.nextPhase()
 		rest(t, quietPhase)
 	}
-	quiet.halt()
-	s.pace.check(t, paceRatio, paceFloor)
-	s.noTokens(t)
+	quiet.stop()
+	ht.latencies.check(t, latencyRatio, latencyFloor)
+	ht.noTokens(t)
 }
 
-// within makes a call that must come to an end.
+// within makes a call, which must end within hostileTimeout, and records its answer.
 func (c client) within(t *testing.T, path string, body any) (answer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), hostilePatience)
+	ctx, cancel := context.WithTimeout(t.Context(), hostileTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, reader(t, body))
 	if err != nil {
@@ -104,7 +102,7 @@ func (c client) within(t *testing.T, path string, body any) (answer, error) {
 	}
 	r.Header = c.header.Clone()
 	r.Header.Set("Content-Type", "application/json")
-	response, err := wire.Do(r)
+	response, err := httpClient.Do(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -115,24 +113,24 @@ func (c client) within(t *testing.T, path string, body any) (answer, error) {
 	return a, err
 }
 
-// tokens are those that a push service gets: signed, and good for hours.
+// tokens matches the tokens that a push service gets: signed, and valid for hours.
 var tokens = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{16,}\.eyJ[A-Za-z0-9_-]{16,}`)
 
-// noTokens wants no token of a push in any row, key or log.
-func (s *siege) noTokens(t *testing.T) {
+// noTokens fails the test for each row, key or log that holds a token for a push service.
+func (ht *hostileTraffic) noTokens(t *testing.T) {
 	t.Helper()
 	look := func(place, text string) {
 		if tokens.MatchString(text) {
-			t.Errorf("a token for a push service is in %s", place)
+			t.Errorf("%s holds a token for a push service", place)
 		}
 	}
-	if err := s.eachRow(t.Context(), look); err != nil {
+	if err := ht.eachRow(t.Context(), look); err != nil {
 		t.Error(err)
 	}
-	if err := s.eachKey(t.Context(), look); err != nil {
+	if err := ht.eachKey(t.Context(), look); err != nil {
 		t.Error(err)
 	}
-	logs, err := filepath.Glob(filepath.Join(s.logs(), "*.log"))
+	logs, err := filepath.Glob(filepath.Join(ht.logs(), "*.log"))
 	if err != nil || len(logs) == 0 {
 		t.Errorf("no logs: %v", err)
 	}
@@ -145,7 +143,7 @@ func (s *siege) noTokens(t *testing.T) {
 	}
 }
 
-// The quiet customers: one organization each, that uses everything.
+// quietCustomers is the number of ordinary customers: one organization each, which uses everything.
 const quietCustomers = 2
 
 var quietVendors = []vendor{
@@ -154,25 +152,25 @@ var quietVendors = []vendor{
 	{name: "quiet-gemini", dialect: "gemini", model: "quiet-gemini"},
 }
 
-// goAbout has quiet customers call without an end.
-func (s *siege) goAbout(t *testing.T) *crowd {
+// startQuiet starts the ordinary customers, which call until they are stopped.
+func (ht *hostileTraffic) startQuiet(t *testing.T) *loadGenerator {
 	t.Helper()
-	quiet := newCrowd(t)
+	quiet := newLoadGenerator(t)
 	for range quietCustomers {
 		organization := unique("quiet")
-		ai, webhooks := s.customer(t, organization, "ai", "read"), s.customer(t, organization, "webhooks", "write")
-		notifications := s.customer(t, organization, "notifications", "write")
-		to, device := s.receiver(), s.browser(t, organization)
-		s.enrol(t, organization, device, object{"user_id": "ann"})
+		ai, webhooks := ht.customer(t, organization, "ai", "read"), ht.customer(t, organization, "webhooks", "write")
+		notifications := ht.customer(t, organization, "notifications", "write")
+		to, device := ht.receiver(), ht.browser(t, organization)
+		ht.register(t, organization, device, object{"user_id": "ann"})
 		for i, v := range quietVendors {
-			quiet.always(1, func(int) { s.quietChat(t, quiet, ai, v, i%2 == 0) })
+			quiet.start(1, func(int) { ht.quietChat(t, quiet, ai, v, i%2 == 0) })
 		}
-		quiet.always(1, func(int) { s.quietChat(t, quiet, ai, quietVendors[0], true) })
-		quiet.always(1, func(int) {
-			s.quietPost(t, quiet, "deliveries", webhooks, deliveryRoute, to.deliver(), http.StatusAccepted)
+		quiet.start(1, func(int) { ht.quietChat(t, quiet, ai, quietVendors[0], true) })
+		quiet.start(1, func(int) {
+			ht.quietPost(t, quiet, "deliveries", webhooks, deliveryRoute, to.deliver(), http.StatusAccepted)
 		})
-		quiet.always(1, func(int) {
-			s.quietPost(t, quiet, "notifications", notifications, sendRoute, object{
+		quiet.start(1, func(int) {
+			ht.quietPost(t, quiet, "notifications", notifications, sendRoute, object{
 				"channels": []string{"in_app", "web_push"}, "message": "hello", "target": object{"user_id": "ann"},
 			}, http.StatusAccepted)
 		})
@@ -182,40 +180,40 @@ func (s *siege) goAbout(t *testing.T) *crowd {
 
 const quietPause = 15 * time.Millisecond
 
-func (s *siege) quietChat(t *testing.T, quiet *crowd, ai client, v vendor, stream bool) {
+func (ht *hostileTraffic) quietChat(t *testing.T, quiet *loadGenerator, ai client, v vendor, stream bool) {
 	t.Helper()
 	kind := "chat"
 	if stream {
 		kind = "streams"
 	}
 	mark := unique("mark")
-	a, ok := s.quietPost(t, quiet, kind, ai, chatRoute, ask(v.model, mark, object{"stream": stream}), http.StatusOK)
+	a, ok := ht.quietPost(t, quiet, kind, ai, chatRoute, ask(v.model, mark, object{"stream": stream}), http.StatusOK)
 	if ok && (!regexp.MustCompile(mark).Match(a.body) || stream && !wholeStream(a.body)) {
-		s.pace.fail(kind, s.pace.now(), "not the answer to what was asked: "+shorten(a.body))
+		ht.latencies.recordFailure(kind, ht.latencies.currentPhase(), "not the answer to what was asked: "+shorten(a.body))
 	}
 }
 
-// quietPost makes a call that must be answered well, and notes how long it took.
-func (s *siege) quietPost(t *testing.T, quiet *crowd, kind string, c client, path string, body object, status int) (answer, bool) {
+// quietPost makes a call that must be answered with status, and records how long it took.
+func (ht *hostileTraffic) quietPost(t *testing.T, quiet *loadGenerator, kind string, c client, path string, body object, status int) (answer, bool) {
 	t.Helper()
-	phase, begun := s.pace.now(), time.Now()
+	phase, begun := ht.latencies.currentPhase(), time.Now()
 	a, err := c.within(t, path, body)
 	ok := err == nil && a.status == status
 	if ok {
-		s.pace.note(kind, phase, time.Since(begun))
+		ht.latencies.record(kind, phase, time.Since(begun))
 	} else {
-		s.pace.fail(kind, phase, fmt.Sprintf("answered %d %s, %v", a.status, shorten(a.body), err))
+		ht.latencies.recordFailure(kind, phase, fmt.Sprintf("answered %d %s, %v", a.status, shorten(a.body), err))
 	}
-	quiet.rest(quietPause)
+	quiet.pause(quietPause)
 	return a, ok
 }
 
-// eachAtOnce runs a function for each item, some of them at a time.
+// eachAtOnce runs a function for each item, atOnce of them at a time.
 func eachAtOnce[T any](items []T, atOnce int, run func(T)) {
 	next := make(chan T)
-	c := crowd{stop: make(chan struct{})}
+	var workers sync.WaitGroup
 	for range atOnce {
-		c.callers.Go(func() {
+		workers.Go(func() {
 			for item := range next {
 				run(item)
 			}
@@ -225,11 +223,11 @@ func eachAtOnce[T any](items []T, atOnce int, run func(T)) {
 		next <- item
 	}
 	close(next)
-	c.callers.Wait()
+	workers.Wait()
 }
 
-// ceiling sets what an organization may spend a day, in cents.
-func (h *house) ceiling(t *testing.T, organization string, cents float64) {
+// ceiling sets the amount that an organization may spend a day, in cents.
+func (h *harness) ceiling(t *testing.T, organization string, cents float64) {
 	t.Helper()
 	h.operator(stack.Gateway).do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget",
 		object{"budget_ceiling_cents": cents, "period": "day"}).want(t, http.StatusOK)

@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// hostileTokens is what each call to a hostile vendor may make at most.
+	// hostileTokens is the maximum of output tokens of a call to a hostile vendor.
 	hostileTokens = 64
-	// hostileCeiling is what an organization may spend, in cents: on calls that vendors
-	// answer at their worst it is enough, on what they claim it is not.
+	// hostileCeiling is the amount that an organization may spend, in cents: more than the worst real answers cost, less
+	// than the usage that hostile vendors report would.
 	hostileCeiling = 5
-	// earlyCeiling is that of organizations whose requests are large.
+	// earlyCeiling is the amount, in cents, for organizations whose requests are large.
 	earlyCeiling = 100_000
-	// largeRequest is more than sockets hold.
+	// largeRequest is larger than the buffers of a socket, in bytes.
 	largeRequest = 6 << 20
-	// repeatedCalls are enough for a connection that holds too much to be used again.
+	// repeatedCalls is enough calls for a connection with surplus bytes to be used again.
 	repeatedCalls = 30
 )
 
 var hostileDialects = []string{"openai", "anthropic", "gemini", "cohere"}
 
-// vendorBehaviours are all that a hostile vendor does.
+// vendorBehaviours returns all behaviours of a hostile vendor.
 func vendorBehaviours() []fault.Behaviour {
 	return slices.Concat(fault.Behaviours(), provider.Behaviours())
 }
 
-// hostileVendor is the vendor of a dialect that always behaves in one way. What is
-// made of its circuit and its keys must not hide another behaviour.
+// hostileVendor returns the vendor of a dialect that always behaves in one way. There is one for each behaviour,
+// because the state of a vendor's circuit and keys must not hide another behaviour.
 func hostileVendor(dialect, behaviour string) vendor {
 	name := "hostile-" + dialect + "-" + strings.ReplaceAll(behaviour, "_", "-")
 	return vendor{name: name, dialect: dialect, model: name, hostile: behaviour}
@@ -54,8 +54,8 @@ func hostileVendors() (all []vendor) {
 	return all
 }
 
-// besieger is the organization that uses the vendors of one behaviour.
-type besieger struct {
+// vendorCase tests the vendors of one behaviour, with an organization of its own.
+type vendorCase struct {
 	behaviour    fault.Behaviour
 	organization string
 	ai           client
@@ -63,13 +63,13 @@ type besieger struct {
 	calls        []*hostileCall
 }
 
-// hostileCall is one call to a hostile vendor, and what came of it.
+// hostileCall is one call to a hostile vendor, and its answer.
 type hostileCall struct {
 	vendor    vendor
 	behaviour fault.Behaviour
 	stream    bool
 	id        string // of the request
-	mark      string // in the question, and in the fake's own answer
+	mark      string // text in the prompt, and so in the fake's own answer
 	answer    answer
 	err       error
 }
@@ -82,29 +82,29 @@ func (c *hostileCall) String() string {
 	return c.vendor.dialect + " " + how + " " + c.id
 }
 
-// vendorGroups are the behaviours in four groups of about the same number.
-func (s *siege) vendorGroups(t *testing.T) (groups [4]func(*testing.T)) {
+// vendorGroups returns tests of the behaviours, in four groups of about the same size.
+func (ht *hostileTraffic) vendorGroups(t *testing.T) (groups [4]func(*testing.T)) {
 	t.Helper()
-	var all []*besieger
+	var all []*vendorCase
 	for _, b := range vendorBehaviours() {
-		one := &besieger{behaviour: b, organization: unique("org"), ceiling: hostileCeiling}
+		one := &vendorCase{behaviour: b, organization: unique("org"), ceiling: hostileCeiling}
 		if b.Early {
 			one.ceiling = earlyCeiling
 		}
-		one.ai = s.customer(t, one.organization, "ai", "read")
-		s.ceiling(t, one.organization, one.ceiling)
+		one.ai = ht.customer(t, one.organization, "ai", "read")
+		ht.ceiling(t, one.organization, one.ceiling)
 		all = append(all, one)
 	}
 	for i := range groups {
 		part := all[i*len(all)/len(groups) : (i+1)*len(all)/len(groups)]
 		groups[i] = func(t *testing.T) {
 			t.Helper()
-			eachAtOnce(part, s.atOnce, func(b *besieger) {
-				t.Run(b.behaviour.Name, func(t *testing.T) { s.besiege(t, b) })
+			eachAtOnce(part, ht.atOnce, func(b *vendorCase) {
+				t.Run(b.behaviour.Name, func(t *testing.T) { ht.callVendors(t, b) })
 			})
 			t.Run("accounts", func(t *testing.T) {
 				for _, b := range part {
-					s.audit(t, b)
+					ht.checkLedger(t, b)
 				}
 			})
 		}
@@ -112,9 +112,8 @@ func (s *siege) vendorGroups(t *testing.T) (groups [4]func(*testing.T)) {
 	return groups
 }
 
-// besiege calls the vendors of a behaviour, all dialects whole and streamed at once,
-// and looks at each answer.
-func (s *siege) besiege(t *testing.T, b *besieger) {
+// callVendors calls the vendors of a behaviour, all dialects whole and streamed at once, and checks each answer.
+func (ht *hostileTraffic) callVendors(t *testing.T, b *vendorCase) {
 	t.Helper()
 	for _, dialect := range hostileDialects {
 		v := hostileVendor(dialect, b.behaviour.Name)
@@ -127,25 +126,25 @@ func (s *siege) besiege(t *testing.T, b *besieger) {
 	}
 	atOnce := len(b.calls)
 	if b.behaviour.Early {
-		atOnce = 1 // large ones together are more than an organization may send at once
+		atOnce = 1 // several large ones are more than an organization may send at once
 	}
-	eachAtOnce(b.calls, atOnce, func(c *hostileCall) { s.call(t, b, c) })
+	eachAtOnce(b.calls, atOnce, func(c *hostileCall) { ht.call(t, b, c) })
 	for _, c := range b.calls {
 		c.check(t, b.behaviour)
 	}
 	if b.behaviour.Outcome == fault.ServedOrRefused {
-		s.repeat(t, b)
+		ht.repeat(t, b)
 	}
-	s.guard.check(t, b.behaviour.Name)
+	ht.monitor.check(t, b.behaviour.Name)
 }
 
-// newCall makes up a call.
+// newCall returns a call that has not been made, with a new id and mark.
 func newCall(v vendor, stream bool) *hostileCall {
 	return &hostileCall{vendor: v, stream: stream, id: unique("call"), mark: "[" + unique("mark") + "]"}
 }
 
 // call makes a call through the edge.
-func (s *siege) call(t *testing.T, b *besieger, c *hostileCall) {
+func (ht *hostileTraffic) call(t *testing.T, b *vendorCase, c *hostileCall) {
 	t.Helper()
 	path, text := chatRoute, c.mark
 	if b.behaviour.Early {
@@ -158,16 +157,15 @@ func (s *siege) call(t *testing.T, b *besieger, c *hostileCall) {
 	c.answer, c.err = b.ai.with("X-Request-Id", c.id).within(t, path, body)
 }
 
-// repeat makes the same call many times, one after the other: each caller gets the
-// answer to his own question.
-func (s *siege) repeat(t *testing.T, b *besieger) {
+// repeat makes the same call many times, one after the other: each caller must get the answer to its own question.
+func (ht *hostileTraffic) repeat(t *testing.T, b *vendorCase) {
 	t.Helper()
 	var mu sync.Mutex
 	eachAtOnce(slices.Clone(b.calls), len(b.calls), func(first *hostileCall) {
 		served := 0
 		for range repeatedCalls {
 			c := newCall(first.vendor, first.stream)
-			s.call(t, b, c)
+			ht.call(t, b, c)
 			c.check(t, b.behaviour)
 			if c.served() {
 				served++
@@ -182,23 +180,23 @@ func (s *siege) repeat(t *testing.T, b *besieger) {
 	})
 }
 
-// served reports whether a call was answered with a whole answer.
+// served reports whether a call got a whole answer.
 func (c *hostileCall) served() bool {
 	return c.err == nil && c.answer.status == http.StatusOK && (!c.stream || wholeStream(c.answer.body))
 }
 
-// own reports whether what is served of a behaviour is the fake's own answer.
+// own reports whether the answer that a behaviour lets through is the fake's own.
 func own(b fault.Behaviour) bool {
 	return b.Outcome == fault.Served || b.Outcome == fault.ServedOrRefused
 }
 
-// goesOn reports whether a text behind the stream's last event is the answer's own:
-// Gemini's streams have no mark of their end but the end of the response.
-func (c *hostileCall) goesOn(b fault.Behaviour) bool {
+// endsWithConnection reports whether a text behind the stream's last event is part of the answer: Gemini's streams have
+// no mark of their end but the end of the response.
+func (c *hostileCall) endsWithConnection(b fault.Behaviour) bool {
 	return b.Name == "after_done" && c.vendor.dialect == "gemini"
 }
 
-// check wants an answer that fits the behaviour and belongs to this call.
+// check fails the test unless the answer fits the behaviour and belongs to this call.
 func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {
 	t.Helper()
 	a := c.answer
@@ -206,8 +204,8 @@ func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {
 	case c.err != nil:
 		t.Errorf("%s: no answer: %v", c, c.err)
 		return
-	case bytes.Contains(a.body, []byte(fault.Stray)) && !c.goesOn(b):
-		t.Errorf("%s: got an answer that is not his: %s", c, shorten(a.body))
+	case bytes.Contains(a.body, []byte(fault.Stray)) && !c.endsWithConnection(b):
+		t.Errorf("%s: got an answer to another request: %s", c, shorten(a.body))
 	case a.status == http.StatusOK && c.stream && !wholeStream(a.body) && !bytes.Contains(a.body, []byte("event: error")):
 		t.Errorf("%s: a stream that ends without saying how: %s", c, shorten(a.body))
 	case a.status != http.StatusOK:
@@ -228,13 +226,12 @@ func (c *hostileCall) check(t *testing.T, b fault.Behaviour) {
 	}
 }
 
-// audit holds the ledger of an organization against what it was answered, and its
-// spend against its ceiling.
-func (s *siege) audit(t *testing.T, b *besieger) {
+// checkLedger compares the ledger of an organization with the answers that it got, and its spend with its ceiling.
+func (ht *hostileTraffic) checkLedger(t *testing.T, b *vendorCase) {
 	t.Helper()
 	var rows map[string][]ledgerRow
-	err := await(t.Context(), patience, func() error {
-		rows = s.ledger(t, b.organization)
+	err := await(t.Context(), waitTimeout, func() error {
+		rows = ht.ledger(t, b.organization)
 		for _, c := range b.calls {
 			if c.served() && len(rows[c.id]) == 0 {
 				return fmt.Errorf("%s was served and has no row", c)
@@ -252,23 +249,23 @@ func (s *siege) audit(t *testing.T, b *besieger) {
 		reported, stated := statedCents(c.answer)
 		if billed := rows[c.id]; c.served() && stated && len(billed) == 1 {
 			if reported != billed[0].Cents {
-				t.Errorf("%s: %s was told %v cents, the ledger has %v", b.behaviour.Name, c, reported, billed[0].Cents)
+				t.Errorf("%s: the answer to %s reports %v cents, the ledger has %v", b.behaviour.Name, c, reported, billed[0].Cents)
 			}
 		}
 		delete(rows, c.id)
 	}
 	for id := range rows {
-		t.Errorf("%s: a row of %s, which was never asked", b.behaviour.Name, id)
+		t.Errorf("%s: the ledger has a row of %s, a call that was never made", b.behaviour.Name, id)
 	}
 	var spend struct {
 		Spent    float64 `json:"spent_cents"`
 		Reserved float64 `json:"reserved_cents"`
 	}
-	s.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+b.organization+"/spend").into(t, http.StatusOK, &spend)
+	ht.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+b.organization+"/spend").into(t, http.StatusOK, &spend)
 	if spend.Spent > b.ceiling || spend.Spent < 0 {
 		t.Errorf("%s: %v cents are spent, the ceiling is %v", b.behaviour.Name, spend.Spent, b.ceiling)
 	}
 	if spend.Reserved != 0 {
-		t.Errorf("%s: %v cents are still set aside", b.behaviour.Name, spend.Reserved)
+		t.Errorf("%s: %v cents are still reserved", b.behaviour.Name, spend.Reserved)
 	}
 }

@@ -24,8 +24,8 @@ type inboxEvent struct {
 	count int
 }
 
-// follow reads an inbox's stream at a replica until it ends or most events came.
-func (h *house) follow(ctx context.Context, t *testing.T, member, organization, user, last string, most int, each func(inboxEvent)) error {
+// follow reads an inbox's stream at a replica until it ends or until most events have arrived.
+func (h *harness) follow(ctx context.Context, t *testing.T, member, organization, user, last string, most int, each func(inboxEvent)) error {
 	t.Helper()
 	query := url.Values{"user_id": {user}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL(member)+"/v1/notifications/stream?"+query.Encode(), http.NoBody)
@@ -34,7 +34,7 @@ func (h *house) follow(ctx context.Context, t *testing.T, member, organization, 
 	}
 	request.Header = h.service(stack.Notify, organization).header.Clone()
 	request.Header.Set("Last-Event-ID", last)
-	response, err := wire.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		return err
 	}
@@ -66,15 +66,15 @@ func (h *house) follow(ctx context.Context, t *testing.T, member, organization, 
 	return nil
 }
 
-// Readers at both replicas, writers at both, a kill and a drain in between: every
-// reader sees every change once and in order, and ends with the exact count.
+// Readers and writers at both replicas, one of which is killed and drained meanwhile: every reader gets every change
+// once and in order, and ends with the exact count.
 func TestInboxStreamsOverReplicas(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	const messages, reads = 60, 20
 	const total = messages + reads
 	members := []string{string(stack.Notify), secondNotify}
-	ctx, stop := context.WithTimeout(t.Context(), 2*patience)
+	ctx, stop := context.WithTimeout(t.Context(), 2*waitTimeout)
 	defer stop()
 	var readers sync.WaitGroup
 	for i, member := range members {
@@ -88,7 +88,7 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 					}
 					most := 1 + total - len(got)
 					if leave == 1 {
-						most = min(most, 12) // leaves, and resumes
+						most = min(most, 12) // disconnects, and resumes
 					}
 					_ = h.follow(ctx, t, member, organization, "ann", last, most, func(e inboxEvent) {
 						if e.kind != "ready" {
@@ -140,7 +140,7 @@ func TestInboxStreamsOverReplicas(t *testing.T) {
 }
 
 // notifyAt sends a notification to ann at one replica.
-func (h *house) notifyAt(t *testing.T, member, organization string) {
+func (h *harness) notifyAt(t *testing.T, member, organization string) {
 	t.Helper()
 	at := client{base: h.URL(member), header: h.service(stack.Notify, organization).header}
 	at.post(t, notifyPath, notificationTo("ann", "m")).want(t, http.StatusAccepted)

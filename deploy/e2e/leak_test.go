@@ -14,14 +14,14 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 )
 
-// custodies are the ways in which a key is held and sent, by name: the fleet's by
-// the header of each dialect and of Azure, and a file that is replaced; an
-// organization's own sealed, in a file and in a variable.
+// custodies are the ways in which a key is stored and sent, by name: a key of the fleet in the header of each dialect
+// and of Azure, and in a file that is replaced; an organization's own key sealed, in a file and in an environment
+// variable.
 var custodies = []struct {
 	name   string
 	vendor vendor
-	// bring makes a key the organization's own; nil where it is the fleet's.
-	bring func(t *testing.T, h *house, service client, v vendor)
+	// bring registers the key as the organization's own; nil for a key of the fleet.
+	bring func(t *testing.T, h *harness, service client, v vendor)
 }{
 	{"bearer", vendor{dialect: "openai"}, nil},
 	{"anthropic", vendor{dialect: "anthropic"}, nil},
@@ -33,14 +33,13 @@ var custodies = []struct {
 	{variable, vendor{dialect: "openai", keyless: true}, bringVariable},
 }
 
-// variable is the custody of keys that are in the gateway's environment, for the
-// one organization that they are of.
+// variable is the custody of keys in the gateway's environment, for the one organization that they belong to.
 const variable = "variable"
 
-// leakOrganization is short: a longer one of random letters would be taken for a key.
+// leakOrganization is short: a longer name of random letters would be taken for a key.
 var leakOrganization = "leak" + strings.ToLower(runSecret[:6])
 
-// leakSettings put the keys of that custody into the environment.
+// leakSettings returns settings with the keys of that custody.
 func leakSettings() []string {
 	settings := []string{"GATEWAY_BYOK_ENV_PREFIX=BYOK_{organization}__"}
 	for i := range leaks {
@@ -52,12 +51,12 @@ func leakSettings() []string {
 
 func variableOf(v vendor) string { return strings.ToUpper(strings.ReplaceAll(v.name, "-", "_")) }
 
-func bringSealed(t *testing.T, h *house, service client, v vendor) {
+func bringSealed(t *testing.T, h *harness, service client, v vendor) {
 	t.Helper()
-	service.post(t, byokPath, h.bringKey(t, leakOrganization, v.name, v.key())).want(t, http.StatusCreated)
+	service.post(t, byokPath, h.sealKey(t, leakOrganization, v.name, v.key())).want(t, http.StatusCreated)
 }
 
-func bringFile(t *testing.T, h *house, service client, v vendor) {
+func bringFile(t *testing.T, h *harness, service client, v vendor) {
 	t.Helper()
 	folder := filepath.Join(h.State(), "secrets", "gateway-organizations", leakOrganization)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -69,13 +68,12 @@ func bringFile(t *testing.T, h *house, service client, v vendor) {
 	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "file:" + v.name}).want(t, http.StatusCreated)
 }
 
-func bringVariable(t *testing.T, _ *house, service client, v vendor) {
+func bringVariable(t *testing.T, _ *harness, service client, v vendor) {
 	t.Helper()
 	service.post(t, byokPath, object{"provider": v.name, "secret_ref": "env:BYOK_" + leakOrganization + "__" + variableOf(v)}).want(t, http.StatusCreated)
 }
 
-// withOwnKey makes a request of a face one that only the organization's own key may
-// pay for.
+// withOwnKey returns a face's request with the condition that only the organization's own key may pay for it.
 func withOwnKey(face string, body object) object {
 	require := object{"byok": object{"mode": "require"}}
 	if face == "own" {
@@ -84,7 +82,7 @@ func withOwnKey(face string, body object) object {
 	return body.with(object{"switchyard": require})
 }
 
-// leaks are what a vendor may do with the key that it was sent.
+// leaks are the ways in which a vendor may repeat the key that it was sent.
 var leaks = []struct {
 	name   string
 	action func(key string) object
@@ -107,8 +105,8 @@ var leaks = []struct {
 	}},
 }
 
-// leaky are a vendor for each: one failure keeps the gateway away from a key for a
-// while, and must not hide the next.
+// leaky has a vendor for each custody and leak: after one failure the gateway avoids a key for a while, which must not
+// hide the next leak.
 var leaky = func() (all [][]vendor) {
 	for _, c := range custodies {
 		var row []vendor
@@ -123,9 +121,9 @@ var leaky = func() (all [][]vendor) {
 	return all
 }()
 
-// A key that a vendor shouts back is nowhere to be found afterwards: stores, spools, logs, spans and the answers of all
-// faces are searched at the end of the run (see TestMain), metrics here, and the stores too, while they still hold
-// everything. What a panic leaves behind is looked through where one can be made: see TestByokNeverLeaks and
+// A key that a vendor repeats is found nowhere afterwards. TestMain searches the stores, spools, logs, spans and the
+// answers of all faces at the end of the run. This test searches the metrics, and the stores too, while they still hold
+// everything. The traces of a panic are searched where a panic can be caused: see TestByokNeverLeaks and
 // TestFleetKeyStaysInside of services/gateway/internal/api. Every secret is searched for without exceptions: what a
 // service must keep is sealed or hashed.
 func TestKeysStayInCustody(t *testing.T) {
@@ -140,10 +138,10 @@ func TestKeysStayInCustody(t *testing.T) {
 				key, path := v.key(), v.callPath()
 				if c.bring != nil {
 					c.bring(t, h, service, v)
-					waitFor(t, patience, "the organization's own key", func() error {
+					waitFor(t, waitTimeout, "the organization's own key", func() error {
 						a, err := service.try(t, http.MethodPost, chatPath, withOwnKey("own", ask(v.model, "before")))
 						if err == nil && a.status != http.StatusOK {
-							err = fmt.Errorf("%d %s", a.status, shorten(a.body))
+							err = fmt.Errorf("answered %d: %s", a.status, shorten(a.body))
 						}
 						return err
 					})
@@ -151,7 +149,7 @@ func TestKeysStayInCustody(t *testing.T) {
 				if c.name == "rotated" {
 					service.post(t, chatPath, ask(v.model, "before")).want(t, http.StatusOK)
 					key = h.rotate(t, v)
-					waitFor(t, patience, "the new key", func() error {
+					waitFor(t, waitTimeout, "the new key", func() error {
 						service.post(t, chatPath, ask(v.model, "after")).want(t, http.StatusOK)
 						return h.sentKey(t, v, path, key)
 					})
@@ -176,7 +174,7 @@ func TestKeysStayInCustody(t *testing.T) {
 					request.Byok = &gatewayv1.ByokReference{Mode: "require"}
 				}
 				_, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).Chat(h.as(t, leakOrganization), request)
-				if err == nil || len(canaries.in([]byte(err.Error()))) > 0 {
+				if err == nil || len(knownSecrets.in([]byte(err.Error()))) > 0 {
 					t.Errorf("over gRPC: %v", err)
 				}
 				if err := h.sentKey(t, v, path, key); err != nil {
@@ -189,31 +187,31 @@ func TestKeysStayInCustody(t *testing.T) {
 		"the metrics": string(h.anonymous(stack.Gateway).get(t, "/metrics").want(t, http.StatusOK).body),
 		"Postgres":    h.rowsOf(t), "Redis": h.keysOf(t), "the spool": strings.Join(h.spooled(t), ""),
 	} {
-		if text == "" && where != "the spool" { // Which is empty when Postgres has all.
-			t.Errorf("%s: there is nothing to look through", where)
+		if text == "" && where != "the spool" { // The spool is empty when all rows are in Postgres.
+			t.Errorf("%s: there is no text to search", where)
 		}
 		for _, what := range vendorKeysIn(text) {
 			t.Errorf("%s is in %s", what, where)
 		}
 	}
-	waitFor(t, patience, "the spans of these calls", spans)
+	waitFor(t, waitTimeout, "the spans of these calls", spans)
 }
 
-// rotate puts another key in the place of a vendor's.
-func (h *house) rotate(t *testing.T, v vendor) (key string) {
+// rotate replaces a vendor's key by another one.
+func (h *harness) rotate(t *testing.T, v vendor) (key string) {
 	t.Helper()
 	key = "sk-canary-rotated-" + v.name + runSecret
-	canaries.add("a key that took the place of "+v.name+"'s", key)
+	knownSecrets.add("a key that took the place of "+v.name+"'s", key)
 	if err := os.WriteFile(filepath.Join(h.root, "keys", v.name), []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return key
 }
 
-// vendorKeysIn names the provider keys that a text holds. Other secrets have their
-// place in some store: the hash of a product key is one, its organization another.
+// vendorKeysIn returns the descriptions of the provider keys that a text holds. Other secrets belong in some store: the
+// hash of a product key is one, its organization another.
 func vendorKeysIn(text string) (found []string) {
-	for _, what := range canaries.in([]byte(text)) {
+	for _, what := range knownSecrets.in([]byte(text)) {
 		if strings.HasPrefix(what, "the key of provider") || strings.HasPrefix(what, "a key that took") {
 			found = append(found, what)
 		}
@@ -221,8 +219,8 @@ func vendorKeysIn(text string) (found []string) {
 	return found
 }
 
-// sentKey wants the key to have reached the vendor: or else the test proves nothing.
-func (h *house) sentKey(t *testing.T, v vendor, path, key string) error {
+// sentKey returns an error unless the vendor was sent the key: without that, the test proves nothing.
+func (h *harness) sentKey(t *testing.T, v vendor, path, key string) error {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`

@@ -24,10 +24,10 @@ const (
 	imagesPath     = "/v1/images/generations"
 )
 
-// tiny is a whole PNG of one pixel.
+// tiny is a complete PNG of one pixel, in base64.
 const tiny = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// vectors is an embeddings answer.
+// vectors is an answer to an embeddings request.
 type vectors struct {
 	Data []struct {
 		Index     int       `json:"index"`
@@ -37,7 +37,7 @@ type vectors struct {
 	Model string `json:"model"`
 }
 
-// pictures is an answer of made images.
+// pictures is an answer to an image generation request.
 type pictures struct {
 	Data []struct {
 		URL      string `json:"url"`
@@ -47,9 +47,9 @@ type pictures struct {
 	Usage *usage `json:"usage"`
 }
 
-// twins are two vendors of one model, each calling it by a name of its own, so
-// that a script can tell their calls apart.
-func twins(model string) pair {
+// addSameDialectPair adds two vendors of one dialect and model. Each has its own name for the model, so that a script
+// can distinguish their calls.
+func addSameDialectPair(model string) pair {
 	return pair{
 		first:  addVendor(vendor{name: model + "-first", dialect: "openai", model: model, upstream: model + "-1"}),
 		second: addVendor(vendor{name: model + "-second", dialect: "openai", model: model, upstream: model + "-2"}),
@@ -57,14 +57,14 @@ func twins(model string) pair {
 }
 
 var (
-	embedding   = addVendor(vendor{name: "embedding", dialect: "openai", model: "embedding"})
-	sightseeing = []vendor{
+	embedding     = addVendor(vendor{name: "embedding", dialect: "openai", model: "embedding"})
+	visionVendors = []vendor{
 		addVendor(vendor{name: "openai-eyes", dialect: "openai", model: "openai-eyes"}),
 		addVendor(vendor{name: "anthropic-eyes", dialect: "anthropic", model: "anthropic-eyes"}),
 	}
-	unsighted = addVendor(vendor{name: "unsighted", dialect: "openai", model: "unsighted", blind: true})
-	painting  = addVendor(vendor{name: "painting", dialect: "openai", model: "gpt-image-e2e"})
-	linking   = addVendor(vendor{name: "linking", dialect: "openai", model: "dall-e-e2e"})
+	inlineImageVendor = addVendor(vendor{name: "unsighted", dialect: "openai", model: "unsighted", noImageURLs: true})
+	imageVendor       = addVendor(vendor{name: "painting", dialect: "openai", model: "gpt-image-e2e"})
+	imageURLVendor    = addVendor(vendor{name: "linking", dialect: "openai", model: "dall-e-e2e"})
 )
 
 func TestEmbeddings(t *testing.T) {
@@ -77,7 +77,7 @@ func TestEmbeddings(t *testing.T) {
 	var got vectors
 	a.into(t, http.StatusOK, &got)
 	if len(got.Data) != 3 || got.Model != embedding.model {
-		t.Fatalf("%s", shorten(a.body))
+		t.Fatalf("answer %s", shorten(a.body))
 	}
 	for i, v := range got.Data {
 		var norm float64
@@ -118,15 +118,15 @@ var embeddingFaults = []struct {
 	action object
 	models pair
 }{
-	{"a 503", object{"status": 503}, twins("embedding-unavailable")},
-	{"a rate limit", object{"retry_after": "7"}, twins("embedding-limited")},
-	{"a refused key", object{"status": 401}, twins("embedding-refused")},
-	{"a vector too few", object{"status": 200, "headers": object{"Content-Type": "application/json"}, "body": `{"object":"list","data":[{"index":0,"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`}, twins("embedding-short")},
-	{"an answer cut off", object{"after_bytes": 200}, twins("embedding-cut")},
+	{"a 503", object{"status": 503}, addSameDialectPair("embedding-unavailable")},
+	{"a rate limit", object{"retry_after": "7"}, addSameDialectPair("embedding-limited")},
+	{"a refused key", object{"status": 401}, addSameDialectPair("embedding-refused")},
+	{"a vector too few", object{"status": 200, "headers": object{"Content-Type": "application/json"}, "body": `{"object":"list","data":[{"index":0,"embedding":[1]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`}, addSameDialectPair("embedding-short")},
+	{"an answer cut off", object{"after_bytes": 200}, addSameDialectPair("embedding-cut")},
 }
 
-// The same model elsewhere is the same space of vectors; the answer tells that
-// another provider made them.
+// Another provider's embeddings of the same model are in the same vector space, so embeddings fail over. The answer
+// names the provider that made them.
 func TestEmbeddingsFailOver(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -146,7 +146,7 @@ func TestEmbeddingsFailOver(t *testing.T) {
 			same(t, want, *u)
 			f := service.post(t, embeddingsPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", tt.models.first.name)
 			if f.Class == "" {
-				t.Errorf("%+v", f)
+				t.Errorf("the error has no class: %+v", f)
 			}
 		})
 	}
@@ -158,26 +158,26 @@ func TestVision(t *testing.T) {
 	organization := unique("org")
 	service := h.service(stack.Gateway, organization)
 	client := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway))
-	for _, eyes := range sightseeing {
-		t.Run(eyes.name, func(t *testing.T) {
+	for _, vision := range visionVendors {
+		t.Run(vision.name, func(t *testing.T) {
 			var got completion
-			body := object{"model": eyes.model, "prompt": "What is it?", "image": object{"base64": tiny}}
+			body := object{"model": vision.model, "prompt": "What is it?", "image": object{"base64": tiny}}
 			service.post(t, visionPath, body).into(t, http.StatusOK, &got)
 			if got.Content != "You said: What is it?" || got.FinishReason != "stop" {
 				t.Errorf("%q ends with %q", got.Content, got.FinishReason)
 			}
-			if got.Usage.ProviderUsed != eyes.name {
-				t.Errorf("provider %q, want %s", got.Usage.ProviderUsed, eyes.name)
+			if got.Usage.ProviderUsed != vision.name {
+				t.Errorf("provider %q, want %s", got.Usage.ProviderUsed, vision.name)
 			}
 			if n := got.Usage.PromptTokens; n < 85 {
 				t.Errorf("%d tokens asked, want those of an image: 85 or more", n)
 			}
-			calls := h.vendorCalls(t, eyes)
+			calls := h.vendorCalls(t, vision)
 			if len(calls) == 0 || !strings.Contains(calls[len(calls)-1].Body, tiny) || !strings.Contains(calls[len(calls)-1].Body, "image/png") {
 				t.Errorf("the vendor got %+v", calls)
 			}
 			reply, err := client.DescribeImage(h.as(t, organization), &gatewayv1.VisionRequest{
-				Model: eyes.model, Prompt: "What is it?", Image: &gatewayv1.ImageRef{Base64: tiny, MimeType: "image/png"},
+				Model: vision.model, Prompt: "What is it?", Image: &gatewayv1.ImageRef{Base64: tiny, MimeType: "image/png"},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -189,16 +189,16 @@ func TestVision(t *testing.T) {
 	}
 }
 
-// A vendor that fetches nothing gets the bytes. The stack lets the fake's images
-// through, as GATEWAY_ALLOW_TARGETS does for development.
+// A vendor that doesn't fetch images gets the bytes. The stack allows the gateway to fetch the fake's images, as
+// GATEWAY_ALLOW_TARGETS does for development.
 func TestImagesAreInlined(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	service := h.service(stack.Gateway, unique("org"))
 	link := h.FakeURL(stack.FakeProvider) + "/images/ff0000.png"
 	var got completion
-	service.post(t, visionPath, object{"model": unsighted.model, "prompt": "What is it?", "image": object{"url": link}}).into(t, http.StatusOK, &got)
-	calls := h.vendorCalls(t, unsighted)
+	service.post(t, visionPath, object{"model": inlineImageVendor.model, "prompt": "What is it?", "image": object{"url": link}}).into(t, http.StatusOK, &got)
+	calls := h.vendorCalls(t, inlineImageVendor)
 	if got.Content != "You said: What is it?" {
 		t.Errorf("content %q", got.Content)
 	}
@@ -208,18 +208,18 @@ func TestImagesAreInlined(t *testing.T) {
 	if body := calls[0].Body; !strings.Contains(body, "data:image/png;base64,iVBOR") || strings.Contains(body, link) {
 		t.Errorf("the vendor was sent %s, want the bytes of %s and not its URL", body, link)
 	}
-	service.post(t, visionPath, object{"model": unsighted.model, "prompt": "x", "image": object{"url": h.FakeURL(stack.FakeProvider) + "/v1/models"}}).
+	service.post(t, visionPath, object{"model": inlineImageVendor.model, "prompt": "x", "image": object{"url": h.FakeURL(stack.FakeProvider) + "/v1/models"}}).
 		refused(t, http.StatusBadRequest, "image_invalid", "image.url: the image's server answered with status 401")
 }
 
-// An image can't be made to reach what only the gateway reaches, and what is no
-// image goes nowhere.
+// An image URL can't make the gateway call an address that only the gateway reaches, and data that is no image reaches
+// no vendor.
 func TestVisionRefusesImages(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	service := h.service(stack.Gateway, unique("org"))
-	eyes := sightseeing[0]
-	before := len(h.vendorCalls(t, eyes))
+	vision := visionVendors[0]
+	before := len(h.vendorCalls(t, vision))
 	for _, tt := range []struct {
 		image      object
 		code, text string
@@ -240,14 +240,14 @@ func TestVisionRefusesImages(t *testing.T) {
 		{object{"base64": tiny, "mime_type": "image/gif"}, "image_invalid", "image.base64"},
 		{object{"base64": tiny, "mime_type": "text/html"}, "invalid_request", "image.mime_type"},
 	} {
-		a := service.post(t, visionPath, object{"model": eyes.model, "prompt": "x", "image": tt.image})
+		a := service.post(t, visionPath, object{"model": vision.model, "prompt": "x", "image": tt.image})
 		a.refused(t, http.StatusBadRequest, tt.code, tt.text)
 	}
-	a := service.post(t, chatPath, object{"model": eyes.model, "messages": []object{{"role": "user", "content": []object{
+	a := service.post(t, chatPath, object{"model": vision.model, "messages": []object{{"role": "user", "content": []object{
 		{"type": "image_url", "image_url": object{"url": "https://169.254.169.254/"}},
 	}}}})
 	a.refused(t, http.StatusBadRequest, "target_not_allowed", "messages[0].content[0].image_url.url")
-	for _, call := range h.vendorCalls(t, eyes)[before:] {
+	for _, call := range h.vendorCalls(t, vision)[before:] {
 		if strings.Contains(call.Body, "169.254") || strings.Contains(call.Body, "127.0.0.1") {
 			t.Errorf("the vendor was sent %s", call.Body)
 		}
@@ -260,12 +260,12 @@ func TestImages(t *testing.T) {
 	organization := unique("org")
 	service := h.service(stack.Gateway, organization)
 	var generated pictures
-	service.post(t, imagesPath, object{"model": painting.model, "prompt": "a switchyard at dawn", "n": 2}).into(t, http.StatusOK, &generated)
+	service.post(t, imagesPath, object{"model": imageVendor.model, "prompt": "a switchyard at dawn", "n": 2}).into(t, http.StatusOK, &generated)
 	if len(generated.Data) != 2 {
 		t.Errorf("%d images, want 2", len(generated.Data))
 	}
 	want := *generated.Usage
-	want.ProviderUsed, want.PromptTokens, want.CompletionTokens = painting.name, 5, 2112
+	want.ProviderUsed, want.PromptTokens, want.CompletionTokens = imageVendor.name, 5, 2112
 	same(t, want, *generated.Usage)
 	for _, image := range generated.Data {
 		data, err := base64.StdEncoding.DecodeString(image.Base64)
@@ -277,7 +277,7 @@ func TestImages(t *testing.T) {
 		}
 	}
 	reply, err := gatewayv1.NewInferenceServiceClient(h.grpc(t, stack.Gateway)).GenerateImages(h.as(t, organization), &gatewayv1.ImagesRequest{
-		Model: painting.model, N: new(int32(2)), Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"a switchyard at dawn"`)}},
+		Model: imageVendor.model, N: new(int32(2)), Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: []byte(`"a switchyard at dawn"`)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -287,34 +287,34 @@ func TestImages(t *testing.T) {
 	}
 
 	var linked pictures
-	service.post(t, imagesPath, object{"model": linking.model, "prompt": "a switchyard at dusk"}).into(t, http.StatusOK, &linked)
+	service.post(t, imagesPath, object{"model": imageURLVendor.model, "prompt": "a switchyard at dusk"}).into(t, http.StatusOK, &linked)
 	if len(linked.Data) != 1 || !strings.HasPrefix(linked.Data[0].URL, h.FakeURL(stack.FakeProvider)) || linked.Data[0].Base64 != "" {
 		t.Errorf("%+v, want a URL of the vendor's", linked.Data)
 	}
-	service.post(t, imagesPath, object{"model": linking.model, "prompt": "x", "n": 11}).refused(t, http.StatusBadRequest, "invalid_request", "n")
-	service.post(t, imagesPath, object{"model": linking.model}).refused(t, http.StatusBadRequest, "invalid_request", "prompt, messages")
+	service.post(t, imagesPath, object{"model": imageURLVendor.model, "prompt": "x", "n": 11}).refused(t, http.StatusBadRequest, "invalid_request", "n")
+	service.post(t, imagesPath, object{"model": imageURLVendor.model}).refused(t, http.StatusBadRequest, "invalid_request", "prompt, messages")
 }
 
-var paintFailover = twins("painting-unavailable")
+var imageFailover = addSameDialectPair("painting-unavailable")
 
 func TestImagesFailOver(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	service := h.service(stack.Gateway, unique("org"))
-	h.script(t, stack.FakeProvider, rule{Match: paintFailover.first.at(imagesPath), Action: object{"status": 503}})
-	body := object{"model": paintFailover.first.model, "provider": paintFailover.first.name, "prompt": "a switchyard"}
+	h.script(t, stack.FakeProvider, rule{Match: imageFailover.first.at(imagesPath), Action: object{"status": 503}})
+	body := object{"model": imageFailover.first.model, "provider": imageFailover.first.name, "prompt": "a switchyard"}
 	var generated pictures
 	service.post(t, imagesPath, body).into(t, http.StatusOK, &generated)
 	if len(generated.Data) != 1 {
 		t.Errorf("%d images, want 1", len(generated.Data))
 	}
 	want := *generated.Usage
-	want.ProviderUsed, want.Substituted, want.RequestedProvider = paintFailover.second.name, true, paintFailover.first.name
+	want.ProviderUsed, want.Substituted, want.RequestedProvider = imageFailover.second.name, true, imageFailover.first.name
 	same(t, want, *generated.Usage)
-	service.post(t, imagesPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", paintFailover.first.name)
+	service.post(t, imagesPath, body.with(object{"allow_substitution": false})).refused(t, http.StatusBadGateway, "provider_failed", imageFailover.first.name)
 }
 
-// A fresh system serves all three without a key.
+// A system without any provider key serves all three operations.
 func TestMediaSandbox(t *testing.T) {
 	t.Parallel()
 	service := use(t).service(stack.Gateway, unique("org"))

@@ -22,42 +22,42 @@ import (
 
 const meteringCallers = 6
 
-// billed is callers at the gateway, each request with an id of its own, and a
-// billing consumer that follows the feed by its cursor alone.
-type billed struct {
-	*crowd
+// meteredLoad is callers of the gateway, with an id of its own for each request, and a billing consumer that reads the
+// usage feed by its cursor alone.
+type meteredLoad struct {
+	*loadGenerator
 
 	client client
 	next   atomic.Int64
 
 	mu       sync.Mutex
-	answered map[string]bool // whole answers, by request id
-	records  map[string]int  // of the feed, by request id
-	ids      map[string]bool // of records
+	answered map[string]bool // request ids of whole answers
+	records  map[string]int  // number ids of the feed's records in the feed, by request id
+	ids      map[string]bool // ids of the feed's records
 	cursor   string
 	failure  string
 }
 
-func (h *house) bill(t *testing.T) *billed {
+func (h *harness) startMeteredLoad(t *testing.T) *meteredLoad {
 	t.Helper()
-	b := &billed{
-		crowd: newCrowd(t), client: h.service(stack.Gateway, unique("org")),
+	b := &meteredLoad{
+		loadGenerator: newLoadGenerator(t), client: h.service(stack.Gateway, unique("org")),
 		answered: map[string]bool{}, records: map[string]int{}, ids: map[string]bool{},
 	}
-	b.always(meteringCallers, func(caller int) { b.call(t, caller%2 == 1) })
-	b.always(1, func(int) {
+	b.start(meteringCallers, func(caller int) { b.call(t, caller%2 == 1) })
+	b.start(1, func(int) {
 		_ = b.read(t)
-		b.rest(10 * time.Millisecond)
+		b.pause(10 * time.Millisecond)
 	})
 	return b
 }
 
-func (b *billed) call(t *testing.T, stream bool) {
+func (b *meteredLoad) call(t *testing.T, stream bool) {
 	t.Helper()
 	id := fmt.Sprint("metered-", b.next.Add(1))
 	a, err := b.client.with("X-Request-Id", id).try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": stream}))
 	if err != nil || a.status != http.StatusOK || stream && !bytes.Contains(a.body, []byte("[DONE]")) {
-		b.rest(20 * time.Millisecond) // the gateway is away
+		b.pause(20 * time.Millisecond) // the gateway is down
 		return
 	}
 	b.mu.Lock()
@@ -65,8 +65,8 @@ func (b *billed) call(t *testing.T, stream bool) {
 	b.answered[id] = true
 }
 
-// read takes one page of the feed.
-func (b *billed) read(t *testing.T) error {
+// read reads one page of the feed.
+func (b *meteredLoad) read(t *testing.T) error {
 	t.Helper()
 	a, err := b.client.try(t, http.MethodGet, "/v1/usage?limit=200&cursor="+url.QueryEscape(b.cursor), nil)
 	if err != nil || a.status != http.StatusOK {
@@ -95,8 +95,8 @@ func (b *billed) read(t *testing.T) error {
 	return nil
 }
 
-// waitFor waits until so many more are answered.
-func (b *billed) waitFor(t *testing.T, more int) {
+// waitFor waits until that many more calls are answered.
+func (b *meteredLoad) waitFor(t *testing.T, more int) {
 	t.Helper()
 	count := func() int {
 		b.mu.Lock()
@@ -104,7 +104,7 @@ func (b *billed) waitFor(t *testing.T, more int) {
 		return len(b.answered)
 	}
 	want := count() + more
-	waitFor(t, patience, "answers", func() error {
+	waitFor(t, waitTimeout, "answers", func() error {
 		if n := count(); n < want {
 			return fmt.Errorf("%d of %d", n, want)
 		}
@@ -112,12 +112,12 @@ func (b *billed) waitFor(t *testing.T, more int) {
 	})
 }
 
-// settle stops the callers and wants a record for every answer, none twice, and
-// no more others than were cut off.
-func (b *billed) settle(t *testing.T, kills int) {
+// settle stops the callers. Every answer must have a record and none two, and there may be no more other records than
+// calls were cut off.
+func (b *meteredLoad) settle(t *testing.T, kills int) {
 	t.Helper()
-	b.halt()
-	waitFor(t, patience, "a record of every answer", func() error {
+	b.stop()
+	waitFor(t, waitTimeout, "a record of every answer", func() error {
 		if err := b.read(t); err != nil {
 			return err
 		}
@@ -144,11 +144,11 @@ func (b *billed) settle(t *testing.T, kills int) {
 	t.Logf("%d answers, %d records, %d of them cut off", len(b.answered), len(b.records), others)
 }
 
-// kill -9 of the gateway, again and again under load, with Postgres there and
-// away: every answer has its record, once, and a consumer of the feed sees each.
+// kill -9 of the gateway, several times under load, with Postgres running and not: every answer has one record, and a
+// consumer of the feed gets each.
 func TestKillGatewayMetering(t *testing.T) {
 	h := breakable.get(t)
-	b := h.bill(t)
+	b := h.startMeteredLoad(t)
 	kills := 0
 	kill := func() {
 		t.Helper()
@@ -173,14 +173,14 @@ func TestKillGatewayMetering(t *testing.T) {
 		if err := h.Kill(store.Postgres); err != nil {
 			t.Fatal(err)
 		}
-		b.waitFor(t, 200) // They go to disk.
-		kill()            // What is there is the next process's.
+		b.waitFor(t, 200) // The rows go to the spool.
+		kill()            // The next process sends the rows that are in the spool.
 		restart(store.Postgres)
 		restart(string(stack.Gateway))
 	}
 	b.waitFor(t, 60)
 	b.settle(t, kills)
-	waitFor(t, 10*time.Second, "the folders of ended gateways", func() error { // They go behind their rows.
+	waitFor(t, 10*time.Second, "the folders of ended gateways", func() error { // A folder is removed after its rows are stored.
 		if left := h.spooled(t); len(left) > 1 {
 			return fmt.Errorf("%d are left", len(left)-1)
 		}
@@ -188,7 +188,7 @@ func TestKillGatewayMetering(t *testing.T) {
 	})
 }
 
-// The spool holds no content and no key.
+// The spool holds neither content nor keys.
 func TestSpoolHasNoSecrets(t *testing.T) {
 	h := breakable.get(t)
 	if err := h.Kill(store.Postgres); err != nil {
@@ -211,8 +211,8 @@ func TestSpoolHasNoSecrets(t *testing.T) {
 	}
 }
 
-// spooled reads the folders of the gateway's spool.
-func (h *house) spooled(t *testing.T) (folders []string) {
+// spooled returns the text of each folder of the gateway's spool.
+func (h *harness) spooled(t *testing.T) (folders []string) {
 	t.Helper()
 	root := filepath.Join(h.State(), "spool", string(stack.Gateway), "switchyard-gateway")
 	entries, err := os.ReadDir(root)

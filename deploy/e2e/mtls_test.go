@@ -26,75 +26,74 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// All services present certificates to each other: their calls pass, the services behind the
-// edge refuse callers without a trusted certificate, and certificates and authorities are
-// renewed under load without a failed call.
+// All services present certificates to each other: their calls pass, the services behind the edge refuse callers
+// without a trusted certificate, and certificates and authorities are renewed under load without a failed call.
 func TestMutualTLS(t *testing.T) {
 	first, second := newAuthority(t), newAuthority(t)
 	h := plan{name: "mtls", secure: first}.start(t)
 	organization := unique("org")
-	ai, people := h.command(t, organization, "ai", "read"), h.command(t, organization, "notifications", "write")
-	outside := web(t, nil, first)
+	ai, notifications := h.keyByCommand(t, organization, "ai", "read"), h.keyByCommand(t, organization, "notifications", "write")
+	outside := newClient(t, nil, first)
 
 	t.Run("calls pass", func(t *testing.T) {
-		calls(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
+		callWant(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
 		target := h.FakeURL(stack.FakeWebhook) + "/mtls"
-		accepted := calls(t, outside, people, h.URL(string(stack.Edge))+sendRoute, object{
+		accepted := callWant(t, outside, notifications, h.URL(string(stack.Edge))+sendRoute, object{
 			"channels": []string{"webhook"}, "message": "hello", "target": object{"url": target},
 		}, http.StatusAccepted)
-		inside := web(t, first, first)
+		inside := newClient(t, first, first)
 		// Notify hands it to webhook egress over gRPC.
-		waitFor(t, patience, "the webhook", func() error {
-			a := calls(t, inside, h.Secrets().Service, h.URL(string(stack.Notify))+"/v1/notifications/sends/"+fmt.Sprint(accepted["notification_id"])+"?organization_id="+organization, nil, http.StatusOK)
+		waitFor(t, waitTimeout, "the webhook", func() error {
+			a := callWant(t, inside, h.Secrets().Service, h.URL(string(stack.Notify))+"/v1/notifications/sends/"+fmt.Sprint(accepted["notification_id"])+"?organization_id="+organization, nil, http.StatusOK)
 			if text, _ := json.Marshal(a); !strings.Contains(string(text), `"delivered"`) {
 				return errors.New(string(text))
 			}
 			return nil
 		})
 	})
-	t.Run("nobody else gets in", func(t *testing.T) { refusesStrangers(t, h, first, second) })
+	t.Run("other callers are refused", func(t *testing.T) { checkRefusals(t, h, first, second) })
 	t.Run("renewal", func(t *testing.T) {
-		ended := h.underLoad(t, outside, ai, people)
+		traffic := h.startEdgeLoad(t, outside, ai, notifications)
 		must := func(err error) {
 			t.Helper()
 			if err != nil {
 				t.Fatal(err)
 			}
-			ended.more(t, 40)
+			traffic.awaitMore(t, 40)
 		}
 		must(h.Certify(first)) // the same authority
 		must(h.Trust(first, second))
 		must(h.CertifyOne(stack.Gateway, second))
 		must(h.CertifyOne(stack.WebhookEgress, second))
 		must(h.CertifyOne(stack.Notify, second))
-		ended.stop()
+		traffic.stop()
 		// The edge's certificate is still of the first one; then it is renewed too.
 		if err := errors.Join(h.CertifyOne(stack.Edge, second), h.Trust(second)); err != nil {
 			t.Fatal(err)
 		}
-		outside = web(t, nil, second)
-		calls(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
-		refusesStrangers(t, h, second, first)
+		outside = newClient(t, nil, second)
+		callWant(t, outside, ai, h.URL(string(stack.Edge))+chatRoute, ask("sandbox", "hello"), http.StatusOK)
+		checkRefusals(t, h, second, first)
 	})
 	t.Run("a wrong certificate at the edge", func(t *testing.T) {
 		edge := h.URL(string(stack.Edge)) + chatRoute
 		if err := errors.Join(h.CertifyOne(stack.Gateway, second), h.CertifyOne(stack.Edge, first)); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Kill(string(stack.Gateway)); err != nil { // so that connections are made anew
+		if err := h.Kill(string(stack.Gateway)); err != nil { // so that new connections are made
 			t.Fatal(err)
 		}
-		// Its probe trusts the first authority only, so that it is waited for here.
-		_ = h.Restart(shortly(t), string(stack.Gateway))
-		either := web(t, nil, first, second)
-		waitFor(t, patience, "the refusal", func() error {
+		// The stack's probe trusts the first authority only, so Restart fails, and the loop below waits instead.
+		_ = h.Restart(shortContext(t), string(stack.Gateway))
+		either := newClient(t, nil, first, second)
+		waitFor(t, waitTimeout, "the refusal", func() error {
 			status, body := call(t, either, ai, edge, ask("sandbox", "hello"))
 			if status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
-				return fmt.Errorf("%d: %s", status, body)
+				return fmt.Errorf("answered %d: %s", status, body)
 			}
 			return nil
 		})
-		waitFor(t, patience, "the line that says why", func() error {
+		waitFor(t, waitTimeout, "the line with the reason in the edge's log", func() error {
 			log, err := os.ReadFile(filepath.Join(h.logs(), "edge.log"))
 			if err == nil && !strings.Contains(string(log), "tls: ") {
 				err = errors.New("not there")
@@ -104,9 +103,9 @@ func TestMutualTLS(t *testing.T) {
 		if err := h.CertifyOne(stack.Edge, second); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, patience, "calls again", func() error {
+		waitFor(t, waitTimeout, "calls again", func() error {
 			if status, body := call(t, either, ai, edge, ask("sandbox", "hello")); status != http.StatusOK {
-				return fmt.Errorf("%d: %s", status, body)
+				return fmt.Errorf("answered %d: %s", status, body)
 			}
 			return nil
 		})
@@ -122,8 +121,8 @@ func newAuthority(t *testing.T) *stack.Authority {
 	return a
 }
 
-// command makes a product key without a running edge.
-func (h *house) command(t *testing.T, organization, product, permission string) string {
+// keyByCommand returns a new product key; it needs no running edge.
+func (h *harness) keyByCommand(t *testing.T, organization, product, permission string) string {
 	t.Helper()
 	out, err := h.Command(t.Context(), stack.Edge, "keys", "create", "--org", organization, "--product", product, "--permission", permission, "--json").Output()
 	var k productKey
@@ -133,13 +132,13 @@ func (h *house) command(t *testing.T, organization, product, permission string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries.add("the product key "+k.ID, k.Key)
+	knownSecrets.add("the product key "+k.ID, k.Key)
 	return k.Key
 }
 
-// secured is the side of a client that trusts some authorities and shows a
-// certificate of one, if any. Each call of it is a handshake.
-func secured(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *tls.Config {
+// tlsConfig returns the configuration of a client that trusts some authorities and presents a certificate of one of
+// them, if own is not nil.
+func tlsConfig(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
 	for _, a := range trusted {
@@ -161,12 +160,12 @@ func secured(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *t
 	return config
 }
 
-func web(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *http.Client {
+func newClient(t *testing.T, own *stack.Authority, trusted ...*stack.Authority) *http.Client {
 	t.Helper()
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: secured(t, own, trusted...), DisableKeepAlives: true}}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig(t, own, trusted...), DisableKeepAlives: true}}
 }
 
-// call posts a body, or gets without one; a status of 0 is a failed handshake.
+// call posts a body, or gets for a nil one. A status of 0 is a failed handshake; the answer is the error then.
 func call(t *testing.T, client *http.Client, token, url string, body any) (status int, answer []byte) {
 	t.Helper()
 	method := http.MethodPost
@@ -190,7 +189,7 @@ func call(t *testing.T, client *http.Client, token, url string, body any) (statu
 	return response.StatusCode, answer
 }
 
-func calls(t *testing.T, client *http.Client, token, url string, body any, want int) (answer map[string]any) {
+func callWant(t *testing.T, client *http.Client, token, url string, body any, want int) (answer map[string]any) {
 	t.Helper()
 	status, text := call(t, client, token, url, body)
 	if status != want {
@@ -200,31 +199,31 @@ func calls(t *testing.T, client *http.Client, token, url string, body any, want 
 	return answer
 }
 
-// refusesStrangers holds the services to their authority: only open paths answer
-// callers without a certificate, a wrong one gets nothing at all.
-func refusesStrangers(t *testing.T, h *house, right, wrong *stack.Authority) {
+// checkRefusals checks whom the services refuse: only the open paths answer callers without a certificate, and callers
+// with a certificate of another authority get nothing.
+func checkRefusals(t *testing.T, h *harness, right, wrong *stack.Authority) {
 	t.Helper()
-	nobody, stranger, known := web(t, nil, right), web(t, wrong, right), web(t, right, right)
+	withoutCertificate, otherAuthority, trustedCaller := newClient(t, nil, right), newClient(t, wrong, right), newClient(t, right, right)
 	for service, path := range map[stack.Service]string{
 		stack.Gateway: "/v1/providers", stack.WebhookEgress: "/v1/endpoints?organization_id=o", stack.Notify: "/v1/notifications?organization_id=o&user_id=u",
 	} {
 		base, token := h.URL(string(service)), h.Secrets().Service
-		if status, text := call(t, nobody, token, base+path, nil); status != http.StatusUnauthorized || !strings.Contains(string(text), "client certificate is required") {
+		if status, text := call(t, withoutCertificate, token, base+path, nil); status != http.StatusUnauthorized || !strings.Contains(string(text), "client certificate is required") {
 			t.Errorf("%s without a certificate: %d: %s", service, status, text)
 		}
-		if status, text := call(t, stranger, token, base+path, nil); status != 0 || !strings.Contains(string(text), "tls: ") {
-			t.Errorf("%s with a stranger's: %d: %s", service, status, text)
+		if status, text := call(t, otherAuthority, token, base+path, nil); status != 0 || !strings.Contains(string(text), "tls: ") {
+			t.Errorf("%s with a certificate of another authority: %d: %s", service, status, text)
 		}
-		if status, text := call(t, known, token, base+path, nil); status != http.StatusOK {
-			t.Errorf("%s with ours: %d: %s", service, status, text)
+		if status, text := call(t, trustedCaller, token, base+path, nil); status != http.StatusOK {
+			t.Errorf("%s with a trusted certificate: %d: %s", service, status, text)
 		}
 		for _, open := range []string{"/health", "/health/live", "/health/ready", "/metrics"} {
-			if status, text := call(t, nobody, "", base+open, nil); status != http.StatusOK {
+			if status, text := call(t, withoutCertificate, "", base+open, nil); status != http.StatusOK {
 				t.Errorf("%s%s without a certificate: %d: %s", service, open, status, text)
 			}
 		}
-		for name, own := range map[string]*stack.Authority{"nobody": nil, "a stranger": wrong, "a caller of ours": right} {
-			if err := health(t, h.GRPC(string(service)), secured(t, own, right)); (err == nil) != (own == right) {
+		for name, own := range map[string]*stack.Authority{"no certificate": nil, "a certificate of another authority": wrong, "a trusted certificate": right} {
+			if err := health(t, h.GRPC(string(service)), tlsConfig(t, own, right)); (err == nil) != (own == right) {
 				t.Errorf("%s over gRPC, %s: %v", service, name, err)
 			}
 		}
@@ -242,17 +241,17 @@ func health(t *testing.T, address string, config *tls.Config) error {
 	return err
 }
 
-// load is callers that go on until they are stopped.
-type load struct {
+// edgeLoad is callers of the edge that repeat their calls until stop.
+type edgeLoad struct {
 	served atomic.Int64
 	stop   func()
 }
 
-// more waits for so many further calls.
-func (l *load) more(t *testing.T, n int64) {
+// awaitMore waits for n further calls.
+func (l *edgeLoad) awaitMore(t *testing.T, n int64) {
 	t.Helper()
 	until := l.served.Load() + n
-	waitFor(t, patience, "calls", func() error {
+	waitFor(t, waitTimeout, "calls", func() error {
 		if served := l.served.Load(); served < until {
 			return fmt.Errorf("%d of %d", served, until)
 		}
@@ -260,10 +259,10 @@ func (l *load) more(t *testing.T, n int64) {
 	})
 }
 
-// underLoad calls the edge all the while; a call that fails fails the test.
-func (h *house) underLoad(t *testing.T, client *http.Client, ai, people string) *load {
+// startEdgeLoad starts callers of the edge. A call that fails fails the test.
+func (h *harness) startEdgeLoad(t *testing.T, client *http.Client, ai, notifications string) *edgeLoad {
 	t.Helper()
-	l, over := &load{}, make(chan struct{})
+	l, done := &edgeLoad{}, make(chan struct{})
 	var callers sync.WaitGroup
 	for _, c := range []struct {
 		token, route string
@@ -271,17 +270,17 @@ func (h *house) underLoad(t *testing.T, client *http.Client, ai, people string) 
 		want         int
 	}{
 		{ai, chatRoute, ask("sandbox", "hello"), http.StatusOK},
-		{people, sendRoute, object{"channels": []string{"webhook"}, "message": "hello", "target": object{"url": h.FakeURL(stack.FakeWebhook) + "/mtls"}}, http.StatusAccepted},
+		{notifications, sendRoute, object{"channels": []string{"webhook"}, "message": "hello", "target": object{"url": h.FakeURL(stack.FakeWebhook) + "/mtls"}}, http.StatusAccepted},
 	} {
 		callers.Go(func() {
 			for {
 				select {
-				case <-over:
+				case <-done:
 					return
 				default:
 				}
 				if status, text := call(t, client, c.token, h.URL(string(stack.Edge))+c.route, c.body); status != c.want {
-					t.Errorf("%s: %d: %s", c.route, status, text)
+					t.Errorf("%s: answered %d: %s", c.route, status, text)
 					return
 				}
 				l.served.Add(1)
@@ -289,17 +288,17 @@ func (h *house) underLoad(t *testing.T, client *http.Client, ai, people string) 
 		})
 	}
 	l.stop = sync.OnceFunc(func() {
-		close(over)
+		close(done)
 		callers.Wait()
 	})
 	t.Cleanup(l.stop)
 	return l
 }
 
-// shortly is a context for what may not succeed.
-func shortly(t *testing.T) context.Context {
+// shortContext returns a context for a call that may not succeed.
+func shortContext(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience/6)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout/6)
 	t.Cleanup(cancel)
 	return ctx
 }

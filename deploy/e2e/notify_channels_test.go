@@ -14,10 +14,10 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// hook is an incoming webhook of Slack that only one test uses.
-func (h *house) hook() (url, path string) {
+// hook returns an incoming webhook of the fake Slack that only one test uses.
+func (h *harness) hook() (url, path string) {
 	path = "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", "")
-	canaries.add("a Slack URL", path)
+	knownSecrets.add("a Slack URL", path)
 	return h.FakeURL(stack.FakeSlack) + path, path
 }
 
@@ -47,7 +47,7 @@ type sendAttempt struct {
 	Detail  *string  `json:"detail"`
 }
 
-// summary is a log in one line for each channel: how it ended, after which attempts.
+// summary returns a text with the status of each channel and its attempts.
 func (l sendLog) summary() string {
 	var lines []string
 	for _, c := range l.Channels {
@@ -72,8 +72,8 @@ func (l sendLog) summary() string {
 	return strings.Join(lines, "; ")
 }
 
-// send accepts a notification and gives its id.
-func (h *house) send(t *testing.T, organization string, body object) string {
+// send sends a notification and returns its id.
+func (h *harness) send(t *testing.T, organization string, body object) string {
 	t.Helper()
 	var accepted struct {
 		ID string `json:"notification_id"`
@@ -82,10 +82,10 @@ func (h *house) send(t *testing.T, organization string, body object) string {
 	return accepted.ID
 }
 
-// ended waits until a send has, and gives its log.
-func (h *house) ended(t *testing.T, organization, id string) (log sendLog) {
+// ended waits until a send has ended, and returns its log.
+func (h *harness) ended(t *testing.T, organization, id string) (log sendLog) {
 	t.Helper()
-	waitFor(t, patience, "the end of send "+id, func() error {
+	waitFor(t, waitTimeout, "the end of send "+id, func() error {
 		log = sendLog{}
 		h.service(stack.Notify, organization).get(t, inboxPath+"/sends/"+id+"?limit=200").into(t, http.StatusOK, &log)
 		if log.Status == "pending" {
@@ -96,8 +96,8 @@ func (h *house) ended(t *testing.T, organization, id string) (log sendLog) {
 	return log
 }
 
-// mails lists what the mail server took for an address.
-func (h *house) mails(t *testing.T, to string) []string {
+// mails returns the messages that the fake mail server accepted for an address.
+func (h *harness) mails(t *testing.T, to string) []string {
 	t.Helper()
 	var page struct {
 		Messages []struct {
@@ -116,7 +116,7 @@ func (h *house) mails(t *testing.T, to string) []string {
 	return texts
 }
 
-// slackPost is a message that Slack took.
+// slackPost is a message that the fake Slack accepted.
 type slackPost struct {
 	Time    time.Time `json:"time"`
 	Payload struct {
@@ -124,8 +124,8 @@ type slackPost struct {
 	} `json:"payload"`
 }
 
-// posts lists those whose text has a part.
-func (h *house) posts(t *testing.T, part string) []slackPost {
+// posts returns the Slack messages whose text has a part.
+func (h *harness) posts(t *testing.T, part string) []slackPost {
 	t.Helper()
 	var page struct {
 		Messages []slackPost `json:"messages"`
@@ -143,7 +143,7 @@ func (h *house) posts(t *testing.T, part string) []slackPost {
 func address(name string) string { return strings.ReplaceAll(unique(name), "-", ".") + "@example.com" }
 
 func TestOneSendByFourChannels(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, to, mark := unique("org"), address("ann"), unique("mark")
 	url, _ := h.hook()
 	receiver := h.receiver()
@@ -154,7 +154,7 @@ func TestOneSendByFourChannels(t *testing.T) {
 	log := h.ended(t, organization, id)
 	if got := log.summary(); log.Status != "delivered" ||
 		got != "slack delivered, ok 200; email delivered, ok 250; webhook delivered, ok 200; in_app delivered, ok" {
-		t.Errorf("%s: %s", log.Status, got)
+		t.Errorf("the send is %s: %s", log.Status, got)
 	}
 	if posts := h.posts(t, mark); len(posts) != 1 || posts[0].Payload.Text != "*Order 7*\n"+mark+" &amp; &lt;shipped&gt;" {
 		t.Errorf("Slack got %+v", posts)
@@ -178,13 +178,13 @@ func TestOneSendByFourChannels(t *testing.T) {
 }
 
 func TestOutcomesByChannel(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	slack := func(path string, action object, times int) (stack.Fake, rule) {
 		return stack.FakeSlack, rule{Match: object{"path": path}, Times: times, Action: action}
 	}
 	tests := map[string]struct {
 		channel string
-		method  string // of a mail's fault
+		method  string // SMTP command of a mail's fault
 		action  object
 		times   int
 		want    string
@@ -219,7 +219,7 @@ func TestOutcomesByChannel(t *testing.T) {
 			case "email":
 				match := object{"method": tt.method, "path": to}
 				if tt.method == "DATA" {
-					match["path"] = "*" // of DATA it is the sender's
+					match["path"] = "*" // the path of DATA is the sender's address
 				}
 				h.script(t, stack.FakeMailbox, rule{Match: match, Times: tt.times, Action: tt.action})
 			case "webhook":
@@ -230,14 +230,14 @@ func TestOutcomesByChannel(t *testing.T) {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
 			if strings.Contains(tt.want, "taken, no answer") && len(h.mails(t, to)) != 2 {
-				t.Errorf("mails %q, want the two", h.mails(t, to))
+				t.Errorf("mails %q, want two", h.mails(t, to))
 			}
 		})
 	}
 }
 
 func TestRefusalsNameChannelAndField(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	notify := h.service(stack.Notify, unique("org"))
 	url, _ := h.hook()
 	for want, body := range map[string]object{
@@ -258,12 +258,12 @@ func TestRefusalsNameChannelAndField(t *testing.T) {
 		}
 	}
 	if page := h.inbox(t, notify.header.Get("X-Organization-Id"), ""); len(page.Records) != 0 {
-		t.Errorf("half accepted: %+v", page.Records)
+		t.Errorf("a refused send left records: %+v", page.Records)
 	}
 }
 
 func TestSendIsRepeatedByItsKey(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, to := unique("org"), address("cat")
 	notify := h.service(stack.Notify, organization).with("Idempotency-Key", unique("key"))
 	body := object{"channels": []string{"email"}, "message": "once", "target": object{"email": to}}
@@ -283,26 +283,25 @@ func TestSendIsRepeatedByItsKey(t *testing.T) {
 	}
 }
 
-// Messages to one URL, accepted by two replicas, go out one a second, the storm of
-// 429 in between loses none, and other URLs don't wait for it. Without Redis, and
-// for a moment after it has come back and forgotten everything, each replica keeps
-// to the rate by itself.
+// Two replicas send at most one message a second to one URL. Answers of 429 in between lose no message, and other URLs
+// aren't delayed. Without Redis, and for a moment after Redis is back without its data, each replica keeps to the rate
+// by itself.
 func TestSlackRate(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	const replicas, almost = 2, 900 * time.Millisecond
-	t.Run("with Redis", func(t *testing.T) { h.spaced(t, h.burst(t), 1, almost) })
+	t.Run("with Redis", func(t *testing.T) { h.checkSpacing(t, h.sendBurst(t), 1, almost) })
 	t.Run("without Redis", func(t *testing.T) {
 		h.withoutRedis(t)
-		h.spaced(t, h.burst(t), replicas, almost)
+		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
 	})
 	t.Run("with Redis that came back", func(t *testing.T) {
-		h.spaced(t, h.burst(t), replicas, almost)
-		h.spaced(t, h.burst(t), 1, almost) // the first took longer than that moment
+		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
+		h.checkSpacing(t, h.sendBurst(t), 1, almost) // the first batch took longer than that moment
 	})
 }
 
-// burst sends several messages to one URL by both replicas and gives what Slack took.
-func (h *house) burst(t *testing.T) []slackPost {
+// sendBurst sends several messages to one URL by both replicas, and returns the messages that Slack accepted.
+func (h *harness) sendBurst(t *testing.T) []slackPost {
 	t.Helper()
 	const messages = 6
 	organization, mark := unique("org"), unique("mark")
@@ -321,7 +320,7 @@ func (h *house) burst(t *testing.T) []slackPost {
 	}
 	for _, id := range ids {
 		if log := h.ended(t, organization, id); log.Status != "delivered" {
-			t.Errorf("%s: %s", log.Status, log.summary())
+			t.Errorf("the send is %s: %s", log.Status, log.summary())
 		}
 	}
 	posts := h.posts(t, mark)
@@ -331,20 +330,20 @@ func (h *house) burst(t *testing.T) []slackPost {
 	return posts
 }
 
-// spaced wants no more than so many messages within a time.
-func (h *house) spaced(t *testing.T, posts []slackPost, most int, within time.Duration) {
+// checkSpacing fails the test if more than most messages arrived within a time.
+func (h *harness) checkSpacing(t *testing.T, posts []slackPost, most int, within time.Duration) {
 	t.Helper()
 	for i := most; i < len(posts); i++ {
 		if gap := posts[i].Time.Sub(posts[i-most].Time); gap < within {
-			t.Errorf("message %d came %s after the %d. before it", i, gap, most)
+			t.Errorf("message %d came %s after the one %d before it", i, gap, most)
 		}
 	}
 }
 
-// A replica of notify that is killed loses no send, and doubles none silently.
+// A killed replica of notify loses no send, and every duplicate is marked as such.
 func TestKilledNotifyLosesNothing(t *testing.T) {
-	const sends = 150 // by two channels each
-	h := notifyHouse(t)
+	const sends = 150 // each by two channels
+	h := notifyStack(t)
 	organization, mark := unique("org"), unique("mark")
 	tos, ids := make([]string, sends), make([]string, sends)
 	for i := range sends {
@@ -353,7 +352,7 @@ func TestKilledNotifyLosesNothing(t *testing.T) {
 		body := object{"channels": []string{"slack", "email"}, "message": fmt.Sprintf("%s-%d.", mark, i), "target": object{"webhook_url": url, "email": tos[i]}}
 		ids[i] = h.send(t, organization, body)
 		if i == sends/3 || i == 2*sends/3 {
-			// The other one: this test's calls go to the first.
+			// The second replica, because this test calls the first.
 			if err := h.Kill(secondNotify); err != nil {
 				t.Fatal(err)
 			}
@@ -388,7 +387,7 @@ func TestKilledNotifyLosesNothing(t *testing.T) {
 
 func TestDrainedNotifyLosesNothing(t *testing.T) {
 	const sends = 40
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization, to := unique("org"), address("drain")
 	ids := make([]string, sends)
 	for i := range sends {
@@ -399,7 +398,7 @@ func TestDrainedNotifyLosesNothing(t *testing.T) {
 	}
 	for _, id := range ids {
 		if got := h.ended(t, organization, id).summary(); got != "email delivered, ok 250" {
-			t.Errorf("%s", got)
+			t.Errorf("the send ended as %s", got)
 		}
 	}
 	if mails := h.mails(t, to); len(mails) != sends {

@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// withoutRedis takes Redis away for the rest of the test.
-func (h *house) withoutRedis(t *testing.T) {
+// withoutRedis kills Redis, and starts it again at the end of the test.
+func (h *harness) withoutRedis(t *testing.T) {
 	t.Helper()
 	if err := h.Kill(store.Redis); err != nil {
 		t.Fatal(err)
@@ -29,14 +29,14 @@ func (h *house) withoutRedis(t *testing.T) {
 	})
 }
 
-// What channels keep secret, with every channel failing, is in no answer, log,
-// row, key or metric. The stack's logs are searched when it has stopped.
+// The secrets of channels are in no answer, log, row, key or metric, also when every channel fails. The stack's logs
+// are searched after it has stopped.
 func TestNotifySecretsStayInside(t *testing.T) {
-	h := notifyHouse(t)
+	h := notifyStack(t)
 	organization := unique("org")
 	url, path := h.hook()
 	credential := path[strings.LastIndex(path, "/")+1:]
-	canaries.add("a Slack credential", credential)
+	knownSecrets.add("a Slack credential", credential)
 	ownURL, own := h.hook()
 	if err := os.WriteFile(filepath.Join(h.State(), "secrets", "notify-slack", organization), []byte(ownURL), 0o600); err != nil {
 		t.Fatal(err)
@@ -45,12 +45,12 @@ func TestNotifySecretsStayInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries.add("the mail server's password", strings.TrimSpace(string(password)))
+	knownSecrets.add("the mail server's password", strings.TrimSpace(string(password)))
 	token, err := os.ReadFile(filepath.Join(h.State(), "secrets", "notify-token"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	canaries.add("notify's token at webhook egress", strings.TrimSpace(string(token)))
+	knownSecrets.add("notify's token at webhook egress", strings.TrimSpace(string(token)))
 
 	to := address("leak")
 	receiver := h.receiver()
@@ -69,21 +69,20 @@ func TestNotifySecretsStayInside(t *testing.T) {
 		}}),
 		h.send(t, organization, object{"channels": []string{"slack"}, "message": "x"}),
 	}
-	// While they wait, and once more when they have ended.
+	// Once while the sends wait, and once after they have ended.
 	h.searchNotify(t)
 	for _, id := range ids {
 		log := h.ended(t, organization, id)
 		t.Log(log.summary())
 		if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
-			t.Errorf("%s: the failure that was to be forced did not come", log.summary())
+			t.Errorf("%s: the scripted failure did not happen", log.summary())
 		}
 	}
 	h.searchNotify(t)
 }
 
-// The secret with which webhooks are signed in a house without webhook egress,
-// with a receiver that says it back in every failure, is in no answer, log, row,
-// key or metric. The stack's stores and logs are searched when it has stopped.
+// In a deployment without webhook-egress, the secret that signs webhooks is in no answer, log, row, key or metric, even
+// when the receiver repeats it in every failure. The stack's stores and logs are searched after it has stopped.
 func TestDirectWebhookSecretStaysInside(t *testing.T) {
 	secrets := t.TempDir()
 	h := plan{name: "direct", replicas: map[stack.Service]int{stack.Notify: 2}, settings: settings{stack.Notify: {
@@ -107,17 +106,17 @@ func TestDirectWebhookSecretStaysInside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			organization, to := unique("org"), h.receiver()
 			secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("direct-signing-secret")))
-			canaries.add("a direct webhook's signing secret", secret)
+			knownSecrets.add("a direct webhook's signing secret", secret)
 			if err := os.WriteFile(filepath.Join(secrets, organization), []byte(secret+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			to.answers(t, action(secret+","+strings.TrimPrefix(secret, "whsec_")))
 			id := h.send(t, organization, object{"channels": []string{"webhook"}, "message": "x", "target": object{"url": to.url()}})
-			h.searchNotify(t) // while it may still wait
+			h.searchNotify(t) // while the send may still wait
 			log := h.ended(t, organization, id)
 			t.Log(log.summary())
 			if log.Channels[0].Status != "failed" || log.Channels[0].LastError == nil {
-				t.Errorf("%s: the failure that was to be forced did not come", log.summary())
+				t.Errorf("%s: the scripted failure did not happen", log.summary())
 			}
 			arrived := to.arrivals(t)
 			if len(arrived) == 0 {
@@ -130,8 +129,8 @@ func TestDirectWebhookSecretStaysInside(t *testing.T) {
 	h.searchNotify(t)
 }
 
-// searchNotify looks for secrets in all rows, Redis and the metrics.
-func (h *house) searchNotify(t *testing.T) {
+// searchNotify searches all rows, Redis and the metrics of both replicas for secrets.
+func (h *harness) searchNotify(t *testing.T) {
 	t.Helper()
 	texts, attempted := map[string]string{"Postgres": h.rowsOf(t), "Redis": h.keysOf(t)}, false
 	for _, member := range []string{string(stack.Notify), secondNotify} {
@@ -151,7 +150,7 @@ func (h *house) searchNotify(t *testing.T) {
 		t.Error("no replica has a metric of attempts")
 	}
 	for where, text := range texts {
-		for _, what := range canaries.in([]byte(text)) {
+		for _, what := range knownSecrets.in([]byte(text)) {
 			t.Errorf("%s holds %s", where, what)
 		}
 	}

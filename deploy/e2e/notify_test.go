@@ -40,8 +40,8 @@ type inboxPage struct {
 	NextCursor string   `json:"next_cursor"`
 }
 
-// inbox reads the newest records of a user, or with "" an organization's notices.
-func (h *house) inbox(t *testing.T, organization, user string) inboxPage {
+// inbox returns the newest records of a user, or for "" an organization's notices.
+func (h *harness) inbox(t *testing.T, organization, user string) inboxPage {
 	t.Helper()
 	var page inboxPage
 	h.service(stack.Notify, organization).with("X-User-Id", user).get(t, inboxPath).into(t, http.StatusOK, &page)
@@ -121,7 +121,7 @@ func TestInbox(t *testing.T) {
 		if !marked.Notification.Read || marked.Notification.ReadAt == nil || marked.Unread != 2 {
 			t.Errorf("marked %+v", marked)
 		}
-		notify.do(t, http.MethodPut, inboxPath+"/"+two+"/read", object{}).want(t, http.StatusOK) // again: nothing changes
+		notify.do(t, http.MethodPut, inboxPath+"/"+two+"/read", object{}).want(t, http.StatusOK) // a repeat changes nothing
 		var unread inboxPage
 		notify.get(t, inboxPath+"?user_id=ann&unread=true").into(t, http.StatusOK, &unread)
 		if len(unread.Records) != 2 || unread.Unread != 2 {
@@ -137,14 +137,14 @@ func TestInbox(t *testing.T) {
 			t.Errorf("inbox %+v", box)
 		}
 	})
-	t.Run("of others", func(t *testing.T) {
+	t.Run("of other users and organizations", func(t *testing.T) {
 		one := box.Records[2].ID
-		for name, stranger := range map[string]client{
+		for name, otherCaller := range map[string]client{
 			"another user":         notify.with("X-User-Id", "bob"),
 			"another organization": h.service(stack.Notify, unique("org")),
 		} {
-			stranger.do(t, http.MethodPut, inboxPath+"/"+one+"/read", nil).refusedWith(t, http.StatusNotFound, "not found")
-			stranger.do(t, http.MethodDelete, inboxPath+"/"+one, nil).refusedWith(t, http.StatusNotFound, "not found")
+			otherCaller.do(t, http.MethodPut, inboxPath+"/"+one+"/read", nil).refusedWith(t, http.StatusNotFound, "not found")
+			otherCaller.do(t, http.MethodDelete, inboxPath+"/"+one, nil).refusedWith(t, http.StatusNotFound, "not found")
 			if t.Failed() {
 				t.Error(name)
 			}
@@ -206,7 +206,7 @@ func TestNotifyRefuses(t *testing.T) {
 		"no message":               {notificationTo("ann", ""), 400, "message"},
 		"an unknown field":         {notificationTo("ann", "m", object{"colour": "red"}), 400, "colour"},
 		"a link that runs":         {notificationTo("ann", "m", object{"target": object{"url": "javascript:alert(1)"}}), 400, "url"},
-		"somebody else's":          {notificationTo("ann", "m", object{"organization_id": "org_other"}), 403, "organization_id"},
+		"another organization's":   {notificationTo("ann", "m", object{"organization_id": "org_other"}), 403, "organization_id"},
 		"bad JSON":                 {`{"channels":`, 400, ""},
 		"no JSON object":           {`null`, 400, ""},
 		"a body of 2 MiB":          {notificationTo("ann", strings.Repeat("x", 2<<20)), 413, ""},
@@ -219,7 +219,7 @@ func TestNotifyRefuses(t *testing.T) {
 		})
 	}
 	if box := h.inbox(t, organization, "ann"); len(box.Records) != 0 || box.Unread != 0 {
-		t.Errorf("inbox %+v, want nothing half accepted", box)
+		t.Errorf("inbox %+v, want no record of a refused notification", box)
 	}
 }
 

@@ -17,12 +17,12 @@ var byokControls = []control{
 	},
 	{
 		method: "ByokService.PutByokConfig", given: withSecret, status: http.StatusCreated,
-		body: func(s *scene) object {
-			return object{"provider": s.names["provider"], "secret_ref": "file:first.key", "owner_principal": "ada"}
+		body: func(f *fixture) object {
+			return object{"provider": f.names["provider"], "secret_ref": "file:first.key", "owner_principal": "ada"}
 		},
 		fields: []string{"provider", "status", "custody", "masked_hint", "fingerprint", "version", "owner_principal", "created_at", "last_used_at", "stale"},
 		refusals: append([]refusal{
-			{why: "a provider that nobody configured", body: object{"provider": "nobody"}, status: badRequest, code: "provider_unknown", text: "provider"},
+			{why: "a provider that is not configured", body: object{"provider": "nobody"}, status: badRequest, code: "provider_unknown", text: "provider"},
 			{why: "no provider", body: object{"provider": nil}, status: badRequest, code: invalid, text: "provider"},
 		}, credentials...),
 		late: http.StatusOK, action: "byok.put", rows: 10,
@@ -37,7 +37,7 @@ var byokControls = []control{
 	},
 	{
 		method: "ByokService.RotateByokConfig", given: withTwoSecrets, status: http.StatusOK, foreign: http.StatusNotFound,
-		body:     func(*scene) object { return object{"secret_ref": "file:second.key"} },
+		body:     func(*fixture) object { return object{"secret_ref": "file:second.key"} },
 		fields:   []string{"version", "rotated_at", "fingerprint"},
 		refusals: append([]refusal{noConfig}, credentials...), action: "byok.rotate", rows: 10,
 	},
@@ -48,12 +48,12 @@ var byokControls = []control{
 	},
 	{
 		method: "ByokService.TransferByokConfig", given: withConfig, status: http.StatusOK, foreign: http.StatusNotFound,
-		body:   func(*scene) object { return object{"owner_principal": "bob"} },
+		body:   func(*fixture) object { return object{"owner_principal": "bob"} },
 		fields: []string{"owner_principal", "previous_owner_principal", "transferred_at"},
 		refusals: []refusal{
 			noConfig,
-			{why: "to nobody", body: object{"owner_principal": nil}, status: badRequest, code: invalid, text: "owner_principal"},
-			{why: "to whoever has it", body: object{"owner_principal": "ada"}, status: http.StatusConflict, code: "conflict", text: "owner_principal"},
+			{why: "to no owner", body: object{"owner_principal": nil}, status: badRequest, code: invalid, text: "owner_principal"},
+			{why: "to its present owner", body: object{"owner_principal": "ada"}, status: http.StatusConflict, code: "conflict", text: "owner_principal"},
 		},
 		late: http.StatusConflict, action: "byok.transfer", rows: 1,
 	},
@@ -69,7 +69,7 @@ var byokControls = []control{
 
 var organizationControls = []control{
 	{
-		method: "OrganizationService.SuspendOrganization", status: http.StatusOK, body: func(*scene) object { return object{"reason": "abuse"} },
+		method: "OrganizationService.SuspendOrganization", status: http.StatusOK, body: func(*fixture) object { return object{"reason": "abuse"} },
 		fields: []string{"organization_id", "suspended", "reason", "suspended_at", "suspended_by"}, refusals: []refusal{longOrg, longReason},
 		action: "org.suspend", rows: 1,
 	},
@@ -82,7 +82,7 @@ var organizationControls = []control{
 		fields: []string{"spent_cents", "reserved_cents", "budget_ceiling_cents", "active_sessions", "period", "period_start"},
 	},
 	{
-		method: "OrganizationService.SetOrganizationBudget", status: http.StatusOK, body: func(*scene) object { return object{"budget_ceiling_cents": 7, "period": "day"} },
+		method: "OrganizationService.SetOrganizationBudget", status: http.StatusOK, body: func(*fixture) object { return object{"budget_ceiling_cents": 7, "period": "day"} },
 		fields: []string{"budget_ceiling_cents", "remaining_cents"},
 		refusals: []refusal{
 			longOrg, longReason,
@@ -99,8 +99,8 @@ var organizationControls = []control{
 var runControls = []control{
 	{
 		method: "RunService.MintRun", status: http.StatusCreated,
-		body: func(s *scene) object {
-			return object{"run_id": s.names["run_id"], "max_cost_cents": 5, "max_calls": 2, "models": []string{"sandbox"}, "ttl_seconds": 600}
+		body: func(f *fixture) object {
+			return object{"run_id": f.names["run_id"], "max_cost_cents": 5, "max_calls": 2, "models": []string{"sandbox"}, "ttl_seconds": 600}
 		},
 		fields: []string{"run_id", "status", "max_cost_cents", "max_calls", "models", "expires_at", "spent_cents", "calls"},
 		refusals: []refusal{
@@ -122,7 +122,7 @@ var runControls = []control{
 	},
 	{
 		method: "RunService.RevokeRun", given: withRun, status: http.StatusOK, fields: []string{"status", "revoked_by", "ended_at"}, foreign: http.StatusNotFound,
-		body: func(*scene) object { return object{"reason": "runaway"} },
+		body: func(*fixture) object { return object{"reason": "runaway"} },
 		refusals: []refusal{
 			noRun, longReason,
 			{why: "it has ended", given: withEndedRun, status: http.StatusConflict, code: "conflict", text: "run_id: the run has ended: exhausted"},
@@ -130,11 +130,11 @@ var runControls = []control{
 		action: "run.revoke", rows: 1,
 	},
 	{
-		method: "RunService.AbortSession", given: withRun, status: http.StatusOK, body: func(s *scene) object { return object{"organization_id": s.organization} },
+		method: "RunService.AbortSession", given: withRun, status: http.StatusOK, body: func(f *fixture) object { return object{"organization_id": f.organization} },
 		fields: []string{"run_id", "organization_id", "status", "abort_requested", "abort_requested_at"},
 		refusals: []refusal{
 			longReason,
-			{why: "a run of nobody's", bare: true, body: object{"organization_id": nil}, status: http.StatusNotFound, code: "not_found", text: "run"},
+			{why: "a run that does not exist", bare: true, body: object{"organization_id": nil}, status: http.StatusNotFound, code: "not_found", text: "run"},
 		},
 		action: "session.abort", rows: 1,
 	},
@@ -147,12 +147,14 @@ var runControls = []control{
 var approvalControls = []control{
 	{
 		method: "ApprovalService.CreateApproval", status: http.StatusCreated,
-		body:   func(*scene) object { return object{"tool": "t", "arguments": object{"n": 1}, "requested_by": "agent"} },
+		body: func(*fixture) object {
+			return object{"tool": "t", "arguments": object{"n": 1}, "requested_by": "agent"}
+		},
 		fields: []string{"ref", "status", "expires_at", "arguments", "decided_by"},
 		refusals: []refusal{
 			{why: "no tool", body: object{"tool": nil}, status: badRequest, code: invalid, text: "tool"},
 			{why: "a blank tool", body: object{"tool": " "}, status: badRequest, code: invalid, text: "tool: must not be blank"},
-			{why: "nobody asks", body: object{"requested_by": nil}, status: badRequest, code: invalid, text: "requested_by"},
+			{why: "no requester", body: object{"requested_by": nil}, status: badRequest, code: invalid, text: "requested_by"},
 			{why: "a time of nothing", body: object{"ttl_seconds": 0}, status: badRequest, code: invalid, text: "ttl_seconds"},
 			{why: "a time too long", body: object{"ttl_seconds": 604801}, status: badRequest, code: invalid, text: "ttl_seconds"},
 			{why: "a zero byte", body: object{"description": "a\x00b"}, status: badRequest, code: invalid, text: "description: must not hold a zero byte"},
@@ -168,11 +170,11 @@ var approvalControls = []control{
 		refusals: []refusal{noApproval},
 	},
 	{
-		method: "ApprovalService.Approve", given: withApproval, status: http.StatusOK, foreign: http.StatusNotFound, body: func(*scene) object { return object{"decided_by": "ada"} },
+		method: "ApprovalService.Approve", given: withApproval, status: http.StatusOK, foreign: http.StatusNotFound, body: func(*fixture) object { return object{"decided_by": "ada"} },
 		fields: []string{"status", "decided_by", "decided_at"}, refusals: decisions, late: http.StatusConflict, action: "approval.approve", rows: 1,
 	},
 	{
-		method: "ApprovalService.Deny", given: withApproval, status: http.StatusOK, foreign: http.StatusNotFound, body: func(*scene) object { return object{"decided_by": "ada"} },
+		method: "ApprovalService.Deny", given: withApproval, status: http.StatusOK, foreign: http.StatusNotFound, body: func(*fixture) object { return object{"decided_by": "ada"} },
 		fields: []string{"status", "decided_by", "decided_at"}, refusals: decisions, late: http.StatusConflict, action: "approval.deny", rows: 1,
 	},
 }
@@ -180,14 +182,14 @@ var approvalControls = []control{
 var trustControls = []control{
 	{
 		method: "TrustService.AssignTrust", status: http.StatusCreated,
-		body:   func(*scene) object { return object{"server_id": "files", "level": "VERIFIED", "assigned_by": "ada"} },
+		body:   func(*fixture) object { return object{"server_id": "files", "level": "VERIFIED", "assigned_by": "ada"} },
 		fields: []string{"level", "effective_level", "review_status", "version"},
 		refusals: []refusal{
 			longReason,
 			{why: "a level that is none", body: object{"level": "BEST"}, status: badRequest, code: invalid, text: "level"},
 			{why: "no server", body: object{"server_id": nil}, status: badRequest, code: invalid, text: "server_id"},
 			{why: "a server that none can be", body: object{"server_id": "a b"}, status: badRequest, code: invalid, text: "server_id"},
-			{why: "nobody assigns", body: object{"assigned_by": " "}, status: badRequest, code: invalid, text: "assigned_by"},
+			{why: "a blank assigner", body: object{"assigned_by": " "}, status: badRequest, code: invalid, text: "assigned_by"},
 		},
 		action: "trust.assign", rows: 10,
 	},
@@ -196,13 +198,13 @@ var trustControls = []control{
 		refusals: []refusal{badLimit, badCursor, {why: "a status that is none", query: "review_status=maybe", status: badRequest, code: invalid, text: "review_status"}},
 	},
 	{
-		method: "TrustService.ReviewTrust", given: withAssignment, status: http.StatusOK, body: func(*scene) object { return object{"reviewed_by": "bob"} },
+		method: "TrustService.ReviewTrust", given: withAssignment, status: http.StatusOK, body: func(*fixture) object { return object{"reviewed_by": "bob"} },
 		fields: []string{"effective_level", "reviewed_by", "reviewed_at"},
 		refusals: []refusal{
 			longReason,
 			{why: "nothing assigned", bare: true, status: http.StatusNotFound, code: "not_found", text: "trust record"},
-			{why: "by whoever assigned it", body: object{"reviewed_by": "ada"}, status: http.StatusForbidden, code: "reviewer_not_independent", text: "reviewed_by"},
-			{why: "by nobody", body: object{"reviewed_by": nil}, status: badRequest, code: invalid, text: "reviewed_by"},
+			{why: "by the principal that assigned it", body: object{"reviewed_by": "ada"}, status: http.StatusForbidden, code: "reviewer_not_independent", text: "reviewed_by"},
+			{why: "by no reviewer", body: object{"reviewed_by": nil}, status: badRequest, code: invalid, text: "reviewed_by"},
 			{why: "a decision that is none", body: object{"decision": "maybe"}, status: badRequest, code: invalid, text: "decision"},
 			{why: "of another version", body: object{"expected_version": 9}, status: http.StatusConflict, code: "version_conflict", text: "expected_version"},
 			{why: "reviewed already", given: reviewed, status: http.StatusConflict, code: "conflict", text: "no review"},
@@ -232,5 +234,5 @@ var securityControls = []control{
 	},
 }
 
-// controls are all operations of controlServices.
+// controls are the rows of all operations of tableServices.
 var controls = slices.Concat(byokControls, organizationControls, runControls, approvalControls, trustControls, securityControls)

@@ -20,69 +20,66 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The operations by which an organization's spending is held (keys, suspension, runs,
-// budgets, approvals, trust, what a leaked key touched, the audit) are one table, see
-// controls. The tests here walk it: success and refusals, another organization,
-// callers at once, kill -9.
+// The operations that limit an organization's spending (keys, suspension, runs, budgets, approvals, trust, what a
+// leaked key touched, the audit) are rows of one table, see controls. The tests here run each row: success and
+// refusals, another organization, concurrent callers, kill -9.
 
-// scene is one organization with whatever a row needs, and the names of that.
-type scene struct {
-	*house
+// fixture is one organization with the preconditions of a row, and the names of what was created.
+type fixture struct {
+	*harness
 
 	organization string
-	own          client // calls as the organization's service; operator calls as an operator
+	own          client // calls as a first-party service for the organization
 	operator     client
-	// names fill in paths, by the parameter's name.
+	// names holds the values of the parameters of paths, by the parameter's name.
 	names map[string]string
 }
 
-func newScene(h *house) *scene {
+func newFixture(h *harness) *fixture {
 	organization := unique("org")
-	return &scene{
-		house: h, organization: organization, own: h.service(stack.Gateway, organization), operator: h.operator(stack.Gateway),
-		names: map[string]string{"org_id": organization, "provider": ownScene.name, "run_id": unique("run"), "server_id": "files", "ref": "appr_none"},
+	return &fixture{
+		harness: h, organization: organization, own: h.service(stack.Gateway, organization), operator: h.operator(stack.Gateway),
+		names: map[string]string{"org_id": organization, "provider": tableVendor.name, "run_id": unique("run"), "server_id": "files", "ref": "appr_none"},
 	}
 }
 
-// control is an operation of the table.
+// control is a row of the table: one operation.
 type control struct {
 	method string // of the contract, without its package
-	// given makes what the operation needs; nil for nothing.
-	given func(*testing.T, *scene)
-	// query and body of a call that succeeds; nil for none. It answers status with
-	// fields.
+	// given creates what the operation needs; nil for nothing.
+	given func(*testing.T, *fixture)
+	// query and body are those of a call that succeeds; nil for none. The call answers with status and fields.
 	query  string
-	body   func(*scene) object
+	body   func(*fixture) object
 	status int
 	fields []string
-	// refusals are the ways in which it is refused.
+	// refusals are calls of the operation that are refused.
 	refusals []refusal
-	// foreign is what another organization gets that names what is this one's by its
-	// path: 404, or 200 for what shows its own only; 0 where no path names anything.
+	// foreign is the status that another organization gets when its path names something of this one: 404, or 200 for
+	// operations that show the caller's own only; 0 where no path names anything.
 	foreign int
-	// late is what all but the first of several callers at once get; 0 for the same
-	// as the first. rows are those in the audit after ten of them, with the action.
+	// late is the status of all but the first of ten concurrent callers; 0 for the same as the first. rows is the number
+	// of audit entries with the action after those ten calls.
 	late   int
 	action string
 	rows   int
 }
 
-// refusal is a call that is refused. Fields replace those of the call that succeeds;
-// those that are nil are taken out.
+// refusal is a call that is refused. Its fields replace those of the call that succeeds; nil ones are removed.
 type refusal struct {
 	why   string
-	names map[string]string // in place of the scene's
+	names map[string]string // in place of the fixture's
 	query string
 	body  object
-	// bare: nothing was made before.
+	// bare is set for a call without the preconditions of the row.
 	bare   bool
-	given  func(*testing.T, *scene) // after what the operation needs
+	given  func(*testing.T, *fixture) // runs after the row's own given
 	status int
 	code   string
-	text   string // of the reason: the field, and the rule
+	text   string // part of the reason: the field, and the rule
 }
 
-// operation is what the contract says of a row.
+// operation returns the row's operation in the contract.
 func (c *control) operation(t *testing.T) contract.Operation {
 	t.Helper()
 	operations, _ := contract.Operations(contracts[stack.Gateway])
@@ -93,18 +90,18 @@ func (c *control) operation(t *testing.T) contract.Operation {
 	return operations[i]
 }
 
-// as is the caller with the role that the operation needs.
-func (s *scene) as(o contract.Operation) client {
+// as returns the client with the role that the operation needs.
+func (f *fixture) as(o contract.Operation) client {
 	if o.Role.String() == "ROLE_OPERATOR" {
-		return s.operator
+		return f.operator
 	}
-	return s.own
+	return f.own
 }
 
-// path is the operation's, with the scene's names or others in its parameters.
-func (s *scene) path(o contract.Operation, names map[string]string, queries ...string) string {
+// path returns the operation's path, with names, else the fixture's, in place of its parameters.
+func (f *fixture) path(o contract.Operation, names map[string]string, queries ...string) string {
 	path := o.Path
-	for _, of := range []map[string]string{names, s.names} {
+	for _, of := range []map[string]string{names, f.names} {
 		for name, value := range of {
 			path = strings.ReplaceAll(path, "{"+name+"}", url.PathEscape(value))
 		}
@@ -115,39 +112,38 @@ func (s *scene) path(o contract.Operation, names map[string]string, queries ...s
 	return path
 }
 
-// prepare makes what the operation needs.
-func (c *control) prepare(t *testing.T, s *scene) {
+// prepare creates what the operation needs.
+func (c *control) prepare(t *testing.T, f *fixture) {
 	t.Helper()
 	if c.given != nil {
-		c.given(t, s)
+		c.given(t, f)
 	}
 }
 
-// call is the one that succeeds.
-func (c *control) call(t *testing.T, s *scene, from client) answer {
+// call makes the call that succeeds.
+func (c *control) call(t *testing.T, f *fixture, from client) answer {
 	t.Helper()
 	o := c.operation(t)
-	return from.do(t, o.Verb, s.path(o, nil, c.query), c.payload(s, o.Verb, nil))
+	return from.do(t, o.Verb, f.path(o, nil, c.query), c.payload(f, o.Verb, nil))
 }
 
-// payload is the body, with fields replaced or taken out.
-func (c *control) payload(s *scene, verb string, other object) any {
+// payload returns the body, with fields replaced or, where nil, removed.
+func (c *control) payload(f *fixture, verb string, other object) any {
 	if verb == http.MethodGet || verb == http.MethodDelete {
 		return nil
 	}
 	body := object{}
 	if c.body != nil {
-		body = c.body(s)
+		body = c.body(f)
 	}
 	body = body.with(other)
 	maps.DeleteFunc(body, func(_ string, value any) bool { return value == nil })
 	return body
 }
 
-// Every operation of these services has its row, so that a new one can't be
-// forgotten; that the gateway serves the contract's services and no others is seen in
-// TestReflectionAndHealthOverGRPC.
-func TestControlTableIsWhole(t *testing.T) {
+// Every operation of tableServices has its row, so that a new one can't be forgotten. TestReflectionAndHealthOverGRPC
+// checks that the gateway serves the contract's services and no others.
+func TestEveryOperationHasARow(t *testing.T) {
 	rows := make(map[string]bool)
 	for i := range controls {
 		rows[controls[i].method] = true
@@ -157,7 +153,7 @@ func TestControlTableIsWhole(t *testing.T) {
 	for _, o := range operations {
 		method := strings.TrimPrefix(o.Method, string(contracts[stack.Gateway])+".")
 		service, _, _ := strings.Cut(method, ".")
-		if !slices.Contains(controlServices, service) {
+		if !slices.Contains(tableServices, service) {
 			continue
 		}
 		seen++
@@ -170,18 +166,18 @@ func TestControlTableIsWhole(t *testing.T) {
 	}
 }
 
-// Each operation succeeds, and is refused in each way that the contract names, with
-// an error that says what is wrong and where.
+// Each operation succeeds, and is refused in each way that the contract names, with an error that says what is wrong
+// and where.
 func TestControlRefusals(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	for i := range controls {
 		c := &controls[i]
 		t.Run(c.method, func(t *testing.T) {
-			s := newScene(h)
-			c.prepare(t, s)
+			f := newFixture(h)
+			c.prepare(t, f)
 			o := c.operation(t)
-			if a := c.call(t, s, s.as(o)); c.status == http.StatusNoContent {
+			if a := c.call(t, f, f.as(o)); c.status == http.StatusNoContent {
 				a.want(t, c.status)
 			} else {
 				a.fields(t, c.status, c.fields...)
@@ -192,22 +188,22 @@ func TestControlRefusals(t *testing.T) {
 			}
 			for _, r := range append(common, c.refusals...) {
 				t.Run(r.why, func(t *testing.T) {
-					s := newScene(h)
+					f := newFixture(h)
 					if !r.bare {
-						c.prepare(t, s)
+						c.prepare(t, f)
 					}
 					if r.given != nil {
-						r.given(t, s)
+						r.given(t, f)
 					}
-					s.as(o).do(t, o.Verb, s.path(o, r.names, c.query, r.query), c.payload(s, o.Verb, r.body)).refused(t, r.status, r.code, r.text)
+					f.as(o).do(t, o.Verb, f.path(o, r.names, c.query, r.query), c.payload(f, o.Verb, r.body)).refused(t, r.status, r.code, r.text)
 				})
 			}
 		})
 	}
 }
 
-// What is one organization's no other one sees or changes, whether it names it by its
-// path or says that it is that organization.
+// No other organization reads or changes what belongs to an organization, neither by naming it in a path nor by
+// claiming to be that organization.
 func TestControlForeignOrganization(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -215,76 +211,76 @@ func TestControlForeignOrganization(t *testing.T) {
 		c := &controls[i]
 		t.Run(c.method, func(t *testing.T) {
 			o := c.operation(t)
-			s := newScene(h)
-			c.prepare(t, s)
-			before := s.state(t)
-			stranger := s.as(o).with("X-Organization-Id", unique("org"))
-			if claim := c.payload(s, o.Verb, object{"organization_id": s.organization}); claim != nil && !strings.Contains(o.Path, "{org_id}") {
-				stranger.do(t, o.Verb, s.path(o, nil, c.query), claim).refused(t, http.StatusForbidden, "organization_mismatch", "organization_id")
+			f := newFixture(h)
+			c.prepare(t, f)
+			before := f.state(t)
+			otherCaller := f.as(o).with("X-Organization-Id", unique("org"))
+			if claim := c.payload(f, o.Verb, object{"organization_id": f.organization}); claim != nil && !strings.Contains(o.Path, "{org_id}") {
+				otherCaller.do(t, o.Verb, f.path(o, nil, c.query), claim).refused(t, http.StatusForbidden, "organization_mismatch", "organization_id")
 			}
 			if strings.Contains(o.Path, "{org_id}") {
-				c.call(t, s, stranger).refused(t, http.StatusForbidden, "organization_mismatch", "")
+				c.call(t, f, otherCaller).refused(t, http.StatusForbidden, "organization_mismatch", "")
 			} else if c.foreign != 0 {
-				if a := c.call(t, s, stranger).want(t, c.foreign); a.status < 300 && strings.Contains(string(a.body), s.organization) {
-					t.Errorf("a stranger sees %s", shorten(a.body))
+				if a := c.call(t, f, otherCaller).want(t, c.foreign); a.status < 300 && strings.Contains(string(a.body), f.organization) {
+					t.Errorf("another organization sees %s", shorten(a.body))
 				}
 			}
-			same(t, before, s.state(t))
+			same(t, before, f.state(t))
 		})
 	}
 }
 
-// state is all that can be read of an organization.
-func (s *scene) state(t *testing.T) map[string]string {
+// state returns all that can be read of an organization, by path.
+func (f *fixture) state(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	own := []string{
-		"/v1/byok/config", "/v1/byok/config/" + s.names["provider"] + "/lifecycle", "/v1/approvals", "/v1/approvals/" + s.names["ref"],
-		"/v1/mcp/trust/" + s.organization, "/v1/mcp/trust/" + s.organization + "/files/history", "/v1/runs/" + s.names["run_id"] + "/authority",
+		"/v1/byok/config", "/v1/byok/config/" + f.names["provider"] + "/lifecycle", "/v1/approvals", "/v1/approvals/" + f.names["ref"],
+		"/v1/mcp/trust/" + f.organization, "/v1/mcp/trust/" + f.organization + "/files/history", "/v1/runs/" + f.names["run_id"] + "/authority",
 	}
 	operators := []string{
-		"/v1/admin/orgs/" + s.organization + "/spend", "/v1/admin/sessions/" + s.names["run_id"] + "/spend?organization_id=" + s.organization,
-		"/v1/admin/audit?organization_id=" + s.organization,
+		"/v1/admin/orgs/" + f.organization + "/spend", "/v1/admin/sessions/" + f.names["run_id"] + "/spend?organization_id=" + f.organization,
+		"/v1/admin/audit?organization_id=" + f.organization,
 	}
-	for from, paths := range map[*client][]string{&s.own: own, &s.operator: operators} {
+	for from, paths := range map[*client][]string{&f.own: own, &f.operator: operators} {
 		for _, path := range paths {
 			a := from.get(t, path)
 			if all[path] = fmt.Sprint(a.status, " ", string(a.body)); a.status >= http.StatusBadRequest {
-				all[path] = fmt.Sprint(a.status) // The rest is of the request.
+				all[path] = fmt.Sprint(a.status) // An error's body differs by request.
 			}
 		}
 	}
 	return all
 }
 
-// What each operation did is there after kill -9 of every replica, to the byte.
+// The effect of each operation is the same, to the byte, after kill -9 of every replica.
 func TestControlOutlivesAKill(t *testing.T) {
 	h := pairOfGateways(t)
-	scenes := make([]*scene, len(controls))
+	fixtures := make([]*fixture, len(controls))
 	before := make([]map[string]string, len(controls))
 	for i := range controls {
 		c := &controls[i]
-		scenes[i] = newScene(h)
-		c.prepare(t, scenes[i])
-		c.call(t, scenes[i], scenes[i].as(c.operation(t))).want(t, c.status)
-		before[i] = scenes[i].state(t)
+		fixtures[i] = newFixture(h)
+		c.prepare(t, fixtures[i])
+		c.call(t, fixtures[i], fixtures[i].as(c.operation(t))).want(t, c.status)
+		before[i] = fixtures[i].state(t)
 	}
 	for _, member := range []stack.Service{stack.Gateway, secondGateway} {
 		if err := errors.Join(h.Kill(string(member)), h.Restart(t.Context(), string(member))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, s := range scenes {
+	for i, f := range fixtures {
 		t.Run(controls[i].method, func(t *testing.T) {
-			same(t, before[i], s.state(t))
-			s.own.base, s.operator.base = h.URL(string(secondGateway)), h.URL(string(secondGateway))
-			same(t, before[i], s.state(t))
+			same(t, before[i], f.state(t))
+			f.own.base, f.operator.base = h.URL(string(secondGateway)), h.URL(string(secondGateway))
+			same(t, before[i], f.state(t))
 		})
 	}
 }
 
-// Of ten callers at once on two replicas each gets an answer that one after the other
-// could have got: what happens once happens once, and the audit has what happened.
+// Ten concurrent callers on two replicas get the answers that they could have got one after the other: an operation
+// that works once works for one of them, and the audit has an entry for each effect.
 func TestControlRaces(t *testing.T) {
 	h := pairOfGateways(t)
 	const callers = 10
@@ -294,14 +290,14 @@ func TestControlRaces(t *testing.T) {
 			continue
 		}
 		t.Run(c.method, func(t *testing.T) {
-			s := newScene(h)
-			c.prepare(t, s)
+			f := newFixture(h)
+			c.prepare(t, f)
 			o := c.operation(t)
-			path, body := s.path(o, nil, c.query), c.payload(s, o.Verb, nil)
+			path, body := f.path(o, nil, c.query), c.payload(f, o.Verb, nil)
 			statuses := make([]int, callers)
 			var group sync.WaitGroup
 			for n := range callers {
-				from := s.as(o)
+				from := f.as(o)
 				from.base = h.gateways("")[n%2].base
 				group.Go(func() { statuses[n] = from.do(t, o.Verb, path, body).status })
 			}
@@ -317,7 +313,7 @@ func TestControlRaces(t *testing.T) {
 			if !slices.Equal(statuses, want) {
 				t.Errorf("answers %v, want %v", statuses, want)
 			}
-			audit := s.operator.get(t, "/v1/admin/audit?limit=200&organization_id="+s.organization+"&action="+c.action).want(t, http.StatusOK)
+			audit := f.operator.get(t, "/v1/admin/audit?limit=200&organization_id="+f.organization+"&action="+c.action).want(t, http.StatusOK)
 			if rows := strings.Count(string(audit.body), `"action":"`+c.action+`"`); rows != c.rows {
 				t.Errorf("%d rows of %s, want %d: %s", rows, c.action, c.rows, shorten(audit.body))
 			}
@@ -325,18 +321,18 @@ func TestControlRaces(t *testing.T) {
 	}
 }
 
-// secretFor puts a secret into the organization's folder, which its references name.
-func (s *scene) secretFor(t *testing.T, name string) string {
+// secretFor writes a secret into the organization's folder, and returns the reference to it.
+func (f *fixture) secretFor(t *testing.T, name string) string {
 	t.Helper()
-	folder := filepath.Join(s.State(), "secrets", "gateway-organizations", s.organization)
+	folder := filepath.Join(f.State(), "secrets", "gateway-organizations", f.organization)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(newKey(s.organization+name)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(newKey(f.organization+name)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return "file:" + name
 }
 
-// later is a time in the future, or in the past.
+// later returns the time after d, which may be negative.
 func later(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }

@@ -13,15 +13,15 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// The tests here take the stores away, one after the other: none is parallel.
+// The tests here stop the stores, one after the other: none is parallel.
 
-// Whole answers and streams go on while Redis, Postgres or both are gone: not one
-// request fails, and none waits for a store that is not there.
+// Whole answers and streams continue while Redis, Postgres or both are down: no request fails, and none waits for a
+// missing store.
 func TestChatWithoutStores(t *testing.T) {
 	h := breakable.get(t)
 	for _, gone := range [][]string{{store.Redis}, {store.Postgres}, {store.Redis, store.Postgres}} {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {
-			run := h.load(t)
+			run := h.startChatLoad(t)
 			run.waitFor(t, 20)
 			for _, name := range gone {
 				if err := h.Kill(name); err != nil {
@@ -29,8 +29,8 @@ func TestChatWithoutStores(t *testing.T) {
 				}
 			}
 			run.waitFor(t, 200)
-			if left := run.soFor(t, 3*time.Second); left == 0 {
-				t.Error("nothing was answered while it was away")
+			if left := run.servedFor(t, 3*time.Second); left == 0 {
+				t.Error("nothing was answered while the store was down")
 			}
 			for _, name := range gone {
 				if err := h.Restart(t.Context(), name); err != nil {
@@ -43,9 +43,9 @@ func TestChatWithoutStores(t *testing.T) {
 	}
 }
 
-// outage is callers that ask on and on, and count.
-type outage struct {
-	*crowd
+// chatLoad is callers that repeat chat calls and count the answers.
+type chatLoad struct {
+	*loadGenerator
 
 	served  atomic.Int64
 	failed  atomic.Int64
@@ -53,12 +53,12 @@ type outage struct {
 	first   atomic.Pointer[string]
 }
 
-// load begins callers at the gateway itself: the edge has stores of its own.
-func (h *house) load(t *testing.T) *outage {
+// startChatLoad starts callers of the gateway itself: the edge has stores of its own.
+func (h *harness) startChatLoad(t *testing.T) *chatLoad {
 	t.Helper()
-	run := &outage{crowd: newCrowd(t)}
+	run := &chatLoad{loadGenerator: newLoadGenerator(t)}
 	client := h.service(stack.Gateway, unique("org"))
-	run.always(4, func(caller int) {
+	run.start(4, func(caller int) {
 		begun := time.Now()
 		a, err := client.try(t, http.MethodPost, chatPath, ask("sandbox", "hello", object{"stream": caller%2 == 1}))
 		run.note(a, err, time.Since(begun))
@@ -66,7 +66,7 @@ func (h *house) load(t *testing.T) *outage {
 	return run
 }
 
-func (o *outage) note(a answer, err error, took time.Duration) {
+func (o *chatLoad) note(a answer, err error, took time.Duration) {
 	for slowest := o.slowest.Load(); int64(took) > slowest && !o.slowest.CompareAndSwap(slowest, int64(took)); slowest = o.slowest.Load() {
 	}
 	if err == nil && a.status == http.StatusOK {
@@ -78,11 +78,11 @@ func (o *outage) note(a answer, err error, took time.Duration) {
 	o.first.CompareAndSwap(nil, &text)
 }
 
-// waitFor waits until so many more are served.
-func (o *outage) waitFor(t *testing.T, more int64) {
+// waitFor waits until that many more calls are served, or one has failed.
+func (o *chatLoad) waitFor(t *testing.T, more int64) {
 	t.Helper()
 	want := o.served.Load() + more
-	waitFor(t, patience, "requests that are served", func() error {
+	waitFor(t, waitTimeout, "requests that are served", func() error {
 		if served := o.served.Load(); served < want && o.failed.Load() == 0 {
 			return fmt.Errorf("%d of %d", served, want)
 		}
@@ -90,8 +90,8 @@ func (o *outage) waitFor(t *testing.T, more int64) {
 	})
 }
 
-// soFor counts what is served in a while.
-func (o *outage) soFor(t *testing.T, d time.Duration) int64 {
+// servedFor returns how many calls are served within d.
+func (o *chatLoad) servedFor(t *testing.T, d time.Duration) int64 {
 	t.Helper()
 	before := o.served.Load()
 	select {
@@ -101,9 +101,9 @@ func (o *outage) soFor(t *testing.T, d time.Duration) int64 {
 	return o.served.Load() - before
 }
 
-func (o *outage) end(t *testing.T) {
+func (o *chatLoad) end(t *testing.T) {
 	t.Helper()
-	o.halt()
+	o.stop()
 	if n := o.failed.Load(); n != 0 {
 		t.Errorf("%d of %d requests failed, the first with %s", n, n+o.served.Load(), *o.first.Load())
 	}

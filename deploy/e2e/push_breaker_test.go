@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// breakersOpened is how often notify has left a web push host alone, over both replicas.
-func (h *house) breakersOpened(t *testing.T) (n int) {
+// breakersOpened returns how often the breakers of web push hosts have opened, over both replicas.
+func (h *harness) breakersOpened(t *testing.T) (n int) {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^notify_breaker_opened_total\{[^}]*channel="web_push"[^}]*\} (\d+)`)
 	for _, member := range []string{string(stack.Notify), secondNotify} {
@@ -29,25 +29,25 @@ func (h *house) breakersOpened(t *testing.T) (n int) {
 	return n
 }
 
-// A push service that is down is left alone but for probes, pushes to others go
-// on, and when it is back all that waited arrives.
+// Notify stops sending to a push service that is down, except for probes. Pushes to other services continue, and all
+// that waited arrive when the service is back.
 func TestPushServiceThatIsDown(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	const devices = 8
 	up := h.browser(t, organization)
-	h.enrol(t, organization, up, object{"user_id": "ann"})
-	other := h.receiver() // takes what is posted to it, as a push service does
+	h.register(t, organization, up, object{"user_id": "ann"})
+	other := h.receiver() // accepts every POST, as a push service does
 	for n := range devices {
 		b := h.browser(t, organization)
 		b.Endpoint = fmt.Sprint(other.url(), "/", n)
-		h.enrol(t, organization, b, object{"user_id": "ann"})
+		h.register(t, organization, b, object{"user_id": "ann"})
 	}
 	h.script(t, stack.FakeWebhook, rule{Match: object{"path": other.path + "/*"}, Action: object{"drop": true}})
 	before := h.breakersOpened(t)
 	id := h.push(t, organization, object{"user_id": "ann"})
-	const pauses = 3 // the first opening, and a probe of each pause that fails
-	waitFor(t, patience, "the breaker opens", func() error {
+	const pauses = 3 // the first opening, and one for each probe that fails
+	waitFor(t, waitTimeout, "the breaker opens", func() error {
 		if opened := h.breakersOpened(t) - before; opened < pauses {
 			return fmt.Errorf("%d times so far", opened)
 		}
@@ -57,7 +57,7 @@ func TestPushServiceThatIsDown(t *testing.T) {
 		t.Errorf("the device of the service that is up got %d pushes", len(got))
 	}
 	if log := h.pushEnded(t, organization, h.push(t, organization, object{"subscription": object{"endpoint": up.Endpoint, "keys": up.Keys}})); log.Status != "delivered" {
-		t.Errorf("beside it: %+v", log)
+		t.Errorf("a push to a service that is up: %+v", log)
 	}
 	if a := h.fake(stack.FakeWebhook).unrecorded(t, http.MethodDelete, "/_script", nil); a.status >= http.StatusBadRequest {
 		t.Fatalf("the script was not cleared: %d %s", a.status, a.body)
@@ -67,8 +67,8 @@ func TestPushServiceThatIsDown(t *testing.T) {
 	if log.Status != "delivered" || c.Delivered != devices+1 {
 		t.Errorf("log %+v", log)
 	}
-	// By the schedule alone each device would have been tried four times or more by now.
+	// By the retry schedule alone each device would have had four attempts or more by now.
 	if c.Attempts > 3*devices {
-		t.Errorf("%d attempts for %d devices: the breaker left nothing alone", c.Attempts, devices)
+		t.Errorf("%d attempts for %d devices: the breaker did not stop them", c.Attempts, devices)
 	}
 }

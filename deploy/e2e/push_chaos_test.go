@@ -9,35 +9,35 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// A broadcast survives the kill of both replicas in its midst: every device gets
-// it, and none twice unless the log says so.
+// A broadcast survives the kill of both replicas while it runs: every device gets it, and none twice unless the log
+// says so.
 func TestBroadcastSurvivesKills(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	const devices = 400
 	var browsers []subscriber
 	for range devices {
 		b := h.browser(t, organization)
-		h.enrol(t, organization, b)
+		h.register(t, organization, b)
 		browsers = append(browsers, b)
 	}
-	stranger := h.browser(t, unique("org"))
-	// Slow enough that there is a midst.
+	otherDevice := h.browser(t, unique("org"))
+	// Slow enough for the kills to come before the end.
 	h.script(t, stack.FakePush, rule{Match: object{"path": "/push/*"}, Action: object{"delay_ms": 100}})
-	defer h.unscript(t)
+	defer h.clearScript(t)
 	id := h.push(t, organization, object{"broadcast": true})
-	for _, victim := range []string{string(stack.Notify), secondNotify} {
+	for _, replica := range []string{string(stack.Notify), secondNotify} {
 		seen := h.arrived(t, browsers)
-		waitFor(t, patience, "pushes arrive", func() error {
+		waitFor(t, waitTimeout, "pushes arrive", func() error {
 			if now := h.arrived(t, browsers); now < seen+devices/8 && now < devices {
 				return fmt.Errorf("%d of %d", now, devices)
 			}
 			return nil
 		})
-		if err := h.Kill(victim); err != nil {
+		if err := h.Kill(replica); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.Restart(t.Context(), victim); err != nil {
+		if err := h.Restart(t.Context(), replica); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,10 +63,10 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 		}
 	}
 	if doubled > 0 && !c.Duplicated {
-		t.Errorf("%d devices were told twice, and the log doesn't say so", doubled)
+		t.Errorf("%d devices got it twice, and the log doesn't say so", doubled)
 	}
-	if got := h.pushed(t, stranger); len(got) != 0 {
-		t.Errorf("a stranger got %+v", got)
+	if got := h.pushed(t, otherDevice); len(got) != 0 {
+		t.Errorf("a device of another organization got %+v", got)
 	}
 	rows := h.history(t, organization, "")
 	if len(rows) != 1 {
@@ -75,11 +75,11 @@ func TestBroadcastSurvivesKills(t *testing.T) {
 	row := rows[0]
 	row.User, row.Delivered, row.Status = "", 0, "delivered"
 	same(t, row, rows[0])
-	t.Logf("%d of %d devices were told twice, marked", doubled, devices)
+	t.Logf("%d of %d devices got it twice, marked", doubled, devices)
 }
 
-// arrived counts the browsers that have got something.
-func (h *house) arrived(t *testing.T, browsers []subscriber) (n int) {
+// arrived returns how many of the browsers got a message.
+func (h *harness) arrived(t *testing.T, browsers []subscriber) (n int) {
 	t.Helper()
 	var page struct{ Messages []pushMessage }
 	h.fake(stack.FakePush).unrecorded(t, "GET", "/_messages?limit=100000", nil).into(t, 200, &page)

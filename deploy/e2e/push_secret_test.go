@@ -10,12 +10,11 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// What a device is pushed with is in no answer, log, row, key or metric, also not
-// when its push service says it back in every failure. The stores and logs of the
-// stack are searched once more when it has stopped.
+// The secrets of a device's subscription are in no answer, log, row, key or metric, also when its push service repeats
+// them in every failure. The stores and logs of the stack are searched once more after it has stopped.
 func TestPushSecretsStayInside(t *testing.T) {
-	h := pushHouse(t)
-	defer h.unscript(t)
+	h := pushStack(t)
+	defer h.clearScript(t)
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)
 	failures := map[string]func(said string) object{
@@ -37,30 +36,30 @@ func TestPushSecretsStayInside(t *testing.T) {
 	for name, action := range failures {
 		t.Run(name, func(t *testing.T) {
 			b := h.browser(t, organization)
-			canaries.add("a device's p256dh", b.Keys["p256dh"])
-			canaries.add("a device's endpoint", b.Endpoint)
+			knownSecrets.add("a device's p256dh", b.Keys["p256dh"])
+			knownSecrets.add("a device's endpoint", b.Endpoint)
 			said := strings.Join([]string{strings.TrimPrefix(b.path(t), "/"), b.Keys["auth"], b.Keys["p256dh"]}, " ")
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: 1, Action: action(strings.ReplaceAll(said, " ", "_"))})
 			user := unique("user")
-			h.enrol(t, organization, b, object{"user_id": user})
+			h.register(t, organization, b, object{"user_id": user})
 			stored := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": user}))
 			if stored.Channels[0].LastError == nil {
-				t.Errorf("the failure that was to be forced did not come: %+v", stored)
+				t.Errorf("the scripted failure did not happen: %+v", stored)
 			}
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: 1, Action: action(strings.ReplaceAll(said, " ", "_"))})
 			one := h.push(t, organization, object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys}})
-			h.searchNotify(t) // while its work may still wait, which holds the device
+			h.searchNotify(t) // while the job of the send, which holds the device, may still wait
 			h.pushEnded(t, organization, one)
 		})
 	}
 	b := h.browser(t, organization)
-	canaries.add("a device's p256dh", b.Keys["p256dh"])
+	knownSecrets.add("a device's p256dh", b.Keys["p256dh"])
 	for name, keys := range map[string]object{
 		"a key that is cut off": {"p256dh": b.Keys["p256dh"][:80], "auth": b.Keys["auth"]},
 		"keys changed over":     {"p256dh": b.Keys["auth"], "auth": b.Keys["p256dh"]},
 	} {
 		a := notify.post(t, registrationsPath, object{"subscription": object{"endpoint": b.Endpoint, "keys": keys}}).want(t, http.StatusBadRequest)
-		if found := canaries.in(a.body); len(found) > 0 {
+		if found := knownSecrets.in(a.body); len(found) > 0 {
 			t.Errorf("%s: the answer holds %v", name, found)
 		}
 	}

@@ -37,20 +37,19 @@ func (b subscriber) path(t *testing.T) string {
 	return u.Path
 }
 
-// browser subscribes at the push service as a page's browser does. What it is
-// pushed with is a secret from then on.
-func (h *house) browser(t *testing.T, organization string) subscriber {
+// browser returns a new subscription, as a page's browser makes it, and adds its secrets to knownSecrets.
+func (h *harness) browser(t *testing.T, organization string) subscriber {
 	t.Helper()
 	key := h.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key", "key_id")
 	var b subscriber
 	h.fake(stack.FakePush).unrecorded(t, http.MethodPost, "/_subscriptions", object{"application_server_key": key["public_key"]}).into(t, http.StatusCreated, &b)
-	canaries.add("an endpoint's path", strings.TrimPrefix(b.path(t), "/push/"))
-	canaries.add("an auth secret", b.Keys["auth"])
+	knownSecrets.add("an endpoint's path", strings.TrimPrefix(b.path(t), "/push/"))
+	knownSecrets.add("an auth secret", b.Keys["auth"])
 	return b
 }
 
-// enrol registers a browser and gives its id.
-func (h *house) enrol(t *testing.T, organization string, b subscriber, more ...object) string {
+// register registers a browser as a device and returns its id.
+func (h *harness) register(t *testing.T, organization string, b subscriber, more ...object) string {
 	t.Helper()
 	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys, "expirationTime": nil}}.with(more...)
 	a := h.service(stack.Notify, organization).post(t, registrationsPath, body)
@@ -61,8 +60,8 @@ func (h *house) enrol(t *testing.T, organization string, b subscriber, more ...o
 	return id
 }
 
-// pushed are the messages that a browser got.
-func (h *house) pushed(t *testing.T, b subscriber) []pushMessage {
+// pushed returns the messages that a browser got.
+func (h *harness) pushed(t *testing.T, b subscriber) []pushMessage {
 	t.Helper()
 	var page struct{ Messages []pushMessage }
 	h.fake(stack.FakePush).unrecorded(t, http.MethodGet, "/_messages?limit=100000&path="+url.QueryEscape(b.path(t)), nil).into(t, http.StatusOK, &page)
@@ -78,7 +77,7 @@ type pushMessage struct {
 	Failed    string `json:"decrypt_error"`
 }
 
-// content reads what a service worker gets.
+// content decodes the text that a service worker gets.
 func (m pushMessage) content(t *testing.T) (c struct {
 	ID    string          `json:"notification_id"`
 	Title string          `json:"title"`
@@ -90,13 +89,13 @@ func (m pushMessage) content(t *testing.T) (c struct {
 ) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(m.Plaintext), &c); err != nil {
-		t.Fatalf("%v: %s %s", err, m.Plaintext, m.Failed)
+		t.Fatalf("decode the push: %v: %s %s", err, m.Plaintext, m.Failed)
 	}
 	return c
 }
 
-// unscript lets the push service behave again.
-func (h *house) unscript(t *testing.T) {
+// clearScript removes the rules of the fake push service.
+func (h *harness) clearScript(t *testing.T) {
 	t.Helper()
 	a := h.fake(stack.FakePush).unrecorded(t, http.MethodDelete, "/_script", nil)
 	if a.status >= http.StatusBadRequest {
@@ -104,7 +103,7 @@ func (h *house) unscript(t *testing.T) {
 	}
 }
 
-// pushLog is what became of a send.
+// pushLog is the delivery log of a send by web push.
 type pushLog struct {
 	Status   string `json:"status"`
 	Channels []struct {
@@ -122,25 +121,25 @@ type pushLog struct {
 	} `json:"channels"`
 }
 
-// push sends over web push and gives the id.
-func (h *house) push(t *testing.T, organization string, target object, more ...object) string {
+// push sends over web push and returns the id.
+func (h *harness) push(t *testing.T, organization string, target object, more ...object) string {
 	t.Helper()
 	body := object{"channels": []string{"web_push"}, "subject": "Order", "message": "Shipped", "target": target}.with(more...)
 	id, _ := h.service(stack.Notify, organization).post(t, notifyPath, body).fields(t, http.StatusAccepted, "notification_id")["notification_id"].(string)
 	return id
 }
 
-// ended waits until a send has and gives its log.
-func (h *house) pushEnded(t *testing.T, organization, id string) (log pushLog) {
+// pushEnded waits until a send has ended, and returns its log.
+func (h *harness) pushEnded(t *testing.T, organization, id string) (log pushLog) {
 	t.Helper()
-	waitFor(t, patience, "the send ends", func() error {
+	waitFor(t, waitTimeout, "the send ends", func() error {
 		a, err := h.service(stack.Notify, organization).try(t, http.MethodGet, sendsPath+id, nil)
 		if err != nil {
 			return err
 		}
 		a.into(t, http.StatusOK, &log)
 		if log.Status == "pending" {
-			return fmt.Errorf("%s", shorten(a.body))
+			return fmt.Errorf("still pending: %s", shorten(a.body))
 		}
 		return nil
 	})
@@ -154,7 +153,7 @@ type registration struct {
 	Delivered *string `json:"last_delivered_at"`
 }
 
-func (h *house) devices(t *testing.T, organization, query string) []registration {
+func (h *harness) devices(t *testing.T, organization, query string) []registration {
 	t.Helper()
 	var page struct {
 		All []registration `json:"registrations"`
@@ -173,7 +172,7 @@ type historyItem struct {
 	CreatedAt float64 `json:"created_at"`
 }
 
-func (h *house) history(t *testing.T, organization, query string) []historyItem {
+func (h *harness) history(t *testing.T, organization, query string) []historyItem {
 	t.Helper()
 	var page struct{ History []historyItem }
 	h.service(stack.Notify, organization).get(t, historyPath+query).into(t, http.StatusOK, &page)
@@ -181,12 +180,12 @@ func (h *house) history(t *testing.T, organization, query string) []historyItem 
 }
 
 func TestPushToAUser(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	phone, laptop, other := h.browser(t, organization), h.browser(t, organization), h.browser(t, organization)
-	h.enrol(t, organization, phone, object{"user_id": "ann"})
-	h.enrol(t, organization, laptop, object{"user_id": "ann", "site_id": "shop"})
-	h.enrol(t, organization, other, object{"user_id": "bob"})
+	h.register(t, organization, phone, object{"user_id": "ann"})
+	h.register(t, organization, laptop, object{"user_id": "ann", "site_id": "shop"})
+	h.register(t, organization, other, object{"user_id": "bob"})
 	id := h.push(t, organization, object{"user_id": "ann", "url": "/orders/7", "data": object{"a": 1}, "ttl_seconds": 60, "urgency": "high", "topic": "order-7"})
 	log := h.pushEnded(t, organization, id)
 	if log.Status != "delivered" {
@@ -232,8 +231,8 @@ func TestPushToAUser(t *testing.T) {
 	}
 }
 
-func TestPushToNobodyAndToOneDevice(t *testing.T) {
-	h := pushHouse(t)
+func TestPushWithoutDevicesAndToOneDevice(t *testing.T) {
+	h := pushStack(t)
 	organization := unique("org")
 	log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "nobody"}))
 	if log.Status != "failed" || log.Channels[0].Targeted != 0 {
@@ -264,10 +263,9 @@ func TestPushToNobodyAndToOneDevice(t *testing.T) {
 	}
 }
 
-// Only 404 and 410 remove a device, a wrong key sets it aside, and nothing else
-// does anything to it.
+// Only 404 and 410 remove a device, and a wrong key quarantines it. No other answer changes it.
 func TestPushOutcomes(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	tests := map[string]struct {
 		action  object
 		times   int
@@ -290,7 +288,7 @@ func TestPushOutcomes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			organization := unique("org")
 			b := h.browser(t, organization)
-			h.enrol(t, organization, b, object{"user_id": "ann"})
+			h.register(t, organization, b, object{"user_id": "ann"})
 			h.script(t, stack.FakePush, rule{Match: object{"path": b.path(t)}, Times: tt.times, Action: tt.action})
 			log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "ann"}))
 			if log.Status != tt.log || log.Channels[0].LastError == nil || *log.Channels[0].LastError != tt.error {
@@ -303,9 +301,9 @@ func TestPushOutcomes(t *testing.T) {
 			if want := 1 - tt.devices; log.Channels[0].Removed != want {
 				t.Errorf("%d removed, want %d", log.Channels[0].Removed, want)
 			}
-			h.unscript(t)
+			h.clearScript(t)
 			if tt.status == "quarantined" {
-				h.enrol(t, organization, b, object{"user_id": "ann"})
+				h.register(t, organization, b, object{"user_id": "ann"})
 				if log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "ann"})); log.Status != "delivered" {
 					t.Errorf("after it registered again: %+v", log)
 				}
@@ -315,12 +313,12 @@ func TestPushOutcomes(t *testing.T) {
 }
 
 func TestPushRegistrationsOverTheWire(t *testing.T) {
-	h := pushHouse(t)
+	h := pushStack(t)
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)
 	b := h.browser(t, organization)
-	id := h.enrol(t, organization, b, object{"user_id": "ann"})
-	if again := h.enrol(t, organization, b, object{"user_id": "bob"}); again != id {
+	id := h.register(t, organization, b, object{"user_id": "ann"})
+	if again := h.register(t, organization, b, object{"user_id": "bob"}); again != id {
 		t.Errorf("the same browser is %s and %s", id, again)
 	}
 	body := object{"subscription": object{"endpoint": b.Endpoint, "keys": b.Keys}}

@@ -12,8 +12,7 @@ import (
 	"switchyard.dev/deploy/examples/recipes"
 )
 
-// Every page of recipes runs from its first line to its last, and each call is
-// served.
+// Every page of recipes runs from its first line to its last, and each call is served.
 func TestRecipes(t *testing.T) {
 	for _, program := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -38,7 +37,7 @@ func TestRecipes(t *testing.T) {
 			run := exec.CommandContext(t.Context(), "bash", "-xeuo", "pipefail", "-c", script)
 			run.Env = env
 			if out, err := run.CombinedOutput(); err != nil {
-				t.Errorf("%v:\n%s", err, out)
+				t.Errorf("the script failed: %v:\n%s", err, out)
 			}
 		})
 	}

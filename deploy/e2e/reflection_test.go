@@ -15,14 +15,14 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// A client that knows no contract finds every method by reflection, streams too,
-// with all messages that it takes and gives.
+// Reflection lists every method, streams included, and has the descriptors of all messages, so that a client needs no
+// contract.
 func TestReflectionHasEveryMethod(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, c := range eachOffer() {
+	for _, c := range serviceContracts() {
 		t.Run(string(c.member), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 			defer cancel()
 			stream, err := reflectionpb.NewServerReflectionClient(h.grpc(t, c.member)).ServerReflectionInfo(ctx)
 			if err != nil {
@@ -38,7 +38,7 @@ func TestReflectionHasEveryMethod(t *testing.T) {
 				}
 				answer, err := stream.Recv()
 				if err != nil || answer.GetErrorResponse() != nil {
-					t.Fatalf("%s: %v, %v", symbol, answer.GetErrorResponse(), err)
+					t.Fatalf("reflection of %s: answer %v, error %v", symbol, answer.GetErrorResponse(), err)
 				}
 				for _, text := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
 					file := new(descriptorpb.FileDescriptorProto)
@@ -74,8 +74,7 @@ func TestReflectionHasEveryMethod(t *testing.T) {
 	}
 }
 
-// methodsOf are a service's methods in the contract, and the messages that they
-// take and give.
+// methodsOf returns a service's methods in the contract, and their request and response messages.
 func methodsOf(t *testing.T, service string) (methods, messages []string) {
 	t.Helper()
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))

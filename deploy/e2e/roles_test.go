@@ -12,7 +12,7 @@ import (
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 )
 
-// gatewayOperations are the contract's, and what answers beside it.
+// gatewayOperations returns the operations of the contract, and the further routes of the gateway.
 func gatewayOperations() []contract.Operation {
 	all, _ := contract.Operations(contracts[stack.Gateway])
 	add := func(verb string, role optionsv1.Role, paths ...string) {
@@ -20,7 +20,7 @@ func gatewayOperations() []contract.Operation {
 			all = append(all, contract.Operation{Method: path, Verb: verb, Path: path, Role: role})
 		}
 	}
-	// The faces of other APIs are the same methods by other paths.
+	// The compatible APIs are the same methods on other paths.
 	add(http.MethodPost, optionsv1.Role_ROLE_SERVICE, "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens")
 	add(http.MethodGet, optionsv1.Role_ROLE_SERVICE, "/v1/models")
 	add(http.MethodGet, optionsv1.Role_ROLE_PUBLIC, "/health", "/health/live", "/health/ready", "/metrics")
@@ -32,7 +32,7 @@ func gatewayOperations() []contract.Operation {
 func TestEveryOperationAsEachRole(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	name := unique("nobodys") // so that no path names an existing resource
+	name := unique("missing") // so that no path names an existing resource
 	callers := []struct {
 		role   optionsv1.Role
 		client client

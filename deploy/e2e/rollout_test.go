@@ -19,13 +19,13 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// slowly streams for two seconds.
-var slowly = addVendor(vendor{name: "slowly", dialect: "openai", model: "slowly"})
+// slowStream is a vendor that streams for two seconds.
+var slowStream = addVendor(vendor{name: "slowly", dialect: "openai", model: "slowly"})
 
-// releaseFile names the commit of the release before this one.
+// releaseFile holds the commit of the previous release.
 const releaseFile = "../../.ci/release"
 
-// programsBefore are those of the release before, built once, after those of this tree.
+// programsBefore returns the folder of the previous release's programs, which are built once, after those of this tree.
 // A run of all tests builds them while the first tests wait.
 var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	if _, err := programs(); err != nil {
@@ -46,7 +46,7 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	return bin, errors.Join(build(tree, bin), forgetNewSettings(bin))
 })
 
-// unpackRelease takes the tree of the release before from the history.
+// unpackRelease extracts the tree of the previous release from the git history.
 func unpackRelease(tree string) error {
 	commit, err := os.ReadFile(releaseFile)
 	if err != nil {
@@ -60,13 +60,13 @@ func unpackRelease(tree string) error {
 		return err
 	}
 	if err := errors.Join(unpack.Start(), archive.Run(), unpack.Wait()); err != nil {
-		return fmt.Errorf("the release before: %w (a clone without history can't run this test)\n%s", err, complaints.String())
+		return fmt.Errorf("the previous release: %w (a clone without history can't run this test)\n%s", err, complaints.String())
 	}
 	return nil
 }
 
-// withoutNewSettings starts the release before as its own deployment would, which
-// does not have the settings that came after it: a service refuses what it doesn't know.
+// withoutNewSettings is a script that starts a program of the previous release without the settings that came after it,
+// as its own deployment would: a service refuses settings that it doesn't know.
 const withoutNewSettings = `#!/bin/sh
 unset $("$0.before" config 2>&1 | grep -o '[A-Z0-9_]*: unknown setting' | cut -d: -f1)
 exec "$0.before" "$@"
@@ -86,8 +86,8 @@ func forgetNewSettings(bin string) error {
 	return nil
 }
 
-// replaceProgram gives a program's name to that of another folder: a program that
-// runs can't be overwritten.
+// replaceProgram replaces a program by a link to the one of the same name in another folder: the file of a running
+// program can't be overwritten.
 func replaceProgram(t *testing.T, from, to, name string) {
 	t.Helper()
 	program := filepath.Join(to, name)
@@ -96,11 +96,11 @@ func replaceProgram(t *testing.T, from, to, name string) {
 	}
 }
 
-// fleet is two replicas of every service, each pair behind a balancer.
+// fleet is a stack with two replicas of every service, each pair behind a balancer.
 type fleet struct {
-	*house
+	*harness
 
-	door      *balancer // of the edge
+	edge      *balancer // in front of the edge, where the customers call
 	balancers []*balancer
 }
 
@@ -116,7 +116,7 @@ func startFleet(t *testing.T, bin string) fleet {
 		of[service], count[service] = newBalancer(t), replicas
 		f.balancers = append(f.balancers, of[service])
 		prefix := strings.ToUpper(strings.ReplaceAll(string(service), "-", "_"))
-		// Longer than the balancer takes to notice.
+		// Longer than the balancer takes to notice that a replica is not ready.
 		more[service] = []string{prefix + "_DRAIN_DELAY=1s"}
 	}
 	more[stack.Edge] = append(more[stack.Edge], "EDGE_GATEWAY_URL="+of[stack.Gateway].url(),
@@ -127,26 +127,26 @@ func startFleet(t *testing.T, bin string) fleet {
 		for n := 1; n <= replicas; n++ {
 			addresses = append(addresses, strings.TrimPrefix(h.URL(member(service, n)), "http://"))
 		}
-		b.before(addresses...)
+		b.setReplicas(addresses...)
 	}
-	f.house, f.door = h, of[stack.Edge]
+	f.harness, f.edge = h, of[stack.Edge]
 	return f
 }
 
-// traffic is what customers do all the while.
+// traffic is the calls that customers make during the whole rollout.
 type traffic struct {
-	*crowd
+	*loadGenerator
 
 	fleet           fleet
 	calls, failures atomic.Int64
-	first           sync.Map // the first failure of each kind
+	first           sync.Map // the first error of each kind of call
 	mu              sync.Mutex
 	deliveries      []string
 }
 
-// keepCalling has n customers make one kind of call until the traffic stops.
+// keepCalling starts n customers, each of which repeats one kind of call until the traffic stops.
 func (tr *traffic) keepCalling(n int, kind string, call func() error) {
-	tr.always(n, func(int) {
+	tr.start(n, func(int) {
 		tr.calls.Add(1)
 		if err := call(); err != nil {
 			tr.failures.Add(1)
@@ -159,7 +159,7 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 	t.Helper()
 	through := func(product, permission string) client {
 		c := tr.fleet.customer(t, organization, product, permission)
-		c.base = tr.fleet.door.url()
+		c.base = tr.fleet.edge.url()
 		return c
 	}
 	expect := func(c client, route string, body object, status int) func() error {
@@ -189,12 +189,12 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 		tr.deliveries = append(tr.deliveries, got.ID)
 		return nil
 	})
-	// A stream that runs when its replica is told to stop can be finished, and so must be.
-	tr.fleet.script(t, stack.FakeProvider, rule{Match: slowly.match(), Action: object{
+	// A replica that gets SIGTERM has the time to finish its streams, so it must.
+	tr.fleet.script(t, stack.FakeProvider, rule{Match: slowStream.match(), Action: object{
 		"slow_body_ms": 50, "answer": object{"text": strings.Repeat("word ", 40)},
 	}})
 	tr.keepCalling(1, "stream", func() error {
-		a, err := ai.try(t, http.MethodPost, chatRoute, ask(slowly.model, "hello", streamed))
+		a, err := ai.try(t, http.MethodPost, chatRoute, ask(slowStream.model, "hello", streamed))
 		if err == nil && (a.status != http.StatusOK || !bytes.HasSuffix(bytes.TrimSpace(a.body), []byte("data: [DONE]")) || bytes.Contains(a.body, []byte("event: error"))) {
 			err = fmt.Errorf("answered %d: %s", a.status, a.body)
 		}
@@ -202,9 +202,8 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 	})
 }
 
-// Every replica of every service is replaced by the next release's under
-// traffic: the schemas first, then one process at a time. No call fails, no
-// stream is cut, no delivery is lost.
+// Every replica of every service is replaced by one of the next release under traffic: first the schemas are migrated,
+// then one process at a time is replaced. No call fails, no stream is cut, no delivery is lost.
 func TestRollout(t *testing.T) {
 	use(t)
 	bin, err := programsBefore()
@@ -215,10 +214,10 @@ func TestRollout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	replaceProgram(t, next, bin, stack.Fakes) // The third parties are of today: the stack asks for what they know.
+	replaceProgram(t, next, bin, stack.Fakes) // The fakes are those of this tree, because the stack starts them with their flags.
 	f := startFleet(t, bin)
 	organization, to := unique("org"), f.receiver()
-	tr := &traffic{crowd: newCrowd(t), fleet: f}
+	tr := &traffic{loadGenerator: newLoadGenerator(t), fleet: f}
 	tr.begin(t, organization, to)
 
 	for _, service := range stack.Services {
@@ -230,20 +229,19 @@ func TestRollout(t *testing.T) {
 	for _, service := range stack.Services {
 		for n := 1; n <= replicas; n++ {
 			if err := errors.Join(f.Terminate(t.Context(), member(service, n)), f.Restart(t.Context(), member(service, n))); err != nil {
-				t.Errorf("%s: %v", member(service, n), err)
+				t.Errorf("replace %s: %v", member(service, n), err)
 			}
 			f.settled(t)
 		}
 	}
-	tr.halt()
-	tr.judge(t, organization, to)
+	tr.stop()
+	tr.check(t, organization, to)
 }
 
-// settled waits until every balancer sends to all its replicas: an orchestrator
-// goes on only then.
+// settled waits until every balancer sends to all its replicas: an orchestrator continues only then.
 func (f fleet) settled(t *testing.T) {
 	t.Helper()
-	waitFor(t, patience, "all replicas ready", func() error {
+	waitFor(t, waitTimeout, "all replicas ready", func() error {
 		for _, b := range f.balancers {
 			b.mu.Lock()
 			ready := len(b.ready)
@@ -256,7 +254,7 @@ func (f fleet) settled(t *testing.T) {
 	})
 }
 
-func (tr *traffic) judge(t *testing.T, organization string, to receiver) {
+func (tr *traffic) check(t *testing.T, organization string, to receiver) {
 	t.Helper()
 	tr.first.Range(func(kind, err any) bool {
 		t.Errorf("%s: the first of its failures: %v", kind, err)
@@ -267,11 +265,11 @@ func (tr *traffic) judge(t *testing.T, organization string, to receiver) {
 	}
 	for _, b := range tr.fleet.balancers {
 		if refused := b.refused.Load(); refused > 0 {
-			t.Errorf("%d connections found nobody ready", refused)
+			t.Errorf("%d connections found no ready replica", refused)
 		}
 	}
 	if tr.calls.Load() < 100 || len(tr.deliveries) < 20 {
-		t.Errorf("%d calls and %d deliveries are no traffic", tr.calls.Load(), len(tr.deliveries))
+		t.Errorf("%d calls and %d deliveries, want 100 and 20 or more", tr.calls.Load(), len(tr.deliveries))
 	}
 	webhooks := tr.fleet.service(stack.WebhookEgress, organization)
 	for _, id := range tr.deliveries {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func (d door) anthropicClient() anthropic.Client {
+func (d sdkEndpoint) anthropicClient() anthropic.Client {
 	options := []option.RequestOption{option.WithBaseURL(d.anthropic), option.WithAPIKey(d.key)}
 	if d.organization != "" {
 		options = append(options, option.WithHeader("X-Organization-Id", d.organization))
@@ -24,10 +24,10 @@ func (d door) anthropicClient() anthropic.Client {
 	return anthropic.NewClient(options...)
 }
 
-// eachAnthropic runs a test at each door with a model of each dialect.
-func eachAnthropic(t *testing.T, test func(t *testing.T, h *house, client anthropic.Client, model string)) {
+// eachAnthropic runs a test at each endpoint with a model of each dialect.
+func eachAnthropic(t *testing.T, test func(t *testing.T, h *harness, client anthropic.Client, model string)) {
 	t.Helper()
-	eachDoor(t, door.anthropicClient, sdkModels, test)
+	eachEndpoint(t, sdkEndpoint.anthropicClient, sdkModels, test)
 }
 
 func message(model, text string) anthropic.MessageNewParams {
@@ -37,7 +37,7 @@ func message(model, text string) anthropic.MessageNewParams {
 }
 
 func TestAnthropicSDKMessage(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+	eachAnthropic(t, func(t *testing.T, _ *harness, client anthropic.Client, model string) {
 		t.Helper()
 		var response *http.Response
 		params := message(model, "hello")
@@ -53,7 +53,7 @@ func TestAnthropicSDKMessage(t *testing.T) {
 			t.Errorf("%s stops with %s, want %s with end_turn", got.Model, got.StopReason, model)
 		}
 		if got.ID == "" || got.Usage.InputTokens < 1 || got.Usage.OutputTokens < 1 {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("id or usage is missing: %s", got.RawJSON())
 		}
 		for _, name := range []string{"Request-Id", "X-Switchyard-Provider", "X-Switchyard-Cost-Cents"} {
 			if response.Header.Get(name) == "" {
@@ -63,14 +63,14 @@ func TestAnthropicSDKMessage(t *testing.T) {
 	})
 }
 
-// accumulate reads a stream as the SDK's users do.
+// accumulate reads a stream with the SDK's own accumulator.
 func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageNewParams) anthropic.Message {
 	t.Helper()
 	stream := client.Messages.NewStreaming(t.Context(), params)
 	var whole anthropic.Message
 	for stream.Next() {
 		if err := whole.Accumulate(stream.Current()); err != nil {
-			t.Fatalf("%v: %s", err, stream.Current().RawJSON())
+			t.Fatalf("accumulate: %v: %s", err, stream.Current().RawJSON())
 		}
 	}
 	if err := stream.Err(); err != nil {
@@ -80,7 +80,7 @@ func accumulate(t *testing.T, client anthropic.Client, params anthropic.MessageN
 }
 
 func TestAnthropicSDKStream(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, _ *house, client anthropic.Client, model string) {
+	eachAnthropic(t, func(t *testing.T, _ *harness, client anthropic.Client, model string) {
 		t.Helper()
 		whole := accumulate(t, client, message(model, "one two three"))
 		if len(whole.Content) != 1 || !strings.HasSuffix(whole.Content[0].Text, "one two three") {
@@ -95,9 +95,9 @@ func TestAnthropicSDKStream(t *testing.T) {
 	})
 }
 
-// Parallel calls, whole and streamed, and the turn that gives their results.
+// Parallel tool calls, whole and streamed, and the next turn with their results.
 func TestAnthropicSDKTools(t *testing.T) {
-	eachDoor(t, door.anthropicClient, scriptable, func(t *testing.T, h *house, client anthropic.Client, model string) {
+	eachEndpoint(t, sdkEndpoint.anthropicClient, scriptable, func(t *testing.T, h *harness, client anthropic.Client, model string) {
 		t.Helper()
 		params := message(model, h.scripted(t, twoCalls))
 		params.Tools = []anthropic.ToolUnionParam{anthropic.ToolUnionParamOfTool(anthropic.ToolInputSchemaParam{
@@ -112,7 +112,7 @@ func TestAnthropicSDKTools(t *testing.T) {
 			for _, block := range got.Content {
 				if block.Type == "tool_use" {
 					if block.ID == "" || block.Name != "weather" {
-						t.Errorf("%s: %+v", name, block)
+						t.Errorf("%s: tool call %+v", name, block)
 					}
 					inputs = append(inputs, string(block.Input))
 				}
@@ -131,7 +131,7 @@ func TestAnthropicSDKTools(t *testing.T) {
 }
 
 func TestAnthropicSDKStructuredOutput(t *testing.T) {
-	eachAnthropic(t, func(t *testing.T, h *house, client anthropic.Client, model string) {
+	eachAnthropic(t, func(t *testing.T, h *harness, client anthropic.Client, model string) {
 		t.Helper()
 		params := message(model, h.scripted(t, object{"text": `{"city":"Paris"}`}))
 		params.OutputConfig = anthropic.OutputConfigParam{Format: anthropic.JSONOutputFormatParam{Schema: weatherSchema}}
@@ -141,7 +141,7 @@ func TestAnthropicSDKStructuredOutput(t *testing.T) {
 		}
 		var place struct{ City *string }
 		if err := json.Unmarshal([]byte(got.Content[0].Text), &place); err != nil || place.City == nil {
-			t.Errorf("%q: %v", got.Content[0].Text, err)
+			t.Errorf("content %q doesn't fit the schema: %v", got.Content[0].Text, err)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestAnthropicSDKStructuredOutput(t *testing.T) {
 func TestAnthropicSDKModelsAndCounts(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			client := d.anthropicClient()
 			page, err := client.Models.List(t.Context(), anthropic.ModelListParams{})
@@ -157,10 +157,10 @@ func TestAnthropicSDKModelsAndCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !slices.ContainsFunc(page.Data, func(m anthropic.ModelInfo) bool { return m.ID == sdkAnthropic.model }) {
-				t.Errorf("%s", page.RawJSON())
+				t.Errorf("the models lack one: %s", page.RawJSON())
 			}
 			if m, err := client.Models.Get(t.Context(), sdkAnthropic.model, anthropic.ModelGetParams{}); err != nil || m.ID != sdkAnthropic.model {
-				t.Errorf("%+v, %v", m, err)
+				t.Errorf("model %+v, error %v", m, err)
 			}
 			_, err = client.Models.Get(t.Context(), "no-such-model", anthropic.ModelGetParams{})
 			wantAnthropicError(t, err, http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
@@ -168,7 +168,7 @@ func TestAnthropicSDKModelsAndCounts(t *testing.T) {
 				Model: sdkAnthropic.model, Messages: message("", "eight bytes and so on").Messages,
 			})
 			if err != nil || count.InputTokens != 6 || !strings.Contains(count.RawJSON(), `"estimated":true`) {
-				t.Errorf("%v, %v", count, err)
+				t.Errorf("count %v, error %v", count, err)
 			}
 		})
 	}
@@ -186,31 +186,31 @@ func wantAnthropicError(t *testing.T, err error, status int, kind anthropic.Erro
 	return e
 }
 
-// Failures come as the SDK's typed error, and it doesn't retry what is useless.
+// Failures are the SDK's typed error, and the SDK doesn't retry calls that would fail again.
 func TestAnthropicSDKErrors(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			ask := func(client anthropic.Client, model, text string, options ...option.RequestOption) error {
 				_, err := client.Messages.New(t.Context(), message(model, text), options...)
 				return err
 			}
 			client := d.anthropicClient()
-			stranger := door{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
-			wantAnthropicError(t, ask(stranger.anthropicClient(), "sandbox", "x"), http.StatusUnauthorized, anthropic.ErrorTypeAuthenticationError)
+			unknownKey := sdkEndpoint{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			wantAnthropicError(t, ask(unknownKey.anthropicClient(), "sandbox", "x"), http.StatusUnauthorized, anthropic.ErrorTypeAuthenticationError)
 			wantAnthropicError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
 			_, err := client.Messages.New(t.Context(), anthropic.MessageNewParams{Model: "sandbox", MaxTokens: 5})
 			wantAnthropicError(t, err, http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError)
 			overflow := h.broken(t, object{"status": 400, "body": `{"error":{"message":"too long","type":"invalid_request_error","code":"context_length_exceeded"}}`})
 			if e := wantAnthropicError(t, ask(client, sdkOpenAI.model, overflow), http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError); !strings.Contains(e.RawJSON(), "prompt is too long") {
-				t.Errorf("%s", e.RawJSON())
+				t.Errorf("the error doesn't say that the prompt is too long: %s", e.RawJSON())
 			}
 			alone := option.WithHeader("X-Switchyard-Allow-Substitution", "false")
 			failing := h.broken(t, object{"status": 401})
 			wantAnthropicError(t, ask(client, sdkRefusing["anthropic "+d.name].model, failing, alone), http.StatusBadGateway, anthropic.ErrorTypeAPIError)
 			if n := h.callsWith(t, failing); n != 1 {
-				t.Errorf("%d calls for what no retry mends, want 1", n)
+				t.Errorf("%d calls for a failure that no retry can mend, want 1", n)
 			}
 		})
 	}
@@ -220,7 +220,7 @@ func TestAnthropicSDKErrors(t *testing.T) {
 func TestAnthropicSDKBrokenStream(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		for model, after := range breaking("anthropic") {
 			t.Run(d.name+" "+model, func(t *testing.T) {
 				question, client := h.broken(t, object{"error_after_chunks": after}), d.anthropicClient()
@@ -237,18 +237,18 @@ func TestAnthropicSDKBrokenStream(t *testing.T) {
 	}
 }
 
-// Who leaves in the middle ends the call upstream.
+// A client that cancels a stream ends the call to the vendor.
 func TestAnthropicSDKCancels(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			text := unique("leave")
-			call := hanging.expect(text)
+			call := hangingServer.expect(text)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			client := d.anthropicClient()
-			stream := client.Messages.NewStreaming(ctx, message(leaving.model, text))
+			stream := client.Messages.NewStreaming(ctx, message(hangingProvider.model, text))
 			if !stream.Next() {
 				t.Fatalf("no event: %v", stream.Err())
 			}
@@ -256,19 +256,19 @@ func TestAnthropicSDKCancels(t *testing.T) {
 			select {
 			case <-call.gone:
 			case <-t.Context().Done():
-				t.Error("the call upstream goes on")
+				t.Error("the call to the vendor goes on")
 			}
 			_ = stream.Close()
 		})
 	}
 }
 
-// Fields and headers of the vendor's own reach it untouched; a provider that
-// can't have them isn't asked.
+// The vendor's own fields and headers reach it unchanged. A provider of another dialect, which can't get them, isn't
+// called.
 func TestAnthropicSDKUnknownFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			question := unique("question")
 			client := d.anthropicClient()

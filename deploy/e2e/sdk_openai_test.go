@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-func (d door) openAIClient() openai.Client {
+func (d sdkEndpoint) openAIClient() openai.Client {
 	options := []option.RequestOption{option.WithBaseURL(d.openAI), option.WithAPIKey(d.key)}
 	if d.organization != "" {
 		options = append(options, option.WithHeader("X-Organization-Id", d.organization))
@@ -28,10 +28,10 @@ func (d door) openAIClient() openai.Client {
 	return openai.NewClient(options...)
 }
 
-// eachOpenAI runs a test at each door with a model of each dialect.
-func eachOpenAI(t *testing.T, test func(t *testing.T, h *house, client openai.Client, model string)) {
+// eachOpenAI runs a test at each endpoint with a model of each dialect.
+func eachOpenAI(t *testing.T, test func(t *testing.T, h *harness, client openai.Client, model string)) {
 	t.Helper()
-	eachDoor(t, door.openAIClient, sdkModels, test)
+	eachEndpoint(t, sdkEndpoint.openAIClient, sdkModels, test)
 }
 
 func userSays(text string) []openai.ChatCompletionMessageParamUnion {
@@ -39,7 +39,7 @@ func userSays(text string) []openai.ChatCompletionMessageParamUnion {
 }
 
 func TestOpenAISDKChat(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+	eachOpenAI(t, func(t *testing.T, _ *harness, client openai.Client, model string) {
 		t.Helper()
 		var response *http.Response
 		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
@@ -49,7 +49,7 @@ func TestOpenAISDKChat(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(got.Choices) != 1 || !strings.HasSuffix(got.Choices[0].Message.Content, "hello") || got.Choices[0].FinishReason != "stop" {
-			t.Errorf("%s", got.RawJSON())
+			t.Errorf("answer %s", got.RawJSON())
 		}
 		if got.Model != model || got.ID == "" || string(got.Object) != "chat.completion" {
 			t.Errorf("%s %q of %s, want a chat.completion of %s with an id", got.Object, got.ID, got.Model, model)
@@ -66,7 +66,7 @@ func TestOpenAISDKChat(t *testing.T) {
 }
 
 func TestOpenAISDKStream(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, _ *house, client openai.Client, model string) {
+	eachOpenAI(t, func(t *testing.T, _ *harness, client openai.Client, model string) {
 		t.Helper()
 		for _, usage := range []bool{false, true} {
 			params := openai.ChatCompletionNewParams{Model: model, Messages: userSays("one two three")}
@@ -80,7 +80,7 @@ func TestOpenAISDKStream(t *testing.T) {
 					t.Fatalf("the accumulator refuses %s", stream.Current().RawJSON())
 				}
 				if len(stream.Current().Choices) == 0 && !usage {
-					t.Errorf("a chunk without choices that nobody asked for: %s", stream.Current().RawJSON())
+					t.Errorf("a chunk without choices that the request did not ask for: %s", stream.Current().RawJSON())
 				}
 			}
 			if err := stream.Err(); err != nil {
@@ -105,9 +105,9 @@ func weatherTool() []openai.ChatCompletionToolUnionParam {
 	})}
 }
 
-// Parallel calls, whole and streamed, and the turn that gives their results.
+// Parallel tool calls, whole and streamed, and the next turn with their results.
 func TestOpenAISDKTools(t *testing.T) {
-	eachDoor(t, door.openAIClient, scriptable, func(t *testing.T, h *house, client openai.Client, model string) {
+	eachEndpoint(t, sdkEndpoint.openAIClient, scriptable, func(t *testing.T, h *harness, client openai.Client, model string) {
 		t.Helper()
 		question, want := h.scripted(t, twoCalls), []string{`{"city":"Paris"}`, `{"city":"Rome"}`}
 		params := openai.ChatCompletionNewParams{Model: model, Messages: userSays(question), Tools: weatherTool()}
@@ -150,7 +150,7 @@ func TestOpenAISDKTools(t *testing.T) {
 }
 
 func TestOpenAISDKStructuredOutput(t *testing.T) {
-	eachOpenAI(t, func(t *testing.T, h *house, client openai.Client, model string) {
+	eachOpenAI(t, func(t *testing.T, h *harness, client openai.Client, model string) {
 		t.Helper()
 		question := h.scripted(t, object{"text": `{"city":"Paris"}`})
 		got, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{
@@ -164,16 +164,16 @@ func TestOpenAISDKStructuredOutput(t *testing.T) {
 		}
 		var place struct{ City *string }
 		if err := json.Unmarshal([]byte(got.Choices[0].Message.Content), &place); err != nil || place.City == nil {
-			t.Errorf("%q: %v", got.Choices[0].Message.Content, err)
+			t.Errorf("content %q doesn't fit the schema: %v", got.Choices[0].Message.Content, err)
 		}
 	})
 }
 
-// The SDK asks for base64 by itself, and for floats when told.
+// By default the SDK decodes floats; with EncodingFormat base64 the answer has the same vectors packed.
 func TestOpenAISDKEmbeddings(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			client := d.openAIClient()
 			params := openai.EmbeddingNewParams{
@@ -205,7 +205,7 @@ func TestOpenAISDKEmbeddings(t *testing.T) {
 				} `json:"data"`
 			}
 			if err := json.Unmarshal(body, &packed); err != nil || len(packed.Data) != 2 || len(packed.Data[1].Embedding) != 8*4 {
-				t.Fatalf("%v: %s", err, body)
+				t.Fatalf("packed vectors: %v: %s", err, body)
 			}
 			for i, want := range floats.Data[1].Embedding {
 				got := math.Float32frombits(binary.LittleEndian.Uint32(packed.Data[1].Embedding[4*i:]))
@@ -217,13 +217,13 @@ func TestOpenAISDKEmbeddings(t *testing.T) {
 	}
 }
 
-// What customers of the SDKs are billed: each completion once, reading nothing.
+// Calls by SDKs are billed: each completion once, lists of models not at all.
 func TestSDKCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	organization := unique("org")
 	edge := h.URL(string(stack.Edge)) + "/product/v1/ai"
-	d := door{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""}
+	d := sdkEndpoint{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""}
 	client, other := d.openAIClient(), d.anthropicClient()
 	if _, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox", Messages: userSays("x")}); err != nil {
 		t.Error(err)
@@ -246,7 +246,7 @@ func TestSDKCallsAreCounted(t *testing.T) {
 func TestOpenAISDKModels(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			client := d.openAIClient()
 			page, err := client.Models.List(t.Context())
@@ -264,12 +264,12 @@ func TestOpenAISDKModels(t *testing.T) {
 			}
 			for _, name := range []string{sdkOpenAI.model, "sdk-openai/" + sdkOpenAI.model} {
 				if m, err := client.Models.Get(t.Context(), name); err != nil || m.ID != name || m.OwnedBy != "sdk-openai" {
-					t.Errorf("%s: %+v, %v", name, m, err)
+					t.Errorf("model %s: %+v, %v", name, m, err)
 				}
 			}
 			for _, name := range []string{"no-such-model", "catalog", "liveness"} {
 				if d.name == "gateway" && name != "no-such-model" {
-					continue // The contract's own paths.
+					continue // At the gateway these are paths of the contract.
 				}
 				_, err := client.Models.Get(t.Context(), name)
 				wantOpenAIError(t, err, http.StatusNotFound, "model_not_found")
@@ -296,19 +296,19 @@ func wantOpenAIError(t *testing.T, err error, status int, code string) *openai.E
 	return e
 }
 
-// Failures come as the SDK's typed error, and it doesn't retry what is useless.
+// Failures are the SDK's typed error, and the SDK doesn't retry calls that would fail again.
 func TestOpenAISDKErrors(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			ask := func(client openai.Client, model, text string, options ...option.RequestOption) error {
 				_, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: model, Messages: userSays(text)}, options...)
 				return err
 			}
 			client := d.openAIClient()
-			stranger := door{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
-			wantOpenAIError(t, ask(stranger.openAIClient(), "sandbox", "x"), http.StatusUnauthorized, "invalid_api_key")
+			unknownKey := sdkEndpoint{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			wantOpenAIError(t, ask(unknownKey.openAIClient(), "sandbox", "x"), http.StatusUnauthorized, "invalid_api_key")
 			wantOpenAIError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, "model_not_found")
 			_, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox"})
 			if e := wantOpenAIError(t, err, http.StatusBadRequest, "invalid_request"); e.Param != "messages" {
@@ -321,14 +321,14 @@ func TestOpenAISDKErrors(t *testing.T) {
 			failing := h.broken(t, object{"status": 401})
 			wantOpenAIError(t, ask(client, sdkRefusing["openai "+d.name].model, failing, alone), http.StatusBadGateway, "provider_failed")
 			if n := h.callsWith(t, failing); n != 1 {
-				t.Errorf("%d calls for what no retry mends, want 1", n)
+				t.Errorf("%d calls for a failure that no retry can mend, want 1", n)
 			}
 		})
 	}
 }
 
-// callsWith counts the calls to the fake provider that hold a text.
-func (h *house) callsWith(t *testing.T, text string) (n int) {
+// callsWith returns how many calls to the fake provider hold a text.
+func (h *harness) callsWith(t *testing.T, text string) (n int) {
 	t.Helper()
 	var report struct {
 		Last []vendorCall `json:"last"`
@@ -346,7 +346,7 @@ func (h *house) callsWith(t *testing.T, text string) (n int) {
 func TestOpenAISDKBrokenStream(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		for model, after := range breaking("openai") {
 			t.Run(d.name+" "+model, func(t *testing.T) {
 				question, client := h.broken(t, object{"error_after_chunks": after}), d.openAIClient()
@@ -365,18 +365,18 @@ func TestOpenAISDKBrokenStream(t *testing.T) {
 	}
 }
 
-// Who leaves in the middle ends the call upstream.
+// A client that cancels a stream ends the call to the vendor.
 func TestOpenAISDKCancels(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			text := unique("leave")
-			call := hanging.expect(text)
+			call := hangingServer.expect(text)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			client := d.openAIClient()
-			stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{Model: leaving.model, Messages: userSays(text)})
+			stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{Model: hangingProvider.model, Messages: userSays(text)})
 			if !stream.Next() {
 				t.Fatalf("no chunk: %v", stream.Err())
 			}
@@ -384,18 +384,19 @@ func TestOpenAISDKCancels(t *testing.T) {
 			select {
 			case <-call.gone:
 			case <-t.Context().Done():
-				t.Error("the call upstream goes on")
+				t.Error("the call to the vendor goes on")
 			}
 			_ = stream.Close()
 		})
 	}
 }
 
-// Fields of the vendor's own reach it untouched, and come back so.
+// Fields that only the vendor knows reach it unchanged. A provider of another dialect doesn't get them, and the answer
+// names them as ignored.
 func TestOpenAISDKUnknownFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		t.Run(d.name, func(t *testing.T) {
 			question := unique("question")
 			client := d.openAIClient()

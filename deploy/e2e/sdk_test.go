@@ -11,15 +11,15 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// Models that the SDK tests ask for: one of each dialect, known upstream by
-// another name, and the gateway's own.
+// Models for the SDK tests: one of each dialect, under another name at the vendor; the third is the gateway's own
+// sandbox.
 var (
 	sdkOpenAI    = addVendor(vendor{name: "sdk-openai", dialect: "openai", model: "sdk-gpt", upstream: "sdk-gpt-upstream"})
 	sdkAnthropic = addVendor(vendor{name: "sdk-anthropic", dialect: "anthropic", model: "sdk-claude", upstream: "sdk-claude-upstream"})
 )
 
-// Vendors that fail: a key that was refused, or streams that broke, keep the
-// gateway away for a while, so that each test has its own.
+// Vendors that fail. After a refused key or a broken stream the gateway avoids a vendor for a while, so each test has
+// its own.
 var (
 	sdkBroken   = map[string]pair{"openai": addPair("sdk-broken-openai"), "anthropic": addPair("sdk-broken-anthropic")}
 	sdkRefusing = map[string]vendor{
@@ -30,77 +30,77 @@ var (
 	}
 )
 
-// breaking are a face's models of which streams break, with the events after which.
+// breaking returns a face's models of which streams break, with the number of events before that.
 func breaking(face string) map[string]int {
 	p := sdkBroken[face]
 	return map[string]int{p.first.name + "/" + p.first.model: 3, p.second.name + "/" + p.second.model: 5}
 }
 
-// door is where an SDK is pointed at: nothing else of it is changed.
-type door struct {
+// sdkEndpoint is what an SDK is configured with; everything else is the SDK's default.
+type sdkEndpoint struct {
 	name              string
 	openAI, anthropic string // base URLs
 	key               string
-	organization      string // that a service token names; a product key has its own
+	organization      string // sent with a service token; empty for a product key, which belongs to one
 }
 
-// doors are the gateway's own face and the edge, for an organization.
-func (h *house) doors(t *testing.T) []door {
+// sdkEndpoints returns the gateway's own face and the edge, for an organization.
+func (h *harness) sdkEndpoints(t *testing.T) []sdkEndpoint {
 	t.Helper()
 	organization := unique("org")
 	gateway, edge := h.URL(string(stack.Gateway)), h.URL(string(stack.Edge))+"/product/v1/ai"
-	return []door{
+	return []sdkEndpoint{
 		{"gateway", gateway + "/v1", gateway, h.Secrets().Service, organization},
 		{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""},
 	}
 }
 
-// The models that SDK tests ask for: scriptable are those whose answers a test may set.
+// scriptable are the models whose answers a test may script; sdkModels are all models of the SDK tests.
 var (
 	scriptable = []string{sdkOpenAI.model, sdkAnthropic.model}
 	sdkModels  = append(slices.Clone(scriptable), "sandbox")
 )
 
-// eachDoor runs a test at each door with a client of an SDK and each of the models.
-func eachDoor[C any](t *testing.T, client func(door) C, models []string, test func(t *testing.T, h *house, client C, model string)) {
+// eachEndpoint runs a test at each endpoint, with a client of an SDK and each of the models.
+func eachEndpoint[C any](t *testing.T, client func(sdkEndpoint) C, models []string, test func(t *testing.T, h *harness, client C, model string)) {
 	t.Helper()
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		for _, model := range models {
 			t.Run(d.name+" "+model, func(t *testing.T) { test(t, h, client(d), model) })
 		}
 	}
 }
 
-// scripted makes the fake provider answer what is asked with a text of its own.
-func (h *house) scripted(t *testing.T, answer object) (question string) {
+// scripted returns a question to which the fake provider gives an answer.
+func (h *harness) scripted(t *testing.T, answer object) (question string) {
 	t.Helper()
 	question = unique("question")
 	h.script(t, stack.FakeProvider, rule{Match: object{"body": question}, Action: object{"answer": answer}})
 	return question
 }
 
-// broken makes it fail.
-func (h *house) broken(t *testing.T, action object) (question string) {
+// broken returns a question at which the fake provider fails with an action.
+func (h *harness) broken(t *testing.T, action object) (question string) {
 	t.Helper()
 	question = unique("question")
 	h.script(t, stack.FakeProvider, rule{Match: object{"body": question}, Action: action})
 	return question
 }
 
-// twoCalls is an answer that calls a tool twice.
+// twoCalls is a scripted answer with two tool calls.
 var twoCalls = object{"text": "I look.", "tool_calls": []object{
 	{"name": "weather", "arguments": json.RawMessage(`{"city":"Paris"}`)},
 	{"name": "weather", "arguments": json.RawMessage(`{"city":"Rome"}`)},
 }}
 
-// weatherSchema is what the tool takes.
+// weatherSchema is the JSON Schema of the tool's arguments.
 var weatherSchema = map[string]any{"type": "object", "properties": map[string]any{"city": map[string]any{"type": "string"}}, "required": []string{"city"}}
 
-// Every face answers its own words' errors where no SDK would get to: before a
-// body, on a path that isn't there.
-func TestCompatibleFacesSpeakTheirWords(t *testing.T) {
+// Each compatible face answers in its own error format also where no SDK gets to: to bodies that can't be read, and on
+// unknown paths.
+func TestCompatibleFacesUseTheirErrorFormats(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	key := h.key(t, unique("org"), "ai", "read").Key
@@ -121,7 +121,7 @@ func TestCompatibleFacesSpeakTheirWords(t *testing.T) {
 	} {
 		found := tt.a.fields(t, tt.status, "error", tt.field)
 		if inner, ok := found["error"].(map[string]any); tt.field == "type" && (!ok || inner["message"] == "") {
-			t.Errorf("%s: %s", tt.a.label, tt.a.body)
+			t.Errorf("%s: the error has no message: %s", tt.a.label, tt.a.body)
 		}
 	}
 }

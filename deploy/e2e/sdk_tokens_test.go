@@ -12,15 +12,15 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// refusesTokens is a vendor whose dialect carries texts alone.
+// refusesTokens is a vendor whose dialect can't carry token arrays.
 var refusesTokens = addVendor(vendor{name: "texts-only", dialect: "gemini", model: "texts-only"})
 
-// Texts that come as tokens, as LangChain's OpenAIEmbeddings sends them: the vectors
-// are those of the tokens in both forms of the answer, and exactly they are billed.
+// Inputs that are token arrays, as LangChain's OpenAIEmbeddings sends them: the vectors depend on the tokens alone,
+// whether the input is one array or several, and exactly the tokens are billed.
 func TestOpenAISDKTokens(t *testing.T) {
 	t.Parallel()
 	h := use(t)
-	for _, d := range h.doors(t) {
+	for _, d := range h.sdkEndpoints(t) {
 		for _, model := range []string{embedding.model, "sandbox"} {
 			t.Run(d.name+" "+model, func(t *testing.T) {
 				client := d.openAIClient()
@@ -48,7 +48,7 @@ func TestOpenAISDKTokens(t *testing.T) {
 				}
 			})
 		}
-		t.Run(d.name+" nobody takes them", func(t *testing.T) {
+		t.Run(d.name+" not supported", func(t *testing.T) {
 			client := d.openAIClient()
 			_, err := client.Embeddings.New(t.Context(), openai.EmbeddingNewParams{
 				Model: refusesTokens.model, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfTokens: []int64{1}},
@@ -63,7 +63,7 @@ func TestOpenAISDKTokens(t *testing.T) {
 	}
 }
 
-// What was embedded as tokens is in the feed of usage with their number.
+// Embedded token arrays are in the usage feed with their number of tokens.
 func TestTokensAreBilled(t *testing.T) {
 	t.Parallel()
 	h := use(t)

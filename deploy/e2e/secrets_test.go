@@ -14,8 +14,8 @@ import (
 
 var echoing = addVendor(vendor{name: "echoing", dialect: "openai", model: "echoing"})
 
-// The failures that are most likely to repeat a secret. What they answer and log
-// is searched at the end of the run, see TestMain.
+// The failures that are most likely to repeat a secret. Their answers and logs are searched at the end of the run, see
+// TestMain.
 func TestFailuresWithSecrets(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -26,11 +26,11 @@ func TestFailuresWithSecrets(t *testing.T) {
 	}})
 	typed := func(what string) string {
 		secret := "canary-" + runSecret + "-" + what
-		canaries.add(what+" in a body", secret)
+		knownSecrets.add(what+" in a body", secret)
 		return secret
 	}
-	stranger := "swy_live_" + strings.Repeat("0", 43) + "000000"
-	canaries.add("an unknown product key", stranger)
+	unknownKey := "swy_live_" + strings.Repeat("0", 43) + "000000"
+	knownSecrets.add("an unknown product key", unknownKey)
 
 	chat := func(more ...object) object { return ask(echoing.model, "hello", more...) }
 	deliver := h.receiver().deliver
@@ -50,7 +50,7 @@ func TestFailuresWithSecrets(t *testing.T) {
 		"a password in a URL":             {webhooks, "/v1/deliveries", deliver(object{"url": "https://user:" + typed("password") + "@example.com/"})},
 		"a Slack webhook":                 {notify, "/v1/notify", object{"channels": []string{"slack"}, "message": "m", "target": object{"webhook_url": "https://hooks.slack.com/services/" + typed("slack path")}}},
 		"a token that is unknown":         {gateway.bearer(typed("service token")), "/v1/llm/chat", chat()},
-		"a key that is unknown":           {h.anonymous(stack.Edge).bearer(stranger), "/product/v1/ai/chat", chat()},
+		"a key that is unknown":           {h.anonymous(stack.Edge).bearer(unknownKey), "/product/v1/ai/chat", chat()},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,14 +61,14 @@ func TestFailuresWithSecrets(t *testing.T) {
 	}
 }
 
-// A credential in a header reaches the receiver, and only the receiver can read it,
-// even when it repeats the credential in its answer.
+// A credential in a custom header reaches the receiver and nothing else can read it, even when the receiver repeats it
+// in its answer.
 func TestDeliveryWithACredential(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	to, webhooks := h.receiver(), h.service(stack.WebhookEgress, unique("org"))
 	token := "canary-" + runSecret + "-receiver-token"
-	canaries.add("the receiver's token", token)
+	knownSecrets.add("the receiver's token", token)
 	to.answers(t, object{"status": 200, "body": "you sent " + token})
 	var got accepted
 	webhooks.post(t, deliveryPath, to.deliver(object{"custom_headers": object{"Authorization": "Bearer " + token}})).into(t, http.StatusAccepted, &got)

@@ -14,9 +14,9 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// accountDeliveries wants every accepted delivery in the receiver's log, and those that
-// came again to be no more than what was on the wire.
-func (s *soak) accountDeliveries(t *testing.T, a *account, blows []blow) {
+// compareDeliveries compares the accepted deliveries with the receiver's log: each must be in it, and no more may have
+// arrived again than were in flight at a kill.
+func (s *soak) compareDeliveries(t *testing.T, results *resultTable, kills []kill) {
 	t.Helper()
 	var status map[string]string
 	s.drained(t, "deliveries", func() error {
@@ -34,9 +34,9 @@ func (s *soak) accountDeliveries(t *testing.T, a *account, blows []blow) {
 			delivered++
 		}
 	}
-	a.exactly("deliveries accepted, delivered by their record", len(s.deliveries), delivered)
+	results.exactly("deliveries accepted, delivered by their record", len(s.deliveries), delivered)
 	times, arrivals, unsigned := map[string]int{}, 0, 0
-	for _, to := range []receiver{s.direct, s.fanned} {
+	for _, to := range []receiver{s.direct, s.fanOut} {
 		for _, one := range to.arrivals(t) {
 			arrivals++
 			times[one.ID]++
@@ -45,20 +45,20 @@ func (s *soak) accountDeliveries(t *testing.T, a *account, blows []blow) {
 			}
 		}
 	}
-	arrived, strangers := 0, len(times)
+	arrived, unknownIDs := 0, len(times)
 	for id := range s.deliveries {
 		if times[id] > 0 {
-			arrived, strangers = arrived+1, strangers-1
+			arrived, unknownIDs = arrived+1, unknownIDs-1
 		}
 	}
-	a.exactly("deliveries accepted, in the receiver's log", len(s.deliveries), arrived)
-	a.exactly("arrivals that nobody was told of", 0, strangers)
-	a.exactly("arrivals without a valid signature", 0, unsigned)
-	lost := kills(blows, string(stack.WebhookEgress)) + kills(blows, store.Postgres)
-	a.atMost("arrivals again, under the same id (in flight at a blow)", lost*chaosInFlight, arrivals-len(times))
+	results.exactly("deliveries accepted, in the receiver's log", len(s.deliveries), arrived)
+	results.exactly("arrivals of deliveries that were not accepted", 0, unknownIDs)
+	results.exactly("arrivals without a valid signature", 0, unsigned)
+	lost := countKills(kills, string(stack.WebhookEgress)) + countKills(kills, store.Postgres)
+	results.atMost("arrivals again, under the same id (in flight at a kill)", lost*chaosInFlight, arrivals-len(times))
 }
 
-// deliveryStatus reads all deliveries of the organization.
+// deliveryStatus returns the status of each delivery of the organization, by id.
 func (s *soak) deliveryStatus(t *testing.T) map[string]string {
 	t.Helper()
 	status := map[string]string{}
@@ -75,9 +75,9 @@ func (s *soak) deliveryStatus(t *testing.T) map[string]string {
 	return status
 }
 
-// accountSends wants an outcome of every channel, its message at the third party, and
-// a mark wherever one came twice.
-func (s *soak) accountSends(t *testing.T, a *account) {
+// compareSends checks that every channel of every send has an outcome, that its message is at the third party, and that
+// a message that came twice is marked.
+func (s *soak) compareSends(t *testing.T, results *resultTable) {
 	t.Helper()
 	logs := s.sendLogs(t)
 	got := map[string]map[string]int{"slack": s.slackGot(t), "email": s.mailGot(t), "webhook": s.webhookGot(t), "web_push": s.pushGot(t)}
@@ -92,13 +92,13 @@ func (s *soak) accountSends(t *testing.T, a *account) {
 			}
 			key := one.mark
 			if channel == "web_push" {
-				key = id // what a service worker tells repeats by
+				key = id // by which a service worker recognizes a repeat
 			}
 			n := got[channel][key]
 			if n > 0 {
 				arrived[channel]++
 			}
-			if n > 1 && channel != "webhook" { // webhooks keep their id, as all deliveries
+			if n > 1 && channel != "webhook" { // a webhook that is repeated keeps its id, as every delivery does
 				doubled++
 				if !marked {
 					unmarked++
@@ -107,15 +107,15 @@ func (s *soak) accountSends(t *testing.T, a *account) {
 		}
 	}
 	for _, channel := range []string{"in_app", "slack", "email", "webhook", "web_push"} {
-		a.exactly(channel+" accepted, delivered by the log", accepted[channel], delivered[channel])
+		results.exactly(channel+" accepted, delivered by the log", accepted[channel], delivered[channel])
 		if got[channel] != nil {
-			a.exactly(channel+" accepted, at the third party", accepted[channel], arrived[channel])
+			results.exactly(channel+" accepted, at the third party", accepted[channel], arrived[channel])
 		}
 	}
-	a.exactly(fmt.Sprintf("messages that came twice (%d), without the mark", doubled), 0, unmarked)
+	results.exactly(fmt.Sprintf("messages that came twice (%d), without the mark", doubled), 0, unmarked)
 }
 
-// channel is how a send stands by one of its channels, "" where the log doesn't have it.
+// channel returns the status of a send by one of its channels, "" where the log doesn't have it.
 func (l sendLog) channel(name string) (status string, doubled bool) {
 	for _, c := range l.Channels {
 		if c.Channel == name {
@@ -125,7 +125,7 @@ func (l sendLog) channel(name string) (status string, doubled bool) {
 	return "", false
 }
 
-// sendLogs waits for the end of every send.
+// sendLogs waits for the end of every send and returns the logs, by id.
 func (s *soak) sendLogs(t *testing.T) map[string]sendLog {
 	t.Helper()
 	logs := map[string]sendLog{}
@@ -143,9 +143,9 @@ func (s *soak) sendLogs(t *testing.T) map[string]sendLog {
 	return logs
 }
 
-// accountInboxes holds each user's unread count against what was sent and marked, and
-// against the records that are listed.
-func (s *soak) accountInboxes(t *testing.T, a *account) {
+// compareInboxes compares each user's unread count with what was sent and marked read, and with the records that are
+// listed.
+func (s *soak) compareInboxes(t *testing.T, results *resultTable) {
 	t.Helper()
 	sent, of := map[string]int{}, map[string]string{}
 	for _, one := range s.sends {
@@ -177,15 +177,15 @@ func (s *soak) accountInboxes(t *testing.T, a *account) {
 			t.Logf("%s: %d unread, %d listed, want %d", user, unread[user], listed[user], n)
 		}
 	}
-	a.exactly("unread notifications of all users", wanted, found)
-	a.exactly("users whose count and list are exact", len(sent), exact)
+	results.exactly("unread notifications of all users", wanted, found)
+	results.exactly("users whose count and list are exact", len(sent), exact)
 }
 
-// sendMark finds a send by what it says.
+// sendMark matches the mark of a send in a message.
 var sendMark = regexp.MustCompile(`\[(send-\d+)\]`)
 
-// journal reads all that a fake has got.
-func journal[M any](t *testing.T, h *house, fake stack.Fake) []M {
+// journal returns everything that a fake has received.
+func journal[M any](t *testing.T, h *harness, fake stack.Fake) []M {
 	t.Helper()
 	var page struct {
 		Messages []M `json:"messages"`
@@ -208,12 +208,12 @@ func countMarks(texts []string) map[string]int {
 	return times
 }
 
-// What third parties got of each send: how often, by its mark, and of web push by its id.
+// The messages of each send that third parties received: how many, by the send's mark, or by its id for web push.
 
 func (s *soak) slackGot(t *testing.T) map[string]int {
 	t.Helper()
 	var texts []string
-	for _, m := range journal[slackPost](t, s.house, stack.FakeSlack) {
+	for _, m := range journal[slackPost](t, s.harness, stack.FakeSlack) {
 		texts = append(texts, m.Payload.Text)
 	}
 	return countMarks(texts)
@@ -224,7 +224,7 @@ func (s *soak) mailGot(t *testing.T) map[string]int {
 	var texts []string
 	for _, m := range journal[struct {
 		Data string `json:"data"`
-	}](t, s.house, stack.FakeMailbox) {
+	}](t, s.harness, stack.FakeMailbox) {
 		texts = append(texts, m.Data)
 	}
 	return countMarks(texts)
@@ -242,7 +242,7 @@ func (s *soak) webhookGot(t *testing.T) map[string]int {
 func (s *soak) pushGot(t *testing.T) map[string]int {
 	t.Helper()
 	times := map[string]int{}
-	for _, m := range journal[pushMessage](t, s.house, stack.FakePush) {
+	for _, m := range journal[pushMessage](t, s.harness, stack.FakePush) {
 		var content struct {
 			ID string `json:"notification_id"`
 		}

@@ -18,9 +18,9 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// soakHostile are customers whose vendors, receivers and devices behave in every
-// hostile way, by chance: all the time that there is trouble, and in the calm by turns
-// with quiet, so that it can be told what the others notice of it.
+// soakHostile is the customers whose vendors, receivers and devices behave in every hostile way, chosen at random: all
+// the time while members are killed, and then in turns with pauses, so that the effect on the other customers can be
+// measured.
 type soakHostile struct {
 	active       atomic.Bool
 	organization string
@@ -35,67 +35,66 @@ type soakHostile struct {
 
 const (
 	hostileCallers = 3
-	// soakTurn is how long hostile customers call, and how long they don't, in the calm.
+	// soakTurn is how long hostile customers call, and then pause, after the last kill.
 	soakTurn = 2500 * time.Millisecond
-	// soakCeiling is what they may spend, in cents: more than calls of 64 tokens need.
+	// soakCeiling is the amount that they may spend, in cents: more than calls of 64 tokens cost.
 	soakCeiling = 500
-	// soakRatio is how much longer others' calls may take beside hostile ones, and
-	// soakFloor what goes for the chances of a shared machine.
+	// soakRatio is how many times as long others' calls may take beside hostile ones, and soakFloor the tolerance for a
+	// shared machine.
 	soakRatio = 1.5
 	soakFloor = 100 * time.Millisecond
 )
 
-// soakGateway makes the gateway give vendors up soon: hostile ones hold a call for as
-// long as they are let.
+// soakGateway shortens the gateway's timeouts: hostile vendors hold a call for as long as they can.
 var soakGateway = []string{
 	"GATEWAY_ANSWER_TIMEOUT=5s", "GATEWAY_FIRST_TOKEN_TIMEOUT=5s", "GATEWAY_IDLE_TIMEOUT=5s", "GATEWAY_TOTAL_TIMEOUT=20s",
 }
 
-func (s *soak) enlistHostile(t *testing.T) {
+func (s *soak) setUpHostile(t *testing.T) {
 	t.Helper()
 	organization := unique("hostile")
 	s.hostile = &soakHostile{
-		organization: organization, ai: s.house.customer(t, organization, "ai", "read"),
-		webhooks: s.house.service(stack.WebhookEgress, organization),
+		organization: organization, ai: s.harness.customer(t, organization, "ai", "read"),
+		webhooks: s.harness.service(stack.WebhookEgress, organization),
 	}
-	s.house.ceiling(t, organization, soakCeiling)
-	s.pace = newPace()
-	s.pace.phase = untimed
+	s.harness.ceiling(t, organization, soakCeiling)
+	s.latencies = newLatencies()
+	s.latencies.phase = untimed
 }
 
-// besieged has them call until the soak is over.
-func (s *soak) besieged(t *testing.T) {
+// startHostile starts the hostile customers, which call until the soak ends.
+func (s *soak) startHostile(t *testing.T) {
 	t.Helper()
 	s.hostile.active.Store(true)
 	for n := range hostileCallers {
-		chance := rand.New(rand.NewPCG(s.seed, uint64(1_000_000+n)))
-		s.customers.always(1, func(int) {
+		random := rand.New(rand.NewPCG(s.seed, uint64(1_000_000+n)))
+		s.customers.start(1, func(int) {
 			if s.hostile.active.Load() {
-				[]func(*testing.T, *rand.Rand){s.hostileCall, s.hostileCall, s.hostileDelivery, s.hostilePush}[chance.IntN(4)](t, chance)
+				[]func(*testing.T, *rand.Rand){s.hostileCall, s.hostileCall, s.hostileDelivery, s.hostilePush}[random.IntN(4)](t, random)
 			}
-			s.customers.rest(time.Duration(chance.Int64N(int64(100 * time.Millisecond))))
+			s.customers.pause(time.Duration(random.Int64N(int64(100 * time.Millisecond))))
 		})
 	}
 }
 
-// takeTurns has hostile customers call and rest by turns until a moment.
-func (s *soak) takeTurns(t *testing.T, until time.Time) {
+// alternate makes hostile customers call and pause in turns until a moment.
+func (s *soak) alternate(t *testing.T, until time.Time) {
 	t.Helper()
-	s.pace.turn()
+	s.latencies.nextPhase()
 	for time.Until(until) > soakTurn {
-		s.hostile.active.Store(s.pace.now()%2 == 1)
+		s.hostile.active.Store(s.latencies.currentPhase()%2 == 1)
 		rest(t, soakTurn)
-		s.pace.turn()
+		s.latencies.nextPhase()
 	}
 	s.hostile.active.Store(false)
 	rest(t, time.Until(until))
 }
 
-func (s *soak) hostileCall(t *testing.T, chance *rand.Rand) {
+func (s *soak) hostileCall(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	behaviours := vendorBehaviours()
-	b := behaviours[chance.IntN(len(behaviours))]
-	c := newCall(hostileVendor(hostileDialects[chance.IntN(3)], b.Name), chance.IntN(2) == 0)
+	b := behaviours[random.IntN(len(behaviours))]
+	c := newCall(hostileVendor(hostileDialects[random.IntN(3)], b.Name), random.IntN(2) == 0)
 	c.behaviour = b
 	c.answer, c.err = s.hostile.ai.with("X-Request-Id", c.id).within(t, chatRoute,
 		ask(c.vendor.model, c.mark, object{"max_tokens": hostileTokens, "stream": c.stream}))
@@ -104,22 +103,22 @@ func (s *soak) hostileCall(t *testing.T, chance *rand.Rand) {
 	s.hostile.calls = append(s.hostile.calls, c)
 }
 
-func anyBehaviour(chance *rand.Rand) fault.Behaviour {
+func anyBehaviour(random *rand.Rand) fault.Behaviour {
 	all := fault.Behaviours()
-	return all[chance.IntN(len(all))]
+	return all[random.IntN(len(all))]
 }
 
-func (s *soak) hostileDelivery(t *testing.T, chance *rand.Rand) {
+func (s *soak) hostileDelivery(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	d := hostileDelivery{behaviour: anyBehaviour(chance), webhooks: s.hostile.webhooks}
+	d := hostileDelivery{behaviour: anyBehaviour(random), webhooks: s.hostile.webhooks}
 	headers := object{"Authorization": "Bearer " + runSecret + "-of-the-soak", "X-Token-1": "e", "X-Token-2": "d"}
 	a, err := d.webhooks.try(t, http.MethodPost, deliveryPath, object{
-		"url":        s.house.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + d.behaviour.Name + "/" + unique("r"),
+		"url":        s.harness.FakeURL(stack.FakeHostileWebhook) + "/hostile/" + d.behaviour.Name + "/" + unique("r"),
 		"event_type": "order.paid", "payload": object{"order": 7}, "max_attempts": 2, "custom_headers": headers,
 	})
 	var got accepted
 	if err != nil || a.status != http.StatusAccepted || !decoded(a, &got) {
-		return // it was being killed
+		return // the service was being killed
 	}
 	d.id = got.ID
 	s.hostile.mu.Lock()
@@ -127,15 +126,15 @@ func (s *soak) hostileDelivery(t *testing.T, chance *rand.Rand) {
 	s.hostile.deliveries = append(s.hostile.deliveries, d)
 }
 
-func (s *soak) hostilePush(t *testing.T, chance *rand.Rand) {
+func (s *soak) hostilePush(t *testing.T, random *rand.Rand) {
 	t.Helper()
-	b := anyBehaviour(chance)
-	a, err := s.house.fake(stack.FakeHostilePush).try(t, http.MethodPost, "/_subscriptions", object{})
+	b := anyBehaviour(random)
+	a, err := s.harness.fake(stack.FakeHostilePush).try(t, http.MethodPost, "/_subscriptions", object{})
 	var device subscriber
 	if err != nil || !decoded(a, &device) {
 		return
 	}
-	notify := s.house.service(stack.Notify, s.hostile.organization)
+	notify := s.harness.service(stack.Notify, s.hostile.organization)
 	a, err = notify.try(t, http.MethodPost, notifyPath, object{
 		"channels": []string{"web_push"}, "message": "hello",
 		"target": object{"subscription": object{"endpoint": strings.Replace(device.Endpoint, "/push/", "/hostile/"+b.Name+"/push/", 1), "keys": device.Keys}},
@@ -144,25 +143,25 @@ func (s *soak) hostilePush(t *testing.T, chance *rand.Rand) {
 		ID string `json:"notification_id"`
 	}
 	if err != nil || a.status != http.StatusAccepted || !decoded(a, &got) {
-		return // it was being killed
+		return // the service was being killed
 	}
 	s.hostile.mu.Lock()
 	defer s.hostile.mu.Unlock()
 	s.hostile.sends = append(s.hostile.sends, hostileSend{b, s.hostile.organization, got.ID})
 }
 
-// accountHostile holds what hostile third parties were used for against the ledger, the
-// ceiling and the records, and what the others noticed against the bound.
-func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
+// compareHostile compares the calls to hostile third parties with the ledger, the ceiling and the records, and the
+// latency of the other customers' calls with its bound.
+func (s *soak) compareHostile(t *testing.T, results *resultTable, w *processSampler) {
 	t.Helper()
-	s.accountHostileCalls(t, a)
+	s.compareHostileCalls(t, results)
 	settled, ended := 0, 0
 	for _, d := range s.hostile.deliveries {
 		var record delivery
 		s.drained(t, "delivery "+d.id, func() error {
 			d.webhooks.unrecorded(t, http.MethodGet, deliveryPath+"/"+d.id, nil).into(t, http.StatusOK, &record)
-			// All go to one host, whose circuit lets them through one by one: what counts is
-			// that every attempt has an outcome, and that the others say what they wait for.
+			// All deliveries go to one host, whose circuit lets them through one by one. So each must have an outcome for every
+			// attempt, or the reason for which it waits.
 			if slices.Contains(finals, record.Status) || record.Status == "retrying" && record.Attempts > 0 ||
 				record.LastError != nil && *record.LastError == "breaker_open" {
 				settled++
@@ -174,9 +173,9 @@ func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
 	for _, one := range s.hostile.sends {
 		s.drained(t, "send "+one.id, func() error {
 			var log sendLog
-			s.house.service(stack.Notify, one.organization).unrecorded(t, http.MethodGet, sendsPath+one.id+"?limit=200", nil).into(t, http.StatusOK, &log)
-			// The host is left alone for longer and longer: what counts is that every
-			// attempt has an outcome.
+			s.harness.service(stack.Notify, one.organization).unrecorded(t, http.MethodGet, sendsPath+one.id+"?limit=200", nil).into(t, http.StatusOK, &log)
+			// The breaker's pauses for the host grow longer and longer. So a send may be pending, but each attempt must have an
+			// outcome.
 			if log.Status == "pending" && (len(log.Attempts) == 0 || slices.ContainsFunc(log.Attempts, func(a sendAttempt) bool { return a.Outcome == "" })) {
 				return errors.New(one.behaviour.Name + ": " + log.summary())
 			}
@@ -184,20 +183,20 @@ func (s *soak) accountHostile(t *testing.T, a *account, w *watch) {
 			return nil
 		})
 	}
-	a.exactly("deliveries to hostile receivers, settled or held by their circuit", len(s.hostile.deliveries), settled)
-	a.exactly("pushes to hostile push services, each attempt with an outcome", len(s.hostile.sends), ended)
+	results.exactly("deliveries to hostile receivers, settled or held by their circuit", len(s.hostile.deliveries), settled)
+	results.exactly("pushes to hostile push services, each attempt with an outcome", len(s.hostile.sends), ended)
 	for _, service := range stack.Services {
-		a.atMost(fmt.Sprintf("%s: MiB at its peak", service), memoryBound>>20, int(w.peak(string(service))>>20))
+		results.atMost(fmt.Sprintf("%s: MiB at its peak", service), memoryBound>>20, int(w.peak(string(service))>>20))
 	}
-	for _, v := range s.pace.verdicts() {
+	for _, v := range s.latencies.comparisons() {
 		most := time.Duration(soakRatio*float64(v.quiet)) + soakFloor
-		a.add(fmt.Sprintf("%s: p99 beside hostile traffic, quiet %s", v.kind, v.quiet.Round(time.Millisecond)),
+		results.add(fmt.Sprintf("%s: p99 beside hostile traffic, quiet %s", v.kind, v.quiet.Round(time.Millisecond)),
 			fmt.Sprintf("at most %s (%.1fx and %s)", most.Round(time.Millisecond), soakRatio, soakFloor),
 			fmt.Sprintf("%s (%.2fx)", v.hostile.Round(time.Millisecond), v.ratio()), v.phases >= 2 && v.hostile <= most)
 	}
 }
 
-func (s *soak) accountHostileCalls(t *testing.T, a *account) {
+func (s *soak) compareHostileCalls(t *testing.T, results *resultTable) {
 	t.Helper()
 	served, strays := 0, 0
 	var rows map[string][]ledgerRow
@@ -210,7 +209,7 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 		return n
 	}
 	s.drained(t, "the ledger of hostile vendors", func() error {
-		if rows = s.house.ledger(t, s.hostile.organization); missing() > 0 {
+		if rows = s.harness.ledger(t, s.hostile.organization); missing() > 0 {
 			return fmt.Errorf("%d calls have no record", missing())
 		}
 		return nil
@@ -223,7 +222,7 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 		if len(rows[c.id]) > 1 {
 			twice++
 		}
-		if strings.Contains(string(c.answer.body), fault.Stray) && !c.goesOn(c.behaviour) {
+		if strings.Contains(string(c.answer.body), fault.Stray) && !c.endsWithConnection(c.behaviour) {
 			strays++
 			t.Logf("%s of %s got an answer that no request asked for", c.id, c.vendor.model)
 		}
@@ -231,9 +230,9 @@ func (s *soak) accountHostileCalls(t *testing.T, a *account) {
 	var spend struct {
 		Spent float64 `json:"spent_cents"`
 	}
-	s.house.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+s.hostile.organization+"/spend").into(t, http.StatusOK, &spend)
-	a.exactly(fmt.Sprintf("served by hostile vendors in %d calls, on the ledger", len(s.hostile.calls)), served, served-missing())
-	a.exactly("calls to hostile vendors with two records", 0, twice)
-	a.exactly("answers of hostile vendors that no request asked for", 0, strays)
-	a.add("cents spent with hostile vendors", fmt.Sprintf("0 to %d", soakCeiling), spend.Spent, spend.Spent >= 0 && spend.Spent <= soakCeiling)
+	s.harness.operator(stack.Gateway).get(t, "/v1/admin/orgs/"+s.hostile.organization+"/spend").into(t, http.StatusOK, &spend)
+	results.exactly(fmt.Sprintf("served by hostile vendors in %d calls, on the ledger", len(s.hostile.calls)), served, served-missing())
+	results.exactly("calls to hostile vendors with two records", 0, twice)
+	results.exactly("answers of hostile vendors that no request asked for", 0, strays)
+	results.add("cents spent with hostile vendors", fmt.Sprintf("0 to %d", soakCeiling), spend.Spent, spend.Spent >= 0 && spend.Spent <= soakCeiling)
 }

@@ -19,64 +19,62 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The soak: customers who use everything at once while services are killed, Postgres
-// is restarted and Redis loses all it has, then a calm, and at last an account of what
-// became of each call. `make soak` gives it ten minutes. soak_traffic_test.go has the
-// customers, soak_trouble_test.go the blows, soak_watch_test.go what the processes use,
-// soak_hostile_test.go the customers of hostile third parties, soak_account_test.go and
-// soak_arrivals_test.go the account.
+// The soak: customers use everything at once while services are killed, Postgres is restarted and Redis loses its data;
+// then follows a time without kills, and at last a comparison of what became of each call. `make soak` gives it ten
+// minutes. soak_traffic_test.go has the customers, soak_kills_test.go the kills, soak_processes_test.go the resources
+// of the processes, soak_hostile_test.go the customers of hostile third parties, soak_results_test.go and
+// soak_arrivals_test.go the comparison.
 
-// Variables that fit a soak.
+// Environment variables of a soak.
 const (
-	soakFor  = "SOAK_FOR"  // how long customers call; two thirds of it there is trouble
-	soakSeed = "SOAK_SEED" // a number that makes all chances fall as they did before
+	soakFor  = "SOAK_FOR"  // how long customers call; members are killed in the first two thirds of it
+	soakSeed = "SOAK_SEED" // the seed of an earlier run, whose random choices it repeats
 )
 
 const (
 	soakShort = 45 * time.Second
-	// soakPatience is how long a customer tries to get an answer, and how long
-	// what was accepted may take to end after the last blow.
-	soakPatience = 2 * time.Minute
-	soakUsers    = 10
+	// soakTimeout is how long a customer tries to get an answer, and the time in which everything accepted must end after
+	// the last kill.
+	soakTimeout = 2 * time.Minute
+	soakUsers   = 10
 )
 
-// The vendors of the soak: two dialects with the fleet's keys, one that only an
-// organization's own key opens.
+// The vendors of the soak: two dialects with the fleet's keys, and one that only an organization's own key can use.
 var (
 	soakOpenAI    = addVendor(vendor{name: "soak-openai", dialect: "openai", model: "soak-openai"})
 	soakAnthropic = addVendor(vendor{name: "soak-anthropic", dialect: "anthropic", model: "soak-anthropic"})
 	soakOwn       = addVendor(vendor{name: "soak-own", dialect: "openai", model: "soak-own", keyless: true})
 )
 
-// soak is one run of it.
+// soak is one run of the soak.
 type soak struct {
-	house        *house
+	harness      *harness
 	organization string
 	seed         uint64
-	customers    *crowd
+	customers    *loadGenerator
 
 	ai, webhooks, notifications client // at the edge
-	egress, inbox               client // first-party faces, for what the edge doesn't offer
-	direct, fanned, notified    receiver
-	hook                        string    // begins the path of every Slack URL
-	over                        time.Time // when all that was accepted must have ended
+	egress, inbox               client // first-party faces, for operations that the edge doesn't offer
+	direct, fanOut, notified    receiver
+	hook                        string    // the beginning of the path of every Slack URL
+	deadline                    time.Time // when everything accepted must have ended
 
 	number atomic.Int64      // of calls, keys and sends
 	billed map[string]*tally // by the edge's metric
 
-	hostile *soakHostile
-	pace    *pace // of those who are not
+	hostile   *soakHostile
+	latencies *latencies // of the calls of the other customers
 
-	mu         sync.Mutex
-	calls      map[string]asked // of completions, by request id
-	deliveries map[string]bool  // by id, of all that were accepted
-	sends      map[string]send  // by id
-	read       map[string]bool  // records that were marked read, by id
-	given      int              // calls that a customer gave up
-	reason     error            // why the first one
+	mu          sync.Mutex
+	calls       map[string]completionCall // completions, by request id
+	deliveries  map[string]bool           // accepted deliveries, by id
+	sends       map[string]send           // by id
+	read        map[string]bool           // records that were marked read, by id
+	gaveUp      int                       // calls that a customer gave up
+	firstReason error                     // the error of the first one
 }
 
-// tally is what customers know of the calls that one metric counts.
+// tally counts the calls of one metric by what their customers know.
 type tally struct {
 	succeeded atomic.Int64 // whole answers with 2xx
 	unknown   atomic.Int64 // answers that broke off or never came
@@ -87,17 +85,17 @@ func TestSoak(t *testing.T) {
 	t.Logf("%s with %s=%d", length, soakSeed, seed)
 	s := newSoak(t, seed)
 	begun := time.Now()
-	w := s.house.watch(t)
+	w := s.harness.sampleProcesses(t)
 	s.begin(t)
-	s.besieged(t)
-	blows := plot(rand.New(rand.NewPCG(seed, 0)), length*2/3)
-	s.strike(t, begun, blows)
-	s.takeTurns(t, begun.Add(length))
-	s.customers.halt()
-	w.halt()
-	a := s.account(t, blows, w)
-	fmt.Println(a)
-	for _, line := range a.lines {
+	s.startHostile(t)
+	kills := planKills(rand.New(rand.NewPCG(seed, 0)), length*2/3)
+	s.runKills(t, begun, kills)
+	s.alternate(t, begun.Add(length))
+	s.customers.stop()
+	w.stop()
+	results := s.compare(t, kills, w)
+	fmt.Println(results)
+	for _, line := range results.lines {
 		if !line.holds {
 			t.Errorf("%s: found %s, expected %s", line.what, line.found, line.expected)
 		}
@@ -122,7 +120,7 @@ func soakSettings(t *testing.T) (length time.Duration, seed uint64) {
 	return length, seed
 }
 
-// newSoak starts a stack with every channel, and signs the customers up.
+// newSoak starts a stack with every channel and the hostile third parties, and creates the customers.
 func newSoak(t *testing.T, seed uint64) *soak {
 	t.Helper()
 	h := plan{
@@ -142,36 +140,36 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	}.start(t)
 	organization := unique("org")
 	s := &soak{
-		house: h, organization: organization, seed: seed, customers: newCrowd(t),
+		harness: h, organization: organization, seed: seed, customers: newLoadGenerator(t),
 		ai: h.customer(t, organization, "ai", "read"), webhooks: h.customer(t, organization, "webhooks", "write"),
 		notifications: h.customer(t, organization, "notifications", "write"),
 		egress:        h.service(stack.WebhookEgress, organization), inbox: h.service(stack.Notify, organization),
-		direct: h.receiver(), fanned: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
+		direct: h.receiver(), fanOut: h.receiver(), notified: h.receiver(), hook: "/services/T1/B1/" + strings.ReplaceAll(unique("canaryhook"), "-", ""),
 		billed: map[string]*tally{"llm_requests": {}, "deliveries": {}, "notifications_sent": {}, "": {}},
-		calls:  map[string]asked{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
+		calls:  map[string]completionCall{}, deliveries: map[string]bool{}, sends: map[string]send{}, read: map[string]bool{},
 	}
-	h.service(stack.Gateway, organization).post(t, byokPath, h.bringKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
-	s.enlistHostile(t)
-	canaries.add("a Slack URL", s.hook)
-	// Something is on the wire whenever a blow falls.
+	h.service(stack.Gateway, organization).post(t, byokPath, h.sealKey(t, organization, soakOwn.name, newKey("soak"))).want(t, http.StatusCreated)
+	s.setUpHostile(t)
+	knownSecrets.add("a Slack URL", s.hook)
+	// Calls and deliveries take 20 ms or more, so that some are in flight at each kill.
 	h.script(t, stack.FakeProvider,
 		rule{Match: object{"body": `"stream":true`}, Action: object{"slow_body_ms": 5}},
 		rule{Action: object{"delay_ms": 20}})
-	for _, to := range []receiver{s.direct, s.fanned, s.notified} {
+	for _, to := range []receiver{s.direct, s.fanOut, s.notified} {
 		to.answers(t, object{"delay_ms": 20})
 	}
 	for _, types := range [][]string{{"*"}, {"order.*"}, {"order.paid"}} {
-		s.fanned.subscribe(t, s.egress, types)
+		s.fanOut.subscribe(t, s.egress, types)
 	}
 	for n := range soakUsers {
-		h.enrol(t, organization, h.browser(t, organization), object{"user_id": soakUser(n)})
+		h.register(t, organization, h.browser(t, organization), object{"user_id": soakUser(n)})
 	}
 	return s
 }
 
 func soakUser(n int) string { return fmt.Sprint("user-", n) }
 
-// rest waits, but not beyond the test.
+// rest waits for d, or until the test ends.
 func rest(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {

@@ -23,15 +23,15 @@ type outcome int
 
 const (
 	succeeded outcome = iota // a whole answer with 2xx
-	refused                  // a whole answer that says no
-	unknown                  // it broke off, or never came
+	refused                  // a whole answer that refuses
+	unknown                  // the answer broke off or never came
 )
 
-// asked is a completion that a customer asked for.
-type asked struct {
+// completionCall is a completion that a customer asked for.
+type completionCall struct {
 	outcome outcome
-	cents   float64 // what it was said to cost
-	stated  bool    // whether it was said
+	cents   float64 // the cost that the answer states
+	stated  bool    // whether the answer states a cost
 }
 
 // send is a notification that was accepted.
@@ -40,7 +40,7 @@ type send struct {
 	channels   []string
 }
 
-// Customers who ask for completions: what the gateway has in flight at most.
+// The numbers of customers that ask for completions, which is the maximum that the gateway has in flight.
 const (
 	soakCompleters = 4
 	soakEmbedders  = 1
@@ -48,14 +48,13 @@ const (
 
 const embeddingsRoute = "/product/v1/ai/openai/v1/embeddings"
 
-// begin sends the customers on their way: each makes one kind of call after the
-// other, with a pause of its own chance.
+// begin starts the customers. Each makes one kind of call after the other, with a random pause between two.
 func (s *soak) begin(t *testing.T) {
 	t.Helper()
 	number := uint64(0)
 	for _, kind := range []struct {
 		customers int
-		pause     time.Duration // on average
+		pause     time.Duration // average
 		call      func(*testing.T, *rand.Rand)
 	}{
 		{soakCompleters, 50 * time.Millisecond, s.chat},
@@ -65,35 +64,35 @@ func (s *soak) begin(t *testing.T) {
 		{2, 250 * time.Millisecond, s.notify},
 		{1, 300 * time.Millisecond, s.markRead},
 	} {
-		var chances []*rand.Rand
+		var randoms []*rand.Rand
 		for range kind.customers {
 			number++
-			chances = append(chances, rand.New(rand.NewPCG(s.seed, number)))
+			randoms = append(randoms, rand.New(rand.NewPCG(s.seed, number)))
 		}
-		s.customers.always(kind.customers, func(customer int) {
-			chance := chances[customer]
-			kind.call(t, chance)
-			s.customers.rest(time.Duration(chance.Int64N(int64(2 * kind.pause))))
+		s.customers.start(kind.customers, func(customer int) {
+			random := randoms[customer]
+			kind.call(t, random)
+			s.customers.pause(time.Duration(random.Int64N(int64(2 * kind.pause))))
 		})
 	}
 }
 
-// next is a number that no other call has.
+// next returns a number that no other call has.
 func (s *soak) next() int64 { return s.number.Add(1) }
 
-// giveUp notes that a customer got no answer.
+// giveUp records that a customer got no answer.
 func (s *soak) giveUp(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.given++; s.reason == nil {
-		s.reason = err
+	if s.gaveUp++; s.firstReason == nil {
+		s.firstReason = err
 	}
 }
 
-// retry makes a call until it is told what became of it, as a good client does.
+// retry makes a call until it succeeds, as a good client does, for at most soakTimeout.
 func (s *soak) retry(t *testing.T, what string, try func() (outcome, error)) {
 	t.Helper()
-	err := await(t.Context(), soakPatience, func() error {
+	err := await(t.Context(), soakTimeout, func() error {
 		outcome, err := try()
 		if outcome == succeeded {
 			return nil
@@ -105,14 +104,14 @@ func (s *soak) retry(t *testing.T, what string, try func() (outcome, error)) {
 	}
 }
 
-func (s *soak) chat(t *testing.T, chance *rand.Rand) {
+func (s *soak) chat(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	models := []object{
 		{"model": soakOpenAI.model},
 		{"model": soakAnthropic.model},
 		{"model": soakOwn.model, "byok": object{"mode": "require"}},
 	}
-	body := models[chance.IntN(len(models))].with(object{"stream": chance.IntN(2) == 0})
+	body := models[random.IntN(len(models))].with(object{"stream": random.IntN(2) == 0})
 	s.complete(t, chatRoute, func(mark string) object {
 		return body.with(object{"messages": say("Tell me about " + mark + ", please, in some words")})
 	})
@@ -125,26 +124,26 @@ func (s *soak) embed(t *testing.T, _ *rand.Rand) {
 	})
 }
 
-// marked finds a call by its id in what it says.
+// marked matches the id of a call in its text.
 var marked = regexp.MustCompile(`\[(call-\d+)\]`)
 
-// complete asks for a completion until it has a whole one. Each try is a call of
-// its own, with an id that the provider sees in the text.
+// complete asks for a completion until it has a whole one. Each try is a call of its own, with an id that is also in
+// the text which the provider gets.
 func (s *soak) complete(t *testing.T, path string, body func(mark string) object) {
 	t.Helper()
 	s.retry(t, path, func() (outcome, error) {
 		id := fmt.Sprint("call-", s.next())
 		request := body("[" + id + "]")
-		phase, begun := s.pace.now(), time.Now()
+		phase, begun := s.latencies.currentPhase(), time.Now()
 		a, err := s.ai.with("X-Request-Id", id).try(t, http.MethodPost, path, request)
-		c := asked{outcome: s.billed["llm_requests"].note(a, err)}
+		c := completionCall{outcome: s.billed["llm_requests"].note(a, err)}
 		if c.outcome == succeeded && request["stream"] == true && !wholeStream(a.body) {
 			c.outcome = unknown
 			s.billed["llm_requests"].succeeded.Add(-1)
 			s.billed["llm_requests"].unknown.Add(1)
 		}
 		if c.outcome == succeeded {
-			s.pace.note(paceKind(request), phase, time.Since(begun))
+			s.latencies.record(latencyKind(request), phase, time.Since(begun))
 			c.cents, c.stated = statedCents(a)
 		}
 		s.mu.Lock()
@@ -154,7 +153,7 @@ func (s *soak) complete(t *testing.T, path string, body func(mark string) object
 	})
 }
 
-func paceKind(request object) string {
+func latencyKind(request object) string {
 	if request["stream"] == true {
 		return "streams"
 	}
@@ -180,7 +179,7 @@ func statedCents(a answer) (float64, bool) {
 func (c *tally) note(a answer, err error) outcome {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return refused // it was never sent
+		return refused // the request was never sent
 	case err != nil:
 		c.unknown.Add(1)
 		return unknown
@@ -191,15 +190,15 @@ func (c *tally) note(a answer, err error) outcome {
 	return refused
 }
 
-// insist makes a call that may be repeated until it is told, and reads the answer.
-func (s *soak) insist(t *testing.T, metric string, c client, method, path string, body any, into any) (ok bool) {
+// callUntilAccepted makes a call that may be repeated until it succeeds, and reads its answer.
+func (s *soak) callUntilAccepted(t *testing.T, metric string, c client, method, path string, body any, into any) (ok bool) {
 	t.Helper()
 	s.retry(t, path, func() (outcome, error) {
-		phase, begun := s.pace.now(), time.Now()
+		phase, begun := s.latencies.currentPhase(), time.Now()
 		a, err := c.try(t, method, path, body)
 		outcome := s.billed[metric].note(a, err)
 		if outcome == succeeded {
-			s.pace.note("accepted posts", phase, time.Since(begun))
+			s.latencies.record("accepted posts", phase, time.Since(begun))
 			err = json.Unmarshal(a.body, into)
 			ok = err == nil
 			if err != nil {
@@ -215,19 +214,19 @@ func (s *soak) deliver(t *testing.T, _ *rand.Rand) {
 	t.Helper()
 	var got accepted
 	body := s.direct.deliver(object{"idempotency_key": fmt.Sprint("delivery-", s.next())})
-	if s.insist(t, "deliveries", s.webhooks, http.MethodPost, deliveryRoute, body, &got) {
+	if s.callUntilAccepted(t, "deliveries", s.webhooks, http.MethodPost, deliveryRoute, body, &got) {
 		s.mu.Lock()
 		s.deliveries[got.ID] = true
 		s.mu.Unlock()
 	}
 }
 
-// emit fans an event out to three endpoints.
+// emit publishes an event that goes to three endpoints.
 func (s *soak) emit(t *testing.T, _ *rand.Rand) {
 	t.Helper()
-	var got fanned
+	var got eventAnswer
 	body := object{"event_type": "order.paid", "payload": object{"order": 7}, "idempotency_key": fmt.Sprint("event-", s.next())}
-	if !s.insist(t, "", s.egress, http.MethodPost, eventPath, body, &got) {
+	if !s.callUntilAccepted(t, "", s.egress, http.MethodPost, eventPath, body, &got) {
 		return
 	}
 	if got.Matched != 3 || len(got.Deliveries) != 3 {
@@ -240,23 +239,23 @@ func (s *soak) emit(t *testing.T, _ *rand.Rand) {
 	}
 }
 
-// notify sends to a user's inbox and by some of the other channels.
-func (s *soak) notify(t *testing.T, chance *rand.Rand) {
+// notify sends to a user's inbox and by a random choice of the other channels.
+func (s *soak) notify(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	n := s.next()
-	one := send{user: soakUser(chance.IntN(soakUsers)), mark: fmt.Sprintf("[send-%d]", n), channels: []string{"in_app"}}
+	one := send{user: soakUser(random.IntN(soakUsers)), mark: fmt.Sprintf("[send-%d]", n), channels: []string{"in_app"}}
 	for _, channel := range []string{"slack", "email", "webhook", "web_push"} {
-		if chance.IntN(2) == 0 {
+		if random.IntN(2) == 0 {
 			one.channels = append(one.channels, channel)
 		}
 	}
-	target := object{"user_id": one.user, "webhook_url": fmt.Sprint(s.house.FakeURL(stack.FakeSlack), s.hook, n), "email": fmt.Sprintf("send-%d@example.com", n), "url": s.notified.url(), "payload": object{"mark": one.mark}}
+	target := object{"user_id": one.user, "webhook_url": fmt.Sprint(s.harness.FakeURL(stack.FakeSlack), s.hook, n), "email": fmt.Sprintf("send-%d@example.com", n), "url": s.notified.url(), "payload": object{"mark": one.mark}}
 	body := object{"channels": one.channels, "subject": "Order", "message": "About " + one.mark, "target": target, "idempotency_key": fmt.Sprint("send-", n)}
 	var got struct {
 		ID       string   `json:"notification_id"`
 		Channels []string `json:"accepted_channels"`
 	}
-	if !s.insist(t, "notifications_sent", s.notifications, http.MethodPost, sendRoute, body, &got) {
+	if !s.callUntilAccepted(t, "notifications_sent", s.notifications, http.MethodPost, sendRoute, body, &got) {
 		return
 	}
 	if len(got.Channels) != len(one.channels) {
@@ -267,16 +266,16 @@ func (s *soak) notify(t *testing.T, chance *rand.Rand) {
 	s.sends[got.ID] = one
 }
 
-// markRead marks one of a user's newest unread records.
-func (s *soak) markRead(t *testing.T, chance *rand.Rand) {
+// markRead marks a random one of a user's newest unread records as read.
+func (s *soak) markRead(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	var page inboxPage
-	if !s.insist(t, "", s.inbox, http.MethodGet, inboxPath+"?unread=true&limit=20&user_id="+soakUser(chance.IntN(soakUsers)), nil, &page) || len(page.Records) == 0 {
+	if !s.callUntilAccepted(t, "", s.inbox, http.MethodGet, inboxPath+"?unread=true&limit=20&user_id="+soakUser(random.IntN(soakUsers)), nil, &page) || len(page.Records) == 0 {
 		return
 	}
-	id := page.Records[chance.IntN(len(page.Records))].ID
+	id := page.Records[random.IntN(len(page.Records))].ID
 	var marked struct{}
-	if s.insist(t, "", s.inbox, http.MethodPut, inboxPath+"/"+id+"/read", nil, &marked) {
+	if s.callUntilAccepted(t, "", s.inbox, http.MethodPut, inboxPath+"/"+id+"/read", nil, &marked) {
 		s.mu.Lock()
 		s.read[id] = true
 		s.mu.Unlock()

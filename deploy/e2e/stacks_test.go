@@ -13,26 +13,25 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The stacks of the run. Each starts when the first test asks for it, and stops
-// after the last one. Tests of the shared one are parallel; the others' members may
-// be killed, so that theirs run one after the other.
+// The stacks of the run. Each starts when the first test needs it, and stops after the last test. Tests of the shared
+// stack are parallel. Tests of the other stacks may kill members, so they run one after the other.
 var (
 	shared = planned(plan{name: "shared"})
 
-	// breakable is short of slots and has leases as short as they may be: what a
-	// dead replica holds is taken over after the lease.
+	// breakable has few slots for deliveries, and leases as short as possible: another process takes over what a killed
+	// one held after the lease.
 	breakable = planned(plan{name: "breakable", settings: settings{
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", chaosInFlight)},
 	}})
 
-	// threeEgresses are three on one database, with leases as short as they may be.
+	// threeEgresses has three replicas of webhook-egress on one database, with leases as short as possible.
 	threeEgresses = planned(plan{name: "three-egresses", replicas: map[stack.Service]int{stack.WebhookEgress: egresses}, settings: settings{
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight)},
 	}})
 
 	paired = planned(plan{name: "paired", replicas: map[stack.Service]int{stack.Gateway: 2}})
 
-	// edges are short with customers.
+	// edges has two replicas of the edge, with short timeouts for customers.
 	edges = planned(plan{name: "edges", replicas: map[stack.Service]int{stack.Edge: 2}, settings: settings{
 		stack.Edge: {fmt.Sprint("EDGE_MAX_BODY=", edgeBody), "EDGE_BODY_TIMEOUT=1s", "EDGE_WRITE_TIMEOUT=1s"},
 	}})
@@ -46,10 +45,10 @@ var (
 		}},
 	})
 
-	// besieged has third parties of which some behave in every hostile way that the
-	// fakes know, and others well. It waits for nothing for long.
-	besieged = planned(plan{
-		name: "besieged", vendors: append(hostileVendors(), quietVendors...),
+	// hostileStack has third parties of which some behave in every hostile way that the fakes know, and others well. All
+	// its timeouts are short.
+	hostileStack = planned(plan{
+		name: "hostile", vendors: append(hostileVendors(), quietVendors...),
 		fakes: []stack.Fake{stack.FakeSlack, stack.FakePush, stack.FakeHostileProvider, stack.FakeHostileWebhook, stack.FakeHostilePush},
 		settings: settings{
 			stack.Gateway: {
@@ -59,7 +58,7 @@ var (
 			stack.Notify: {
 				"NOTIFY_WEB_PUSH_ENABLED=true", "NOTIFY_RETRY_SCHEDULE=100ms", "NOTIFY_MAX_ATTEMPTS=2", "NOTIFY_BREAKER_FAILURES=1000",
 				"NOTIFY_REQUEST_TIMEOUT=2s", "NOTIFY_LEASE=7s",
-				"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + besiegedSecrets,
+				"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + hostileSecrets,
 			},
 			stack.Edge: {"EDGE_BODY_TIMEOUT=3s"},
 		},
@@ -76,30 +75,30 @@ var (
 
 const egresses = 3
 
-// besiegedSecrets has the secrets of organizations whose webhooks notify posts itself.
-var besiegedSecrets = filepath.Join(os.TempDir(), fmt.Sprint("switchyard-e2e-besieged-", os.Getpid()))
+// hostileSecrets is the folder of the signing secrets of organizations whose webhooks notify posts itself.
+var hostileSecrets = filepath.Join(os.TempDir(), fmt.Sprint("switchyard-e2e-hostile-secrets-", os.Getpid()))
 
-// Second replicas.
+// The members' names of second replicas.
 const (
 	secondGateway = stack.Gateway + "-2"
 	secondEdge    = stack.Edge + "-2"
 	secondNotify  = string(stack.Notify) + "-2"
 )
 
-// use gives the shared stack.
-func use(t *testing.T) *house { t.Helper(); return shared.get(t) }
+// use returns the shared stack.
+func use(t *testing.T) *harness { t.Helper(); return shared.get(t) }
 
-func pairOfGateways(t *testing.T) *house { t.Helper(); return paired.get(t) }
-func pairOfEdges(t *testing.T) *house    { t.Helper(); return edges.get(t) }
-func notifyHouse(t *testing.T) *house    { t.Helper(); return notifiers.get(t) }
-func pushHouse(t *testing.T) *house      { t.Helper(); return pushing.get(t) }
+func pairOfGateways(t *testing.T) *harness { t.Helper(); return paired.get(t) }
+func pairOfEdges(t *testing.T) *harness    { t.Helper(); return edges.get(t) }
+func notifyStack(t *testing.T) *harness    { t.Helper(); return notifiers.get(t) }
+func pushStack(t *testing.T) *harness      { t.Helper(); return pushing.get(t) }
 
-// lazy is a stack that starts when the first test asks for it.
+// lazy is a stack that starts when the first test needs it.
 type lazy struct {
-	plan  plan
-	once  sync.Once
-	house *house
-	err   error
+	plan    plan
+	once    sync.Once
+	harness *harness
+	err     error
 }
 
 var stacks []*lazy
@@ -110,18 +109,18 @@ func planned(p plan) *lazy {
 	return l
 }
 
-// get gives the running stack.
-func (l *lazy) get(t *testing.T) *house {
+// get returns the running stack.
+func (l *lazy) get(t *testing.T) *harness {
 	t.Helper()
-	l.once.Do(func() { l.house, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
+	l.once.Do(func() { l.harness, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
 	if l.err != nil {
 		t.Fatalf("the stack %s does not start: %v", l.plan.name, l.err)
 	}
-	return l.house
+	return l.harness
 }
 
-// start gives a stack to one test alone, at whose end it is closed.
-func (p plan) start(t *testing.T) *house {
+// start starts a stack for one test, at whose end it is closed.
+func (p plan) start(t *testing.T) *harness {
 	t.Helper()
 	h, err := p.open(t.Context())
 	if err != nil {

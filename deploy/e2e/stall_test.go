@@ -13,12 +13,11 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// A replica that stands still for longer than others wait comes back to a run whose
-// last call another one has been given meanwhile: its call ends, what came is
-// billed, and that the limit is overrun is in the audit.
+// A replica stops for longer than the others wait, so that the last call of its run is given to another. When the
+// replica continues, its own call ends, its answer so far is billed, and the audit has the overrun of the limit.
 func TestAStalledReplicaIsFenced(t *testing.T) {
 	h := pairOfGateways(t)
-	organization, run, gateways, s := h.onlyCall(t)
+	organization, run, gateways, s := h.startOnlyCall(t)
 	pid, err := h.PID(string(secondGateway))
 	if err != nil {
 		t.Fatal(err)
@@ -30,9 +29,9 @@ func TestAStalledReplicaIsFenced(t *testing.T) {
 	}
 	signal(syscall.SIGSTOP)
 	defer signal(syscall.SIGCONT)
-	waitFor(t, patience, "another call is given its place", func() error {
+	waitFor(t, waitTimeout, "another call in its place", func() error {
 		if a := gateways[0].post(t, chatPath, ask("sandbox", "hello")); a.status != http.StatusOK {
-			return fmt.Errorf("%s", a.body)
+			return fmt.Errorf("answered %d: %s", a.status, a.body)
 		}
 		return nil
 	})
@@ -40,7 +39,7 @@ func TestAStalledReplicaIsFenced(t *testing.T) {
 	if got := s.read(t); got.failed == nil || got.failed.Error != "budget_exceeded" && got.failed.Error != "run_exhausted" {
 		t.Errorf("the stream goes on: %+v", got)
 	}
-	waitFor(t, patience, "both rows, and the mark", func() error {
+	waitFor(t, waitTimeout, "the aborted row and the audit entry", func() error {
 		if n := h.recorded(t, organization, run, "aborted"); n != 1 {
 			return fmt.Errorf("%d aborted rows", n)
 		}

@@ -15,21 +15,21 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// What operators set of the routing holds on every replica. These tests have the
-// stack with two gateways: none is parallel.
+// Operators' overrides of the routing apply on every replica. These tests use the stack with two gateways: none is
+// parallel.
 
 var (
-	pinnable   = addPair("pinnable")
-	canaryPair = addPair("trial")
-	fading     = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
-	ailing     = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
+	pinnable        = addPair("pinnable")
+	canaryPair      = addPair("canary")
+	deprecatedModel = addVendor(vendor{name: "fading", dialect: "openai", model: "fading-model"})
+	failingVendor   = addVendor(vendor{name: "ailing", dialect: "openai", model: "ailing-model"})
 )
 
-// servedBy is the provider that answered.
+// servedBy returns the provider that answered.
 func servedBy(a answer) string { return a.header.Get("X-Switchyard-Provider") }
 
-// unsteer takes pin and canary away at the end, for the tests that come after.
-func unsteer(t *testing.T, operator client) {
+// removeOverrides removes pin and canary at the end of the test, for the tests that follow.
+func removeOverrides(t *testing.T, operator client) {
 	t.Helper()
 	t.Cleanup(func() {
 		for _, path := range []string{"/v1/admin/unpin", "/v1/admin/canary-stop"} {
@@ -39,7 +39,7 @@ func unsteer(t *testing.T, operator client) {
 				t.Fatal(err)
 			}
 			request.Header = operator.header.Clone()
-			response, err := wire.Do(request)
+			response, err := httpClient.Do(request)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,12 +48,12 @@ func unsteer(t *testing.T, operator client) {
 	})
 }
 
-// A pin reaches every replica within a second, switches failover off, outlives the
-// restart of everything, and two operators can't overwrite each other unseen.
+// A pin reaches every replica within a second, disables failover, and outlives a restart of the stores and of all
+// replicas. Two operators can't overwrite each other's pin unnoticed.
 func TestPinHoldsEverywhere(t *testing.T) {
 	h := pairOfGateways(t)
 	gateways, operator := h.gateways(unique("org")), h.operator(stack.Gateway)
-	unsteer(t, operator)
+	removeOverrides(t, operator)
 	body := ask(pinnable.first.model, "hello")
 	pin := operator.post(t, "/v1/admin/pin", object{"provider": pinnable.second.name, "reason": "the first is slow"}).fields(t, http.StatusOK, "pinned", "provider", "model", "since", "version")
 	everywhere := func() {
@@ -98,23 +98,23 @@ func TestPinHoldsEverywhere(t *testing.T) {
 	}
 }
 
-// A canary takes its share of the organizations, the same ones on every replica
-// and each time, and its status counts both arms.
+// A canary gets its share of the organizations, the same ones on every replica and at each call, and its status counts
+// both arms.
 func TestCanaryTakesItsShare(t *testing.T) {
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
-	unsteer(t, operator)
+	removeOverrides(t, operator)
 	const percentage, organizations = 30.0, 400
 	set := operator.post(t, "/v1/admin/canary", object{"provider": canaryPair.second.name, "percentage": percentage}).fields(t, http.StatusOK, "active", "provider", "percentage", "version")
 	for _, gateway := range h.gateways("any") {
 		withinASecond(t, "the canary", func() error {
 			if status := gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").fields(t, http.StatusOK, "active"); status["active"] != true {
-				return fmt.Errorf("%v", status)
+				return fmt.Errorf("canary status %v", status)
 			}
 			return nil
 		})
 	}
-	<-time.After(500 * time.Millisecond) // Stored is sooner than in force.
+	<-time.After(500 * time.Millisecond) // The canary applies a moment after it is stored.
 	var mu sync.Mutex
 	taken := make(map[string]int)
 	var calls sync.WaitGroup
@@ -144,7 +144,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 	}
 	t.Logf("%v of %d", taken, organizations)
 	for _, gateway := range h.gateways("any") {
-		waitFor(t, patience, "both arms", func() error {
+		waitFor(t, waitTimeout, "both arms", func() error {
 			var status struct {
 				Arms []struct {
 					Arm      string `json:"arm"`
@@ -154,7 +154,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 			}
 			gateway.bearer(h.Secrets().Operator).get(t, "/v1/admin/canary-status").into(t, http.StatusOK, &status)
 			if len(status.Arms) != 2 || status.Arms[0].Requests != 2*taken[canaryPair.second.name] || status.Arms[0].Requests+status.Arms[1].Requests != 2*organizations {
-				return fmt.Errorf("%+v", status)
+				return fmt.Errorf("canary status %+v", status)
 			}
 			return nil
 		})
@@ -179,13 +179,13 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	gateways := h.gateways(unique("org"))
 	deprecate := func(more object) {
 		t.Helper()
-		operator.post(t, "/v1/models/registry/"+fading.model+"/deprecate", object{"successor": "sandbox", "reason": "it fades"}.with(more)).want(t, http.StatusOK)
+		operator.post(t, "/v1/models/registry/"+deprecatedModel.model+"/deprecate", object{"successor": "sandbox", "reason": "it fades"}.with(more)).want(t, http.StatusOK)
 	}
 	deprecate(object{})
 	for _, gateway := range gateways {
 		withinASecond(t, "the warning", func() error {
-			if a := gateway.post(t, chatPath, ask(fading.model, "hello")); a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Switchyard-Warning"), "use sandbox/sandbox") {
-				return fmt.Errorf("%d %v", a.status, a.header)
+			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusOK || !strings.Contains(a.header.Get("X-Switchyard-Warning"), "use sandbox/sandbox") {
+				return fmt.Errorf("status %d, headers %v", a.status, a.header)
 			}
 			return nil
 		})
@@ -193,8 +193,8 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	deprecate(object{"cutoff_date": "2026-01-01"})
 	for _, gateway := range gateways {
 		withinASecond(t, "the refusal", func() error {
-			if a := gateway.post(t, chatPath, ask(fading.model, "hello")); a.status != http.StatusBadRequest {
-				return fmt.Errorf("%d", a.status)
+			if a := gateway.post(t, chatPath, ask(deprecatedModel.model, "hello")); a.status != http.StatusBadRequest {
+				return fmt.Errorf("status %d, want 400", a.status)
 			}
 			return nil
 		})
@@ -202,13 +202,13 @@ func TestDeprecationHoldsEverywhere(t *testing.T) {
 	if err := h.Restart(t.Context(), string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
-	gateways[1].post(t, chatPath, ask(fading.model, "hello")).refused(t, http.StatusBadRequest, "model_retired", "use sandbox/sandbox")
-	if notices := string(h.anonymous(stack.Gateway).get(t, "/v1/models/deprecation-notifications?provider="+fading.name).body); !strings.Contains(notices, "it fades") {
-		t.Errorf("%s", notices)
+	gateways[1].post(t, chatPath, ask(deprecatedModel.model, "hello")).refused(t, http.StatusBadRequest, "model_retired", "use sandbox/sandbox")
+	if notices := string(h.anonymous(stack.Gateway).get(t, "/v1/models/deprecation-notifications?provider="+deprecatedModel.name).body); !strings.Contains(notices, "it fades") {
+		t.Errorf("the notices lack the reason: %s", notices)
 	}
 }
 
-// fleet is the verdict of a replica.
+// fleetStatus is a replica's answer to GET /v1/fleet/status.
 type fleetStatus struct {
 	Status, Since, Summary string
 	Replicas               []struct {
@@ -227,9 +227,8 @@ func (f fleetStatus) vendor(name string) string {
 	return ""
 }
 
-// Both replicas tell a vendor that is down from a gateway that is, though only one
-// of them called the vendor.
-func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
+// Both replicas distinguish a vendor that is down from a gateway that is, though only one of them called the vendor.
+func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
 	h := pairOfGateways(t)
 	gateways := h.gateways(unique("org"))
 	status := func(gateway client) (f fleetStatus) {
@@ -237,21 +236,21 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 		return f
 	}
 	for _, gateway := range gateways {
-		waitFor(t, patience, "two replicas", func() error {
+		waitFor(t, waitTimeout, "two replicas", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
-				return fmt.Errorf("%+v", f)
+				return fmt.Errorf("fleet status %+v", f)
 			}
 			return nil
 		})
 	}
-	h.script(t, stack.FakeProvider, rule{Match: ailing.match(), Action: object{"status": 503}})
+	h.script(t, stack.FakeProvider, rule{Match: failingVendor.match(), Action: object{"status": 503}})
 	for range 6 {
-		gateways[0].post(t, chatPath, ask(ailing.named(), "hello", object{"allow_substitution": false}))
+		gateways[0].post(t, chatPath, ask(failingVendor.named(), "hello", object{"allow_substitution": false}))
 	}
 	for _, gateway := range gateways {
 		waitFor(t, 5*time.Second, "the vendor is down", func() error {
-			if f := status(gateway); f.vendor(ailing.name) != "down" || !strings.HasPrefix(f.Status, "vendor_") || f.Since == "" || !strings.Contains(f.Summary, ailing.name) {
-				return fmt.Errorf("%+v", f)
+			if f := status(gateway); f.vendor(failingVendor.name) != "down" || !strings.HasPrefix(f.Status, "vendor_") || f.Since == "" || !strings.Contains(f.Summary, failingVendor.name) {
+				return fmt.Errorf("fleet status %+v", f)
 			}
 			return nil
 		})
@@ -259,9 +258,9 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 	if err := h.Kill(string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, patience, "the gateway is degraded", func() error {
+	waitFor(t, waitTimeout, "the gateway is degraded", func() error {
 		if f := status(gateways[0]); f.Status != "gateway_degraded" || !strings.Contains(f.Summary, "no_sign_of_life") {
-			return fmt.Errorf("%+v", f)
+			return fmt.Errorf("fleet status %+v", f)
 		}
 		return nil
 	})
@@ -269,9 +268,9 @@ func TestFleetStatusTellsUsFromTheVendor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, gateway := range gateways {
-		waitFor(t, patience, "the gateway is well again", func() error {
+		waitFor(t, waitTimeout, "the gateway has recovered", func() error {
 			if f := status(gateway); len(f.Replicas) != 2 || strings.HasPrefix(f.Status, "gateway") {
-				return fmt.Errorf("%+v", f)
+				return fmt.Errorf("fleet status %+v", f)
 			}
 			return nil
 		})

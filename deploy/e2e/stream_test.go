@@ -16,21 +16,21 @@ import (
 // event is one server-sent event.
 type event struct{ name, data string }
 
-// eventStream is an answer that is still arriving.
+// eventStream is a streamed answer that may still be arriving.
 type eventStream struct {
 	label  string
 	header http.Header
 	lines  *bufio.Scanner
 	seen   strings.Builder
 
-	// leave ends the connection, as a customer does who closes the window.
+	// leave closes the connection, as a customer's browser does when its window is closed.
 	leave context.CancelFunc
 }
 
-// stream makes a call that must be answered with events.
+// stream makes a call that must be answered with a stream of events.
 func (c client) stream(t *testing.T, path string, body any) *eventStream {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, reader(t, body))
 	if err != nil {
@@ -38,7 +38,7 @@ func (c client) stream(t *testing.T, path string, body any) *eventStream {
 	}
 	request.Header = c.header.Clone()
 	request.Header.Set("Content-Type", "application/json")
-	response, err := wire.Do(request)
+	response, err := httpClient.Do(request)
 	if err != nil {
 		t.Fatalf("POST %s: %v", path, err)
 	}
@@ -86,8 +86,8 @@ type transcript struct {
 	failed *failure // or with an error event
 }
 
-// read takes in a stream to its end and checks the order of its events: pieces,
-// then the one with finish reason and usage and [DONE], or an error; then nothing.
+// read reads a stream to its end and checks the order of its events: pieces, then one with finish reason and usage, and
+// [DONE]; or an error; then nothing.
 func (s *eventStream) read(t *testing.T) transcript {
 	t.Helper()
 	var all transcript
@@ -155,5 +155,5 @@ func (all *transcript) append(piece chunk) {
 	}
 }
 
-// soon bounds a wait inside a select.
-func soon() <-chan time.Time { return time.After(patience) }
+// soon returns a channel that bounds a wait inside a select.
+func soon() <-chan time.Time { return time.After(waitTimeout) }

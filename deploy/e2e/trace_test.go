@@ -14,14 +14,14 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// traced waits until a request is in its organization's lineage.
+// traced waits until the lineage of a request is stored for its organization, and returns it.
 func traced(t *testing.T, c client, id string) map[string]any {
 	t.Helper()
 	var event map[string]any
-	waitFor(t, patience, "the lineage of "+id, func() error {
+	waitFor(t, waitTimeout, "the lineage of "+id, func() error {
 		a := c.get(t, "/v1/lineage/"+id)
 		if a.status != http.StatusOK {
-			return fmt.Errorf("%d", a.status)
+			return fmt.Errorf("status %d", a.status)
 		}
 		event = a.fields(t, http.StatusOK)
 		return nil
@@ -29,12 +29,12 @@ func traced(t *testing.T, c client, id string) map[string]any {
 	return event
 }
 
-// An organization can read the traces of its own requests redacted, support can read them
-// without any content, and no other caller can read them. A request can also be replayed.
+// An organization can read the traces of its own requests redacted, support can read them without any content, and no
+// other caller can read them. A request can also be replayed.
 func TestTraceOfARequest(t *testing.T) {
 	h := use(t)
 	organization, other := unique("org"), unique("org")
-	own, stranger := h.service(stack.Gateway, organization), h.service(stack.Gateway, other)
+	own, otherOrg := h.service(stack.Gateway, organization), h.service(stack.Gateway, other)
 	support := h.anonymous(stack.Gateway).bearer(h.Secrets().Support)
 	id, run := unique("req"), unique("run")
 	body := `{"model":"sandbox","messages":[{"role":"user","content":"write to ada@example.com, card 4111 1111 1111 1111"}],"metadata":{"case":"e2e"}}`
@@ -69,17 +69,17 @@ func TestTraceOfARequest(t *testing.T) {
 	}
 	packet := own.get(t, "/v1/replay/"+id)
 	if packet.want(t, http.StatusOK); !strings.Contains(string(packet.body), `"request":`+body) {
-		t.Errorf("the packet does not hold the request as it came: %s", shorten(packet.body))
+		t.Errorf("the packet does not hold the request unchanged: %s", shorten(packet.body))
 	}
 	for _, path := range []string{"/v1/lineage/", "/v1/replay/"} {
-		stranger.get(t, path+id).refused(t, http.StatusNotFound, "not_found", "")
+		otherOrg.get(t, path+id).refused(t, http.StatusNotFound, "not_found", "")
 		support.get(t, path+id).want(t, http.StatusForbidden)
 		h.anonymous(stack.Gateway).get(t, path+id).want(t, http.StatusUnauthorized)
 	}
-	stranger.post(t, "/v1/replay/"+id, object{}).refused(t, http.StatusNotFound, "not_found", "")
+	otherOrg.post(t, "/v1/replay/"+id, object{}).refused(t, http.StatusNotFound, "not_found", "")
 	own.get(t, "/v1/support/trace/"+id).want(t, http.StatusForbidden)
-	if list := stranger.get(t, "/v1/traces"); strings.Contains(string(list.body), id) {
-		t.Error("a stranger sees the trace")
+	if list := otherOrg.get(t, "/v1/traces"); strings.Contains(string(list.body), id) {
+		t.Error("another organization sees the trace")
 	}
 
 	again := unique("req")
@@ -95,14 +95,14 @@ func TestTraceOfARequest(t *testing.T) {
 	}
 }
 
-// What one replica recorded the other shows, and it outlives a restart.
+// A trace that one replica recorded can be read at the other, and outlives a restart.
 func TestTracesOutliveReplicas(t *testing.T) {
 	h := pairOfGateways(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
 	id := unique("req")
 	gateways[0].with("X-Request-Id", id).post(t, chatPath, ask("sandbox", "keep this")).want(t, http.StatusOK)
-	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil { // It stores what it holds before it goes.
+	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil { // Before it ends, it stores the traces that it holds.
 		t.Fatal(err)
 	}
 	for _, gateway := range gateways {
@@ -110,14 +110,14 @@ func TestTracesOutliveReplicas(t *testing.T) {
 	}
 	replayed := gateways[1].post(t, "/v1/replay/"+id, object{}).fields(t, http.StatusOK, "answer")
 	if !strings.Contains(fmt.Sprint(replayed["answer"]), "keep this") {
-		t.Errorf("%v", replayed)
+		t.Errorf("the replay doesn't repeat the request: %v", replayed)
 	}
 }
 
-// plodding is a vendor that only TestProbes slows down.
-var plodding = addVendor(vendor{name: "plodding", dialect: "openai", model: "plodding-model"})
+// slowProbe is a vendor that only TestProbes slows down.
+var slowProbe = addVendor(vendor{name: "plodding", dialect: "openai", model: "plodding-model"})
 
-// Probes spend money for operators alone, one at a time over all replicas.
+// Probes spend money, so only operators may start them, and only one runs at a time over all replicas.
 func TestProbes(t *testing.T) {
 	h := pairOfGateways(t)
 	first := h.operator(stack.Gateway)
@@ -125,15 +125,15 @@ func TestProbes(t *testing.T) {
 	second.base = h.URL(string(secondGateway))
 	report := first.get(t, "/v1/canary").fields(t, http.StatusOK, "cases", "usage", "golden_set_version")
 	if report["verdict"] != "pass" || report["exit_code"] != 0.0 {
-		t.Errorf("%v", report)
+		t.Errorf("canary probe: %v", report)
 	}
 	same := second.post(t, "/v1/canary/consistency", object{"prompt": "hello", "count": 3}).fields(t, http.StatusOK, "samples")
 	if same["distinct"] != 1.0 || same["agreement"] != 1.0 {
-		t.Errorf("%v", same)
+		t.Errorf("consistency probe: %v", same)
 	}
 	alive := first.get(t, "/v1/models/liveness?provider=sandbox").fields(t, http.StatusOK, "models")
 	if alive["all_alive"] != true {
-		t.Errorf("%v", alive)
+		t.Errorf("liveness probe: %v", alive)
 	}
 	marked := first.get(t, "/v1/usage?organization_id=switchyard-probes&limit=200")
 	if n := strings.Count(string(marked.body), `"operation":"probe"`); n < 7 {
@@ -144,12 +144,12 @@ func TestProbes(t *testing.T) {
 		h.anonymous(stack.Gateway).get(t, path).want(t, http.StatusUnauthorized)
 	}
 
-	// A slow model keeps the place, on both.
-	h.script(t, stack.FakeProvider, rule{Match: plodding.match(), Action: object{"delay_ms": 3000}})
+	// While the probe of a slow model runs, both replicas refuse another.
+	h.script(t, stack.FakeProvider, rule{Match: slowProbe.match(), Action: object{"delay_ms": 3000}})
 	slow := make(chan error, 1)
 	go func() {
-		for { // Until it is not the other one that has the place.
-			a, err := first.try(t, http.MethodPost, "/v1/canary/consistency", object{"prompt": "hello", "count": 2, "model": plodding.model})
+		for { // Repeat while the other probe runs.
+			a, err := first.try(t, http.MethodPost, "/v1/canary/consistency", object{"prompt": "hello", "count": 2, "model": slowProbe.model})
 			if err == nil && a.status == http.StatusConflict {
 				continue
 			}
@@ -160,9 +160,9 @@ func TestProbes(t *testing.T) {
 			return
 		}
 	}()
-	waitFor(t, patience, "a second probe is refused", func() error {
+	waitFor(t, waitTimeout, "a second probe is refused", func() error {
 		if a := second.get(t, "/v1/models/liveness?provider=sandbox"); a.status != http.StatusConflict {
-			return fmt.Errorf("%d", a.status)
+			return fmt.Errorf("status %d, want 409", a.status)
 		}
 		return nil
 	})

@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// A target that is down is left alone: what waits for it uses up no attempts, and
-// arrives, each once, when it is well again.
+// Deliveries to a target that is down wait without using up attempts, and arrive once each when the target is up again.
 func TestDeliveriesWaitForATargetThatIsDown(t *testing.T) {
 	t.Parallel()
 	h := use(t)

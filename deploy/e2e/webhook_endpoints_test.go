@@ -22,7 +22,7 @@ const (
 	replayPath   = "/v1/replays"
 )
 
-// subscription is an endpoint as it is answered.
+// subscription is an endpoint in an answer.
 type subscription struct {
 	ID             string  `json:"endpoint_id"`
 	Owner          *string `json:"owner_id"`
@@ -33,8 +33,8 @@ type subscription struct {
 	DisabledReason *string `json:"disabled_reason"`
 }
 
-// fanned is the answer to an event.
-type fanned struct {
+// eventAnswer is the answer to an event.
+type eventAnswer struct {
 	ID            string `json:"event_id"`
 	Matched       int    `json:"matched"`
 	SkippedPaused int    `json:"skipped_paused"`
@@ -45,8 +45,8 @@ type fanned struct {
 	} `json:"deliveries"`
 }
 
-// to gives the delivery for an endpoint.
-func (f fanned) to(t *testing.T, endpoint string) string {
+// to returns the id of the delivery for an endpoint.
+func (f eventAnswer) to(t *testing.T, endpoint string) string {
 	t.Helper()
 	for _, d := range f.Deliveries {
 		if d.Endpoint == endpoint {
@@ -57,29 +57,28 @@ func (f fanned) to(t *testing.T, endpoint string) string {
 	return ""
 }
 
-// subscribe registers a receiver.
+// subscribe creates an endpoint with the receiver's URL.
 func (r receiver) subscribe(t *testing.T, webhooks client, types []string, more ...object) (s subscription) {
 	t.Helper()
 	webhooks.post(t, endpointPath, object{"url": r.url(), "event_types": types}.with(more...)).into(t, http.StatusCreated, &s)
 	return s
 }
 
-func (c client) emit(t *testing.T, eventType string, more ...object) (f fanned) {
+func (c client) emit(t *testing.T, eventType string, more ...object) (f eventAnswer) {
 	t.Helper()
 	c.post(t, eventPath, object{"event_type": eventType, "payload": object{"n": 1}}.with(more...)).into(t, http.StatusAccepted, &f)
 	return f
 }
 
-// endpointSecret makes a secret that must not be seen anywhere.
+// endpointSecret returns a new signing secret, and adds it to knownSecrets.
 func endpointSecret(t *testing.T) string {
 	t.Helper()
 	secret := "whsec_" + base64.StdEncoding.EncodeToString([]byte(unique("endpoint-signing-secret")))
-	canaries.add("an endpoint's signing secret", secret)
+	knownSecrets.add("an endpoint's signing secret", secret)
 	return secret
 }
 
-// verifyBody checks a delivery as the receiver of an endpoint with a secret of
-// its own must.
+// verifyBody verifies the signature of a delivery as the receiver of an endpoint with a secret of its own does.
 func verifyBody(t *testing.T, secret string, a arrival) {
 	t.Helper()
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -104,12 +103,12 @@ func TestEndpointLife(t *testing.T) {
 		}
 	}
 	path := endpointPath + "/" + id
-	for name, stranger := range map[string]client{
+	for name, otherCaller := range map[string]client{
 		"no owner": webhooks, "another owner": webhooks.with("X-Owner-Id", "bob"),
 		"another organization": h.service(stack.WebhookEgress, unique("org")).with("X-Owner-Id", "ann"),
 	} {
 		for verb, body := range map[string]any{http.MethodGet: nil, http.MethodPatch: object{"active": false}, http.MethodDelete: nil} {
-			if got := stranger.do(t, verb, path, body); got.status != http.StatusNotFound {
+			if got := otherCaller.do(t, verb, path, body); got.status != http.StatusNotFound {
 				t.Errorf("%s by %s: %d", verb, name, got.status)
 			}
 		}
@@ -152,13 +151,13 @@ func TestEndpointRefuses(t *testing.T) {
 		code   string
 		text   string
 	}{
-		"no secret":               {object{"signing_mode": "endpoint_body"}, "signing_secret_required", "signing_secret"},
-		"a secret out of place":   {object{"signing_secret": secret}, "signing_secret_not_allowed", "signing_secret"},
-		"a private target":        {object{"url": "https://10.0.0.1/x"}, "target_not_allowed", "url"},
-		"the metadata service":    {object{"url": "https://169.254.169.254/latest"}, "target_not_allowed", "url"},
-		"another port of the box": {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
-		"all and one":             {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
-		"an unknown mode":         {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
+		"no secret":                      {object{"signing_mode": "endpoint_body"}, "signing_secret_required", "signing_secret"},
+		"a secret in a mode without one": {object{"signing_secret": secret}, "signing_secret_not_allowed", "signing_secret"},
+		"a private target":               {object{"url": "https://10.0.0.1/x"}, "target_not_allowed", "url"},
+		"the metadata service":           {object{"url": "https://169.254.169.254/latest"}, "target_not_allowed", "url"},
+		"another port of this machine":   {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
+		"all and one":                    {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
+		"an unknown mode":                {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			webhooks.post(t, endpointPath, body.with(tt.change)).refused(t, http.StatusBadRequest, tt.code, tt.text)
@@ -177,15 +176,15 @@ func TestFanOutInBothModes(t *testing.T) {
 	organization := unique("org")
 	webhooks := h.service(stack.WebhookEgress, organization)
 	secret := endpointSecret(t)
-	shared, own, idle, deaf := h.receiver(), h.receiver(), h.receiver(), h.receiver()
+	shared, own, idle, unsubscribed := h.receiver(), h.receiver(), h.receiver(), h.receiver()
 	a := shared.subscribe(t, webhooks, []string{"order.paid"}, object{"owner_id": "ann"})
 	b := own.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": secret})
 	paused := idle.subscribe(t, webhooks, []string{"order.*"})
-	deaf.subscribe(t, webhooks, []string{"user.made", "orders.*"})
+	unsubscribed.subscribe(t, webhooks, []string{"user.made", "orders.*"})
 	webhooks.do(t, http.MethodPatch, endpointPath+"/"+paused.ID, object{"active": false}).want(t, http.StatusOK)
 
 	ask := object{"event_type": "order.paid", "payload": object{"n": 1}, "idempotency_key": "k", "custom_headers": object{"X-Shop": "7", "Authorization": "Bearer " + secret}}
-	var first, again fanned
+	var first, again eventAnswer
 	webhooks.post(t, eventPath, ask).into(t, http.StatusAccepted, &first)
 	webhooks.post(t, eventPath, ask).into(t, http.StatusOK, &again)
 	want := first
@@ -219,7 +218,7 @@ func TestFanOutInBothModes(t *testing.T) {
 	verify(t, h.Secrets().Webhook, shared.arrivals(t)[0])
 	verifyBody(t, secret, own.arrivals(t)[0])
 	verifyStandard(t, secret, own.arrivals(t)[0])
-	if n := len(idle.arrivals(t)) + len(deaf.arrivals(t)); n != 0 {
+	if n := len(idle.arrivals(t)) + len(unsubscribed.arrivals(t)); n != 0 {
 		t.Errorf("%d arrivals where there should be none", n)
 	}
 	if one := webhooks.with("X-Owner-Id", "ann").emit(t, "order.paid"); one.Matched != 1 || one.Deliveries[0].Endpoint != a.ID {
@@ -272,8 +271,8 @@ func TestPauseHoldsAndDeleteCancels(t *testing.T) {
 	path := endpointPath + "/" + e.ID
 	held := webhooks.emit(t, "a").to(t, e.ID)
 	webhooks.do(t, http.MethodPatch, path, object{"active": false}).want(t, http.StatusOK)
-	// The first attempt fails before or during the pause; nothing follows it.
-	waitFor(t, patience, "the delivery to wait", func() error {
+	// The first attempt fails before or during the pause; no other follows.
+	waitFor(t, waitTimeout, "the delivery to wait", func() error {
 		var d delivery
 		webhooks.get(t, deliveryPath+"/"+held).into(t, http.StatusOK, &d)
 		if d.LastError == nil || *d.LastError != "endpoint_paused" || d.NextAttemptAt != nil {
@@ -294,7 +293,7 @@ func TestPauseHoldsAndDeleteCancels(t *testing.T) {
 	for range 5 {
 		waiting = append(waiting, webhooks.emit(t, "c").to(t, e.ID))
 	}
-	ended(t, webhooks, waiting[0]) // the only one that the rate lets through
+	ended(t, webhooks, waiting[0]) // the only one that the rate limit allows
 	waiting = waiting[1:]
 	webhooks.do(t, http.MethodDelete, path, nil).want(t, http.StatusNoContent)
 	for _, id := range waiting {
@@ -320,7 +319,7 @@ func TestEndpointThatIsGone(t *testing.T) {
 	if now.Active || now.DisabledReason == nil || *now.DisabledReason != "gone" {
 		t.Errorf("endpoint %+v", now)
 	}
-	waitFor(t, patience, "the operational events", func() error {
+	waitFor(t, waitTimeout, "the operational events", func() error {
 		var reported []string
 		for _, a := range watcher.arrivals(t) {
 			if !strings.Contains(a.Body, e.ID) {
@@ -330,7 +329,7 @@ func TestEndpointThatIsGone(t *testing.T) {
 		}
 		slices.Sort(reported)
 		if !slices.Equal(reported, []string{"switchyard.delivery.failed", "switchyard.endpoint.disabled"}) {
-			return fmt.Errorf("told %v", reported)
+			return fmt.Errorf("the receiver got %v", reported)
 		}
 		return nil
 	})
@@ -374,7 +373,7 @@ func TestPing(t *testing.T) {
 	verifyBody(t, secret, arrived[0])
 }
 
-// listIDs walks all pages of a list of deliveries.
+// listIDs returns the ids on all pages of a list of deliveries.
 func listIDs(t *testing.T, webhooks client, query string) (ids []string) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -391,6 +390,3 @@ func listIDs(t *testing.T, webhooks client, query string) (ids []string) {
 		}
 	}
 }
-
-// A kill loses no subscription, and a replay goes on where it was: each delivery
-// is resent once.

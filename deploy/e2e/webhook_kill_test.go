@@ -18,48 +18,48 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The tests here kill what runs, one after the other: none is parallel.
+// The tests here kill processes, one after the other: none is parallel.
 
 const (
-	// chaosBlow is how many deliveries are accepted between two blows.
-	chaosBlow = 500
+	// chaosBatch is how many deliveries are accepted between two kills.
+	chaosBatch = 500
 	// Together they enqueue 400 a second at most.
 	chaosProducers = 16
-	chaosPace      = 40 * time.Millisecond
-	// chaosInFlight is what webhook-egress has on the wire or unsettled at most: what
-	// may arrive twice when it dies. Of three replicas each may have more, so that two
-	// keep up on a busy machine.
+	chaosInterval  = 40 * time.Millisecond
+	// chaosInFlight is the maximum of deliveries that webhook-egress has sent or not settled yet: those may arrive twice
+	// when it is killed. Each of three replicas may have more (egressInFlight), so that two of them keep up on a busy
+	// machine.
 	chaosInFlight, egressInFlight = 32, 128
-	// takeover is how long a dead replica's deliveries may wait for another: it is
-	// struck off after three seconds, by a look each second, and the machine is busy.
+	// takeover is how long a dead replica's deliveries may wait for another replica: the others notice its death after
+	// three seconds, by a check each second, and the machine is busy.
 	takeover = 20 * time.Second
 )
 
-// producers enqueue deliveries as careful customers do: each with an idempotency
-// key, and again, elsewhere if there is an elsewhere, until there is an answer.
+// producers enqueue deliveries as a careful customer does: each with an idempotency key, and again until there is an
+// answer, at another replica where there is one.
 type producers struct {
-	shops []client
-	route string
-	to    receiver
-	keys  atomic.Int64 // used so far
-	end   context.CancelFunc
-	done  sync.WaitGroup
+	clients []client
+	route   string
+	to      receiver
+	keys    atomic.Int64 // used so far
+	end     context.CancelFunc
+	done    sync.WaitGroup
 
 	mu       sync.Mutex
 	accepted map[string]bool
-	enough   chan struct{} // told when so many more are accepted that it is time for a blow
+	enough   chan struct{} // receives a value each time chaosBatch more are accepted
 }
 
-func produce(t *testing.T, to receiver, route string, shops ...client) *producers {
+func produce(t *testing.T, to receiver, route string, clients ...client) *producers {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
-	p := &producers{shops: shops, route: route, to: to, end: end, accepted: map[string]bool{}, enough: make(chan struct{}, 1)}
+	p := &producers{clients: clients, route: route, to: to, end: end, accepted: map[string]bool{}, enough: make(chan struct{}, 1)}
 	t.Cleanup(p.done.Wait)
 	for n := range chaosProducers {
 		p.done.Go(func() {
-			pace := time.NewTicker(chaosPace)
-			defer pace.Stop()
-			for try := n; ctx.Err() == nil; <-pace.C {
+			ticker := time.NewTicker(chaosInterval)
+			defer ticker.Stop()
+			for try := n; ctx.Err() == nil; <-ticker.C {
 				if err := p.enqueue(t, &try, fmt.Sprint("delivery-", p.keys.Add(1))); err != nil {
 					t.Error(err)
 					return
@@ -73,8 +73,8 @@ func produce(t *testing.T, to receiver, route string, shops ...client) *producer
 func (p *producers) enqueue(t *testing.T, try *int, key string) error {
 	t.Helper()
 	var refusal error // that is final
-	err := await(t.Context(), patience, func() error {
-		a, err := p.shops[*try%len(p.shops)].try(t, http.MethodPost, p.route, p.to.deliver(object{"idempotency_key": key}))
+	err := await(t.Context(), waitTimeout, func() error {
+		a, err := p.clients[*try%len(p.clients)].try(t, http.MethodPost, p.route, p.to.deliver(object{"idempotency_key": key}))
 		switch {
 		case err != nil:
 			*try++
@@ -94,7 +94,7 @@ func (p *producers) enqueue(t *testing.T, try *int, key string) error {
 	return errors.Join(err, refusal)
 }
 
-// note keeps the id of an accepted delivery.
+// note records the id of an accepted delivery.
 func (p *producers) note(answer []byte) error {
 	var got accepted
 	if err := json.Unmarshal(answer, &got); err != nil {
@@ -103,7 +103,7 @@ func (p *producers) note(answer []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.accepted[got.ID] = true
-	if len(p.accepted)%chaosBlow == 0 {
+	if len(p.accepted)%chaosBatch == 0 {
 		select {
 		case p.enough <- struct{}{}:
 		default:
@@ -112,7 +112,7 @@ func (p *producers) note(answer []byte) error {
 	return nil
 }
 
-// awaitEnough waits until it is time for a blow.
+// awaitEnough waits until enough deliveries are accepted for the next kill.
 func (p *producers) awaitEnough(t *testing.T) {
 	t.Helper()
 	select {
@@ -122,17 +122,17 @@ func (p *producers) awaitEnough(t *testing.T) {
 	}
 }
 
-// finish ends the producers and compares what they were told with what came of it.
-func (p *producers) finish(t *testing.T, webhooks client, blows, inFlight int) {
+// finish stops the producers and compares the answers that they got with the deliveries that arrived.
+func (p *producers) finish(t *testing.T, webhooks client, kills, inFlight int) {
 	t.Helper()
 	p.end()
 	p.done.Wait()
 	if len(p.accepted) != int(p.keys.Load()) {
 		t.Fatalf("%d deliveries have an id, want %d: an idempotency key gave two, or none", len(p.accepted), p.keys.Load())
 	}
-	// What the blows have held up goes to one target, whose share of the few slots
-	// is eight: time for 100 a second.
-	deadline := time.Now().Add(patience + time.Duration(len(p.accepted))*10*time.Millisecond)
+	// The deliveries that the kills delayed go to one target, whose share of the few slots is eight: time for 100 a
+	// second.
+	deadline := time.Now().Add(waitTimeout + time.Duration(len(p.accepted))*10*time.Millisecond)
 	for id := range p.accepted {
 		waitFor(t, time.Until(deadline), "the end of delivery "+id, func() error {
 			var d delivery
@@ -162,10 +162,10 @@ func (p *producers) finish(t *testing.T, webhooks client, blows, inFlight int) {
 	if len(times) > 0 {
 		t.Errorf("%d deliveries arrived that were never accepted", len(times))
 	}
-	if twice > blows*inFlight {
-		t.Errorf("%d arrived again, want %d at most: what was on the wire", twice, blows*inFlight)
+	if twice > kills*inFlight {
+		t.Errorf("%d arrived again, want at most %d, which were in flight", twice, kills*inFlight)
 	}
-	t.Logf("%d deliveries, %d blows, %d arrived again", len(p.accepted), blows, twice)
+	t.Logf("%d deliveries, %d kills, %d arrived again", len(p.accepted), kills, twice)
 }
 
 // awaitNoneLeft waits until all that was accepted between two moments has been delivered.
@@ -187,8 +187,8 @@ func (p *producers) awaitNoneLeft(t *testing.T, webhooks client, from, to time.T
 	})
 }
 
-// wantOneResult looks at a delivery that arrived more than once: the fence lets one
-// attempt count, and any other that was recorded is late.
+// wantOneResult checks a delivery that arrived more than once: the fence lets one attempt count, and any other that was
+// recorded is late.
 func wantOneResult(t *testing.T, webhooks client, id string) {
 	t.Helper()
 	var d delivery
@@ -204,23 +204,22 @@ func wantOneResult(t *testing.T, webhooks client, id string) {
 	}
 }
 
-// often is how many times to strike: a few, or many with SOAK set.
-func often(few, many int) int {
+// repeats returns how many kills or rounds a test has: few, or many with SOAK set.
+func repeats(few, many int) int {
 	if os.Getenv("SOAK") != "" {
 		return many
 	}
 	return few
 }
 
-// kill -9 of webhook-egress amid deliveries loses none of them; a hundred times
-// over with SOAK set.
+// kill -9 of webhook-egress loses no delivery; with SOAK set it is killed a hundred times.
 func TestKillWebhookEgress(t *testing.T) {
-	blows := often(1, 100)
+	kills := repeats(1, 100)
 	h := breakable.get(t)
 	organization, to := unique("org"), h.receiver()
-	to.answers(t, object{"delay_ms": 20}) // something is on the wire whenever the blow falls
+	to.answers(t, object{"delay_ms": 20}) // deliveries are in flight at each kill
 	p := produce(t, to, deliveryRoute, h.customer(t, organization, "webhooks", "write"))
-	for range blows {
+	for range kills {
 		p.awaitEnough(t)
 		if err := h.Kill(string(stack.WebhookEgress)); err != nil {
 			t.Fatal(err)
@@ -230,39 +229,38 @@ func TestKillWebhookEgress(t *testing.T) {
 		}
 	}
 	p.awaitEnough(t)
-	p.finish(t, h.service(stack.WebhookEgress, organization), blows, chaosInFlight)
+	p.finish(t, h.service(stack.WebhookEgress, organization), kills, chaosInFlight)
 }
 
-// Of three replicas on one database, one after the other is killed with -9 under
-// load, and stays dead until the others have delivered all that had been accepted:
-// what it held too. With SOAK set for many rounds.
+// Three replicas on one database are killed with -9 under load, one after the other. Each stays dead until the others
+// have delivered everything that was accepted, also what the dead one held. With SOAK set there are many rounds.
 func TestKillReplicasOfWebhookEgress(t *testing.T) {
-	rounds := often(1, 20)
+	rounds := repeats(1, 20)
 	h := threeEgresses.get(t)
 	organization, to := unique("org"), h.receiver()
 	to.answers(t, object{"delay_ms": 20})
 	var members []string
-	var shops []client
+	var clients []client
 	for n := 1; n <= egresses; n++ {
 		members = append(members, member(stack.WebhookEgress, n))
-		shops = append(shops, h.service(stack.Service(members[n-1]), organization))
+		clients = append(clients, h.service(stack.Service(members[n-1]), organization))
 	}
-	p := produce(t, to, deliveryPath, shops...)
+	p := produce(t, to, deliveryPath, clients...)
 	var slowest time.Duration
 	last := time.Now()
-	for blow := range rounds * egresses {
-		victim, survivor := blow%egresses, (blow+1)%egresses
+	for round := range rounds * egresses {
+		killed, remaining := round%egresses, (round+1)%egresses
 		p.awaitEnough(t)
-		if err := h.Kill(members[victim]); err != nil {
+		if err := h.Kill(members[killed]); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		p.awaitNoneLeft(t, shops[survivor], last, began)
+		p.awaitNoneLeft(t, clients[remaining], last, began)
 		slowest, last = max(slowest, time.Since(began)), began
-		if err := h.Restart(t.Context(), members[victim]); err != nil {
+		if err := h.Restart(t.Context(), members[killed]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.finish(t, shops[0], rounds*egresses, egressInFlight)
+	p.finish(t, clients[0], rounds*egresses, egressInFlight)
 	t.Logf("what a dead replica held was delivered after %s at most", slowest.Round(time.Millisecond))
 }

@@ -40,7 +40,7 @@ func TestDeliveryRefuses(t *testing.T) {
 		"a signing secret":                {to.deliver(object{"signing_secret": "x"}), 400, "invalid_request", "signing_secret"},
 		"an unknown field":                {to.deliver(object{"colour": "red"}), 400, "invalid_request", "colour"},
 		"a deadline that has passed":      {to.deliver(object{"deadline_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)}), 400, "deadline_passed", "deadline_at"},
-		"somebody else's organization":    {to.deliver(object{"organization_id": "org_other"}), 403, "organization_mismatch", "organization_id"},
+		"another organization":            {to.deliver(object{"organization_id": "org_other"}), 403, "organization_mismatch", "organization_id"},
 		"bad JSON":                        {`{"url":`, 400, "invalid_request", ""},
 		"no JSON object":                  {`"text"`, 400, "invalid_request", ""},
 		"a payload one byte over is over": {to.deliver(object{"payload": object{"a": strings.Repeat("x", 512<<10-len(`{"a":""}`)+1)}}), 413, "payload_too_large", "payload"},
@@ -58,7 +58,7 @@ func TestDeliveryRefuses(t *testing.T) {
 	})
 }
 
-// Whatever way an address is spelt that is not on the public internet.
+// innerTargets are addresses that are not on the public internet, in various spellings.
 var innerTargets = map[string]string{
 	"cloud metadata":           "http://169.254.169.254/latest/meta-data/",
 	"loopback":                 "http://127.0.0.1:1/",

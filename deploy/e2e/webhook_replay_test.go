@@ -59,7 +59,7 @@ func TestReplayAfterAnOutage(t *testing.T) {
 	if again.ID != made.ID || made.Matched != lost {
 		t.Errorf("made %+v, again %+v", made, again)
 	}
-	waitFor(t, patience, "the replay", func() error {
+	waitFor(t, waitTimeout, "the replay", func() error {
 		webhooks.get(t, replayPath+"/"+made.ID).into(t, http.StatusOK, &made)
 		if made.Status != "completed" {
 			return fmt.Errorf("it is %+v", made)
@@ -121,6 +121,7 @@ func TestResendCancelAndBatch(t *testing.T) {
 	}
 }
 
+// A kill loses no subscription, and a replay continues where it was: each delivery is resent once.
 func TestKillDuringAReplay(t *testing.T) {
 	h := breakable.get(t)
 	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
@@ -148,7 +149,7 @@ func TestKillDuringAReplay(t *testing.T) {
 	webhooks.post(t, replayPath, object{"filter": object{"created_after": since}, "rate_per_second": 20}).into(t, http.StatusAccepted, &job)
 	for range 2 {
 		before := job.Replayed
-		waitFor(t, patience, "progress", func() error {
+		waitFor(t, waitTimeout, "progress", func() error {
 			webhooks.get(t, replayPath+"/"+job.ID).into(t, http.StatusOK, &job)
 			if job.Replayed <= before {
 				return fmt.Errorf("it is %+v", job)
@@ -162,7 +163,7 @@ func TestKillDuringAReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitFor(t, patience, "the end of the replay", func() error {
+	waitFor(t, waitTimeout, "the end of the replay", func() error {
 		webhooks.get(t, replayPath+"/"+job.ID).into(t, http.StatusOK, &job)
 		if job.Status != "completed" {
 			return fmt.Errorf("it is %+v", job)

@@ -12,8 +12,8 @@ import (
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 )
 
-// An internal producer hands over many deliveries in one call: each arrives once, a
-// key that is repeated is answered with the first id, and the ids keep their order.
+// An internal producer sends many deliveries in one call: each arrives once, a repeated key is answered with the first
+// id, and the ids keep their order.
 func TestEnqueueStream(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -24,13 +24,13 @@ func TestEnqueueStream(t *testing.T) {
 			Url: to.url(), EventType: "order.paid", Payload: fmt.Appendf(nil, `{"n":%d}`, n), IdempotencyKey: fmt.Sprint("k", n), OwnerId: "ann",
 		}
 	}
-	const items = 450 // more than are committed together, twice
+	const items = 450 // more than two batches that are committed together
 	stream, err := client.EnqueueStream(h.as(t, organization))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for n := range items + 1 {
-		if err := stream.Send(item(n % items)); err != nil { // the last repeats the first
+		if err := stream.Send(item(n % items)); err != nil { // the last item repeats the first
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func TestEnqueueStream(t *testing.T) {
 		t.Errorf("%d never arrived", len(place))
 	}
 
-	// A bad one is named by its place; what was committed before it stays.
+	// An invalid item is named by its position; the items that were committed before it stay.
 	stream, err = client.EnqueueStream(h.as(t, organization))
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ type accepted struct {
 	Deduplicated   *bool   `json:"deduplicated"`
 }
 
-// delivery is a record as it is read.
+// delivery is the record of a delivery in an answer.
 type delivery struct {
 	ID               string  `json:"delivery_id"`
 	Organization     string  `json:"organization_id"`
@@ -54,7 +54,7 @@ type attempt struct {
 	RetryAfter   *string `json:"retry_after"`
 }
 
-// code is the response code, 0 without one.
+// code returns the response code, 0 without one.
 func (a attempt) code() int {
 	if a.ResponseCode == nil {
 		return 0
@@ -64,11 +64,11 @@ func (a attempt) code() int {
 
 var finals = []string{"delivered", "failed", "cancelled", "expired"}
 
-// ended waits for the end of a delivery.
+// ended waits for the end of a delivery, and returns its record.
 func ended(t *testing.T, webhooks client, id string) delivery {
 	t.Helper()
 	var d delivery
-	waitFor(t, patience, "the end of delivery "+id, func() error {
+	waitFor(t, waitTimeout, "the end of delivery "+id, func() error {
 		webhooks.get(t, deliveryPath+"/"+id).into(t, http.StatusOK, &d)
 		if !slices.Contains(finals, d.Status) {
 			return fmt.Errorf("it is %s after %d attempts", d.Status, d.Attempts)
@@ -87,7 +87,7 @@ func attempts(t *testing.T, webhooks client, id string) []attempt {
 	return page.Attempts
 }
 
-// deliver is a request to deliver a small payload.
+// deliver returns a request to deliver a small payload.
 func (r receiver) deliver(more ...object) object {
 	return object{"url": r.url(), "event_type": "order.paid", "payload": object{"order": 7}}.with(more...)
 }
@@ -96,7 +96,7 @@ func TestDeliveryThroughTheEdge(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	organization, to := unique("org"), h.receiver()
-	// Not a byte of it may change: neither spaces nor order nor numbers nor escapes.
+	// The payload must arrive unchanged, to the byte: spaces, order, numbers and escapes.
 	const payload = `{"b": 1, "a":12345678901234567890, "e":"\u00e9 <&>", "n":[1.50, 1e3], "o":{}}`
 	a := h.customer(t, organization, "webhooks", "write").with("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").
 		post(t, deliveryRoute, fmt.Sprintf(`{"url":%q,"event_type":"order.paid","payload":%s,"custom_headers":{"X-Shop":"7"}}`, to.url(), payload))
@@ -150,7 +150,7 @@ func TestDeliveryThroughTheEdge(t *testing.T) {
 	verifyStandard(t, h.Secrets().Webhook, one)
 }
 
-// verify checks a delivery as its receiver must.
+// verify verifies the signature of a delivery as its receiver does.
 func verify(t *testing.T, secret string, a arrival) {
 	t.Helper()
 	timestamp := a.Headers.Get("X-Webhook-Timestamp")
@@ -165,7 +165,7 @@ func verify(t *testing.T, secret string, a arrival) {
 	}
 }
 
-// verifyStandard has the library of Standard Webhooks check its headers.
+// verifyStandard verifies the headers of Standard Webhooks with that project's library.
 func verifyStandard(t *testing.T, secret string, a arrival) {
 	t.Helper()
 	standard, err := standardwebhooks.NewWebhook(secret)
@@ -193,7 +193,7 @@ func TestDeliverySignedWithTheOrganizationsSecret(t *testing.T) {
 	verify(t, organizationSecret, to.arrivals(t)[0])
 }
 
-// How receivers answer, and what becomes of the delivery.
+// Answers of receivers, and the outcome of the delivery.
 func TestDeliveryOutcomes(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -251,7 +251,7 @@ func TestDeliveryOutcomes(t *testing.T) {
 	}
 }
 
-// checkArrivals wants one arrival for each attempt, numbered and signed anew.
+// checkArrivals fails the test unless there is one arrival for each attempt, each with its number and a new signature.
 func checkArrivals(t *testing.T, to receiver, id string, count int) {
 	t.Helper()
 	arrived := to.arrivals(t)
@@ -262,7 +262,7 @@ func checkArrivals(t *testing.T, to receiver, id string, count int) {
 		if a.ID != id || a.Headers.Get("X-Webhook-Attempt") != strconv.Itoa(i+1) {
 			t.Errorf("arrival %d is attempt %s of %s, want %d of %s", i, a.Headers.Get("X-Webhook-Attempt"), a.ID, i+1, id)
 		}
-		verify(t, to.house.Secrets().Webhook, a)
+		verify(t, to.harness.Secrets().Webhook, a)
 	}
 }
 
@@ -288,7 +288,7 @@ func TestDeliveryIsDeduplicated(t *testing.T) {
 	if other.ID == first.ID || *other.Deduplicated {
 		t.Errorf("another organization's %+v", other)
 	}
-	waitFor(t, patience, "both deliveries", func() error {
+	waitFor(t, waitTimeout, "both deliveries", func() error {
 		if n := len(to.arrivals(t)); n != 2 {
 			return fmt.Errorf("%d arrivals", n)
 		}

@@ -14,8 +14,8 @@ import (
 // config holds the flags. A fake with an empty address isn't started.
 type config struct {
 	provider, webhook, slack, push, smtp, smtpControl, tarpit string
-	// Further instances of three fakes, for hostile behaviours: a client's opinion of their hosts must not affect the
-	// others.
+	// Further instances of three fakes, for hostile behaviours: the state that a client keeps about their hosts (breakers,
+	// retries) must not affect the others.
 	hostileProvider, hostileWebhook, hostilePush string
 
 	webhookSecrets webhook.Secrets

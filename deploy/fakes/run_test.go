@@ -89,7 +89,7 @@ func TestRun(t *testing.T) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d", name, resp.StatusCode)
+			t.Errorf("%s: status %d", name, resp.StatusCode)
 		}
 	}
 	for name, prefix := range map[string]string{"slack": "https://", "push": "http://", "smtp": "smtp://", "tarpit": "tcp://"} {

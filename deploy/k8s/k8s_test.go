@@ -1,8 +1,7 @@
 //go:build k8s
 
-// Package k8s_test checks offline what a cluster would be given: every overlay
-// builds, an API server would take it, and it keeps the house's rules. `make k8s`
-// runs it and names the programs that it needs.
+// Package k8s_test checks the manifests offline: every overlay builds, an API server would accept it, and it keeps the
+// project's rules. `make k8s` runs the tests and names the programs that they need.
 package k8s_test
 
 import (
@@ -21,7 +20,7 @@ import (
 
 var services = []string{"edge", "gateway", "webhook-egress", "notify"}
 
-// object is what the tests read of any Kubernetes object.
+// object holds the fields of Kubernetes objects that the tests read.
 type object struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -145,10 +144,10 @@ func find(all []object, kind, name string) (object, bool) {
 	return all[i], true
 }
 
-// foreign are the groups of operators whose kinds have no schema here.
+// foreign lists API groups of operators, whose kinds have no schema here.
 var foreign = [][]byte{[]byte("apiVersion: monitoring.coreos.com/"), []byte("apiVersion: cert-manager.io/")}
 
-// An API server of the pinned version would take every object, foreign ones apart.
+// An API server of the pinned version would accept every object, except those of foreign groups, which aren't checked.
 func TestOverlaysAreValid(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		_, text := build(t, overlay)
@@ -169,7 +168,7 @@ func TestOverlaysAreValid(t *testing.T) {
 	}
 }
 
-// A service is whole, and `kubectl scale deployment/<service>` moves it alone.
+// Every service has all its objects, and `kubectl scale deployment/<service>` scales it alone.
 func TestServicesAreWhole(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all, _ := build(t, overlay)
@@ -197,8 +196,8 @@ func TestServicesAreWhole(t *testing.T) {
 	}
 }
 
-// Pods have no root, no capability, no writable root and no cluster token;
-// secrets are files.
+// Pods don't run as root and have no capabilities, no writable root file system and no cluster token; secrets are
+// files.
 func TestPodsAreHardened(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all, _ := build(t, overlay)
@@ -244,17 +243,16 @@ func TestPodsAreHardened(t *testing.T) {
 				}
 			}
 			if o.Kind == "Deployment" && (len(spec.TopologySpread) == 0 || spec.TerminationGracePeriod < 35) {
-				t.Errorf("%s: no spread, or too little time to drain", where)
+				t.Errorf("%s: no topology spread, or too little time to drain", where)
 			}
 		}
 		if pods < 2*len(services) {
-			t.Errorf("%s: %d pods looked at", overlay, pods)
+			t.Errorf("%s: %d pods checked", overlay, pods)
 		}
 	}
 }
 
-// A service refuses settings that it doesn't know, so that its own `config` is
-// the check. It reads no file.
+// A service refuses settings that it doesn't know, so its own `config` command checks them. The command reads no file.
 func TestServicesAcceptTheirSettings(t *testing.T) {
 	all, _ := build(t, "overlays/production")
 	for _, o := range all {
@@ -278,8 +276,8 @@ func TestServicesAcceptTheirSettings(t *testing.T) {
 	}
 }
 
-// Every mounted path is one that a setting names, and every volume is mounted:
-// a mounted secret that no setting names is misspelt.
+// Every mounted path is in a setting, and every volume is mounted. A mounted secret that no setting names is probably
+// misspelt.
 func TestMountsAndSettingsMeet(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all, _ := build(t, overlay)

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What customers reach at the edge has no metrics: neither its Service nor the
-// policy that is open to all names the metrics' port, and what scrapes it does.
+// Customers can't reach the edge's metrics: neither its Service nor the network policy that is open to all names the
+// metrics' port. The monitor that scrapes them does.
 func TestMetricsOfTheEdgeAreNotPublic(t *testing.T) {
 	const port = "8081"
 	for _, overlay := range overlays(t) {
@@ -30,10 +30,10 @@ func TestMetricsOfTheEdgeAreNotPublic(t *testing.T) {
 			case o.Kind == "PodMonitor" && strings.Contains(body, "app.kubernetes.io/name: edge"):
 				monitors++
 				if !strings.Contains(body, "port: metrics") {
-					t.Errorf("%s: the edge's metrics are asked for at another port", overlay)
+					t.Errorf("%s: the edge's metrics are scraped at another port", overlay)
 				}
 				if strings.HasSuffix(overlay, "production") && !strings.Contains(body, "scheme: https") {
-					t.Errorf("%s: the edge's metrics are asked for without TLS", overlay)
+					t.Errorf("%s: the edge's metrics are scraped without TLS", overlay)
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// With mutual TLS every service shows the certificate that is made for it, asks
-// its callers for theirs, and is called by a name that its certificate is for.
+// With mutual TLS every service presents its own certificate, requires one of its callers (except the edge), and is
+// called by a name in its certificate.
 func TestMutualTLSIsWhole(t *testing.T) {
 	all, _ := build(t, "overlays/production")
 	for _, service := range services {
@@ -27,7 +27,7 @@ func TestMutualTLSIsWhole(t *testing.T) {
 		}
 		for _, p := range []*probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 			if p.HTTPGet.Scheme != "HTTPS" {
-				t.Errorf("%s: a probe asks over %q", service, p.HTTPGet.Scheme)
+				t.Errorf("%s: a probe uses the scheme %q", service, p.HTTPGet.Scheme)
 			}
 		}
 		certificate, _ := find(all, "Certificate", service)
@@ -51,7 +51,7 @@ func TestMutualTLSIsWhole(t *testing.T) {
 	}
 }
 
-// value is that of an environment variable.
+// value returns the value of an environment variable.
 func (c container) value(name string) string {
 	for _, e := range c.Env {
 		if e.Name == name {

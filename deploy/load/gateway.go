@@ -160,7 +160,7 @@ func (r *gatewayRig) close(ctx context.Context) error {
 	return errors.Join(append(errs, os.RemoveAll(r.dir))...) //nolint:gosec // a folder of our own
 }
 
-// The bodies have the same size and ask for the same.
+// question is the text of the requests of all APIs, whose bodies have about the same size.
 var question = strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
 
 func openAIBody(stream bool) []byte {

@@ -137,9 +137,9 @@ func (r *notifyRig) call(ctx context.Context, method, path string, body, into an
 // errAway marks an answer after which the call should be repeated.
 var errAway = errors.New("away for the moment")
 
-// insist repeats a call for up to ten seconds, as a caller should: on a busy machine a connection to the store may
-// come too late. The call must be one that may be repeated.
-func (r *notifyRig) insist(ctx context.Context, method, path string, body, into any) error {
+// callRetrying repeats a call for up to ten seconds, as a caller should: on a busy machine a connection to the store
+// may come too late. The call must be one that may be repeated.
+func (r *notifyRig) callRetrying(ctx context.Context, method, path string, body, into any) error {
 	const pause, times = 500 * time.Millisecond, 20
 	for n := 0; ; n++ {
 		err := r.call(ctx, method, path, body, into)

@@ -32,7 +32,7 @@ func (r *notifyRig) measureFeed(ctx context.Context, records int, out *strings.B
 	began := time.Now()
 	for {
 		page.Records, page.Next = nil, ""
-		if err := r.insist(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
+		if err := r.callRetrying(ctx, http.MethodGet, at(cursor), nil, &page); err != nil {
 			return err
 		}
 		pages, seen = pages+1, seen+len(page.Records)

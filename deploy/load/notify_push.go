@@ -65,7 +65,7 @@ func (r *notifyRig) register(ctx context.Context, devices int) error {
 			for n := first; n < devices; n += registrars {
 				body := map[string]any{"subscription": map[string]any{"endpoint": fmt.Sprint(r.receiver.url, "/push/", n), "keys": keys}}
 				var made struct{}
-				if err := r.insist(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
+				if err := r.callRetrying(ctx, http.MethodPost, "/v1/push/registrations", body, &made); err != nil {
 					return err
 				}
 			}
@@ -152,7 +152,7 @@ func (r *notifyRig) watch(ctx context.Context, id string, f *broadcastFigures) e
 		Status   string    `json:"status"`
 		Channels []sendLog `json:"channels"`
 	}
-	if err := r.insist(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
+	if err := r.callRetrying(ctx, http.MethodGet, "/v1/notifications/sends/"+id+"?limit=1", nil, &log); err != nil {
 		return err
 	}
 	if log.Status != "pending" {

@@ -16,7 +16,7 @@ import (
 // held is the offered rate of a long run, in deliveries a second.
 const held = 3000
 
-// A hold of ten minutes has a line for each minute.
+// holdLines is the number of lines of a hold's table: one for each minute of a hold of ten minutes.
 const holdLines, longestLine = 10, time.Minute
 
 // holding is the state of a running hold.

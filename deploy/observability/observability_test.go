@@ -28,7 +28,7 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 	}
 	for _, path := range kept {
 		if files[path] == nil {
-			t.Errorf("%s: nothing makes it", path)
+			t.Errorf("%s: no generator writes it", path)
 		}
 	}
 }
@@ -36,11 +36,11 @@ func TestGeneratedFilesAreFresh(t *testing.T) {
 var (
 	instrument = regexp.MustCompile(`"((?:switchyard|notify|gen_ai)\.[a-z_.]+)"`)
 	series     = regexp.MustCompile(`\b(?:switchyard|notify|gen_ai)_[A-Za-z_]+\b`)
-	// What Prometheus adds to an instrument's name: its unit and its kind.
+	// Prometheus appends the unit and the kind to an instrument's name.
 	suffix = regexp.MustCompile(`(?:_(?:seconds|bytes|USD|ratio))?(?:_(?:total|bucket|sum|count))?$`)
 )
 
-// instruments are the names of all that the services measure, as Prometheus writes them.
+// instruments returns the names of all metrics of the services, as Prometheus writes them.
 func instruments(t *testing.T) map[string]bool {
 	t.Helper()
 	names := make(map[string]bool)
@@ -60,7 +60,7 @@ func instruments(t *testing.T) map[string]bool {
 	return names
 }
 
-// A dashboard or an alert over a metric that no service records never shows a problem.
+// Dashboards and alerts use metrics that a service records: without one they would never show a problem.
 func TestQueriesNameWhatIsMeasured(t *testing.T) {
 	known := instruments(t)
 	for path, least := range map[string]int{
@@ -73,7 +73,7 @@ func TestQueriesNameWhatIsMeasured(t *testing.T) {
 		used := series.FindAllString(string(text), -1)
 		for _, name := range used {
 			if label := strings.HasPrefix(name, "gen_ai_provider") || strings.HasPrefix(name, "gen_ai_request"); !label && !known[suffix.ReplaceAllString(name, "")] {
-				t.Errorf("%s: no service measures %s", path, name)
+				t.Errorf("%s: no service records %s", path, name)
 			}
 		}
 		if len(used) < least {
@@ -82,8 +82,7 @@ func TestQueriesNameWhatIsMeasured(t *testing.T) {
 	}
 }
 
-// What webhook-egress scales by is what the adapter offers, by a query that is
-// tested with the alerts.
+// The metric by which webhook-egress scales is one that the adapter offers, by a query that is tested with the alerts.
 func TestScalesByWhatTheAdapterOffers(t *testing.T) {
 	var adapter struct {
 		ExternalRules []struct {
@@ -99,7 +98,7 @@ func TestScalesByWhatTheAdapterOffers(t *testing.T) {
 		return string(text)
 	}
 	if err := yaml.Unmarshal([]byte(read("prometheus/adapter.yaml")), &adapter); err != nil || len(adapter.ExternalRules) != 1 {
-		t.Fatalf("%+v: %v", adapter, err)
+		t.Fatalf("adapter %+v: %v", adapter, err)
 	}
 	rule := adapter.ExternalRules[0]
 	if !strings.Contains(read("../k8s/components/backlog/kustomization.yaml"), "metric: {name: "+rule.Name.As+"}") {
@@ -110,7 +109,7 @@ func TestScalesByWhatTheAdapterOffers(t *testing.T) {
 	}
 }
 
-// Who is woken at night finds the page that the alert names.
+// Every alert names a section of deploy/README.md that exists, and has a test.
 func TestRunbooksExist(t *testing.T) {
 	handbook, err := os.ReadFile("../README.md")
 	if err != nil {

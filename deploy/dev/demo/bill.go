@@ -14,8 +14,8 @@ import (
 type counters map[string]int64
 
 const (
-	billPatience = 15 * time.Second
-	maxPages     = 100
+	billTimeout = 15 * time.Second
+	maxPages    = 100
 )
 
 // usage returns what the organization was billed so far.
@@ -54,7 +54,7 @@ func (s *show) usage(ctx context.Context) (counters, error) {
 // count is right too.
 func (s *show) bill(ctx context.Context, before counters) error {
 	var now counters
-	err := until(ctx, billPatience, "the count of every call", func(ctx context.Context) (bool, error) {
+	err := until(ctx, billTimeout, "the count of every call", func(ctx context.Context) (bool, error) {
 		var err error
 		if now, err = s.usage(ctx); err != nil {
 			return false, err

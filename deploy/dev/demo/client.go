@@ -99,9 +99,9 @@ func unreachable(err error) error {
 
 const pollEvery = 40 * time.Millisecond
 
-// until calls step until it is done or returns an error, for at most patience.
-func until(ctx context.Context, patience time.Duration, what string, step func(context.Context) (done bool, err error)) error {
-	deadline, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not within %s", what, patience))
+// until calls step until it is done or returns an error, for at most timeout.
+func until(ctx context.Context, timeout time.Duration, what string, step func(context.Context) (done bool, err error)) error {
+	deadline, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s: not within %s", what, timeout))
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()

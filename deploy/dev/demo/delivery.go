@@ -18,7 +18,7 @@ import (
 
 const metricDelivery = "deliveries"
 
-const deliveryPatience = 30 * time.Second
+const deliveryTimeout = 30 * time.Second
 
 // arrival is a request as the receiver recorded it.
 type arrival struct {
@@ -65,7 +65,7 @@ var ended = []string{"delivered", "failed", "cancelled", "expired"}
 func (s *show) follow(ctx context.Context, id, status string, begun time.Time) error {
 	resource := s.env.WebhookEgressURL + "/v1/deliveries/" + url.PathEscape(id)
 	way := []string{status}
-	err := until(ctx, deliveryPatience, "the end of the delivery", func(ctx context.Context) (bool, error) {
+	err := until(ctx, deliveryTimeout, "the end of the delivery", func(ctx context.Context) (bool, error) {
 		var record struct {
 			Status    string  `json:"status"`
 			LastError *string `json:"last_error"`

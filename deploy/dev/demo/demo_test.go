@@ -24,10 +24,10 @@ func digest(secret, timestamp, body string) string {
 }
 
 func TestTheDemoShowsWhatCameBack(t *testing.T) {
-	h := newHouse(t)
-	out, err := h.transcript()
+	f := newFakeStack(t)
+	out, err := f.transcript()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("the demo failed: %v\n%s", err, out)
 	}
 	for _, want := range []string{
 		"│ A board.", "provider sandbox, 9 tokens in, 3 out, 0.01 cents, reported by the provider",
@@ -39,48 +39,48 @@ func TestTheDemoShowsWhatCameBack(t *testing.T) {
 		"everything came back right",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it lacks %q", want)
+			t.Errorf("the output lacks %q", want)
 		}
 	}
 	if t.Failed() {
 		t.Log(out)
 	}
-	for _, secret := range []string{h.env.AIKey, h.env.ServiceToken, h.env.OperatorToken, h.env.WebhookSecret} {
+	for _, secret := range []string{f.env.AIKey, f.env.ServiceToken, f.env.OperatorToken, f.env.WebhookSecret} {
 		if strings.Contains(out, secret) {
-			t.Error("it shows a secret")
+			t.Error("the output holds a secret")
 		}
 	}
 }
 
 func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 	tests := []struct {
-		name  string
-		spoil func(*house)
-		wants string
+		name   string
+		change func(*fakeStack)
+		wants  string
 	}{
-		{"a key is refused", func(h *house) { h.env.AIKey += "x" }, "answered 401"},
-		{"the stream fails", func(h *house) {
-			h.stream = "data: {\"content\":\"A\"}\n\nevent: error\ndata: {\"error\":\"all_providers_failed\"}\n\n"
+		{"a key is refused", func(f *fakeStack) { f.env.AIKey += "x" }, "answered 401"},
+		{"the stream fails", func(f *fakeStack) {
+			f.stream = "data: {\"content\":\"A\"}\n\nevent: error\ndata: {\"error\":\"all_providers_failed\"}\n\n"
 		}, "all_providers_failed"},
-		{"the stream is cut off", func(h *house) { h.stream = strings.TrimSuffix(goodStream, "data: [DONE]\n\n") }, "without [DONE]"},
-		{"the signature is another's", func(h *house) { h.signature = digest("another", "1", "x") }, "doesn't match"},
-		{"the delivery fails", func(h *house) { h.status = "failed" }, "ended as failed"},
-		{"a channel fails", func(h *house) { h.slack = "no_service" }, "slack ended as failed: no_service"},
+		{"the stream is cut off", func(f *fakeStack) { f.stream = strings.TrimSuffix(validStream, "data: [DONE]\n\n") }, "without [DONE]"},
+		{"the signature is another's", func(f *fakeStack) { f.signature = digest("another", "1", "x") }, "doesn't match"},
+		{"the delivery fails", func(f *fakeStack) { f.status = "failed" }, "ended as failed"},
+		{"a channel fails", func(f *fakeStack) { f.slack = "no_service" }, "slack ended as failed: no_service"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHouse(t)
-			good := h.env.AIKey
-			tt.spoil(h)
-			state := h.state()
-			h.env.AIKey = good
+			f := newFakeStack(t)
+			good := f.env.AIKey
+			tt.change(f)
+			state := f.state()
+			f.env.AIKey = good
 			var out strings.Builder
 			err := Run(t.Context(), &Screen{out: &out}, state)
 			if !errors.Is(err, errNotRight) {
 				t.Errorf("error %v, want %v", err, errNotRight)
 			}
 			if !strings.Contains(out.String(), tt.wants) {
-				t.Errorf("it lacks %q:\n%s", tt.wants, out.String())
+				t.Errorf("the output lacks %q:\n%s", tt.wants, out.String())
 			}
 		})
 	}
@@ -94,9 +94,9 @@ func TestTheDemoWithoutAStack(t *testing.T) {
 		}
 	})
 	t.Run("stopped", func(t *testing.T) {
-		h := newHouse(t)
-		h.env.EdgeURL = "http://127.0.0.1:1"
-		_, err := h.transcript()
+		f := newFakeStack(t)
+		f.env.EdgeURL = "http://127.0.0.1:1"
+		_, err := f.transcript()
 		if err == nil || !strings.Contains(err.Error(), "make run") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want one line that says what to do", err)
 		}
@@ -129,10 +129,10 @@ func TestVerify(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	const secret, body = "whsec_c2VjcmV0", `{"order":"A-1"}`
 	good := func() http.Header {
-		h := http.Header{}
-		h.Set("X-Webhook-Timestamp", "1700000000")
-		h.Set("X-Webhook-Signature", digest(secret, "1700000000", body))
-		return h
+		f := http.Header{}
+		f.Set("X-Webhook-Timestamp", "1700000000")
+		f.Set("X-Webhook-Signature", digest(secret, "1700000000", body))
+		return f
 	}
 	tests := []struct {
 		name   string
@@ -144,11 +144,11 @@ func TestVerify(t *testing.T) {
 		{"as sent", func(http.Header) {}, body, now, ""},
 		{"four minutes later", func(http.Header) {}, body, now.Add(4 * time.Minute), ""},
 		{"another body", func(http.Header) {}, `{"order":"A-2"}`, now, "doesn't match"},
-		{"another time", func(h http.Header) { h.Set("X-Webhook-Timestamp", "1700000001") }, body, now, "doesn't match"},
+		{"another time", func(f http.Header) { f.Set("X-Webhook-Timestamp", "1700000001") }, body, now, "doesn't match"},
 		{"sent again much later", func(http.Header) {}, body, now.Add(time.Hour), "old"},
-		{"no signature", func(h http.Header) { h.Del("X-Webhook-Signature") }, body, now, "doesn't match"},
-		{"no digest", func(h http.Header) { h.Set("X-Webhook-Signature", "xyz") }, body, now, "hex"},
-		{"no timestamp", func(h http.Header) { h.Del("X-Webhook-Timestamp") }, body, now, "X-Webhook-Timestamp"},
+		{"no signature", func(f http.Header) { f.Del("X-Webhook-Signature") }, body, now, "doesn't match"},
+		{"no digest", func(f http.Header) { f.Set("X-Webhook-Signature", "xyz") }, body, now, "hex"},
+		{"no timestamp", func(f http.Header) { f.Del("X-Webhook-Timestamp") }, body, now, "X-Webhook-Timestamp"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

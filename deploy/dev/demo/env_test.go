@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// names are the contract of the settings file.
+// names lists the variables of the settings file, which are an interface.
 var names = []string{
 	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL",
 	"GATEWAY_GRPC", "WEBHOOK_EGRESS_GRPC", "NOTIFY_GRPC",
@@ -19,7 +19,7 @@ var names = []string{
 	"ORGANIZATION_ID", "WEBHOOK_SECRET",
 }
 
-// filled has another value in every variable.
+// filled returns an Env with another value in every variable.
 func filled() Env {
 	var e Env
 	for _, v := range e.variables() {
@@ -76,7 +76,7 @@ func TestAShellReadsTheEnvFile(t *testing.T) {
 	script := ". " + path + "; printf '%s\\n' \"$EDGE_URL\" \"$AI_KEY\" \"$WEBHOOK_SECRET\""
 	output, err := exec.CommandContext(t.Context(), "/bin/sh", "-euc", script).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, output)
+		t.Fatalf("the shell failed: %v: %s", err, output)
 	}
 	if want := strings.Join([]string{e.EdgeURL, e.AIKey, e.WebhookSecret, ""}, "\n"); string(output) != want {
 		t.Errorf("a shell read %q, want %q", output, want)

@@ -14,10 +14,10 @@ import (
 const metricNotification = "notifications_sent"
 
 const (
-	reader        = "ann" // whose inbox the demo fills
-	inboxPatience = 10 * time.Second
-	// channelPatience leaves time for a retry, and for Slack's limit of one message a second.
-	channelPatience = 30 * time.Second
+	reader       = "ann" // whose inbox the demo fills
+	inboxTimeout = 10 * time.Second
+	// channelTimeout leaves time for a retry, and for Slack's limit of one message a second.
+	channelTimeout = 30 * time.Second
 )
 
 // channels lists the channels for which a stack of `make run` has a recipient.
@@ -95,7 +95,7 @@ func (s *show) notify(ctx context.Context) error {
 // outcomes waits until each channel has ended and shows the outcomes.
 func (s *show) outcomes(ctx context.Context, id string) error {
 	var log sendLog
-	err := until(ctx, channelPatience, "the end of every channel", func(ctx context.Context) (bool, error) {
+	err := until(ctx, channelTimeout, "the end of every channel", func(ctx context.Context) (bool, error) {
 		log = sendLog{}
 		err := s.get(ctx, s.env.NotifyURL+"/v1/notifications/sends/"+id, &log)
 		return log.Status != "pending", err
@@ -127,7 +127,7 @@ func (s *show) inbox(ctx context.Context) (inbox, error) {
 
 // arrived waits until a notification is in the inbox.
 func (s *show) arrived(ctx context.Context, id string) (got record, box inbox, err error) {
-	err = until(ctx, inboxPatience, "the notification in the inbox", func(ctx context.Context) (bool, error) {
+	err = until(ctx, inboxTimeout, "the notification in the inbox", func(ctx context.Context) (bool, error) {
 		var err error
 		if box, err = s.inbox(ctx); err != nil {
 			return false, err

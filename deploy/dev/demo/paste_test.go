@@ -17,7 +17,7 @@ type seen struct {
 	method, path, query, authorization, organization, kind, body string
 }
 
-// recorder answers everything with 200 and keeps what it was asked.
+// recorder starts a server that answers every request with 200 and records the last one.
 func recorder(t *testing.T) (base string, last func() seen) {
 	t.Helper()
 	requests := make(chan seen, 10)

@@ -34,12 +34,12 @@ type Spec struct {
 type Process struct {
 	spec Spec
 
-	mu  sync.Mutex
-	now *life
+	mu      sync.Mutex
+	current *processRun
 }
 
-// life is one run of a process. It ends when the program and its children have ended.
-type life struct {
+// processRun is one run of a process. It ends when the program and its children have ended.
+type processRun struct {
 	cmd    *exec.Cmd
 	from   int64 // size of the log when it began
 	ended  chan struct{}
@@ -88,18 +88,18 @@ func (p *Process) Log() string { return p.spec.Log }
 func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.now != nil && !p.now.over() {
+	if p.current != nil && !p.current.hasEnded() {
 		return fmt.Errorf("%s is running", p.spec.Name)
 	}
 	now, err := begin(p.spec)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.spec.Name, err)
 	}
-	p.now = now
+	p.current = now
 	return nil
 }
 
-func begin(spec Spec) (*life, error) {
+func begin(spec Spec) (*processRun, error) {
 	output, err := os.OpenFile(spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -129,58 +129,58 @@ func begin(spec Spec) (*life, error) {
 		_ = alive.Close()
 		return nil, err
 	}
-	l := &life{cmd: cmd, from: from, ended: make(chan struct{})}
-	go l.wait(alive)
-	return l, nil
+	r := &processRun{cmd: cmd, from: from, ended: make(chan struct{})}
+	go r.wait(alive)
+	return r, nil
 }
 
-func (l *life) wait(alive *os.File) {
-	defer close(l.ended)
+func (r *processRun) wait(alive *os.File) {
+	defer close(r.ended)
 	defer func() { _ = alive.Close() }()
-	l.result = l.cmd.Wait()
+	r.result = r.cmd.Wait()
 	if err := alive.SetReadDeadline(time.Now().Add(orphanTime)); err == nil {
 		_, _ = alive.Read(make([]byte, 1))
 	}
 }
 
-func (l *life) over() bool {
+func (r *processRun) hasEnded() bool {
 	select {
-	case <-l.ended:
+	case <-r.ended:
 		return true
 	default:
 		return false
 	}
 }
 
-func (p *Process) life() *life {
+func (p *Process) lastRun() *processRun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.now
+	return p.current
 }
 
 // PID returns the process id of the current or last run.
-func (p *Process) PID() int { return p.life().cmd.Process.Pid }
+func (p *Process) PID() int { return p.lastRun().cmd.Process.Pid }
 
 // Ended returns a channel that is closed when the current run ends. A later start makes a new channel.
-func (p *Process) Ended() <-chan struct{} { return p.life().ended }
+func (p *Process) Ended() <-chan struct{} { return p.lastRun().ended }
 
 // Running reports whether the program runs.
-func (p *Process) Running() bool { return !p.life().over() }
+func (p *Process) Running() bool { return !p.lastRun().hasEnded() }
 
 // Result returns how the last run ended: nil for exit status 0, and while it runs.
 func (p *Process) Result() error {
-	l := p.life()
-	if !l.over() {
+	r := p.lastRun()
+	if !r.hasEnded() {
 		return nil
 	}
-	return l.result
+	return r.result
 }
 
 // Stop sends the end signal to the program and waits for it; when ctx ends first, it kills the program. An exit
 // status other than 0 is an error. Stopping a process that has already ended does nothing.
 func (p *Process) Stop(ctx context.Context) error {
-	l := p.life()
-	if l.over() {
+	r := p.lastRun()
+	if r.hasEnded() {
 		return nil
 	}
 	end := p.spec.End
@@ -188,30 +188,30 @@ func (p *Process) Stop(ctx context.Context) error {
 		end = syscall.SIGTERM
 	}
 	// Only the leader gets the signal: Postgres ends its children itself, in order.
-	if err := l.cmd.Process.Signal(end); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := r.cmd.Process.Signal(end); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", p.spec.Name, err)
 	}
 	select {
-	case <-l.ended:
+	case <-r.ended:
 	case <-ctx.Done():
-		l.kill()
+		r.kill()
 		return fmt.Errorf("%s did not end in time and was killed", p.spec.Name)
 	}
-	if l.result != nil {
-		return fmt.Errorf("%s ended with %w%s", p.spec.Name, l.result, p.logged())
+	if r.result != nil {
+		return fmt.Errorf("%s ended with %w%s", p.spec.Name, r.result, p.logged())
 	}
 	return nil
 }
 
 // Kill ends the program and the children in its process group at once (SIGKILL)
 // and waits until they are gone.
-func (p *Process) Kill() { p.life().kill() }
+func (p *Process) Kill() { p.lastRun().kill() }
 
-func (l *life) kill() {
-	if !l.over() {
-		_ = syscall.Kill(-l.cmd.Process.Pid, syscall.SIGKILL)
+func (r *processRun) kill() {
+	if !r.hasEnded() {
+		_ = syscall.Kill(-r.cmd.Process.Pid, syscall.SIGKILL)
 	}
-	<-l.ended
+	<-r.ended
 }
 
 const pollInterval = 25 * time.Millisecond
@@ -223,11 +223,11 @@ func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(c
 	defer cancel()
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
-	l := p.life()
+	r := p.lastRun()
 	last := errors.New("not tried yet")
 	for {
-		if l.over() {
-			return fmt.Errorf("%s ended before it was ready (%s)%s", p.spec.Name, Describe(l.result), p.logged())
+		if r.hasEnded() {
+			return fmt.Errorf("%s ended before it was ready (%s)%s", p.spec.Name, Describe(r.result), p.logged())
 		}
 		err := ready(waiting)
 		if err == nil {
@@ -238,7 +238,7 @@ func (p *Process) Await(ctx context.Context, timeout time.Duration, ready func(c
 		}
 		select {
 		case <-poll.C:
-		case <-l.ended:
+		case <-r.ended:
 		case <-waiting.Done():
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -268,7 +268,7 @@ func (p *Process) logged() string {
 
 // Tail returns at most the last n lines that the program wrote in its current or last run.
 func (p *Process) Tail(n int) string {
-	text, err := readEnd(p.spec.Log, p.life().from)
+	text, err := readEnd(p.spec.Log, p.lastRun().from)
 	if err != nil {
 		return ""
 	}

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds a wait for something that must happen.
-const patience = 20 * time.Second
+// waitTimeout bounds a wait for something that must happen.
+const waitTimeout = 20 * time.Second
 
 func shell(t *testing.T, script string) Spec {
 	t.Helper()
@@ -43,28 +43,28 @@ func wait(t *testing.T, p *Process) {
 	t.Helper()
 	select {
 	case <-p.Ended():
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		t.Fatal("the process did not end")
 	}
 }
 
-// says is ready once the log holds a word.
+// says returns a check that succeeds once the log holds a word.
 func says(p *Process, word string) func(context.Context) error {
 	return func(context.Context) error {
 		if strings.Contains(p.Tail(100), word) {
 			return nil
 		}
-		return errors.New("not said: " + word)
+		return errors.New("the log lacks: " + word)
 	}
 }
 
-func TestStopAsksFirst(t *testing.T) {
+func TestStopSendsASignalFirst(t *testing.T) {
 	p := start(t, shell(t, `trap 'echo bye; exit 0' TERM; echo hello; while :; do sleep 0.02; done`))
-	if err := p.Await(t.Context(), patience, says(p, "hello")); err != nil {
+	if err := p.Await(t.Context(), waitTimeout, says(p, "hello")); err != nil {
 		t.Fatal(err)
 	}
 	if !p.Running() {
-		t.Error("it doesn't run")
+		t.Error("the program doesn't run")
 	}
 	if err := p.Stop(t.Context()); err != nil {
 		t.Errorf("Stop: %v", err)
@@ -73,7 +73,7 @@ func TestStopAsksFirst(t *testing.T) {
 		t.Errorf("last line %q, want bye", got)
 	}
 	if err := p.Stop(t.Context()); err != nil {
-		t.Errorf("stopping what has ended: %v", err)
+		t.Errorf("Stop of an ended program: %v", err)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestStopUsesTheSignalOfTheSpec(t *testing.T) {
 	spec := shell(t, `trap 'echo interrupted; exit 0' INT; trap '' TERM; echo up; while :; do sleep 0.02; done`)
 	spec.End = syscall.SIGINT
 	p := start(t, spec)
-	if err := p.Await(t.Context(), patience, says(p, "up")); err != nil {
+	if err := p.Await(t.Context(), waitTimeout, says(p, "up")); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Stop(t.Context()); err != nil {
@@ -92,9 +92,9 @@ func TestStopUsesTheSignalOfTheSpec(t *testing.T) {
 	}
 }
 
-func TestStopKillsWhatDoesNotListen(t *testing.T) {
+func TestStopKillsAProgramThatIgnoresTheSignal(t *testing.T) {
 	p := start(t, shell(t, `trap '' TERM; echo up; while :; do sleep 0.02; done`))
-	if err := p.Await(t.Context(), patience, says(p, "up")); err != nil {
+	if err := p.Await(t.Context(), waitTimeout, says(p, "up")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -103,13 +103,13 @@ func TestStopKillsWhatDoesNotListen(t *testing.T) {
 		t.Errorf("Stop = %v, want an error that says it was killed", err)
 	}
 	if p.Running() {
-		t.Error("it still runs")
+		t.Error("the program still runs")
 	}
 }
 
-func TestStopTellsABadExit(t *testing.T) {
+func TestStopReportsABadExit(t *testing.T) {
 	p := start(t, shell(t, `trap 'exit 3' TERM; echo up; while :; do sleep 0.02; done`))
-	if err := p.Await(t.Context(), patience, says(p, "up")); err != nil {
+	if err := p.Await(t.Context(), waitTimeout, says(p, "up")); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
@@ -122,19 +122,18 @@ func TestKillTakesTheChildrenToo(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The child holds the pipe open for writing: reading it to the end returns
-	// only when the child is gone.
+	// The child holds the pipe open for writing, so a read to its end returns only after the child has ended.
 	p := start(t, shell(t, `(exec 3>`+fifo+`; echo open; while :; do sleep 0.02; done) & wait`))
 	pipe, err := os.Open(fifo)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pipe.Close() })
-	if err := p.Await(t.Context(), patience, says(p, "open")); err != nil {
+	if err := p.Await(t.Context(), waitTimeout, says(p, "open")); err != nil {
 		t.Fatal(err)
 	}
 	p.Kill()
-	if err := pipe.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := pipe.SetReadDeadline(time.Now().Add(waitTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pipe.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -168,16 +167,16 @@ func TestStartRefusesASecondRunAtOnce(t *testing.T) {
 	}
 }
 
-func TestAwaitTellsWhyItIsNotReady(t *testing.T) {
+func TestAwaitReportsWhyItIsNotReady(t *testing.T) {
 	never := func(context.Context) error { return errors.New("503 from /health/ready") }
 	tests := []struct {
 		name, script string
 		timeout      time.Duration
 		want         []string
 	}{
-		{"it ended", `echo the setting X is missing; exit 2`, patience, []string{"ended before it was ready", "exit status 2", "the setting X is missing"}},
+		{"it ended", `echo the setting X is missing; exit 2`, waitTimeout, []string{"ended before it was ready", "exit status 2", "the setting X is missing"}},
 		{"it takes too long", `echo thinking; while :; do sleep 0.02; done`, 300 * time.Millisecond, []string{"was not ready within 300ms", "503 from /health/ready", "thinking"}},
-		{"it is silent", `exit 1`, patience, []string{"it wrote nothing to", "worker.log"}},
+		{"it is silent", `exit 1`, waitTimeout, []string{"it wrote nothing to", "worker.log"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -32,7 +32,7 @@ func occupy(t *testing.T, address string) {
 	t.Cleanup(func() { _ = l.Close() })
 }
 
-// moved sets every listener to a free address and lets the test change some.
+// moved returns a lookup of settings that sets every listener to a free address, and some to the addresses of change.
 func moved(t *testing.T, change map[string]string) func(string) string {
 	t.Helper()
 	all := listeners(nil, []Fake{FakeWebhook})
@@ -65,7 +65,7 @@ func TestFixedTakesTheAddressesOfTheSettings(t *testing.T) {
 		t.Errorf("the edge has gRPC at %s", got)
 	}
 	if got := plan.url("nobody"); got != "" {
-		t.Errorf("nobody is at %s", got)
+		t.Errorf("an unknown member has the address %s", got)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestFixedRefuses(t *testing.T) {
 				t.Errorf("more than one line: %v", err)
 			}
 			for _, want := range tt.want {
-				// The number proposed may have moved on when that port is taken as well.
+				// The proposed port may be a later one, when that port is taken as well.
 				if before, _, ok := strings.Cut(want, "=127.0.0.1:1"); ok {
 					want = before + "=127.0.0.1:1"
 				}
@@ -140,7 +140,7 @@ func TestFreeGivesEachItsOwn(t *testing.T) {
 	for _, l := range all {
 		address := plan[l.member][l.face]
 		if address == "" || seen[address] {
-			t.Errorf("%s %s is at %q, which is taken or nowhere", l.member, l.face, address)
+			t.Errorf("%s %s is at %q, which is taken or empty", l.member, l.face, address)
 		}
 		seen[address] = true
 	}

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-const patience = 30 * time.Second
+const waitTimeout = 30 * time.Second
 
 // postgres starts a throwaway server and returns the administrator's URL.
 func postgres(t *testing.T) string {
@@ -27,7 +27,7 @@ func postgres(t *testing.T) string {
 		t.Skipf("no Postgres: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitTimeout)
 		defer cancel()
 		if err := stores.Stop(ctx); err != nil {
 			t.Error(err)
@@ -116,13 +116,13 @@ func TestProvisionByAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 	conn := connect(t, superuser)
 	for _, statement := range []string{
 		"CREATE ROLE boss LOGIN CREATEROLE PASSWORD 'boss-password'",
-		"CREATE DATABASE house OWNER boss",
+		"CREATE DATABASE company OWNER boss",
 	} {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
-	boss, err := urlFor(strings.Replace(superuser, "/postgres?", "/house?", 1), "boss", "boss-password")
+	boss, err := urlFor(strings.Replace(superuser, "/postgres?", "/company?", 1), "boss", "boss-password")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +138,8 @@ func TestProvisionByAnAdministratorWhoIsNoSuperuser(t *testing.T) {
 }
 
 func TestURLFor(t *testing.T) {
-	got, err := urlFor("postgres://admin:a%2Fb@db.example:5433/house?sslmode=require", "notify", "p/w")
-	if want := "postgres://notify:p%2Fw@db.example:5433/house?sslmode=require"; got != want || err != nil {
+	got, err := urlFor("postgres://admin:a%2Fb@db.example:5433/company?sslmode=require", "notify", "p/w")
+	if want := "postgres://notify:p%2Fw@db.example:5433/company?sslmode=require"; got != want || err != nil {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 	if _, err := urlFor("host=db user=admin password=hunter2", "notify", "x"); err == nil || strings.Contains(err.Error(), "hunter2") {

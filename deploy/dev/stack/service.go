@@ -62,8 +62,8 @@ const (
 	FakeMailbox  Fake = "smtp-control" // HTTP: what the SMTP server got, and its script
 	FakeTarpit   Fake = "tarpit"       // accepts connections and sends nothing
 
-	// Further instances, called under /hostile/<behaviour>, because a service's opinion of their hosts must not
-	// affect the others.
+	// Further instances, called under /hostile/<behaviour>, because the state that a service keeps about their hosts
+	// (breakers, retries) must not affect the others.
 	FakeHostileProvider Fake = "hostile-provider"
 	FakeHostileWebhook  Fake = "hostile-webhook"
 	FakeHostilePush     Fake = "hostile-push"

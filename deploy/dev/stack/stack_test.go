@@ -20,8 +20,7 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// TestMain lets the test's own binary stand in for all that a stack runs: it is
-// linked under their names.
+// TestMain runs the test's binary in place of the programs of a stack: the tests link it under their names.
 func TestMain(m *testing.M) {
 	name := filepath.Base(os.Args[0])
 	switch {
@@ -33,8 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serviceMain behaves as a service does towards the stack. It fails as the
-// setting <P>BREAK says.
+// serviceMain acts as a service towards the stack. The setting <P>BREAK makes it fail.
 func serviceMain(s Service, args []string) int {
 	set := func(name string) string { return os.Getenv(s.prefix() + name) }
 	say := func(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
@@ -68,7 +66,7 @@ func fakesMain(args []string) int {
 	const flag = "--webhook="
 	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, flag) })
 	if i < 0 || !slices.Contains(args, "--slack=") {
-		return 2 // the fakes not asked for must be left out
+		return 2 // fakes that the options don't name must be left out
 	}
 	return listenUntilStopped(strings.TrimPrefix(args[i], flag), say)
 }
@@ -102,7 +100,7 @@ func listenUntilStopped(address string, say func(string)) int {
 	return 0
 }
 
-// binaries is a folder in which all programs are this test.
+// binaries returns a folder in which all programs are links to the test's binary.
 func binaries(t *testing.T) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -146,7 +144,7 @@ func startStack(t *testing.T, o Options) *Stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { devtest.Stop(t, patience, s.Stop) })
+	t.Cleanup(func() { devtest.Stop(t, waitTimeout, s.Stop) })
 	return s
 }
 
@@ -192,8 +190,8 @@ func TestAStackFromStartToStop(t *testing.T) {
 		if !ready(t, s, "webhook-egress-2") {
 			t.Error("not ready after the restart")
 		}
-		if err := s.Kill("nobody"); err == nil {
-			t.Error("killed nobody")
+		if err := s.Kill("unknown"); err == nil {
+			t.Error("Kill of an unknown member succeeded")
 		}
 	})
 	t.Run("a terminated member drains", func(t *testing.T) {
@@ -204,7 +202,7 @@ func TestAStackFromStartToStop(t *testing.T) {
 			t.Errorf("its log ends with %q", text)
 		}
 	})
-	t.Run("only an accident is told", func(t *testing.T) {
+	t.Run("only an unexpected exit is reported", func(t *testing.T) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL("gateway")+"/die", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -216,19 +214,19 @@ func TestAStackFromStartToStop(t *testing.T) {
 		select {
 		case exit := <-s.Exits():
 			if exit.Name != "gateway" || exit.Result == nil || !strings.Contains(exit.Tail, "dying") {
-				t.Errorf("told %+v", exit)
+				t.Errorf("reported %+v", exit)
 			}
-		case <-time.After(patience):
-			t.Fatal("nothing was told")
+		case <-time.After(waitTimeout):
+			t.Fatal("no exit was reported")
 		}
 		select {
 		case exit := <-s.Exits():
-			t.Errorf("told of %s too", exit.Name)
+			t.Errorf("the exit of %s was reported too", exit.Name)
 		default:
 		}
 	})
 
-	devtest.Stop(t, patience, s.Stop)
+	devtest.Stop(t, waitTimeout, s.Stop)
 	for _, name := range []string{"webhook-egress", "edge"} {
 		if ready(t, s, name) {
 			t.Errorf("%s answers after the stop", name)
@@ -243,7 +241,7 @@ func TestAServiceThatFailsStopsTheStart(t *testing.T) {
 			o.Env = map[Service][]string{Notify: {"NOTIFY_BREAK=" + broken}}
 			s, err := Start(t.Context(), o)
 			if err == nil {
-				devtest.Stop(t, patience, s.Stop)
+				devtest.Stop(t, waitTimeout, s.Stop)
 				t.Fatal("started")
 			}
 			for _, want := range []string{"notify", "exit status 3", "broken on purpose"} {
@@ -251,7 +249,7 @@ func TestAServiceThatFailsStopsTheStart(t *testing.T) {
 					t.Errorf("%q lacks %q", err, want)
 				}
 			}
-			// The lock is free again, so nothing runs that used this folder.
+			// The next start gets the lock, so no process of the failed start uses the folder.
 			o.Env = nil
 			startStack(t, o)
 		})

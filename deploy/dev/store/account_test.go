@@ -33,13 +33,13 @@ func TestMayEnter(t *testing.T) {
 	}
 }
 
-// stranger is a user to whom nothing of a test belongs.
-var stranger = account{name: "stranger", uid: 4_000_000_001, gid: 4_000_000_001}
+// otherUser is a user who owns no file of the tests.
+var otherUser = account{name: "other", uid: 4_000_000_001, gid: 4_000_000_001}
 
-// openFolder is a folder of the test that a stranger can enter.
+// openFolder returns a folder of the test that every user can enter.
 func openFolder(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "switchyard-test-") //nolint:usetesting // t.TempDir is shut to others
+	dir, err := os.MkdirTemp("/tmp", "switchyard-test-") //nolint:usetesting // other users can't enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestBlocked(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := blocked(stranger, tt.path)
+			got, err := blocked(otherUser, tt.path)
 			if err != nil || got != tt.want {
 				t.Errorf("blocked(%s) = %q, %v, want %q", tt.path, got, err, tt.want)
 			}
@@ -132,22 +132,22 @@ func TestPlace(t *testing.T) {
 		root := openFolder(t)
 		mkdir(t, filepath.Join(root, "shut"), 0o700)
 		dir := filepath.Join(root, "shut", "postgres")
-		got, err := place(stranger, dir)
+		got, err := place(otherUser, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(got) })
-		if obstacle, err := blocked(stranger, got); err != nil || obstacle != "" {
+		if obstacle, err := blocked(otherUser, got); err != nil || obstacle != "" {
 			t.Errorf("placed in %s, where %q is in the way (%v)", got, obstacle, err)
 		}
-		again, err := place(stranger, dir)
+		again, err := place(otherUser, dir)
 		if err != nil || again != got {
 			t.Errorf("the second time: %q, %v, want %q", again, err, got)
 		}
 	})
 }
 
-func TestClaimRefusesWhatSomebodyElseMade(t *testing.T) {
+func TestClaimRefusesAFolderOfAnotherUser(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
 	mkdir(t, target, 0o755)

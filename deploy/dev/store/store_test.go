@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 30 * time.Second
+const waitTimeout = 30 * time.Second
 
 // startStores starts servers that the test may stop itself.
 func startStores(t *testing.T, o Options) *Stores {
@@ -29,7 +29,7 @@ func startStores(t *testing.T, o Options) *Stores {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { devtest.Stop(t, patience, s.Stop) })
+	t.Cleanup(func() { devtest.Stop(t, waitTimeout, s.Stop) })
 	return s
 }
 
@@ -64,8 +64,7 @@ func query(t *testing.T, address, statement string) string {
 	return answer
 }
 
-// redisDo sends one command, its words between spaces, and returns the lines of
-// its answer.
+// redisDo sends one command, with its words separated by spaces, and returns the given number of lines of the answer.
 func redisDo(t *testing.T, address, command string, lines int) []string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -110,14 +109,14 @@ func TestDurableStoresKeepTheirData(t *testing.T) {
 	for _, m := range s.Members() {
 		names[m.Name()] = true
 	}
-	devtest.Stop(t, patience, s.Stop)
+	devtest.Stop(t, waitTimeout, s.Stop)
 
 	again := startStores(t, o)
 	if got := query(t, again.DatabaseURL, "SELECT word FROM kept"); got != "still here" {
 		t.Errorf("after a second start: %q", got)
 	}
 	if !names[Redis] {
-		return // in this process: nothing is kept, as its start said
+		return // miniredis runs in this process and keeps no data, as its progress line says
 	}
 	if got := redisDo(t, again.RedisURL, "GET kept", 2); got[1] != "yes" {
 		t.Errorf("Redis kept %q", got)
@@ -153,7 +152,7 @@ func TestAKilledPostgresComesBack(t *testing.T) {
 	if err := postgres.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := postgres.Await(t.Context(), patience, postgres.Ready); err != nil {
+	if err := postgres.Await(t.Context(), waitTimeout, postgres.Ready); err != nil {
 		t.Fatal(err)
 	}
 	if got := query(t, s.DatabaseURL, "SELECT word FROM kept"); got != "still here" {
@@ -174,7 +173,7 @@ func TestPostgresWantsThePassword(t *testing.T) {
 	if err == nil {
 		t.Error("any password does")
 	} else if strings.Contains(err.Error(), "guess") {
-		t.Errorf("the error tells the password: %v", err)
+		t.Errorf("the error holds the password: %v", err)
 	}
 	for _, m := range s.Members() {
 		text, err := os.ReadFile(m.Log())
@@ -193,7 +192,7 @@ func TestASecondPostgresOnTheSameDataIsRefused(t *testing.T) {
 	startStores(t, o)
 	s, err := Start(t.Context(), o)
 	if err == nil {
-		devtest.Stop(t, patience, s.Stop)
+		devtest.Stop(t, waitTimeout, s.Stop)
 		t.Fatal("two servers on the same data")
 	}
 	if !strings.Contains(err.Error(), "another Postgres (process ") || strings.Contains(err.Error(), "\n") {
@@ -201,7 +200,7 @@ func TestASecondPostgresOnTheSameDataIsRefused(t *testing.T) {
 	}
 }
 
-func TestServersThatAreThereAreUsed(t *testing.T) {
+func TestServersInTheOptionsAreUsed(t *testing.T) {
 	needsPostgres(t)
 	running := startStores(t, Options{Dir: temporary(t), Cache: t.TempDir()})
 	s := startStores(t, Options{
@@ -210,7 +209,7 @@ func TestServersThatAreThereAreUsed(t *testing.T) {
 		RedisURL:    running.RedisURL,
 	})
 	if s.DatabaseURL != running.DatabaseURL || s.RedisURL != running.RedisURL {
-		t.Error("other servers than those named")
+		t.Error("servers other than those in the options are used")
 	}
 	if len(s.Members()) != 0 {
 		t.Errorf("%d servers were started", len(s.Members()))
@@ -224,7 +223,7 @@ func TestAServerThatCannotBeReached(t *testing.T) {
 		wants string
 	}{
 		{"no URL of Postgres", Options{DatabaseURL: "postgres://u:hunter2hunter2@%zz/"}, "SWITCHYARD_DATABASE_URL"},
-		{"nobody there", Options{DatabaseURL: "postgres://u:hunter2hunter2@127.0.0.1:1/db"}, "SWITCHYARD_DATABASE_URL"},
+		{"no server at the address", Options{DatabaseURL: "postgres://u:hunter2hunter2@127.0.0.1:1/db"}, "SWITCHYARD_DATABASE_URL"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,7 +239,7 @@ func TestAServerThatCannotBeReached(t *testing.T) {
 				t.Errorf("more than one line: %q", err)
 			}
 			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("%q tells the password", err)
+				t.Errorf("%q holds the password", err)
 			}
 		})
 	}
@@ -254,15 +253,15 @@ func TestWithoutARedisProgramItRunsInProcess(t *testing.T) {
 	if err := s.startRedis(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { devtest.Stop(t, patience, s.Stop) })
+	t.Cleanup(func() { devtest.Stop(t, waitTimeout, s.Stop) })
 	if len(said) != 1 || !strings.Contains(said[0], "in this process") {
-		t.Errorf("said %q", said)
+		t.Errorf("progress %q, want one line that names this process", said)
 	}
 	if len(s.Members()) != 0 {
 		t.Error("it counts as a process")
 	}
 	redisDo(t, s.RedisURL, "SET gone soon PX 1", 1)
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	for redisDo(t, s.RedisURL, "EXISTS gone", 1)[0] != ":0" {
 		if time.Now().After(deadline) {
 			t.Fatal("a key outlived its time")

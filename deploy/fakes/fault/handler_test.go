@@ -39,7 +39,7 @@ func serve(t *testing.T, opts Options, rules ...Rule) (*Injector, string) {
 	return in, srv.URL
 }
 
-// answer is what came back before an error, if there was one.
+// answer is the part of an answer that came before an error, if there was one.
 type answer struct {
 	status int
 	header http.Header

@@ -58,8 +58,8 @@ func (c *Conn) Send(text string) {
 	c.gone = err != nil
 }
 
-// Rest pauses.
-func (c *Conn) Rest(d time.Duration) {
+// Pause waits for d, or until the call ends.
+func (c *Conn) Pause(d time.Duration) {
 	c.gone = c.gone || !wait(c.ctx, int(d.Milliseconds()))
 }
 
@@ -68,7 +68,7 @@ func (c *Conn) Trickle(text string, most int, pause time.Duration) {
 	most = min(most, len(text))
 	for i := range most {
 		c.Send(text[i : i+1])
-		c.Rest(pause)
+		c.Pause(pause)
 	}
 	c.Send(text[most:])
 }
@@ -78,7 +78,7 @@ func (c *Conn) Endless(piece string) {
 	block := strings.Repeat(piece, max(endlessPiece/max(len(piece), 1), 1))
 	for sent := 0; sent < maxEndless && !c.gone; sent += len(block) {
 		c.Send(block)
-		c.Rest(endlessPause)
+		c.Pause(endlessPause)
 	}
 }
 
@@ -97,7 +97,7 @@ func (c *Conn) Chunk(text string) {
 
 // Hold keeps the connection open for ten seconds without reading from it or
 // writing to it.
-func (c *Conn) Hold() { c.Rest(maxHold) }
+func (c *Conn) Hold() { c.Pause(maxHold) }
 
 // HoldUntilLeft keeps the connection open and discards what comes, until the client
 // leaves or after a minute.

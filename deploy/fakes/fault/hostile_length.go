@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Stray is in every second answer, which no request asked for. No client may ever pass it to a caller.
+// Stray is the text of every second answer, which no request asked for. A client must never pass it to a caller.
 const Stray = "an unrequested answer"
 
 // lengthBehaviours announce wrong lengths.
@@ -56,7 +56,7 @@ var surplusBehaviours = []Behaviour{
 	})),
 	alone("second_answer_late", "the fake's own answer, and after a moment a second one", kept(func(c *Conn, a Recorded) {
 		c.Send(a.head(lengthOf(a)) + string(a.Body))
-		c.Rest(surplusPause)
+		c.Pause(surplusPause)
 		if !c.ReceivedMore() { // or else it would answer that request
 			c.Send(stray(a))
 		}

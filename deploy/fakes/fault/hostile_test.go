@@ -16,12 +16,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// careful is a client with the bounds that a careful one has: it says what became of
-// a call to a behaviour.
-func careful(t *testing.T, client *http.Client, patience time.Duration, url string) (text string, err error) {
+// callWithBounds calls a behaviour with the bounds of a careful client, and returns the text of a usable answer or an
+// error.
+func callWithBounds(t *testing.T, client *http.Client, timeout time.Duration, url string) (text string, err error) {
 	t.Helper()
 	const most = 8 << 20
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("hi"))
 	if err != nil {
@@ -33,7 +33,7 @@ func careful(t *testing.T, client *http.Client, patience time.Duration, url stri
 		return "", err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK { // of a 101 the body is beyond ctx
+	if resp.StatusCode != http.StatusOK { // ctx doesn't bound the body of a 101
 		return "", errors.New(resp.Status)
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
@@ -48,8 +48,8 @@ func careful(t *testing.T, client *http.Client, patience time.Duration, url stri
 	return strings.TrimSpace(string(raw)), nil
 }
 
-// Every behaviour ends for a careful client as its outcome says, over plain HTTP and
-// over TLS, and leaves nothing behind when the client has left.
+// Every behaviour ends for a careful client with its outcome, over plain HTTP and over TLS, and leaves no goroutine
+// behind when the client has disconnected.
 func TestBehaviours(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	const own = `{"said":"hello"}`
@@ -61,26 +61,26 @@ func TestBehaviours(t *testing.T) {
 	for name, start := range map[string]func(*httptest.Server){"plain": (*httptest.Server).Start, "TLS": (*httptest.Server).StartTLS} {
 		srv := httptest.NewUnstartedServer(handler)
 		ctx, stop := context.WithCancel(t.Context())
-		srv.Config.BaseContext = func(net.Listener) context.Context { return ctx } // as the fakes run
+		srv.Config.BaseContext = func(net.Listener) context.Context { return ctx } // as in the fakes
 		start(srv)
 		transport := srv.Client().Transport.(*http.Transport)
 		transport.MaxResponseHeaderBytes = 64 << 10
-		// Now and then net/http takes what is behind an answer for the next one.
+		// Sometimes net/http takes the bytes behind an answer for the next answer.
 		transport.DisableKeepAlives = true
 		client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		for _, b := range Behaviours() {
 			t.Run(name+" "+b.Name, func(t *testing.T) {
-				patience := 600 * time.Millisecond
-				if b.Outcome == Served { // it comes, however slowly
-					patience = time.Minute
+				timeout := 600 * time.Millisecond
+				if b.Outcome == Served { // the answer comes, however slowly
+					timeout = time.Minute
 				}
-				text, err := careful(t, client, patience, srv.URL+hostilePrefix+b.Name+"/x")
+				text, err := callWithBounds(t, client, timeout, srv.URL+hostilePrefix+b.Name+"/x")
 				served := err == nil && text == own
 				switch {
 				case b.Outcome == Served && !served:
-					t.Errorf("%q, %v, want the own answer", text, err)
+					t.Errorf("%q, %v, want the fake's own answer", text, err)
 				case b.Outcome == ServedOrRefused && err == nil && !served:
-					t.Errorf("%q, want the own answer or none", text)
+					t.Errorf("%q, want the fake's own answer or none", text)
 				case b.Outcome == Refused && served:
 					t.Error("served")
 				}
@@ -92,7 +92,7 @@ func TestBehaviours(t *testing.T) {
 	}
 }
 
-// What is behind an answer comes on a connection that goes on being served.
+// The surplus bytes behind an answer come on a connection that is served further.
 func TestSurplusIsSentAndTheConnectionKept(t *testing.T) {
 	_, url := serve(t, Options{})
 	for _, name := range []string{"second_answer", "second_answer_large", "second_answer_late", "second_answer_chunked"} {
@@ -115,13 +115,13 @@ func TestSurplusIsSentAndTheConnectionKept(t *testing.T) {
 			}
 		}
 		if n := strings.Count(got.String(), "hello"); n < 2 {
-			t.Errorf("%s: the own answer came %d times", name, n)
+			t.Errorf("%s: the fake's own answer came %d times", name, n)
 		}
 		_ = conn.Close()
 	}
 }
 
-// An early refusal comes while the body is still on its way.
+// An early refusal comes while the body is still being sent.
 func TestEarlyRefusalsReadNoBody(t *testing.T) {
 	in := NewInjector(Script{Rules: []Rule{
 		{Match: Match{Body: "never"}, Action: Action{Status: 500}},
@@ -141,7 +141,7 @@ func TestEarlyRefusalsReadNoBody(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("%d %v", resp.StatusCode, resp.Header)
+		t.Errorf("status %d, headers %v", resp.StatusCode, resp.Header)
 	}
 	if left := in.Script().Rules; len(left) != 1 || left[0].Action.Status != 500 {
 		t.Errorf("rules that are left: %+v", left)
@@ -161,13 +161,13 @@ func TestUnknownBehavioursAreRefused(t *testing.T) {
 	}
 }
 
-// What is sent comes back: a behaviour that repeats nothing tries nothing.
+// Repeating behaviours return the request's credentials: without that they would test nothing.
 func TestRepeatsRepeat(t *testing.T) {
 	_, url := serve(t, Options{Secrets: []string{"shared secret"}})
 	for name, want := range map[string]string{"repeat_body": "s3cret", "repeat_error": "s3cret", "repeat_page": "s3cret", "repeat_secrets": "shared secret"} {
 		got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/"+name+"/a", "the payload")
 		if err != nil || !strings.Contains(got.body, want) {
-			t.Errorf("%s: %q, %v", name, got.body, err)
+			t.Errorf("%s: body %q, error %v", name, got.body, err)
 		}
 	}
 	got, err := call(t.Context(), t, http.MethodPost, url+"/hostile/repeat_headers/a", "x")
@@ -188,7 +188,7 @@ func TestBehavioursAreDocumented(t *testing.T) {
 			t.Errorf("%s (%s) is not in the README", b.Name, b.Effect)
 		}
 		if seen[b.Name] || b.Act == nil || b.Effect == "" {
-			t.Errorf("%s is there twice or says or does nothing", b.Name)
+			t.Errorf("%s is a duplicate, or has no effect text or function", b.Name)
 		}
 		seen[b.Name] = true
 	}

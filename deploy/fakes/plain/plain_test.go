@@ -36,20 +36,20 @@ func TestProviderAnswers(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(ask(t, server.URL, `{}`)), &whole); err != nil || whole.Usage.Prompt != PromptTokens ||
 		whole.Choices[0].Message.Content != strings.TrimSpace(Text(100)) {
-		t.Errorf("%+v, %v", whole, err)
+		t.Errorf("answer %+v, error %v", whole, err)
 	}
 	stream := ask(t, server.URL, `{"stream":true}`)
 	if strings.Count(stream, `"carriage "`) != 3 || !strings.HasSuffix(stream, "data: [DONE]\n\n") {
-		t.Errorf("%s", stream)
+		t.Errorf("stream %s", stream)
 	}
 }
 
-func TestReceiverTells(t *testing.T) {
+func TestReceiverReportsCountAndAges(t *testing.T) {
 	server := httptest.NewServer(&Receiver{})
 	defer server.Close()
 	ask(t, server.URL, fmt.Sprintf(`{"at":%d,"x":1}`, time.Now().Add(-time.Second).UnixNano()))
 	ask(t, server.URL, `{"x":1}`)
-	for _, want := range []int{1, 0} { // ages are told once
+	for _, want := range []int{1, 0} { // ages are reported once
 		answer, err := http.Get(server.URL + "/tally")
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestReceiverTells(t *testing.T) {
 		err = json.NewDecoder(answer.Body).Decode(&tally)
 		_ = answer.Body.Close()
 		if err != nil || tally.Got != 2 || len(tally.Ages) != want {
-			t.Errorf("%+v, %v", tally, err)
+			t.Errorf("tally %+v, error %v", tally, err)
 		}
 		if want == 1 && tally.Ages[0] < time.Second.Microseconds() {
 			t.Errorf("age %d µs", tally.Ages[0])

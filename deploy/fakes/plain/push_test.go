@@ -22,7 +22,7 @@ func TestPushServiceCountsByDevice(t *testing.T) {
 		}
 		defer func() { _ = answer.Body.Close() }()
 		if answer.StatusCode != status {
-			t.Errorf("%s %s: %d", method, path, answer.StatusCode)
+			t.Errorf("%s %s: status %d", method, path, answer.StatusCode)
 		}
 		_ = json.NewDecoder(answer.Body).Decode(&tally) // only one has a body
 		return tally
@@ -32,10 +32,10 @@ func TestPushServiceCountsByDevice(t *testing.T) {
 	}
 	do(http.MethodPost, "/push/x", http.StatusNotFound)
 	if got := do(http.MethodGet, "/tally", http.StatusOK); got != (PushTally{Pushes: 3, Devices: 2}) {
-		t.Errorf("%+v", got)
+		t.Errorf("tally %+v", got)
 	}
 	do(http.MethodDelete, "/tally", http.StatusOK)
 	if got := do(http.MethodGet, "/tally", http.StatusOK); got != (PushTally{}) {
-		t.Errorf("%+v", got)
+		t.Errorf("tally %+v", got)
 	}
 }

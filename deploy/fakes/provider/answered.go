@@ -13,7 +13,7 @@ const (
 	maxAnsweredBody  = 2 << 10
 )
 
-// Answered is a call to which the vendor began to send an answer of 2xx, and which it would bill.
+// Answered is a call that the vendor began to answer with 2xx, and would bill.
 type Answered struct {
 	Time time.Time `json:"time"`
 	Path string    `json:"path"`
@@ -21,8 +21,8 @@ type Answered struct {
 	Body string `json:"body"`
 }
 
-// account records the calls that next answers with 2xx.
-func (s *Server) account(next http.Handler) http.Handler {
+// recordAnswered records the calls that next answers with 2xx.
+func (s *Server) recordAnswered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.Method != http.MethodPost {

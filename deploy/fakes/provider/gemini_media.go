@@ -71,14 +71,14 @@ func predict(w http.ResponseWriter, r *http.Request, _ string, body []byte) {
 	}
 	var list geminiPredictions
 	for i := range max(req.Parameters.Count, 1) {
-		list.Predictions = append(list.Predictions, geminiPrediction{"image/png", paint(req.Instances[0].Prompt, i)})
+		list.Predictions = append(list.Predictions, geminiPrediction{"image/png", squarePNG(req.Instances[0].Prompt, i)})
 	}
 	writeJSON(w, http.StatusOK, list)
 }
 
 // imageAnswer returns the answer of a Gemini model that generates images.
 func imageAnswer(base geminiAnswer, p prompt) geminiAnswer {
-	part := geminiPart{InlineData: &geminiBlob{"image/png", paint(p.lastUser, 0)}}
+	part := geminiPart{InlineData: &geminiBlob{"image/png", squarePNG(p.lastUser, 0)}}
 	base.Candidates = []geminiCandidate{{Content: geminiContent{"model", []geminiPart{part}}, FinishReason: "STOP"}}
 	base.UsageMetadata = &geminiUsage{
 		Prompt: p.tokens(), Candidates: geminiImageTokens, Total: p.tokens() + geminiImageTokens,
@@ -87,8 +87,8 @@ func imageAnswer(base geminiAnswer, p prompt) geminiAnswer {
 	return base
 }
 
-// paint returns a small square whose colour depends on the prompt, in base64.
-func paint(prompt string, index int) string {
+// squarePNG returns a small square whose colour depends on the prompt, as a PNG in base64.
+func squarePNG(prompt string, index int) string {
 	sum := sha256.Sum256([]byte(prompt + "\x00" + strconv.Itoa(index)))
 	return base64.StdEncoding.EncodeToString(drawPNG([3]byte(sum[:3])))
 }

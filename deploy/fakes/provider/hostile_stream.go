@@ -31,7 +31,7 @@ var streamBehaviours = []fault.Behaviour{
 		c.Send(eventsHead)
 		for range maxComments {
 			c.Send("3\r\n: \n\r\n")
-			c.Rest(commentPause)
+			c.Pause(commentPause)
 		}
 	}),
 	streaming("trickled_text", "an answer whose first events come byte by byte", fault.Open, func(t dialect, c *fault.Conn) {

@@ -11,9 +11,9 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-// The texts of every vendor are JSON once they are filled in: what is hostile about an
-// answer is what a behaviour puts there.
-func TestTonguesAreJSON(t *testing.T) {
+// The texts of every dialect are valid JSON with ordinary values in their placeholders: only a behaviour's values make
+// an answer hostile.
+func TestDialectTextsAreJSON(t *testing.T) {
 	for name, dialect := range map[string]dialect{"openai": openAIDialect, "anthropic": anthropicDialect, "gemini": geminiDialect} {
 		for _, calls := range [][]string{nil, {dialect.oneCall("0", "b")}, {dialect.oneCall("0", "b"), dialect.oneCall("1", "c")}} {
 			if text := dialect.answer("hello", calls, dialect.count("1")); !json.Valid([]byte(text)) {
@@ -31,8 +31,8 @@ func TestTonguesAreJSON(t *testing.T) {
 	}
 }
 
-// Behaviours that tell wrong counts and call many tools do so in the words of the
-// vendor that is asked, whole and streamed.
+// Behaviours that report wrong usage and request many tool calls do so in the dialect of the request, whole and
+// streamed.
 func TestHostileAnswers(t *testing.T) {
 	faces := map[string]struct {
 		path   string
@@ -44,7 +44,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 	wants := map[string]struct {
 		text  string
-		times int // of it, at least
+		times int // least number of occurrences
 	}{
 		"usage_huge":                 {"999999999999", 3},
 		"usage_infinite":             {"1e400", 3},
@@ -67,7 +67,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A behaviour of streams leaves other answers as they are.
+// A behaviour of streams doesn't change other answers.
 func TestStreamBehavioursLeaveWholeAnswers(t *testing.T) {
 	const chat = `{"model":"m","messages":[{"role":"user","content":"one"}]}`
 	fake := New(fault.Script{})
@@ -87,14 +87,14 @@ func TestCohereEmbeds(t *testing.T) {
 	var answer cohereAnswer
 	rec := do(t, fake, request{http.MethodPost, "/v2/embed", `{"model":"m","texts":["one","two"],"output_dimension":4}`, bearer})
 	if err := json.Unmarshal(rec.Body.Bytes(), &answer); err != nil || rec.Code != http.StatusOK {
-		t.Fatalf("%d %v", rec.Code, err)
+		t.Fatalf("status %d, error %v", rec.Code, err)
 	}
 	if got := answer.Embeddings.Float; len(got) != 2 || len(got[0]) != 4 || answer.Meta.BilledUnits.InputTokens != 2 {
-		t.Errorf("%+v", answer)
+		t.Errorf("answer %+v", answer)
 	}
 	for body, status := range map[string]int{`{"model":"m","texts":[]}`: 400, `[`: 400} {
 		if rec := do(t, fake, request{http.MethodPost, "/v2/embed", body, bearer}); rec.Code != status {
-			t.Errorf("%s: %d", body, rec.Code)
+			t.Errorf("%s: status %d", body, rec.Code)
 		}
 	}
 	if rec := do(t, fake, request{http.MethodPost, "/v2/embed", `{}`, nil}); rec.Code != http.StatusUnauthorized {

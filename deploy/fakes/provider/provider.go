@@ -50,7 +50,7 @@ func New(script fault.Script) *Server {
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
 	control := http.NewServeMux()
 	fault.ServeJournal(control, "answered", s.answered, nil)
-	s.handler = s.Handler(control, s.account(api))
+	s.handler = s.Handler(control, s.recordAnswered(api))
 	return s
 }
 

@@ -196,7 +196,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsFromBirthToEnd(t *testing.T) {
+func TestSubscriptionsFromCreationToDeletion(t *testing.T) {
 	srv := New(fault.Script{})
 	s := newSender(t)
 	header := map[string]string{
@@ -222,12 +222,12 @@ func TestSubscriptionsFromBirthToEnd(t *testing.T) {
 	if m := srv.Messages(1)[0]; m.DecryptError == "" {
 		t.Errorf("a message that does not open has no error: %+v", m)
 	}
-	stranger := newSender(t).authorization(t, "http://push.example", time.Now().Add(time.Hour))
-	header["Authorization"], stranger = stranger, header["Authorization"]
+	otherSender := newSender(t).authorization(t, "http://push.example", time.Now().Add(time.Hour))
+	header["Authorization"], otherSender = otherSender, header["Authorization"]
 	if got := send(t, srv, "POST", path, []byte("x"), header); got.Code != 403 {
-		t.Errorf("a stranger's push: %d", got.Code)
+		t.Errorf("a push of another sender: %d", got.Code)
 	}
-	header["Authorization"] = stranger
+	header["Authorization"] = otherSender
 	if got := send(t, srv, "DELETE", path, nil, nil); got.Code != 204 {
 		t.Errorf("unsubscribe: %d", got.Code)
 	}

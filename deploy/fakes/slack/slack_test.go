@@ -83,7 +83,7 @@ func TestScriptedStatusesHaveTheServiceTexts(t *testing.T) {
 	}
 }
 
-func TestTheHookIsNeverShown(t *testing.T) {
+func TestTheHookIsRedacted(t *testing.T) {
 	srv := New(fault.Script{})
 	post(t, srv, "POST", hook, "application/json", `{"text":"hi"}`)
 	post(t, srv, "POST", "/odd/s3cret/path", "application/json", `{"text":"hi"}`)

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start serves on a free port. The pool trusts the server.
+// start starts a mail server on a free port. A client with the pool trusts its certificate.
 func start(t *testing.T, rules ...fault.Rule) (srv *Server, address string, pool *x509.CertPool) {
 	t.Helper()
 	certificate, text, err := cert.New(time.Now())
@@ -52,8 +52,7 @@ func start(t *testing.T, rules ...fault.Rule) (srv *Server, address string, pool
 	return srv, ln.Addr().String(), pool
 }
 
-// mail sends one message to each recipient in one transaction, over STARTTLS and
-// logged in when pool is given.
+// mail sends one message to all recipients in one transaction. With a pool it uses STARTTLS and logs in.
 func mail(ctx context.Context, address string, pool *x509.CertPool, text string, to ...string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -167,8 +166,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// isCut accepts all ways in which a client sees the end of a connection: which
-// one depends on whether it reads or writes at that moment.
+// isCut reports whether an error is one of those by which a client sees the end of a connection, which depend on
+// whether it reads or writes at that moment.
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

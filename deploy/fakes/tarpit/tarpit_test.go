@@ -22,10 +22,10 @@ func TestServeNeverAnswersAndEndsCleanly(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- Serve(ctx, ln) }()
 
-	patience, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	dialCtx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	dialer := &tls.Dialer{Config: &tls.Config{ServerName: "localhost", MinVersion: tls.VersionTLS12}}
-	conn, err := dialer.DialContext(patience, "tcp", ln.Addr().String())
+	conn, err := dialer.DialContext(dialCtx, "tcp", ln.Addr().String())
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("handshake: %v, %v; want the deadline", conn, err)
 	}

@@ -87,7 +87,7 @@ func TestStamp(t *testing.T) {
 	for _, body := range bodies {
 		var at struct{ At int64 }
 		if err := json.Unmarshal([]byte(body), &at); err != nil || at.At < before || at.At <= last {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("body %s: %v", body, err)
 		}
 		last = at.At
 	}

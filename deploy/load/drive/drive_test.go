@@ -39,7 +39,7 @@ func TestClosedLoopCounts(t *testing.T) {
 	}
 }
 
-// A server that stalls must not hide the requests that could not leave.
+// A stall of the server counts for the requests that could not leave meanwhile too.
 func TestOpenLoopCountsTheWait(t *testing.T) {
 	var once sync.Once
 	const stall = 300 * time.Millisecond

@@ -42,7 +42,7 @@ func TestReadsThisProcess(t *testing.T) {
 	}
 }
 
-// What a child has used counts once it has ended: a server's workers come and go.
+// The processor time of a child counts once it has ended, because a server's workers start and end.
 func TestEndedChildrenCount(t *testing.T) {
 	before, err := CPU(os.Getpid())
 	if err != nil {

@@ -29,7 +29,7 @@ func TestRelays(t *testing.T) {
 	defer func() { _ = answer.Body.Close() }()
 	first := make([]byte, len("body /path?q=1"))
 	if _, err := io.ReadFull(answer.Body, first); err != nil || string(first) != "body /path?q=1" {
-		t.Errorf("%q, %v", first, err)
+		t.Errorf("first piece %q, error %v", first, err)
 	}
 	close(next) // the first piece came before the end
 	rest, err := io.ReadAll(answer.Body)

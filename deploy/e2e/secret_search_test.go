@@ -24,12 +24,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Canaries are the secrets of a run. Whatever a test or a stack makes up and hands
-// out is added to the one list; when the tests are over, all that the stacks have
-// stored, logged and answered is searched for it. See [house.close].
-var canaries = secretList{}
+// knownSecrets are the secrets of the run. Every secret that a test or a stack creates is added to this list; after the
+// tests, everything that the stacks have stored, logged and answered is searched for it. See [harness.close].
+var knownSecrets = secretList{}
 
-// secretOrganization signs with a secret that is not the default one.
+// secretOrganization is an organization with a signing secret of its own instead of the default one.
 const secretOrganization = "org_with_a_secret"
 
 var (
@@ -37,11 +36,11 @@ var (
 	organizationSecret = "canary-org-secret-" + runSecret
 )
 
-// secretList holds texts that must not show up anywhere, by what they are.
+// secretList holds texts that must not appear anywhere, each with a description.
 type secretList struct {
-	mu      sync.Mutex
-	byStart map[uint64][]secret
-	starts  [1 << 16]bool // the first two bytes of all of them
+	mu       sync.Mutex
+	byPrefix map[uint64][]secret
+	prefixes [1 << 16]bool // whether a secret begins with these two bytes
 }
 
 type secret struct {
@@ -49,53 +48,53 @@ type secret struct {
 	text []byte
 }
 
-// start is how long a secret is at least, and what it is found by.
-const start = 8
+// minSecret is the minimum length of a secret, in bytes, and the length of the prefix by which it is found.
+const minSecret = 8
 
-// add adds a secret in each form that it may show up in.
+// add adds a secret in each form in which it may appear.
 func (l *secretList) add(what, text string) {
-	l.put(what, []byte(text))
-	l.put(what+" in hexadecimal", fmt.Appendf(nil, "%x", text)) // as Postgres shows bytes
+	l.addForm(what, []byte(text))
+	l.addForm(what+" in hexadecimal", fmt.Appendf(nil, "%x", text)) // as Postgres shows bytes
 	if _, bare, ok := strings.Cut(text, "whsec_"); ok {
 		l.add(what+" without its prefix", bare)
 	}
 	for _, decode := range []func(string) ([]byte, error){
 		base64.StdEncoding.DecodeString, base64.RawURLEncoding.DecodeString, hex.DecodeString,
 	} {
-		if raw, err := decode(text); err == nil && len(raw) > start {
-			l.put(what+" decoded", fmt.Appendf(nil, "%x", raw))
+		if raw, err := decode(text); err == nil && len(raw) > minSecret {
+			l.addForm(what+" decoded", fmt.Appendf(nil, "%x", raw))
 		}
 	}
 }
 
-func (l *secretList) put(what string, text []byte) {
-	if len(text) < start {
-		panic("e2e: " + what + " is too short to be looked for")
+func (l *secretList) addForm(what string, text []byte) {
+	if len(text) < minSecret {
+		panic("e2e: " + what + " is too short to be searched for")
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := binary.LittleEndian.Uint64(text)
 	same := func(s secret) bool { return s.what == what && bytes.Equal(s.text, text) }
-	if slices.ContainsFunc(l.byStart[key], same) {
+	if slices.ContainsFunc(l.byPrefix[key], same) {
 		return
 	}
-	if l.byStart == nil {
-		l.byStart = map[uint64][]secret{}
+	if l.byPrefix == nil {
+		l.byPrefix = map[uint64][]secret{}
 	}
-	l.byStart[key] = append(l.byStart[key], secret{what, text})
-	l.starts[binary.LittleEndian.Uint16(text)] = true
+	l.byPrefix[key] = append(l.byPrefix[key], secret{what, text})
+	l.prefixes[binary.LittleEndian.Uint16(text)] = true
 }
 
-// in names the secrets that a text holds.
+// in returns the descriptions of the secrets that a text holds.
 func (l *secretList) in(text []byte) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := map[string]bool{}
-	for i := 0; i+start <= len(text); i++ {
-		if !l.starts[binary.LittleEndian.Uint16(text[i:])] {
+	for i := 0; i+minSecret <= len(text); i++ {
+		if !l.prefixes[binary.LittleEndian.Uint16(text[i:])] {
 			continue
 		}
-		for _, s := range l.byStart[binary.LittleEndian.Uint64(text[i:])] {
+		for _, s := range l.byPrefix[binary.LittleEndian.Uint64(text[i:])] {
 			if bytes.HasPrefix(text[i:], s.text) {
 				found[s.what] = true
 			}
@@ -104,8 +103,8 @@ func (l *secretList) in(text []byte) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// leaks names the secrets in a text by its place. There are no exceptions: what a
-// service must keep lies sealed or hashed.
+// leaks returns an error for each secret in the text of a place. There are no exceptions: what a service must keep is
+// sealed or hashed.
 func (l *secretList) leaks(place string, text []byte) (errs []error) {
 	for _, what := range l.in(text) {
 		errs = append(errs, fmt.Errorf("%s is in %s", what, place))
@@ -113,19 +112,18 @@ func (l *secretList) leaks(place string, text []byte) (errs []error) {
 	return errs
 }
 
-// learnSecrets makes canaries of all secrets that the stack has made and of
-// those that the tests configured.
-func (h *house) learnSecrets() error {
+// addStackSecrets adds the secrets that the stack has created and those that the tests configured to knownSecrets.
+func (h *harness) addStackSecrets() error {
 	for _, v := range slices.Concat(vendors, h.vendors) {
-		canaries.add("the key of provider "+v.name, v.key())
+		knownSecrets.add("the key of provider "+v.name, v.key())
 	}
-	canaries.add("an organization's signing secret", organizationSecret)
-	if password, err := os.ReadFile(filepath.Join(h.State(), "postgres", "password")); err == nil { // none of a server that was there before
-		canaries.add("the password of Postgres' administrator", strings.TrimSpace(string(password)))
+	knownSecrets.add("an organization's signing secret", organizationSecret)
+	if password, err := os.ReadFile(filepath.Join(h.State(), "postgres", "password")); err == nil { // a server that was there before has no such file
+		knownSecrets.add("the password of Postgres' administrator", strings.TrimSpace(string(password)))
 	}
 	folder := filepath.Join(h.State(), "secrets")
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
-		// Hashes of tokens are no secrets, nor is a certificate, and of a URL only the password is.
+		// Hashes of tokens and certificates are not secret, and of a URL only the password is.
 		public := slices.Contains([]string{".yaml", ".url", ".pem"}, filepath.Ext(path)) || entry.Name() == "redis-url"
 		if err != nil || entry.IsDir() || public {
 			return err
@@ -135,31 +133,30 @@ func (h *house) learnSecrets() error {
 			return err
 		}
 		for line := range strings.Lines(string(text)) {
-			words := strings.Fields(line) // a sealing key's line says of what kind it is
-			canaries.add("the content of "+entry.Name(), words[len(words)-1])
+			words := strings.Fields(line) // the line of a sealing key begins with its kind
+			knownSecrets.add("the content of "+entry.Name(), words[len(words)-1])
 		}
 		return nil
 	})
 }
 
-// leaksInStores looks for secrets in every row of Postgres and every key of Redis.
-func (h *house) leaksInStores(ctx context.Context, list *secretList) error {
-	found := map[string]error{} // each once
-	look := func(place, text string) {
+// leaksInStores searches every row of Postgres and every key of Redis for secrets.
+func (h *harness) leaksInStores(ctx context.Context, list *secretList) error {
+	found := map[string]error{} // each error once
+	search := func(place, text string) {
 		for _, err := range list.leaks(place, []byte(text)) {
 			found[err.Error()] = err
 		}
 	}
-	errs := []error{h.eachRow(ctx, look), h.eachKey(ctx, look)}
+	errs := []error{h.eachRow(ctx, search), h.eachKey(ctx, search)}
 	for _, text := range slices.Sorted(maps.Keys(found)) {
 		errs = append(errs, found[text])
 	}
 	return errors.Join(errs...)
 }
 
-// eachRow shows every row of every table of the services as text, with the table's
-// name as its place.
-func (h *house) eachRow(ctx context.Context, show func(place, text string)) error {
+// eachRow calls visit with every row, as text, of every table of the services. The place is the table's name.
+func (h *harness) eachRow(ctx context.Context, visit func(place, text string)) error {
 	db, err := pgx.Connect(ctx, h.DatabaseURL())
 	if err != nil {
 		return err
@@ -172,7 +169,7 @@ func (h *house) eachRow(ctx context.Context, show func(place, text string)) erro
 	}
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err == nil && len(tables) == 0 {
-		err = errors.New("there is no table to look through")
+		err = errors.New("there is no table to search")
 	}
 	if err != nil {
 		return err
@@ -183,15 +180,15 @@ func (h *house) eachRow(ctx context.Context, show func(place, text string)) erro
 			return err
 		}
 		var text string
-		if _, err := pgx.ForEachRow(rows, []any{&text}, func() error { show(table, text); return nil }); err != nil {
+		if _, err := pgx.ForEachRow(rows, []any{&text}, func() error { visit(table, text); return nil }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// eachKey shows every key of Redis with its value.
-func (h *house) eachKey(ctx context.Context, show func(place, text string)) error {
+// eachKey calls visit with every key of Redis and its value.
+func (h *harness) eachKey(ctx context.Context, visit func(place, text string)) error {
 	options, err := redis.ParseURL(h.RedisURL())
 	if err != nil {
 		return err
@@ -216,16 +213,16 @@ func (h *house) eachKey(ctx context.Context, show func(place, text string)) erro
 		case "stream":
 			value = db.XRange(ctx, name, "-", "+").Val()
 		}
-		show("Redis "+name, fmt.Sprintln(name, value))
+		visit("Redis "+name, fmt.Sprintln(name, value))
 	}
 	return keys.Err()
 }
 
-// rowsOf is every row of the services, as text.
-func (h *house) rowsOf(t *testing.T) string { t.Helper(); return all(t, h.eachRow) }
+// rowsOf returns every row of the services, as text.
+func (h *harness) rowsOf(t *testing.T) string { t.Helper(); return all(t, h.eachRow) }
 
-// keysOf is every key of Redis with its value.
-func (h *house) keysOf(t *testing.T) string { t.Helper(); return all(t, h.eachKey) }
+// keysOf returns every key of Redis with its value.
+func (h *harness) keysOf(t *testing.T) string { t.Helper(); return all(t, h.eachKey) }
 
 func all(t *testing.T, each func(context.Context, func(place, text string)) error) string {
 	t.Helper()
@@ -236,32 +233,31 @@ func all(t *testing.T, each func(context.Context, func(place, text string)) erro
 	return text.String()
 }
 
-// leaksInFiles looks through the logs of every process of the stack, the stores
-// too, and through what lies in the spools.
-func (h *house) leaksInFiles(list *secretList) error {
+// leaksInFiles searches the logs of every process of the stack, stores included, and the files in the spools.
+func (h *harness) leaksInFiles(list *secretList) error {
 	logs, err := filepath.Glob(filepath.Join(h.logs(), "*"))
 	if err == nil && len(logs) == 0 {
-		err = errors.New("there is no log to look through in " + h.logs())
+		err = errors.New("there is no log to search in " + h.logs())
 	}
 	errs := []error{err}
-	look := func(path string) {
+	search := func(path string) {
 		text, err := os.ReadFile(path)
 		place, _ := filepath.Rel(h.State(), path)
 		errs = append(append(errs, err), list.leaks(place, text)...)
 	}
 	for _, log := range append(logs, filepath.Join(h.State(), "postgres", "log"), filepath.Join(h.State(), "redis", "log")) {
-		look(log)
+		search(log)
 	}
 	err = filepath.WalkDir(filepath.Join(h.State(), "spool"), func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			look(path)
+			search(path)
 		}
 		return err
 	})
 	return errors.Join(append(errs, err)...)
 }
 
-// answerLog keeps what the stacks have answered.
+// answerLog records the answers of the stacks.
 type answerLog struct {
 	mu  sync.Mutex
 	all []answer
@@ -282,13 +278,13 @@ func (l *answerLog) leaks() error {
 	for _, a := range l.all {
 		var head bytes.Buffer
 		_ = a.header.Write(&head)
-		errs = append(errs, canaries.leaks("the answer to "+a.label, append(head.Bytes(), a.body...))...)
+		errs = append(errs, knownSecrets.leaks("the answer to "+a.label, append(head.Bytes(), a.body...))...)
 	}
 	return errors.Join(errs...)
 }
 
-// The search itself must be able to fail: what is planted in each place is found.
-func TestSearchFindsALeak(t *testing.T) {
+// The search must be able to fail: it finds a secret that is planted in each place.
+func TestSecretSearchFindsALeak(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	var list secretList
@@ -310,8 +306,8 @@ func TestSearchFindsALeak(t *testing.T) {
 	}
 }
 
-// plant puts a secret where none may be, until the end of the test.
-func (h *house) plant(t *testing.T, secret string) (places []string) {
+// plant writes a secret to each place that is searched, until the end of the test, and returns the places.
+func (h *harness) plant(t *testing.T, secret string) (places []string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	must := func(err error) {

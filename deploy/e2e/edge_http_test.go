@@ -18,8 +18,8 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// dial opens a connection to the edge and says something on it.
-func (h *house) dialEdge(t *testing.T, text string) net.Conn {
+// dialEdge opens a connection to the edge and writes a text to it.
+func (h *harness) dialEdge(t *testing.T, text string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.URL(string(stack.Edge)), "http://"))
 	if err != nil {
@@ -32,19 +32,20 @@ func (h *house) dialEdge(t *testing.T, text string) net.Conn {
 	return conn
 }
 
-// ends waits for the end of a connection and gives what came on it.
-func ends(t *testing.T, conn net.Conn, within time.Duration) string {
+// readToEnd reads a connection to its end and returns what was read. The test fails when the connection is still open
+// after the time.
+func readToEnd(t *testing.T, conn net.Conn, within time.Duration) string {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(within))
 	text, err := io.ReadAll(conn)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection stands after %s", within)
+		t.Errorf("the connection is still open after %s", within)
 	}
 	return string(text)
 }
 
-// A customer that sends slowly holds a connection no longer than the settings allow,
-// and other customers are served meanwhile.
+// A customer that sends slowly keeps a connection for no longer than the settings allow, and other customers are served
+// meanwhile.
 func TestEdgeSlowCustomers(t *testing.T) {
 	h := pairOfEdges(t)
 	k := h.key(t, unique("org"), "ai", "read")
@@ -55,16 +56,16 @@ func TestEdgeSlowCustomers(t *testing.T) {
 	large := h.dialEdge(t, head+"X-Large: "+strings.Repeat("x", 80<<10)+"\r\n\r\n")
 
 	h.both(k.Key)[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
-	if got := ends(t, body, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "body: could not be read in whole") {
+	if got := readToEnd(t, body, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 400 ") || !strings.Contains(got, "body: could not be read in whole") {
 		t.Errorf("a body that never ends: %s", got)
 	}
-	if got := ends(t, large, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 431 ") {
+	if got := readToEnd(t, large, 5*time.Second); !strings.HasPrefix(got, "HTTP/1.1 431 ") {
 		t.Errorf("headers of 80 KiB: %s", got)
 	}
-	ends(t, header, 15*time.Second) // ten seconds are the listener's own
+	readToEnd(t, header, 15*time.Second) // ten seconds of it are the listener's own limit
 }
 
-// Bodies pass whole up to the limit, and one beyond it is refused before it is sent.
+// Bodies up to the limit pass whole. A larger one is refused, also when only its Content-Length has been sent.
 func TestEdgeLargeBodies(t *testing.T) {
 	h := pairOfEdges(t)
 	to := h.receiver()
@@ -72,7 +73,7 @@ func TestEdgeLargeBodies(t *testing.T) {
 	customer := h.both(k.Key)[1]
 	text := strings.Repeat("0123456789abcdef", 500<<10/16)
 	customer.post(t, deliveryRoute, to.deliver(object{"payload": object{"text": text}})).want(t, http.StatusAccepted)
-	waitFor(t, patience, "the delivery", func() error {
+	waitFor(t, waitTimeout, "the delivery", func() error {
 		for _, a := range to.arrivals(t) {
 			if strings.Contains(a.Body, text) {
 				return nil
@@ -82,7 +83,7 @@ func TestEdgeLargeBodies(t *testing.T) {
 	})
 	customer.post(t, deliveryRoute, to.deliver(object{"payload": object{"text": text + text}})).refused(t, http.StatusRequestEntityTooLarge, "payload_too_large", "")
 	conn := h.dialEdge(t, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", deliveryRoute, k.Key, edgeBody+1))
-	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	_ = conn.SetReadDeadline(time.Now().Add(waitTimeout))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestEdgeServiceAway(t *testing.T) {
 	}
 	a := ai.post(t, chatRoute, ask("sandbox", "hello"))
 	if f := a.refused(t, http.StatusServiceUnavailable, "upstream_unavailable", ""); !*f.Retryable || f.RetryAfter < 1 || a.header.Get("Retry-After") == "" {
-		t.Errorf("%+v, %v", f, a.header)
+		t.Errorf("error %+v, headers %v", f, a.header)
 	}
 	for path, kind := range map[string]string{
 		"/product/v1/ai/openai/v1/chat/completions": `"type":"server_error"`,
@@ -112,7 +113,7 @@ func TestEdgeServiceAway(t *testing.T) {
 	} {
 		a := ai.post(t, path, ask("sandbox", "hello"))
 		if a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), kind) || a.header.Get("Retry-After") == "" {
-			t.Errorf("%s: %d %s", path, a.status, shorten(a.body))
+			t.Errorf("%s: answered %d: %s", path, a.status, shorten(a.body))
 		}
 	}
 	h.customer(t, organization, "notifications", "write").
@@ -124,8 +125,8 @@ func TestEdgeServiceAway(t *testing.T) {
 	h.awaitCount(t, organization, "llm_requests", 1)
 }
 
-// What the document promises works: each operation's example is served to a key
-// of its product, and the page shows all of them.
+// What the OpenAPI document promises works: each operation's example is served to a key of its product, and the page at
+// /docs shows all operations.
 func TestEdgeDocument(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -154,13 +155,13 @@ func TestEdgeDocument(t *testing.T) {
 			if method != "post" {
 				continue
 			}
-			if example["url"] != nil { // nothing goes out of this machine
+			if example["url"] != nil { // the delivery stays on this machine
 				example["url"] = h.receiver().url()
 			}
 			examples++
 			customer := h.customer(t, organization, o.Extra.Products[0], o.Extra.Permission)
 			if a := customer.post(t, path, example); a.status/100 != 2 {
-				t.Errorf("%s: %d %s", path, a.status, shorten(a.body))
+				t.Errorf("the example of %s: answered %d: %s", path, a.status, shorten(a.body))
 			}
 		}
 	}

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// latencies holds the durations of calls, by kind and by the phase in which they began. Quiet and hostile phases
+// alternate, so that other load on the machine affects both.
+type latencies struct {
+	mu     sync.Mutex
+	phase  int // even phases are quiet
+	counts map[string]map[int][]time.Duration
+	failed map[string]*failedCalls
+}
+
+// failedCalls counts calls of one kind in one phase that should have been answered.
+type failedCalls struct {
+	first string
+	calls int
+}
+
+func newLatencies() *latencies {
+	return &latencies{counts: map[string]map[int][]time.Duration{}, failed: map[string]*failedCalls{}}
+}
+
+// nextPhase begins the next phase.
+func (l *latencies) nextPhase() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.phase++
+}
+
+// currentPhase returns the phase in which a call that starts now begins.
+func (l *latencies) currentPhase() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phase
+}
+
+// untimed is the phase before the first; its durations are dropped.
+const untimed = -1
+
+func (l *latencies) record(kind string, phase int, took time.Duration) {
+	if phase == untimed {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counts[kind] == nil {
+		l.counts[kind] = map[int][]time.Duration{}
+	}
+	l.counts[kind][phase] = append(l.counts[kind][phase], took)
+}
+
+// recordFailure records a call that should have been answered.
+func (l *latencies) recordFailure(kind string, phase int, why string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	where := fmt.Sprintf("%s in phase %d", kind, phase)
+	if l.failed[where] == nil {
+		l.failed[where] = &failedCalls{first: why}
+	}
+	l.failed[where].calls++
+}
+
+const (
+	// minCalls is the number of calls that a phase needs for a percentile.
+	minCalls   = 20
+	percentile = 0.99
+)
+
+// comparison compares the durations of one kind of call in quiet and in hostile phases. Both are medians, over the
+// phases, of the 99th percentile; 0 without a phase of enough calls.
+type comparison struct {
+	kind           string
+	quiet, hostile time.Duration
+	calls, phases  int
+}
+
+// ratio returns how many times as long calls took beside hostile traffic.
+func (v comparison) ratio() float64 { return float64(v.hostile) / float64(v.quiet) }
+
+func (v comparison) String() string {
+	return fmt.Sprintf("%s: p99 %s quiet, %s beside hostile traffic (%.2fx, %d calls in %d phases)",
+		v.kind, v.quiet.Round(time.Millisecond/10), v.hostile.Round(time.Millisecond/10), v.ratio(), v.calls, v.phases)
+}
+
+// comparisons returns the comparison of each kind of call, sorted by kind.
+func (l *latencies) comparisons() (all []comparison) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for kind, phases := range l.counts {
+		v := comparison{kind: kind}
+		var of [2][]time.Duration
+		for phase, took := range phases {
+			v.calls += len(took)
+			if len(took) < minCalls {
+				continue
+			}
+			v.phases++
+			of[phase%2] = append(of[phase%2], quantile(took, percentile))
+		}
+		v.quiet, v.hostile = quantile(of[0], 0.5), quantile(of[1], 0.5)
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b comparison) int { return strings.Compare(a.kind, b.kind) })
+	return all
+}
+
+// quantile returns the value that a share of all values don't exceed, 0 for no values.
+func quantile(all []time.Duration, share float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(int(math.Ceil(share*float64(len(sorted))))-1, len(sorted)-1)]
+}
+
+// check fails the test if a call was not answered, or if calls took longer beside hostile traffic than most times as
+// long as without it, and floor more.
+func (l *latencies) check(t *testing.T, most float64, floor time.Duration) {
+	t.Helper()
+	for _, where := range slices.Sorted(maps.Keys(l.failed)) {
+		t.Errorf("%s: %d calls were not answered as they should be, the first: %s", where, l.failed[where].calls, l.failed[where].first)
+	}
+	for _, v := range l.comparisons() {
+		t.Log(v)
+		switch {
+		case v.quiet == 0 || v.hostile == 0:
+			t.Errorf("%s: there were too few calls to compare", v.kind)
+		case v.hostile > time.Duration(most*float64(v.quiet))+floor:
+			t.Errorf("%s: more than %.1fx and %s", v, most, floor)
+		}
+	}
+}
+
+// The comparison must be able to fail: it finds a kind of call that takes twice as long in hostile phases.
+func TestLatencyComparison(t *testing.T) {
+	l := newLatencies()
+	for phase := range 6 {
+		for n := range 100 {
+			took := time.Duration(n+1) * time.Millisecond
+			l.record("steady", phase, took)
+			l.record("slowed", phase, took*time.Duration(1+phase%2))
+		}
+		l.nextPhase()
+	}
+	l.record("rare", 0, time.Second)
+	for kind, want := range map[string]float64{"steady": 1, "slowed": 2} {
+		i := slices.IndexFunc(l.comparisons(), func(v comparison) bool { return v.kind == kind })
+		if got := l.comparisons()[i]; got.ratio() != want || got.phases != 6 || got.calls != 600 {
+			t.Errorf("%s, want %.1fx", got, want)
+		}
+	}
+	if i := slices.IndexFunc(l.comparisons(), func(v comparison) bool { return v.kind == "rare" }); l.comparisons()[i].quiet != 0 {
+		t.Error("one call is enough for a percentile")
+	}
+}
