@@ -59,17 +59,17 @@ func TestWhatTheQuickWayTakes(t *testing.T) {
 		{"a message made at run time", `{}`, dynamicpb.NewMessage(echoContract.echo), false},
 	} {
 		if taken := rpc.UnmarshalFast(codec, []byte(test.body), test.into); taken != test.taken {
-			t.Errorf("%s: taken is %t", test.name, taken)
+			t.Errorf("%s: accepted is %t", test.name, taken)
 			continue
 		}
-		thorough := test.into.ProtoReflect().New().Interface()
+		standard := test.into.ProtoReflect().New().Interface()
 		if test.taken { // A body that is not accepted changes nothing.
-			if err := rpc.UnmarshalStandard(codec, []byte(test.body), thorough); err != nil {
+			if err := rpc.UnmarshalStandard(codec, []byte(test.body), standard); err != nil {
 				t.Errorf("%s: %v", test.name, err)
 			}
 		}
-		if !proto.Equal(test.into, thorough) {
-			t.Errorf("%s: %v, want %v", test.name, test.into, thorough)
+		if !proto.Equal(test.into, standard) {
+			t.Errorf("%s: %v, want %v", test.name, test.into, standard)
 		}
 	}
 }
@@ -86,7 +86,7 @@ type opaqueInfo struct {
 
 // Messages of the opaque API are left to protojson: writing to their fields would not set their presence, or would
 // panic.
-func TestQuickLeavesOpaqueMessages(t *testing.T) {
+func TestUnmarshalFastLeavesOpaqueMessages(t *testing.T) {
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	m := &opaqueInfo{ErrorInfo: new(errdetails.ErrorInfo)}
 	if rpc.UnmarshalFast(codec, []byte(`{"reason":"a"}`), m) {
@@ -121,7 +121,7 @@ func TestRawOf(t *testing.T) {
 }
 
 // Whatever unmarshalFast accepts, unmarshalStandard decodes to the same message.
-func FuzzQuickReadsAlike(f *testing.F) {
+func FuzzUnmarshalFastReadsAlike(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"reason":"a","domain":"b","metadata":{"k":"v","":"é"}}`, `{"reason":"\ud83d\ude00\u0000\/"}`,
 		`{"reason":"a","reason":"b"}`, `{"metadata":{"k":"1","k":"2"}}`, `{"Reason":"a"}`, `{"reason":1}`, `{"reason":"\ud800"}`,
@@ -131,15 +131,15 @@ func FuzzQuickReadsAlike(f *testing.F) {
 	}
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	f.Fuzz(func(t *testing.T, body string) {
-		var quick, thorough errdetails.ErrorInfo
-		if codec.Unmarshal([]byte(body), &quick) != nil {
+		var fast, standard errdetails.ErrorInfo
+		if codec.Unmarshal([]byte(body), &fast) != nil {
 			return
 		}
-		if err := rpc.UnmarshalStandard(codec, []byte(body), &thorough); err != nil {
-			t.Fatalf("%s: only the quick way reads it: %v", body, err)
+		if err := rpc.UnmarshalStandard(codec, []byte(body), &standard); err != nil {
+			t.Fatalf("%s: only unmarshalFast reads it: %v", body, err)
 		}
-		if !proto.Equal(&quick, &thorough) {
-			t.Errorf("%s: %v, thoroughly %v", body, &quick, &thorough)
+		if !proto.Equal(&fast, &standard) {
+			t.Errorf("%s: unmarshalFast %v, unmarshalStandard %v", body, &fast, &standard)
 		}
 	})
 }
