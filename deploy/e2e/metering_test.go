@@ -188,8 +188,8 @@ func TestKillGatewayMetering(t *testing.T) {
 	})
 }
 
-// The spool holds neither content nor keys.
-func TestSpoolHasNoSecrets(t *testing.T) {
+// The spool holds no content. TestKeysStayInCustody looks for keys.
+func TestSpoolHasNoContent(t *testing.T) {
 	h := breakable.get(t)
 	if err := h.Kill(store.Postgres); err != nil {
 		t.Fatal(err)

@@ -34,8 +34,6 @@ type Call struct {
 	Header func(name string) string
 	// Message is the request of a unary call, nil for other calls.
 	Message any
-	// Stream is true for streaming calls, to which UnaryTimeout does not apply.
-	Stream bool
 
 	// read reads the request into Message; nil if Message has been read already.
 	read func(any) error
@@ -104,7 +102,7 @@ func (c chain) unary(face Face, read func(any) error) grpc.UnaryServerIntercepto
 
 func (c chain) stream(face Face, refuse func(m any) error) grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ss.Context()), Stream: true}
+		call := &Call{Method: info.FullMethod, Face: face, Header: incoming(ss.Context())}
 		return c.run(ss.Context(), call, func(ctx context.Context) error {
 			return handle(srv, &checkedStream{ServerStream: ss, refuse: refuse, ctx: ctx})
 		})

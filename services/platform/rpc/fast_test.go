@@ -14,7 +14,7 @@ import (
 )
 
 // unmarshalFast accepts exactly what it supports. The rest is left to protojson, to refuse or to read more leniently.
-func TestWhatTheQuickWayTakes(t *testing.T) {
+func TestFastReads(t *testing.T) {
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	long := strings.Repeat("a", 37)
 	for _, test := range []struct {
@@ -121,7 +121,7 @@ func TestRawOf(t *testing.T) {
 }
 
 // Whatever unmarshalFast accepts, unmarshalStandard decodes to the same message.
-func FuzzUnmarshalFastReadsAlike(f *testing.F) {
+func FuzzFastAgrees(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"reason":"a","domain":"b","metadata":{"k":"v","":"é"}}`, `{"reason":"\ud83d\ude00\u0000\/"}`,
 		`{"reason":"a","reason":"b"}`, `{"metadata":{"k":"1","k":"2"}}`, `{"Reason":"a"}`, `{"reason":1}`, `{"reason":"\ud800"}`,

@@ -21,7 +21,7 @@ func TestRawJSONGrowsLinearly(t *testing.T) {
 	})...)
 }
 
-func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
+func TestFastAgreesGrowsLinearly(t *testing.T) {
 	codec := rpc.NewCodecForTest(echoContract.rawJSON, nil)
 	inputs := growth.Around(`{"reason":`, growth.JSON, "}")
 	inputs = append(inputs, shapes(`"reason":"a"`)...)

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-func TestQuickDecodeGrowsLinearly(t *testing.T) {
+func TestFastDecodeGrowsLinearly(t *testing.T) {
 	decode := decoder(t)
 	inputs := growth.Bodies(new(gatewayv1.LlmRequest).ProtoReflect().Descriptor(), chatBody)
 	growth.Linear(t, growth.EachText(inputs, func(body string) {
@@ -19,7 +19,7 @@ func TestQuickDecodeGrowsLinearly(t *testing.T) {
 }
 
 // Every message of the contract with its own JSON codec, in full.
-func TestQuickReadsAlikeGrowsLinearly(t *testing.T) {
+func TestFastAgreesGrowsLinearly(t *testing.T) {
 	decode := decoder(t)
 	growth.Linear(t, growth.EachText(growth.UpTo(16<<10, growth.JSON), func(body string) {
 		for _, kind := range contracts() {

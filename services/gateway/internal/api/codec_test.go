@@ -51,12 +51,12 @@ func readBoth(tb testing.TB, decode func(*http.Request, proto.Message) error, ki
 		return false
 	}
 	m, broken := read(body)
-	thorough, want := read(body[:end-1] + fmt.Sprintf(`\u%04x`, body[end-1]) + body[end:])
+	standard, want := read(body[:end-1] + fmt.Sprintf(`\u%04x`, body[end-1]) + body[end:])
 	if position.ReplaceAllString(broken, "") != position.ReplaceAllString(want, "") {
-		tb.Errorf("%s of %s: %q, thoroughly %q", body, kind.Descriptor().FullName(), broken, want)
+		tb.Errorf("%s of %s: %q, by protojson %q", body, kind.Descriptor().FullName(), broken, want)
 	}
-	if broken == "" && !proto.Equal(m, thorough) {
-		tb.Errorf("%s of %s:\n%v\n%v", body, kind.Descriptor().FullName(), m, thorough)
+	if broken == "" && !proto.Equal(m, standard) {
+		tb.Errorf("%s of %s:\n%v\n%v", body, kind.Descriptor().FullName(), m, standard)
 	}
 	return broken == ""
 }
@@ -64,8 +64,8 @@ func readBoth(tb testing.TB, decode func(*http.Request, proto.Message) error, ki
 // position matches what the escape moves.
 var position = regexp.MustCompile(`(byte |line \d+:)\d+`)
 
-// TestQuickReadsAlike generates valid and invalid bodies of every message of the contracts.
-func TestQuickReadsAlike(t *testing.T) {
+// TestFastAgrees generates valid and invalid bodies of every message of the contracts.
+func TestFastAgrees(t *testing.T) {
 	decode := decoder(t)
 	good, bad := 0, 0
 	for _, kind := range contracts() {
@@ -118,7 +118,7 @@ func TestMessagesAreOfTheOpenAPI(t *testing.T) {
 	}
 }
 
-func FuzzQuickReadsAlike(f *testing.F) {
+func FuzzFastAgrees(f *testing.F) {
 	kinds, decode := contracts(), decoder(f)
 	for i, kind := range kinds {
 		w := writer{Rand: rand.New(rand.NewPCG(uint64(i), 0))}
@@ -128,7 +128,7 @@ func FuzzQuickReadsAlike(f *testing.F) {
 }
 
 // The fast path is used: the full decoder allocates far more.
-func TestQuickWayIsTaken(t *testing.T) {
+func TestFastIsTaken(t *testing.T) {
 	decode := decoder(t)
 	r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
 	garbage := func(body string) float64 {
@@ -142,8 +142,8 @@ func TestQuickWayIsTaken(t *testing.T) {
 			}
 		})
 	}
-	if quick, thorough := garbage(everyField), garbage(strings.Replace(everyField, `{"o`, `{"\u006f`, 1)); quick > thorough/2 {
-		t.Errorf("%v allocations, thoroughly %v", quick, thorough)
+	if fast, standard := garbage(everyField), garbage(strings.Replace(everyField, `{"o`, `{"\u006f`, 1)); fast > standard/2 {
+		t.Errorf("%v allocations, by protojson %v", fast, standard)
 	}
 }
 

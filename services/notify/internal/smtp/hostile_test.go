@@ -84,8 +84,8 @@ func (c *hostileConn) mail(answered int) {
 	}
 }
 
-// besiege runs a server whose connections play a script, one after another.
-func besiege(tb testing.TB, play script) *server {
+// startHostile runs a server whose connections play a script, one after another.
+func startHostile(tb testing.TB, play script) *server {
 	tb.Helper()
 	s := &server{conns: map[net.Conn]bool{}}
 	secure := &tls.Config{Certificates: []tls.Certificate{s.certify(tb)}, MinVersion: tls.VersionTLS12}
@@ -245,7 +245,7 @@ func TestHostileServers(t *testing.T) {
 	for security, scripts := range map[smtp.Security]map[string]script{smtp.None: plainScripts, smtp.StartTLS: secureScripts} {
 		for name, play := range scripts {
 			t.Run(fmt.Sprint(security, ", ", name), func(t *testing.T) {
-				s := besiege(t, play)
+				s := startHostile(t, play)
 				p := s.pool(t, func(o *smtp.Options) {
 					if o.Security = security; security == smtp.StartTLS && !strings.HasPrefix(name, "STARTTLS") {
 						o.Username = ""
@@ -271,7 +271,7 @@ func TestHostileServers(t *testing.T) {
 
 // A server that sends a byte now and then holds a mail no longer than its time.
 func TestTrickledReply(t *testing.T) {
-	s := besiege(t, func(c *hostileConn) {
+	s := startHostile(t, func(c *hostileConn) {
 		c.offer()
 		c.take()
 		for !c.gone {
@@ -291,7 +291,7 @@ func TestTrickledReply(t *testing.T) {
 func TestSurplusOfAMailEndsTheConnection(t *testing.T) {
 	for security, login := range map[smtp.Security]script{smtp.None: (*hostileConn).offer, smtp.StartTLS: (*hostileConn).login} {
 		var connections atomic.Int64
-		s := besiege(t, func(c *hostileConn) {
+		s := startHostile(t, func(c *hostileConn) {
 			connections.Add(1)
 			login(c)
 			c.mail(3)
@@ -316,7 +316,7 @@ func TestSurplusOfAMailEndsTheConnection(t *testing.T) {
 
 // A server that answers QUIT without end doesn't hold up Close.
 func TestEndlessFarewell(t *testing.T) {
-	s := besiege(t, func(c *hostileConn) {
+	s := startHostile(t, func(c *hostileConn) {
 		c.offer()
 		c.mail(4)
 		c.take()

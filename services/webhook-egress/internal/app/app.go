@@ -156,8 +156,8 @@ func newBox(cfg Config) (*seal.Box, error) {
 func startEngine(
 	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, box *seal.Box,
 ) (engine *dispatch.Engine, err error) {
-	keeper := upkeep.New(stores.control, s.Log, cfg.Retention, expiredMeter(s.Meter))
-	if err := keeper.Prepare(ctx); err != nil {
+	maintainer := upkeep.New(stores.control, s.Log, cfg.Retention, expiredMeter(s.Meter))
+	if err := maintainer.Prepare(ctx); err != nil {
 		return nil, err
 	}
 	name, err := os.Hostname()
@@ -186,7 +186,7 @@ func startEngine(
 		return nil, err
 	}
 	s.Runner.Go("replica", member.Run)
-	s.Runner.Go("upkeep", keeper.Run)
+	s.Runner.Go("upkeep", maintainer.Run)
 	s.Runner.Go("engine", engine.Run)
 	s.Runner.Go("wakes", func(ctx context.Context) error { return wakes.run(ctx, engine.Wake) })
 	return engine, nil

@@ -45,8 +45,8 @@ type Store interface {
 // ErrBusy reports that a step gave way to traffic and may be tried again.
 var ErrBusy = errors.New("upkeep: the tables are busy")
 
-// Keeper runs the steps, each at its own interval.
-type Keeper struct {
+// Maintainer runs the steps, each at its own interval.
+type Maintainer struct {
 	store Store
 	log   *slog.Logger
 	// retention is how long deliveries are kept; zero for ever.
@@ -54,26 +54,26 @@ type Keeper struct {
 	expired   func(ctx context.Context, n int)
 }
 
-// New returns a Keeper with a retention, zero for ever; expired is called with the number of deliveries that were
+// New returns a Maintainer with a retention, zero for ever; expired is called with the number of deliveries that were
 // ended.
-func New(store Store, log *slog.Logger, retention time.Duration, expired func(ctx context.Context, n int)) *Keeper {
-	return &Keeper{store: store, log: log, retention: retention, expired: expired}
+func New(store Store, log *slog.Logger, retention time.Duration, expired func(ctx context.Context, n int)) *Maintainer {
+	return &Maintainer{store: store, log: log, retention: retention, expired: expired}
 }
 
 // Prepare creates the partitions that the service needs at its start.
-func (k *Keeper) Prepare(ctx context.Context) error {
-	made, err := k.store.EnsurePartitions(ctx, PartitionDays)
+func (m *Maintainer) Prepare(ctx context.Context) error {
+	made, err := m.store.EnsurePartitions(ctx, PartitionDays)
 	if err != nil {
 		return fmt.Errorf("ensure partitions: %w", err)
 	}
 	if made > 0 {
-		k.log.InfoContext(ctx, "partitions made", slog.Int("count", made))
+		m.log.InfoContext(ctx, "partitions made", slog.Int("count", made))
 	}
 	return nil
 }
 
 // Run repeats the steps until ctx ends. A failed step is tried again at its next interval.
-func (k *Keeper) Run(ctx context.Context) error {
+func (m *Maintainer) Run(ctx context.Context) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	minute := time.NewTicker(time.Minute)
@@ -87,33 +87,33 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-second.C:
-			name, do = "expire deliveries", k.expire
+			name, do = "expire deliveries", m.expire
 		case <-minute.C:
-			name, do = "purge keys", k.purge
+			name, do = "purge keys", m.purge
 		case <-hour.C:
-			name, do = "turn days", k.days
+			name, do = "turn days", m.days
 		}
 		if err := bounded(ctx, do); err != nil && ctx.Err() == nil {
-			k.log.ErrorContext(ctx, "upkeep failed", slog.String("step", name), slog.String("error", err.Error()))
+			m.log.ErrorContext(ctx, "upkeep failed", slog.String("step", name), slog.String("error", err.Error()))
 		}
 	}
 }
 
 // days creates the partitions of coming days, drops those past retention, and removes idle flows. If one fails, the
 // others still run.
-func (k *Keeper) days(ctx context.Context) error {
-	return errors.Join(k.Prepare(ctx), k.drop(ctx), pages(ctx, func(ctx context.Context, limit int) (int, error) {
-		return k.store.RemoveIdleFlows(ctx, idleFlow, limit)
+func (m *Maintainer) days(ctx context.Context) error {
+	return errors.Join(k.Prepare(ctx), m.drop(ctx), pages(ctx, func(ctx context.Context, limit int) (int, error) {
+		return m.store.RemoveIdleFlows(ctx, idleFlow, limit)
 	}))
 }
 
 // drop drops every day past the retention without queued deliveries.
-func (k *Keeper) drop(ctx context.Context) error {
-	if k.retention <= 0 {
+func (m *Maintainer) drop(ctx context.Context) error {
+	if m.retention <= 0 {
 		return nil
 	}
 	for tries := 0; ; {
-		day, err := k.store.DropOldestDay(ctx, k.retention)
+		day, err := m.store.DropOldestDay(ctx, m.retention)
 		switch {
 		case errors.Is(err, ErrBusy) && tries < busyTries:
 			tries++
@@ -125,7 +125,7 @@ func (k *Keeper) drop(ctx context.Context) error {
 		case day.IsZero():
 			return nil
 		default:
-			k.log.InfoContext(ctx, "dropped a day", slog.String("day", day.Format(time.DateOnly)))
+			m.log.InfoContext(ctx, "dropped a day", slog.String("day", day.Format(time.DateOnly)))
 		}
 	}
 }
@@ -147,17 +147,17 @@ func bounded(ctx context.Context, do func(context.Context) error) error {
 	return lifecycle.Protect(ctx, "webhook upkeep", func() error { return do(ctx) })
 }
 
-func (k *Keeper) expire(ctx context.Context) error {
+func (m *Maintainer) expire(ctx context.Context) error {
 	return pages(ctx, func(ctx context.Context, limit int) (int, error) {
-		n, err := k.store.ExpireDue(ctx, limit)
+		n, err := m.store.ExpireDue(ctx, limit)
 		if n > 0 {
-			k.expired(ctx, n)
+			m.expired(ctx, n)
 		}
 		return n, err
 	})
 }
 
-func (k *Keeper) purge(ctx context.Context) error { return pages(ctx, k.store.PurgeKeys) }
+func (m *Maintainer) purge(ctx context.Context) error { return pages(ctx, m.store.PurgeKeys) }
 
 // pages repeats a step while it returns full pages.
 func pages(ctx context.Context, step func(context.Context, int) (int, error)) error {

@@ -39,8 +39,8 @@ const everyField = `{"organization_id":"acme","model":"m","messages":[{"role":"u
 	"data_classification":"c","locale":"de","language_mode":"force","provider":"p","max_tokens":5,"temperature":0,"top_p":0.1,"stop":["a","b"],
 	"seed":0,"tool_choice":{"type":"function","function":{"name":"f"}},"response_format":{"type":"json_object"},"metadata":{"k":"v"},"cache":"bypass"}`
 
-// FuzzQuickDecode is FuzzQuickReadsAlike for the most frequent message.
-func FuzzQuickDecode(f *testing.F) {
+// FuzzFastDecode is FuzzFastAgrees for the most frequent message.
+func FuzzFastDecode(f *testing.F) {
 	for _, seed := range []string{
 		everyField, `{"messages":[{"role":"user","content":"hi"}]}`, `{"messages":[{}]}`, `{"seed":1.0,"max_tokens":1e1}`,
 		`{"messages":[[]]}`, `{"metadata":{"a":"b","a":"c"}}`, `{"temperature":1e999}`, `{"seed":2147483648}`, `{"topP":0.5,"top_p":0.5}`,
@@ -69,11 +69,11 @@ func BenchmarkDecodeChat(b *testing.B) {
 	conversation := strings.Replace(chat, `{"role":"user"`, turns+`{"role":"user"`, 1)
 	byProtojson := func(text string) string { return strings.Replace(text, `"model"`, `"\u006dodel"`, 1) }
 	for _, body := range []struct{ name, text string }{
-		{"load/quick", chat},
+		{"load/fast", chat},
 		{"load/protojson", byProtojson(chat)},
-		{"tools/quick", tools},
+		{"tools/fast", tools},
 		{"tools/protojson", byProtojson(tools)},
-		{"conversation/quick", conversation},
+		{"conversation/fast", conversation},
 		{"conversation/protojson", byProtojson(conversation)},
 	} {
 		b.Run(body.name, func(b *testing.B) {
