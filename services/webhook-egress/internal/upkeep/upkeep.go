@@ -102,7 +102,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 // days creates the partitions of coming days, drops those past retention, and removes idle flows. If one fails, the
 // others still run.
 func (m *Maintainer) days(ctx context.Context) error {
-	return errors.Join(k.Prepare(ctx), m.drop(ctx), pages(ctx, func(ctx context.Context, limit int) (int, error) {
+	return errors.Join(m.Prepare(ctx), m.drop(ctx), pages(ctx, func(ctx context.Context, limit int) (int, error) {
 		return m.store.RemoveIdleFlows(ctx, idleFlow, limit)
 	}))
 }
