@@ -179,6 +179,7 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	if err != nil {
 		return lateError(ctx, events, fmt.Errorf("chat: %w", err), func(e *apierr.Error) {
 			events.send(out.Fail(e, call.request.ID))
+			events.flush()
 		})
 	}
 	defer stream.Close()
@@ -190,18 +191,23 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 		begin()
 	}
 	for ; err == nil; event, err = stream.Next() {
-		if events.send(out.Event(event)); events.failed() {
+		if event.Shown() {
+			events.send(out.Event(event))
+		}
+		if events.pass(stream); events.failed() {
 			return nil // The caller left; Close ends the upstream call and bills what arrived.
 		}
 	}
 	annotate(ctx, route, stream.Report())
 	if errors.Is(err, io.EOF) {
 		events.send(out.End(stream.FinishReason(), stream.Report()))
+		events.flush()
 		return nil
 	}
 	e := apierr.From(err) // The response header has been sent: the error is the last event.
 	rpc.Annotate(ctx, slog.String("stream_reason", string(e.Reason)), slog.String("stream_error", e.Error()))
 	events.send(out.Fail(e, call.request.ID))
+	events.flush()
 	return nil
 }
 

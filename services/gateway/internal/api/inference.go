@@ -83,6 +83,9 @@ func (s *inferenceServer) ChatStream(m *gatewayv1.LlmRequest, out grpc.ServerStr
 			annotate(ctx, stream.Route(), stream.Report())
 			return err
 		}
+		if !event.Content() {
+			continue
+		}
 		if err := out.Send(toChunk(event)); err != nil {
 			return err
 		}
@@ -159,7 +162,7 @@ func (s *inferenceServer) serveStream(ctx context.Context, w http.ResponseWriter
 		if len(event.ToolCalls) > 0 {
 			events.data(callsDelta{toCallDeltas(event.ToolCalls)})
 		}
-		if events.failed() {
+		if events.pass(stream); events.failed() {
 			return nil // The caller left; Close ends the upstream call and bills what arrived.
 		}
 	}

@@ -6,13 +6,19 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/gateway/internal/serving/inference"
 )
 
-// writeTime bounds one write: a caller that no longer reads must not keep a provider's stream open.
-const writeTime = 30 * time.Second
+const (
+	// writeTime bounds one write: a caller that no longer reads must not keep a provider's stream open.
+	writeTime = 30 * time.Second
+	// maxWaiting bounds the events that leave in one write, in bytes.
+	maxWaiting = 16 << 10
+)
 
-// eventWriter writes server-sent events (WHATWG HTML, section 9.2) at once, and a comment when none was written for a
-// while.
+// eventWriter writes server-sent events (WHATWG HTML, section 9.2), those that arrived together in one write, and a
+// comment when none was written for a while.
 type eventWriter struct {
 	every time.Duration
 
@@ -20,6 +26,7 @@ type eventWriter struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	buf     bytes.Buffer
+	waiting []byte // events that are not sent yet, whole
 	encoder *json.Encoder
 	ping    *time.Timer
 	silence []byte // the text of a ping
@@ -50,26 +57,39 @@ func (e *eventWriter) pingWith(text []byte) {
 	e.silence = text
 }
 
-// send writes events that are already encoded; an empty text writes nothing.
+// send adds events that are already encoded to those that flush sends.
 func (e *eventWriter) send(text []byte) {
-	if len(text) == 0 {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write(text)
+	e.add(text)
+}
+
+// pass flushes unless the stream's next event has arrived, which then leaves together with those before it.
+func (e *eventWriter) pass(stream *inference.Stream) {
+	if !stream.Buffered() {
+		e.flush()
+	}
+}
+
+// flush sends what was added.
+func (e *eventWriter) flush() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.flushLocked()
 }
 
 func (e *eventWriter) data(v any) { e.event("data: ", v) }
 
-// error writes the event that ends a failed stream.
-func (e *eventWriter) error(v any) { e.event("event: error\ndata: ", v) }
+// error sends the event that ends a failed stream.
+func (e *eventWriter) error(v any) {
+	e.event("event: error\ndata: ", v)
+	e.flush()
+}
 
-// done writes the event that ends a complete stream.
+// done sends the event that ends a complete stream.
 func (e *eventWriter) done() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.write([]byte("data: [DONE]\n\n"))
+	e.send([]byte("data: [DONE]\n\n"))
+	e.flush()
 }
 
 func (e *eventWriter) event(head string, v any) {
@@ -82,13 +102,34 @@ func (e *eventWriter) event(head string, v any) {
 		return
 	}
 	e.buf.WriteByte('\n')
-	e.write(e.buf.Bytes())
+	e.add(e.buf.Bytes())
 }
 
 func (e *eventWriter) keepAlive() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write(e.silence)
+	e.add(e.silence)
+	e.flushLocked()
+}
+
+// add adds text to what waits, which it sends first where both would exceed maxWaiting. The caller holds the lock.
+func (e *eventWriter) add(text []byte) {
+	if len(e.waiting)+len(text) > maxWaiting {
+		e.flushLocked()
+	}
+	if len(text) > maxWaiting { // An image, for example: it is sent without a copy.
+		e.write(text)
+		return
+	}
+	e.waiting = append(e.waiting, text...)
+}
+
+// flushLocked sends what waits. The caller holds the lock.
+func (e *eventWriter) flushLocked() {
+	if len(e.waiting) > 0 {
+		e.write(e.waiting)
+		e.waiting = e.waiting[:0]
+	}
 }
 
 // write sends bytes and postpones the next ping. The caller holds the lock.

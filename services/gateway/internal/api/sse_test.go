@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestPings(t *testing.T) {
@@ -15,8 +17,10 @@ func TestPings(t *testing.T) {
 		recorder := httptest.NewRecorder()
 		w := newEventWriter(recorder, 15*time.Second)
 		w.data(contentDelta{"a"})
+		w.flush()
 		time.Sleep(31 * time.Second)
 		w.data(contentDelta{"b\n<&"})
+		w.flush()
 		time.Sleep(14 * time.Second)
 		w.done()
 		w.close()
@@ -40,8 +44,38 @@ func TestWriterKnowsThatTheReaderLeft(t *testing.T) {
 		t.Error("failed before it wrote")
 	}
 	w.data(contentDelta{"a"})
+	w.flush()
 	if !w.failed() {
 		t.Error("a write that failed is not seen")
+	}
+}
+
+// writes is a response that keeps its writes.
+type writes struct {
+	discard
+
+	texts []string
+}
+
+func (w *writes) Write(p []byte) (int, error) {
+	w.texts = append(w.texts, string(p))
+	return len(p), nil
+}
+
+// Events leave in one write when they are flushed, or before they are more than maxWaiting bytes; a larger one leaves by
+// itself.
+func TestEventsLeaveTogether(t *testing.T) {
+	out := &writes{discard: discard{http.Header{}}}
+	w := newEventWriter(out, time.Hour)
+	defer w.close()
+	half, large := strings.Repeat("h", maxWaiting/2), strings.Repeat("l", maxWaiting+1)
+	for _, text := range []string{"a", "b", "", half, half, large, "c"} {
+		w.send([]byte(text))
+	}
+	w.flush()
+	w.flush()
+	if diff := cmp.Diff([]string{"ab" + half, half, large, "c"}, out.texts); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }
 
@@ -52,6 +86,7 @@ func BenchmarkStreamDelta(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.data(contentDelta{text})
+		w.flush()
 	}
 }
 

@@ -27,7 +27,9 @@ func TestNativeFramesBeforeContentAreHeld(t *testing.T) {
 	defer s.Close()
 	var got []string
 	for event, err := s.Next(); err == nil; event, err = s.Next() {
-		got = append(got, string(event.Native))
+		if event.Shown() {
+			got = append(got, string(event.Native))
+		}
 	}
 	if diff := cmp.Diff([]string{"start", "delta", "stop"}, got); diff != "" {
 		t.Errorf("frames (-want +got):\n%s", diff)

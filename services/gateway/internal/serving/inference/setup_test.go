@@ -107,6 +107,8 @@ func (s *scriptStream) Next() (provider.Event, error) {
 	return next.event, next.take(s.ctx)
 }
 
+func (s *scriptStream) Buffered() bool { return len(s.steps) == 0 || s.steps[0].wait == 0 }
+
 func (*scriptStream) Size() int { return 0 }
 
 func (s *scriptStream) Close() error {

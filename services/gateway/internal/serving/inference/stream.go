@@ -35,6 +35,8 @@ type Stream struct {
 	finish provider.FinishReason
 	calls  bool
 	ended  bool // the provider has sent its last event
+	// buffered reports whether the provider's next event has arrived.
+	buffered bool
 	// pieces counts the pieces of content; the first arrived at began.
 	pieces int
 	began  time.Time
@@ -162,10 +164,10 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 		if err := s.note(event, upstream.Size()); err != nil {
 			return err
 		}
-		if (clock.alive || event.Output()) && !clock.restart() {
+		if !event.Empty() && (clock.alive || event.Output()) && !clock.restart() {
 			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 		}
-		if !shown(event) {
+		if !event.Shown() {
 			continue
 		}
 		event.Native = bytes.Clone(event.Native) // The frame is valid only until the next event.
@@ -175,10 +177,6 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 		}
 	}
 }
-
-// shown reports whether an event reaches the face: it has content, or is a vendor's frame of any kind, which a face of
-// its dialect relays.
-func shown(event provider.Event) bool { return event.Content() || event.Native != nil }
 
 // begins reports whether an event is the beginning of an answer. Output without content is one only where the face
 // shows it, which is where it relays frames.
@@ -213,8 +211,21 @@ func (s *Stream) note(event provider.Event, size int) error {
 // Route returns how the stream is served.
 func (s *Stream) Route() Route { return s.route }
 
-// Next returns the next event that carries content, or that is a frame of the request's own dialect. After the last one
-// it records the completion and returns io.EOF; any other error is an *apierr.Error.
+// Buffered reports whether Next returns without waiting: not for the vendor, nor for an approval, nor until the
+// completion is recorded. A caller that writes events on may write several at once until it is false.
+func (s *Stream) Buffered() bool {
+	switch {
+	case len(s.passed) > 0:
+		return true
+	case s.approvals != nil || s.ended || s.err != nil:
+		return false
+	}
+	return len(s.held) > 0 || s.buffered
+}
+
+// Next returns the next event. It waits only if no event is buffered, and returns an event that shows nothing rather
+// than wait with events behind it. After the last one it records the completion and returns io.EOF; any other error is
+// an *apierr.Error.
 func (s *Stream) Next() (provider.Event, error) {
 	for {
 		if len(s.passed) > 0 {
@@ -247,7 +258,8 @@ func (s *Stream) Next() (provider.Event, error) {
 	}
 }
 
-// read returns the next event that may be shown; false at the end of the answer, or after an error.
+// read returns the next event, which shows something unless the next one has to be waited for; false at the end of the
+// answer, or after an error.
 func (s *Stream) read() (provider.Event, bool) {
 	if len(s.held) > 0 {
 		event := s.held[0]
@@ -257,18 +269,22 @@ func (s *Stream) read() (provider.Event, bool) {
 	for !s.ended && s.err == nil {
 		event, err := advance(s.upstream)
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF): // The next call completes the answer, which takes a while.
 			s.ended = true
+			return provider.Event{}, true
 		case err != nil:
 			s.fail(err)
 		default:
-			s.timer.restart()
+			if !event.Empty() {
+				s.timer.restart()
+			}
+			s.buffered = s.upstream.Buffered()
 			if s.err = s.note(event, s.upstream.Size()); s.err != nil {
 				s.x.record.failed(s.err)
 				s.settle(ledger.OutcomeAborted)
 				break
 			}
-			if shown(event) {
+			if event.Shown() || !s.buffered {
 				return event, true
 			}
 		}

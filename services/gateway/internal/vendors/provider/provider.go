@@ -53,7 +53,11 @@ type ImageMaker interface {
 // Stream is an answer that arrives in events. Next returns io.EOF after the last event; any other error is an *Error.
 // Not safe for concurrent use.
 type Stream interface {
+	// Next returns the next event. It waits for the vendor only if no event is buffered, and returns an event that
+	// carries nothing rather than wait after a frame without content.
 	Next() (Event, error)
+	// Buffered reports whether Next returns without waiting for the vendor.
+	Buffered() bool
 	Close() error
 	// Size returns the number of bytes of the stream that have been read, including those without content.
 	Size() int
@@ -196,6 +200,13 @@ func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
 
 // Output reports whether the event carries anything that the model wrote, shown or not.
 func (e Event) Output() bool { return e.Content() || e.Reasoning != "" || e.Other != "" }
+
+// Empty reports whether the event carries nothing.
+func (e Event) Empty() bool { return !e.Output() && e.FinishReason == "" && e.Usage == nil && e.Native == nil }
+
+// Shown reports whether the caller gets to see the event: it has content, or is a vendor's frame of any kind, which a
+// face of its dialect relays.
+func (e Event) Shown() bool { return e.Content() || e.Native != nil }
 
 // FinishReason is why the model stopped.
 type FinishReason string

@@ -69,7 +69,7 @@ const maxThinking = 8 << 20
 // Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next returns the next event with content; for a native stream, every frame.
+// Next implements provider.Stream. A native stream returns every frame.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		frame, err := s.events.Next()
@@ -103,7 +103,7 @@ func (s *stream) Next() (provider.Event, error) {
 		if s.native {
 			event.Native, event.NativeType = frame.Data, frame.Name
 		}
-		if hasContent || s.native {
+		if hasContent || s.native || !s.Buffered() {
 			return event, nil
 		}
 	}
@@ -222,6 +222,9 @@ func (s *stream) called(c *call, delta provider.ToolCall) provider.Event {
 
 // deltasAtOnce is a compromise between few allocations and little waste.
 const deltasAtOnce = 16
+
+// Buffered implements provider.Stream.
+func (s *stream) Buffered() bool { return s.done || s.events.Buffered() }
 
 // Size returns the number of bytes read.
 func (s *stream) Size() int { return s.events.Size() }

@@ -34,7 +34,7 @@ func newStream(ctx context.Context, caller *wire.Caller, response *http.Response
 // Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next returns the next event with content.
+// Next implements provider.Stream.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		chunk, err := s.events.Next()
@@ -51,7 +51,7 @@ func (s *stream) Next() (provider.Event, error) {
 		if err != nil {
 			return provider.Event{}, err
 		}
-		if event.Output() || event.Usage != nil {
+		if event.Output() || event.Usage != nil || !s.Buffered() {
 			return event, nil
 		}
 	}
@@ -72,6 +72,9 @@ func (s *stream) decode(data []byte) (provider.Event, error) {
 	}
 	return provider.Event{Text: p.text, Reasoning: p.reasoning, Other: p.other, ToolCalls: p.calls, Usage: s.reader.usage}, nil
 }
+
+// Buffered implements provider.Stream.
+func (s *stream) Buffered() bool { return s.done || s.events.Buffered() }
 
 // Size returns the number of bytes read.
 func (s *stream) Size() int { return s.events.Size() }

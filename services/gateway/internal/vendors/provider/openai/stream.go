@@ -37,7 +37,7 @@ func newStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, cal
 // Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next returns the next event with content; for a native stream, every frame.
+// Next implements provider.Stream. A native stream returns every frame.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		frame, err := s.events.Next()
@@ -52,6 +52,9 @@ func (s *stream) Next() (provider.Event, error) {
 		}
 		switch string(bytes.TrimSpace(frame.Data)) {
 		case "": // Some relays keep a connection alive this way.
+			if !s.Buffered() {
+				return provider.Event{}, nil
+			}
 			continue
 		case "[DONE]":
 			if err := s.end(s.hasContent); err != nil {
@@ -65,7 +68,7 @@ func (s *stream) Next() (provider.Event, error) {
 		}
 		content := event.Output() || event.FinishReason != "" || event.Usage != nil
 		s.hasContent = s.hasContent || content
-		if content || event.Native != nil {
+		if content || event.Native != nil || !s.Buffered() {
 			return event, nil
 		}
 	}
@@ -111,6 +114,9 @@ func (s *stream) decode(frame sse.Event) (provider.Event, error) {
 	}
 	return event, nil
 }
+
+// Buffered implements provider.Stream.
+func (s *stream) Buffered() bool { return s.done || s.events.Buffered() }
 
 // Size returns the number of bytes read.
 func (s *stream) Size() int { return s.events.Size() }

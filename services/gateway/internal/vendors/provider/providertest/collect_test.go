@@ -26,6 +26,8 @@ func (s *script) Next() (provider.Event, error) {
 
 func (s *script) Close() error { return nil }
 
+func (*script) Buffered() bool { return true }
+
 func (*script) Size() int { return 0 }
 
 func call(index int, id, name, arguments string) provider.Event {

@@ -65,6 +65,9 @@ func (s *stream) Next() (provider.Event, error) {
 	return provider.Event{}, io.EOF
 }
 
+// Buffered implements provider.Stream.
+func (s *stream) Buffered() bool { return s.step == 0 || len(s.events) == 0 }
+
 // Size returns 0: nothing is read.
 func (*stream) Size() int { return 0 }
 

@@ -140,6 +140,34 @@ func (r *Reader) Next() (Event, error) {
 	}
 }
 
+// Buffered reports whether Next returns without reading from the source: an event with data is in the buffer whole, or
+// the source has ended.
+func (r *Reader) Buffered() bool {
+	if r.err != nil {
+		return true
+	}
+	text := r.buf[r.start:r.end]
+	if r.skipLF {
+		text = bytes.TrimPrefix(text, []byte{'\n'})
+	}
+	for hasData := false; ; {
+		end := lineEnd(text)
+		switch {
+		case end < 0:
+			return false
+		case end == 0 && hasData:
+			return true
+		}
+		field, _, _ := bytes.Cut(text[:end], []byte{':'})
+		hasData = string(field) == "data" || hasData && end > 0
+		next := text[end+1:]
+		if text[end] == '\r' {
+			next = bytes.TrimPrefix(next, []byte{'\n'})
+		}
+		text = next
+	}
+}
+
 // append appends to the event's data, and doubles the buffer if it is full.
 func (r *Reader) append(value []byte) error {
 	size := len(r.data) + len(value)

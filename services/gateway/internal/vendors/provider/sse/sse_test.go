@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
@@ -21,6 +22,7 @@ func readAll(r io.Reader) ([]event, error) {
 	reader := sse.NewReader(r)
 	var events []event
 	for {
+		_ = reader.Buffered()
 		e, err := reader.Next()
 		if errors.Is(err, io.EOF) {
 			return events, nil
@@ -30,6 +32,63 @@ func readAll(r io.Reader) ([]event, error) {
 		}
 		events = append(events, event{e.Name, string(e.Data)})
 	}
+}
+
+// pieces is a source that returns one piece with each read, and counts the reads.
+type pieces struct {
+	rest  []string
+	reads int
+}
+
+func (p *pieces) Read(into []byte) (int, error) {
+	p.reads++
+	if len(p.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(into, p.rest[0])
+	if p.rest[0] = p.rest[0][n:]; p.rest[0] == "" {
+		p.rest = p.rest[1:]
+	}
+	return n, nil
+}
+
+// Next reads from the source exactly if no event is buffered, wherever the text is cut.
+func TestBuffered(t *testing.T) {
+	lines := []string{"data: a", "data:b", "data", "event: x", ": comment", "id: 1", "database: no", "", ""}
+	rapid.Check(t, func(t *rapid.T) {
+		var text strings.Builder
+		for range rapid.IntRange(0, 20).Draw(t, "lines") {
+			text.WriteString(rapid.SampledFrom(lines).Draw(t, "line") + rapid.SampledFrom([]string{"\n", "\r", "\r\n"}).Draw(t, "end"))
+		}
+		source := &pieces{}
+		for rest := text.String(); rest != ""; {
+			n := rapid.IntRange(1, len(rest)).Draw(t, "cut")
+			source.rest, rest = append(source.rest, rest[:n]), rest[n:]
+		}
+		reader := sse.NewReader(source)
+		var got []event
+		for {
+			buffered, reads := reader.Buffered(), source.reads
+			e, err := reader.Next()
+			if buffered == (source.reads > reads) {
+				t.Fatalf("%q: buffered is %t before event %d, which took %d reads", text.String(), buffered, len(got), source.reads-reads)
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, event{e.Name, string(e.Data)})
+		}
+		want, err := readAll(strings.NewReader(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%q (-whole +cut):\n%s", text.String(), diff)
+		}
+	})
 }
 
 func TestNext(t *testing.T) {
