@@ -128,7 +128,7 @@ func (r *edgeRig) targets(ctx context.Context) ([]target, error) {
 		if way.key != "" {
 			header.Set("Authorization", "Bearer "+way.key)
 		}
-		request, err := client.NewRequest(way.url, header, llmBody(false))
+		request, err := client.NewRequest(way.url, header, contractBody("load", false))
 		if err != nil {
 			return nil, err
 		}

@@ -16,13 +16,13 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 	"switchyard.dev/deploy/fakes/plain"
 	"switchyard.dev/deploy/load/client"
+	"switchyard.dev/deploy/load/proc"
 )
 
 // gatewayPlan configures a measurement of the gateway.
 type gatewayPlan struct {
 	round  time.Duration
 	rounds int
-	rate   float64
 	pieces int
 	pause  time.Duration
 	soak   time.Duration
@@ -31,8 +31,10 @@ type gatewayPlan struct {
 	ways   []string
 }
 
-// gatewayWays lists the ways through the gateway; the provider itself and the floor are always measured too.
-var gatewayWays = []string{"async", "openai", "committed", "edge"}
+// gatewayWays lists the ways through the gateway: on the contract's face, without waiting for Postgres; on the OpenAI
+// face, in both modes of the ledger; and the same through the edge. The provider itself and the floors, one relay and
+// two in a row, are always measured too.
+var gatewayWays = []string{"contract", "async", "committed", "edge-async", "edge-committed"}
 
 func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
 
@@ -41,8 +43,7 @@ func parseGateway(args []string) (gatewayPlan, error) {
 	set := flag.NewFlagSet("load gateway", flag.ContinueOnError)
 	set.DurationVar(&plan.round, "round", 3*time.Second, "time of each measurement")
 	set.IntVar(&plan.rounds, "rounds", 3, "repeats, of which the median counts; 0 only watches memory")
-	set.Float64Var(&plan.rate, "rate", 200, "requests per second of the open loop")
-	set.IntVar(&plan.pieces, "pieces", 50, "pieces of a stream")
+	set.IntVar(&plan.pieces, "pieces", 100, "pieces of a stream")
 	set.DurationVar(&plan.pause, "pause", 20*time.Millisecond, "time between the pieces of a stream")
 	set.DurationVar(&plan.soak, "soak", 30*time.Second, "time under load in which memory is watched")
 	set.StringVar(&plan.bin, "bin", "", "folder with the services' binaries; empty builds them")
@@ -64,16 +65,19 @@ func parseGateway(args []string) (gatewayPlan, error) {
 type target struct {
 	name string
 	chat *client.Request
-	// stream is the same way for a streamed answer.
-	stream *client.Request
-	// pids are the processes whose CPU time counts, without provider and client.
-	pids []int
+	// stream is the same way for a streamed answer, burst for one without pauses.
+	stream, burst *client.Request
+	// pids are the processes whose CPU time counts, without provider and client. stores are those of Postgres.
+	pids   []int
+	stores func() []int
 }
 
 // gatewayRig is all that runs while the gateway is measured.
 type gatewayRig struct {
 	dir           string
 	vendor, relay *helper
+	// front relays to relay.
+	front *helper
 	// async and committed differ in when a ledger row is stored.
 	async, committed *stack.Stack
 }
@@ -122,16 +126,20 @@ func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err e
 	if r.relay, err = startHelper(ctx, r.dir, "relay", "-relay", r.vendor.url); err != nil {
 		return nil, err
 	}
+	if r.front, err = startHelper(ctx, r.dir, "front", "-relay", r.relay.url); err != nil {
+		return nil, err
+	}
 	providers := filepath.Join(r.dir, "providers.json")
 	text := fmt.Sprintf(`{"providers":[{"name":"load","dialect":"openai","base_url":"%s/v1","models":[
-		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, r.vendor.url)
+		{"name":"load","input_per_mtok_usd":"1","output_per_mtok_usd":"2"},
+		{"name":"burst","input_per_mtok_usd":"1","output_per_mtok_usd":"2"}]}]}`, r.vendor.url)
 	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
 	if r.async, err = r.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
 		return nil, err
 	}
-	if plan.wants("committed") {
+	if plan.wants("committed") || plan.wants("edge-committed") {
 		r.committed, err = r.startStack(ctx, plan, "committed", providers)
 	}
 	return r, err
@@ -152,7 +160,7 @@ func (r *gatewayRig) close(ctx context.Context) error {
 			errs = append(errs, s.Stop(ctx))
 		}
 	}
-	for _, h := range []*helper{r.relay, r.vendor} {
+	for _, h := range []*helper{r.front, r.relay, r.vendor} {
 		if h != nil {
 			h.Kill()
 		}
@@ -163,66 +171,82 @@ func (r *gatewayRig) close(ctx context.Context) error {
 // question is the text of the requests of all APIs, whose bodies have about the same size.
 var question = strings.Repeat("How long is the train to the coast, and how many carriages does it have? ", 10)
 
-func openAIBody(stream bool) []byte {
-	return fmt.Appendf(nil, `{"model":"load","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
-		question, stream)
+func openAIBody(model string, stream bool) []byte {
+	return fmt.Appendf(nil, `{"model":"%s","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
+		model, question, stream)
 }
 
-func llmBody(stream bool) []byte {
-	return fmt.Appendf(nil, `{"model":"load/load","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
-		question, stream)
-}
+func contractBody(model string, stream bool) []byte { return openAIBody("load/"+model, stream) }
 
 // way is a target before its requests are prepared; flag is its name in -ways, empty for what is always measured.
 type way struct {
 	flag, name, url string
 	header          http.Header
-	body            func(stream bool) []byte
+	body            func(model string, stream bool) []byte
 	pids            []int
+	stores          func() []int
 }
 
-// targets returns the ways to measure; the first is the provider itself, the second the floor.
+// targets returns the ways to measure; the first is the provider itself, the next two are the floors.
 func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, error) {
-	key, err := r.async.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
-	if err != nil {
-		return nil, err
-	}
-	gateway, err := r.async.PID(string(stack.Gateway))
-	if err != nil {
-		return nil, err
-	}
-	edge, err := r.async.PID(string(stack.Edge))
-	if err != nil {
-		return nil, err
-	}
-	customer := http.Header{"Authorization": {"Bearer " + key}}
 	const completions = "/v1/chat/completions"
-	at, service := r.async.URL, firstParty(r.async)
+	relay, front := r.relay.PID(), r.front.PID()
 	ways := []way{
-		{"", "provider itself", r.vendor.url + completions, nil, openAIBody, nil},
-		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{r.relay.PID()}},
-		{"async", "gateway /v1/llm/chat", at("gateway") + "/v1/llm/chat", service, llmBody, []int{gateway}},
-		{"openai", "gateway openai face", at("gateway") + completions, service, openAIBody, []int{gateway}},
-		{"edge", "edge + gateway", at("edge") + "/product/v1/ai/chat", customer, llmBody, []int{edge, gateway}},
+		{"", "provider itself", r.vendor.url + completions, nil, openAIBody, nil, nil},
+		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{relay}, nil},
+		{"", "two relays in a row (floor)", r.front.url + completions, nil, openAIBody, []int{front, relay}, nil},
 	}
-	if r.committed != nil {
-		pid, err := r.committed.PID(string(stack.Gateway))
+	for _, mode := range []struct {
+		name string
+		*stack.Stack
+	}{{"async", r.async}, {"committed", r.committed}} {
+		if mode.Stack == nil {
+			continue
+		}
+		more, err := stackWays(ctx, mode.Stack, mode.name)
 		if err != nil {
 			return nil, err
 		}
-		ways = append(ways, way{"committed", "gateway, row committed", r.committed.URL("gateway") + "/v1/llm/chat", firstParty(r.committed), llmBody, []int{pid}})
+		ways = append(ways, more...)
 	}
 	ways = slices.DeleteFunc(ways, func(w way) bool { return w.flag != "" && !plan.wants(w.flag) })
 	return prepare(ways)
 }
 
+// stackWays returns the ways through a stack whose ledger has the mode.
+func stackWays(ctx context.Context, s *stack.Stack, mode string) ([]way, error) {
+	const completions = "/v1/chat/completions"
+	key, err := s.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "ai", Permission: "read", Name: "load"})
+	if err != nil {
+		return nil, err
+	}
+	var pids [3]int
+	for i, name := range []string{string(stack.Gateway), string(stack.Edge), "postgres"} {
+		if pids[i], err = s.PID(name); err != nil {
+			return nil, err
+		}
+	}
+	gateway, edge, server := pids[0], pids[1], pids[2]
+	stores := func() []int { return append(proc.Children(server), server) }
+	service, customer := firstParty(s), http.Header{"Authorization": {"Bearer " + key}}
+	ways := []way{
+		{mode, "gateway, OpenAI face, " + mode, s.URL("gateway") + completions, service, openAIBody, []int{gateway}, stores},
+		{"edge-" + mode, "edge + OpenAI face, " + mode, s.URL("edge") + "/product/v1/ai/openai" + completions, customer, openAIBody, []int{edge, gateway}, stores},
+	}
+	if mode == "async" {
+		ways = append([]way{{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores}}, ways...)
+	}
+	return ways, nil
+}
+
 func prepare(ways []way) ([]target, error) {
 	all := make([]target, 0, len(ways))
 	for _, w := range ways {
-		t := target{name: w.name, pids: w.pids}
-		var errs [2]error
-		t.chat, errs[0] = client.NewRequest(w.url, w.header, w.body(false))
-		t.stream, errs[1] = client.NewRequest(w.url, w.header, w.body(true))
+		t := target{name: w.name, pids: w.pids, stores: w.stores}
+		var errs [3]error
+		t.chat, errs[0] = client.NewRequest(w.url, w.header, w.body("load", false))
+		t.stream, errs[1] = client.NewRequest(w.url, w.header, w.body("load", true))
+		t.burst, errs[2] = client.NewRequest(w.url, w.header, w.body(plain.Burst, true))
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, err
 		}

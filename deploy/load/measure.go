@@ -15,16 +15,26 @@ import (
 type figures struct {
 	// perSecond is the rate by number of connections.
 	perSecond map[int]float64
-	// cpu is the processor time per request at the most connections.
-	cpu time.Duration
-	// p50 and p99 are of the open loop, first50 and first99 to the first byte of a stream.
-	p50, p99, first50, first99 time.Duration
+	// cpu is the processor time of the services per request at 16 connections, store that of Postgres.
+	cpu, store time.Duration
+	// event is the processor time of the services per event of streams without pauses, at 16 connections.
+	event time.Duration
+	// p50 and p99 are of the open loop by its rate, first50 and first99 to the first byte of a stream.
+	p50, p99         map[int]time.Duration
+	first50, first99 time.Duration
 	// streams counts the complete ones among the streams held open at a time.
 	streams int
 	failed  int
 }
 
-var connections = []int{1, 16, 64}
+var (
+	connections = []int{1, 16, 64}
+	// rates are requests per second of the open loop.
+	rates = []int{200, 1000}
+)
+
+// costed is the number of connections at which processor time is measured.
+const costed = 16
 
 // asShipped builds the programs as for images: guided by profiles.
 var asShipped = []string{"-pgo=auto"}
@@ -34,7 +44,7 @@ const parallelStreams = 512
 // measureGateway measures each way in turn, round by round, so that a busy moment of the machine affects all of them.
 func measureGateway(ctx context.Context, plan gatewayPlan, targets []target) (string, error) {
 	if plan.rounds == 0 {
-		memory, err := soak(ctx, plan, targets[2])
+		memory, err := soak(ctx, plan, targets[firstWay])
 		return machine() + "\n" + memory, err
 	}
 	rounds := make([][]figures, len(targets))
@@ -53,41 +63,80 @@ func measureGateway(ctx context.Context, plan gatewayPlan, targets []target) (st
 		medians[i] = median(rounds[i])
 	}
 	report := table(plan, targets, medians)
-	memory, err := soak(ctx, plan, targets[2])
+	memory, err := soak(ctx, plan, targets[firstWay])
 	return report + memory, err
 }
 
 func measure(ctx context.Context, plan gatewayPlan, t target) (figures, error) {
-	f := figures{perSecond: make(map[int]float64)}
+	f := figures{perSecond: make(map[int]float64), p50: make(map[int]time.Duration), p99: make(map[int]time.Duration)}
+	for _, step := range []func(context.Context, gatewayPlan, target) error{f.throughput, f.latency, f.streaming} {
+		if err := step(ctx, plan, t); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+// throughput measures whole answers in a closed loop, and what they cost.
+func (f *figures) throughput(ctx context.Context, plan gatewayPlan, t target) error {
 	for _, n := range connections {
-		before := used(t.pids)
+		cpu, store := used(t.pids), t.stored()
 		result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: n, Time: plan.round})
 		if err != nil {
-			return f, err
+			return err
 		}
 		f.note(result)
 		f.perSecond[n] = result.PerSecond()
-		f.cpu = (used(t.pids) - before) / time.Duration(max(result.Done(), 1))
+		if n == costed {
+			done := time.Duration(max(result.Done(), 1))
+			f.cpu, f.store = (used(t.pids)-cpu)/done, (t.stored()-store)/done
+		}
 	}
-	result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: 64, Rate: plan.rate, Time: plan.round})
-	if err != nil {
-		return f, err
+	return nil
+}
+
+// latency measures whole answers in an open loop.
+func (f *figures) latency(ctx context.Context, plan gatewayPlan, t target) error {
+	for _, rate := range rates {
+		result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: 64, Rate: float64(rate), Time: plan.round})
+		if err != nil {
+			return err
+		}
+		f.note(result)
+		f.p50[rate], f.p99[rate] = quantiles(result.Latency)
 	}
-	f.note(result)
-	f.p50, f.p99 = quantiles(result.Latency)
+	return nil
+}
+
+// streaming measures the first byte of paced streams, many of them at a time, and what an event costs without pauses.
+func (f *figures) streaming(ctx context.Context, plan gatewayPlan, t target) error {
 	check := wantText(plan.pieces)
-	if result, err = drive.Run(ctx, drive.Load{Request: t.stream, Connections: 64, Rate: 50, Time: plan.round, Check: check}); err != nil {
-		return f, err
+	result, err := drive.Run(ctx, drive.Load{Request: t.stream, Connections: 64, Rate: 50, Time: plan.round, Check: check})
+	if err != nil {
+		return err
 	}
 	f.note(result)
 	f.first50, f.first99 = quantiles(result.First)
-	result, err = drive.Run(ctx, drive.Load{Request: t.stream, Connections: parallelStreams, Count: parallelStreams, Check: check})
-	if err != nil {
-		return f, err
+	if result, err = drive.Run(ctx, drive.Load{Request: t.stream, Connections: parallelStreams, Count: parallelStreams, Check: check}); err != nil {
+		return err
 	}
 	f.note(result)
 	f.streams = result.Done()
-	return f, nil
+	cpu := used(t.pids)
+	if result, err = drive.Run(ctx, drive.Load{Request: t.burst, Connections: costed, Time: plan.round, Check: check}); err != nil {
+		return err
+	}
+	f.note(result)
+	f.event = (used(t.pids) - cpu) / time.Duration(max(result.Done()*plan.pieces, 1))
+	return nil
+}
+
+// stored returns the processor time of Postgres; 0 for a way without it.
+func (t *target) stored() time.Duration {
+	if t.stores == nil {
+		return 0
+	}
+	return used(t.stores())
 }
 
 func (f *figures) note(r *drive.Result) {
@@ -118,7 +167,9 @@ func used(pids []int) time.Duration {
 
 // median returns the median of each figure by itself; failures add up.
 func median(rounds []figures) figures {
-	m := figures{perSecond: make(map[int]float64), streams: parallelStreams}
+	m := figures{
+		perSecond: make(map[int]float64), p50: make(map[int]time.Duration), p99: make(map[int]time.Duration), streams: parallelStreams,
+	}
 	middle := func(of func(figures) float64) float64 {
 		all := make([]float64, len(rounds))
 		for i, round := range rounds {
@@ -135,12 +186,16 @@ func median(rounds []figures) figures {
 		of   func(figures) time.Duration
 	}{
 		{&m.cpu, func(f figures) time.Duration { return f.cpu }},
-		{&m.p50, func(f figures) time.Duration { return f.p50 }},
-		{&m.p99, func(f figures) time.Duration { return f.p99 }},
+		{&m.store, func(f figures) time.Duration { return f.store }},
+		{&m.event, func(f figures) time.Duration { return f.event }},
 		{&m.first50, func(f figures) time.Duration { return f.first50 }},
 		{&m.first99, func(f figures) time.Duration { return f.first99 }},
 	} {
 		*part.into = time.Duration(middle(func(f figures) float64 { return float64(part.of(f)) }))
+	}
+	for _, rate := range rates {
+		m.p50[rate] = time.Duration(middle(func(f figures) float64 { return float64(f.p50[rate]) }))
+		m.p99[rate] = time.Duration(middle(func(f figures) float64 { return float64(f.p99[rate]) }))
 	}
 	for _, round := range rounds {
 		m.failed += round.failed

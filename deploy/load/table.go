@@ -8,32 +8,40 @@ import (
 	"time"
 )
 
-// table renders the figures of all ways and, for each beyond the floor, how it compares with it: throughput, the
-// latency that it adds to the provider's, and processor time.
+// firstWay is the index of the first way through the gateway; the provider and two floors are before it.
+const firstWay = 3
+
+// table renders the figures of all ways and, for each beyond the floors, how it compares with its own: one relay, or
+// two for the ways through the edge.
 func table(plan gatewayPlan, targets []target, all []figures) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; open loop at %.0f/s; streams of %d pieces, %s apart\n\n",
-		machine(), plan.rounds, plan.round, plan.rate, plan.pieces, plan.pause)
+	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; CPU at %d connections; streams of %d pieces, %s apart or, for µs/event, without a pause\n\n",
+		machine(), plan.rounds, plan.round, costed, plan.pieces, plan.pause)
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	printf(w, "way\trps c1\trps c16\trps c64\tCPU/request\tadded p50\tadded p99\tadded TTFT p50\tadded TTFT p99\tstreams of %d\tfailed\t\n", parallelStreams)
-	direct := all[0]
+	printf(w, "way\trps c1\trps c16\trps c64\tCPU/request\tPostgres\tp50/p99 at 200/s\tp50/p99 at 1000/s\tTTFT p50/p99\tCPU/event\tstreams of %d\tfailed\t\n", parallelStreams)
 	for i, f := range all {
-		printf(w, "%s\t%.0f\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", targets[i].name,
-			f.perSecond[1], f.perSecond[16], f.perSecond[64], micros(f.cpu),
-			micros(f.p50-direct.p50), micros(f.p99-direct.p99), micros(f.first50-direct.first50), micros(f.first99-direct.first99),
-			f.streams, f.failed)
+		printf(w, "%s\t%.0f\t%.0f\t%.0f\t%d µs\t%d µs\t%s\t%s\t%s\t%.1f µs\t%d\t%d\t\n", targets[i].name,
+			f.perSecond[1], f.perSecond[16], f.perSecond[64], f.cpu.Microseconds(), f.store.Microseconds(),
+			millis(f.p50[200], f.p99[200]), millis(f.p50[1000], f.p99[1000]), millis(f.first50, f.first99),
+			float64(f.event)/float64(time.Microsecond), f.streams, f.failed)
 	}
 	_ = w.Flush()
-	floor := all[1]
-	out.WriteString("\nbeside the floor:\n")
+	out.WriteString("\nbeside its floor, one relay or two (added: beyond the provider itself):\n")
 	w = tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	printf(w, "way\trps c64\tadded p50\tCPU/request\t\n")
-	for i, f := range all[2:] {
-		printf(w, "%s\t%.2fx\t%.2fx\t%.2fx\t\n", targets[i+2].name, f.perSecond[64]/floor.perSecond[64],
-			ratio(f.p50-direct.p50, floor.p50-direct.p50), ratio(f.cpu, floor.cpu))
+	printf(w, "way\trps c64\tCPU with Postgres\tadded p50 at 200/s\tp99 at 200/s\tp99 at 1000/s\tCPU/event\t\n")
+	for i, f := range all[firstWay:] {
+		t := targets[firstWay+i]
+		floor := all[len(t.pids)]
+		printf(w, "%s\t%.2fx\t%.2fx\t%s\t%.2fx\t%.2fx\t%.2fx\t\n", t.name, f.perSecond[64]/floor.perSecond[64],
+			ratio(f.cpu+f.store, floor.cpu), micros(f.p50[200]-all[0].p50[200]),
+			ratio(f.p99[200], floor.p99[200]), ratio(f.p99[1000], floor.p99[1000]), ratio(f.event, floor.event))
 	}
 	_ = w.Flush()
 	return out.String()
+}
+
+func millis(p50, p99 time.Duration) string {
+	return fmt.Sprintf("%.2f/%.1f ms", p50.Seconds()*1000, p99.Seconds()*1000)
 }
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }

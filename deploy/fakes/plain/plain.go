@@ -14,10 +14,13 @@ import (
 type Config struct {
 	// Delay before an answer or the first piece of a stream.
 	Delay time.Duration
-	// Pieces of a streamed answer and the pause between two of them.
+	// Pieces of a streamed answer and the pause between two of them. There is no pause in an answer of the model Burst.
 	Pieces int
 	Pause  time.Duration
 }
+
+// Burst is the model whose streams have no pauses.
+const Burst = "burst"
 
 // word is the text of one piece of an answer.
 const word = "carriage "
@@ -45,7 +48,11 @@ func New(config Config) http.Handler {
 		}
 		wait(r, config.Delay)
 		if strings.Contains(string(body), `"stream":true`) {
-			stream(w, r, config)
+			pause := config.Pause
+			if strings.Contains(string(body), `"model":"`+Burst+`"`) {
+				pause = 0
+			}
+			stream(w, r, config.Pieces, pause)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -54,14 +61,14 @@ func New(config Config) http.Handler {
 	})
 }
 
-func stream(w http.ResponseWriter, r *http.Request, config Config) {
+func stream(w http.ResponseWriter, r *http.Request, pieces int, pause time.Duration) {
 	const head = `data: {"id":"chatcmpl-load","object":"chat.completion.chunk","created":1700000000,"model":"load","choices":`
 	control := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	piece := []byte(head + `[{"index":0,"delta":{"content":"` + word + `"},"finish_reason":null}]}` + "\n\n")
-	for i := range config.Pieces {
+	for i := range pieces {
 		if i > 0 {
-			wait(r, config.Pause)
+			wait(r, pause)
 		}
 		if _, err := w.Write(piece); err != nil || control.Flush() != nil {
 			return
