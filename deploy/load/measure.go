@@ -111,7 +111,7 @@ func (f *figures) latency(ctx context.Context, plan gatewayPlan, t target) error
 // streaming measures the first byte of paced streams, many of them at a time, and what an event costs without pauses.
 func (f *figures) streaming(ctx context.Context, plan gatewayPlan, t target) error {
 	check := wantText(plan.pieces)
-	result, err := drive.Run(ctx, drive.Load{Request: t.stream, Connections: 64, Rate: 50, Time: plan.round, Check: check})
+	result, err := drive.Run(ctx, drive.Load{Request: t.stream, Connections: parallelStreams, Rate: 50, Time: plan.round, Check: check})
 	if err != nil {
 		return err
 	}

@@ -93,3 +93,30 @@ func thinRelay(url string) http.Handler {
 		_, _ = io.Copy(w, resp.Body)
 	})
 }
+
+// Streams of 100 events without pauses, through a relay that never flushes and through the gateway. cpu-ns/op includes
+// client and vendor.
+func BenchmarkStream(b *testing.B) {
+	bench := setup(b)
+	const events = 100
+	bench.vendor.mu.Lock()
+	bench.vendor.fails = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range events {
+			_, _ = io.WriteString(w, chunkOf(`{"content":"carriage "}`, "null"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = io.WriteString(w, chunkOf("{}", `"stop"`)+"data: [DONE]\n\n")
+	}
+	bench.vendor.mu.Unlock()
+	relay := httptest.NewServer(thinRelay(bench.vendor.URL + "/v1/chat/completions"))
+	defer relay.Close()
+	for _, target := range []struct{ name, url string }{
+		{"relay", relay.URL},
+		{"openai", bench.http.URL + "/v1/chat/completions"},
+		{"contract", bench.http.URL + chatPath},
+		{"anthropic", bench.http.URL + "/v1/messages"},
+	} {
+		b.Run(target.name, func(b *testing.B) { load(b, target.url, streamed, 8) })
+	}
+}

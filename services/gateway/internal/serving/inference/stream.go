@@ -217,10 +217,12 @@ func (s *Stream) Buffered() bool {
 	switch {
 	case len(s.passed) > 0:
 		return true
-	case s.approvals != nil || s.ended || s.err != nil:
+	case s.approvals != nil || s.err != nil:
 		return false
+	case len(s.held) > 0:
+		return true
 	}
-	return len(s.held) > 0 || s.buffered
+	return s.buffered && !s.ended
 }
 
 // Next returns the next event. It waits only if no event is buffered, and returns an event that shows nothing rather
@@ -247,7 +249,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		event, more := s.read()
 		switch {
 		case s.err != nil:
-		case more && s.approvals == nil:
+		case more && (s.approvals == nil || !event.Shown()):
 			s.x.record.received(event)
 			return event, nil
 		case more:
