@@ -202,7 +202,9 @@ func (e Event) Content() bool { return e.Text != "" || len(e.ToolCalls) > 0 }
 func (e Event) Output() bool { return e.Content() || e.Reasoning != "" || e.Other != "" }
 
 // Empty reports whether the event carries nothing.
-func (e Event) Empty() bool { return !e.Output() && e.FinishReason == "" && e.Usage == nil && e.Native == nil }
+func (e Event) Empty() bool {
+	return !e.Output() && e.FinishReason == "" && e.Usage == nil && e.Native == nil
+}
 
 // Shown reports whether the caller gets to see the event: it has content, or is a vendor's frame of any kind, which a
 // face of its dialect relays.
