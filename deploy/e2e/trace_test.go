@@ -90,9 +90,7 @@ func TestTraceOfARequest(t *testing.T) {
 	if parent := traced(t, own, again); parent["parent_request_id"] != id || parent["parent_kind"] != "replay" || parent["run_id"] != nil {
 		t.Errorf("lineage of the replay: %v", parent)
 	}
-	if n := h.recorded(t, organization, "", "completed"); n != 2 {
-		t.Errorf("%d rows, want one for each", n)
-	}
+	h.awaitRecorded(t, organization, "", "completed", 2)
 }
 
 // A trace that one replica recorded can be read at the other, and outlives a restart.
