@@ -34,6 +34,9 @@ func (t *Traces) Append(ctx context.Context, entries []trace.Entry) error {
 		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"trace"}, recordColumns, pgx.CopyFromRows(records)); err != nil {
 			return err
 		}
+		if len(contents) == 0 {
+			return nil
+		}
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"trace_content"}, contentColumns, pgx.CopyFromRows(contents))
 		return err
 	})
