@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -62,17 +63,22 @@ func TestServiceTokensAreReloaded(t *testing.T) {
 			}
 		}
 	}
-	for status := 0; status != http.StatusUnauthorized; { // the test's own limit ends it
-		r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, x.url+"/admin/v1/usage", nil)
+	testkit.Wait(t, 30*time.Second, "the old token is refused", func() error {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, x.url+"/admin/v1/usage", nil)
+		if err != nil {
+			return err
+		}
 		r.Header.Set("Authorization", "Bearer "+operatorToken)
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		_ = answer.Body.Close()
-		status = answer.StatusCode
-		time.Sleep(20 * time.Millisecond)
-	}
+		if answer.StatusCode != http.StatusUnauthorized {
+			return fmt.Errorf("status %d", answer.StatusCode)
+		}
+		return nil
+	})
 }
 
 // The announcement alone, with no feed: what Redis carries is understood.
@@ -95,7 +101,7 @@ func TestBus(t *testing.T) {
 		select {
 		case got := <-received:
 			if got != want {
-				t.Errorf("heard %x", got)
+				t.Errorf("received %x, want %x", got, want)
 			}
 			stop()
 			if err := <-done; err != nil {
@@ -107,8 +113,7 @@ func TestBus(t *testing.T) {
 	}
 }
 
-// Customers, whose listener is public, see no metrics; who may scrape them sees
-// nothing else.
+// The public listener serves no metrics, and the listener of metrics nothing else.
 func TestMetricsHaveAListenerOfTheirOwn(t *testing.T) {
 	f := newFleet(t, "http://127.0.0.1:1", testkit.PostgresURL(t, migrations.FS), "")
 	x := f.start(t)

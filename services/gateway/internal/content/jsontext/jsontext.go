@@ -1,6 +1,6 @@
 // Package jsontext works on JSON as text. Rewrite changes its strings and numbers and leaves the rest byte for byte as
 // it was, in one pass: package redact removes personal data with it, and package trace shortens what is too long to
-// keep. Marshal writes the JSON that leaves the gateway: vendors' requests and callers' answers.
+// keep. Marshal writes JSON without HTML escapes, for answers of the faces and requests of the OpenAI dialect.
 package jsontext
 
 import (
@@ -11,8 +11,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json/jsontext"
 )
 
-// Marshal returns a value's JSON, as json.Marshal does but without HTML escapes: a text costs readers as many bytes, and
-// vendors as many tokens, as it has.
+// Marshal returns a value's JSON as json.Marshal does, but without HTML escapes, which would make texts longer.
 func Marshal(value any) (json.RawMessage, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
