@@ -13,8 +13,10 @@ import (
 // SQLSTATE codes (Postgres manual, appendix A).
 const (
 	codeUniqueViolation    = "23505"
+	codeDeadlockDetected   = "40P01"
 	codeUndefinedTable     = "42P01"
 	codeTooManyConnections = "53300"
+	codeLockNotAvailable   = "55P03"
 	codeAdminShutdown      = "57P01"
 	codeCrashShutdown      = "57P02"
 	codeCannotConnectNow   = "57P03"
@@ -48,6 +50,13 @@ func IsUnavailable(err error) bool {
 	_, network := errors.AsType[*net.OpError](err)
 	return connecting || network ||
 		errors.Is(err, pgconn.ErrConnClosed) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// IsLockConflict reports whether Postgres aborted a transaction because of its locks: it was chosen to end a deadlock, or
+// a lock was not granted within lock_timeout. The same transaction may succeed when it is tried again.
+func IsLockConflict(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == codeDeadlockDetected || pgErr.Code == codeLockNotAvailable)
 }
 
 func isUndefinedTable(err error) bool {

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,11 +25,16 @@ const (
 	// Two migrators of one schema wait for each other: one try per second for five minutes.
 	lockPeriodSeconds = 1
 	lockTries         = 300
+	// Under traffic, Postgres may abort a migration for the sake of its locks. It is tried again after migrationPause.
+	migrationTries = 6
+	migrationPause = time.Second
 )
 
 // Migrate applies the missing ones of the numbered .sql files at the root of fsys to the first schema of the URL's
 // search_path, which must exist. It returns the names of the files applied, also if a later one failed. Each file is
-// one transaction unless it contains `-- +goose NO TRANSACTION`. Several replicas may run it at the same time.
+// one transaction unless it contains `-- +goose NO TRANSACTION`. Several replicas may run it at the same time, and
+// services may use the schema: a file that Postgres aborts because of a lock is tried again, so a file without a
+// transaction must be able to start over.
 func Migrate(ctx context.Context, url string, fsys fs.FS, log *slog.Logger) (applied []string, err error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -50,20 +56,36 @@ func Migrate(ctx context.Context, url string, fsys fs.FS, log *slog.Logger) (app
 	if err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
+	for try := 1; ; try++ {
+		results, err := up(ctx, provider)
+		for _, r := range results {
+			name := path.Base(r.Source.Path)
+			applied = append(applied, name)
+			log.InfoContext(ctx, "migration applied", "schema", schema, "name", name, "duration", r.Duration)
+		}
+		if err == nil {
+			return applied, nil
+		}
+		err = fmt.Errorf("migrate schema %s: %w", schema, err)
+		if try == migrationTries || !IsLockConflict(err) {
+			return applied, err
+		}
+		log.WarnContext(ctx, "migration aborted, trying again", "schema", schema, "error", err)
+		select {
+		case <-time.After(migrationPause):
+		case <-ctx.Done():
+			return applied, errors.Join(err, ctx.Err())
+		}
+	}
+}
+
+// up applies the missing migrations. It returns those applied also if a later one failed.
+func up(ctx context.Context, provider *goose.Provider) ([]*goose.MigrationResult, error) {
 	results, err := provider.Up(ctx)
 	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
-		results = partial.Applied
-		err = fmt.Errorf("migration %s: %w", path.Base(partial.Failed.Source.Path), partial.Err)
+		return partial.Applied, fmt.Errorf("migration %s: %w", path.Base(partial.Failed.Source.Path), partial.Err)
 	}
-	for _, r := range results {
-		name := path.Base(r.Source.Path)
-		applied = append(applied, name)
-		log.InfoContext(ctx, "migration applied", "schema", schema, "name", name, "duration", r.Duration)
-	}
-	if err != nil {
-		return applied, fmt.Errorf("migrate schema %s: %w", schema, err)
-	}
-	return applied, nil
+	return results, err
 }
 
 func currentSchema(ctx context.Context, db *sql.DB) (string, error) {

@@ -1,8 +1,10 @@
 package pgdb_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +12,10 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/secret"
@@ -134,5 +138,56 @@ func TestMigrateCommandReports(t *testing.T) {
 	}
 	if err := pgdb.MigrateCommand(t.Context(), secret.File(file+"x"), migrations("1"), io.Discard); err == nil {
 		t.Error("no error without the file")
+	}
+}
+
+// A migration that takes its locks in another order than a transaction of the running release is the one that Postgres
+// aborts. It succeeds when that transaction has ended.
+func TestMigrateAfterADeadlock(t *testing.T) {
+	t.Parallel()
+	dsn := testkit.PostgresURL(t, nil)
+	if _, err := pgdb.Migrate(t.Context(), dsn, migrations("1", "2"), testkit.Logger(t)); err != nil {
+		t.Fatal(err)
+	}
+	pool := testkit.Pool(t, pgdb.Options{URL: dsn})
+	tx, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := tx.Exec(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	exec("SET LOCAL deadlock_timeout = '1min'") // so that the migration looks for the deadlock first
+	exec("LOCK TABLE item1 IN ROW EXCLUSIVE MODE")
+	files := migrations("1", "2")
+	files["00003_lock.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE item2 ADD n int;\nALTER TABLE item1 ADD n int;\n")}
+	var log strings.Builder
+	var group errgroup.Group
+	group.Go(func() error {
+		applied, err := pgdb.Migrate(t.Context(), dsn, files, slog.New(slog.NewTextHandler(&log, nil)))
+		if err == nil && !slices.Equal(applied, []string{"00003_lock.sql"}) {
+			err = fmt.Errorf("applied %q", applied)
+		}
+		return err
+	})
+	const waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'item1'::regclass AND NOT granted"
+	testkit.Wait(t, 10*time.Second, "the migration waits for item1", func() error {
+		if testkit.Value[int](t, pool, waiting) == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	exec("LOCK TABLE item2 IN ROW EXCLUSIVE MODE")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "trying again") {
+		t.Errorf("no deadlock came about: %s", log.String())
 	}
 }

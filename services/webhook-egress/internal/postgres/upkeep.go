@@ -2,12 +2,10 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 	"switchyard.dev/services/webhook-egress/internal/upkeep"
 )
@@ -70,9 +68,6 @@ func expire(ctx context.Context, q *dbsql.Queries, p dbsql.ExpireDeliveriesParam
 // dropLockTimeout bounds how long other transactions queue behind a drop that waits for its lock.
 const dropLockTimeout = "100ms"
 
-// lockNotAvailable is the SQLSTATE for a lock that was not granted within lock_timeout.
-const lockNotAvailable = "55P03"
-
 // DropOldestDay implements upkeep.Store.
 func (s *Store) DropOldestDay(ctx context.Context, retention time.Duration) (time.Time, error) {
 	var day time.Time
@@ -86,7 +81,7 @@ func (s *Store) DropOldestDay(ctx context.Context, retention time.Duration) (tim
 		}
 		return err
 	})
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == lockNotAvailable {
+	if pgdb.IsLockConflict(err) {
 		return time.Time{}, upkeep.ErrBusy
 	}
 	return day, err
