@@ -121,7 +121,7 @@ func (s *providerServer) GetFleetStatus(context.Context, *gatewayv1.GetFleetStat
 	}
 	for _, r := range f.Replicas {
 		out.Replicas = append(out.Replicas, &gatewayv1.ReplicaStatus{
-			ReplicaId: r.ID, Version: r.Version, PolicyVersion: r.Policy, Status: string(r.State), Problems: r.Problems,
+			ReplicaId: r.ID, Version: r.Version, PolicyVersion: r.Policy, LedgerMode: r.Ledger, Status: string(r.State), Problems: r.Problems,
 			StartedAt: optionalTime(r.StartedAt), LastSeenAt: optionalTime(r.LastSeen),
 		})
 	}

@@ -142,7 +142,7 @@ func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores st
 	if p.health, err = startHealth(s, cfg, stores, fleets); err != nil {
 		return p, fmt.Errorf("health: %w", err)
 	}
-	if p.ledger, err = startLedger(s, cfg, stores); err != nil {
+	if p.ledger, err = startLedger(ctx, s, cfg, stores); err != nil {
 		return p, fmt.Errorf("ledger: %w", err)
 	}
 	if p.answers, err = openCache(ctx, s, cfg, stores, fleets); err != nil {

@@ -46,7 +46,7 @@ type Config struct {
 
 	TraceKeysFile secret.File `env:"TRACE_KEYS_FILE" doc:"file with the secrets (at least 32 bytes each, one per line) that captured requests and answers are sealed with, the same on all replicas: the first seals, all can open; if empty or the file is missing at the start, no content is captured"`
 
-	LedgerMode string `env:"LEDGER_MODE" envDefault:"committed" doc:"when an answer is sent: committed (after its ledger row is in Postgres) or async (after it is in the spool)"`
+	LedgerMode string `env:"LEDGER_MODE" envDefault:"auto" doc:"what an answer waits for: synced (its ledger row is synced to the spool's disk), committed (the row is in Postgres), async (the row is in the spool, not synced) or auto: synced where GATEWAY_SPOOL_DIR is on a volume that outlives the pod, else committed"`
 	SpoolDir   string `env:"SPOOL_DIR" doc:"folder in which ledger rows wait for Postgres; it must survive a restart, and replicas may share it; the system's temporary folder when empty"`
 	SpoolLimit int64  `env:"SPOOL_LIMIT" envDefault:"268435456" doc:"bytes of waiting ledger rows at which completions are refused with 503"`
 
@@ -98,8 +98,10 @@ func (c Config) Validate() error {
 	if _, err := newReferences(c); err != nil {
 		errs = append(errs, fmt.Errorf("%s_BYOK_ENV_PREFIX, %s_BYOK_SECRET_MANAGERS: %w", prefix, prefix, err))
 	}
-	if c.LedgerMode != string(ledger.ModeCommitted) && c.LedgerMode != string(ledger.ModeAsync) {
-		errs = append(errs, fmt.Errorf("%s_LEDGER_MODE: want committed or async", prefix))
+	switch ledger.Mode(c.LedgerMode) {
+	case autoMode, ledger.ModeSynced, ledger.ModeCommitted, ledger.ModeAsync:
+	default:
+		errs = append(errs, fmt.Errorf("%s_LEDGER_MODE: want auto, synced, committed or async", prefix))
 	}
 	if c.SpoolLimit < 1 {
 		errs = append(errs, fmt.Errorf("%s_SPOOL_LIMIT: must be above zero", prefix))

@@ -25,7 +25,7 @@ func TestLoad(t *testing.T) {
 		{"no authentication on all addresses", append(needed, "GATEWAY_AUTH_DISABLED=true"), "on loopback"},
 		{"no authentication on loopback", append(needed[:1:1], "GATEWAY_AUTH_DISABLED=true", "GATEWAY_HTTP_LISTEN=127.0.0.1:1", "GATEWAY_GRPC_LISTEN=[::1]:2"), ""},
 		{"a call without a bound", append(needed, "GATEWAY_TOTAL_TIMEOUT=0s"), "GATEWAY_TOTAL_TIMEOUT: must be positive"},
-		{"a ledger mode that is none", append(needed, "GATEWAY_LEDGER_MODE=sync"), "GATEWAY_LEDGER_MODE: want committed or async"},
+		{"a ledger mode that is none", append(needed, "GATEWAY_LEDGER_MODE=sync"), "GATEWAY_LEDGER_MODE: want auto, synced, committed or async"},
 		{"a spool without room", append(needed, "GATEWAY_SPOOL_LIMIT=0"), "GATEWAY_SPOOL_LIMIT: must be above zero"},
 		{"a denied network with host bits", append(needed, "GATEWAY_DENY_PREFIXES=10.1.2.3/8"), "GATEWAY_DENY_PREFIXES"},
 		{"a negative drain", append(needed, "GATEWAY_DRAIN_GRACE=-1s"), "must not be negative"},

@@ -9,13 +9,34 @@ import (
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/service"
 	"switchyard.dev/services/platform/spool"
 )
 
+// autoMode lets the spool's volume decide.
+const autoMode ledger.Mode = "auto"
+
+// ledgerMode returns what answers wait for: a write to the spool's disk is enough where the spool survives its pod.
+func ledgerMode(cfg Config, volume spool.Volume) ledger.Mode {
+	switch mode := ledger.Mode(cfg.LedgerMode); {
+	case mode != autoMode:
+		return mode
+	case cfg.SpoolDir != "" && volume.Persistent:
+		return ledger.ModeSynced
+	}
+	return ledger.ModeCommitted
+}
+
+// ledgerStore is the store of the ledger's writer.
+type ledgerStore struct {
+	*postgres.Ledger
+	*pgdb.Announcer
+}
+
 // startLedger starts the ledger's writer. When it closes, it writes its remaining rows to the database before the
 // database closes, and leaves on disk those that it can't.
-func startLedger(s *service.Service, cfg Config, stores stores) (*ledger.Writer, error) {
+func startLedger(ctx context.Context, s *service.Service, cfg Config, stores stores) (*ledger.Writer, error) {
 	dir := cfg.SpoolDir
 	if dir == "" {
 		dir = os.TempDir()
@@ -24,11 +45,21 @@ func startLedger(s *service.Service, cfg Config, stores stores) (*ledger.Writer,
 	if err != nil {
 		return nil, err
 	}
-	writer := ledger.NewWriter(postgres.NewLedger(stores.pool), rows, ledger.Mode(cfg.LedgerMode), s.Log)
+	announcer, err := postgres.NewAnnouncer(stores.pool)
+	if err != nil {
+		return nil, err
+	}
+	volume := rows.Volume()
+	mode := ledgerMode(cfg, volume)
+	s.Log.InfoContext(ctx, "ledger opened", "mode", mode, "volume", volume.Reason, "persistent", volume.Persistent)
+	writer := ledger.NewWriter(ledgerStore{postgres.NewLedger(stores.pool), announcer}, rows, mode, s.Log)
 	s.Runner.Check("ledger", writer.Ready)
 	s.Runner.Go("ledger", writer.Run)
 	s.Runner.Go("ledger of ended processes", writer.Adopt)
-	s.Runner.OnClose("ledger", writer.Close)
+	s.Runner.OnClose("ledger", func(ctx context.Context) error {
+		defer announcer.Close()
+		return writer.Close(ctx)
+	})
 
 	_, err = s.Meter.Int64ObservableGauge("switchyard.gateway.ledger.waiting",
 		metric.WithUnit("By"), metric.WithDescription("Bytes of ledger rows on disk that are not in the database yet."),

@@ -18,7 +18,7 @@ import (
 func startStatus(s *service.Service, cfg Config, stores stores, g governance, p pipeline) *status.Reporter {
 	host, _ := os.Hostname() // Without a host name, replicas are only harder to distinguish.
 	o := status.Options{
-		Replica: g.replica.String(), Address: host + " " + cfg.HTTPListen, Version: s.Version, Log: s.Log,
+		Replica: g.replica.String(), Address: host + " " + cfg.HTTPListen, Version: s.Version, Ledger: string(p.ledger.Mode()), Log: s.Log,
 		Slow: postgres.NewReports(stores.pool),
 		Sources: status.Sources{
 			Checks: checks(s), Draining: lifecycle.ErrDraining,

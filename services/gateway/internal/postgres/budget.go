@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,8 +36,20 @@ var refusals = map[string]*apierr.Error{
 	"budget_exceeded":        budget.ErrExceeded,
 }
 
-// Reserve implements budget.Store in one round trip.
+// Reserve implements budget.Store, in one round trip unless a limit seems to be reached: calls that have been answered
+// may hold their worst case until their entries are stored, so it waits for these and tries again.
 func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
+	err := r.reserve(ctx, replica, c)
+	if !errors.Is(err, run.ErrCostLeft) && !errors.Is(err, run.ErrCallsLeft) && !errors.Is(err, budget.ErrExceeded) {
+		return err
+	}
+	if err := awaitEntries(ctx, r.pool); err != nil {
+		return fmt.Errorf("reserve: %w", err)
+	}
+	return r.reserve(ctx, replica, c)
+}
+
+func (r *Reservations) reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
 	refusal, err := dbsql.New(r.pool).Reserve(ctx, dbsql.ReserveParams{
 		Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst),
 	})

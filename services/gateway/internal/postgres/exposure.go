@@ -50,6 +50,9 @@ const (
 
 // Radius implements exposure.Store.
 func (e *Exposure) Radius(ctx context.Context, q exposure.Query) (exposure.Radius, error) {
+	if err := awaitEntries(ctx, e.pool); err != nil {
+		return exposure.Radius{}, fmt.Errorf("credential use: %w", err)
+	}
 	names, ofRuns := windowOf(q)
 	var radius exposure.Radius
 	err := pgx.BeginTxFunc(ctx, e.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -16,6 +16,9 @@ import (
 // List implements ledger.Feed. A transaction that stays open anywhere in the server delays the feed; the feed never
 // skips an entry.
 func (l *Ledger) List(ctx context.Context, f ledger.Filter, after ledger.Position, limit int) ([]ledger.Record, error) {
+	if err := awaitEntries(ctx, l.pool); err != nil {
+		return nil, fmt.Errorf("list ledger entries: %w", err)
+	}
 	rows, err := dbsql.New(l.pool).ListEntries(ctx, dbsql.ListEntriesParams{
 		AfterTxid: strconv.FormatUint(after.Transaction, 10), AfterSeq: after.Row,
 		OrganizationID: f.Organization, RunID: f.Run, Provider: f.Provider, Model: f.Model,

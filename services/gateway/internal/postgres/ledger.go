@@ -20,6 +20,20 @@ type Ledger struct{ pool *pgxpool.Pool }
 // NewLedger returns the ledger of a database.
 func NewLedger(pool *pgxpool.Pool) *Ledger { return &Ledger{pool: pool} }
 
+// entryWrites names the appends of entries that writers announce.
+const entryWrites = "ledger entries"
+
+// NewAnnouncer returns the announcer of a writer of entries.
+func NewAnnouncer(pool *pgxpool.Pool) (*pgdb.Announcer, error) {
+	return pgdb.NewAnnouncer(pool, entryWrites)
+}
+
+// awaitEntries waits for the entries of calls that have been answered already. Whatever reads entries, or what was spent,
+// begins with it.
+func awaitEntries(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgdb.AwaitAnnounced(ctx, pool, entryWrites)
+}
+
 // Append commits entries. One that is stored already is skipped. Without entries it only checks whether the database
 // would accept some.
 func (l *Ledger) Append(ctx context.Context, entries []ledger.Entry) error {

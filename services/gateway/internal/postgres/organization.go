@@ -124,6 +124,9 @@ func (o *Organizations) SetBudget(ctx context.Context, id string, b organization
 
 // Spend returns what an organization has spent in the present period.
 func (o *Organizations) Spend(ctx context.Context, id string, now time.Time) (organization.Spend, error) {
+	if err := awaitEntries(ctx, o.control.pool); err != nil {
+		return organization.Spend{}, fmt.Errorf("organization spend: %w", err)
+	}
 	of, err := o.Get(ctx, id)
 	if err != nil {
 		return organization.Spend{}, err

@@ -28,6 +28,9 @@ func NewReconciliations(c *Control) *Reconciliations { return &Reconciliations{c
 
 // Metered implements reconcile.Store.
 func (r *Reconciliations) Metered(ctx context.Context, start, end time.Time, providers []string) ([]reconcile.Metered, error) {
+	if err := awaitEntries(ctx, r.control.pool); err != nil {
+		return nil, fmt.Errorf("metered by model: %w", err)
+	}
 	rows, err := dbsql.New(r.control.pool).MeteredByModel(ctx, dbsql.MeteredByModelParams{PeriodStart: start, PeriodEnd: end, Providers: providers})
 	if err != nil {
 		return nil, fmt.Errorf("metered by model: %w", err)

@@ -150,6 +150,9 @@ func subject(organization, id string) audit.Subject {
 
 // Revoke ends an authority.
 func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) (revoked run.Run, err error) {
+	if err := awaitEntries(ctx, r.control.pool); err != nil {
+		return run.Run{}, fmt.Errorf("revoke run: %w", err)
+	}
 	entry := audit.New(ctx, "run.revoke", subject(organization, id), reason)
 	if entry.Details, err = json.Marshal(map[string]string{"revoked_by": by}); err != nil {
 		return run.Run{}, fmt.Errorf("revoke run: %w", err)
@@ -207,6 +210,9 @@ func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (
 // OrganizationOf returns the organization of a run id if only one organization has it: minted, aborted, in flight, or
 // in the ledger.
 func (r *Runs) OrganizationOf(ctx context.Context, id string) (string, error) {
+	if err := awaitEntries(ctx, r.control.pool); err != nil {
+		return "", fmt.Errorf("organization of run: %w", err)
+	}
 	organizations, err := dbsql.New(r.control.pool).RunOrganizations(ctx, id)
 	switch {
 	case err != nil:
@@ -222,6 +228,9 @@ func (r *Runs) OrganizationOf(ctx context.Context, id string) (string, error) {
 // Usage returns what a session has used. Its calls in flight are those with a reservation under a limit, or else those
 // that other replicas reported.
 func (r *Runs) Usage(ctx context.Context, organization, id string) (run.Usage, error) {
+	if err := awaitEntries(ctx, r.control.pool); err != nil {
+		return run.Usage{}, fmt.Errorf("run spend: %w", err)
+	}
 	return r.usage(ctx, dbsql.New(r.control.pool), organization, id)
 }
 

@@ -1075,6 +1075,9 @@ type ReplicaStatus struct {
 	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// Version of the policy in force on it: a hash of its files.
 	PolicyVersion string `protobuf:"bytes,7,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	// What its answers wait for: `synced` (their ledger row is synced to the spool's disk), `committed` (the row is in
+	// Postgres) or `async` (the row is in the spool).
+	LedgerMode    string `protobuf:"bytes,8,opt,name=ledger_mode,json=ledgerMode,proto3" json:"ledger_mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1154,6 +1157,13 @@ func (x *ReplicaStatus) GetLastSeenAt() *timestamppb.Timestamp {
 func (x *ReplicaStatus) GetPolicyVersion() string {
 	if x != nil {
 		return x.PolicyVersion
+	}
+	return ""
+}
+
+func (x *ReplicaStatus) GetLedgerMode() string {
+	if x != nil {
+		return x.LedgerMode
 	}
 	return ""
 }
@@ -1366,7 +1376,7 @@ const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	"\breplicas\x18\x06 \x03(\v2$.switchyard.gateway.v1.ReplicaStatusR\breplicas\x12=\n" +
 	"\avendors\x18\a \x03(\v2#.switchyard.gateway.v1.VendorStatusR\avendors\x12;\n" +
 	"\vmeasured_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"measuredAt\"\x9c\x02\n" +
+	"measuredAt\"\xbd\x02\n" +
 	"\rReplicaStatus\x12\x1d\n" +
 	"\n" +
 	"replica_id\x18\x01 \x01(\tR\treplicaId\x12\x18\n" +
@@ -1377,7 +1387,9 @@ const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	"started_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12<\n" +
 	"\flast_seen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\x12%\n" +
-	"\x0epolicy_version\x18\a \x01(\tR\rpolicyVersion\"\xff\x02\n" +
+	"\x0epolicy_version\x18\a \x01(\tR\rpolicyVersion\x12\x1f\n" +
+	"\vledger_mode\x18\b \x01(\tR\n" +
+	"ledgerMode\"\xff\x02\n" +
 	"\fVendorStatus\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x120\n" +

@@ -2021,6 +2021,8 @@ func (m *ReplicaStatus) validate(all bool) error {
 
 	// no validation rules for PolicyVersion
 
+	// no validation rules for LedgerMode
+
 	if len(errors) > 0 {
 		return ReplicaStatusMultiError(errors)
 	}

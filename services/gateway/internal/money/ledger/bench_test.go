@@ -17,9 +17,11 @@ type nowhere struct{}
 
 func (nowhere) Append(context.Context, []Entry) error { return nil }
 
+func (nowhere) Announce(context.Context) (withdraw func(), err error) { return func() {}, nil }
+
 // BenchmarkCommit measures the cost of a row without the database.
 func BenchmarkCommit(b *testing.B) {
-	for _, mode := range []Mode{ModeCommitted, ModeAsync} {
+	for _, mode := range []Mode{ModeSynced, ModeCommitted, ModeAsync} {
 		b.Run(string(mode), func(b *testing.B) {
 			rows, err := spool.Open(b.TempDir()+"/spool", 1<<40)
 			if err != nil {

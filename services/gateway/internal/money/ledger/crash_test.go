@@ -106,8 +106,8 @@ func TestKilledInAWrite(t *testing.T) {
 // After a kill at any moment under load, with a store that fails, commits without reporting it, or is slow: what was
 // acknowledged before is in the store or on disk, and recovering the disk duplicates nothing.
 func TestKilledAtAnyMoment(t *testing.T) {
-	for seed := range uint64(4) {
-		mode := []Mode{ModeCommitted, ModeAsync}[seed%2]
+	for seed := range uint64(6) {
+		mode := modes[seed%3]
 		t.Run(fmt.Sprintf("%s-%d", mode, seed), func(t *testing.T) {
 			store := newMemory()
 			random := rand.New(rand.NewPCG(seed, 1))

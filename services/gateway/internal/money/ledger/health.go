@@ -61,5 +61,8 @@ func (w *Writer) probe(ctx context.Context) {
 	}
 }
 
+// Mode returns what an answer waits for.
+func (w *Writer) Mode() Mode { return w.mode }
+
 // Waiting returns the number of bytes of rows that are on disk and not in the store.
 func (w *Writer) Waiting() int64 { return w.spool.Waiting() }

@@ -130,6 +130,9 @@ type Store interface {
 	// Append commits entries in one transaction. An entry whose ID is stored already is ignored. The error is ErrUnavailable
 	// if the store can't be reached; any other error means that the store refuses an entry.
 	Append(ctx context.Context, entries []Entry) error
+	// Announce tells all readers that entries will be appended whose answers may be complete by then. Readers that start
+	// before withdraw wait for it.
+	Announce(ctx context.Context) (withdraw func(), err error)
 }
 
 // ErrUnavailable reports that the store is unavailable now and may be available later.

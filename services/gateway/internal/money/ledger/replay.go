@@ -49,7 +49,7 @@ func (w *Writer) flush(ctx context.Context) {
 	for {
 		select {
 		case first := <-w.queue:
-			w.settle(ctx, w.gather(ctx, first))
+			w.settle(ctx, w.gather(first))
 		default:
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,9 +33,46 @@ type memory struct {
 	batches     []int
 	rows        map[uuid.UUID]Entry
 	order       []uuid.UUID // as they were first stored
+
+	announceTook time.Duration
+	announcing   int          // the last announcement
+	open         map[int]bool // those that are not withdrawn
 }
 
-func newMemory() *memory { return &memory{rows: make(map[uuid.UUID]Entry)} }
+func newMemory() *memory {
+	return &memory{rows: make(map[uuid.UUID]Entry), open: make(map[int]bool)}
+}
+
+func (m *memory) Announce(ctx context.Context) (withdraw func(), err error) {
+	m.mu.Lock()
+	took := m.announceTook
+	m.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(took):
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unavailable {
+		return nil, ErrUnavailable
+	}
+	m.announcing++
+	n := m.announcing
+	m.open[n] = true
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.open, n)
+	}, nil
+}
+
+// announced returns the announcements that are not withdrawn.
+func (m *memory) announced() map[int]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.open)
+}
 
 func (m *memory) Append(ctx context.Context, entries []Entry) error {
 	m.mu.Lock()
@@ -155,7 +193,7 @@ func run(t *testing.T, mode Mode, test func(r running)) {
 	root := filepath.Join(t.TempDir(), "spool")
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemory()
-		store.took = time.Millisecond
+		store.took, store.announceTook = time.Millisecond, time.Millisecond
 		r, _, end := begin(t, store, root, 1<<20, mode)
 		defer end()
 		test(r)

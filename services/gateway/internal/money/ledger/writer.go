@@ -9,19 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/spool"
-)
-
-// Mode is what an answer waits for.
-type Mode string
-
-// The modes. Rows of both survive kill -9; a loss of power in ModeAsync costs the rows of the moment before it.
-const (
-	// ModeCommitted: the answer is complete when its row is committed.
-	ModeCommitted Mode = "committed"
-	// ModeAsync: the answer is complete when its row is in the spool.
-	ModeAsync Mode = "async"
 )
 
 // Bounds of the writer.
@@ -30,7 +20,7 @@ const (
 	maxBatch = 512
 	// maxQueue is the largest number of entries that wait in memory; further ones wait on disk only.
 	maxQueue = 4096
-	// linger is how long a batch may grow in ModeAsync, where no caller waits for it.
+	// linger is how long a batch may grow where no caller waits for it, which is everywhere but in ModeCommitted.
 	linger = 50 * time.Millisecond
 	// commitTime is how long answers wait for a transaction. After it their rows wait on disk.
 	commitTime = 2 * time.Second
@@ -46,10 +36,10 @@ const (
 var errLagging = errors.New("the row waits on disk")
 
 // Writer brings entries to the store. Each is written to the spool first, so
-// that a process that dies loses none, and to the store in groups: while one
-// transaction runs, the entries that arrive wait together for the next. While
-// the store is away or too slow the writer lags: entries go to the spool alone,
-// synced, and from there to the store in the same order.
+// that a process that dies loses none, and to the store in groups: those that
+// arrive while one transaction runs, or while a group lingers, wait together for
+// the next. While the store is away or too slow the writer lags: entries go to
+// the spool alone, synced, and from there to the store in the same order.
 //
 // It has a queue of its own rather than one of platform/batch: queue and spool hold
 // the same entries in one order, and a store that fails ends the wait of every caller
@@ -65,6 +55,7 @@ type Writer struct {
 	queue   chan waiting
 	lagging bool
 	lag     chan struct{} // signals Run that lagging was set
+	behind  *batch.Behind // nil in ModeCommitted
 
 	// Buffers that Run, and Close after it, reuse for each group.
 	group   []waiting
@@ -78,24 +69,28 @@ type waiting struct {
 	entry Entry
 	// end is the position behind the entry in the spool; 0 if another entry was written behind it.
 	end int64
-	// done has room for one error; nil if no caller waits.
+	// done has room for one error; nil if no caller waits for the store.
 	done chan error
 }
 
 // NewWriter returns a writer that does nothing until Run. The writer closes the spool.
 func NewWriter(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Writer {
-	return &Writer{
+	w := &Writer{
 		store: store, spool: spool, mode: mode, log: log,
 		queue: make(chan waiting, maxQueue), lag: make(chan struct{}, 1),
 	}
+	if mode != ModeCommitted {
+		w.behind = w.newBehind()
+	}
+	return w
 }
 
-// Commit returns when the entry is safe: committed, or on disk if the store is unavailable or the mode is ModeAsync. An
-// error means that the entry is lost, except in the log. ctx carries IDs for the log; its end does not end the wait,
-// which is bounded.
+// Commit returns when the entry is as safe as the mode promises, or synced to disk if the store is unavailable. An error
+// means that the entry is lost, except in the log. ctx carries IDs for the log; its end does not end the wait, which is
+// bounded.
 func (w *Writer) Commit(ctx context.Context, entry Entry) error {
 	p := waiting{entry: entry.cleaned()}
-	if w.mode != ModeAsync {
+	if w.mode == ModeCommitted {
 		p.done = make(chan error, 1)
 	}
 	queued, err := w.put(p)
@@ -104,15 +99,43 @@ func (w *Writer) Commit(ctx context.Context, entry Entry) error {
 		return w.direct(ctx, p.entry, err)
 	case !queued:
 		return w.sync(ctx, p.entry)
-	case w.mode == ModeAsync:
+	case w.mode == ModeCommitted:
+		return w.committed(ctx, p)
+	}
+	announced := w.behind.Wake()
+	if w.mode == ModeAsync {
 		return nil
+	}
+	if err := w.sync(ctx, p.entry); err != nil {
+		return err
+	}
+	w.awaitAnnounced(announced)
+	return nil
+}
+
+// awaitAnnounced waits until readers know of an entry, at most for commitTime: without that they only see it later.
+func (w *Writer) awaitAnnounced(announced <-chan struct{}) {
+	select {
+	case <-announced:
+		return
+	default: // needs no timer
 	}
 	timer := time.NewTimer(commitTime)
 	defer timer.Stop()
 	select {
+	case <-announced:
+	case <-timer.C:
+	}
+}
+
+// committed returns when the entry is in the store, or on disk after commitTime.
+func (w *Writer) committed(ctx context.Context, p waiting) error {
+	timer := time.NewTimer(commitTime)
+	defer timer.Stop()
+	err := errLagging
+	select {
 	case err = <-p.done:
 	case <-timer.C:
-		err = errLagging
 	}
 	if errors.Is(err, errLagging) {
 		return w.sync(ctx, p.entry)
@@ -176,27 +199,26 @@ func (w *Writer) lose(ctx context.Context, entry Entry, err error) {
 
 // Run writes entries until ctx ends. It is a part of the service's lifecycle.
 func (w *Writer) Run(ctx context.Context) error {
+	queue, woken := w.queue, (<-chan struct{})(nil)
+	if w.behind != nil {
+		queue, woken = nil, w.behind.Woken()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case first := <-w.queue:
-			w.settle(ctx, w.gather(ctx, first))
+		case first := <-queue:
+			w.settle(ctx, w.gather(first))
+		case <-woken:
+			w.behind.Rounds(ctx)
 		case <-w.lag:
 			w.catchUp(ctx)
 		}
 	}
 }
 
-// gather returns the first entry with those queued behind it; in ModeAsync, where no caller waits, also with those that
-// arrive within linger.
-func (w *Writer) gather(ctx context.Context, first waiting) []waiting {
-	if w.mode == ModeAsync && len(w.queue) < maxBatch {
-		select {
-		case <-ctx.Done():
-		case <-time.After(linger):
-		}
-	}
+// gather returns the first entry with those queued behind it.
+func (w *Writer) gather(first waiting) []waiting {
 	w.group = append(w.group[:0], first)
 	for len(w.group) < maxBatch {
 		select {

@@ -54,12 +54,20 @@ func TestCommittedBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-func TestAsyncDoesNotWait(t *testing.T) {
-	run(t, ModeAsync, func(r running) {
+// Nothing but a committed answer waits for the store.
+func TestWritesBehind(t *testing.T) {
+	for _, mode := range []Mode{ModeSynced, ModeAsync} {
+		t.Run(string(mode), func(t *testing.T) { testWritesBehind(t, mode) })
+	}
+}
+
+func testWritesBehind(t *testing.T, mode Mode) {
+	t.Helper()
+	run(t, mode, func(r running) {
 		r.store.behave(func(m *memory) { m.took = time.Second })
 		start := time.Now()
 		ids := r.commit(10)
-		if took := time.Since(start); took > 0 || r.store.count() != 0 {
+		if took := time.Since(start); took > linger || r.store.count() != 0 {
 			r.t.Errorf("%v and %d rows, want no wait", took, r.store.count())
 		}
 		if r.Waiting() == 0 {
@@ -74,7 +82,7 @@ func TestAsyncDoesNotWait(t *testing.T) {
 
 // While the store is unavailable answers go on at once, and no row is lost or duplicated.
 func TestStoreAway(t *testing.T) {
-	for _, mode := range []Mode{ModeCommitted, ModeAsync} {
+	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			run(t, mode, func(r running) {
 				ids := r.commit(3)
@@ -124,7 +132,7 @@ func TestSlowStore(t *testing.T) {
 
 // Under a load that never pauses the writer still catches up.
 func TestCatchesUpUnderLoad(t *testing.T) {
-	for _, mode := range []Mode{ModeCommitted, ModeAsync} {
+	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			run(t, mode, func(r running) {
 				r.store.behave(func(m *memory) { m.unavailable, m.took = true, 5*time.Millisecond })

@@ -59,6 +59,8 @@ type Sources struct {
 type Options struct {
 	// Replica is this replica's name, Address the host and address it listens on.
 	Replica, Address, Version string
+	// Ledger is the mode of this replica's ledger.
+	Ledger string
 	Sources                   Sources
 	// Fast receives a report every second, Slow every five seconds; without Fast, Slow receives one every two seconds.
 	Fast, Slow ReportStore
@@ -234,7 +236,7 @@ func (m *Monitor) measure(ctx context.Context) {
 
 // report returns this replica's present report.
 func (m *Monitor) report(ctx context.Context) Report {
-	r := Report{Replica: m.Replica, Address: m.Address, Version: m.Version, StartedAt: m.started, Ready: true, Vendors: m.Sources.Vendors(), Since: make(map[string]Mark)}
+	r := Report{Replica: m.Replica, Address: m.Address, Version: m.Version, Ledger: m.Ledger, StartedAt: m.started, Ready: true, Vendors: m.Sources.Vendors(), Since: make(map[string]Mark)}
 	policy, problem := m.Sources.Policy()
 	if r.Policy = policy; problem != "" {
 		r.Problems = append(r.Problems, problem)

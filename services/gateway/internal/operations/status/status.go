@@ -16,7 +16,9 @@ type Report struct {
 	Address string `json:"place"`
 	Version string `json:"version"`
 	// Policy is the version of the policy in force: the hash of its files.
-	Policy    string    `json:"policy,omitempty"`
+	Policy string `json:"policy,omitempty"`
+	// Ledger is the mode of the replica's ledger: what its answers wait for.
+	Ledger    string    `json:"ledger_mode,omitempty"`
 	StartedAt time.Time `json:"started_at"`
 	// Ready reports whether the replica takes requests, Draining whether it is stopping. Problems are short codes of
 	// what is wrong.
@@ -138,6 +140,7 @@ func judgeVendor(provider string, reports []Report) Vendor {
 type Replica struct {
 	ID, Version string
 	Policy      string
+	Ledger      string
 	State       State
 	Problems    []string
 	StartedAt   time.Time
@@ -145,7 +148,7 @@ type Replica struct {
 }
 
 func judgeReplica(r Report, now time.Time) Replica {
-	out := Replica{ID: r.Replica, Version: r.Version, Policy: r.Policy, Problems: r.Problems, StartedAt: r.StartedAt, LastSeen: now.Add(-r.Age)}
+	out := Replica{ID: r.Replica, Version: r.Version, Policy: r.Policy, Ledger: r.Ledger, Problems: r.Problems, StartedAt: r.StartedAt, LastSeen: now.Add(-r.Age)}
 	switch {
 	case r.Age > aliveFor:
 		out.State, out.Problems = Down, []string{"no_sign_of_life"}
