@@ -3,14 +3,11 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,7 +15,6 @@ import (
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/redis"
@@ -28,7 +24,6 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/service"
-	"switchyard.dev/services/platform/spool"
 )
 
 // Serve runs the edge until ctx ends, then drains it.
@@ -55,7 +50,7 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
-	counter, err := startMeter(s, cfg, stores.pool)
+	counter, err := startMeter(ctx, s, cfg, stores.pool)
 	if err != nil {
 		return fmt.Errorf("meter: %w", err)
 	}
@@ -157,23 +152,6 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 		return nil
 	})
 	return keys{verifier, apikey.NewManager(pepper, store, announcer, products, s.Log)}, nil
-}
-
-// startMeter starts the meter. Its loops end after the face has drained, and its spool closes after them.
-func startMeter(s *service.Service, cfg Config, pool *pgxpool.Pool) (*meter.Meter, error) {
-	dir := cmp.Or(cfg.SpoolDir, os.TempDir())
-	counts, err := spool.Open(filepath.Join(dir, "switchyard-edge"), cfg.SpoolLimit)
-	if err != nil {
-		return nil, err
-	}
-	s.Runner.OnClose("spool", func(context.Context) error { return counts.Close() })
-	usage := postgres.NewUsage(pool)
-	counter := meter.New(usage, counts, s.Log)
-	s.Runner.Go("meter", counter.Write)
-	s.Runner.Go("meter replay", counter.Replay)
-	s.Runner.Go("usage upkeep", meter.NewUpkeep(usage, cfg.retention(), s.Log).Run)
-	s.Runner.Check("meter", func(context.Context) error { return counter.Admit() })
-	return counter, nil
 }
 
 // startServer starts the face and the metrics. o holds what the steps before it made.

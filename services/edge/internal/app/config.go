@@ -50,7 +50,8 @@ type Config struct {
 	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
 	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
 	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
-	SpoolDir     string        `env:"SPOOL_DIR" doc:"folder in which counts wait while Postgres is unavailable; it must survive a restart. Default: the system's temporary folder"`
+	UsageMode    string        `env:"USAGE_MODE" envDefault:"auto" doc:"what a response waits for: synced (its count is synced to the spool's disk), committed (the count is in Postgres) or auto: synced where EDGE_SPOOL_DIR is on a volume that outlives the pod, else committed"`
+	SpoolDir     string        `env:"SPOOL_DIR" doc:"folder in which counts wait for Postgres; it must survive a restart, and replicas may share it. Default: the system's temporary folder"`
 	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts; calls beyond it are refused with 503"`
 	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
@@ -82,6 +83,11 @@ func (c *Config) Validate() error {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("%s: must be above zero", name))
 		}
+	}
+	switch meter.Mode(c.UsageMode) {
+	case autoMode, meter.ModeSynced, meter.ModeCommitted:
+	default:
+		errs = append(errs, errors.New("EDGE_USAGE_MODE: must be auto, synced or committed"))
 	}
 	if c.BodyShare < c.MaxBody || c.BodyMemory < c.BodyShare {
 		errs = append(errs, errors.New("EDGE_BODY_SHARE: must be EDGE_MAX_BODY or more, and EDGE_BODY_MEMORY as much or more"))

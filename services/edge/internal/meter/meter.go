@@ -3,8 +3,9 @@
 //
 // A call is counted before its response is complete. Calls that end at about the same time share one Batch with a
 // sequence number of its writer (one per process start). The database accepts a batch only if that number is new, so
-// a batch may be sent again when it is unknown whether it arrived. While the database is unavailable, batches go to
-// disk (platform/spool), and from there to the database in the same order.
+// a batch may be sent again when it is unknown whether it arrived. Batches go to disk (platform/spool), and from there to
+// the database in the same order: all of them in ModeSynced, and in ModeCommitted those that come while the database is
+// unavailable.
 //
 // Old counts are merged into hours and days (Upkeep). Package api calls Admit and Count and reads the Ledger; package
 // app runs the loops.
@@ -19,6 +20,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
@@ -40,18 +42,34 @@ type Count struct {
 	Count int64 `json:"n"`
 }
 
-// Batch is what a writer adds at once. Seq grows by one from batch to batch.
+// Batch is what a writer adds at once: its batches from First to Last. Their numbers grow from batch to batch.
 type Batch struct {
 	Writer string  `json:"w"`
-	Seq    int64   `json:"s"`
+	First  int64   `json:"f,omitzero"` // zero in files of earlier releases, for Last
+	Last   int64   `json:"s"`
 	Counts []Count `json:"c"`
 }
 
 // Store adds batches to the counters.
 type Store interface {
-	// Apply adds a batch, and does nothing if it or a later one of the same writer was added before.
-	Apply(ctx context.Context, batch Batch) error
+	// Apply adds a batch and reports true. It does nothing and reports false if any part of it, or a later batch of the
+	// same writer, was added before.
+	Apply(ctx context.Context, batch Batch) (applied bool, err error)
+	// Announce tells readers that batches will be applied whose calls may be answered already. Readers that start before
+	// withdraw wait for it.
+	Announce(ctx context.Context) (withdraw func(), err error)
 }
+
+// Mode is what a call's response waits for.
+type Mode string
+
+// The modes.
+const (
+	// ModeSynced: the response is complete when its count is synced to the spool's disk.
+	ModeSynced Mode = "synced"
+	// ModeCommitted: the response is complete when its count is in the database.
+	ModeCommitted Mode = "committed"
+)
 
 const (
 	// queue bounds the calls that wait for the writer; further ones block.
@@ -63,28 +81,37 @@ const (
 	linger = 20 * time.Millisecond
 	// applyTime is how long the database may take before a batch goes to disk.
 	applyTime = time.Second
+	// behind is how long batches on disk wait for more of them, so that the database gets them together.
+	behind = 50 * time.Millisecond
+	// together is the largest number of batches that the database gets at once.
+	together = 256
 )
 
 // Meter counts. Safe for concurrent use.
 type Meter struct {
 	writer    string
-	seq       int64 // of the last batch
+	last      int64 // number of the last batch
 	store     Store
 	spool     *spool.Spool
+	mode      Mode
 	log       *slog.Logger
 	successes *batch.Group[Counter, struct{}]
+	behind    *batch.Behind
+	// away is set from when the database fails until it has taken the batches on disk.
+	away atomic.Bool
 }
 
-// New returns a Meter whose loops, Write and Replay, the caller has to run.
-func New(store Store, spool *spool.Spool, log *slog.Logger) *Meter {
-	m := &Meter{writer: rand.Text(), store: store, spool: spool, log: log}
+// New returns a Meter whose loops, Write, Replay and Adopt, the caller has to run. The Meter closes the spool.
+func New(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Meter {
+	m := &Meter{writer: rand.Text(), store: store, spool: spool, mode: mode, log: log}
 	m.successes = batch.NewGroup(batch.Options{Size: queue, Most: largest, Linger: m.linger}, m.put)
+	m.behind = m.newBehind()
 	return m
 }
 
 // linger returns how long a batch waits for more calls: not at all while the database takes batches.
 func (m *Meter) linger() time.Duration {
-	if m.spool.Empty() {
+	if m.spool.Empty() || m.mode == ModeSynced && !m.away.Load() {
 		return 0
 	}
 	return linger
@@ -97,6 +124,9 @@ func (m *Meter) Admit() error {
 	}
 	return nil
 }
+
+// Waiting returns the number of bytes of counts that are on disk and not in the database.
+func (m *Meter) Waiting() int64 { return m.spool.Waiting() }
 
 // Count records a success at a moment. The returned function blocks until the count is durable; it returns an error
 // if the count cannot be stored.
@@ -118,8 +148,8 @@ func (m *Meter) Write(ctx context.Context) error { return m.successes.Run(ctx, 1
 
 // put counts successes, as one batch.
 func (m *Meter) put(ctx context.Context, successes []Counter) ([]struct{}, error) {
-	m.seq++
-	if err := m.putBatch(ctx, Batch{Writer: m.writer, Seq: m.seq, Counts: sum(successes)}); err != nil {
+	m.last++
+	if err := m.putBatch(ctx, Batch{Writer: m.writer, First: m.last, Last: m.last, Counts: sum(successes)}); err != nil {
 		m.log.ErrorContext(ctx, "successes not counted, their callers were cut off",
 			"count", len(successes), "error", err.Error())
 		return nil, err
@@ -127,10 +157,21 @@ func (m *Meter) put(ctx context.Context, successes []Counter) ([]struct{}, error
 	return make([]struct{}, len(successes)), nil
 }
 
-// putBatch brings a batch to the database, or to disk: behind others that wait
-// there, when the database fails, and when it doesn't say in time whether it
-// has the batch.
+// putBatch brings a batch to where the mode wants it. In ModeCommitted it goes to disk behind others that wait there,
+// when the database fails, and when the database doesn't say in time whether it has the batch. In ModeSynced it goes to
+// the database when the disk fails.
 func (m *Meter) putBatch(ctx context.Context, batch Batch) error {
+	if m.mode == ModeSynced {
+		err := m.keep(batch)
+		if err == nil {
+			m.awaitAnnounced()
+			return nil
+		}
+		m.log.ErrorContext(ctx, "the spool's disk fails; counts go to the database", "error", err.Error())
+		// Those on disk come later with lower numbers, so this one has a writer of its own.
+		batch.Writer, batch.First, batch.Last = rand.Text(), 1, 1
+		return m.apply(ctx, batch)
+	}
 	if m.spool.Empty() {
 		err := m.apply(ctx, batch)
 		if err == nil {
@@ -153,22 +194,32 @@ func (m *Meter) keep(batch Batch) error {
 	return m.spool.Sync()
 }
 
+// apply adds a batch, of which no part may have been added before unless it is a single one.
 func (m *Meter) apply(ctx context.Context, batch Batch) error {
-	ctx, cancel := context.WithTimeout(ctx, applyTime)
-	defer cancel()
-	if err := m.store.Apply(ctx, batch); err != nil {
-		return fmt.Errorf("apply batch: %w", err)
-	}
-	return nil
+	_, err := m.tryApply(ctx, batch)
+	return err
 }
 
-// sum adds up equal counters and sorts them, so that all replicas lock rows in
-// the same order.
+func (m *Meter) tryApply(ctx context.Context, batch Batch) (applied bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, applyTime)
+	defer cancel()
+	if applied, err = m.store.Apply(ctx, batch); err != nil {
+		return false, fmt.Errorf("apply batch: %w", err)
+	}
+	return applied, nil
+}
+
+// sum adds up equal counters.
 func sum(successes []Counter) []Count {
 	totals := make(map[Counter]int64, 8)
 	for _, counter := range successes {
 		totals[counter]++
 	}
+	return sorted(totals)
+}
+
+// sorted returns totals in the order in which all replicas lock rows.
+func sorted(totals map[Counter]int64) []Count {
 	counts := make([]Count, 0, len(totals))
 	for _, counter := range slices.SortedFunc(maps.Keys(totals), compare) {
 		counts = append(counts, Count{Counter: counter, Count: totals[counter]})

@@ -3,6 +3,7 @@ package meter
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -27,24 +28,52 @@ type fakeStore struct {
 	// what the caller hears.
 	fate  func() (applied bool, err error)
 	takes time.Duration
+
+	applies, announced int
+	open               map[int]bool // the announcements that are not withdrawn
 }
 
 func newStore() *fakeStore {
-	return &fakeStore{seqs: map[string]int64{}, totals: map[string]int64{}, fate: func() (bool, error) { return true, nil }}
+	return &fakeStore{seqs: map[string]int64{}, totals: map[string]int64{}, open: map[int]bool{}, fate: func() (bool, error) { return true, nil }}
 }
 
-func (s *fakeStore) Apply(_ context.Context, batch Batch) error {
+func (s *fakeStore) Apply(_ context.Context, batch Batch) (bool, error) {
 	time.Sleep(s.takes)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	applied, err := s.fate()
-	if applied && batch.Seq > s.seqs[batch.Writer] {
-		s.seqs[batch.Writer] = batch.Seq
+	if applied = applied && batch.First > s.seqs[batch.Writer]; applied {
+		s.applies++
+		s.seqs[batch.Writer] = batch.Last
 		for _, c := range batch.Counts {
 			s.totals[c.Key] += c.Count
 		}
 	}
-	return err
+	return applied, err
+}
+
+// Announce announces, or fails while the store is away.
+func (s *fakeStore) Announce(context.Context) (withdraw func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.fate(); err != nil {
+		return nil, err
+	}
+	s.announced++
+	n := s.announced
+	s.open[n] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, n)
+	}, nil
+}
+
+// announcements returns those that are not withdrawn.
+func (s *fakeStore) announcements() map[int]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.open)
 }
 
 func (s *fakeStore) behave(fate func() (bool, error)) {
@@ -62,6 +91,8 @@ func (s *fakeStore) total() (n int64) {
 	return n
 }
 
+var modes = []Mode{ModeSynced, ModeCommitted}
+
 var errAway = errors.New("connection lost")
 
 func away() (bool, error) { return false, errAway }
@@ -75,21 +106,22 @@ func now(well bool) (bool, error) {
 }
 
 // start runs a meter until stop is called, which also closes its spool.
-func start(t *testing.T, store Store, dir string) (m *Meter, stop func()) {
+func start(t *testing.T, store Store, dir string, mode Mode) (m *Meter, stop func()) {
 	t.Helper()
 	counts, err := spool.Open(dir, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m = New(store, counts, testkit.Logger(t))
+	m = New(store, counts, mode, testkit.Logger(t))
 	ctx, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = m.Write(ctx) })
 	loops.Go(func() { _ = m.Replay(ctx) })
+	loops.Go(func() { _ = m.Adopt(ctx) })
 	return m, sync.OnceFunc(func() {
 		cancel()
 		loops.Wait()
-		if err := counts.Close(); err != nil {
+		if err := m.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -129,28 +161,38 @@ func TestCountsExactly(t *testing.T) {
 		"unheard now or then": func() (bool, error) { return true, []error{nil, errAway}[rand.N(2)] },
 	}
 	for name, fate := range fates {
-		t.Run(name, func(t *testing.T) {
-			store := newStore()
-			store.behave(fate)
-			m, stop := start(t, store, t.TempDir()+"/spool")
-			defer stop()
-			call(t, m, 800)
-			store.behave(func() (bool, error) { return true, nil })
-			drained(m)
-			call(t, m, 80)
-			if got := store.total(); got != 880 {
-				t.Errorf("counted %d, want 880", got)
-			}
-		})
+		for _, mode := range modes {
+			t.Run(name+", "+string(mode), func(t *testing.T) {
+				store := newStore()
+				store.behave(fate)
+				m, stop := start(t, store, t.TempDir()+"/spool", mode)
+				defer stop()
+				call(t, m, 800)
+				store.behave(func() (bool, error) { return true, nil })
+				drained(m)
+				call(t, m, 80)
+				drained(m)
+				if got := store.total(); got != 880 {
+					t.Errorf("counted %d, want 880", got)
+				}
+			})
+		}
 	}
 }
 
 // A process that ends while the database is away leaves its counts to the next,
 // also when its last line was cut off in the middle.
 func TestNextProcessTakesOver(t *testing.T) {
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) { testNextProcess(t, mode) })
+	}
+}
+
+func testNextProcess(t *testing.T, mode Mode) {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "spool")
 	store := newStore()
-	m, stop := start(t, store, dir)
+	m, stop := start(t, store, dir, mode)
 	call(t, m, 80)
 	store.behave(func() (bool, error) { return true, errAway }) // one batch counted, and on disk as well
 	call(t, m, 8)
@@ -173,8 +215,8 @@ func TestNextProcessTakesOver(t *testing.T) {
 
 	// Two processes start at once; each batch is still counted once.
 	store.behave(func() (bool, error) { return true, nil })
-	_, stopA := start(t, store, dir)
-	_, stopB := start(t, store, dir)
+	_, stopA := start(t, store, dir, mode)
+	_, stopB := start(t, store, dir, mode)
 	for store.total() < 160 {
 		time.Sleep(time.Millisecond)
 	}
@@ -194,18 +236,18 @@ func TestFullSpoolRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := newStore()
-	m := New(store, counts, testkit.Logger(t))
+	m := New(store, counts, ModeCommitted, testkit.Logger(t))
 	if err := m.Admit(); err != nil {
 		t.Errorf("refused with an empty spool: %v", err)
 	}
-	batch := Batch{Writer: "w", Seq: 1, Counts: []Count{{Counter{"org-1", "key_1", "deliveries", time.Unix(0, 0).UTC()}, 3}}}
+	batch := Batch{Writer: "w", First: 1, Last: 1, Counts: []Count{{Counter{"org-1", "key_1", "deliveries", time.Unix(0, 0).UTC()}, 3}}}
 	if err := m.keep(batch); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Admit(); err == nil {
 		t.Error("let in with a full spool")
 	}
-	batch.Seq = 2 // calls under way are still kept
+	batch.First, batch.Last = 2, 2 // calls under way are still kept
 	if err := m.keep(batch); err != nil {
 		t.Error(err)
 	}
@@ -224,7 +266,7 @@ func TestSlowDatabaseCatchesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newStore()
 		store.behave(away)
-		m, stop := start(t, store, dir)
+		m, stop := start(t, store, dir, ModeCommitted)
 		defer stop()
 		call(t, m, 8)
 		store.behave(func() (bool, error) { return true, nil })
@@ -254,7 +296,7 @@ func TestSlowDatabaseCatchesUp(t *testing.T) {
 
 // A call that outlives the meter is told, and doesn't hang.
 func TestCountAfterStop(t *testing.T) {
-	m, stop := start(t, newStore(), t.TempDir()+"/spool")
+	m, stop := start(t, newStore(), t.TempDir()+"/spool", ModeCommitted)
 	stop()
 	if err := m.Count("o", "k", "m", time.Now())(); err == nil {
 		t.Error("counted by a meter that has stopped")

@@ -6,46 +6,83 @@ import (
 	"fmt"
 	"time"
 
+	"switchyard.dev/services/platform/batch"
 	"switchyard.dev/services/platform/spool"
 )
 
 const (
-	// replayEvery is the interval at which the database is tried while batches wait on disk.
+	// replayEvery is the interval at which the database is tried while it is away.
 	replayEvery = 250 * time.Millisecond
 	// adoptEvery is the interval at which files of ended processes are looked for.
 	adoptEvery = time.Minute
 )
 
-// Replay sends the batches on disk to the database until ctx ends: this process's own, and those of ended processes.
+// newBehind returns what sends batches on disk to the database in ModeSynced.
+func (m *Meter) newBehind() *batch.Behind {
+	return batch.NewBehind(batch.BehindOptions{
+		Linger: behind, Announce: m.store.Announce, Log: m.log,
+		Full:  func() bool { return false },
+		Store: m.send,
+		Idle:  func() bool { return m.spool.Empty() || m.away.Load() },
+	})
+}
+
+// awaitAnnounced waits until readers know of the batches on disk, unless the database is away.
+func (m *Meter) awaitAnnounced() {
+	announced := m.behind.Wake()
+	if m.away.Load() {
+		return
+	}
+	select {
+	case <-announced:
+		return
+	default: // needs no timer
+	}
+	timer := time.NewTimer(applyTime)
+	defer timer.Stop()
+	select {
+	case <-announced:
+	case <-timer.C: // Readers see the batch a moment later.
+	}
+}
+
+// Replay sends this process's batches on disk to the database until ctx ends.
 func (m *Meter) Replay(ctx context.Context) error {
-	m.adopt(ctx)
-	replay, adopt := time.NewTicker(replayEvery), time.NewTicker(adoptEvery)
+	replay := time.NewTicker(replayEvery)
 	defer replay.Stop()
-	defer adopt.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-adopt.C:
-			m.adopt(ctx)
-			if !m.spool.Empty() {
-				m.log.WarnContext(ctx, "counts wait on disk for the database")
+		case <-m.behind.Woken():
+			if !m.away.Load() {
+				m.behind.Rounds(ctx)
 			}
 		case <-replay.C:
-			if m.spool.Empty() {
-				continue
-			}
-			if n, err := m.replay(ctx, m.spool); err == nil {
-				m.log.InfoContext(ctx, "counts on disk were sent to the database", "batches", n)
+			if !m.spool.Empty() {
+				m.send(ctx)
 			}
 		}
 	}
 }
 
-// replay applies the batches of a spool in order until none is left or one fails, and returns how many it applied.
+// send sends this process's batches on disk to the database.
+func (m *Meter) send(ctx context.Context) {
+	n, err := m.replay(context.WithoutCancel(ctx), m.spool)
+	switch away := err != nil; {
+	case m.away.Swap(away) == away:
+	case away:
+		m.log.WarnContext(ctx, "counts wait on disk for the database", "error", err.Error())
+	default:
+		m.log.InfoContext(ctx, "counts on disk were sent to the database", "batches", n)
+	}
+}
+
+// replay applies the batches of a spool in order until none is left or the database fails, and returns how many it
+// applied.
 func (m *Meter) replay(ctx context.Context, waiting *spool.Spool) (n int, err error) {
 	for !waiting.Empty() {
-		next, err := waiting.Read(1)
+		next, err := waiting.Read(together)
 		if err != nil {
 			m.log.ErrorContext(ctx, "spool unreadable", "error", err.Error())
 			return n, err
@@ -53,12 +90,11 @@ func (m *Meter) replay(ctx context.Context, waiting *spool.Spool) (n int, err er
 		if next.Damaged > 0 {
 			m.log.ErrorContext(ctx, "counts on disk are damaged; the file is kept aside", "lines", next.Damaged)
 		}
-		for _, record := range next.Records {
-			if err := m.applyRecord(ctx, record); err != nil {
-				return n, err
-			}
-			n++
+		batches := m.decode(ctx, next.Records)
+		if err := m.applyAll(ctx, batches); err != nil {
+			return n, err
 		}
+		n += len(batches)
 		if err := waiting.Drop(next.End); err != nil {
 			return n, fmt.Errorf("drop batch: %w", err)
 		}
@@ -66,15 +102,73 @@ func (m *Meter) replay(ctx context.Context, waiting *spool.Spool) (n int, err er
 	return n, nil
 }
 
-// applyRecord sends one batch from disk to the database. An intact record that is not a batch was not written by this
-// service; it is skipped.
-func (m *Meter) applyRecord(ctx context.Context, record []byte) error {
-	var batch Batch
-	if err := json.Unmarshal(record, &batch); err != nil {
-		m.log.ErrorContext(ctx, "a record on disk is not a batch of counts; it is skipped", "error", err.Error())
-		return nil
+// decode returns the batches of records. An intact record that is not a batch was not written by this service; it is
+// skipped.
+func (m *Meter) decode(ctx context.Context, records [][]byte) []Batch {
+	batches := make([]Batch, 0, len(records))
+	for _, record := range records {
+		var batch Batch
+		if err := json.Unmarshal(record, &batch); err != nil {
+			m.log.ErrorContext(ctx, "a record on disk is not a batch of counts; it is skipped", "error", err.Error())
+			continue
+		}
+		if batch.First == 0 {
+			batch.First = batch.Last
+		}
+		batches = append(batches, batch)
 	}
-	return m.apply(ctx, batch)
+	return batches
+}
+
+// applyAll applies batches together where they are of one writer and none was applied before, otherwise one by one.
+func (m *Meter) applyAll(ctx context.Context, batches []Batch) error {
+	if whole, ok := merge(batches); ok {
+		applied, err := m.tryApply(ctx, whole)
+		if applied || err != nil {
+			return err
+		}
+	}
+	for _, batch := range batches {
+		if err := m.apply(ctx, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// merge returns one batch with the counts of all. It reports false for batches of several writers, and for fewer than
+// two.
+func merge(batches []Batch) (whole Batch, ok bool) {
+	if len(batches) < 2 {
+		return Batch{}, false
+	}
+	whole = Batch{Writer: batches[0].Writer, First: batches[0].First, Last: batches[0].Last}
+	totals := make(map[Counter]int64)
+	for _, batch := range batches {
+		if batch.Writer != whole.Writer || batch.First < whole.First {
+			return Batch{}, false
+		}
+		whole.Last = max(whole.Last, batch.Last)
+		for _, count := range batch.Counts {
+			totals[count.Counter] += count.Count
+		}
+	}
+	whole.Counts = sorted(totals)
+	return whole, true
+}
+
+// Adopt sends the batches of ended processes to the database until ctx ends.
+func (m *Meter) Adopt(ctx context.Context) error {
+	ticker := time.NewTicker(adoptEvery)
+	defer ticker.Stop()
+	for {
+		m.adopt(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
 }
 
 // adopt replays the files of ended processes. Files that fail are tried again later.
@@ -95,4 +189,13 @@ func (m *Meter) adopt(ctx context.Context) {
 			m.log.ErrorContext(ctx, "spool file not closed", "error", err.Error())
 		}
 	}
+}
+
+// Close sends what is on disk to the database after the loops have ended, within ctx, and closes the spool. Batches that
+// the database doesn't take stay for the next process.
+func (m *Meter) Close(ctx context.Context) error {
+	if _, err := m.replay(ctx, m.spool); err != nil {
+		m.log.WarnContext(ctx, "counts stay on disk", "bytes", m.spool.Waiting(), "error", err.Error())
+	}
+	return m.spool.Close()
 }

@@ -155,22 +155,31 @@ func TestUsage(t *testing.T) {
 	count := func(org, key, metric string, after time.Duration, n int64) meter.Count {
 		return meter.Count{Counter: meter.Counter{Organization: org, Key: key, Metric: metric, Minute: minute.Add(after)}, Count: n}
 	}
-	first := meter.Batch{Writer: "a", Seq: 1, Counts: []meter.Count{
+	first := meter.Batch{Writer: "a", First: 1, Last: 1, Counts: []meter.Count{
 		count("o1", "k1", "deliveries", 0, 2), count("o1", "k1", "llm_requests", 0, 5),
 		count("o1", "k2", "deliveries", 0, 1), count("o2", "k3", "deliveries", 0, 7),
 	}}
-	second := meter.Batch{Writer: "a", Seq: 2, Counts: []meter.Count{count("o1", "k1", "deliveries", time.Minute, 3)}}
-	other := meter.Batch{Writer: "b", Seq: 1, Counts: []meter.Count{count("o1", "k1", "deliveries", 0, 10)}}
-	for _, batch := range []meter.Batch{first, first, second, first, second, other, other} {
-		if err := usage.Apply(ctx, batch); err != nil {
-			t.Fatal(err)
+	second := meter.Batch{Writer: "a", First: 2, Last: 2, Counts: []meter.Count{count("o1", "k1", "deliveries", time.Minute, 3)}}
+	other := meter.Batch{Writer: "b", First: 1, Last: 1, Counts: []meter.Count{count("o1", "k1", "deliveries", 0, 10)}}
+	merged := meter.Batch{Writer: "b", First: 2, Last: 9, Counts: []meter.Count{count("o2", "k3", "deliveries", 0, 1)}}
+	overlapping := meter.Batch{Writer: "b", First: 9, Last: 12, Counts: []meter.Count{count("o2", "k3", "deliveries", 0, 100)}}
+	for i, step := range []struct {
+		batch   meter.Batch
+		applied bool
+	}{
+		{first, true}, {first, false}, {second, true}, {first, false}, {second, false}, {other, true}, {other, false},
+		{merged, true}, {merged, false}, {overlapping, false},
+	} {
+		applied, err := usage.Apply(ctx, step.batch)
+		if err != nil || applied != step.applied {
+			t.Errorf("step %d: applied %t, %v, want %t", i, applied, err, step.applied)
 		}
 	}
 	all := []meter.Total{
 		{Organization: "o1", Key: "k1", Metric: "deliveries", Count: 15},
 		{Organization: "o1", Key: "k1", Metric: "llm_requests", Count: 5},
 		{Organization: "o1", Key: "k2", Metric: "deliveries", Count: 1},
-		{Organization: "o2", Key: "k3", Metric: "deliveries", Count: 7},
+		{Organization: "o2", Key: "k3", Metric: "deliveries", Count: 8},
 	}
 	end := minute.Add(time.Hour)
 	for name, tt := range map[string]struct {
@@ -205,13 +214,13 @@ func TestUsageOfManyWriters(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for seq := int64(1); seq <= 25; seq++ {
-				batch := meter.Batch{Writer: fmt.Sprint("w", i%4), Seq: seq} // each writer twice
+				batch := meter.Batch{Writer: fmt.Sprint("w", i%4), First: seq, Last: seq} // each writer twice
 				for _, key := range []string{"k1", "k2", "k3"} {
 					batch.Counts = append(batch.Counts, meter.Count{
 						Counter: meter.Counter{Organization: "o", Key: key, Metric: "deliveries", Minute: minute}, Count: 1,
 					})
 				}
-				if err := usage.Apply(t.Context(), batch); err != nil {
+				if _, err := usage.Apply(t.Context(), batch); err != nil {
 					t.Error(err)
 				}
 			}

@@ -27,13 +27,13 @@ func TestMergeKeepsSums(t *testing.T) {
 	start := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	put := func(writer string) {
 		for seq := range 20 {
-			batch := meter.Batch{Writer: writer, Seq: int64(seq + 1)}
+			batch := meter.Batch{Writer: writer, First: int64(seq + 1), Last: int64(seq + 1)}
 			for i := range 50 {
 				batch.Counts = append(batch.Counts, meter.Count{Count: 1, Counter: meter.Counter{
 					Organization: "o", Key: fmt.Sprint("k", i%2), Metric: "m", Minute: start.Add(time.Duration(seq*50+i) * 3 * time.Minute),
 				}})
 			}
-			if err := usage.Apply(ctx, batch); err != nil {
+			if _, err := usage.Apply(ctx, batch); err != nil {
 				t.Error(err)
 			}
 		}
@@ -111,7 +111,7 @@ func afterADay(totals []meter.Total, start time.Time) (kept []meter.Total) {
 func TestUsageByPeriod(t *testing.T) {
 	usage := postgres.NewUsage(testkit.Postgres(t, migrations.FS))
 	start := time.Date(2026, 1, 2, 10, 0, 0, 0, time.UTC)
-	batch := meter.Batch{Writer: "w", Seq: 1}
+	batch := meter.Batch{Writer: "w", First: 1, Last: 1}
 	for i := range 6 {
 		for _, key := range []string{"a", "b"} {
 			batch.Counts = append(batch.Counts, meter.Count{Count: int64(i + 1), Counter: meter.Counter{
@@ -119,7 +119,7 @@ func TestUsageByPeriod(t *testing.T) {
 			}})
 		}
 	}
-	if err := usage.Apply(t.Context(), batch); err != nil {
+	if _, err := usage.Apply(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
 	var got []string

@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
 )
 
 // Usage implements the stores of package meter.
@@ -16,9 +17,17 @@ type Usage struct{ pool *pgxpool.Pool }
 // NewUsage returns the counters of the pool's database.
 func NewUsage(pool *pgxpool.Pool) *Usage { return &Usage{pool: pool} }
 
+// countWrites names the batches that meters announce.
+const countWrites = "usage counts"
+
+// NewAnnouncer returns the announcer of a meter.
+func NewAnnouncer(pool *pgxpool.Pool) (*pgdb.Announcer, error) {
+	return pgdb.NewAnnouncer(pool, countWrites)
+}
+
 // Apply implements meter.Store. It is one statement, hence one transaction and one round trip.
-func (u *Usage) Apply(ctx context.Context, batch meter.Batch) error {
-	params := dbsql.ApplyUsageParams{Writer: batch.Writer, Seq: batch.Seq}
+func (u *Usage) Apply(ctx context.Context, batch meter.Batch) (applied bool, err error) {
+	params := dbsql.ApplyUsageParams{Writer: batch.Writer, First: batch.First, Seq: batch.Last}
 	for _, c := range batch.Counts {
 		params.Organizations = append(params.Organizations, c.Organization)
 		params.Keys = append(params.Keys, c.Key)
@@ -29,8 +38,11 @@ func (u *Usage) Apply(ctx context.Context, batch meter.Batch) error {
 	return dbsql.New(u.pool).ApplyUsage(ctx, params)
 }
 
-// Sum implements meter.Ledger.
+// Sum implements meter.Ledger. It includes all calls that were answered before.
 func (u *Usage) Sum(ctx context.Context, q meter.Query) ([]meter.Total, error) {
+	if err := pgdb.AwaitAnnounced(ctx, u.pool, countWrites); err != nil {
+		return nil, err
+	}
 	if q.Period != meter.Whole {
 		return u.sumByPeriod(ctx, q)
 	}

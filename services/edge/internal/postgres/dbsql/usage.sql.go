@@ -10,46 +10,53 @@ import (
 	"time"
 )
 
-const applyUsage = `-- name: ApplyUsage :exec
+const applyUsage = `-- name: ApplyUsage :one
 WITH forward AS (
-    INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES ($6, $7, now())
-    ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < excluded.seq
+    INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES ($1, $2, now())
+    ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < $3
     RETURNING 1
-)
-INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
-SELECT u.organization_id, u.key_id, u.metric, u.minute, u.count
-FROM (
-    SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS key_id,
-        unnest($3::text[]) AS metric, unnest($4::timestamptz[]) AS minute,
-        unnest($5::bigint[]) AS count, generate_subscripts($5::bigint[], 1) AS place
+), added AS (
+    INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
+    SELECT u.organization_id, u.key_id, u.metric, u.minute, u.count
+    FROM (
+        SELECT unnest($4::text[]) AS organization_id, unnest($5::text[]) AS key_id,
+            unnest($6::text[]) AS metric, unnest($7::timestamptz[]) AS minute,
+            unnest($8::bigint[]) AS count, generate_subscripts($8::bigint[], 1) AS place
 ) AS u
-WHERE EXISTS (SELECT FROM forward)
-ORDER BY u.place
-ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+    WHERE EXISTS (SELECT FROM forward)
+    ORDER BY u.place
+    ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+)
+SELECT EXISTS (SELECT FROM forward) AS applied
 `
 
 type ApplyUsageParams struct {
+	Writer        string
+	Seq           int64
+	First         int64
 	Organizations []string
 	Keys          []string
 	Metrics       []string
 	Minutes       []time.Time
 	Counts        []int64
-	Writer        string
-	Seq           int64
 }
 
-// ApplyUsage inserts sorted rows, so that replicas lock them in the same order.
-func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) error {
-	_, err := q.db.Exec(ctx, applyUsage,
+// ApplyUsage inserts sorted rows, so that replicas lock them in the same order. It reports whether none of the batches
+// from first to seq was applied before; otherwise it applies none.
+func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) (bool, error) {
+	row := q.db.QueryRow(ctx, applyUsage,
+		arg.Writer,
+		arg.Seq,
+		arg.First,
 		arg.Organizations,
 		arg.Keys,
 		arg.Metrics,
 		arg.Minutes,
 		arg.Counts,
-		arg.Writer,
-		arg.Seq,
 	)
-	return err
+	var applied bool
+	err := row.Scan(&applied)
+	return applied, err
 }
 
 const dropUsage = `-- name: DropUsage :execrows

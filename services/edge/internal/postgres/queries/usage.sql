@@ -1,20 +1,23 @@
--- name: ApplyUsage :exec
--- ApplyUsage inserts sorted rows, so that replicas lock them in the same order.
+-- name: ApplyUsage :one
+-- ApplyUsage inserts sorted rows, so that replicas lock them in the same order. It reports whether none of the batches
+-- from first to seq was applied before; otherwise it applies none.
 WITH forward AS (
     INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES (@writer, @seq, now())
-    ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < excluded.seq
+    ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < @first
     RETURNING 1
-)
-INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
-SELECT u.organization_id, u.key_id, u.metric, u.minute, u.count
-FROM (
-    SELECT unnest(@organizations::text[]) AS organization_id, unnest(@keys::text[]) AS key_id,
-        unnest(@metrics::text[]) AS metric, unnest(@minutes::timestamptz[]) AS minute,
-        unnest(@counts::bigint[]) AS count, generate_subscripts(@counts::bigint[], 1) AS place
+), added AS (
+    INSERT INTO usage_counters AS c (organization_id, key_id, metric, minute, count)
+    SELECT u.organization_id, u.key_id, u.metric, u.minute, u.count
+    FROM (
+        SELECT unnest(@organizations::text[]) AS organization_id, unnest(@keys::text[]) AS key_id,
+            unnest(@metrics::text[]) AS metric, unnest(@minutes::timestamptz[]) AS minute,
+            unnest(@counts::bigint[]) AS count, generate_subscripts(@counts::bigint[], 1) AS place
 ) AS u
-WHERE EXISTS (SELECT FROM forward)
-ORDER BY u.place
-ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count;
+    WHERE EXISTS (SELECT FROM forward)
+    ORDER BY u.place
+    ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+)
+SELECT EXISTS (SELECT FROM forward) AS applied;
 
 -- name: SumUsage :many
 SELECT organization_id, key_id, metric, sum(count)::bigint AS count
