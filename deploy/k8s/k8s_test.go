@@ -35,7 +35,11 @@ type object struct {
 		PodSelector    struct {
 			MatchLabels map[string]string `yaml:"matchLabels"`
 		} `yaml:"podSelector"`
-		Selector   any
+		Selector             any
+		ServiceName          string `yaml:"serviceName"`
+		VolumeClaimTemplates []struct {
+			Metadata struct{ Name string }
+		} `yaml:"volumeClaimTemplates"`
 		SecretName string   `yaml:"secretName"`
 		DNSNames   []string `yaml:"dnsNames"`
 		Template   struct{ Spec pod }
@@ -168,20 +172,32 @@ func TestOverlaysAreValid(t *testing.T) {
 	}
 }
 
-// Every service has all its objects, and `kubectl scale deployment/<service>` scales it alone.
+// kindOf returns the kind of a service's pods: with a volume for each spool, those of gateway and edge are stateful.
+func kindOf(overlay, service string) string {
+	if overlay == "overlays/production-volumes" && (service == "gateway" || service == "edge") {
+		return "StatefulSet"
+	}
+	return "Deployment"
+}
+
+// serves reports whether an object runs the pods of a service, hasPods whether it runs any.
+func (o object) serves() bool  { return o.Kind == "Deployment" || o.Kind == "StatefulSet" }
+func (o object) hasPods() bool { return o.serves() || o.Kind == "Job" }
+
+// Every service has all its objects, and `kubectl scale` scales it alone.
 func TestServicesAreWhole(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all, _ := build(t, overlay)
 		for _, name := range services {
-			for _, kind := range []string{"Deployment", "Service", "ServiceAccount", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"} {
+			for _, kind := range []string{kindOf(overlay, name), "Service", "ServiceAccount", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"} {
 				if _, ok := find(all, kind, name); !ok {
 					t.Errorf("%s: %s has no %s", overlay, name, kind)
 				}
 			}
-			if deployment, _ := find(all, "Deployment", name); deployment.Spec.Replicas != nil {
+			if workload, _ := find(all, kindOf(overlay, name), name); workload.Spec.Replicas != nil {
 				t.Errorf("%s: %s holds a replica count, which an apply would force on the autoscaler and on kubectl scale", overlay, name)
 			}
-			if scaler, _ := find(all, "HorizontalPodAutoscaler", name); scaler.Spec.ScaleTargetRef.Name != name || scaler.Spec.ScaleTargetRef.Kind != "Deployment" {
+			if scaler, _ := find(all, "HorizontalPodAutoscaler", name); scaler.Spec.ScaleTargetRef.Name != name || scaler.Spec.ScaleTargetRef.Kind != kindOf(overlay, name) {
 				t.Errorf("%s: the autoscaler of %s scales %+v", overlay, name, scaler.Spec.ScaleTargetRef)
 			}
 			if _, ok := find(all, "Job", name+"-migrate"); !ok {
@@ -196,6 +212,26 @@ func TestServicesAreWhole(t *testing.T) {
 	}
 }
 
+// With the component of volumes every pod of gateway and edge has a spool that outlives it, and no other.
+func TestSpoolVolumes(t *testing.T) {
+	all, _ := build(t, "overlays/production-volumes")
+	for _, service := range []string{"gateway", "edge"} {
+		workload, _ := find(all, "StatefulSet", service)
+		claims := workload.Spec.VolumeClaimTemplates
+		if len(claims) != 1 || claims[0].Metadata.Name != "spool" {
+			t.Errorf("%s claims %+v, want its spool", service, claims)
+		}
+		for _, v := range workload.Spec.Template.Spec.Volumes {
+			if v.Name == "spool" {
+				t.Errorf("%s has another volume of that name", service)
+			}
+		}
+		if workload.Spec.ServiceName != service {
+			t.Errorf("%s: its service is %q", service, workload.Spec.ServiceName)
+		}
+	}
+}
+
 // Pods don't run as root and have no capabilities, no writable root file system and no cluster token; secrets are
 // files.
 func TestPodsAreHardened(t *testing.T) {
@@ -203,7 +239,7 @@ func TestPodsAreHardened(t *testing.T) {
 		all, _ := build(t, overlay)
 		pods := 0
 		for _, o := range all {
-			if o.Kind != "Deployment" && o.Kind != "Job" {
+			if !o.hasPods() {
 				continue
 			}
 			pods++
@@ -237,12 +273,12 @@ func TestPodsAreHardened(t *testing.T) {
 					}
 				}
 				for name, set := range map[string]*probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
-					if o.Kind == "Deployment" && set == nil {
+					if o.serves() && set == nil {
 						t.Errorf("%s %s: no %s probe", where, c.Name, name)
 					}
 				}
 			}
-			if o.Kind == "Deployment" && (len(spec.TopologySpread) == 0 || spec.TerminationGracePeriod < 35) {
+			if o.serves() && (len(spec.TopologySpread) == 0 || spec.TerminationGracePeriod < 35) {
 				t.Errorf("%s: no topology spread, or too little time to drain", where)
 			}
 		}
@@ -256,7 +292,7 @@ func TestPodsAreHardened(t *testing.T) {
 func TestServicesAcceptTheirSettings(t *testing.T) {
 	all, _ := build(t, "overlays/production")
 	for _, o := range all {
-		if o.Kind != "Deployment" && o.Kind != "Job" {
+		if !o.hasPods() {
 			continue
 		}
 		name := strings.TrimSuffix(o.Metadata.Name, "-migrate")
@@ -282,7 +318,7 @@ func TestMountsAndSettingsMeet(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		all, _ := build(t, overlay)
 		for _, o := range all {
-			if o.Kind != "Deployment" && o.Kind != "Job" {
+			if !o.hasPods() {
 				continue
 			}
 			spec := o.Spec.Template.Spec
@@ -294,8 +330,8 @@ func TestMountsAndSettingsMeet(t *testing.T) {
 					t.Errorf("%s %s: nothing reads %s", overlay, o.Metadata.Name, mount.MountPath)
 				}
 			}
-			if len(spec.Volumes) != len(c.VolumeMounts) {
-				t.Errorf("%s %s: %d volumes, %d mounts", overlay, o.Metadata.Name, len(spec.Volumes), len(c.VolumeMounts))
+			if volumes := len(spec.Volumes) + len(o.Spec.VolumeClaimTemplates); volumes != len(c.VolumeMounts) {
+				t.Errorf("%s %s: %d volumes, %d mounts", overlay, o.Metadata.Name, volumes, len(c.VolumeMounts))
 			}
 		}
 	}

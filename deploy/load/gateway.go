@@ -31,10 +31,15 @@ type gatewayPlan struct {
 	ways   []string
 }
 
-// gatewayWays lists the ways through the gateway: on the contract's face, without waiting for Postgres; on the OpenAI
-// face, in both modes of the ledger; and the same through the edge. The provider itself and the floors, one relay and
-// two in a row, are always measured too.
-var gatewayWays = []string{"contract", "async", "committed", "edge-async", "edge-committed"}
+// gatewayWays lists the ways through the gateway: on the contract's face, without waiting for a disk; on the OpenAI face,
+// in all modes of the ledger; and the same through the edge. The provider itself and the floors, one relay and two in a
+// row, are always measured too.
+var gatewayWays = []string{"contract", "async", "synced", "committed", "edge-async", "edge-synced", "edge-committed"}
+
+// modes are what answers wait for: the mode of the gateway's ledger and that of the edge's counts, which has no async.
+var modes = []struct{ name, ledger, usage string }{
+	{"async", "async", "synced"}, {"synced", "synced", "synced"}, {"committed", "committed", "committed"},
+}
 
 func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
 
@@ -78,8 +83,8 @@ type gatewayRig struct {
 	vendor, relay *helper
 	// front relays to relay.
 	front *helper
-	// async and committed differ in when a ledger row is stored.
-	async, committed *stack.Stack
+	// stacks has one for each mode that is wanted, by its name.
+	stacks map[string]*stack.Stack
 }
 
 func runGateway(ctx context.Context, args []string) (err error) {
@@ -107,11 +112,9 @@ func runGateway(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// openGatewayRig starts the provider, the relay, and a stack of two gateways, one
-// that commits each ledger row before its answer is complete and one that
-// doesn't wait.
+// openGatewayRig starts the provider, the relays, and a stack for each mode.
 func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err error) {
-	r := &gatewayRig{}
+	r := &gatewayRig{stacks: make(map[string]*stack.Stack)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close(context.WithoutCancel(ctx)))
@@ -136,29 +139,29 @@ func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err e
 	if err = os.WriteFile(providers, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	if r.async, err = r.startStack(ctx, plan, "async", providers, "GATEWAY_LEDGER_MODE=async"); err != nil {
-		return nil, err
+	for _, mode := range modes {
+		if !plan.wants(mode.name) && !plan.wants("edge-"+mode.name) && !(mode.name == "async" && plan.wants("contract")) {
+			continue
+		}
+		r.stacks[mode.name], err = stack.Start(ctx, stack.Options{
+			State: filepath.Join(r.dir, mode.name), Bin: plan.bin, Durable: true, BuildFlags: asShipped,
+			Env: map[stack.Service][]string{
+				stack.Gateway: {"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers, "GATEWAY_LEDGER_MODE=" + mode.ledger},
+				stack.Edge:    {"EDGE_USAGE_MODE=" + mode.usage},
+			},
+			Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	if plan.wants("committed") || plan.wants("edge-committed") {
-		r.committed, err = r.startStack(ctx, plan, "committed", providers)
-	}
-	return r, err
-}
-
-func (r *gatewayRig) startStack(ctx context.Context, plan gatewayPlan, name, providers string, more ...string) (*stack.Stack, error) {
-	settings := append([]string{"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers}, more...)
-	return stack.Start(ctx, stack.Options{
-		State: filepath.Join(r.dir, name), Bin: plan.bin, Durable: true, BuildFlags: asShipped, Env: map[stack.Service][]string{stack.Gateway: settings},
-		Progress: func(line string) { fmt.Fprintln(os.Stderr, line) },
-	})
+	return r, nil
 }
 
 func (r *gatewayRig) close(ctx context.Context) error {
 	var errs []error
-	for _, s := range []*stack.Stack{r.async, r.committed} {
-		if s != nil {
-			errs = append(errs, s.Stop(ctx))
-		}
+	for _, s := range r.stacks {
+		errs = append(errs, s.Stop(ctx))
 	}
 	for _, h := range []*helper{r.front, r.relay, r.vendor} {
 		if h != nil {
@@ -196,14 +199,11 @@ func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, e
 		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{relay}, nil},
 		{"", "two relays in a row (floor)", r.front.url + completions, nil, openAIBody, []int{front, relay}, nil},
 	}
-	for _, mode := range []struct {
-		name string
-		*stack.Stack
-	}{{"async", r.async}, {"committed", r.committed}} {
-		if mode.Stack == nil {
+	for _, mode := range modes {
+		if r.stacks[mode.name] == nil {
 			continue
 		}
-		more, err := stackWays(ctx, mode.Stack, mode.name)
+		more, err := stackWays(ctx, r.stacks[mode.name], mode.name)
 		if err != nil {
 			return nil, err
 		}

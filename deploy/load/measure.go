@@ -17,6 +17,8 @@ type figures struct {
 	perSecond map[int]float64
 	// cpu is the processor time of the services per request at 16 connections, store that of Postgres.
 	cpu, store time.Duration
+	// steady is the processor time of Postgres per request at storeRate.
+	steady time.Duration
 	// event is the processor time of the services per event of streams without pauses, at 16 connections.
 	event time.Duration
 	// p50 and p99 are of the open loop by its rate, first50 and first99 to the first byte of a stream.
@@ -32,6 +34,9 @@ var (
 	// rates are requests per second of the open loop.
 	rates = []int{200, 1000}
 )
+
+// storeRate is the rate of the open loop at which the processor time of Postgres is measured.
+const storeRate = 2000
 
 // costed is the number of connections at which processor time is measured.
 const costed = 16
@@ -105,6 +110,16 @@ func (f *figures) latency(ctx context.Context, plan gatewayPlan, t target) error
 		f.note(result)
 		f.p50[rate], f.p99[rate] = quantiles(result.Latency)
 	}
+	if t.stores == nil {
+		return nil
+	}
+	store := t.stored()
+	result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: 64, Rate: storeRate, Time: plan.round})
+	if err != nil {
+		return err
+	}
+	f.note(result)
+	f.steady = (t.stored() - store) / time.Duration(max(result.Done(), 1))
 	return nil
 }
 
@@ -187,6 +202,7 @@ func median(rounds []figures) figures {
 	}{
 		{&m.cpu, func(f figures) time.Duration { return f.cpu }},
 		{&m.store, func(f figures) time.Duration { return f.store }},
+		{&m.steady, func(f figures) time.Duration { return f.steady }},
 		{&m.event, func(f figures) time.Duration { return f.event }},
 		{&m.first50, func(f figures) time.Duration { return f.first50 }},
 		{&m.first99, func(f figures) time.Duration { return f.first99 }},

@@ -15,13 +15,13 @@ const firstWay = 3
 // two for the ways through the edge.
 func table(plan gatewayPlan, targets []target, all []figures) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; CPU at %d connections; streams of %d pieces, %s apart or, for µs/event, without a pause\n\n",
-		machine(), plan.rounds, plan.round, costed, plan.pieces, plan.pause)
+	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; CPU at %d connections; streams of %d pieces, %s apart or, for µs/event, without a pause; %s\n\n",
+		machine(), plan.rounds, plan.round, costed, plan.pieces, plan.pause, syncTime())
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	printf(w, "way\trps c1\trps c16\trps c64\tCPU/request\tPostgres\tp50/p99 at 200/s\tp50/p99 at 1000/s\tTTFT p50/p99\tCPU/event\tstreams of %d\tfailed\t\n", parallelStreams)
+	printf(w, "way\trps c1\trps c16\trps c64\tCPU/request\tPostgres\tat %d/s\tp50/p99 at 200/s\tp50/p99 at 1000/s\tTTFT p50/p99\tCPU/event\tstreams of %d\tfailed\t\n", storeRate, parallelStreams)
 	for i, f := range all {
-		printf(w, "%s\t%.0f\t%.0f\t%.0f\t%d µs\t%d µs\t%s\t%s\t%s\t%.1f µs\t%d\t%d\t\n", targets[i].name,
-			f.perSecond[1], f.perSecond[16], f.perSecond[64], f.cpu.Microseconds(), f.store.Microseconds(),
+		printf(w, "%s\t%.0f\t%.0f\t%.0f\t%d µs\t%d µs\t%d µs\t%s\t%s\t%s\t%.1f µs\t%d\t%d\t\n", targets[i].name,
+			f.perSecond[1], f.perSecond[16], f.perSecond[64], f.cpu.Microseconds(), f.store.Microseconds(), f.steady.Microseconds(),
 			millis(f.p50[200], f.p99[200]), millis(f.p50[1000], f.p99[1000]), millis(f.first50, f.first99),
 			float64(f.event)/float64(time.Microsecond), f.streams, f.failed)
 	}
