@@ -97,8 +97,16 @@ func (c *conn) Write(p []byte) (int, error) {
 // failed.
 var errBroken = errors.New("connection broken")
 
+// unflushed is a buffered writer that Request.Write doesn't know as one. It flushes the head into a *bufio.Writer that it
+// knows before each body of an unknown type, which costs a system call here and another one at the server.
+type unflushed struct{ *bufio.Writer }
+
 func (c *conn) send(r *http.Request) error {
-	err := r.Write(c.writer)
+	var to io.Writer = c.writer
+	if isSmall(r) {
+		to = unflushed{c.writer}
+	}
+	err := r.Write(to)
 	if err == nil {
 		err = c.writer.Flush()
 	}
@@ -125,12 +133,17 @@ func (c *conn) receive(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("receive: the server sent too many 1xx responses")
 }
 
+// isSmall reports whether a request is written before its response is read.
+func isSmall(r *http.Request) bool {
+	return r.Body == nil || r.Body == http.NoBody || r.ContentLength > 0 && r.ContentLength <= small
+}
+
 // roundTrip sends a request and reads the head of its response. A large request is written concurrently, because the
 // server may refuse it before it has read all of it, or instead of reading it.
 func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	e := &exchange{conn: c, ctx: r.Context(), sent: make(chan error, 1)}
 	e.release = context.AfterFunc(e.ctx, e.interrupt)
-	if r.Body == nil || r.Body == http.NoBody || r.ContentLength > 0 && r.ContentLength <= small {
+	if isSmall(r) {
 		e.send(r)
 	} else {
 		go e.send(r)
