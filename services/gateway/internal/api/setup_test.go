@@ -41,6 +41,7 @@ import (
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/testkit"
@@ -211,7 +212,16 @@ func (b *bench) writer(tb testing.TB, log *slog.Logger) *ledger.Writer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	writer := ledger.NewWriter(postgres.NewLedger(b.pool), rows, ledger.ModeCommitted, log)
+	announcer, err := postgres.NewAnnouncer(b.pool)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(announcer.Close)
+	store := struct {
+		*postgres.Ledger
+		*pgdb.Announcer
+	}{postgres.NewLedger(b.pool), announcer}
+	writer := ledger.NewWriter(store, rows, ledger.ModeCommitted, log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = writer.Run(ctx) })
