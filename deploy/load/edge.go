@@ -23,7 +23,9 @@ type edgePlan struct {
 	round  time.Duration
 	rounds int
 	bin    string // a folder of built services
-	keep   bool
+	// connections is how many of them are in use at a time.
+	connections int
+	keep        bool
 }
 
 // edgeRig is all that runs while the edge is measured: a service that costs
@@ -39,6 +41,7 @@ func runEdge(ctx context.Context, args []string) (err error) {
 	set := flag.NewFlagSet("load edge", flag.ContinueOnError)
 	set.DurationVar(&plan.round, "round", 2*time.Second, "time of each measurement")
 	set.IntVar(&plan.rounds, "rounds", 5, "repeats, of which the median counts")
+	set.IntVar(&plan.connections, "connections", 64, "connections of the closed loop")
 	set.StringVar(&plan.bin, "bin", "", "folder with the services' binaries; empty builds them")
 	set.BoolVar(&plan.keep, "keep", false, "keep the report in deploy/load/results")
 	if err := set.Parse(args); err != nil {
@@ -172,7 +175,7 @@ func measureEdge(ctx context.Context, plan edgePlan, targets []target) (string, 
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, plan.rounds)
 		for i, t := range targets {
 			before := used(t.pids)
-			result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: edgeConnections, Time: plan.round})
+			result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: plan.connections, Time: plan.round})
 			if err != nil {
 				return "", fmt.Errorf("%s: %w", t.name, err)
 			}
@@ -190,11 +193,9 @@ func measureEdge(ctx context.Context, plan edgePlan, targets []target) (string, 
 	return edgeTable(plan, targets, rounds), nil
 }
 
-const edgeConnections = 64
-
 func edgeTable(plan edgePlan, targets []target, rounds [][]edgeFigures) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; %d connections\n\n", machine(), plan.rounds, plan.round, edgeConnections)
+	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; %d connections\n\n", machine(), plan.rounds, plan.round, plan.connections)
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printf(w, "way\trps\tp50\tp99\tCPU/request\tbeside the relay\tfailed\t\n")
 	medians := make([]edgeFigures, len(targets))

@@ -165,7 +165,10 @@ func RequestID(given string) string {
 	if err != nil {
 		id = uuid.New() // A random UUID loses only the order of ids.
 	}
-	return "req_" + idEncoding.EncodeToString(id[:])
+	const prefix, digits = "req_", 26
+	var text [len(prefix) + digits]byte
+	idEncoding.Encode(text[copy(text[:], prefix):], id[:])
+	return string(text[:])
 }
 
 // notInID reports whether a character can't be part of a request id.

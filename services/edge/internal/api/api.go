@@ -28,7 +28,7 @@ import (
 // Verifier finds the key of an Authorization header and follows it through a call, see apikey.Verifier.
 type Verifier interface {
 	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
-	Follow(ctx context.Context, key *apikey.Key) (following context.Context, done func())
+	Follow(key *apikey.Key, end context.CancelCauseFunc) (done func())
 }
 
 // Limiter limits the rate of keys and organizations, see limit.Limiter.
@@ -178,6 +178,8 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 
 // product serves a customers' route: it checks key, product, permission and rate, then relays the call.
 func (a *API) product(r route.Route, target *url.URL) handler {
+	dialect := a.options.Table.Dialect(r.Path)
+	_, rest, open := r.Rest()
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return notAllowed(w, req, r.Method)
@@ -196,12 +198,14 @@ func (a *API) product(r route.Route, target *url.URL) handler {
 		if err := a.options.Counter.Admit(); err != nil {
 			return err
 		}
-		ctx, done := a.options.Verifier.Follow(req.Context(), key)
-		defer done()
-		return a.options.Relay.Do(w, req.WithContext(ctx), proxy.Call{
-			Target: whole(target, r, req), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID,
-			Dialect: a.options.Table.Dialect(r.Path),
-			Inject:  func(h http.Header) { inject(req.Context(), h) },
+		at := target
+		if open { // The rest of the path is one segment.
+			at = target.JoinPath(url.PathEscape(req.PathValue(rest)))
+		}
+		return a.options.Relay.Do(w, req, proxy.Call{
+			Target: at, Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
+			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
+			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				if r.Metric == "" {
 					return func() error { return nil }
@@ -210,15 +214,6 @@ func (a *API) product(r route.Route, target *url.URL) handler {
 			},
 		})
 	}
-}
-
-// whole adds the rest of a request's path to a route's target, as one segment.
-func whole(target *url.URL, r route.Route, req *http.Request) *url.URL {
-	_, name, ok := r.Rest()
-	if !ok {
-		return target
-	}
-	return target.JoinPath(url.PathEscape(req.PathValue(name)))
 }
 
 // operator requires the role operator. It decides before a body is read.

@@ -23,11 +23,15 @@ func announce(h http.Header, v limit.Verdict) {
 	if v == (limit.Verdict{}) {
 		return
 	}
-	var policy, left []byte
+	policy, left := make([]byte, 0, usualBuckets), make([]byte, 0, usualBuckets)
 	policy, left = appendBucket(policy, left, "key", v.Key)
 	policy, left = appendBucket(policy, left, "organization", v.Organization)
-	h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policy)}, []string{string(left)}
+	values := []string{string(policy), string(left)}
+	h["Ratelimit-Policy"], h["Ratelimit"] = values[:1:1], values[1:]
 }
+
+// usualBuckets is the capacity reserved for the value of a header with two buckets, in bytes.
+const usualBuckets = 96
 
 // appendBucket adds an item to both lists, or nothing without a limit.
 func appendBucket(policy, left []byte, name string, s limit.BucketState) (policies, lefts []byte) {

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -48,19 +49,22 @@ func notAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, screen.Path(r.Method, "/")+" is not allowed here")
 }
 
+// served are the options of a request's span.
+var served = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
+
 // observe adds a handler's span, metrics, log line and error response.
 func (a *API) observe(name string, h handler) http.Handler {
+	measured := measurements{route: name}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx = telemetry.WithRequestID(ctx, r.Header.Get(caller.HeaderRequest))
-		ctx, span := a.options.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+		ctx, span := a.options.Tracer.Start(ctx, name, served...)
 		defer span.End()
 		r = r.WithContext(ctx)
 
-		var l line
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-		err := guarded(h, seen, r, &l)
+		err := guarded(h, seen, r, &seen.line)
 		status := seen.status
 		cut := seen.begun || errors.Is(err, proxy.ErrCut)
 		if err != nil && !cut {
@@ -70,9 +74,8 @@ func (a *API) observe(name string, h handler) http.Handler {
 			span.SetStatus(codes.Error, http.StatusText(status))
 		}
 		elapsed := time.Since(start)
-		a.duration.Record(ctx, elapsed.Seconds(), metric.WithAttributes(
-			attribute.String("route", name), attribute.Int("status", status)))
-		a.log(ctx, name, status, elapsed, l, err)
+		a.duration.Record(ctx, elapsed.Seconds(), measured.of(status)...)
+		a.log(ctx, name, status, elapsed, seen.line, err)
 		switch {
 		case err != nil && cut: // the client must not take a partial response for a complete one
 			panic(http.ErrAbortHandler)
@@ -80,6 +83,21 @@ func (a *API) observe(name string, h handler) http.Handler {
 			rpc.WriteError(w, r, apierr.From(err), a.errorBody(r.URL.Path))
 		}
 	})
+}
+
+// measurements holds the attributes of a route's measurements by status, because a set costs more than its measurement.
+type measurements struct {
+	route string
+	by    sync.Map // map[int][]metric.RecordOption
+}
+
+func (m *measurements) of(status int) []metric.RecordOption {
+	known, ok := m.by.Load(status)
+	if !ok {
+		known, _ = m.by.LoadOrStore(status, []metric.RecordOption{metric.WithAttributeSet(
+			attribute.NewSet(attribute.String("route", m.route), attribute.Int("status", status)))})
+	}
+	return known.([]metric.RecordOption) //nolint:errcheck,forcetypeassert // The map holds nothing else.
 }
 
 // errorBody returns the error format of a path.
@@ -100,11 +118,12 @@ func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err er
 	return h(w, r, l)
 }
 
+// mostAttrs is how many attributes a request's log line has at most.
+const mostAttrs = 8
+
 func (a *API) log(ctx context.Context, name string, status int, elapsed time.Duration, l line, err error) {
-	attrs := []slog.Attr{
-		slog.String("route", name), slog.Int("status", status),
-		slog.Int64("duration_us", elapsed.Microseconds()),
-	}
+	attrs := append(make([]slog.Attr, 0, mostAttrs),
+		slog.String("route", name), slog.Int("status", status), slog.Int64("duration_us", elapsed.Microseconds()))
 	for _, known := range []slog.Attr{
 		slog.String("organization", l.organization), slog.String("key", l.key), slog.String("caller", l.caller),
 	} {
@@ -128,12 +147,14 @@ func inject(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
-// statusWriter records the status and whether the response has begun.
+// statusWriter records the status and whether the response has begun. It also holds the request's log line, so that both
+// are one object.
 type statusWriter struct {
 	http.ResponseWriter
 
 	status int
 	begun  bool
+	line   line
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -6,20 +6,15 @@ import (
 	"time"
 )
 
-// Follow returns a context for a call that ends when its key is revoked: within a second of the change, with cause
-// ErrInvalid. A key that reaches its planned expiry lets its running calls finish. The caller calls done when the
-// call has ended.
-func (v *Verifier) Follow(ctx context.Context, key *Key) (following context.Context, done func()) {
-	following, end := context.WithCancelCause(ctx)
+// Follow calls end with ErrInvalid when the key of a call is revoked, within a second of the change. A key that reaches
+// its planned expiry lets its running calls finish. The caller calls done when the call has ended.
+func (v *Verifier) Follow(key *Key, end context.CancelCauseFunc) (done func()) {
 	one := &call{key.Digest, end}
 	v.calls.add(one)
 	if !v.cache.holds(key) { // it changed since it was verified
 		v.calls.suspect(key.Digest)
 	}
-	return following, func() {
-		v.calls.remove(one)
-		end(nil)
-	}
+	return func() { v.calls.remove(one) }
 }
 
 // review looks up the keys of running calls that have changed, and ends the calls of those that are no longer valid.

@@ -17,7 +17,15 @@ func open(t *testing.T, v *Verifier, header string) (call context.Context, done 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.Follow(t.Context(), key)
+	return follow(t, v, key)
+}
+
+// follow begins a call with a key.
+func follow(tb testing.TB, v *Verifier, key *Key) (call context.Context, done func()) {
+	tb.Helper()
+	call, end := context.WithCancelCause(tb.Context())
+	forget := v.Follow(key, end)
+	return call, func() { forget(); end(nil) }
 }
 
 // watched runs the watcher until the test ends.
@@ -103,7 +111,7 @@ func TestCallsEndInRaces(t *testing.T) {
 		s.change(digest, nil)
 		v.Forget(digest)
 		time.Sleep(time.Second) // no call is open: the change ends none
-		call, done := v.Follow(t.Context(), key)
+		call, done := follow(t, v, key)
 		defer done()
 		if err := after(call, time.Second); !errors.Is(err, ErrInvalid) {
 			t.Errorf("begun after the revocation: %v", err)
@@ -149,11 +157,11 @@ func BenchmarkFollow(b *testing.B) {
 	v := NewVerifier(nil, nil, 6400, stale, Limits{})
 	key := &Key{ID: "key_1", Digest: Digest{1}}
 	v.cache.shard(key.Digest).known[key.Digest] = &entry{key: key}
+	end := func(error) {}
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			_, done := v.Follow(b.Context(), key)
-			done()
+			v.Follow(key, end)()
 		}
 	})
 }

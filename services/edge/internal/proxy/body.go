@@ -36,13 +36,15 @@ type body struct {
 // arrives. The caller closes the body. It is read whole because net/http closes the connection under the answer of a
 // service that answers before it has read the request, which would cut streams.
 func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization string) (*body, error) {
-	tooLarge := apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", x.bounds.Body))
 	if r.ContentLength > x.bounds.Body {
-		return nil, tooLarge
+		return nil, x.tooLarge()
+	}
+	b := &body{organization: organization, memory: &x.memory}
+	if r.ContentLength == 0 {
+		return b, nil
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(x.bounds.BodyTime)) // fails in tests with a recorder
-	b := &body{organization: organization, memory: &x.memory}
 	err := b.fill(http.MaxBytesReader(w, r.Body, x.bounds.Body), r.ContentLength)
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
@@ -53,9 +55,13 @@ func (x *Relay) readBody(w http.ResponseWriter, r *http.Request, organization st
 		return nil, refused
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, tooLarge
+		return nil, x.tooLarge()
 	}
 	return nil, apierr.Invalid("body", "could not be read in whole").Wrap(err)
+}
+
+func (x *Relay) tooLarge() error {
+	return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", x.bounds.Body))
 }
 
 // fill reads to the end, or as much as was announced; -1 means unknown.

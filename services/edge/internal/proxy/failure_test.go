@@ -77,7 +77,8 @@ func TestEdgeEndsACall(t *testing.T) {
 	why := apierr.New(apierr.KindUnauthenticated, "invalid_key", "the key is gone")
 	for name, begun := range map[string]bool{"before the head": false, "in a stream": true} {
 		t.Run(name, func(t *testing.T) {
-			ctx, end := context.WithCancelCause(t.Context())
+			var end context.CancelCauseFunc
+			following := true
 			ended := make(chan struct{})
 			service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -97,12 +98,16 @@ func TestEdgeEndsACall(t *testing.T) {
 			}
 			transport := proxy.Transport(nil)
 			defer transport.CloseIdleConnections()
-			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/", strings.NewReader("{}"))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
 			customer := reported{httptest.NewRecorder(), func() { end(why) }}
 			err = proxy.New(transport, secret.New(token), bounds).Do(customer, r, proxy.Call{
 				Target: target, Timeout: time.Minute, Succeeded: func() func() error { return func() error { return nil } },
+				Follow: func(f context.CancelCauseFunc) func() { end = f; return func() { following = false } },
 			})
 			<-ended
+			if following {
+				t.Error("Do has returned without calling done")
+			}
 			if !errors.Is(err, why) {
 				t.Errorf("%v, want one that wraps %v", err, why)
 			}

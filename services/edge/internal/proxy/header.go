@@ -8,7 +8,7 @@ import (
 )
 
 // passed are the request headers that reach a service. All others are dropped: credentials, identities, X-Forwarded-*,
-// hop-by-hop headers. The edge sets traceparent itself. Owner, user and run narrow a request within the customer's own
+// hop-by-hop headers. Their names are in canonical form. The edge sets traceparent itself. Owner, user and run narrow a request within the customer's own
 // organization, which the key alone determines.
 var passed = []string{
 	"Accept", "Content-Type",
@@ -29,21 +29,36 @@ const product = "X-Switchyard-"
 
 // request returns the headers of the call to a service: the customer's allowed ones, and the identity that the edge
 // has verified. A repeated header passes once.
-func request(inbound http.Header, token string, call Call) http.Header {
-	h := make(http.Header, len(passed)+4)
+func request(inbound http.Header, authorization string, call Call) http.Header {
+	h := outbound{make(http.Header, usual), make([]string, 0, usual)}
 	for _, name := range passed {
-		if value := inbound.Get(name); value != "" {
-			h[name] = []string{value}
+		if values := inbound[name]; len(values) > 0 && values[0] != "" {
+			h.set(name, values[0])
 		}
 	}
-	h["Authorization"] = []string{"Bearer " + token}
-	h[caller.HeaderOrganization] = []string{call.Organization}
-	h[caller.HeaderKey] = []string{call.Key}
+	h.set("Authorization", authorization)
+	h.set(caller.HeaderOrganization, call.Organization)
+	h.set(caller.HeaderKey, call.Key)
 	if call.Dialect != "" {
-		h[product+"Dialect"] = []string{call.Dialect}
+		h.set(product+"Dialect", call.Dialect)
 	}
-	h["User-Agent"] = []string{"switchyard-edge"}
-	return h
+	h.set("User-Agent", "switchyard-edge")
+	return h.header
+}
+
+// usual is how many headers most calls have.
+const usual = 8
+
+// outbound is a header under construction, whose values share an array.
+type outbound struct {
+	header http.Header
+	values []string
+}
+
+func (o *outbound) set(name, value string) {
+	o.values = append(o.values, value)
+	last := len(o.values)
+	o.header[name] = o.values[last-1 : last : last]
 }
 
 // response copies the headers that may reach the customer.

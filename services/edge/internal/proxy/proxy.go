@@ -46,6 +46,9 @@ type Call struct {
 	Organization, Key string
 	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
 	Dialect string
+	// Follow is called with the function that ends the call early, for which the caller may give an *apierr.Error as the
+	// reason. Do calls done when the call has ended. Follow may be nil.
+	Follow func(end context.CancelCauseFunc) (done func())
 	// Inject adds the trace context to the headers of the call; it may be nil.
 	Inject func(http.Header)
 	// Succeeded is called once when the service has responded with 2xx. The response is not completed before the
@@ -65,16 +68,17 @@ type Bounds struct {
 // Relay relays calls over one connection pool. It is safe for concurrent use.
 type Relay struct {
 	transport http.RoundTripper
-	token     secret.Value
-	bounds    Bounds
-	memory    memory
-	buffers   sync.Pool
+	// authorization is the header's value with the edge's service token.
+	authorization secret.Value
+	bounds        Bounds
+	memory        memory
+	buffers       sync.Pool
 }
 
 // New returns a Relay that authenticates with the edge's service token.
 func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay {
 	return &Relay{
-		transport: transport, token: token, bounds: bounds,
+		transport: transport, authorization: secret.New("Bearer " + token.Reveal()), bounds: bounds,
 		memory:  memory{limit: bounds.Memory, share: bounds.Share, by: make(map[string]int64)},
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
 	}
@@ -102,13 +106,16 @@ var ErrCut = errors.New("the answer was cut")
 
 // Do makes one call, never two. Unless its error is ErrCut, nothing has been written to the customer.
 func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	if call.Follow != nil {
+		defer call.Follow(cancel)()
+	}
 	body, err := x.readBody(w, r, call.Organization)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = body.Close() }()
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
 	clock := time.AfterFunc(call.Timeout, func() { cancel(errNoHead) })
 	defer clock.Stop()
 
@@ -121,18 +128,31 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
 			Wrap(errors.New("the service refused the edge's token or certificate"))
 	}
-	settled := func() error { return nil }
+	var settled settlement
 	if answer.StatusCode/100 == 2 {
-		settled = sync.OnceValue(call.Succeeded())
+		settled.wait = call.Succeeded()
 	}
-	if err := x.pass(w, answer, clock, settled); err != nil {
+	if err := x.pass(w, answer, clock, &settled); err != nil {
 		return fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	return nil
 }
 
+// settlement waits once until a success is counted; the zero settlement has nothing to wait for.
+type settlement struct {
+	wait func() error
+	err  error
+}
+
+func (s *settlement) settle() error {
+	if s.wait != nil {
+		s.err, s.wait = s.wait(), nil
+	}
+	return s.err
+}
+
 func (x *Relay) send(ctx context.Context, r *http.Request, body *body, call Call) (*http.Response, error) {
-	header := request(r.Header, x.token.Reveal(), call)
+	header := request(r.Header, x.authorization.Reveal(), call)
 	if call.Inject != nil {
 		call.Inject(header)
 	}
@@ -146,7 +166,7 @@ func (x *Relay) send(ctx context.Context, r *http.Request, body *body, call Call
 
 // failure converts the error of a call without a response.
 func failure(ctx context.Context, r *http.Request, err error) error {
-	refused, ended := errors.AsType[*apierr.Error](context.Cause(r.Context()))
+	refused, ended := errors.AsType[*apierr.Error](context.Cause(ctx))
 	switch {
 	case ended: // by the edge, not by the customer
 		return refused
@@ -174,7 +194,7 @@ func unseen(err error) bool {
 
 // pass streams a response. The last byte of a response with a known length, and the end of a streaming one, wait
 // until the call is counted.
-func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer, settled func() error) error {
+func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer, settled *settlement) error {
 	clock.Reset(idle)
 	response(w.Header(), answer.Header)
 	left := answer.ContentLength
@@ -182,14 +202,16 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 		w.Header().Set("Content-Length", strconv.FormatInt(left, 10))
 	}
 	if left == 0 {
-		if err := settled(); err != nil {
+		if err := settled.settle(); err != nil {
 			return err
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
 	out := piecewise{w: w, control: http.NewResponseController(w), time: x.bounds.WriteTime, flush: left < 0}
-	if err := out.flushHead(); err != nil {
-		return err
+	if left <= 0 { // Otherwise the head leaves with the first piece.
+		if err := out.flushHead(); err != nil {
+			return err
+		}
 	}
 	buffer, _ := x.buffers.Get().(*[bufferSize]byte)
 	defer x.buffers.Put(buffer)
@@ -198,7 +220,7 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 		clock.Reset(idle)
 		left -= int64(n)
 		if n > 0 && left == 0 {
-			if err := settled(); err != nil {
+			if err := settled.settle(); err != nil {
 				return err
 			}
 		}
@@ -209,7 +231,7 @@ func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.T
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return settled()
+			return settled.settle()
 		case err != nil:
 			return fmt.Errorf("read answer: %w", err)
 		}

@@ -136,12 +136,20 @@ func TestHeadersIn(t *testing.T) {
 		"X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1"}, "Cookie": {"c"}, "X-Principal": {"root"}, "Connection": {"X-Owner-Id"},
 		"X-Api-Key": {"k"}, "Proxy-Authorization": {"p"}, "Te": {"trailers"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"curl"},
 		"Grpc-Metadata-X-Organization-Id": {"org-of-somebody"}, "X-Http-Method-Override": {"DELETE"},
+		"anthropic-version": {"v"}, "anthropic-beta": {"b"}, "x-switchyard-goal": {"cheap"}, "x-switchyard-provider": {"p"},
+		"x-switchyard-byok": {"y"}, "x-switchyard-allow-substitution": {"true"}, "x-switchyard-classification": {"c"},
+		"x-switchyard-locale": {"de"}, "x-switchyard-language-mode": {"l"}, "x-switchyard-cache": {"off"},
+		"x-switchyard-approval-ref": {"a"}, "x-switchyard-dialect": {"of-the-customer"},
 	})
 	want := http.Header{
 		"Authorization": {"Bearer " + token}, "X-Organization-Id": {"org-1"}, "X-Key-Id": {"key_1"},
 		"X-Owner-Id": {"ann"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"},
 		"Accept": {"text/event-stream"}, "Content-Type": {"application/json"}, "Traceparent": {"of-the-edge"},
 		"User-Agent": {"switchyard-edge"}, "Content-Length": {"7"},
+		"Anthropic-Version": {"v"}, "Anthropic-Beta": {"b"}, "X-Switchyard-Goal": {"cheap"}, "X-Switchyard-Provider": {"p"},
+		"X-Switchyard-Byok": {"y"}, "X-Switchyard-Allow-Substitution": {"true"}, "X-Switchyard-Classification": {"c"},
+		"X-Switchyard-Locale": {"de"}, "X-Switchyard-Language-Mode": {"l"}, "X-Switchyard-Cache": {"off"},
+		"X-Switchyard-Approval-Ref": {"a"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("headers at the service (-want +got):\n%s", diff)
