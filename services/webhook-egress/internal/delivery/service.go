@@ -21,8 +21,8 @@ const (
 	// flushers is the number of concurrent flushes: one batch fills and is sent while another is committed. More
 	// flushers would only make the batches smaller.
 	flushers = 2
-	// A draft waits up to flushLinger for others while batches have at least lingerFrom drafts: their transaction costs
-	// as much as fifteen of its rows.
+	// A draft waits up to flushLinger for others while batches have at least lingerFrom drafts: the transaction itself
+	// costs as much as a dozen of its rows.
 	flushLinger, lingerFrom = time.Millisecond, 6
 	// flushTimeout bounds the transaction.
 	flushTimeout = 10 * time.Second

@@ -25,7 +25,7 @@ const LeaseMargin = 5 * time.Second
 const settleRows = 256
 
 // A result waits up to settleLinger for others to share its transaction with, while at least lingerFrom deliveries are
-// in flight. A transaction costs as much as twenty of its rows, and no receiver waits for it.
+// in flight. The transaction itself costs as much as a dozen of its rows, and no receiver waits for it.
 const settleLinger, lingerFrom = 10 * time.Millisecond, 16
 
 // Options configures an Engine. Opener and Notify may be nil.
