@@ -34,12 +34,15 @@ type Queue[T any] struct {
 	flush func(ctx context.Context, items []T)
 	items chan T
 	hurry chan struct{} // ends the waiting time of a batch
+	// gathering holds a token while a batch is gathered: of several Runs only one waits for further items, or they would
+	// share these.
+	gathering chan struct{}
 }
 
 // NewQueue returns a Queue that flushes nothing until Run. Calls of flush don't overlap, unless Run is called more than
 // once. flush must not keep items, because the next batch reuses the slice.
 func NewQueue[T any](o Options, flush func(ctx context.Context, items []T)) *Queue[T] {
-	return &Queue[T]{o: o, flush: flush, items: make(chan T, o.Size), hurry: make(chan struct{}, 1)}
+	return &Queue[T]{o: o, flush: flush, items: make(chan T, o.Size), hurry: make(chan struct{}, 1), gathering: make(chan struct{}, 1)}
 }
 
 // Offer adds an item and reports whether there was room for it. It doesn't block.
@@ -106,6 +109,12 @@ func (q *Queue[T]) Drain(ctx context.Context) error {
 
 // next waits for a batch and appends it to room, the slice of an earlier one. It reports false when ctx has ended.
 func (q *Queue[T]) next(ctx context.Context, room []T) (batch []T, ok bool) {
+	select {
+	case q.gathering <- struct{}{}:
+		defer func() { <-q.gathering }()
+	case <-ctx.Done():
+		return nil, false
+	}
 	select {
 	case first := <-q.items:
 		q.linger(ctx)

@@ -109,6 +109,26 @@ func TestQueueLingers(t *testing.T) {
 	})
 }
 
+// Of two Runs, one waits for further items; the other begins the next batch.
+func TestOneRunLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFlushed(time.Second)
+		q := batch.NewQueue(batch.Options{Size: 10, Most: 3, Linger: after(time.Second)}, f.flush)
+		stop, stopSecond := run(t, q), run(t, q)
+		q.Put(1)
+		time.Sleep(time.Second / 2)
+		q.Put(2)
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		q.Put(3)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		stop()
+		stopSecond()
+		f.want(t, flush{time.Second, []int{1, 2}}, flush{2 * time.Second, []int{3}})
+	})
+}
+
 // The time to wait is read for each batch.
 func TestQueueLingersByTheMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
@@ -20,6 +21,9 @@ const (
 	// flushers is the number of concurrent flushes: one batch fills and is sent while another is committed. More
 	// flushers would only make the batches smaller.
 	flushers = 2
+	// A draft waits up to flushLinger for others while batches have at least lingerFrom drafts: the transaction itself
+	// costs as much as a dozen of its rows.
+	flushLinger, lingerFrom = time.Millisecond, 6
 	// flushTimeout bounds the transaction.
 	flushTimeout = 10 * time.Second
 )
@@ -112,13 +116,23 @@ type Options struct {
 type Service struct {
 	o       Options
 	enqueue *batch.Group[*Draft, Stored]
+	// flushed is the number of drafts in the latest batch.
+	flushed atomic.Int32
 }
 
 // NewService returns a Service that accepts deliveries once Run runs.
 func NewService(o Options) *Service {
 	s := &Service{o: o}
-	s.enqueue = batch.NewGroup(batch.Options{Size: flushRows, Most: flushRows}, s.flush)
+	s.enqueue = batch.NewGroup(batch.Options{Size: flushRows, Most: flushRows, Linger: s.linger}, s.flush)
 	return s
+}
+
+// linger returns how long a draft waits for others.
+func (s *Service) linger() time.Duration {
+	if s.flushed.Load() < lingerFrom {
+		return 0
+	}
+	return flushLinger
 }
 
 // Run commits the deliveries that Enqueue accepts, until ctx ends.
@@ -157,6 +171,7 @@ func (s *Service) commit(ctx context.Context, draft *Draft) (Accepted, error) {
 
 // flush stores a batch. A draft that the store rejects, or that makes it panic, fails alone.
 func (s *Service) flush(ctx context.Context, drafts []*Draft) ([]Stored, error) {
+	s.flushed.Store(int32(len(drafts)))
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	stored, err := s.store(ctx, drafts)

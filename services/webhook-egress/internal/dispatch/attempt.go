@@ -138,8 +138,9 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	hidden := newRedactor(private)
 	ctx, span := e.span(ctx, &job)
 	defer span.End()
-	maps.Copy(header, ourHeaders(ctx, &job))
-	maps.Copy(header, signing.Headers(job.SigningMode, secrets, signing.Message{ID: job.ID.String(), At: now, Body: job.Body}))
+	id := job.ID.String()
+	addOurHeaders(ctx, header, &job, id)
+	maps.Copy(header, signing.Headers(job.SigningMode, secrets, signing.Message{ID: id, At: now, Body: job.Body}))
 	reply := e.o.Sender.Send(ctx, job.URL, header, job.Body)
 	if errors.Is(reply.Err, netguard.ErrProxy) {
 		e.report(ctx, &job, delivery.Step{Fault: delivery.FaultTarget}, reply, hidden)
@@ -254,22 +255,19 @@ func (e *Engine) headers(job *delivery.Job) (header map[string]string, hidden []
 	return header, hidden, nil
 }
 
-// ourHeaders returns the service's own headers. They are set after the customer's, which therefore cannot replace
+// addOurHeaders adds the service's own headers. They are set after the customer's, which therefore cannot replace
 // them.
-func ourHeaders(ctx context.Context, job *delivery.Job) map[string]string {
-	header := map[string]string{
-		"Content-Type":      "application/json",
-		"User-Agent":        userAgent,
-		"X-Webhook-Id":      job.ID.String(),
-		"X-Webhook-Event":   job.EventType,
-		"X-Webhook-Attempt": strconv.Itoa(job.Attempts + 1),
-	}
+func addOurHeaders(ctx context.Context, header map[string]string, job *delivery.Job, id string) {
+	header["Content-Type"] = "application/json"
+	header["User-Agent"] = userAgent
+	header["X-Webhook-Id"] = id
+	header["X-Webhook-Event"] = job.EventType
+	header["X-Webhook-Attempt"] = strconv.Itoa(job.Attempts + 1)
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	if parent := carrier["traceparent"]; parent != "" {
 		header["Traceparent"] = parent
 	}
-	return header
 }
 
 // span continues the trace of the request that enqueued the delivery. Without one, the delivery's id is the trace id,

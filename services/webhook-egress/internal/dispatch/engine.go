@@ -24,6 +24,10 @@ const LeaseMargin = 5 * time.Second
 // settleRows is the largest number of results that share a transaction.
 const settleRows = 256
 
+// A result waits up to settleLinger for others to share its transaction with, while at least lingerFrom deliveries are
+// in flight. The transaction itself costs as much as a dozen of its rows, and no receiver waits for it.
+const settleLinger, lingerFrom = 10 * time.Millisecond, 16
+
 // Options configures an Engine. Opener and Notify may be nil.
 type Options struct {
 	Store   Store
@@ -64,13 +68,21 @@ func New(o Options) (*Engine, error) {
 		o: o, inflight: newInflight(o.Limits), jobs: make(chan delivery.Job, o.Limits.Total),
 		wake: make(chan struct{}, 1), abandon: make(chan struct{}),
 	}
-	e.settle = batch.NewGroup(batch.Options{Size: settleRows, Most: settleRows}, e.flush)
+	e.settle = batch.NewGroup(batch.Options{Size: settleRows, Most: settleRows, Linger: e.linger}, e.flush)
 	e.observe = batch.NewGroup(batch.Options{Size: settleRows, Most: settleRows}, func(ctx context.Context, seen []breaker.Observation) ([]breaker.Move, error) {
 		return o.Breaker.Observe(ctx, seen), nil
 	})
 	var err error
 	e.meters, err = newMeters(o.Meter, e.inflight)
 	return e, err
+}
+
+// linger returns how long a result waits for others.
+func (e *Engine) linger() time.Duration {
+	if e.inflight.count() < lingerFrom {
+		return 0
+	}
+	return settleLinger
 }
 
 // Run sends until ctx ends. Deliveries in flight at that moment are abandoned; call Drain before to finish them.

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -18,6 +19,27 @@ type meters struct {
 	lost       metric.Int64Counter
 	held       metric.Int64Counter
 	moves      metric.Int64Counter
+	// labels caches attribute sets, because making one costs more than counting.
+	labels sync.Map // ending to *labels
+}
+
+// ending holds the attributes of a settled result.
+type ending struct{ outcome, fault string }
+
+// labels holds the options of a result's measurements.
+type labels struct{ delivery, attempt metric.MeasurementOption }
+
+func (m *meters) label(of ending) *labels {
+	if known, ok := m.labels.Load(of); ok {
+		return known.(*labels) //nolint:errcheck,forcetypeassert // The map holds nothing else.
+	}
+	outcome := attribute.String("outcome", of.outcome)
+	made := &labels{
+		delivery: metric.WithAttributeSet(attribute.NewSet(outcome, attribute.String("fault", of.fault))),
+		attempt:  metric.WithAttributeSet(attribute.NewSet(outcome)),
+	}
+	m.labels.Store(of, made)
+	return made
 }
 
 func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
@@ -99,9 +121,9 @@ func (m *meters) settled(ctx context.Context, r Result, held bool) {
 	case r.Attempt == nil:
 		outcome = string(r.Step.Status)
 	}
-	m.deliveries.Add(ctx, 1, metric.WithAttributes(
-		attribute.String("outcome", outcome), attribute.String("fault", string(r.Step.Fault))))
+	label := m.label(ending{outcome, string(r.Step.Fault)})
+	m.deliveries.Add(ctx, 1, label.delivery)
 	if r.Attempt != nil {
-		m.attempts.Record(ctx, r.Attempt.Timing.Total.Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
+		m.attempts.Record(ctx, r.Attempt.Timing.Total.Seconds(), label.attempt)
 	}
 }

@@ -87,7 +87,13 @@ func (a answers) Send(_ context.Context, _ string, header map[string]string, _ [
 }
 
 // run runs an engine over a store for a while, with four slots.
-func run(t *testing.T, store *memory, reply answers, d time.Duration) (logged string) {
+func run(t *testing.T, store dispatch.Store, reply answers, d time.Duration) (logged string) {
+	t.Helper()
+	return runWith(t, 4, store, reply, d)
+}
+
+// runWith is run with a number of slots.
+func runWith(t *testing.T, slots int, store dispatch.Store, reply answers, d time.Duration) (logged string) {
 	t.Helper()
 	var log strings.Builder
 	engine, err := dispatch.New(dispatch.Options{
@@ -95,7 +101,7 @@ func run(t *testing.T, store *memory, reply answers, d time.Duration) (logged st
 		Policy:  delivery.Policy{Schedule: []time.Duration{time.Minute}, HoldDelay: time.Minute},
 		Breaker: breaker.New(breaker.Options{Policy: breaker.DefaultPolicy(), Log: slog.New(slog.DiscardHandler), Now: time.Now, Random: rand.Float64}),
 		Rates:   rate.New(nil, slog.New(slog.DiscardHandler), time.Now),
-		Limits:  dispatch.LimitsOf(4, 64<<20), Lease: 20 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Limits:  dispatch.LimitsOf(slots, 64<<20), Lease: 20 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		Meter: metricnoop.NewMeterProvider().Meter("test"), Tracer: noop.NewTracerProvider().Tracer("test"), Now: time.Now,
 	})
 	if err != nil {

@@ -62,9 +62,7 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 	if err != nil {
 		return Reply{Fault: delivery.FaultTarget, Err: withoutURL(err)}
 	}
-	for name, value := range header {
-		request.Header.Set(name, value)
-	}
+	request.Header = headerOf(header)
 	response, err := h.transport.RoundTrip(request)
 	if err != nil {
 		reply := Reply{Fault: watch.fault(err), Err: withoutURL(err)}
@@ -79,6 +77,17 @@ func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, b
 	}
 	reply.Timing, reply.RemoteIP = watch.result()
 	return reply
+}
+
+// headerOf returns the header of a request. Its values share one allocation.
+func headerOf(header map[string]string) http.Header {
+	values, made := make([]string, 0, len(header)), make(http.Header, len(header))
+	for name, value := range header {
+		n := len(values)
+		values = append(values, value)
+		made[http.CanonicalHeaderKey(name)] = values[n : n+1 : n+1]
+	}
+	return made
 }
 
 // withoutURL removes the URL that net/http puts before an error: its path or query may hold a credential.

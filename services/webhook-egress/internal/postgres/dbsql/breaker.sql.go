@@ -12,13 +12,18 @@ import (
 )
 
 const lockTargets = `-- name: LockTargets :many
-SELECT f.flow_id
-FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
-             unnest($3::integer[]) AS port) AS target
-JOIN flow f USING (organization_id, host, port)
-WHERE NOT f.paused AND (f.ready_at < 'infinity' OR f.state = 'open')
-ORDER BY f.flow_id
-FOR NO KEY UPDATE OF f
+SELECT flow_id
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT found.flow_id
+    FROM (SELECT unnest($1::text[]) AS organization_id, unnest($2::text[]) AS host,
+                 unnest($3::integer[]) AS port) AS target
+    CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f
+                        WHERE f.organization_id = target.organization_id AND f.host = target.host AND f.port = target.port
+                        OFFSET 0) AS found))
+  AND NOT paused AND (ready_at < 'infinity' OR state = 'open')
+ORDER BY flow_id
+FOR NO KEY UPDATE
 `
 
 type LockTargetsParams struct {
@@ -60,7 +65,7 @@ FROM (SELECT unnest($2::text[]) AS organization_id, unnest($3::text[]) AS host,
              unnest($4::integer[]) AS port, unnest($5::text[]) AS phase,
              unnest($6::interval[]) AS delay, unnest($7::integer[]) AS opened) AS move
 WHERE f.flow_id = ANY ($1::bigint[])
-  AND f.organization_id = move.organization_id AND f.host = move.host AND f.port = move.port
+  AND f.organization_id = ANY (ARRAY[move.organization_id]) AND f.host = move.host AND f.port = move.port
   AND (move.phase = 'open' AND f.state = 'closed' OR f.parked_reason = 'breaker_open')
 `
 

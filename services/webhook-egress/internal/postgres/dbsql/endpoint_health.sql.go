@@ -17,14 +17,16 @@ WITH counted AS (
     SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS delivered, unnest($3::bigint[]) AS failed,
            unnest($4::boolean[]) AS gone
 ), locked AS (
-    SELECT e.id, e.organization_id, e.active, e.failing_since, e.failures + c.failed AS failures, e.failing_reported_at,
-           c.delivered, c.gone
-    FROM counted c JOIN endpoints e ON e.id = c.id
-    WHERE e.deleted_at IS NULL AND (c.failed > 0 OR c.gone OR e.failing_since IS NOT NULL)
-    ORDER BY e.id
-    FOR UPDATE OF e
+    SELECT e.id, e.organization_id, e.flow_id, e.active, e.failing_since, e.failures + c.failed AS failures,
+           e.failing_reported_at, c.delivered, c.gone
+    FROM (SELECT id, delivered, failed, gone FROM counted ORDER BY id) AS c
+    CROSS JOIN LATERAL (SELECT id, organization_id, flow_id, active, failing_since, failures, failing_reported_at, deleted_at
+                        FROM endpoints
+                        WHERE endpoints.id = c.id AND (c.failed > 0 OR c.gone OR endpoints.failing_since IS NOT NULL)
+                        LIMIT 1 FOR UPDATE) AS e
+    WHERE e.deleted_at IS NULL
 ), judged AS (
-    SELECT id, organization_id, delivered, failures,
+    SELECT id, organization_id, flow_id, delivered, failures,
            CASE WHEN NOT active THEN NULL
                 WHEN gone THEN 'gone'
                 WHEN delivered = 0 AND failures >= $5::integer
@@ -42,11 +44,11 @@ WITH counted AS (
         disabled_reason = coalesce(j.reason, e.disabled_reason),
         disabled_at = CASE WHEN j.reason IS NULL THEN e.disabled_at ELSE now() END,
         updated_at = CASE WHEN j.reason IS NULL THEN e.updated_at ELSE now() END
-    FROM judged j WHERE e.id = j.id
+    FROM judged j WHERE e.id = ANY (ARRAY[j.id])
 ), paused AS (
     UPDATE flow f
     SET paused = true, state = 'open', parked_reason = 'endpoint_paused', parked_until = 'infinity', ready_at = 'infinity'
-    FROM judged j WHERE f.endpoint_id = j.id AND j.reason IS NOT NULL
+    FROM judged j WHERE f.flow_id = ANY (ARRAY[j.flow_id]) AND j.reason IS NOT NULL
 )
 INSERT INTO operational_event (organization_id, type, endpoint_id)
 SELECT organization_id, type, id

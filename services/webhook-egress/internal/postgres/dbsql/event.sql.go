@@ -176,16 +176,18 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 }
 
 const lockSubscribers = `-- name: LockSubscribers :many
-SELECT f.flow_id
-FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
-      WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.active
-      OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
-JOIN flow f ON f.flow_id = own.flow_id
-WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
-  AND ($4::text = '' OR own.owner_id = $4::text)
-  AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)
-ORDER BY f.flow_id
-FOR KEY SHARE OF f
+SELECT flow_id
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT own.flow_id
+    FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
+          WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.active
+          OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
+    WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
+      AND ($4::text = '' OR own.owner_id = $4::text)
+      AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)))
+ORDER BY flow_id
+FOR KEY SHARE
 `
 
 type LockSubscribersParams struct {
@@ -228,8 +230,8 @@ func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams
 const takeOperational = `-- name: TakeOperational :many
 WITH taken AS (
     DELETE FROM operational_event
-    WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o
-                                   ORDER BY o.operational_event_id LIMIT $1 FOR UPDATE SKIP LOCKED)
+    WHERE operational_event_id = ANY (ARRAY(SELECT o.operational_event_id FROM operational_event o
+                                            ORDER BY o.operational_event_id LIMIT $1 FOR UPDATE SKIP LOCKED))
     RETURNING operational_event_id, organization_id, type, endpoint_id, delivery_id, occurred_at
 )
 SELECT t.operational_event_id, t.organization_id, t.type, t.endpoint_id, t.delivery_id, t.occurred_at,

@@ -14,7 +14,9 @@ import (
 
 const getBody = `-- name: GetBody :one
 SELECT b.body
-FROM deliveries d JOIN delivery_body b ON b.delivery_id = coalesce(d.event_id, d.id) AND b.created_at = d.created_at
+FROM deliveries d
+CROSS JOIN LATERAL (SELECT body FROM delivery_body
+                    WHERE delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at LIMIT 1) AS b
 WHERE d.id = $1 AND d.created_at = $2
 `
 
@@ -304,9 +306,10 @@ CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_i
                            deadline_at, updated_at, finished_at, test
                     FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
-LEFT JOIN delivery_queue q ON q.delivery_id = d.id
-LEFT JOIN flow f ON f.flow_id = q.flow_id
-LEFT JOIN endpoints e ON e.id = d.endpoint_id
+LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_queue
+                   WHERE delivery_queue.delivery_id = d.id LIMIT 1) AS q ON true
+LEFT JOIN LATERAL (SELECT parked_until, parked_reason FROM flow WHERE flow.flow_id = q.flow_id LIMIT 1) AS f ON true
+LEFT JOIN LATERAL (SELECT url FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 WHERE d.organization_id = $3::text
   AND ($4::text = '' OR d.owner_id = $4::text)
   AND ($5::text = '' OR d.event_type = $5::text)

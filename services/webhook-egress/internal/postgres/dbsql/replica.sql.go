@@ -58,7 +58,7 @@ const listOrphanFlows = `-- name: ListOrphanFlows :many
 SELECT DISTINCT q.flow_id
 FROM (SELECT coalesce(lag(replica_id) OVER (ORDER BY replica_id), 0) AS above, replica_id AS below
       FROM (SELECT replica_id FROM replica UNION ALL SELECT 9223372036854775807) AS listed) AS gap
-JOIN delivery_queue q ON q.leased_by > gap.above AND q.leased_by < gap.below
+CROSS JOIN LATERAL (SELECT flow_id FROM delivery_queue WHERE leased_by > gap.above AND leased_by < gap.below OFFSET 0) AS q
 ORDER BY q.flow_id
 `
 

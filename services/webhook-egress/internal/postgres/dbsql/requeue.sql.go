@@ -46,11 +46,13 @@ SELECT d.id, d.created_at, octet_length(b.body)::integer AS body_bytes,
                                        WHERE a.delivery_id = d.id AND a.created_at = d.created_at), 0))::bigint AS lease_seq,
        (e.deleted_at IS NOT NULL)::boolean AS endpoint_deleted
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
-JOIN deliveries d ON d.id = wanted.id AND d.created_at = wanted.created_at
-JOIN delivery_body b ON b.delivery_id = coalesce(d.event_id, d.id) AND b.created_at = wanted.created_at
-LEFT JOIN endpoints e ON e.id = d.endpoint_id
+JOIN deliveries d ON d.id = ANY (ARRAY[wanted.id]) AND d.created_at = wanted.created_at
+CROSS JOIN LATERAL (SELECT body FROM delivery_body
+                    WHERE delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = wanted.created_at
+                    LIMIT 1) AS b
+LEFT JOIN LATERAL (SELECT deleted_at FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 WHERE d.finished_at IS NOT NULL
-ORDER BY d.id
+ORDER BY wanted.id
 FOR UPDATE OF d
 `
 
@@ -101,7 +103,7 @@ SELECT d.id, d.organization_id, d.url, coalesce(e.flow_id, 0)::bigint AS flow_id
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, organization_id, url, endpoint_id, test FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
-LEFT JOIN endpoints e ON e.id = d.endpoint_id
+LEFT JOIN LATERAL (SELECT flow_id FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 `
 
 type ReadFlowsOfParams struct {
@@ -231,8 +233,8 @@ func (q *Queries) TakeQueued(ctx context.Context, id pgtype.UUID) ([]TakeQueuedR
 
 const takeQueuedOf = `-- name: TakeQueuedOf :many
 DELETE FROM delivery_queue
-WHERE delivery_id IN (SELECT q.delivery_id FROM delivery_queue q WHERE q.flow_id = $1
-                      ORDER BY q.due_at LIMIT $2 FOR UPDATE)
+WHERE delivery_id = ANY (ARRAY(SELECT q.delivery_id FROM delivery_queue q WHERE q.flow_id = $1
+                               ORDER BY q.due_at LIMIT $2 FOR UPDATE))
 RETURNING delivery_id, created_at, lease_seq
 `
 

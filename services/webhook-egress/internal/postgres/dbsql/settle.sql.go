@@ -131,7 +131,7 @@ DELETE FROM delivery_queue q
 USING (SELECT id, lease_seq
        FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS lease_seq) AS ended
        ORDER BY id) AS wanted
-WHERE q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
+WHERE q.delivery_id = ANY (ARRAY[wanted.id]) AND q.lease_seq = wanted.lease_seq
 RETURNING q.delivery_id
 `
 
@@ -173,8 +173,8 @@ func (q *Queries) KeepFlowsAwake(ctx context.Context, flowIds []int64) error {
 const lockLeases = `-- name: LockLeases :many
 SELECT q.delivery_id
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::bigint[]) AS lease_seq) AS wanted
-JOIN delivery_queue q ON q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
-ORDER BY q.delivery_id
+JOIN delivery_queue q ON q.delivery_id = ANY (ARRAY[wanted.id]) AND q.lease_seq = wanted.lease_seq
+ORDER BY wanted.id
 FOR UPDATE OF q
 `
 
@@ -222,7 +222,7 @@ UPDATE flow f
 SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay
 FROM (SELECT unnest($1::bigint[]) AS flow_id, unnest($2::text[]) AS reason,
              unnest($3::interval[]) AS delay) AS p
-WHERE f.flow_id = p.flow_id AND NOT f.paused
+WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND NOT f.paused
 `
 
 type ParkFlowsParams struct {
@@ -249,7 +249,7 @@ const returnRows = `-- name: ReturnRows :exec
 UPDATE delivery_queue q
 SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = 0, retry = q.retry OR r.retry
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::interval[]) AS delay, unnest($3::boolean[]) AS retry) AS r
-WHERE q.delivery_id = r.id
+WHERE q.delivery_id = ANY (ARRAY[r.id])
 `
 
 type ReturnRowsParams struct {
@@ -276,7 +276,7 @@ FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at,
              unnest($5::integer[]) AS response_code, unnest($6::text[]) AS error,
              unnest($7::boolean[]) AS ended, unnest($8::boolean[]) AS tried,
              unnest($9::bigint[]) AS lease_seq, unnest($10::text[]) AS url) AS r
-WHERE d.id = r.id AND d.created_at = r.created_at
+WHERE d.id = ANY (ARRAY[r.id]) AND d.created_at = r.created_at
 `
 
 type UpdateDeliveriesParams struct {
@@ -292,8 +292,7 @@ type UpdateDeliveriesParams struct {
 	Urls          []string
 }
 
-// No other column of d may be tested: then the only plan is a lookup by each row's own key, which opens only that
-// row's day.
+// No other column of d may be tested: each row is looked up by its own key, which opens only that row's day.
 func (q *Queries) UpdateDeliveries(ctx context.Context, arg UpdateDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, updateDeliveries,
 		arg.Ids,

@@ -88,7 +88,9 @@ func (q *Queries) ExpireDeliveries(ctx context.Context, arg ExpireDeliveriesPara
 
 const listIdleFlows = `-- name: ListIdleFlows :many
 SELECT f.flow_id
-FROM flow f LEFT JOIN flow_health h USING (flow_id)
+FROM flow f
+LEFT JOIN LATERAL (SELECT last_delivered_at, last_failed_at FROM flow_health
+                   WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
 WHERE f.endpoint_id IS NULL AND f.ready_at = 'infinity' AND f.created_at < now() - $1::interval
   AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - $1::interval
 LIMIT $2
@@ -123,9 +125,9 @@ func (q *Queries) ListIdleFlows(ctx context.Context, arg ListIdleFlowsParams) ([
 
 const purgeKeys = `-- name: PurgeKeys :execrows
 DELETE FROM idempotency
-WHERE (organization_id, key_hash) IN (
-    SELECT organization_id, key_hash FROM idempotency
-    WHERE expires_at <= now() LIMIT $1 FOR UPDATE SKIP LOCKED)
+WHERE ctid = ANY (ARRAY(
+    SELECT i.ctid FROM idempotency i
+    WHERE i.expires_at <= now() LIMIT $1 FOR UPDATE SKIP LOCKED))
 `
 
 func (q *Queries) PurgeKeys(ctx context.Context, page int32) (int64, error) {
@@ -140,10 +142,10 @@ const removeFlows = `-- name: RemoveFlows :execrows
 WITH removed AS (
     DELETE FROM flow f
     WHERE f.flow_id = ANY ($1::bigint[])
-      AND NOT EXISTS (SELECT FROM delivery_queue q WHERE q.flow_id = f.flow_id)
+      AND NOT EXISTS (SELECT FROM delivery_queue q WHERE q.flow_id = f.flow_id OFFSET 0)
     RETURNING f.flow_id
 ), healths AS (
-    DELETE FROM flow_health WHERE flow_id IN (SELECT flow_id FROM removed)
+    DELETE FROM flow_health WHERE flow_id = ANY (ARRAY(SELECT removed.flow_id FROM removed))
 )
 SELECT flow_id FROM removed
 `
@@ -168,10 +170,10 @@ func (q *Queries) SetLockTimeout(ctx context.Context, timeout string) error {
 
 const takeExpired = `-- name: TakeExpired :many
 DELETE FROM delivery_queue
-WHERE delivery_id IN (
-    SELECT delivery_id FROM delivery_queue
-    WHERE deadline_at <= now() AND (leased_by IS NULL OR due_at <= now())
-    LIMIT $1 FOR UPDATE SKIP LOCKED)
+WHERE delivery_id = ANY (ARRAY(
+    SELECT q.delivery_id FROM delivery_queue q
+    WHERE q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
+    LIMIT $1 FOR UPDATE SKIP LOCKED))
 RETURNING delivery_id, created_at, lease_seq
 `
 

@@ -1,13 +1,18 @@
 -- name: LockTargets :many
 -- LockTargets returns the flows that a change of a target's circuit concerns: those with waiting rows and parked
 -- ones. It locks them in order, to avoid deadlocks between settles.
-SELECT f.flow_id
-FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
-             unnest(@ports::integer[]) AS port) AS target
-JOIN flow f USING (organization_id, host, port)
-WHERE NOT f.paused AND (f.ready_at < 'infinity' OR f.state = 'open')
-ORDER BY f.flow_id
-FOR NO KEY UPDATE OF f;
+SELECT flow_id
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT found.flow_id
+    FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host,
+                 unnest(@ports::integer[]) AS port) AS target
+    CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f
+                        WHERE f.organization_id = target.organization_id AND f.host = target.host AND f.port = target.port
+                        OFFSET 0) AS found))
+  AND NOT paused AND (ready_at < 'infinity' OR state = 'open')
+ORDER BY flow_id
+FOR NO KEY UPDATE;
 
 -- name: MoveTargets :exec
 -- MoveTargets parks, wakes or releases flows according to the circuit of their target. A flow that is parked for
@@ -22,5 +27,5 @@ FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::t
              unnest(@ports::integer[]) AS port, unnest(@phases::text[]) AS phase,
              unnest(@delays::interval[]) AS delay, unnest(@opened::integer[]) AS opened) AS move
 WHERE f.flow_id = ANY (@flow_ids::bigint[])
-  AND f.organization_id = move.organization_id AND f.host = move.host AND f.port = move.port
+  AND f.organization_id = ANY (ARRAY[move.organization_id]) AND f.host = move.host AND f.port = move.port
   AND (move.phase = 'open' AND f.state = 'closed' OR f.parked_reason = 'breaker_open');

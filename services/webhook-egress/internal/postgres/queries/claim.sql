@@ -52,7 +52,8 @@ CROSS JOIN LATERAL (SELECT id, created_at, organization_id, url, event_type, sig
 CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
                     WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
                     LIMIT 1) AS b
-LEFT JOIN endpoints e ON e.id = d.endpoint_id;
+LEFT JOIN LATERAL (SELECT url, sealed_secret, sealed_previous_secret, previous_secret_expires_at FROM endpoints
+                   WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true;
 
 -- name: TurnFlows :exec
 -- TurnFlows puts picked flows behind the others. A flow that is tried for the reason of its parking stays parked
@@ -62,7 +63,7 @@ SET ready_at = now() + turn.delay,
     parked_until = CASE WHEN turn.tried AND f.state = 'open' THEN now() + turn.delay ELSE f.parked_until END
 FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@delays::interval[]) AS delay,
              unnest(@tried::boolean[]) AS tried) AS turn
-WHERE f.flow_id = turn.flow_id;
+WHERE f.flow_id = ANY (ARRAY[turn.flow_id]);
 
 -- name: LockIdleFlows :many
 -- LockIdleFlows locks the flows to which no transaction is adding rows: an enqueue or a settle holds FOR KEY SHARE
@@ -81,10 +82,9 @@ FROM (SELECT looked.flow_id, coalesce(
           (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = looked.flow_id AND q.due_at >= looked.floor),
           (SELECT min(q.due_at) FROM delivery_queue q WHERE q.flow_id = looked.flow_id), 'infinity') AS due_at
       FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@floors::timestamptz[]) AS floor) AS looked) AS first
-WHERE f.flow_id = first.flow_id AND NOT f.paused;
+WHERE f.flow_id = ANY (ARRAY[first.flow_id]) AND NOT f.paused;
 
 -- name: NextReady :one
 -- NextReady returns the seconds until a flow is ready; negative when none is planned.
-SELECT (CASE WHEN min(ready_at) IS NULL THEN -1 -- greatest would ignore the null
-             ELSE greatest(extract(epoch FROM min(ready_at) - clock_timestamp()), 0) END)::double precision AS seconds
-FROM flow WHERE ready_at < 'infinity' AND NOT paused;
+SELECT coalesce((SELECT greatest(extract(epoch FROM ready_at - clock_timestamp()), 0) FROM flow
+                 WHERE ready_at < 'infinity' AND NOT paused ORDER BY ready_at LIMIT 1), -1)::double precision AS seconds;

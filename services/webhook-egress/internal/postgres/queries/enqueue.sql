@@ -1,13 +1,18 @@
 -- name: LockFlows :many
 -- LockFlows prevents flows from being put to sleep or removed while rows are added to them. The lock conflicts with
 -- nothing else: claims and other enqueues continue.
-SELECT f.flow_id, f.organization_id, f.scheme, f.host, f.port, (f.state = 'open')::boolean AS metered
-FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
-             unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port) AS wanted
-JOIN flow f USING (organization_id, scheme, host, port)
-WHERE f.endpoint_id IS NULL
-ORDER BY f.flow_id
-FOR KEY SHARE OF f;
+SELECT flow_id, organization_id, scheme, host, port, (state = 'open')::boolean AS metered
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT found.flow_id
+    FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@schemes::text[]) AS scheme,
+                 unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port) AS wanted
+    CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f
+                        WHERE f.organization_id = wanted.organization_id AND f.scheme = wanted.scheme
+                          AND f.host = wanted.host AND f.port = wanted.port AND f.endpoint_id IS NULL
+                        LIMIT 1) AS found))
+ORDER BY flow_id
+FOR KEY SHARE;
 
 -- name: AddFlows :exec
 -- AddFlows inserts in order, so that two batches with the same new flows do not deadlock.
@@ -34,14 +39,16 @@ RETURNING delivery_id;
 -- ReadKeys returns the first deliveries of keys that were used before.
 SELECT i.organization_id, i.key_hash, i.fingerprint, i.delivery_id
 FROM (SELECT unnest(@organizations::text[]) AS organization_id, unnest(@key_hashes::bytea[]) AS key_hash) AS wanted
-JOIN idempotency i USING (organization_id, key_hash);
+CROSS JOIN LATERAL (SELECT organization_id, key_hash, fingerprint, delivery_id FROM idempotency
+                    WHERE idempotency.organization_id = wanted.organization_id AND idempotency.key_hash = wanted.key_hash
+                    LIMIT 1) AS i;
 
 -- name: ReadStatuses :many
 SELECT d.id, d.status, (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, status FROM deliveries
                     WHERE id = wanted.id AND created_at = wanted.created_at LIMIT 1) AS d
-LEFT JOIN delivery_queue q ON q.delivery_id = d.id;
+LEFT JOIN LATERAL (SELECT leased_by, due_at FROM delivery_queue WHERE delivery_id = d.id LIMIT 1) AS q ON true;
 
 -- name: AddDeliveries :exec
 -- AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
@@ -86,4 +93,4 @@ SET ready_at = least(f.ready_at, greatest(earlier.due_at, f.parked_until)), floo
 FROM (SELECT flow_id, min(due_at) AS due_at
       FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, now() + unnest(@delays::interval[]) AS due_at) AS each_row
       GROUP BY flow_id ORDER BY flow_id) AS earlier
-WHERE f.flow_id = earlier.flow_id AND (f.ready_at > greatest(earlier.due_at, f.parked_until) OR f.floor > earlier.due_at);
+WHERE f.flow_id = ANY (ARRAY[earlier.flow_id]) AND (f.ready_at > greatest(earlier.due_at, f.parked_until) OR f.floor > earlier.due_at);

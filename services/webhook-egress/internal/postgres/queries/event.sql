@@ -1,15 +1,17 @@
 -- name: LockSubscribers :many
 -- LockSubscribers locks the flows of an event's endpoints, as LockFlows does.
-SELECT f.flow_id
-FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
-      WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL AND e.active
-      OFFSET 0) AS own -- by organization: patterns like `*` select no subset
-JOIN flow f ON f.flow_id = own.flow_id
-WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
-  AND (@owner_id::text = '' OR own.owner_id = @owner_id::text)
-  AND (NOT @own::boolean OR own.owner_id IS NULL OR own.owner_id = @concerned::text)
-ORDER BY f.flow_id
-FOR KEY SHARE OF f;
+SELECT flow_id
+FROM flow
+WHERE flow_id = ANY (ARRAY(
+    SELECT own.flow_id
+    FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
+          WHERE e.organization_id = @organization_id AND e.deleted_at IS NULL AND e.active
+          OFFSET 0) AS own -- by organization: patterns like `*` select no subset
+    WHERE own.event_types && @patterns::text[] AND own.id <> @except_endpoint::uuid
+      AND (@owner_id::text = '' OR own.owner_id = @owner_id::text)
+      AND (NOT @own::boolean OR own.owner_id IS NULL OR own.owner_id = @concerned::text)))
+ORDER BY flow_id
+FOR KEY SHARE;
 
 -- name: FanOut :many
 -- FanOut inserts the event and all of its deliveries in one statement. Their ids contain the event's millisecond,
@@ -59,8 +61,8 @@ ORDER BY endpoint_id;
 -- TakeOperational removes the notes in the transaction that fans them out.
 WITH taken AS (
     DELETE FROM operational_event
-    WHERE operational_event_id IN (SELECT o.operational_event_id FROM operational_event o
-                                   ORDER BY o.operational_event_id LIMIT @page FOR UPDATE SKIP LOCKED)
+    WHERE operational_event_id = ANY (ARRAY(SELECT o.operational_event_id FROM operational_event o
+                                            ORDER BY o.operational_event_id LIMIT @page FOR UPDATE SKIP LOCKED))
     RETURNING operational_event_id, organization_id, type, endpoint_id, delivery_id, occurred_at
 )
 SELECT t.operational_event_id, t.organization_id, t.type, t.endpoint_id, t.delivery_id, t.occurred_at,

@@ -18,9 +18,10 @@ CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_i
                            deadline_at, updated_at, finished_at, test
                     FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
-LEFT JOIN delivery_queue q ON q.delivery_id = d.id
-LEFT JOIN flow f ON f.flow_id = q.flow_id
-LEFT JOIN endpoints e ON e.id = d.endpoint_id
+LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_queue
+                   WHERE delivery_queue.delivery_id = d.id LIMIT 1) AS q ON true
+LEFT JOIN LATERAL (SELECT parked_until, parked_reason FROM flow WHERE flow.flow_id = q.flow_id LIMIT 1) AS f ON true
+LEFT JOIN LATERAL (SELECT url FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 WHERE d.organization_id = @organization_id::text
   AND (@owner_id::text = '' OR d.owner_id = @owner_id::text)
   AND (@event_type::text = '' OR d.event_type = @event_type::text)
@@ -36,7 +37,9 @@ LIMIT @page;
 -- name: GetBody :one
 -- GetBody reads the body of an event's delivery from the event.
 SELECT b.body
-FROM deliveries d JOIN delivery_body b ON b.delivery_id = coalesce(d.event_id, d.id) AND b.created_at = d.created_at
+FROM deliveries d
+CROSS JOIN LATERAL (SELECT body FROM delivery_body
+                    WHERE delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at LIMIT 1) AS b
 WHERE d.id = @id AND d.created_at = @created_at;
 
 -- name: ListAttempts :many

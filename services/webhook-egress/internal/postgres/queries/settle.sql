@@ -6,8 +6,8 @@ SELECT flow_id FROM flow WHERE flow_id = ANY (@flow_ids::bigint[]) ORDER BY flow
 -- deadlocks between settles.
 SELECT q.delivery_id
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@lease_seqs::bigint[]) AS lease_seq) AS wanted
-JOIN delivery_queue q ON q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
-ORDER BY q.delivery_id
+JOIN delivery_queue q ON q.delivery_id = ANY (ARRAY[wanted.id]) AND q.lease_seq = wanted.lease_seq
+ORDER BY wanted.id
 FOR UPDATE OF q;
 
 -- name: EndLeases :many
@@ -16,7 +16,7 @@ DELETE FROM delivery_queue q
 USING (SELECT id, lease_seq
        FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@lease_seqs::bigint[]) AS lease_seq) AS ended
        ORDER BY id) AS wanted
-WHERE q.delivery_id = wanted.id AND q.lease_seq = wanted.lease_seq
+WHERE q.delivery_id = ANY (ARRAY[wanted.id]) AND q.lease_seq = wanted.lease_seq
 RETURNING q.delivery_id;
 
 -- name: AddAttempts :exec
@@ -52,9 +52,8 @@ FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS 
              unnest(@response_codes::integer[]) AS response_code, unnest(@errors::text[]) AS error,
              unnest(@ended::boolean[]) AS ended, unnest(@tried::boolean[]) AS tried,
              unnest(@lease_seqs::bigint[]) AS lease_seq, unnest(@urls::text[]) AS url) AS r
--- No other column of d may be tested: then the only plan is a lookup by each row's own key, which opens only that
--- row's day.
-WHERE d.id = r.id AND d.created_at = r.created_at;
+-- No other column of d may be tested: each row is looked up by its own key, which opens only that row's day.
+WHERE d.id = ANY (ARRAY[r.id]) AND d.created_at = r.created_at;
 
 -- name: RemoveRows :exec
 DELETE FROM delivery_queue WHERE delivery_id = ANY (@ids::uuid[]);
@@ -64,7 +63,7 @@ DELETE FROM delivery_queue WHERE delivery_id = ANY (@ids::uuid[]);
 UPDATE delivery_queue q
 SET due_at = now() + r.delay, lease_seq = q.lease_seq + 1, leased_by = NULL, takeovers = 0, retry = q.retry OR r.retry
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@delays::interval[]) AS delay, unnest(@retries::boolean[]) AS retry) AS r
-WHERE q.delivery_id = r.id;
+WHERE q.delivery_id = ANY (ARRAY[r.id]);
 
 -- name: AddDeadLetters :exec
 INSERT INTO dead_letter (organization_id, delivery_id, created_at)
@@ -76,7 +75,7 @@ UPDATE flow f
 SET state = 'open', parked_reason = p.reason, parked_until = now() + p.delay, ready_at = now() + p.delay
 FROM (SELECT unnest(@flow_ids::bigint[]) AS flow_id, unnest(@reasons::text[]) AS reason,
              unnest(@delays::interval[]) AS delay) AS p
-WHERE f.flow_id = p.flow_id AND NOT f.paused;
+WHERE f.flow_id = ANY (ARRAY[p.flow_id]) AND NOT f.paused;
 
 -- name: OpenFlows :exec
 -- OpenFlows releases parked flows after a successful probe.

@@ -3,10 +3,10 @@ SELECT ensure_partitions((now() AT TIME ZONE 'UTC')::date - 1, @days::integer);
 
 -- name: TakeExpired :many
 DELETE FROM delivery_queue
-WHERE delivery_id IN (
-    SELECT delivery_id FROM delivery_queue
-    WHERE deadline_at <= now() AND (leased_by IS NULL OR due_at <= now())
-    LIMIT @page FOR UPDATE SKIP LOCKED)
+WHERE delivery_id = ANY (ARRAY(
+    SELECT q.delivery_id FROM delivery_queue q
+    WHERE q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
+    LIMIT @page FOR UPDATE SKIP LOCKED))
 RETURNING delivery_id, created_at, lease_seq;
 
 -- name: ExpireDeliveries :many
@@ -21,9 +21,9 @@ RETURNING d.organization_id, d.id, d.created_at;
 
 -- name: PurgeKeys :execrows
 DELETE FROM idempotency
-WHERE (organization_id, key_hash) IN (
-    SELECT organization_id, key_hash FROM idempotency
-    WHERE expires_at <= now() LIMIT @page FOR UPDATE SKIP LOCKED);
+WHERE ctid = ANY (ARRAY(
+    SELECT i.ctid FROM idempotency i
+    WHERE i.expires_at <= now() LIMIT @page FOR UPDATE SKIP LOCKED));
 
 -- name: DropOldestDay :one
 -- DropOldestDay returns a day far in the past for none.
@@ -35,7 +35,9 @@ SELECT set_config('lock_timeout', @timeout::text, true);
 -- name: ListIdleFlows :many
 -- ListIdleFlows returns flows without an endpoint and without activity for a long time.
 SELECT f.flow_id
-FROM flow f LEFT JOIN flow_health h USING (flow_id)
+FROM flow f
+LEFT JOIN LATERAL (SELECT last_delivered_at, last_failed_at FROM flow_health
+                   WHERE flow_health.flow_id = f.flow_id LIMIT 1) AS h ON true
 WHERE f.endpoint_id IS NULL AND f.ready_at = 'infinity' AND f.created_at < now() - @idle::interval
   AND coalesce(greatest(h.last_delivered_at, h.last_failed_at), f.created_at) < now() - @idle::interval
 LIMIT @page
@@ -46,9 +48,9 @@ FOR UPDATE OF f SKIP LOCKED;
 WITH removed AS (
     DELETE FROM flow f
     WHERE f.flow_id = ANY (@flow_ids::bigint[])
-      AND NOT EXISTS (SELECT FROM delivery_queue q WHERE q.flow_id = f.flow_id)
+      AND NOT EXISTS (SELECT FROM delivery_queue q WHERE q.flow_id = f.flow_id OFFSET 0)
     RETURNING f.flow_id
 ), healths AS (
-    DELETE FROM flow_health WHERE flow_id IN (SELECT flow_id FROM removed)
+    DELETE FROM flow_health WHERE flow_id = ANY (ARRAY(SELECT removed.flow_id FROM removed))
 )
 SELECT flow_id FROM removed;
