@@ -7,9 +7,9 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// passed are the request headers that reach a service. All others are dropped: credentials, identities, X-Forwarded-*,
-// hop-by-hop headers. Their names are in canonical form. The edge sets traceparent itself. Owner, user and run narrow a request within the customer's own
-// organization, which the key alone determines.
+// passed are the request headers that reach a service, in canonical form. All others are dropped: credentials,
+// identities, X-Forwarded-*, hop-by-hop headers. The edge sets traceparent itself. Owner, user and run narrow a request
+// within the customer's own organization, which the key alone determines.
 var passed = []string{
 	"Accept", "Content-Type",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
