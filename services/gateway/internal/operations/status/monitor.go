@@ -60,8 +60,8 @@ type Options struct {
 	// Replica is this replica's name, Address the host and address it listens on.
 	Replica, Address, Version string
 	// Ledger is the mode of this replica's ledger.
-	Ledger string
-	Sources                   Sources
+	Ledger  string
+	Sources Sources
 	// Fast receives a report every second, Slow every five seconds; without Fast, Slow receives one every two seconds.
 	Fast, Slow ReportStore
 	Log        *slog.Logger
