@@ -1,11 +1,11 @@
 // Package meter counts successful calls for billing, each exactly once: through kill -9, restarts, several replicas
 // and an intermittent database.
 //
-// A call is counted before its response is complete. Calls that end at about the same time share one Batch with a
-// sequence number of its writer (one per process start). The database accepts a batch only if that number is new, so
-// a batch may be sent again when it is unknown whether it arrived. Batches go to disk (platform/spool), and from there to
-// the database in the same order: all of them in ModeSynced, and in ModeCommitted those that come while the database is
-// unavailable.
+// A call is counted before its response is complete, as a Batch with a sequence number of its writer (one per process
+// start). The database accepts a batch only if that number is new, so a batch may be sent again when it is unknown whether
+// it arrived. In ModeSynced each call is written to disk (platform/spool), where calls at the same time share a sync, and
+// goes from there to the database with many others, in the same order. In ModeCommitted calls that end at about the same
+// time are one batch, which goes to the database, or to disk while that is unavailable.
 //
 // Old counts are merged into hours and days (Upkeep). Package api calls Admit and Count and reads the Ledger; package
 // app runs the loops.
@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -84,21 +85,26 @@ const (
 	// behind is how long batches on disk wait for more of them, so that the database gets them together.
 	behind = 50 * time.Millisecond
 	// together is the largest number of batches that the database gets at once.
-	together = 256
+	together = 4096
 )
 
 // Meter counts. Safe for concurrent use.
 type Meter struct {
 	writer    string
-	last      int64 // number of the last batch
 	store     Store
 	spool     *spool.Spool
 	mode      Mode
 	log       *slog.Logger
 	successes *batch.Group[Counter, struct{}]
 	behind    *batch.Behind
-	// away is set from when the database fails until it has taken the batches on disk.
-	away atomic.Bool
+
+	// order makes the batches on disk have the order of their numbers.
+	order sync.Mutex
+	last  int64 // number of the last batch
+
+	// away is set from when the database fails until it has taken the batches on disk. broken is set from when the disk
+	// fails until it works again.
+	away, broken atomic.Bool
 }
 
 // New returns a Meter whose loops, Write, Replay and Adopt, the caller has to run. The Meter closes the spool.
@@ -111,7 +117,7 @@ func New(store Store, spool *spool.Spool, mode Mode, log *slog.Logger) *Meter {
 
 // linger returns how long a batch waits for more calls: not at all while the database takes batches.
 func (m *Meter) linger() time.Duration {
-	if m.spool.Empty() || m.mode == ModeSynced && !m.away.Load() {
+	if m.spool.Empty() {
 		return 0
 	}
 	return linger
@@ -132,6 +138,14 @@ func (m *Meter) Waiting() int64 { return m.spool.Waiting() }
 // if the count cannot be stored.
 func (m *Meter) Count(organization, key, metric string, at time.Time) (settled func() error) {
 	counter := Counter{Organization: organization, Key: key, Metric: metric, Minute: at.UTC().Truncate(time.Minute)}
+	if m.mode == ModeSynced && !m.broken.Load() {
+		err := m.append(counter)
+		if err == nil {
+			announced := m.behind.Wake()
+			return func() error { return m.synced(announced) }
+		}
+		m.fail(err) // The count goes to the database.
+	}
 	pending, err := m.successes.Submit(context.Background(), counter)
 	if err != nil {
 		return func() error { return err }
@@ -142,14 +156,30 @@ func (m *Meter) Count(organization, key, metric string, at time.Time) (settled f
 	}
 }
 
-// Write makes batches until ctx ends: whatever has come while the one before
+// synced returns when what was appended is on disk and readers know of it. Calls at the same time share the work.
+func (m *Meter) synced(announced <-chan struct{}) error {
+	if err := m.spool.Sync(); err != nil {
+		m.fail(err)
+		return err // The call may be counted, so it must not be counted again.
+	}
+	m.awaitAnnounced(announced)
+	return nil
+}
+
+// fail records that the disk fails.
+func (m *Meter) fail(err error) {
+	if !m.broken.Swap(true) {
+		m.log.ErrorContext(context.Background(), "the spool's disk fails; counts go to the database", "error", err.Error())
+	}
+}
+
+// Write makes batches of the successes that wait for the database until ctx ends: whatever has come while the one before
 // was written is the next. Successes that it leaves get batch.ErrStopped.
 func (m *Meter) Write(ctx context.Context) error { return m.successes.Run(ctx, 1) }
 
 // put counts successes, as one batch.
 func (m *Meter) put(ctx context.Context, successes []Counter) ([]struct{}, error) {
-	m.last++
-	if err := m.putBatch(ctx, Batch{Writer: m.writer, First: m.last, Last: m.last, Counts: sum(successes)}); err != nil {
+	if err := m.putBatch(ctx, successes); err != nil {
 		m.log.ErrorContext(ctx, "successes not counted, their callers were cut off",
 			"count", len(successes), "error", err.Error())
 		return nil, err
@@ -157,41 +187,57 @@ func (m *Meter) put(ctx context.Context, successes []Counter) ([]struct{}, error
 	return make([]struct{}, len(successes)), nil
 }
 
-// putBatch brings a batch to where the mode wants it. In ModeCommitted it goes to disk behind others that wait there,
-// when the database fails, and when the database doesn't say in time whether it has the batch. In ModeSynced it goes to
-// the database when the disk fails.
-func (m *Meter) putBatch(ctx context.Context, batch Batch) error {
-	if m.mode == ModeSynced {
-		err := m.keep(batch)
-		if err == nil {
-			m.awaitAnnounced()
-			return nil
-		}
-		m.log.ErrorContext(ctx, "the spool's disk fails; counts go to the database", "error", err.Error())
-		// Those on disk come later with lower numbers, so this one has a writer of its own.
+// putBatch brings a batch to the database, or to disk: behind others that wait there, when the database fails, and when
+// it doesn't say in time whether it has the batch.
+func (m *Meter) putBatch(ctx context.Context, successes []Counter) error {
+	batch := Batch{Writer: m.writer, Counts: sum(successes)}
+	switch {
+	case m.mode == ModeSynced: // The disk fails. What is on it comes later, with numbers of its own.
 		batch.Writer, batch.First, batch.Last = rand.Text(), 1, 1
 		return m.apply(ctx, batch)
+	case !m.spool.Empty():
+		return m.keep(m.numbered(batch))
 	}
-	if m.spool.Empty() {
-		err := m.apply(ctx, batch)
-		if err == nil {
-			return nil
-		}
-		m.log.WarnContext(ctx, "database unavailable; counts go to disk", "error", err.Error())
+	batch = m.numbered(batch)
+	err := m.apply(ctx, batch)
+	if err == nil {
+		return nil
 	}
+	m.log.WarnContext(ctx, "database unavailable; counts go to disk", "error", err.Error())
 	return m.keep(batch)
+}
+
+func (m *Meter) numbered(batch Batch) Batch {
+	m.order.Lock()
+	defer m.order.Unlock()
+	m.last++
+	batch.First, batch.Last = m.last, m.last
+	return batch
+}
+
+// append writes a success to disk as the next batch, so that it survives the end of the process.
+func (m *Meter) append(success Counter) error {
+	m.order.Lock()
+	defer m.order.Unlock()
+	m.last++
+	return m.write(Batch{Writer: m.writer, First: m.last, Last: m.last, Counts: []Count{{success, 1}}})
 }
 
 // keep writes a batch to disk so that it survives the end of the process and of the machine.
 func (m *Meter) keep(batch Batch) error {
+	if err := m.write(batch); err != nil {
+		return err
+	}
+	return m.spool.Sync()
+}
+
+func (m *Meter) write(batch Batch) error {
 	record, err := json.Marshal(batch)
 	if err != nil {
 		return fmt.Errorf("encode batch: %w", err)
 	}
-	if _, err := m.spool.Append(record); err != nil {
-		return err
-	}
-	return m.spool.Sync()
+	_, err = m.spool.Append(record)
+	return err
 }
 
 // apply adds a batch, of which no part may have been added before unless it is a single one.

@@ -1,6 +1,7 @@
 package meter
 
 import (
+	"context"
 	"maps"
 	"math/rand/v2"
 	"sync"
@@ -64,34 +65,41 @@ func read(t *testing.T, store *fakeStore, want int64, pending map[int]bool) {
 	}
 }
 
-// When the disk fails calls are counted in the database, beside what is on disk already.
+// When the disk fails calls are counted in the database, beside what is on disk already; with neither they fail.
 func TestBrokenDisk(t *testing.T) {
 	dir := t.TempDir() + "/spool"
 	counts := reopened(t, dir)
 	store := newStore()
 	m := New(store, counts, ModeSynced, testkit.Logger(t))
-	m.away.Store(true) // so that no count waits for the loops, which don't run
-	put := func(n int) {
-		t.Helper()
-		if _, err := m.put(t.Context(), make([]Counter, n)); err != nil {
-			t.Errorf("not counted: %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = m.Write(ctx) })
+	m.away.Store(true) // so that no count waits for an announcement, which Replay would make
+	count := func() error { return m.Count("org-1", "key_a", "llm_requests", time.Now())() }
+	for range 3 {
+		if err := count(); err != nil {
+			t.Errorf("not counted on disk: %v", err)
 		}
 	}
-	put(1)
-	put(2)
 	if err := counts.Close(); err != nil {
 		t.Fatal(err)
 	}
-	put(4)
+	for range 4 {
+		if err := count(); err != nil {
+			t.Errorf("not counted in the database: %v", err)
+		}
+	}
 	heir := New(store, reopened(t, dir), ModeSynced, testkit.Logger(t))
 	heir.adopt(t.Context())
 	if got := store.total(); got != 7 {
 		t.Errorf("counted %d, want the 3 on disk and the 4 that it did not take", got)
 	}
 	store.behave(away)
-	if _, err := m.put(t.Context(), make([]Counter, 1)); err == nil {
+	if err := count(); err == nil {
 		t.Error("counted with neither disk nor database")
 	}
+	cancel()
+	loops.Wait()
 }
 
 // reopened returns another process's spool in a folder.

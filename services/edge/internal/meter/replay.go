@@ -28,8 +28,7 @@ func (m *Meter) newBehind() *batch.Behind {
 }
 
 // awaitAnnounced waits until readers know of the batches on disk, unless the database is away.
-func (m *Meter) awaitAnnounced() {
-	announced := m.behind.Wake()
+func (m *Meter) awaitAnnounced(announced <-chan struct{}) {
 	if m.away.Load() {
 		return
 	}
@@ -61,6 +60,10 @@ func (m *Meter) Replay(ctx context.Context) error {
 		case <-replay.C:
 			if !m.spool.Empty() {
 				m.send(ctx)
+			}
+			if m.broken.Load() && m.spool.Probe() == nil {
+				m.broken.Store(false)
+				m.log.InfoContext(ctx, "the spool's disk works again")
 			}
 		}
 	}
