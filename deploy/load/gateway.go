@@ -43,6 +43,11 @@ var modes = []struct{ name, ledger, usage string }{
 
 func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way) }
 
+// wantsMode reports whether any way goes through the stack of a mode.
+func (p gatewayPlan) wantsMode(mode string) bool {
+	return p.wants(mode) || p.wants("edge-"+mode) || mode == "async" && p.wants("contract")
+}
+
 func parseGateway(args []string) (gatewayPlan, error) {
 	var plan gatewayPlan
 	set := flag.NewFlagSet("load gateway", flag.ContinueOnError)
@@ -140,7 +145,7 @@ func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err e
 		return nil, err
 	}
 	for _, mode := range modes {
-		if !plan.wants(mode.name) && !plan.wants("edge-"+mode.name) && !(mode.name == "async" && plan.wants("contract")) {
+		if !plan.wantsMode(mode.name) {
 			continue
 		}
 		r.stacks[mode.name], err = stack.Start(ctx, stack.Options{

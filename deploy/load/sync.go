@@ -28,5 +28,5 @@ func syncTime() string {
 		took[i] = time.Since(start)
 	}
 	slices.Sort(took)
-	return fmt.Sprintf("fsync p50/p99 %s", millis(took[records/2], took[records*99/100]))
+	return "fsync p50/p99 " + millis(took[records/2], took[records*99/100])
 }

@@ -167,8 +167,16 @@ func TestUsage(t *testing.T) {
 		batch   meter.Batch
 		applied bool
 	}{
-		{first, true}, {first, false}, {second, true}, {first, false}, {second, false}, {other, true}, {other, false},
-		{merged, true}, {merged, false}, {overlapping, false},
+		{first, true},
+		{first, false},
+		{second, true},
+		{first, false},
+		{second, false},
+		{other, true},
+		{other, false},
+		{merged, true},
+		{merged, false},
+		{overlapping, false},
 	} {
 		applied, err := usage.Apply(ctx, step.batch)
 		if err != nil || applied != step.applied {
