@@ -29,7 +29,8 @@ demo: dev ## run the three main jobs against `make run` and show what came back
 	@exec $(DEV) demo
 
 dev:
-	@mkdir -p $(BIN) && go build -o $(DEV) ./deploy/dev
+	@mkdir -p $(BIN) && { [ -x $(DEV) ] || echo "Building deploy/dev, which starts everything else"; }
+	@go build -o $(DEV) ./deploy/dev
 
 ##@ Tools, pinned. The protoc plugins are pinned in .ci/tools/go.mod, beside the libraries whose protos they read.
 
