@@ -18,8 +18,9 @@ type Behind struct {
 	wake chan struct{}
 
 	mu sync.Mutex
-	// announced is closed while items that come into the buffer are announced.
+	// announced is closed, and open is set, while items that come into the buffer are announced.
 	announced chan struct{}
+	open      bool
 }
 
 // BehindOptions of a Behind. All are required.
@@ -56,22 +57,30 @@ func (b *Behind) Wake() (announced <-chan struct{}) {
 func (b *Behind) Woken() <-chan struct{} { return b.wake }
 
 // Rounds stores items until the buffer is idle. Once ctx has ended no round waits for further items. One goroutine at a
-// time may call it.
+// time may call it, and again after a panic of Store.
 //
 // An announcement begins before a round takes items from the buffer and ends with the next round, so it covers whatever
 // comes between the two.
 func (b *Behind) Rounds(ctx context.Context) {
 	withdraw := b.announce(ctx)
 	defer func() { withdraw() }()
-	b.mu.Lock()
-	close(b.announced)
-	b.mu.Unlock()
+	b.admit()
 	for idle := false; !idle; idle = b.idle() {
 		b.linger(ctx)
 		next := b.announce(ctx)
 		b.o.Store(ctx)
 		withdraw()
 		withdraw = next
+	}
+}
+
+// admit lets the senders of items go on.
+func (b *Behind) admit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		close(b.announced)
+		b.open = true
 	}
 }
 
@@ -107,6 +116,6 @@ func (b *Behind) idle() bool {
 	if !b.o.Idle() {
 		return false
 	}
-	b.announced = make(chan struct{})
+	b.announced, b.open = make(chan struct{}), false
 	return true
 }

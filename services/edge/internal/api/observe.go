@@ -54,7 +54,7 @@ var served = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
 // observe adds a handler's span, metrics, log line and error response.
 func (a *API) observe(name string, h handler) http.Handler {
-	measured := measurements{route: name}
+	measured := measurements{route: name, by: make(map[int][]metric.RecordOption)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
@@ -88,16 +88,23 @@ func (a *API) observe(name string, h handler) http.Handler {
 // measurements holds the attributes of a route's measurements by status, because a set costs more than its measurement.
 type measurements struct {
 	route string
-	by    sync.Map // map[int][]metric.RecordOption
+	mu    sync.RWMutex
+	by    map[int][]metric.RecordOption
 }
 
 func (m *measurements) of(status int) []metric.RecordOption {
-	known, ok := m.by.Load(status)
-	if !ok {
-		known, _ = m.by.LoadOrStore(status, []metric.RecordOption{metric.WithAttributeSet(
-			attribute.NewSet(attribute.String("route", m.route), attribute.Int("status", status)))})
+	m.mu.RLock()
+	known := m.by[status]
+	m.mu.RUnlock()
+	if known != nil {
+		return known
 	}
-	return known.([]metric.RecordOption) //nolint:errcheck,forcetypeassert // The map holds nothing else.
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	made := []metric.RecordOption{metric.WithAttributeSet(
+		attribute.NewSet(attribute.String("route", m.route), attribute.Int("status", status)))}
+	m.by[status] = made
+	return made
 }
 
 // errorBody returns the error format of a path.

@@ -1,10 +1,7 @@
 package app
 
 import (
-	"cmp"
 	"context"
-	"os"
-	"path/filepath"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/attribute"
@@ -14,18 +11,17 @@ import (
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/service"
-	"switchyard.dev/services/platform/spool"
 )
 
 // autoMode lets the spool's volume decide.
 const autoMode meter.Mode = "auto"
 
 // usageMode returns what responses wait for: a write to the spool's disk is enough where the spool survives its pod.
-func usageMode(cfg Config, volume spool.Volume) meter.Mode {
-	switch mode := meter.Mode(cfg.UsageMode); {
-	case mode != autoMode:
-		return mode
-	case cfg.SpoolDir != "" && volume.Persistent:
+func usageMode(setting meter.Mode, durable bool) meter.Mode {
+	switch {
+	case setting != autoMode:
+		return setting
+	case durable:
 		return meter.ModeSynced
 	}
 	return meter.ModeCommitted
@@ -39,7 +35,7 @@ type usageStore struct {
 
 // startMeter starts the meter. Its loops end after the face has drained, and it closes after them.
 func startMeter(ctx context.Context, s *service.Service, cfg Config, pool *pgxpool.Pool) (*meter.Meter, error) {
-	counts, err := spool.Open(filepath.Join(cmp.Or(cfg.SpoolDir, os.TempDir()), "switchyard-edge"), cfg.SpoolLimit)
+	counts, durable, err := s.Spool(ctx, cfg.SpoolDir, cfg.SpoolLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +43,8 @@ func startMeter(ctx context.Context, s *service.Service, cfg Config, pool *pgxpo
 	if err != nil {
 		return nil, err
 	}
-	usage, volume := postgres.NewUsage(pool), counts.Volume()
-	mode := usageMode(cfg, volume)
-	s.Log.InfoContext(ctx, "meter opened", "mode", mode, "volume", volume.Reason, "persistent", volume.Persistent)
+	usage, mode := postgres.NewUsage(pool), usageMode(meter.Mode(cfg.UsageMode), durable)
+	s.Log.InfoContext(ctx, "meter opened", "mode", mode)
 	counter := meter.New(usageStore{usage, announcer}, counts, mode, s.Log)
 	s.Runner.OnClose("meter", func(ctx context.Context) error {
 		defer announcer.Close()

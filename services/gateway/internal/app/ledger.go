@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -11,18 +9,17 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/service"
-	"switchyard.dev/services/platform/spool"
 )
 
 // autoMode lets the spool's volume decide.
 const autoMode ledger.Mode = "auto"
 
 // ledgerMode returns what answers wait for: a write to the spool's disk is enough where the spool survives its pod.
-func ledgerMode(cfg Config, volume spool.Volume) ledger.Mode {
-	switch mode := ledger.Mode(cfg.LedgerMode); {
-	case mode != autoMode:
-		return mode
-	case cfg.SpoolDir != "" && volume.Persistent:
+func ledgerMode(setting ledger.Mode, durable bool) ledger.Mode {
+	switch {
+	case setting != autoMode:
+		return setting
+	case durable:
 		return ledger.ModeSynced
 	}
 	return ledger.ModeCommitted
@@ -37,11 +34,7 @@ type ledgerStore struct {
 // startLedger starts the ledger's writer. When it closes, it writes its remaining rows to the database before the
 // database closes, and leaves on disk those that it can't.
 func startLedger(ctx context.Context, s *service.Service, cfg Config, stores stores) (*ledger.Writer, error) {
-	dir := cfg.SpoolDir
-	if dir == "" {
-		dir = os.TempDir()
-	}
-	rows, err := spool.Open(filepath.Join(dir, "switchyard-gateway"), cfg.SpoolLimit)
+	rows, durable, err := s.Spool(ctx, cfg.SpoolDir, cfg.SpoolLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +42,8 @@ func startLedger(ctx context.Context, s *service.Service, cfg Config, stores sto
 	if err != nil {
 		return nil, err
 	}
-	volume := rows.Volume()
-	mode := ledgerMode(cfg, volume)
-	s.Log.InfoContext(ctx, "ledger opened", "mode", mode, "volume", volume.Reason, "persistent", volume.Persistent)
+	mode := ledgerMode(ledger.Mode(cfg.LedgerMode), durable)
+	s.Log.InfoContext(ctx, "ledger opened", "mode", mode)
 	writer := ledger.NewWriter(ledgerStore{postgres.NewLedger(stores.pool), announcer}, rows, mode, s.Log)
 	s.Runner.Check("ledger", writer.Ready)
 	s.Runner.Go("ledger", writer.Run)

@@ -20,7 +20,8 @@ type meters struct {
 	held       metric.Int64Counter
 	moves      metric.Int64Counter
 	// labels caches attribute sets, because making one costs more than counting.
-	labels sync.Map // ending to *labels
+	mu     sync.RWMutex
+	labels map[ending]labels
 }
 
 // ending holds the attributes of a settled result.
@@ -29,21 +30,26 @@ type ending struct{ outcome, fault string }
 // labels holds the options of a result's measurements.
 type labels struct{ delivery, attempt metric.MeasurementOption }
 
-func (m *meters) label(of ending) *labels {
-	if known, ok := m.labels.Load(of); ok {
-		return known.(*labels) //nolint:errcheck,forcetypeassert // The map holds nothing else.
+func (m *meters) label(of ending) labels {
+	m.mu.RLock()
+	known, ok := m.labels[of]
+	m.mu.RUnlock()
+	if ok {
+		return known
 	}
 	outcome := attribute.String("outcome", of.outcome)
-	made := &labels{
+	made := labels{
 		delivery: metric.WithAttributeSet(attribute.NewSet(outcome, attribute.String("fault", of.fault))),
 		attempt:  metric.WithAttributeSet(attribute.NewSet(outcome)),
 	}
-	m.labels.Store(of, made)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.labels[of] = made
 	return made
 }
 
 func newMeters(meter metric.Meter, r *inflight) (*meters, error) {
-	m := &meters{}
+	m := &meters{labels: make(map[ending]labels)}
 	var err error
 	if m.deliveries, err = meter.Int64Counter("switchyard.webhook.deliveries",
 		metric.WithDescription("Settled attempts and ends of deliveries, by outcome and fault.")); err != nil {
