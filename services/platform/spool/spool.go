@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,8 +49,9 @@ type Spool struct {
 	// record.
 	head, tail int64
 
-	syncing sync.Mutex
-	synced  int64 // guarded by syncing
+	// next is the flush that calls of Sync join, flushing the last that was begun. Both may be nil.
+	next, flushing *flush
+	synced         int64 // position up to which records are on disk
 }
 
 // segment is one file. Its first byte is at position base.
@@ -194,35 +194,6 @@ func appendLine(text, record []byte) []byte {
 	text = append(text, ' ')
 	text = append(text, record...)
 	return append(text, '\n')
-}
-
-// Sync returns when everything appended before the call is on disk. Concurrent calls share the work.
-func (s *Spool) Sync() error {
-	s.mu.Lock()
-	want := s.tail
-	s.mu.Unlock()
-	s.syncing.Lock()
-	defer s.syncing.Unlock()
-	if s.synced >= want {
-		return nil
-	}
-	s.mu.Lock()
-	want = s.tail
-	var files []*os.File
-	for _, g := range s.segments {
-		if g.end() > s.synced {
-			files = append(files, g.file)
-		}
-	}
-	s.mu.Unlock()
-	for _, file := range files {
-		// A segment that was closed in the meantime holds no record that is still needed.
-		if err := file.Sync(); err != nil && !errors.Is(err, fs.ErrClosed) {
-			return fmt.Errorf("sync spool: %w", err)
-		}
-	}
-	s.synced = want
-	return nil
 }
 
 // Waiting returns the number of bytes that were not dropped.
