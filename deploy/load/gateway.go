@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -28,13 +29,14 @@ type gatewayPlan struct {
 	soak   time.Duration
 	keep   bool
 	bin    string
+	build  []string // more flags of the build
 	ways   []string
 }
 
 // gatewayWays lists the ways through the gateway: on the contract's face, without waiting for a disk; on the OpenAI face,
-// in all modes of the ledger; and the same through the edge. The provider itself and the floors, one relay and two in a
-// row, are always measured too.
-var gatewayWays = []string{"contract", "async", "synced", "committed", "edge-async", "edge-synced", "edge-committed"}
+// in all modes of the ledger; the same through the edge; and on the Anthropic face, translated, without waiting. The
+// provider itself and the floors, one relay and two in a row, are always measured too.
+var gatewayWays = []string{"contract", "translated", "async", "synced", "committed", "edge-async", "edge-synced", "edge-committed"}
 
 // modes are what answers wait for: the mode of the gateway's ledger and that of the edge's counts, which has no async.
 var modes = []struct{ name, ledger, usage string }{
@@ -45,7 +47,7 @@ func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way
 
 // wantsMode reports whether any way goes through the stack of a mode.
 func (p gatewayPlan) wantsMode(mode string) bool {
-	return p.wants(mode) || p.wants("edge-"+mode) || mode == "async" && p.wants("contract")
+	return p.wants(mode) || p.wants("edge-"+mode) || mode == "async" && (p.wants("contract") || p.wants("translated"))
 }
 
 func parseGateway(args []string) (gatewayPlan, error) {
@@ -149,7 +151,7 @@ func openGatewayRig(ctx context.Context, plan gatewayPlan) (_ *gatewayRig, err e
 			continue
 		}
 		r.stacks[mode.name], err = stack.Start(ctx, stack.Options{
-			State: filepath.Join(r.dir, mode.name), Bin: plan.bin, Durable: true, BuildFlags: asShipped,
+			State: filepath.Join(r.dir, mode.name), Bin: plan.bin, Durable: true, BuildFlags: slices.Concat(asShipped, plan.build),
 			Env: map[stack.Service][]string{
 				stack.Gateway: {"GATEWAY_EXTRA_PROVIDERS_FILE=" + providers, "GATEWAY_LEDGER_MODE=" + mode.ledger},
 				stack.Edge:    {"EDGE_USAGE_MODE=" + mode.usage},
@@ -181,6 +183,11 @@ var question = strings.Repeat("How long is the train to the coast, and how many 
 
 func openAIBody(model string, stream bool) []byte {
 	return fmt.Appendf(nil, `{"model":"%s","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
+		model, question, stream)
+}
+
+func anthropicBody(model string, stream bool) []byte {
+	return fmt.Appendf(nil, `{"model":"%s","system":"Be brief.","messages":[{"role":"user","content":%q}],"max_tokens":500,"stream":%t}`,
 		model, question, stream)
 }
 
@@ -239,7 +246,10 @@ func stackWays(ctx context.Context, s *stack.Stack, mode string) ([]way, error) 
 		{"edge-" + mode, "edge + OpenAI face, " + mode, s.URL("edge") + "/product/v1/ai/openai" + completions, customer, openAIBody, []int{edge, gateway}, stores},
 	}
 	if mode == "async" {
-		ways = append([]way{{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores}}, ways...)
+		ways = append([]way{
+			{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores},
+			{"translated", "gateway, Anthropic face, async", s.URL("gateway") + "/v1/messages", service, anthropicBody, []int{gateway}, stores},
+		}, ways...)
 	}
 	return ways, nil
 }
@@ -270,7 +280,8 @@ func wantText(pieces int) func(client.Answer) error {
 	want := strings.Count(plain.Text(pieces), "carriage ")
 	return func(a client.Answer) error {
 		got := strings.Count(string(a.Body), `"carriage "`)
-		if a.Status != http.StatusOK || got != want || !strings.Contains(string(a.Body), "[DONE]") {
+		ended := bytes.Contains(a.Body, []byte("[DONE]")) || bytes.Contains(a.Body, []byte("message_stop"))
+		if a.Status != http.StatusOK || got != want || !ended {
 			return fmt.Errorf("status %d, %d of %d pieces", a.Status, got, want)
 		}
 		return nil

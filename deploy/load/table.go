@@ -16,7 +16,7 @@ const firstWay = 3
 func table(plan gatewayPlan, targets []target, all []figures) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s; medians of %d rounds of %s; CPU at %d connections; streams of %d pieces, %s apart or, for µs/event, without a pause; %s\n\n",
-		machine(), plan.rounds, plan.round, costed, plan.pieces, plan.pause, syncTime())
+		machine(), plan.rounds, plan.round, costed, plan.pieces, plan.pause, syncTimes())
 	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	printf(w, "way\trps c1\trps c16\trps c64\tCPU/request\tPostgres\tat %d/s\tp50/p99 at 200/s\tp50/p99 at 1000/s\tTTFT p50/p99\tCPU/event\tstreams of %d\tfailed\t\n", storeRate, parallelStreams)
 	for i, f := range all {
