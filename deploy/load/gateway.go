@@ -79,7 +79,7 @@ type target struct {
 	chat *client.Request
 	// stream is the same way for a streamed answer, burst for one without pauses.
 	stream, burst *client.Request
-	// pids are the processes whose CPU time counts, without provider and client. stores are those of Postgres.
+	// pids are the processes, at most two, whose CPU time counts, without provider and client. stores are those of Postgres.
 	pids   []int
 	stores func() []int
 }

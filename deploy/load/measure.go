@@ -15,8 +15,9 @@ import (
 type figures struct {
 	// perSecond is the rate by number of connections.
 	perSecond map[int]float64
-	// cpu is the processor time of the services per request at 16 connections, store that of Postgres.
-	cpu, store time.Duration
+	// cpu is the processor time per request at 16 connections, by process, and store that of Postgres.
+	cpu   [2]time.Duration
+	store time.Duration
 	// steady is the processor time of Postgres per request at storeRate.
 	steady time.Duration
 	// event is the processor time of the services per event of streams without pauses, at 16 connections.
@@ -85,7 +86,7 @@ func measure(ctx context.Context, plan gatewayPlan, t target) (figures, error) {
 // throughput measures whole answers in a closed loop, and what they cost.
 func (f *figures) throughput(ctx context.Context, plan gatewayPlan, t target) error {
 	for _, n := range connections {
-		cpu, store := used(t.pids), t.stored()
+		cpu, store := t.used(), t.stored()
 		result, err := drive.Run(ctx, drive.Load{Request: t.chat, Connections: n, Time: plan.round})
 		if err != nil {
 			return err
@@ -94,7 +95,10 @@ func (f *figures) throughput(ctx context.Context, plan gatewayPlan, t target) er
 		f.perSecond[n] = result.PerSecond()
 		if n == costed {
 			done := time.Duration(max(result.Done(), 1))
-			f.cpu, f.store = (used(t.pids)-cpu)/done, (t.stored()-store)/done
+			for i, now := range t.used() {
+				f.cpu[i] = (now - cpu[i]) / done
+			}
+			f.store = (t.stored() - store) / done
 		}
 	}
 	return nil
@@ -144,6 +148,17 @@ func (f *figures) streaming(ctx context.Context, plan gatewayPlan, t target) err
 	f.note(result)
 	f.event = (used(t.pids) - cpu) / time.Duration(max(result.Done()*plan.pieces, 1))
 	return nil
+}
+
+// services returns the processor time of all services per request.
+func (f *figures) services() time.Duration { return f.cpu[0] + f.cpu[1] }
+
+// used returns the processor time of each process.
+func (t *target) used() (each [2]time.Duration) {
+	for i, pid := range t.pids {
+		each[i] = used([]int{pid})
+	}
+	return each
 }
 
 // stored returns the processor time of Postgres; 0 for a way without it.
@@ -200,7 +215,8 @@ func median(rounds []figures) figures {
 		into *time.Duration
 		of   func(figures) time.Duration
 	}{
-		{&m.cpu, func(f figures) time.Duration { return f.cpu }},
+		{&m.cpu[0], func(f figures) time.Duration { return f.cpu[0] }},
+		{&m.cpu[1], func(f figures) time.Duration { return f.cpu[1] }},
 		{&m.store, func(f figures) time.Duration { return f.store }},
 		{&m.steady, func(f figures) time.Duration { return f.steady }},
 		{&m.event, func(f figures) time.Duration { return f.event }},
