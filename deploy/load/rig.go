@@ -20,9 +20,9 @@ type rig struct {
 	receiver *helper
 	stack    *stack.Stack
 	db       *pgx.Conn
-	// service and postgres are the processes whose CPU time is measured separately.
-	service  int
-	postgres func() []int
+	// service, edge and postgres are the processes whose CPU time is measured separately.
+	service, edge int
+	postgres      func() []int
 }
 
 // openRig starts the receiver with the arguments, and the stack. The setting named by allow lets the service send to
@@ -50,6 +50,9 @@ func openRig(ctx context.Context, service stack.Service, allow string, o stack.O
 		return nil, err
 	}
 	if r.service, err = r.stack.PID(string(service)); err != nil {
+		return nil, err
+	}
+	if r.edge, err = r.stack.PID(string(stack.Edge)); err != nil {
 		return nil, err
 	}
 	server, err := r.stack.PID("postgres")

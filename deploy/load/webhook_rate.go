@@ -43,6 +43,7 @@ func (r *webhookRig) rates(ctx context.Context, plan webhookPlan, out io.Writer)
 		r.row(ctx, w, "quiet, 50/s", r.http(drive.Load{Connections: 8, Rate: 50, Time: plan.quiet})),
 		r.row(ctx, w, "HTTP, 64 connections", r.http(drive.Load{Connections: 64, Time: plan.time})),
 		r.row(ctx, w, "HTTP, 256 connections", r.http(drive.Load{Connections: 256, Time: plan.time})),
+		r.row(ctx, w, "through the edge, 64 connections", r.throughEdge(drive.Load{Connections: 64, Time: plan.time})),
 		r.row(ctx, w, "HTTP, 3000/s offered", r.http(drive.Load{Connections: 128, Rate: held, Time: plan.time})),
 		r.row(ctx, w, "gRPC, 3000/s offered", r.streams(8, held, plan.time)),
 		r.row(ctx, w, "gRPC, 8 streams", r.streams(8, 0, plan.time/2)), // what it accepts takes much longer to deliver
@@ -68,8 +69,12 @@ func (r *webhookRig) row(ctx context.Context, w *tabwriter.Writer, name string, 
 // request returns a request that enqueues a delivery for an organization.
 func (r *webhookRig) request(organization string) (*client.Request, error) {
 	return client.NewRequest(r.stack.URL(string(stack.WebhookEgress))+"/v1/deliveries",
-		http.Header{"Authorization": {"Bearer " + r.stack.Secrets().Service}, "X-Organization-Id": {organization}},
-		fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, r.receiver.url+"/hook", payload))
+		http.Header{"Authorization": {"Bearer " + r.stack.Secrets().Service}, "X-Organization-Id": {organization}}, r.delivery())
+}
+
+// delivery returns the body of a request that enqueues a delivery.
+func (r *webhookRig) delivery() []byte {
+	return fmt.Appendf(nil, `{"url":%q,"event_type":"train.arrived","payload":%s}`, r.receiver.url+"/hook", payload)
 }
 
 func (r *webhookRig) isAccepted(a client.Answer) error {
@@ -84,6 +89,23 @@ func (r *webhookRig) isAccepted(a client.Answer) error {
 func (r *webhookRig) http(load drive.Load) offer {
 	return func(ctx context.Context) (_ *drive.Result, err error) {
 		if load.Request, err = r.request(stack.Organization); err != nil {
+			return nil, err
+		}
+		load.Check = r.isAccepted
+		return drive.Run(ctx, load)
+	}
+}
+
+// throughEdge returns an offer of load to the edge, by a customer.
+func (r *webhookRig) throughEdge(load drive.Load) offer {
+	return func(ctx context.Context) (*drive.Result, error) {
+		key, err := r.stack.CreateKey(ctx, stack.Key{Organization: stack.Organization, Product: "webhooks", Permission: "write", Name: "load"})
+		if err != nil {
+			return nil, err
+		}
+		load.Request, err = client.NewRequest(r.stack.URL(string(stack.Edge))+"/product/v1/webhooks/deliveries",
+			http.Header{"Authorization": {"Bearer " + key}}, r.delivery())
+		if err != nil {
 			return nil, err
 		}
 		load.Check = r.isAccepted
