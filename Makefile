@@ -22,6 +22,11 @@ help: ## list the targets
 ##@ Run
 
 .PHONY: run demo dev
+# Debug information is a quarter of the compiler's work. `dev run` builds the services with the same flags, as otherwise
+# the standard library would be compiled once more. The compiler collects less garbage for a fifth less processor time;
+# GOGC is set for it alone, as the services heed it too.
+run demo dev: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -ldflags=-w
+
 run: dev ## build and start everything; prints the URLs and three curl lines
 	@exec $(DEV) run
 
@@ -29,8 +34,8 @@ demo: dev ## run the three main jobs against `make run` and show what came back
 	@exec $(DEV) demo
 
 dev:
-	@mkdir -p $(BIN) && { [ -x $(DEV) ] || echo "Building deploy/dev, which starts everything else"; }
-	@go build -o $(DEV) ./deploy/dev
+	@mkdir -p $(BIN) && { [ -x $(DEV) ] || echo "Building deploy/dev with the standard library (half a minute or so the first time); it builds and starts everything else"; }
+	@GOGC=$${GOGC:-400} go build -o $(DEV) ./deploy/dev
 
 ##@ Tools, pinned. The protoc plugins are pinned in .ci/tools/go.mod, beside the libraries whose protos they read.
 
@@ -133,6 +138,7 @@ audit: ages ## ages, and known vulnerabilities in what is called, where their da
 .PHONY: test isolate e2e soak k8s alerts bench load ci
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
 	@$(STORES) go test -race -timeout 10m work
+	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref
 
 isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done

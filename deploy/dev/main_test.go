@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,5 +49,24 @@ func TestBuiltByGoRun(t *testing.T) {
 		if got := builtByGoRun(program); got != want {
 			t.Errorf("builtByGoRun(%s) = %t", program, got)
 		}
+	}
+}
+
+func TestBuildOmitsCloudLibrariesUnlessTheyAreUsed(t *testing.T) {
+	for _, tt := range []struct {
+		name, managers string
+		want           []string
+	}{
+		{"no secret manager", "", []string{"-tags=nocloud"}},
+		{"a secret manager", "awssecretsmanager://byok/{organization}/", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := buildFlags(func(name string) string {
+				return map[string]string{"GATEWAY_BYOK_SECRET_MANAGERS": tt.managers}[name]
+			})
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -3,8 +3,10 @@ package stack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +14,15 @@ import (
 	"switchyard.dev/deploy/dev/process"
 	"switchyard.dev/deploy/dev/store"
 )
+
+// buildBesideStores builds the programs while the stores start, neither of which needs the other. When one fails, the
+// other is stopped.
+func (s *Stack) buildBesideStores(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.startStores(ctx) })
+	group.Go(func() error { return s.build(ctx) })
+	return group.Wait()
+}
 
 func (s *Stack) startStores(ctx context.Context) error {
 	o := store.Options{
@@ -36,6 +47,9 @@ func (s *Stack) startStores(ctx context.Context) error {
 	return nil
 }
 
+// compilerGOGC saves a fifth of the compiler's processor time, for a quarter more memory.
+const compilerGOGC = "GOGC=400"
+
 // build builds the programs of the stack from the working tree.
 func (s *Stack) build(ctx context.Context) error {
 	if s.options.Bin != "" {
@@ -46,7 +60,7 @@ func (s *Stack) build(ctx context.Context) error {
 		return errors.New("the go command is not on PATH: install Go from https://go.dev/dl/")
 	}
 	begun := time.Now()
-	s.progress("Building the services (a minute or so the first time)")
+	s.progress("Building %s (a minute or two the first time, seconds later)", s.programs())
 	// Profile-guided builds compile everything anew for each service. Images are built so; a stack that is started
 	// many times a day isn't.
 	args := append([]string{"build", "-pgo=off"}, s.options.BuildFlags...)
@@ -61,7 +75,7 @@ func (s *Stack) build(ctx context.Context) error {
 		Name: "go build",
 		Path: program,
 		Args: args,
-		Env:  s.options.Environ,
+		Env:  append([]string{compilerGOGC}, s.options.Environ...), // the user's wins
 		Dir:  s.options.Root,
 		Log:  s.logFile("build"),
 	})
@@ -70,6 +84,19 @@ func (s *Stack) build(ctx context.Context) error {
 	}
 	s.progress("Built in %.1f s", time.Since(begun).Seconds())
 	return nil
+}
+
+// programs returns the names of the programs to build, for people.
+func (s *Stack) programs() string {
+	var names []string
+	for _, service := range Services {
+		names = append(names, string(service))
+	}
+	if len(s.options.Fakes) > 0 {
+		names = append(names, "the "+Fakes)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // provision creates every service's role and schema and writes the URLs of the stores.
@@ -134,9 +161,10 @@ func (s *Stack) startFakes(ctx context.Context) error {
 	return m.await(ctx)
 }
 
-// startServices starts all replicas at once and waits for all of them.
+// startServices starts all replicas at once, waits for all of them, and reports how long each took.
 func (s *Stack) startServices(ctx context.Context) error {
 	var started []*memberProcess
+	begun := time.Now()
 	for _, service := range Services {
 		for n := range max(s.options.Replicas[service], 1) {
 			name := member(service, n)
@@ -147,9 +175,18 @@ func (s *Stack) startServices(ctx context.Context) error {
 			started = append(started, m)
 		}
 	}
+	took := make([]string, len(started))
 	group, ctx := errgroup.WithContext(ctx)
-	for _, m := range started {
-		group.Go(func() error { return m.await(ctx) })
+	for i, m := range started {
+		group.Go(func() error {
+			err := m.await(ctx)
+			took[i] = fmt.Sprintf("%s %d ms", m.Name(), time.Since(begun).Milliseconds())
+			return err
+		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	s.progress("Ready, all started at once: %s", strings.Join(took, ", "))
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"switchyard.dev/deploy/dev/store"
@@ -43,7 +44,8 @@ type Options struct {
 	Bin        string   // a folder with all binaries; "" builds them
 	BuildFlags []string // such as -race
 
-	Progress func(line string) // receives a line for each step; nil discards them
+	// Progress receives a line for each step, one call at a time; nil discards them.
+	Progress func(line string)
 }
 
 // Stack is a running stack. Its methods are safe for concurrent use.
@@ -74,7 +76,7 @@ func Start(ctx context.Context, o Options) (*Stack, error) {
 		return nil, err
 	}
 	for _, step := range []func(context.Context) error{
-		s.startStores, s.build, s.provision, s.migrate, s.startFakes, s.startServices,
+		s.buildBesideStores, s.provision, s.migrate, s.startFakes, s.startServices,
 	} {
 		if err := step(ctx); err != nil {
 			// How the other, half started members end says nothing about the cause.
@@ -149,9 +151,7 @@ func (s *Stack) plan(ctx context.Context) (err error) {
 }
 
 func complete(o *Options) error {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
+	o.Progress = serial(o.Progress)
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
@@ -168,6 +168,19 @@ func complete(o *Options) error {
 	state, err := filepath.Abs(o.State)
 	o.State = state
 	return err
+}
+
+// serial returns progress with one call at a time: steps that run side by side report to it.
+func serial(progress func(line string)) func(line string) {
+	if progress == nil {
+		return func(string) {}
+	}
+	var mu sync.Mutex
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		progress(line)
+	}
 }
 
 // FindRoot returns the repository that holds the working directory.

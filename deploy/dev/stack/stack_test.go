@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -296,6 +297,36 @@ func TestATakenPortStopsTheStartBeforeAnythingRuns(t *testing.T) {
 	if said != 0 {
 		t.Errorf("%d things happened before", said)
 	}
+}
+
+// The stores start beside the build. None of them may outlive its failure, or the next start would find its folder taken.
+func TestAFailedBuildStopsTheStores(t *testing.T) {
+	o := options(t)
+	failing := o
+	failing.Bin, failing.BuildFlags = "", []string{"-no-such-flag"}
+	if _, err := Start(t.Context(), failing); err == nil || !strings.Contains(err.Error(), "go build failed") {
+		t.Fatalf("got %v, want an error of go build", err)
+	}
+	startStack(t, o)
+}
+
+func TestProgressIsReportedOneCallAtATime(t *testing.T) {
+	const reporters, lines = 8, 100
+	said := 0
+	progress := serial(func(string) { said++ })
+	var group sync.WaitGroup
+	for range reporters {
+		group.Go(func() {
+			for range lines {
+				progress("a line")
+			}
+		})
+	}
+	group.Wait()
+	if said != reporters*lines {
+		t.Errorf("%d lines, want %d", said, reporters*lines)
+	}
+	serial(nil)("a line")
 }
 
 func TestFindRoot(t *testing.T) {
