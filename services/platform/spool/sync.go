@@ -16,8 +16,8 @@ type flush struct {
 
 // Sync returns when everything appended before the call is on disk. Concurrent calls share the work.
 //
-// The first caller that finds no flush to join performs one when the flush before it has ended; callers that come in the
-// meantime join it.
+// The first caller that finds no flush to join performs one when the flush before it has ended; callers that come in
+// the meantime join it.
 func (s *Spool) Sync() error {
 	s.mu.Lock()
 	f, before := s.next, s.flushing

@@ -17,7 +17,8 @@ func (s *Spool) onDisk() int64 {
 	return s.synced
 }
 
-// However many calls share a flush, Sync returns only when the caller's own records are on disk. New segments begin in between.
+// However many calls share a flush, Sync returns only when the caller's own records are on disk. New segments begin in
+// between.
 func TestSyncCoversWhatWasAppended(t *testing.T) {
 	s := start(t, t.TempDir(), 1<<30)
 	var group sync.WaitGroup
