@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -56,7 +57,7 @@ func DialectOf(r *http.Request) rpc.Dialect {
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
-	case name == dialectOpenAI, path == "/v1/chat/completions":
+	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
 		return rpc.Dialect{}
@@ -73,6 +74,7 @@ func DialectOf(r *http.Request) rpc.Dialect {
 func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
 	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
+	server.Handle("POST", "/v1/responses", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(responses.Dialect{}))
 	server.Handle("POST", "/v1/messages", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(anthropic.Dialect{}))
 	server.Handle("POST", "/v1/messages/count_tokens", list, s.countTokens)
 	server.Handle("GET", "/v1/models/{model=**}", list, s.serveModel)
@@ -97,7 +99,7 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		}
 		request.Raw = rawOfHTTP(r, d.Name())
 		request.Raw.Body = body
-		call := nativeCall{d, chat, request}
+		call := nativeCall{chat, request}
 		if chat.Stream {
 			return s.streamDialect(r.Context(), w, call, wantsEarly(r))
 		}
@@ -108,7 +110,7 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		annotate(r.Context(), completion.Route, completion.Report)
 		call.headers(w.Header(), completion.Route, completion.Native != nil)
 		eachReport(completion.Report, inOne(w.Header()))
-		text, err := d.Answer(call.reply(completion.Route), completion)
+		text, err := chat.Writer.Answer(call.reply(completion.Route), completion)
 		if err != nil {
 			return fmt.Errorf("encode answer: %w", err)
 		}
@@ -119,7 +121,6 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 
 // nativeCall is a request in a dialect's form while it is served.
 type nativeCall struct {
-	dialect dialect.Dialect
 	chat    *dialect.Chat
 	request *inference.Request
 }
@@ -162,7 +163,7 @@ func eachReport(report ledger.Report, set func(name, value string)) {
 
 func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWriter, call nativeCall, early bool) error {
 	var events *eventWriter
-	out := call.dialect.Stream(call.reply(inference.Route{})) // No provider serves it yet.
+	out := call.chat.Writer.Stream(call.reply(inference.Route{})) // No provider serves it yet.
 	begin := func() {
 		events = newEventWriter(w, pingEvery)
 		events.pingWith(out.Ping())
@@ -185,13 +186,13 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	defer stream.Close()
 	route := stream.Route()
 	event, err := stream.Next() // Held already, or the end: it doesn't wait.
-	out = call.dialect.Stream(call.reply(route))
+	out = call.chat.Writer.Stream(call.reply(route))
 	if !early {
 		call.headers(w.Header(), route, event.Native != nil)
 		begin()
 	}
 	for ; err == nil; event, err = stream.Next() {
-		if event.Shown() {
+		if call.request.Shows(event) {
 			events.send(out.Event(event))
 		}
 		if events.pass(stream); events.failed() {
@@ -251,7 +252,7 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 }
 
 // modelsDialect returns the dialect of a request about models: OpenAI's unless a header names another.
-func modelsDialect(r *http.Request) dialect.Dialect {
+func modelsDialect(r *http.Request) dialect.Lister {
 	if DialectOf(r).Name == dialectAnthropic {
 		return anthropic.Dialect{}
 	}

@@ -16,18 +16,18 @@ import (
 // The compatible faces send early pings too, and report a late error in their own form.
 func TestEarlyStreamOfDialects(t *testing.T) {
 	for _, c := range []struct {
-		dialect     dialect.Dialect
+		writer      dialect.Writer
 		ping, error string
 	}{
 		{openai.Dialect{}, ": ping\n\n", `data: {"error":{"message":"every provider failed"`},
 		{anthropic.Dialect{}, "event: ping\ndata: {\"type\":\"ping\"}\n\n", "event: error\ndata: {\"type\":\"error\",\"error\":{"},
 	} {
 		for _, early := range []bool{false, true} {
-			t.Run(c.dialect.Name(), func(t *testing.T) {
+			t.Run(c.ping, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					recorder := httptest.NewRecorder()
 					s := &inferenceServer{engine: slow{after: 40 * time.Second}}
-					call := nativeCall{c.dialect, &dialect.Chat{}, &inference.Request{ID: "req_1"}}
+					call := nativeCall{&dialect.Chat{Writer: c.writer}, &inference.Request{ID: "req_1"}}
 					err := s.streamDialect(t.Context(), recorder, call, early)
 					body := recorder.Body.String()
 					if early != (err == nil) || !early && body != "" {

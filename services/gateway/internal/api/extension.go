@@ -150,7 +150,7 @@ func toNativeRequest(
 	if err != nil {
 		return nil, err
 	}
-	r.Chat, r.Bounds = chat.Chat, chat.Bounds
+	r.Chat, r.Bounds, r.ShowsReasoning = chat.Chat, chat.Bounds, chat.Reasoning
 	r.Route.Needs = chat.Needs(d.Name())
 	if r.Locale == "" {
 		return r, nil

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
+	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -31,6 +32,7 @@ const (
 	formVision           = "vision"
 	formImages           = "images"
 	formOpenAI           = "openai"
+	formResponses        = "responses"
 	formAnthropic        = "anthropic"
 	formOpenAIEmbeddings = "openai_embeddings"
 )
@@ -97,6 +99,8 @@ func (s *inferenceServer) parse(ctx context.Context, raw trace.RawRequest, run s
 		return captured(s, raw, m, &m.RunId, run, func() (*inference.Request, error) { return toImageRequest(ctx, m) })
 	case formOpenAI:
 		return parseDialect(ctx, openai.Dialect{}, raw, run)
+	case formResponses:
+		return parseDialect(ctx, responses.Dialect{}, raw, run)
 	case formAnthropic:
 		return parseDialect(ctx, anthropic.Dialect{}, raw, run)
 	case formOpenAIEmbeddings:

@@ -153,7 +153,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
-			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
+			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Transport: transport})
 			providers[p.Name] = brittle{made}
 		case "anthropic":
 			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -113,21 +112,9 @@ func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.
 	if !ok {
 		return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
 	}
-	return d.New(provider.Settings{
-		Name: vendor.Name, BaseURL: vendor.BaseURL, APIVersion: vendor.APIVersion, KeyHeader: vendor.KeyHeader,
-		StreamUsage: vendor.StreamUsage, ShortToolIDs: vendor.ShortToolIDs, OutputLimits: outputLimits(vendor), Transport: transport,
-	})
-}
-
-// outputLimits returns the output limits that the policy has, by the vendor's names of its models.
-func outputLimits(vendor policy.Provider) map[string]int {
-	limits := make(map[string]int)
-	for _, model := range vendor.Models {
-		if model.Limits.Output > 0 {
-			limits[cmp.Or(model.Upstream, model.Name)] = model.Limits.Output
-		}
-	}
-	return limits
+	settings := vendor.Adapter()
+	settings.Transport = transport
+	return d.New(settings)
 }
 
 // newFingerprint returns the function that hashes keys of the fleet and of organizations for logs and the ledger.

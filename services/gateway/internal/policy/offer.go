@@ -21,6 +21,8 @@ type Offer struct {
 	// dialect support.
 	Capabilities Capabilities
 	Operations   provider.OperationSet
+	// takes reports whether the provider takes a request of a form as it was written.
+	takes func(form string) bool
 	// Lacks is the set of features that the model does not have.
 	Lacks Feature
 	// Hash is a hash of the target, for rendezvous hashing.
@@ -43,10 +45,14 @@ func (o *Offer) Rank(goal Goal) (rank int32, tied bool) {
 	return o.ranks[at], o.tied[at]
 }
 
+// Takes reports whether the provider takes a request in a dialect as its caller wrote it.
+func (o *Offer) Takes(form string) bool { return o.takes(form) }
+
 // entry is a provider with its offers.
 type entry struct {
 	*Provider
 	dialect  provider.Dialect
+	takes    func(form string) bool
 	index    int
 	offers   map[string]*Offer
 	defaults map[provider.Operation]*Offer
@@ -60,6 +66,7 @@ func (e *entry) offer(model *Model) *Offer {
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
+	o.takes = e.takes
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
 	}

@@ -73,6 +73,7 @@ type Policy struct {
 	// approvalTools are patterns of tools whose calls need an approval.
 	approvalTools []string
 	byok          keyring.Mode
+	hostedTools   string
 	aliases       map[string]string
 	replaced      map[string]bool
 }
@@ -85,12 +86,12 @@ func build(doc document) (*Policy, error) {
 		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer),
 		goal:  cmp.Or(doc.DefaultGoal, GoalQuality),
 		ranks: make(map[Goal][]*Offer), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, replaced: doc.replaced,
-		approvalTools: doc.ToolsNeedingApproval,
+		approvalTools: doc.ToolsNeedingApproval, hostedTools: doc.HostedTools,
 	}
 	if !p.goal.IsKnown() {
 		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
 	}
-	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases()); err != nil {
+	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases()); err != nil {
 		return nil, err
 	}
 	for i := range p.Providers {
@@ -124,6 +125,8 @@ func build(doc document) (*Policy, error) {
 func (p *Policy) addProvider(index int) error {
 	e := &entry{Provider: &p.Providers[index], index: index, offers: make(map[string]*Offer)}
 	e.dialect, _ = adapter.Find(e.Dialect) // Parse has checked that there is one.
+	settings := e.Adapter()
+	e.takes = func(form string) bool { return e.dialect.TakesForm(settings, form) }
 	p.byName[e.Name] = e
 	for i := range e.Models {
 		model := &e.Models[i]

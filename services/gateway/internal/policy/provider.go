@@ -1,12 +1,14 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // Model is a model that a provider serves.
@@ -31,10 +33,11 @@ type Provider struct {
 	KeyFile string `yaml:"key_file"`
 	// KeyHeader is the header that carries the key instead of "Authorization: Bearer" (openai dialect).
 	KeyHeader string `yaml:"key_header"`
-	// APIVersion, StreamUsage and ShortToolIDs are settings of the openai dialect; see its package.
+	// APIVersion, StreamUsage, ShortToolIDs and Responses are settings of the openai dialect; see its package.
 	APIVersion   string `yaml:"api_version"`
 	StreamUsage  *bool  `yaml:"stream_usage"`
 	ShortToolIDs bool   `yaml:"short_tool_ids"`
+	Responses    *bool  `yaml:"responses"`
 	// Regions are the regions that it works in, and Tags its properties, both for data rules.
 	Regions []string `yaml:"regions"`
 	Tags    []string `yaml:"tags"`
@@ -73,6 +76,20 @@ func (p *Provider) check() error {
 		}
 	}
 	return nil
+}
+
+// Adapter returns the settings for the adapter of the provider's dialect. Transport is left to the caller.
+func (p *Provider) Adapter() provider.Settings {
+	limits := make(map[string]int)
+	for _, model := range p.Models {
+		if model.Limits.Output > 0 {
+			limits[cmp.Or(model.Upstream, model.Name)] = model.Limits.Output
+		}
+	}
+	return provider.Settings{
+		Name: p.Name, BaseURL: p.BaseURL, APIVersion: p.APIVersion, KeyHeader: p.KeyHeader,
+		StreamUsage: p.StreamUsage, ShortToolIDs: p.ShortToolIDs, Responses: p.Responses, OutputLimits: limits,
+	}
 }
 
 // check hides the embedded methods of the same name.

@@ -41,6 +41,24 @@ func (r Resilience) check() error {
 // Resilience returns the resilience settings of all providers.
 func (p *Policy) Resilience() Resilience { return p.resilience }
 
+// Values of hosted_tools.
+const (
+	hostedToolsOffer  = "offer"
+	hostedToolsRefuse = "refuse"
+)
+
+func checkHostedTools(value string) error {
+	switch value {
+	case "", hostedToolsOffer, hostedToolsRefuse:
+		return nil
+	}
+	return errors.New("hosted_tools: want offer or refuse")
+}
+
+// RefusesHostedTools reports whether a request that offers the model tools of a vendor's own is served only by providers
+// that have them.
+func (p *Policy) RefusesHostedTools() bool { return p.hostedTools == hostedToolsRefuse }
+
 // Cache holds the settings of the response cache. Package cache applies them.
 type Cache struct {
 	// Enabled is false by default.

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Dialect implements dialect.Dialect.
+// Dialect implements dialect.Dialect, and writes its answers and lists of models.
 type Dialect struct{}
 
 // Name returns the dialect's name, which providers of the dialect have too.

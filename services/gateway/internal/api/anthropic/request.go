@@ -39,7 +39,7 @@ func read(body []byte) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{object, &dialect.Chat{Localize: localize}}
+	r := &reader{object, &dialect.Chat{Localize: localize, Writer: Dialect{}}}
 	for _, read := range []func() error{r.settings, r.system, r.messages, r.tools, r.output} {
 		if err := read(); err != nil {
 			return nil, err

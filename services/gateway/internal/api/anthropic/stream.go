@@ -84,7 +84,7 @@ type call struct {
 	arguments strings.Builder // that wait
 }
 
-// Stream implements dialect.Dialect.
+// Stream implements dialect.Writer.
 func (Dialect) Stream(reply dialect.Reply) dialect.Stream {
 	return &stream{reply: reply, model: dialect.NewRenamer("message.model", reply.Model)}
 }

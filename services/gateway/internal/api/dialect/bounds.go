@@ -38,7 +38,8 @@ var budgets = []struct{ object, field string }{{"thinking", "budget_tokens"}, {"
 var guarded = slices.Concat(limitNames, choiceNames, []string{
 	fieldThinkingBudget, "thinking", "reasoning", fieldPrediction, "modalities", "audio",
 	"service_tier", "web_search_options", "speed", "inference_geo", "mcp_servers", "container",
-	"messages", "system", "tools", "functions", "stop", "stop_sequences",
+	"messages", "input", "instructions", "previous_response_id", "background", "store",
+	"system", "tools", "tool_choice", "functions", "stop", "stop_sequences",
 })
 
 // readBounds returns the bounds that a body sets for its answer.

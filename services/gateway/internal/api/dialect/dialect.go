@@ -6,6 +6,7 @@ package dialect
 import (
 	"bytes"
 	"net/http"
+	"slices"
 
 	"github.com/tidwall/sjson"
 
@@ -26,10 +27,18 @@ type Dialect interface {
 	Name() string
 	// Chat parses a request. Its errors name the field.
 	Chat(body []byte, header http.Header) (*Chat, error)
+}
+
+// Writer writes the answer to one request.
+type Writer interface {
 	// Answer returns a whole completion.
 	Answer(reply Reply, completion *inference.Completion) ([]byte, error)
 	// Stream returns a writer of a streamed completion.
 	Stream(reply Reply) Stream
+}
+
+// Lister writes lists of models.
+type Lister interface {
 	// Models returns a list of models, Model one entry of it.
 	Models(models []provider.Target) any
 	Model(model provider.Target) any
@@ -57,6 +66,10 @@ type Chat struct {
 	Extension []byte
 	// Localize returns the body with an instruction in the system prompt.
 	Localize func(body []byte, instruction string) ([]byte, error)
+	// Writer writes the answer.
+	Writer Writer
+	// Reasoning reports whether the answer has a place for the reasoning of a model of any dialect.
+	Reasoning bool
 }
 
 // Reply is what an answer says of itself.
@@ -87,12 +100,32 @@ func (c *Chat) Open(field string) {
 	c.Bounds.OpenInput = true
 }
 
+// Offer records a field that offers the model a tool of the vendor's own, which only a provider that takes the body as it
+// came can carry. Others serve without it, and their answer names it as ignored.
+func (c *Chat) Offer(field, tool string) {
+	if c.Bounds.Offered == "" {
+		c.Bounds.Offered = screen.Path(field, ".") + ": " + tool
+	}
+	if name := "tools." + tool; !slices.Contains(c.Unknown, name) {
+		c.Unknown = append(c.Unknown, name)
+	}
+}
+
 // Surcharge records a field because of which the vendor bills more than tokens at their list price.
 func (c *Chat) Surcharge(field string) {
 	c.Bounds.Surcharged = true
 	if c.Bounds.Unpriced == "" {
 		c.Bounds.Unpriced = screen.Path(field, ".")
 	}
+}
+
+// Demand records a field that requires a tool of the vendor's own.
+func (c *Chat) Demand(field, tool string) {
+	if c.Only == "" {
+		c.Only = screen.Path(field, ".") + ": " + tool
+	}
+	c.Open(field)
+	c.Surcharge(field)
 }
 
 // Restrict records a field, whose name may be the caller's own, because of which no other dialect can carry the
@@ -112,7 +145,7 @@ func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
 	}
 	c.Bounds.Choices, c.Bounds.Output, c.Bounds.Thinking, c.Bounds.Extra = bounds.Choices, bounds.Output, bounds.Thinking, bounds.Extra
 	c.Extension = o.Raw(Extension)
-	c.Unknown = o.Rest()
+	c.Unknown = append(c.Unknown, o.Rest()...)
 	if c.Extension != nil {
 		if body, err = sjson.DeleteBytes(bytes.Clone(body), Extension); err != nil {
 			return apierr.Invalid(Extension, "can't be read")
@@ -128,5 +161,6 @@ func (c *Chat) Needs(name string) routing.Needs {
 	if c.Only != "" {
 		needs.Dialect, needs.DialectField = name, c.Only
 	}
+	needs.Form, needs.Offered = name, c.Bounds.Offered
 	return needs
 }

@@ -22,7 +22,7 @@ type errorDetail struct {
 // ErrorBody returns the body of an error as clients of the OpenAI API expect it.
 func ErrorBody(e *apierr.Error, requestID string) any {
 	body := errorDetail{
-		Message: e.Text, Type: errorType(e.Kind.HTTPStatus()), Code: errorCode(e), Detail: apierr.NewDetail(e, requestID),
+		Message: e.Text, Type: errorType(e.Kind.HTTPStatus()), Code: ErrorCode(e), Detail: apierr.NewDetail(e, requestID),
 	}
 	if field := e.Field(); field != "" {
 		body.Param = &field
@@ -44,9 +44,9 @@ func errorType(status int) string {
 	return "invalid_request_error"
 }
 
-// errorCode returns the reason, except for the codes that clients of that API act on: they cut the conversation, reword or
+// ErrorCode returns the reason, except for the codes that clients of that API act on: they cut the conversation, reword or
 // stop.
-func errorCode(e *apierr.Error) string {
+func ErrorCode(e *apierr.Error) string {
 	switch class := e.ErrorClass(); {
 	case class == apierr.ClassContextOverflow:
 		return "context_length_exceeded"

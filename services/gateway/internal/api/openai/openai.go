@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// Dialect implements dialect.Dialect.
+// Dialect implements dialect.Dialect, and writes its answers and lists of models.
 type Dialect struct{}
 
 // Name returns the dialect's name, which providers of the dialect have too.

@@ -28,7 +28,7 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{object, &dialect.Chat{Localize: localize}}
+	r := &reader{object, &dialect.Chat{Localize: localize, Writer: Dialect{}}}
 	for _, read := range []func() error{r.settings, r.messages, r.tools, r.format} {
 		if err := read(); err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ type stream struct {
 	frame, out              []byte
 }
 
-// Stream implements dialect.Dialect.
+// Stream implements dialect.Writer.
 func (Dialect) Stream(reply dialect.Reply) dialect.Stream {
 	return &stream{reply: reply, id: newID("chatcmpl"), created: time.Now().Unix(), model: dialect.NewRenamer("model", reply.Model)}
 }

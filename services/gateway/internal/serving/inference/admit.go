@@ -140,6 +140,12 @@ func (s *selection) worst(a *admitted, priced bool) (price.Pico, error) {
 	if field := a.request.Bounds.Unpriced; field != "" && !unpriced {
 		return 0, unpricedField(field)
 	}
+	if field := a.request.Bounds.Offered; field != "" && !unpriced {
+		if a.request.Route.Needs.Dialect != "" {
+			return 0, unpricedField(field)
+		}
+		s.withhold(a.request)
+	}
 	err := s.keep(func(c candidate) bool {
 		most := mostUsage(a.request, &c, true)
 		cost, known := dearest(a.fleet.Prices, c, most.Usage)
@@ -147,6 +153,15 @@ func (s *selection) worst(a *admitted, priced bool) (price.Pico, error) {
 		return known || unpriced
 	}, budget.ErrUnpriced)
 	return worst, err
+}
+
+// withhold serves a request without the tools of vendors that it offers to the model: every candidate gets the request
+// translated, which leaves them out.
+func (s *selection) withhold(r *Request) {
+	r.Chat.Native, r.Bounds.Offered = nil, ""
+	for i := range s.candidates {
+		s.candidates[i].Native = false
+	}
 }
 
 // unpricedField returns the error for a field whose surcharge has no price.

@@ -61,7 +61,7 @@ func (a *approvalCheck) pass(ctx context.Context, event provider.Event) ([]provi
 			return a.before(event), err
 		}
 	}
-	if err := a.approvals.approveNative(ctx, event.ToolCalls, event.Native); err != nil {
+	if err := a.approvals.approveNative(ctx, event.ToolCalls, event.Repeated, event.Native); err != nil {
 		return a.before(event), err
 	}
 	if a.shut == 0 && len(a.held) == 0 {

@@ -30,7 +30,14 @@ type Bounds struct {
 	// none.
 	Surcharged bool
 	Unpriced   string
+	// Offered is "field: tool" for a tool of the vendor's own that the body offers to the model. A candidate that takes the
+	// body as it came may read and bill more because of it, which has no price. Empty for none.
+	Offered string
 }
+
+// opens reports whether a candidate may read more than the body holds, surcharges whether it may bill more than tokens.
+func (b *Bounds) opens(c *candidate) bool      { return b.OpenInput || b.Offered != "" && c.Native }
+func (b *Bounds) surcharges(c *candidate) bool { return b.Surcharged || b.Offered != "" && c.Native }
 
 // Assumptions where neither the request nor the model's limits give a bound, in tokens.
 const (
@@ -120,9 +127,9 @@ func mostInput(r *Request, c *candidate, reserved bool) int64 {
 	}
 	limit := int64(firstOf(c.Limits.Input, c.Limits.Context))
 	switch {
-	case r.Bounds.OpenInput && limit == 0:
+	case r.Bounds.opens(c) && limit == 0:
 		return input + openInput
-	case r.Bounds.OpenInput:
+	case r.Bounds.opens(c):
 		return limit
 	case limit > 0:
 		return min(input, limit)

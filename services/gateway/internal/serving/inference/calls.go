@@ -10,12 +10,13 @@ import (
 
 // callStream is a vendor's stream that fails when its tool calls exceed their bounds. hold is charged for what others
 // keep of the stream until its end: dialects keep the ids of calls, and faces that encode the events anew keep all that
-// follows the first call.
+// follows the first call, or all of it.
 type callStream struct {
 	provider.Stream
 	limit provider.CallLimit
 	hold  *memory.Hold
 	calls bool // a call has begun
+	kept  bool // the face keeps all of the answer
 }
 
 // Next returns the next event.
@@ -34,12 +35,15 @@ func (s *callStream) Next() (provider.Event, error) {
 }
 
 func (s *callStream) charge(e *provider.Event) error {
-	if s.calls = s.calls || len(e.ToolCalls) > 0; !s.calls {
+	if s.calls = s.calls || len(e.ToolCalls) > 0; !s.calls && !s.kept {
 		return nil
 	}
 	n := 0
 	if e.Native == nil {
 		n = len(e.Text) + callBytes(e.ToolCalls)
+	}
+	if s.kept && e.Native == nil {
+		n += len(e.Reasoning)
 	}
 	for i := range e.ToolCalls {
 		n += len(e.ToolCalls[i].ID)

@@ -141,7 +141,7 @@ func TestNamesAreProportional(t *testing.T) {
 	providertest.Proportional(t, 1000, func(n int) func() {
 		frame := []byte(strings.Repeat(`{"a":[`, 40) + strings.TrimSuffix(strings.Repeat(`{"name":"look"},`, n), ",") + strings.Repeat("]}", 40))
 		return func() {
-			if err := tools.approveNative(context.Background(), nil, frame); err != nil {
+			if err := tools.approveNative(context.Background(), nil, nil, frame); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -156,7 +156,7 @@ func TestNamesAreProportional(t *testing.T) {
 		`{"x":"name","y":"deploy","name":{"name":["deploy","name"]}}`: false,
 		`{"name":{"name":"deploy"}}`:                                  true,
 	} {
-		if err := tools.approveNative(t.Context(), nil, []byte(frame)); (err != nil) != found {
+		if err := tools.approveNative(t.Context(), nil, nil, []byte(frame)); (err != nil) != found {
 			t.Errorf("%.60s: %v", frame, err)
 		}
 	}

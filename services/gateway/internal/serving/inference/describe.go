@@ -8,7 +8,7 @@ import (
 // describe sets what the request needs of a model, and its key for prompt cache affinity, for the planner. The pipeline
 // does it once, for the requests of every face.
 func describe(r *Request) {
-	dialect, field := r.Route.Needs.Dialect, r.Route.Needs.DialectField
+	asked := r.Route.Needs
 	switch r.Route.Operation {
 	case provider.OperationEmbeddings:
 		r.Route.Needs = routing.EmbeddingNeeds(&r.Embedding)
@@ -18,6 +18,7 @@ func describe(r *Request) {
 		r.Route.Needs = routing.ChatNeeds(&r.Chat)
 		r.Route.Affinity = routing.Affinity(r.Organization, r.Run, &r.Chat)
 	}
-	r.Route.Needs.Dialect, r.Route.Needs.DialectField = dialect, field
+	r.Route.Needs.Dialect, r.Route.Needs.DialectField = asked.Dialect, asked.DialectField
+	r.Route.Needs.Form, r.Route.Needs.Offered = asked.Form, asked.Offered
 	r.Route.Organization, r.Route.Run = r.Organization, r.Run
 }

@@ -286,14 +286,14 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		return nil, err
 	}
 	completion := &Completion{
-		Text: answer.Text, ToolCalls: answer.ToolCalls,
+		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls,
 		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
 		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, record: x.record,
 	}
 	completion.Route = x.route()
 	x.record.answered(trace.Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
 	x.remember(ctx, kept{
-		Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
+		Text: completion.Text, Reasoning: completion.Reasoning, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
 		Usage: completion.Report.Usage, State: x.billed.state, Native: completion.Native,
 	})
 	return completion, nil

@@ -156,6 +156,9 @@ type Request struct {
 	ForceLocale bool
 	// Bounds are the fields of a native body that affect the size and the price of its answer.
 	Bounds Bounds
+	// ShowsReasoning reports whether the answer has a place for the model's reasoning. Then reasoning is the beginning of
+	// an answer, and the answer is kept until its end, where it is repeated whole.
+	ShowsReasoning bool
 	// BypassCache skips the response cache.
 	BypassCache bool
 	// Metadata are the caller's labels. ApprovalRef names the approval of the answer's tool calls.
@@ -174,6 +177,11 @@ type Request struct {
 	ImageRequest provider.ImageRequest
 }
 
+// Shows reports whether an event shows the caller something.
+func (r *Request) Shows(e provider.Event) bool {
+	return e.Shown() || r.ShowsReasoning && e.Reasoning != ""
+}
+
 // Route is how a request was served, known before the first byte of the answer.
 type Route struct {
 	Provider, Model string
@@ -186,11 +194,11 @@ type Route struct {
 
 // Completion is a whole answer.
 type Completion struct {
-	Text         string
-	ToolCalls    []provider.ToolCall
-	FinishReason provider.FinishReason
-	Report       ledger.Report
-	Route        Route
+	Text, Reasoning string
+	ToolCalls       []provider.ToolCall
+	FinishReason    provider.FinishReason
+	Report          ledger.Report
+	Route           Route
 	// Native is the vendor's whole answer; see provider.Chat.
 	Native json.RawMessage
 

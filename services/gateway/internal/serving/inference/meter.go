@@ -150,7 +150,7 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 		}
 		return u, ledger.StatePartial
 	}
-	if x.request.Bounds.Surcharged || len(beyond) > 0 {
+	if x.request.Bounds.surcharges(&x.served) || len(beyond) > 0 {
 		return u, ledger.StatePartial
 	}
 	return u, ledger.StateReported

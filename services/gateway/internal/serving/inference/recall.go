@@ -23,6 +23,7 @@ type Answers interface {
 // kept is an answer in the response cache.
 type kept struct {
 	Text         string                `json:"text,omitzero"`
+	Reasoning    string                `json:"reasoning,omitzero"`
 	ToolCalls    []provider.ToolCall   `json:"tool_calls,omitzero"`
 	FinishReason provider.FinishReason `json:"finish_reason"`
 	// RequestID is the id of the request that the answer was made for.
@@ -142,7 +143,7 @@ func (x *execution) replay(ctx context.Context, answer *kept) (*Completion, erro
 	}
 	x.record.answered(trace.Answer{Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason})
 	return &Completion{
-		Text: answer.Text, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
+		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls, FinishReason: answer.FinishReason,
 		Report: x.settle(ctx, ledger.OutcomeCompleted, answer.tally()), Native: answer.Native, Route: x.route(), record: x.record,
 	}, nil
 }
@@ -159,17 +160,17 @@ func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 		answer.ToolCalls[i].Index = i // A whole answer has no indexes.
 	}
 	if s.held == nil && (answer.Text != "" || s.calls) {
-		s.held = []provider.Event{{Text: answer.Text, ToolCalls: answer.ToolCalls}}
+		s.held = []provider.Event{{Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls}}
 	}
 	return s
 }
 
 // recording joins a stream's events, for the cache.
 type recording struct {
-	text   strings.Builder
-	calls  callJoiner
-	frames []provider.Event
-	size   int
+	text, reasoning strings.Builder
+	calls           callJoiner
+	frames          []provider.Event
+	size            int
 }
 
 // recorded returns how many bytes keeping an event takes.
@@ -177,7 +178,7 @@ func recorded(e provider.Event) int {
 	if e.Native != nil {
 		return heldSize(e)
 	}
-	return len(e.Text) + callBytes(e.ToolCalls)
+	return len(e.Text) + len(e.Reasoning) + callBytes(e.ToolCalls)
 }
 
 // add keeps an event. It copies the native frame, which is valid only until the next event.
@@ -193,6 +194,7 @@ func (r *recording) add(e provider.Event) {
 		return
 	}
 	_, _ = r.text.WriteString(e.Text)
+	_, _ = r.reasoning.WriteString(e.Reasoning)
 	for _, delta := range e.ToolCalls {
 		r.calls.add(delta)
 	}
@@ -202,7 +204,7 @@ func (r *recording) add(e provider.Event) {
 func (s *Stream) keep() {
 	if r := s.recording; r != nil && r.size <= cache.MaxAnswer {
 		s.x.remember(s.ctx, kept{
-			Text: r.text.String(), ToolCalls: r.calls.join(), FinishReason: s.FinishReason(),
+			Text: r.text.String(), Reasoning: r.reasoning.String(), ToolCalls: r.calls.join(), FinishReason: s.FinishReason(),
 			Usage: s.report.Usage, State: s.x.billed.state, Frames: r.frames,
 		})
 	}

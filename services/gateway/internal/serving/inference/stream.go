@@ -151,7 +151,7 @@ func (s *Stream) Next() (provider.Event, error) {
 		event, more := s.read()
 		switch {
 		case s.err != nil:
-		case more && (s.approvals == nil || !event.Shown()):
+		case more && (s.approvals == nil || !s.x.request.Shows(event)):
 			s.x.record.received(event)
 			return event, nil
 		case more:
@@ -188,7 +188,7 @@ func (s *Stream) read() (provider.Event, bool) {
 				s.settle(ledger.OutcomeAborted)
 				break
 			}
-			if event.Shown() || !s.buffered {
+			if s.x.request.Shows(event) || !s.buffered {
 				return event, true
 			}
 		}

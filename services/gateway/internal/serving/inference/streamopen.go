@@ -59,7 +59,7 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	if limited, ok := upstream.(provider.LimitedStream); ok {
 		s.x.permit.Learn(limited.Limits())
 	}
-	return &callStream{Stream: upstream, hold: s.x.hold}, nil
+	return &callStream{Stream: upstream, hold: s.x.hold, kept: s.x.request.ShowsReasoning}, nil
 }
 
 // maxHeld bounds the frames that are held before the first content, in bytes: after so many the vendor's answer has
@@ -90,19 +90,19 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 		if !event.Empty() && (clock.alive || event.Output()) && !clock.restart() {
 			return &provider.Error{Class: apierr.ClassTransient, Text: errFirstToken.Error(), Cause: errFirstToken}
 		}
-		if !event.Shown() {
+		if !s.x.request.Shows(event) {
 			continue
 		}
 		event.Native = bytes.Clone(event.Native) // The frame is valid only until the next event.
 		s.held = append(s.held, event)
-		if size += heldSize(event); begins(event) || size > maxHeld {
+		if size += heldSize(event); s.begins(event) || size > maxHeld {
 			return nil
 		}
 	}
 }
 
 // begins reports whether an event is the beginning of an answer. Output without content is one only where the face
-// shows it, which is where it relays frames.
-func begins(event provider.Event) bool {
-	return event.Content() || (event.Native != nil && event.Output())
+// shows it: where it relays frames, or has a place for reasoning.
+func (s *Stream) begins(event provider.Event) bool {
+	return event.Content() || event.Native != nil && event.Output() || s.x.request.ShowsReasoning && event.Reasoning != ""
 }

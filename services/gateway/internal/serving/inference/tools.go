@@ -126,11 +126,12 @@ func (a *toolApprovals) approveAnswer(ctx context.Context, calls []provider.Tool
 			return err
 		}
 	}
-	return a.approveNative(ctx, calls, native)
+	return a.approveNative(ctx, calls, nil, native)
 }
 
-// approveNative returns an error unless the tools are approved that a vendor's frame names and calls don't.
-func (a *toolApprovals) approveNative(ctx context.Context, calls []provider.ToolCall, native []byte) error {
+// approveNative returns an error unless the tools are approved that a vendor's frame names and calls don't. repeated are
+// the names of calls that were approved before.
+func (a *toolApprovals) approveNative(ctx context.Context, calls []provider.ToolCall, repeated []string, native []byte) error {
 	found := names(native)
 	if len(found) == 0 {
 		return nil
@@ -138,6 +139,9 @@ func (a *toolApprovals) approveNative(ctx context.Context, calls []provider.Tool
 	known := make(map[string]bool, len(calls))
 	for i := range calls {
 		known[calls[i].Name] = true
+	}
+	for _, name := range repeated {
+		known[name] = true
 	}
 	for _, name := range found {
 		if known[name] || !a.needsApproval(name) {

@@ -51,7 +51,7 @@ func lackOf(o *policy.Offer, operation provider.Operation, n *Needs) (lack Lack,
 	if !o.Operations.Has(operation) {
 		return LackOperation, 0
 	}
-	if n.Dialect != "" && n.Dialect != o.Settings.Dialect {
+	if n.Dialect != "" && !o.Takes(n.Dialect) {
 		return LackDialect, 0
 	}
 	if lack = featureLack(o, n); lack != "" {

@@ -101,6 +101,9 @@ func (b *planner) read() error {
 		return apierr.New(apierr.KindInvalid, ReasonProviderUnknown,
 			fmt.Sprintf("provider: no provider %s is configured", screen.Quote(r.Provider)))
 	}
+	if r.Needs.Offered != "" && r.Needs.Dialect == "" && b.policy.RefusesHostedTools() {
+		r.Needs.Dialect, r.Needs.DialectField = r.Needs.Form, r.Needs.Offered
+	}
 	var err error
 	b.access, err = b.policy.Access(r.Organization, r.Classification)
 	return err
@@ -186,13 +189,35 @@ func (b *planner) section(offers []*policy.Offer, substitute bool) {
 	from := len(b.picked)
 	for _, o := range offers {
 		if !b.has(o) && b.admits(o) {
-			b.picked = append(b.picked, scored{Offer: o, substitute: substitute, index: int32(len(b.picked))})
+			b.picked = append(b.picked, scored{Offer: o, substitute: substitute, native: b.native(o), index: int32(len(b.picked))})
 		}
 	}
 	b.rank(b.picked[from:])
+	if b.request.Needs.Offered != "" {
+		nativeFirst(b.picked[from:])
+	}
 	if from == 0 {
 		b.isAffine = b.request.Affinity != 0 && affine(b.picked)
 	}
+}
+
+// native reports whether a provider takes the request as its caller wrote it.
+func (b *planner) native(o *policy.Offer) bool {
+	form := b.request.Needs.Form
+	return form != "" && o.Takes(form)
+}
+
+// nativeFirst moves the offers that take the request as it was written before the others.
+func nativeFirst(section []scored) {
+	slices.SortStableFunc(section, func(x, y scored) int {
+		switch {
+		case x.native == y.native:
+			return 0
+		case x.native:
+			return -1
+		}
+		return 1
+	})
 }
 
 func (b *planner) has(o *policy.Offer) bool {

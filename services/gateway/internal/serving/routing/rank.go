@@ -14,6 +14,8 @@ import (
 type scored struct {
 	*policy.Offer
 	substitute bool
+	// native reports whether the provider takes the request as it was written.
+	native bool
 	// score is what the goal compares, lower is better; rank is the policy's rank.
 	score int64
 	rank  int32
@@ -36,7 +38,7 @@ func (s *scored) is(o *policy.Offer) bool {
 func (s *scored) candidate() Candidate {
 	return Candidate{
 		Target: s.Target, Upstream: s.Upstream, Unlisted: s.Unlisted,
-		Lacks: s.Lacks, Limits: s.Capabilities.Limits, Substitute: s.substitute,
+		Lacks: s.Lacks, Limits: s.Capabilities.Limits, Native: s.native, Substitute: s.substitute,
 	}
 }
 

@@ -56,6 +56,10 @@ type Needs struct {
 	// Dialect is the only dialect that can carry the request as its caller wrote it, and DialectField the field that
 	// requires it; empty is any dialect.
 	Dialect, DialectField string
+	// Form is the dialect in which the request was written; empty is the contract. Offered is "field: tool" for a tool of
+	// the vendor's own that the request offers to the model: providers that take the form come first, and where the policy refuses to serve
+	// without such tools, no other provider serves. Empty is none.
+	Form, Offered string
 }
 
 // Candidate is a provider and model that may serve a request.
@@ -68,6 +72,8 @@ type Candidate struct {
 	// Lacks are the features that the model does not have, Limits its known sizes.
 	Lacks  policy.Feature
 	Limits policy.Limits
+	// Native reports whether the candidate takes the request as its caller wrote it.
+	Native bool
 	// Substitute reports whether the candidate replaces what the request asked for.
 	Substitute bool
 }

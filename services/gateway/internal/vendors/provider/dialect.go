@@ -10,6 +10,9 @@ type Dialect struct {
 	Operations OperationSet
 	// TokenInput reports whether texts to embed may be given as token numbers.
 	TokenInput bool
+	// Takes reports whether a provider of these settings takes a request in a form as its caller wrote it; see Native.
+	// Nil takes only the form of the dialect's own name.
+	Takes func(s Settings, form string) bool
 	// New returns the adapter of a provider. It fails on settings that no call could be made with, such as a base URL
 	// that is not absolute.
 	New func(s Settings) (Provider, error)
@@ -25,8 +28,19 @@ type Settings struct {
 	KeyHeader    string
 	StreamUsage  *bool
 	ShortToolIDs bool
+	// Responses reports whether the server has the Responses API (openai dialect). Nil means the known behavior of the
+	// host.
+	Responses *bool
 	// OutputLimits are the models' limits of output tokens, by the vendor's names of them.
 	OutputLimits map[string]int
 	// Transport reaches the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
+}
+
+// TakesForm reports whether a provider of these settings takes a request in a form as its caller wrote it.
+func (d Dialect) TakesForm(s Settings, form string) bool {
+	if d.Takes == nil {
+		return form == d.Name
+	}
+	return d.Takes(s, form)
 }

@@ -107,7 +107,7 @@ type Chat struct {
 
 // Native is a request body in a vendor's dialect.
 type Native struct {
-	// Dialect is the dialect of the body, "openai" or "anthropic".
+	// Dialect is the dialect of the body, such as "openai", "responses" or "anthropic".
 	Dialect string
 	Body    json.RawMessage
 	// Headers are headers that belong to the body (for example anthropic-beta).
@@ -193,6 +193,8 @@ type Event struct {
 	// frame. Valid until the next call of Next.
 	Native     []byte
 	NativeType string
+	// Repeated are the names of calls that Native repeats just as earlier events had them.
+	Repeated []string `json:"-"`
 }
 
 // Content reports whether the event carries something that a reader would see.

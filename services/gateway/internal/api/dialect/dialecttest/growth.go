@@ -31,9 +31,10 @@ func ChatGrows(t *testing.T, d dialect.Dialect, least string, more ...growth.Inp
 			_, _ = chat.Localize(chat.Chat.Native.Body, "i")
 		}
 	})...)
+	writer := writerOf(t, d, least)
 	rows := []growth.Row{{Name: "an answer", Make: func(n int) func() {
 		completion := &inference.Completion{Text: strings.Repeat("<é\"\x00", n), ToolCalls: make([]provider.ToolCall, n/8)}
-		return func() { _, _ = d.Answer(dialect.Reply{Model: "m"}, completion) }
+		return func() { _, _ = writer.Answer(dialect.Reply{Model: "m"}, completion) }
 	}}}
 	for name, event := range map[string]func(i int) provider.Event{
 		"texts":    func(int) provider.Event { return provider.Event{Text: "abcd"} },
@@ -48,7 +49,7 @@ func ChatGrows(t *testing.T, d dialect.Dialect, least string, more ...growth.Inp
 	} {
 		rows = append(rows, growth.Row{Name: "a stream of " + name, Top: 1 << 14, Make: func(n int) func() {
 			return func() {
-				stream := d.Stream(dialect.Reply{Model: "m", IncludeUsage: true})
+				stream := writer.Stream(dialect.Reply{Model: "m", IncludeUsage: true})
 				for i := range n {
 					_ = stream.Event(event(i))
 				}
@@ -57,4 +58,14 @@ func ChatGrows(t *testing.T, d dialect.Dialect, least string, more ...growth.Inp
 		}})
 	}
 	growth.Linear(t, rows...)
+}
+
+// writerOf returns the writer of the answer to a body with the members that it must have.
+func writerOf(t *testing.T, d dialect.Dialect, least string) dialect.Writer {
+	t.Helper()
+	chat, err := d.Chat([]byte("{"+least+"}"), nil)
+	if err != nil {
+		t.Fatalf("the least body: %v", err)
+	}
+	return chat.Writer
 }

@@ -38,6 +38,9 @@ type Config struct {
 	// ShortToolIDs reports that the server requires IDs of tool calls as Mistral's models do: nine letters or digits.
 	// It is implied for Mistral's own host.
 	ShortToolIDs bool
+	// Responses reports whether the server has the Responses API, so that it takes requests of that form as they came. Nil
+	// means the known behavior of the host.
+	Responses *bool
 	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
@@ -148,6 +151,9 @@ func (p *Provider) ask(ctx context.Context, credential provider.Credential, oper
 
 // Chat requests a whole completion.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
+	if p.isResponses(chat) {
+		return p.respond(ctx, credential, chat)
+	}
 	call, err := p.call(chat, false)
 	if err != nil {
 		return nil, err
@@ -174,6 +180,9 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 
 // StreamChat requests a streamed completion.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
+	if p.isResponses(chat) {
+		return p.streamResponse(ctx, credential, chat)
+	}
 	call, err := p.call(chat, true)
 	if err != nil {
 		return nil, err
@@ -208,6 +217,7 @@ const (
 	chatCompletions  = "/chat/completions"
 	embeddings       = "/embeddings"
 	imageGenerations = "/images/generations"
+	responses        = "/responses"
 )
 
 // call is a chat in the form in which it is sent.

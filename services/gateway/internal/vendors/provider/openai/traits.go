@@ -16,6 +16,8 @@ type traits struct {
 	obfuscates bool
 	// strict: unknown fields are refused, such as extra_content.
 	strict bool
+	// responses: the server has the Responses API.
+	responses bool
 	// shortToolIDs: IDs of tool calls are nine letters or digits.
 	shortToolIDs bool
 }
@@ -26,14 +28,17 @@ func traitsOf(base *url.URL, config Config) traits {
 	host := base.Hostname()
 	switch {
 	case host == "api.openai.com":
-		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true}
+		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, responses: true}
 	case config.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
-		t = traits{completionTokens: true, streamUsage: true, strict: true}
+		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: config.APIVersion == ""}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself.
 		t = traits{strict: true, shortToolIDs: true}
 	}
 	if config.StreamUsage != nil {
 		t.streamUsage = *config.StreamUsage
+	}
+	if config.Responses != nil {
+		t.responses = *config.Responses
 	}
 	t.shortToolIDs = t.shortToolIDs || config.ShortToolIDs
 	return t

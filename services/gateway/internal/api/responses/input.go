@@ -1,0 +1,339 @@
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// item is an item of the input; each type uses its own fields.
+type item struct {
+	Type             string          `json:"type"`
+	ID               string          `json:"id"`
+	Role             string          `json:"role"`
+	Content          json.RawMessage `json:"content"`
+	CallID           string          `json:"call_id"`
+	Name             string          `json:"name"`
+	Namespace        string          `json:"namespace"`
+	Arguments        json.RawMessage `json:"arguments"`
+	Input            string          `json:"input"`
+	Output           json.RawMessage `json:"output"`
+	EncryptedContent string          `json:"encrypted_content"`
+	Tools            json.RawMessage `json:"tools"`
+	Execution        string          `json:"execution"`
+}
+
+// conversation is what has been read of the input. The calls of a turn belong to one message, and their results follow
+// it: most vendors refuse another order.
+type conversation struct {
+	// turn reports whether the last message is a turn of the assistant that may take further calls.
+	turn bool
+	// calls are the ids of the calls so far.
+	calls map[string]bool
+	// state is the opaque state of calls, by their ids, from reasoning items.
+	state map[string]json.RawMessage
+	// images are those in results of tools, which follow the results as a message of the user.
+	images []provider.Part
+}
+
+// items reads the input: a text or a list of items.
+func (r *reader) items() error {
+	raw := r.Raw("input")
+	switch {
+	case raw == nil && (r.Has("prompt") || r.exchange.echo.PreviousResponseID != nil):
+		return nil
+	case raw == nil:
+		return apierr.Invalid("input", "is required")
+	case raw[0] == '"':
+		var text string
+		if err := dialect.Decode("input", raw, &text); err != nil {
+			return err
+		}
+		r.add(message(provider.RoleUser, text))
+		return nil
+	}
+	list, err := dialect.Elements("input", raw)
+	if err != nil {
+		return apierr.Invalid("input", "must be a string or an array of items")
+	}
+	for i, one := range list {
+		if err := r.item(dialect.At("input", i), one); err != nil {
+			return err
+		}
+	}
+	r.flush()
+	if len(r.chat.Chat.Messages) == 0 && r.chat.Only == "" && r.exchange.echo.PreviousResponseID == nil {
+		return apierr.Invalid("input", "must hold a message")
+	}
+	return nil
+}
+
+func (r *reader) item(path string, raw json.RawMessage) error {
+	var it item
+	err := dialect.Unambiguous(path, raw, "type", "role", "content", "call_id", "name", "arguments", "input", "output", "tools", "encrypted_content")
+	if err == nil {
+		err = dialect.Decode(path, raw, &it)
+	}
+	if err != nil {
+		return err
+	}
+	switch it.Type {
+	case typeMessage:
+		return r.message(path, it)
+	case "":
+		if it.Role != "" {
+			return r.message(path, it)
+		}
+		return r.reference(path, it)
+	case "item_reference":
+		return r.reference(path, it)
+	case typeFunctionCall, typeCustomCall, typeToolSearchCall:
+		return r.call(path, it)
+	case "function_call_output", "custom_tool_call_output", "tool_search_output":
+		return r.result(path, it)
+	case typeReasoning:
+		r.reasoning(path, it)
+		return nil
+	case "additional_tools":
+		return r.readTools(path+".tools", "", it.Tools)
+	case "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools", "mcp_call":
+		r.chat.Unknown = append(r.chat.Unknown, "input."+it.Type) // Their results are in the text that the model wrote.
+		return nil
+	}
+	r.chat.Open(path + ".type") // compaction, computer_call, shell_call, …, and types of the future
+	return nil
+}
+
+func (r *reader) reference(path string, it item) error {
+	if it.ID == "" {
+		return apierr.Invalid(path+".type", "is required")
+	}
+	return apierr.Invalid(path+".id", "no such item is stored; items of responses with store false are not kept")
+}
+
+func (r *reader) message(path string, it item) error {
+	m := provider.Message{Role: provider.Role(it.Role)}
+	switch it.Role {
+	case "developer": // The newer name of the same role.
+		m.Role = provider.RoleSystem
+	case "system", "user", "assistant":
+	default:
+		return apierr.Invalid(path+".role", "must be user, assistant, system or developer")
+	}
+	if len(it.Content) == 0 {
+		return apierr.Invalid(path+".content", "is required")
+	}
+	var err error
+	if m.Content, err = r.content(path+".content", it.Content); err != nil {
+		return err
+	}
+	r.add(m)
+	return nil
+}
+
+// add appends a message. What the assistant says between its calls and their results belongs to the turn of the calls.
+func (r *reader) add(m provider.Message) {
+	messages := r.chat.Chat.Messages
+	if last := len(messages) - 1; m.Role == provider.RoleAssistant {
+		if r.input.turn && len(messages[last].ToolCalls) > 0 {
+			messages[last].Content = append(messages[last].Content, m.Content...)
+			return
+		}
+		r.flush()
+		r.input.turn = true
+	} else {
+		r.flush()
+		r.input.turn = false
+	}
+	r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)
+}
+
+// flush appends the images of the results before it, which have to be behind the last of them.
+func (r *reader) flush() {
+	if len(r.input.images) > 0 {
+		r.chat.Chat.Messages = append(r.chat.Chat.Messages, provider.Message{Role: provider.RoleUser, Content: r.input.images})
+		r.input.images, r.input.turn = nil, false
+	}
+}
+
+// call adds a call to the assistant's turn.
+func (r *reader) call(path string, it item) error {
+	call := provider.ToolCall{ID: it.CallID, Name: functionName(it.Namespace, it.Name)}
+	switch it.Type {
+	case typeFunctionCall:
+		if err := dialect.Decode(path+".arguments", orEmpty(it.Arguments), &call.Arguments); err != nil {
+			return err
+		}
+	case typeCustomCall:
+		call.Arguments = customArguments(it.Input)
+	case typeToolSearchCall:
+		if it.Execution != "client" { // The vendor's own search; its result is in the items that follow.
+			r.chat.Open(path + ".execution")
+			return nil
+		}
+		call.Name, call.Arguments = toolSearch, string(it.Arguments)
+	}
+	if it.CallID == "" {
+		return apierr.Invalid(path+".call_id", "is required")
+	}
+	if call.Name == "" {
+		return apierr.Invalid(path+".name", "is required")
+	}
+	if r.input.calls[it.CallID] {
+		return apierr.Invalid(path+".call_id", "an item before it has the same")
+	}
+	if r.input.calls == nil {
+		r.input.calls = make(map[string]bool)
+	}
+	r.input.calls[it.CallID] = true
+	call.Extra = r.input.state[it.CallID]
+	if !r.input.turn {
+		r.add(provider.Message{Role: provider.RoleAssistant})
+	}
+	turn := &r.chat.Chat.Messages[len(r.chat.Chat.Messages)-1]
+	call.Index = len(turn.ToolCalls)
+	turn.ToolCalls = append(turn.ToolCalls, call)
+	return nil
+}
+
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage(`""`)
+	}
+	return raw
+}
+
+// result adds the result of a call. Images in it follow all results of the turn: few vendors have a place for them in a
+// result.
+func (r *reader) result(path string, it item) error {
+	switch {
+	case it.CallID == "" && it.Type == "tool_search_output" && it.Execution != "client":
+		r.chat.Open(path + ".execution")
+		return nil
+	case it.CallID == "":
+		return apierr.Invalid(path+".call_id", "is required")
+	case !r.input.calls[it.CallID]:
+		return apierr.Invalid(path+".call_id", "no call of this id comes before it")
+	}
+	m := provider.Message{Role: provider.RoleTool, ToolCallID: it.CallID}
+	output := path + ".output"
+	if it.Type == "tool_search_output" {
+		m.Content = []provider.Part{{Text: string(it.Tools)}}
+		r.appendResult(m)
+		return r.readTools(path+".tools", "", it.Tools)
+	}
+	if len(it.Output) == 0 {
+		return apierr.Invalid(output, "is required")
+	}
+	parts, err := r.content(output, it.Output)
+	if err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part.ImageURL != "" {
+			r.input.images = append(r.input.images, part)
+			continue
+		}
+		m.Content = append(m.Content, part)
+	}
+	if len(m.Content) == 0 {
+		m.Content = []provider.Part{{Text: "The result is in the images below."}}
+	}
+	r.appendResult(m)
+	return nil
+}
+
+// appendResult appends a result directly behind the results before it: images wait.
+func (r *reader) appendResult(m provider.Message) {
+	r.input.turn = false
+	r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)
+}
+
+// reasoning reads the state that the gateway put into an item for the calls that follow it. A vendor's own can be read
+// by that vendor only: the others do without.
+func (r *reader) reasoning(path string, it item) {
+	state, ok := open(it.EncryptedContent)
+	if !ok {
+		if it.EncryptedContent != "" && len(r.chat.Unknown) < maxIgnored {
+			r.chat.Unknown = append(r.chat.Unknown, path+".encrypted_content")
+		}
+		return
+	}
+	if r.input.state == nil {
+		r.input.state = make(map[string]json.RawMessage)
+	}
+	for id, extra := range state {
+		r.input.state[id] = extra
+	}
+}
+
+// maxIgnored bounds the items that the answer lists as ignored.
+const maxIgnored = 16
+
+// part is a part of a message or of a result.
+type part struct {
+	Type     string  `json:"type"`
+	Text     string  `json:"text"`
+	Refusal  string  `json:"refusal"`
+	ImageURL *string `json:"image_url"`
+	Detail   string  `json:"detail"`
+}
+
+func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, error) {
+	if raw[0] == '"' {
+		var text string
+		err := dialect.Decode(path, raw, &text)
+		return []provider.Part{{Text: text}}, err
+	}
+	list, err := dialect.Elements(path, raw)
+	if err != nil {
+		return nil, apierr.Invalid(path, "must be a string or an array of parts")
+	}
+	parts := make([]provider.Part, 0, len(list))
+	for i, one := range list {
+		at := dialect.At(path, i)
+		var p part
+		err := dialect.Unambiguous(at, one, "type", "text", "refusal", "image_url")
+		if err == nil {
+			err = dialect.Decode(at, one, &p)
+		}
+		if err != nil {
+			return nil, err
+		}
+		converted, ok, err := r.part(at, p)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			parts = append(parts, converted)
+		}
+	}
+	return parts, nil
+}
+
+// part returns false for a part that only this dialect can carry.
+func (r *reader) part(path string, p part) (provider.Part, bool, error) {
+	switch p.Type {
+	case "input_text", "output_text", "text", "summary_text", "reasoning_text":
+		return provider.Part{Text: p.Text}, true, nil
+	case "refusal":
+		return provider.Part{Text: p.Refusal}, true, nil
+	case "input_image":
+		if p.ImageURL == nil {
+			r.chat.Open(path + ".file_id")
+			return provider.Part{}, false, nil
+		}
+		if !strings.HasPrefix(*p.ImageURL, "https://") && !strings.HasPrefix(*p.ImageURL, "data:image/") {
+			return provider.Part{}, false, apierr.Invalid(path+".image_url", "must be an https URL or a data: URI of an image")
+		}
+		if p.Detail == "original" { // The finest that other dialects have.
+			p.Detail = "high"
+		}
+		return provider.Part{ImageURL: *p.ImageURL, Detail: p.Detail}, true, nil
+	}
+	r.chat.Open(path + ".type") // input_file, input_audio, …
+	return provider.Part{}, false, nil
+}

@@ -1,0 +1,65 @@
+package responses
+
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// relay forwards a vendor's event. The response object in lifecycle events becomes the gateway's: the state is kept here
+// and not at the vendor. The terminal event waits for End.
+func (s *stream) relay(e provider.Event) {
+	s.relayed, s.begun = true, true
+	name := e.NativeType
+	if name == "" { // Servers that only resemble the vendor omit it; clients depend on it.
+		name = gjson.GetBytes(e.Native, "type").Str
+	}
+	switch name {
+	case "response.created", "response.queued", "response.in_progress":
+		s.frame = s.exchange.own(s.frame[:0], e.Native, s.model)
+		s.out = dialect.AppendData(s.out, name, s.frame)
+	case "response.completed", "response.incomplete", "response.failed":
+		s.terminal = dialect.AppendData(nil, name, s.exchange.own(nil, e.Native, s.model))
+	default:
+		s.out = dialect.AppendData(s.out, name, e.Native)
+	}
+	s.sequence++
+}
+
+// own appends a lifecycle event whose response is the gateway's.
+func (x *Exchange) own(dst, frame []byte, model string) []byte {
+	response := gjson.GetBytes(frame, "response")
+	if !response.IsObject() || response.Index == 0 {
+		return append(dst, frame...)
+	}
+	dst = append(dst, frame[:response.Index]...)
+	dst = x.ownObject(dst, response, model)
+	return append(dst, frame[response.Index+len(response.Raw):]...)
+}
+
+// ownObject appends a vendor's response object with the members that the gateway answers for.
+func (x *Exchange) ownObject(dst []byte, response gjson.Result, model string) []byte {
+	dst = jsontext.AppendText(append(dst, `{"id":`...), x.ID)
+	dst = jsontext.AppendText(append(dst, `,"model":`...), model)
+	dst = strconv.AppendBool(append(dst, `,"store":`...), x.echo.Store)
+	dst = strconv.AppendBool(append(dst, `,"background":`...), x.echo.Background)
+	dst = append(dst, `,"previous_response_id":`...)
+	if x.echo.PreviousResponseID != nil {
+		dst = jsontext.AppendText(dst, *x.echo.PreviousResponseID)
+	} else {
+		dst = append(dst, "null"...)
+	}
+	response.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "id", "model", "store", "background", "previous_response_id":
+		default:
+			dst = append(append(append(append(dst, ','), key.Raw...), ':'), value.Raw...)
+		}
+		return true
+	})
+	return append(dst, '}')
+}

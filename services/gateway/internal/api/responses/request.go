@@ -1,0 +1,278 @@
+package responses
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/sjson"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// reader parses a request.
+type reader struct {
+	*dialect.Object
+	chat     *dialect.Chat
+	exchange *Exchange
+	input    conversation
+}
+
+// Read parses a request. What every dialect can carry goes into the chat; the rest stays in the body for a provider
+// that takes this form.
+func Read(body []byte, header http.Header) (*dialect.Chat, *Exchange, error) {
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	exchange := &Exchange{ID: newID("resp"), created: time.Now()}
+	r := &reader{object, &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true}, exchange, conversation{}}
+	for _, read := range []func() error{r.settings, r.text, r.instructions, r.tools, r.items, r.special} {
+		if err := read(); err != nil {
+			return nil, nil, err
+		}
+	}
+	r.repeat()
+	if err := r.chat.Finish(r.Object, Dialect{}.Name(), body); err != nil {
+		return nil, nil, err
+	}
+	if beta := header.Get(betaHeader); beta != "" {
+		r.chat.Chat.Native.Headers = map[string]string{betaHeader: beta}
+	}
+	return r.chat, exchange, nil
+}
+
+// betaHeader belongs to the body: it enables features that the body uses.
+const betaHeader = "OpenAI-Beta"
+
+func (r *reader) settings() error {
+	c := &r.chat.Chat
+	e := &r.exchange.echo
+	e.Store, e.ParallelToolCalls = true, true
+	for _, setting := range [...]struct {
+		name string
+		into any
+	}{
+		{"model", &r.chat.Model},
+		{"stream", &r.chat.Stream},
+		{"store", &e.Store},
+		{"background", &e.Background},
+		{"previous_response_id", &e.PreviousResponseID},
+		{"metadata", &r.chat.Metadata},
+		{"temperature", &c.Temperature},
+		{"top_p", &c.TopP},
+		{"parallel_tool_calls", &c.ParallelTools},
+	} {
+		if err := r.Take(setting.name, setting.into); err != nil {
+			return err
+		}
+	}
+	if c.ParallelTools != nil {
+		e.ParallelToolCalls = *c.ParallelTools
+	}
+	return r.Tokens("max_output_tokens", &c.MaxTokens)
+}
+
+// text reads the format of the answer. The verbosity is a hint.
+func (r *reader) text() error {
+	raw := r.Raw("text")
+	if raw == nil {
+		return nil
+	}
+	var text struct {
+		Format    json.RawMessage `json:"format"`
+		Verbosity *string         `json:"verbosity"`
+	}
+	if err := dialect.Decode("text", raw, &text); err != nil {
+		return err
+	}
+	if text.Verbosity != nil {
+		r.chat.Unknown = append(r.chat.Unknown, "text.verbosity")
+	}
+	if len(text.Format) == 0 || string(text.Format) == "null" {
+		return nil
+	}
+	return r.format("text.format", text.Format)
+}
+
+// format reads a format, which is flat here: the contract nests what belongs to a schema.
+func (r *reader) format(path string, raw json.RawMessage) error {
+	var format struct {
+		Type        string          `json:"type"`
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Schema      json.RawMessage `json:"schema"`
+		Strict      *bool           `json:"strict"`
+	}
+	if err := dialect.Decode(path, raw, &format); err != nil {
+		return err
+	}
+	switch format.Type {
+	case "text":
+		return nil
+	case "json_object":
+		r.chat.Chat.ResponseFormat = json.RawMessage(`{"type":"json_object"}`)
+		return nil
+	case "json_schema":
+	default:
+		r.chat.Restrict(path + ".type")
+		return nil
+	}
+	if len(format.Schema) == 0 || format.Schema[0] != '{' {
+		return apierr.Invalid(path+".schema", "must be an object")
+	}
+	schema := map[string]any{"name": cmp.Or(format.Name, "answer"), "schema": format.Schema}
+	if format.Description != "" {
+		schema["description"] = format.Description
+	}
+	if format.Strict != nil {
+		schema["strict"] = *format.Strict
+	}
+	var err error
+	r.chat.Chat.ResponseFormat, err = jsontext.Marshal(map[string]any{"type": "json_schema", "json_schema": schema})
+	return err
+}
+
+// instructions precede the conversation.
+func (r *reader) instructions() error {
+	var text string
+	if err := r.Take("instructions", &text); err != nil {
+		return err
+	}
+	if text != "" {
+		r.chat.Chat.Messages = append(r.chat.Chat.Messages, message(provider.RoleSystem, text))
+	}
+	return nil
+}
+
+func message(role provider.Role, text string) provider.Message {
+	return provider.Message{Role: role, Content: []provider.Part{{Text: text}}}
+}
+
+func (r *reader) tools() error {
+	if err := r.readTools("tools", "", r.Raw("tools")); err != nil {
+		return err
+	}
+	return r.toolChoice(r.Raw("tool_choice"))
+}
+
+// hints are fields that no answer depends on; a provider of another dialect does not get them.
+var hints = []string{
+	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "client_metadata",
+	"stream_options", "max_tool_calls",
+}
+
+// silent are the values with which a field has no effect; a field without an entry has one with any value.
+var silent = map[string][]string{
+	"top_logprobs": {"0"}, "service_tier": {`"auto"`, `"default"`}, "truncation": {`"disabled"`, `"auto"`},
+	"context_management": {"[]"}, "prompt": nil, "moderation": nil, "access_programs": nil,
+}
+
+// special checks the fields that only this dialect has.
+func (r *reader) special() error {
+	r.Ignore(hints...)
+	if r.Has("conversation") {
+		return apierr.Invalid("conversation", "is not supported; use previous_response_id")
+	}
+	for _, name := range specials {
+		raw := r.Raw(name)
+		if raw == nil || slices.Contains(silent[name], string(raw)) {
+			continue
+		}
+		switch name {
+		case "prompt":
+			r.chat.Open(name)
+		case "service_tier":
+			r.chat.Restrict(name)
+			r.chat.Surcharge(name)
+		default:
+			r.chat.Restrict(name)
+		}
+	}
+	return r.include()
+}
+
+// specials are the names in silent, in a fixed order.
+var specials = []string{"prompt", "service_tier", "top_logprobs", "truncation", "context_management", "moderation", "access_programs"}
+
+// included are the values of include; what only hosted tools or this vendor return is left out elsewhere.
+var included = []string{
+	"file_search_call.results", "web_search_call.results", "web_search_call.action.sources", "message.input_image.image_url",
+	"computer_call_output.output.image_url", "code_interpreter_call.outputs", "reasoning.encrypted_content",
+	"message.output_text.logprobs",
+}
+
+func (r *reader) include() error {
+	list, err := dialect.Elements("include", r.Raw("include"))
+	if err != nil {
+		return err
+	}
+	for i, one := range list {
+		var name string
+		path := dialect.At("include", i)
+		if err := dialect.Decode(path, one, &name); err != nil {
+			return err
+		}
+		if !slices.Contains(included, name) {
+			return apierr.Invalid(path, "must be one of "+strings.Join(included, ", "))
+		}
+		if name == "message.output_text.logprobs" {
+			r.chat.Restrict(path)
+		}
+	}
+	return nil
+}
+
+// repeat keeps what the answer repeats.
+func (r *reader) repeat() {
+	e := &r.exchange.echo
+	for _, field := range [...]struct {
+		name     string
+		into     *json.RawMessage
+		fallback string
+	}{
+		{"instructions", &e.Instructions, "null"},
+		{"max_output_tokens", &e.MaxOutputTokens, "null"},
+		{"max_tool_calls", &e.MaxToolCalls, "null"},
+		{"metadata", &e.Metadata, "{}"},
+		{"prompt_cache_key", &e.PromptCacheKey, ""},
+		{"reasoning", &e.Reasoning, `{"effort":null,"summary":null}`},
+		{"safety_identifier", &e.SafetyIdentifier, ""},
+		{"service_tier", &e.ServiceTier, ""},
+		{"temperature", &e.Temperature, "null"},
+		{"text", &e.Text, `{"format":{"type":"text"}}`},
+		{"tool_choice", &e.ToolChoice, `"auto"`},
+		{"tools", &e.Tools, "[]"},
+		{"top_logprobs", &e.TopLogprobs, ""},
+		{"top_p", &e.TopP, "null"},
+		{"truncation", &e.Truncation, `"disabled"`},
+		{"user", &e.User, ""},
+	} {
+		if *field.into = bytes.Clone(r.Raw(field.name)); *field.into == nil && field.fallback != "" {
+			*field.into = json.RawMessage(field.fallback)
+		}
+	}
+}
+
+// localize puts an instruction before the caller's own.
+func localize(body []byte, instruction string) ([]byte, error) {
+	object, err := dialect.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	var text string
+	if err := object.Take("instructions", &text); err != nil {
+		return nil, err
+	}
+	if text != "" {
+		instruction += "\n\n" + text
+	}
+	return sjson.SetRawBytes(bytes.Clone(body), "instructions", jsontext.AppendText(nil, instruction))
+}
