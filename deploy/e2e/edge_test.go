@@ -232,6 +232,8 @@ func TestEdgeCatalog(t *testing.T) {
 		"POST " + sendRoute:     "[notifications] write notifications_sent",
 	}
 	for route, metric := range map[string]string{
+		"POST /product/v1/ai/embeddings": "llm_requests", "POST /product/v1/ai/vision": "llm_requests", "POST /product/v1/ai/images/generations": "llm_requests",
+		"POST /product/v1/ai/openai/v1/responses":        "llm_requests",
 		"POST /product/v1/ai/openai/v1/chat/completions": "llm_requests", "POST /product/v1/ai/openai/v1/embeddings": "llm_requests",
 		"GET /product/v1/ai/openai/v1/models": "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
 		"POST /product/v1/ai/anthropic/v1/messages": "llm_requests", "POST /product/v1/ai/anthropic/v1/messages/count_tokens": "",

@@ -45,6 +45,7 @@ func TestDialectRoutes(t *testing.T) {
 	}{
 		{"POST", openAI + "/chat/completions", "http://gateway/v1/chat/completions", "openai", []string{"llm_requests"}},
 		{"POST", openAI + "/embeddings", "http://gateway/v1/embeddings", "openai", []string{"llm_requests"}},
+		{"POST", openAI + "/responses", "http://gateway/v1/responses", "openai", []string{"llm_requests"}},
 		{"GET", openAI + "/models", "http://gateway/v1/models", "openai", nil},
 		{"GET", openAI + "/models/gpt-4o", "http://gateway/v1/models/by-id/gpt-4o", "openai", nil},
 		{"GET", openAI + "/models/first/ok", "http://gateway/v1/models/by-id/first%2Fok", "openai", nil},
@@ -93,7 +94,7 @@ func TestDialectErrors(t *testing.T) {
 		{"no key", "POST", anthropic + "/messages", nil, 401, `{"type":"error","error":{"type":"authentication_error"`},
 		{"another product", "POST", openAI + "/chat/completions", []string{"Authorization", "Bearer " + other}, 403, `"type":"permission_error"`},
 		{"another product", "POST", anthropic + "/messages", []string{"X-Api-Key", other}, 403, `{"type":"error","error":{"type":"permission_error"`},
-		{"no such path", "POST", openAI + "/responses", []string{"Authorization", "Bearer " + key}, 404, `{"error":{"message":"`},
+		{"no such path", "POST", openAI + "/nothing", []string{"Authorization", "Bearer " + key}, 404, `{"error":{"message":"`},
 		{"no such path", "POST", anthropic + "/messages/batches", []string{"X-Api-Key", key}, 404, `{"type":"error","error":{"type":"not_found_error"`},
 		{"another method", "GET", openAI + "/chat/completions", []string{"Authorization", "Bearer " + key}, 405, `"type":"invalid_request_error"`},
 		{"the key of the other SDK", "POST", openAI + "/chat/completions", []string{"X-Api-Key", key}, 401, `"code":"invalid_api_key"`},

@@ -13,7 +13,7 @@ import (
 var passed = []string{
 	"Accept", "Content-Type",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
-	"Anthropic-Version", "Anthropic-Beta",
+	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
 	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref",
 }

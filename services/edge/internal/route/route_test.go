@@ -26,6 +26,39 @@ const golden = `{
     },
     {
       "method": "POST",
+      "path": "/product/v1/ai/embeddings",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/vision",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/images/generations",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
       "path": "/product/v1/webhooks/deliveries",
       "products": [
         "webhooks",
@@ -46,6 +79,17 @@ const golden = `{
     {
       "method": "POST",
       "path": "/product/v1/ai/openai/v1/chat/completions",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/openai/v1/responses",
       "products": [
         "ai",
         "agents",
@@ -151,11 +195,15 @@ func TestSnapshot(t *testing.T) {
 		targets[r.Path] = r.Upstream + " " + r.Target
 	}
 	if diff := cmp.Diff(map[string]string{
-		"/product/v1/ai/chat":             "gateway /v1/llm/chat",
-		"/product/v1/webhooks/deliveries": "webhook-egress /v1/deliveries",
-		"/product/v1/notifications/send":  "notify /v1/notify",
+		"/product/v1/ai/chat":               "gateway /v1/llm/chat",
+		"/product/v1/ai/embeddings":         "gateway /v1/embeddings",
+		"/product/v1/ai/vision":             "gateway /v1/vision",
+		"/product/v1/ai/images/generations": "gateway /v1/images/generations",
+		"/product/v1/webhooks/deliveries":   "webhook-egress /v1/deliveries",
+		"/product/v1/notifications/send":    "notify /v1/notify",
 
 		"/product/v1/ai/openai/v1/chat/completions":         "gateway /v1/chat/completions",
+		"/product/v1/ai/openai/v1/responses":                "gateway /v1/responses",
 		"/product/v1/ai/openai/v1/embeddings":               "gateway /v1/embeddings",
 		"/product/v1/ai/openai/v1/models":                   "gateway /v1/models",
 		"/product/v1/ai/openai/v1/models/{model...}":        "gateway /v1/models/by-id",
@@ -170,7 +218,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 11 {
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 15 {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {

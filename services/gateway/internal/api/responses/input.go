@@ -2,6 +2,7 @@ package responses
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
@@ -265,9 +266,7 @@ func (r *reader) reasoning(path string, it item) {
 	if r.input.state == nil {
 		r.input.state = make(map[string]json.RawMessage)
 	}
-	for id, extra := range state {
-		r.input.state[id] = extra
-	}
+	maps.Copy(r.input.state, state)
 }
 
 // maxIgnored bounds the items that the answer lists as ignored.

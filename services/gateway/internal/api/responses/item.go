@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // The items of an answer.
@@ -92,7 +93,7 @@ func newCall(id, status string, c callable, callID, arguments string) any {
 		return customItem{id, typeCustomCall, status, callID, c.name, c.namespace, customInput(arguments)}
 	case toolSearch:
 		object := json.RawMessage(cmp.Or(arguments, "{}"))
-		if !json.Valid(object) {
+		if !jsoncheck.Valid(object) {
 			object = jsontext.AppendText(nil, arguments)
 		}
 		return searchItem{id, typeToolSearchCall, status, callID, "client", object}

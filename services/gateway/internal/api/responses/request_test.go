@@ -65,7 +65,8 @@ func TestChat(t *testing.T) {
 			{Role: provider.RoleUser, Content: []provider.Part{{Text: "go on"}}},
 		},
 		Tools: []provider.Tool{
-			{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: true}, {Name: "g"},
+			{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: true},
+			{Name: "g"},
 			{Name: "patch", Description: "Edits.\n\nThe input must match this lark grammar:\nstart: x", Parameters: json.RawMessage(customParameters)},
 			{Name: "crm__find", Parameters: json.RawMessage(`{}`)},
 			{Name: "tool_search", Description: "finds", Parameters: json.RawMessage(`{}`)},

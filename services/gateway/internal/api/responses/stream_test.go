@@ -30,7 +30,7 @@ func golden(t *testing.T, name, got string) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // G304: a file of the test's own.
+	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +195,11 @@ func TestAnswer(t *testing.T) {
 		"filtered": {FinishReason: provider.FinishContentFilter},
 		"all": {
 			Text: "hello", Reasoning: "Hm.", FinishReason: provider.FinishToolCalls, ToolCalls: []provider.ToolCall{
-				{ID: "c1", Name: "f", Arguments: "{}", Extra: []byte(`{"g":1}`)}, {ID: "c2", Name: "patch", Arguments: `{"input":"x"}`},
-				{ID: "c3", Name: "crm__find", Arguments: "{}"}, {ID: "c4", Name: "tool_search", Arguments: `{"q":1}`}, {ID: "c5", Name: "patch", Arguments: "plain"},
+				{ID: "c1", Name: "f", Arguments: "{}", Extra: []byte(`{"g":1}`)},
+				{ID: "c2", Name: "patch", Arguments: `{"input":"x"}`},
+				{ID: "c3", Name: "crm__find", Arguments: "{}"},
+				{ID: "c4", Name: "tool_search", Arguments: `{"q":1}`},
+				{ID: "c5", Name: "patch", Arguments: "plain"},
 			},
 		},
 		"relayed": {Native: json.RawMessage(`{"id":"resp_9","object":"response","model":"x-1","store":false,"output":[{"id":"msg_1"}]}`)},

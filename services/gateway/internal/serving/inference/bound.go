@@ -36,7 +36,8 @@ type Bounds struct {
 }
 
 // opens reports whether a candidate may read more than the body holds, surcharges whether it may bill more than tokens.
-func (b *Bounds) opens(c *candidate) bool      { return b.OpenInput || b.Offered != "" && c.Native }
+func (b *Bounds) opens(c *candidate) bool { return b.OpenInput || b.Offered != "" && c.Native }
+
 func (b *Bounds) surcharges(c *candidate) bool { return b.Surcharged || b.Offered != "" && c.Native }
 
 // Assumptions where neither the request nor the model's limits give a bound, in tokens.

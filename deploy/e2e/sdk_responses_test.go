@@ -1,0 +1,120 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/openai/openai-go/v3"
+	openairesponses "github.com/openai/openai-go/v3/responses"
+)
+
+// inputText is an input of one message.
+func inputText(text string) openairesponses.ResponseNewParamsInputUnion {
+	return openairesponses.ResponseNewParamsInputUnion{OfString: openai.String(text)}
+}
+
+func TestResponsesSDK(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, _ *harness, client openai.Client, model string) {
+		t.Helper()
+		got, err := client.Responses.New(t.Context(), openairesponses.ResponseNewParams{
+			Model: model, Input: inputText("hello"), Instructions: openai.String("be brief"), MaxOutputTokens: openai.Int(50),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(got.OutputText(), "hello") || got.Status != "completed" || got.Model != model || !strings.HasPrefix(got.ID, "resp_") {
+			t.Errorf("answer %s", got.RawJSON())
+		}
+		if u := got.Usage; u.TotalTokens < 2 || u.TotalTokens != u.InputTokens+u.OutputTokens {
+			t.Errorf("%d tokens in all, %d and %d", u.TotalTokens, u.InputTokens, u.OutputTokens)
+		}
+	})
+}
+
+// A stream has each kind of event that the SDK knows in its order, and ends with all that was said.
+func TestResponsesSDKStream(t *testing.T) {
+	eachOpenAI(t, func(t *testing.T, _ *harness, client openai.Client, model string) {
+		t.Helper()
+		stream := client.Responses.NewStreaming(t.Context(), openairesponses.ResponseNewParams{Model: model, Input: inputText("one two three")})
+		var text strings.Builder
+		var kinds []string
+		var last openairesponses.Response
+		for number := int64(0); stream.Next(); number++ {
+			event := stream.Current()
+			if event.SequenceNumber != number {
+				t.Errorf("event %d has the number %d: %s", number, event.SequenceNumber, event.RawJSON())
+			}
+			kinds = append(kinds, event.Type)
+			text.WriteString(event.Delta)
+			last = event.Response
+		}
+		if err := stream.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(text.String(), "one two three") || last.OutputText() != text.String() {
+			t.Errorf("deltas %q, at the end %q", text.String(), last.OutputText())
+		}
+		if len(kinds) < 6 || kinds[0] != "response.created" || kinds[1] != "response.in_progress" || kinds[len(kinds)-1] != "response.completed" {
+			t.Errorf("events %v", kinds)
+		}
+	})
+}
+
+// A conversation goes on with the results of two calls, the model's own items sent back as they came.
+func TestResponsesSDKTools(t *testing.T) {
+	eachEndpoint(t, sdkEndpoint.openAIClient, scriptable, func(t *testing.T, h *harness, client openai.Client, model string) {
+		t.Helper()
+		question := h.scripted(t, twoCalls)
+		params := openairesponses.ResponseNewParams{
+			Model: model, Store: openai.Bool(false),
+			Tools: []openairesponses.ToolUnionParam{{OfFunction: &openairesponses.FunctionToolParam{Name: "weather", Parameters: weatherSchema, Strict: openai.Bool(false)}}},
+			Input: openairesponses.ResponseNewParamsInputUnion{OfInputItemList: openairesponses.ResponseInputParam{
+				openairesponses.ResponseInputItemParamOfMessage(question, openairesponses.EasyInputMessageRoleUser),
+			}},
+		}
+		got, err := client.Responses.New(t.Context(), params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var calls []string
+		for _, item := range got.Output {
+			if call := item.AsFunctionCall(); item.Type == "function_call" {
+				calls = append(calls, call.Name+" "+call.Arguments)
+				params.Input.OfInputItemList = append(params.Input.OfInputItemList,
+					openairesponses.ResponseInputItemParamOfFunctionCall(call.Arguments, call.CallID, call.Name),
+					openairesponses.ResponseInputItemUnionParam{OfFunctionCallOutput: &openairesponses.ResponseInputItemFunctionCallOutputParam{
+						CallID: openai.String(call.CallID),
+						Output: openairesponses.ResponseInputItemFunctionCallOutputOutputUnionParam{OfString: openai.String("sunny in " + call.Arguments)},
+					}})
+			}
+		}
+		if strings.Join(calls, "; ") != `weather {"city":"Paris"}; weather {"city":"Rome"}` {
+			t.Fatalf("calls %q in %s", calls, got.RawJSON())
+		}
+		user := openairesponses.EasyInputMessageRoleUser
+		params.Input.OfInputItemList[0] = openairesponses.ResponseInputItemParamOfMessage("how is it?", user) // The script answers the question.
+		params.Input.OfInputItemList = append(params.Input.OfInputItemList, openairesponses.ResponseInputItemParamOfMessage("and now?", user))
+		if got, err = client.Responses.New(t.Context(), params); err != nil || !strings.HasSuffix(got.OutputText(), "and now?") {
+			t.Errorf("%v, %s", err, got.RawJSON())
+		}
+	})
+}
+
+// Errors are the SDK's own, and a failure in the middle of a stream is its error event.
+func TestResponsesSDKErrors(t *testing.T) {
+	eachEndpoint(t, sdkEndpoint.openAIClient, scriptable, func(t *testing.T, h *harness, client openai.Client, model string) {
+		t.Helper()
+		_, err := client.Responses.New(t.Context(), openairesponses.ResponseNewParams{Model: "no-such-model", Input: inputText("hello")})
+		if e, ok := errors.AsType[*openai.Error](err); !ok || e.StatusCode != http.StatusNotFound || e.Code != "model_not_found" {
+			t.Errorf("%v, want 404 model_not_found", err)
+		}
+		_, err = client.Responses.New(t.Context(), openairesponses.ResponseNewParams{Model: model, Input: inputText("hello"), Include: []openairesponses.ResponseIncludable{"x"}})
+		if e, ok := errors.AsType[*openai.Error](err); !ok || e.StatusCode != http.StatusBadRequest || e.Param != "include[0]" {
+			t.Errorf("%v, want 400 at include[0]", err)
+		}
+	})
+}
