@@ -95,10 +95,8 @@ func TestResponsesSDKTools(t *testing.T) {
 		if strings.Join(calls, "; ") != `weather {"city":"Paris"}; weather {"city":"Rome"}` {
 			t.Fatalf("calls %q in %s", calls, got.RawJSON())
 		}
-		user := openairesponses.EasyInputMessageRoleUser
-		params.Input.OfInputItemList[0] = openairesponses.ResponseInputItemParamOfMessage("how is it?", user) // The script answers the question.
-		params.Input.OfInputItemList = append(params.Input.OfInputItemList, openairesponses.ResponseInputItemParamOfMessage("and now?", user))
-		if got, err = client.Responses.New(t.Context(), params); err != nil || !strings.HasSuffix(got.OutputText(), "and now?") {
+		params.Input.OfInputItemList[0] = openairesponses.ResponseInputItemParamOfMessage("how is it?", openairesponses.EasyInputMessageRoleUser) // The script answers the question.
+		if got, err = client.Responses.New(t.Context(), params); err != nil || !strings.HasSuffix(got.OutputText(), `sunny in {"city":"Rome"}`) && !strings.HasSuffix(got.OutputText(), "how is it?") {
 			t.Errorf("%v, %s", err, got.RawJSON())
 		}
 	})

@@ -17,7 +17,6 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
-	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -74,7 +73,6 @@ func DialectOf(r *http.Request) rpc.Dialect {
 func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
 	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
-	server.Handle("POST", "/v1/responses", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(responses.Dialect{}))
 	server.Handle("POST", "/v1/messages", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(anthropic.Dialect{}))
 	server.Handle("POST", "/v1/messages/count_tokens", list, s.countTokens)
 	server.Handle("GET", "/v1/models/{model=**}", list, s.serveModel)
@@ -93,30 +91,35 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		if err != nil {
 			return err
 		}
-		request, err := toNativeRequest(r.Context(), d, chat, r.Header, nil)
-		if err != nil {
-			return err
-		}
-		request.Raw = rawOfHTTP(r, d.Name())
-		request.Raw.Body = body
-		call := nativeCall{chat, request}
-		if chat.Stream {
-			return s.streamDialect(r.Context(), w, call, wantsEarly(r))
-		}
-		completion, err := s.engine.Chat(r.Context(), request)
-		if err != nil {
-			return fmt.Errorf("chat: %w", err)
-		}
-		annotate(r.Context(), completion.Route, completion.Report)
-		call.headers(w.Header(), completion.Route, completion.Native != nil)
-		eachReport(completion.Report, inOne(w.Header()))
-		text, err := chat.Writer.Answer(call.reply(completion.Route), completion)
-		if err != nil {
-			return fmt.Errorf("encode answer: %w", err)
-		}
-		writeText(w, text)
-		return nil
+		return s.serveNative(w, r, d.Name(), chat, body)
 	}
+}
+
+// serveNative serves a chat that was read in a dialect's form. body is what a replay reads.
+func (s *inferenceServer) serveNative(w http.ResponseWriter, r *http.Request, form string, chat *dialect.Chat, body []byte) error {
+	request, err := toNativeRequest(r.Context(), form, chat, r.Header, nil)
+	if err != nil {
+		return err
+	}
+	request.Raw = rawOfHTTP(r, form)
+	request.Raw.Body = body
+	call := nativeCall{chat, request}
+	if chat.Stream {
+		return s.streamDialect(r.Context(), w, call, wantsEarly(r))
+	}
+	completion, err := s.engine.Chat(r.Context(), request)
+	if err != nil {
+		return fmt.Errorf("chat: %w", err)
+	}
+	annotate(r.Context(), completion.Route, completion.Report)
+	call.headers(w.Header(), completion.Route, completion.Native != nil)
+	eachReport(completion.Report, inOne(w.Header()))
+	text, err := chat.Writer.Answer(call.reply(completion.Route), completion)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	writeText(w, text)
+	return nil
 }
 
 // nativeCall is a request in a dialect's form while it is served.

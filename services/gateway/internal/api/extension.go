@@ -131,9 +131,9 @@ func (e *extension) message(model string, labels map[string]string) *gatewayv1.L
 	return m
 }
 
-// toNativeRequest returns a request from a chat in a dialect's form. change modifies its extension; nil is none.
+// toNativeRequest returns a request from a chat in a dialect's form, by the dialect's name. change modifies its extension; nil is none.
 func toNativeRequest(
-	ctx context.Context, d dialect.Dialect, chat *dialect.Chat, header http.Header, change func(*extension),
+	ctx context.Context, form string, chat *dialect.Chat, header http.Header, change func(*extension),
 ) (*inference.Request, error) {
 	e, err := readExtension(chat.Extension, header)
 	if err != nil {
@@ -151,7 +151,7 @@ func toNativeRequest(
 		return nil, err
 	}
 	r.Chat, r.Bounds, r.ShowsReasoning = chat.Chat, chat.Bounds, chat.Reasoning
-	r.Route.Needs = chat.Needs(d.Name())
+	r.Route.Needs = chat.Needs(form)
 	if r.Locale == "" {
 		return r, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
@@ -23,6 +24,7 @@ import (
 type traced struct {
 	recorder *trace.Recorder
 	archive  *trace.Archive
+	keeper   *conversation.Keeper
 	// rule says what is recorded; a test may change it.
 	rule atomic.Pointer[trace.Rule]
 }
@@ -44,6 +46,7 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 		tb.Fatal(err)
 	}
 	redactor := redact.New([]redact.Pattern{{Name: "project", Expression: regexp.MustCompile(`PRJ-\d+`)}})
+	b.keeper = conversation.NewKeeper(postgres.NewResponses(b.pool), keys, func(string) time.Duration { return time.Hour })
 	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return redactor }, log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var group sync.WaitGroup

@@ -206,9 +206,9 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		return err
 	}
 	if err := api.Register(ctx, server, api.Dependencies{
-		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces.archive},
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
-		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Prober: o.prober,
+		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,

@@ -7,21 +7,25 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/cache"
+	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/service"
 )
 
-// traces are the recorder of requests and the archive of what it recorded.
+// traces are the recorder of requests, the archive of what it recorded, and the keeper of responses that callers may
+// refer to; without keys there is no keeper.
 type traces struct {
 	recorder *trace.Recorder
 	archive  *trace.Archive
+	keeper   *conversation.Keeper
 }
 
 // openTraces builds the recorder, which records traces after the responses, and the archive, which reads them. The
@@ -44,9 +48,29 @@ func openTraces(ctx context.Context, s *service.Service, cfg Config, stores stor
 	}
 	archive := trace.NewArchive(store, keys, func() *redact.Redactor { return fleets.policy().Redactor() }, log)
 	s.Runner.Go("traces", recorder.Run)
-	s.Runner.Go("upkeep of traces", trace.NewUpkeep(store, log).Run)
+	s.Runner.Go("upkeep of traces", trace.NewUpkeep(store, "traces", log).Run)
 	s.Runner.OnClose("traces", recorder.Close)
-	return traces{recorder, archive}, nil
+	return traces{recorder, archive, openConversations(s, stores, keys, fleets)}, nil
+}
+
+// openConversations returns the keeper of responses, or nil without keys to seal them with.
+func openConversations(s *service.Service, stores stores, keys *trace.Keys, fleets *fleets) *conversation.Keeper {
+	store := postgres.NewResponses(stores.pool)
+	s.Runner.Go("upkeep of responses", trace.NewUpkeep(store, "responses", s.Log).Run)
+	if keys == nil {
+		return nil
+	}
+	return conversation.NewKeeper(store, keys, func(organization string) time.Duration {
+		return fleets.policy().Tracing(organization).ContentRetention
+	})
+}
+
+// conversations returns the keeper as the API takes it: nil for none.
+func (t traces) conversations() api.Conversations {
+	if t.keeper == nil {
+		return nil
+	}
+	return t.keeper
 }
 
 // traceKeys returns nil if no file is named or the file doesn't exist: a volume may name it before the secret is
@@ -70,21 +94,31 @@ func (f *fleets) tracing(organization string) trace.Rule {
 	}
 }
 
-// erasure erases an organization's content from the cache and from the traces.
+// erasure erases an organization's content from the cache, the traces and the stored responses.
 type erasure struct {
 	answers *cache.Cache
-	archive *trace.Archive
+	traces  traces
 }
 
-// Purge implements api.Purger. It counts cached answers; captured content is erased too.
+// Purge implements api.Purger. It counts cached answers; captured content and stored responses are erased too.
 func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, error) {
 	purged, err := e.answers.Purge(ctx, organization)
 	if err != nil {
 		return purged, err
 	}
-	if _, err := e.archive.Erase(ctx, organization); err != nil {
-		e := apierr.New(apierr.KindUnavailable, cache.ReasonPurgeIncomplete, "captured requests are not all erased yet; send the purge again")
-		return cache.Purged{}, e.Wrap(err)
+	if _, err := e.traces.archive.Erase(ctx, organization); err != nil {
+		return cache.Purged{}, incomplete("captured requests", err)
+	}
+	if e.traces.keeper == nil {
+		return purged, nil
+	}
+	if _, err := e.traces.keeper.Erase(ctx, organization); err != nil {
+		return cache.Purged{}, incomplete("stored responses", err)
 	}
 	return purged, nil
+}
+
+func incomplete(what string, err error) error {
+	e := apierr.New(apierr.KindUnavailable, cache.ReasonPurgeIncomplete, what+" are not all erased yet; send the purge again")
+	return e.Wrap(err)
 }

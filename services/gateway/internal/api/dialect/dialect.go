@@ -106,7 +106,12 @@ func (c *Chat) Offer(field, tool string) {
 	if c.Bounds.Offered == "" {
 		c.Bounds.Offered = screen.Path(field, ".") + ": " + tool
 	}
-	if name := "tools." + tool; !slices.Contains(c.Unknown, name) {
+	c.Ignores("tools." + tool)
+}
+
+// Ignores records what a provider of another dialect doesn't get, though the answer is the same without it or nearly so.
+func (c *Chat) Ignores(name string) {
+	if !slices.Contains(c.Unknown, name) {
 		c.Unknown = append(c.Unknown, name)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Answer implements dialect.Writer.
 func (x *Exchange) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
 	if c.Native != nil {
-		return x.ownObject(nil, gjson.ParseBytes(c.Native), reply.Model), nil
+		return x.kept(func() (json.RawMessage, error) { return x.ownObject(nil, gjson.ParseBytes(c.Native), reply.Model), nil })
 	}
 	r := x.object(reply.Model, statusInProgress)
 	r.finish(c.FinishReason, c.Report, time.Now())
@@ -36,7 +36,10 @@ func (x *Exchange) Answer(reply dialect.Reply, c *inference.Completion) ([]byte,
 		return nil, items.err
 	}
 	r.Output = items.list
-	return jsontext.Marshal(r)
+	return x.kept(func() (json.RawMessage, error) {
+		r.echo = x.echo
+		return jsontext.Marshal(r)
+	})
 }
 
 // answerItems collects the items of an answer as JSON.

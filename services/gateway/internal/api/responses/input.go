@@ -40,33 +40,22 @@ type conversation struct {
 	images []provider.Part
 }
 
-// items reads the input: a text or a list of items.
+// items reads the input, with the conversation that it continues.
 func (r *reader) items() error {
-	raw := r.Raw("input")
-	switch {
-	case raw == nil && (r.Has("prompt") || r.exchange.echo.PreviousResponseID != nil):
-		return nil
-	case raw == nil:
+	if r.list == nil && !r.Has("prompt") {
 		return apierr.Invalid("input", "is required")
-	case raw[0] == '"':
-		var text string
-		if err := dialect.Decode("input", raw, &text); err != nil {
-			return err
+	}
+	for i, one := range r.list {
+		path := "previous_response_id"
+		if i >= r.before {
+			path = dialect.At("input", i-r.before)
 		}
-		r.add(message(provider.RoleUser, text))
-		return nil
-	}
-	list, err := dialect.Elements("input", raw)
-	if err != nil {
-		return apierr.Invalid("input", "must be a string or an array of items")
-	}
-	for i, one := range list {
-		if err := r.item(dialect.At("input", i), one); err != nil {
+		if err := r.item(path, one); err != nil {
 			return err
 		}
 	}
 	r.flush()
-	if len(r.chat.Chat.Messages) == 0 && r.chat.Only == "" && r.exchange.echo.PreviousResponseID == nil {
+	if len(r.chat.Chat.Messages) == 0 && r.chat.Only == "" && !r.Has("prompt") {
 		return apierr.Invalid("input", "must hold a message")
 	}
 	return nil
@@ -88,31 +77,24 @@ func (r *reader) item(path string, raw json.RawMessage) error {
 		if it.Role != "" {
 			return r.message(path, it)
 		}
-		return r.reference(path, it)
-	case "item_reference":
-		return r.reference(path, it)
+		return apierr.Invalid(path+".type", "is required")
+	case "item_reference": // One with an id was resolved.
+		return apierr.Invalid(path+".id", "is required")
 	case typeFunctionCall, typeCustomCall, typeToolSearchCall:
 		return r.call(path, it)
 	case "function_call_output", "custom_tool_call_output", "tool_search_output":
 		return r.result(path, it)
 	case typeReasoning:
-		r.reasoning(path, it)
+		r.reasoning(it)
 		return nil
 	case "additional_tools":
 		return r.readTools(path+".tools", "", it.Tools)
 	case "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools", "mcp_call":
-		r.chat.Unknown = append(r.chat.Unknown, "input."+it.Type) // Their results are in the text that the model wrote.
+		r.chat.Ignores("input." + it.Type) // Their results are in the text that the model wrote.
 		return nil
 	}
 	r.chat.Open(path + ".type") // compaction, computer_call, shell_call, …, and types of the future
 	return nil
-}
-
-func (r *reader) reference(path string, it item) error {
-	if it.ID == "" {
-		return apierr.Invalid(path+".type", "is required")
-	}
-	return apierr.Invalid(path+".id", "no such item is stored; items of responses with store false are not kept")
 }
 
 func (r *reader) message(path string, it item) error {
@@ -255,11 +237,11 @@ func (r *reader) appendResult(m provider.Message) {
 
 // reasoning reads the state that the gateway put into an item for the calls that follow it. A vendor's own can be read
 // by that vendor only: the others do without.
-func (r *reader) reasoning(path string, it item) {
+func (r *reader) reasoning(it item) {
 	state, ok := open(it.EncryptedContent)
 	if !ok {
-		if it.EncryptedContent != "" && len(r.chat.Unknown) < maxIgnored {
-			r.chat.Unknown = append(r.chat.Unknown, path+".encrypted_content")
+		if it.EncryptedContent != "" {
+			r.chat.Ignores("reasoning.encrypted_content")
 		}
 		return
 	}
@@ -268,9 +250,6 @@ func (r *reader) reasoning(path string, it item) {
 	}
 	maps.Copy(r.input.state, state)
 }
-
-// maxIgnored bounds the items that the answer lists as ignored.
-const maxIgnored = 16
 
 // part is a part of a message or of a result.
 type part struct {

@@ -1,6 +1,8 @@
 package responses
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -20,18 +22,32 @@ func (s *stream) relay(e provider.Event) {
 	}
 	switch name {
 	case "response.created", "response.queued", "response.in_progress":
-		s.frame = s.exchange.own(s.frame[:0], e.Native, s.model)
+		s.frame = s.exchange.ownEvent(s.frame[:0], e.Native, s.model)
 		s.out = dialect.AppendData(s.out, name, s.frame)
 	case "response.completed", "response.incomplete", "response.failed":
-		s.terminal = dialect.AppendData(nil, name, s.exchange.own(nil, e.Native, s.model))
+		s.lastName, s.last = name, bytes.Clone(e.Native)
 	default:
 		s.out = dialect.AppendData(s.out, name, e.Native)
 	}
 	s.sequence++
 }
 
-// own appends a lifecycle event whose response is the gateway's.
-func (x *Exchange) own(dst, frame []byte, model string) []byte {
+// endRelay writes the terminal event, once the response is stored.
+func (s *stream) endRelay() {
+	if s.last == nil {
+		return
+	}
+	response := gjson.GetBytes(s.last, "response")
+	if s.lastName != "response.failed" {
+		_, _ = s.exchange.kept(func() (json.RawMessage, error) { // It only decides what the event says of the store.
+			return s.exchange.ownObject(nil, response, s.model), nil
+		})
+	}
+	s.out = dialect.AppendData(s.out, s.lastName, s.exchange.ownEvent(nil, s.last, s.model))
+}
+
+// ownEvent appends a lifecycle event whose response is the gateway's.
+func (x *Exchange) ownEvent(dst, frame []byte, model string) []byte {
 	response := gjson.GetBytes(frame, "response")
 	if !response.IsObject() || response.Index == 0 {
 		return append(dst, frame...)

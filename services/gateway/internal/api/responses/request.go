@@ -23,24 +23,34 @@ type reader struct {
 	chat     *dialect.Chat
 	exchange *Exchange
 	input    conversation
+	// list are all items of the input, of which the first before are those of the conversation that it continues.
+	// completed reports whether they are more than the body holds.
+	list      []json.RawMessage
+	before    int
+	completed bool
 }
 
 // Read parses a request. What every dialect can carry goes into the chat; the rest stays in the body for a provider
-// that takes this form.
-func Read(body []byte, header http.Header) (*dialect.Chat, *Exchange, error) {
+// that takes this form. from finds what the request refers to; nil where nothing is stored.
+func Read(body []byte, header http.Header, from History) (*dialect.Chat, *Exchange, error) {
 	object, err := dialect.Parse(body)
 	if err != nil {
 		return nil, nil, err
 	}
 	exchange := &Exchange{ID: newID("resp"), created: time.Now()}
-	r := &reader{object, &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true}, exchange, conversation{}}
-	for _, read := range []func() error{r.settings, r.text, r.instructions, r.tools, r.items, r.special} {
+	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true}, exchange: exchange}
+	history := func() error { return r.history(from) }
+	for _, read := range []func() error{r.settings, history, r.text, r.instructions, r.tools, r.items, r.special} {
 		if err := read(); err != nil {
 			return nil, nil, err
 		}
 	}
 	r.repeat()
-	if err := r.chat.Finish(r.Object, Dialect{}.Name(), body); err != nil {
+	exchange.own = slices.Clone(r.list[r.before:])
+	if exchange.Body, err = r.complete(body); err != nil {
+		return nil, nil, apierr.Internal(err)
+	}
+	if err := r.chat.Finish(r.Object, Dialect{}.Name(), exchange.Body); err != nil {
 		return nil, nil, err
 	}
 	if beta := header.Get(betaHeader); beta != "" {
@@ -63,7 +73,6 @@ func (r *reader) settings() error {
 		{"model", &r.chat.Model},
 		{"stream", &r.chat.Stream},
 		{"store", &e.Store},
-		{"background", &e.Background},
 		{"previous_response_id", &e.PreviousResponseID},
 		{"metadata", &r.chat.Metadata},
 		{"temperature", &c.Temperature},
@@ -94,7 +103,7 @@ func (r *reader) text() error {
 		return err
 	}
 	if text.Verbosity != nil {
-		r.chat.Unknown = append(r.chat.Unknown, "text.verbosity")
+		r.chat.Ignores("text.verbosity")
 	}
 	if len(text.Format) == 0 || string(text.Format) == "null" {
 		return nil
@@ -180,6 +189,13 @@ func (r *reader) special() error {
 	r.Ignore(hints...)
 	if r.Has("conversation") {
 		return apierr.Invalid("conversation", "is not supported; use previous_response_id")
+	}
+	var background bool
+	if err := r.Take("background", &background); err != nil {
+		return err
+	}
+	if background {
+		return apierr.Invalid("background", "is not supported; the response is answered at once, whole or streamed")
 	}
 	for _, name := range specials {
 		raw := r.Raw(name)

@@ -19,7 +19,7 @@ const hi = `"input":"hi"`
 func TestChat(t *testing.T) {
 	sealed := seal("c1", json.RawMessage(`{"anthropic":{"lead":[]}}`))
 	body := `{"model":"m","stream":true,"instructions":"be kind","max_output_tokens":7,"temperature":0.5,"top_p":0.9,"parallel_tool_calls":false,
-	"store":false,"metadata":{"a":"b"},"include":["reasoning.encrypted_content"],"client_metadata":{"x":"y"},"prompt_cache_key":"k","truncation":"auto","previous_response_id":null,
+	"store":false,"metadata":{"a":"b"},"include":["reasoning.encrypted_content"],"client_metadata":{"x":"y"},"prompt_cache_key":"k","truncation":"auto","previous_response_id":null,"background":false,
 	"text":{"verbosity":"low","format":{"type":"json_schema","name":"n","description":"d","schema":{"type":"object"},"strict":true}},
 	"tools":[{"type":"function","name":"f","description":"d","parameters":{"type":"object"},"strict":true},{"type":"function","name":"g","parameters":null},
 		{"type":"custom","name":"patch","description":"Edits.","format":{"type":"grammar","syntax":"lark","definition":"start: x"}},
@@ -42,7 +42,7 @@ func TestChat(t *testing.T) {
 		{"type":"reasoning","id":"rs_2","summary":[{"type":"summary_text","text":"x"}],"encrypted_content":"gAAAA"},
 		{"role":"user","content":"go on"}],
 	"unheard_of":1,"switchyard":{"provider":"first"}}`
-	got, exchange, err := Read([]byte(body), http.Header{"Openai-Beta": {"x=1"}, "Authorization": {"secret"}})
+	got, exchange, err := Read([]byte(body), http.Header{"Openai-Beta": {"x=1"}, "Authorization": {"secret"}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestChat(t *testing.T) {
 	if got.Model != "m" || !got.Stream || got.Only != "" || !got.Reasoning {
 		t.Errorf("model %q, stream %t, only %q, reasoning %t, want m, true, none, true", got.Model, got.Stream, got.Only, got.Reasoning)
 	}
-	if diff := cmp.Diff([]string{"text.verbosity", "tools.web_search", "input[12].encrypted_content", "unheard_of"}, got.Unknown); diff != "" {
+	if diff := cmp.Diff([]string{"text.verbosity", "tools.web_search", "reasoning.encrypted_content", "unheard_of"}, got.Unknown); diff != "" {
 		t.Errorf("unknown (-want +got):\n%s", diff)
 	}
 	if got.Bounds.Offered != "tools[5].type: web_search" || got.Bounds.OpenInput || got.Bounds.Surcharged {
@@ -122,7 +122,7 @@ func TestOnlyThisDialect(t *testing.T) {
 		item(`{"role":"user","content":[{"type":"input_audio"}]}`):                         "input[1].content[0].type",
 		item(`{"type":"tool_search_call","execution":"server","call_id":null}`):            "input[1].execution",
 	} {
-		got, _, err := Read([]byte(body), nil)
+		got, _, err := Read([]byte(body), nil, nil)
 		if err != nil || got.Only != want || (want != "") != (got.Needs("responses").Dialect == "responses") {
 			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
 		}
@@ -151,13 +151,13 @@ func TestChatRefuses(t *testing.T) {
 		`{` + hi + `,"tool_choice":{"type":"function","name":"x"}}`:                             "tool_choice.name: must be one of tools",
 		`{` + hi + `,"tool_choice":{"type":"allowed_tools","mode":"any"}}`:                      "tool_choice.mode: must be auto or required",
 		`{` + hi + `,"text":{"format":{"type":"json_schema","schema":[]}}}`:                     "text.format.schema: must be an object",
-		item(`7`):                                  "input[1]: has the wrong JSON type: number",
-		item(`{"role":"robot","content":"x"}`):     "input[1].role: must be user, assistant, system or developer",
-		item(`{"role":"user"}`):                    "input[1].content: is required",
-		item(`{"role":"user","content":7}`):        "input[1].content: must be a string or an array of parts",
-		item(`{"id":"msg_1"}`):                     "input[1].id: no such item is stored",
-		item(`{}`):                                 "input[1].type: is required",
-		item(`{"type":"item_reference","id":"x"}`): "input[1].id: no such item is stored",
+		item(`7`):                              "input[1]: has the wrong JSON type: number",
+		item(`{"role":"robot","content":"x"}`): "input[1].role: must be user, assistant, system or developer",
+		item(`{"role":"user"}`):                "input[1].content: is required",
+		item(`{"role":"user","content":7}`):    "input[1].content: must be a string or an array of parts",
+		`{"background":true,` + hi + `}`:       "background: is not supported",
+		item(`{}`):                             "input[1].type: is required",
+		item(`{"type":"item_reference"}`):      "input[1].id: is required",
 		item(`{"type":"function_call","name":"f","arguments":"{}"}`):                                                      "input[1].call_id: is required",
 		item(`{"type":"function_call","call_id":"c","arguments":"{}"}`):                                                   "input[1].name: is required",
 		item(`{"type":"function_call","call_id":"c","name":"f","arguments":{}}`):                                          "input[1].arguments: has the wrong JSON type: object",
@@ -167,7 +167,7 @@ func TestChatRefuses(t *testing.T) {
 		item(`{"role":"user","content":[{"type":"input_image","image_url":"http://x"}]}`):                                 "input[1].content[0].image_url: must be an https URL or a data: URI of an image",
 		item(`{"role":"user","content":[{"type":"input_text","Text":"x"}]}`):                                              `input[1].content[0].Text: unknown field; write "text"`,
 	} {
-		_, _, err := Read([]byte(body), nil)
+		_, _, err := Read([]byte(body), nil, nil)
 		if e := apierr.From(err); err == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, want) {
 			t.Errorf("%s: %v, want %q", body, err, want)
 		}
@@ -177,7 +177,7 @@ func TestChatRefuses(t *testing.T) {
 // A choice of some tools leaves the others out for vendors without such a choice.
 func TestAllowedTools(t *testing.T) {
 	got, _, err := Read([]byte(`{`+hi+`,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"g"}],
-		"tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"custom","name":"g"}]}}`), nil)
+		"tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"custom","name":"g"}]}}`), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

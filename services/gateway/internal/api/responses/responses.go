@@ -23,7 +23,7 @@ func (Dialect) Name() string { return vendor.ResponsesName }
 
 // Chat parses a request.
 func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
-	chat, _, err := Read(body, header)
+	chat, _, err := Read(body, header, nil)
 	return chat, err
 }
 
@@ -48,11 +48,46 @@ const (
 type Exchange struct {
 	// ID of the response, which is in each of its lifecycle events.
 	ID string
+	// Body is the request with the whole input: with the conversation that it continues, and the items that it names.
+	Body []byte
 
+	// keep stores the response, and reports whether it did. Nil stores nothing.
+	keep    func(response json.RawMessage) bool
 	created time.Time
-	// stored and the other members of echo are repeated in the answer.
+	// echo is repeated in the answer. own are the items of the request itself.
 	echo  echo
+	own   []json.RawMessage
 	tools toolbox
+}
+
+// Previous returns the id of the response that the request continues; empty for none.
+func (x *Exchange) Previous() string {
+	if x.echo.PreviousResponseID == nil {
+		return ""
+	}
+	return *x.echo.PreviousResponseID
+}
+
+// Stores reports whether the caller wants the response to be stored.
+func (x *Exchange) Stores() bool { return x.echo.Store }
+
+// CreatedAt returns when the request was read.
+func (x *Exchange) CreatedAt() time.Time { return x.created }
+
+// SetKeep sets the function that stores the response; nil for a response that is not stored, which the answer says.
+func (x *Exchange) SetKeep(keep func(response json.RawMessage) bool) {
+	x.keep = keep
+	x.echo.Store = keep != nil
+}
+
+// kept stores a response that has come to its end, and returns it as it is sent: it says whether it was stored.
+func (x *Exchange) kept(encode func() (json.RawMessage, error)) (json.RawMessage, error) {
+	text, err := encode()
+	if err != nil || x.keep == nil || x.keep(text) {
+		return text, err
+	}
+	x.echo.Store = false
+	return encode()
 }
 
 // echo holds the settings of a request as its answer repeats them. Its order is that of the vendor's reference.

@@ -28,10 +28,10 @@ type stream struct {
 	// since others may be continued in between.
 	calls  []*callItem
 	places map[int]int
-	// relayed reports whether a vendor's own events were forwarded; terminal is the last of them, which waits for the
-	// record.
+	// relayed reports whether a vendor's own events were forwarded; last is the last of them, which waits for the record.
 	relayed    bool
-	terminal   []byte
+	last       []byte
+	lastName   string
 	frame, out []byte
 }
 
@@ -92,7 +92,7 @@ func (s *stream) close(status, sealed string) {
 func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte {
 	s.out = s.out[:0]
 	if s.relayed {
-		s.out = append(s.out, s.terminal...)
+		s.endRelay()
 		return s.out
 	}
 	s.begin()
@@ -104,7 +104,13 @@ func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte 
 	s.close(r.Status, "")
 	s.endCalls(r.Status)
 	r.Output = s.items
-	s.lifecycle("response."+r.Status, r)
+	text, err := s.exchange.kept(func() (json.RawMessage, error) {
+		r.echo = s.exchange.echo
+		return jsontext.Marshal(r)
+	})
+	if err == nil { // Items consist of texts and of JSON that was checked.
+		s.holding("response."+r.Status, text)
+	}
 	return s.out
 }
 
@@ -151,7 +157,12 @@ func (s *stream) lifecycle(name string, r *response) {
 	if err != nil {
 		return // Only a request's invalid JSON fails to marshal, and that was refused.
 	}
-	s.event(name, func(out []byte) []byte { return append(append(out, `,"response":`...), text...) })
+	s.holding(name, text)
+}
+
+// holding writes an event that holds a response.
+func (s *stream) holding(name string, response json.RawMessage) {
+	s.event(name, func(out []byte) []byte { return append(append(out, `,"response":`...), response...) })
 }
 
 // event writes an event with its type and number; body appends its other members.

@@ -58,10 +58,11 @@ func fixed(text string) string {
 func exchange(t *testing.T) *Exchange {
 	t.Helper()
 	_, x, err := Read([]byte(`{"input":"hi","instructions":"be kind","tools":[{"type":"function","name":"f"},{"type":"custom","name":"patch"},
-		{"type":"namespace","name":"crm","tools":[{"type":"function","name":"find"}]},{"type":"tool_search","execution":"client"}]}`), nil)
+		{"type":"namespace","name":"crm","tools":[{"type":"function","name":"find"}]},{"type":"tool_search","execution":"client"}]}`), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	x.SetKeep(func(json.RawMessage) bool { return true })
 	x.echo.Tools = json.RawMessage("[]") // Their repetition has a test of its own.
 	return x
 }

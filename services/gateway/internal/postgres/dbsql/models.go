@@ -314,6 +314,19 @@ type ReplicaSession struct {
 	Calls          int32
 }
 
+type Response struct {
+	ID             string
+	OrganizationID string
+	OwnerID        string
+	PreviousID     string
+	ItemIds        []string
+	KeyID          string
+	Sealed         []byte
+	Size           int32
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+}
+
 type RoutingOverride struct {
 	Kind       string
 	Active     bool

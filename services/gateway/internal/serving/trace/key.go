@@ -99,6 +99,23 @@ func (k *Keys) seal(room *scratch, organization string, id uuid.UUID, p *Packet)
 	return key, aead.Seal(nonce, nonce, plain, id[:]), nil
 }
 
+// Seal encrypts a text to an organization, bound to a name. The names of other texts than traces are longer than a UUID,
+// so that no text can stand in for a trace.
+func (k *Keys) Seal(organization, name string, text []byte) (key string, sealed []byte, err error) {
+	key, aead, err := k.sealer(organization)
+	if err != nil {
+		return "", nil, err
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(text)+aead.Overhead())
+	_, _ = rand.Read(nonce) // rand.Read never returns an error.
+	return key, aead.Seal(nonce, nonce, text, []byte(name)), nil
+}
+
+// Open decrypts a text that Seal has encrypted.
+func (k *Keys) Open(organization, name, key string, sealed []byte) ([]byte, error) {
+	return k.decrypt(organization, key, []byte(name), sealed)
+}
+
 // sealer returns the name of the first secret, and its cipher for an organization.
 func (k *Keys) sealer(organization string) (key string, aead cipher.AEAD, err error) {
 	k.mu.Lock()
@@ -118,10 +135,19 @@ func (k *Keys) sealer(organization string) (key string, aead cipher.AEAD, err er
 
 // open decrypts and unpacks a content.
 func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, error) {
+	plain, err := k.decrypt(organization, c.Key, id[:], c.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	return decode(plain)
+}
+
+// decrypt returns a sealed text. bound is what it was bound to.
+func (k *Keys) decrypt(organization, key string, bound, sealed []byte) ([]byte, error) {
 	k.mu.Lock()
-	text := k.named[c.Key]
+	text := k.named[key]
 	if text == nil && k.readLocked() == nil {
-		text = k.named[c.Key]
+		text = k.named[key]
 	}
 	k.mu.Unlock()
 	if text == nil {
@@ -131,14 +157,14 @@ func (k *Keys) open(organization string, id uuid.UUID, c Content) (*Packet, erro
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Sealed) < aead.NonceSize() {
+	if len(sealed) < aead.NonceSize() {
 		return nil, errors.New("the content is shorter than its nonce")
 	}
-	plain, err := aead.Open(nil, c.Sealed[:aead.NonceSize()], c.Sealed[aead.NonceSize():], id[:])
+	plain, err := aead.Open(nil, sealed[:aead.NonceSize()], sealed[aead.NonceSize():], bound)
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	return decode(plain)
+	return plain, nil
 }
 
 func newAEAD(secret []byte, organization string) (cipher.AEAD, error) {

@@ -245,7 +245,7 @@ func TestUpkeepTakesBoundedBatches(t *testing.T) {
 		s := &fakeStore{dropped: []int{dropBatch, dropBatch, 7, dropBatch}}
 		ctx, stop := context.WithCancel(t.Context())
 		var group sync.WaitGroup
-		group.Go(func() { _ = NewUpkeep(s, testkit.Logger(t)).Run(ctx) })
+		group.Go(func() { _ = NewUpkeep(s, "traces", testkit.Logger(t)).Run(ctx) })
 		synctest.Wait()
 		s.mu.Lock()
 		left := len(s.dropped)

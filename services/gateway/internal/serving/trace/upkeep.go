@@ -15,14 +15,22 @@ const (
 	dropTime  = 10 * time.Second
 )
 
-// Upkeep deletes expired records. Several replicas may run it at the same time.
-type Upkeep struct {
-	store Store
-	log   *slog.Logger
+// Expiring is a store of records that expire; see Store.
+type Expiring interface {
+	Drop(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
-// NewUpkeep returns an Upkeep that deletes nothing until Run.
-func NewUpkeep(store Store, log *slog.Logger) *Upkeep { return &Upkeep{store, log} }
+// Upkeep deletes expired records. Several replicas may run it at the same time.
+type Upkeep struct {
+	store   Expiring
+	records string
+	log     *slog.Logger
+}
+
+// NewUpkeep returns an Upkeep that deletes nothing until Run. records names what the store holds, for the log.
+func NewUpkeep(store Expiring, records string, log *slog.Logger) *Upkeep {
+	return &Upkeep{store, records, log}
+}
 
 // Run deletes expired records until ctx ends. It is a part of the service's lifecycle.
 func (u *Upkeep) Run(ctx context.Context) error {
@@ -35,7 +43,8 @@ func (u *Upkeep) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil && !failing {
-			u.log.WarnContext(ctx, "expired traces could not be deleted; they are no longer served", slog.String("error", err.Error()))
+			u.log.WarnContext(ctx, "expired records could not be deleted; they are no longer served",
+				slog.String("records", u.records), slog.String("error", err.Error()))
 		}
 		failing = err != nil
 		select {
