@@ -117,7 +117,8 @@ func TestPiecesOfWords(t *testing.T) {
 	}
 }
 
-func FuzzPieces(f *testing.F) {
+// A text in pieces has as many tokens as the whole, but for those that a cut within a word adds.
+func FuzzAdd(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text, byte(16))
 		f.Add(strings.Repeat(text, 100), byte(100))
