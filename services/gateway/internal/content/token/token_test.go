@@ -185,7 +185,7 @@ func TestAddGrowsLinearly(t *testing.T) {
 // random returns an input of random bytes, of so many kinds from the first one on.
 func random(name string, kinds int, first byte) growth.Input {
 	return growth.Input{Name: name, Make: func(n int) []byte {
-		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // Test data.
+		r := rand.New(rand.NewPCG(1, 2))
 		text := make([]byte, n)
 		for i := range text {
 			text[i] = first + byte(r.IntN(kinds))

@@ -62,7 +62,7 @@ func countInput(r *Request, counter *token.Counter) (around int64) {
 		}
 		for _, call := range m.ToolCalls {
 			counter.Add(call.Name)
-			counter.Add(string(call.Arguments))
+			counter.Add(call.Arguments)
 		}
 	}
 	for _, tool := range r.Chat.Tools {
@@ -115,27 +115,29 @@ func (x *execution) transcript(c *candidate) transcript {
 	return transcript{keeps: known, hold: x.hold}
 }
 
-// write keeps a text, as far as it would be counted and the memory for answers has room. The answer continues without.
+// A transcript has mostTranscript bytes at most, and leastTranscript bytes of memory if it isn't empty. The rest of an
+// answer counts at the ratio of tokens to bytes of what is kept.
+const mostTranscript, leastTranscript = 64 << 10, 512
+
+// write adds a text. Where the memory for answers is short, the transcript is given up, and the answer goes on.
 func (t *transcript) write(s string) {
 	if !t.keeps {
 		return
 	}
-	if room := token.MostBytes - len(t.text); len(s) > room {
+	if room := mostTranscript - len(t.text); len(s) > room {
 		s, t.keeps = s[:room], false
 	}
 	if size := len(t.text) + len(s); size > cap(t.text) {
-		grown := max(size, min(2*cap(t.text), token.MostBytes), leastTranscript)
+		grown := max(size, min(2*cap(t.text), mostTranscript), leastTranscript)
 		if t.hold.Charge(grown-cap(t.text)) != nil {
-			t.keeps = false
+			t.hold.Return(cap(t.text))
+			*t = transcript{}
 			return
 		}
 		t.text = append(make([]byte, 0, grown), t.text...)
 	}
 	t.text = append(t.text, s...)
 }
-
-// leastTranscript is the memory of a transcript that is not empty, in bytes.
-const leastTranscript = 512
 
 // outputTokens estimates the output of an answer without a report: by the vocabulary of the model that served where it
 // is known, else by bytes. It is for the bill, after the last byte of the answer has arrived.

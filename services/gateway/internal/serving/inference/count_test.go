@@ -1,15 +1,18 @@
 package inference
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
-	"switchyard.dev/services/gateway/internal/content/token"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -35,30 +38,30 @@ func saying(text string) *Request {
 func TestBillWithoutAReport(t *testing.T) {
 	whole := provider.Answer{Text: "hello world", FinishReason: provider.FinishStop}
 	pieces := []step{text("hel"), text("lo wor"), text("ld")}
-	cut := append(pieces[:3:3], step{err: errors.New("reset")})
-	running := append([]step{{event: provider.Event{Text: "hello world", Usage: &provider.Usage{Input: 40, Output: 1}}}}, step{err: errors.New("reset")})
+	complete, reset := slices.Concat(pieces, []step{end(nil)}), step{err: errors.New("reset")}
+	cut := slices.Concat(pieces, []step{reset})
+	running := []step{{event: provider.Event{Text: "hello world", Usage: &provider.Usage{Input: 40, Output: 1}}}, reset}
 	byBytes, byTokens := provider.Usage{Input: 3, Output: 3}, provider.Usage{Input: 2 + 7, Output: 2}
 	for name, c := range map[string]struct {
 		upstream string
-		script   script
-		stream   bool
+		steps    []step // of a stream; nil for a whole answer
 		outcome  ledger.Outcome
 		state    ledger.State
 		want     provider.Usage
 	}{
-		"unknown":         {"llama-3", script{answer: whole}, false, ledger.OutcomeCompleted, ledger.StateEstimated, byBytes},
-		"unknown, stream": {"llama-3", script{steps: append(pieces, end(nil))}, true, ledger.OutcomeCompleted, ledger.StateEstimated, byBytes},
-		"unknown, cut":    {"llama-3", script{steps: cut}, true, ledger.OutcomeInterrupted, ledger.StateEstimated, byBytes},
-		"o200k":           {"gpt-4o", script{answer: whole}, false, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
-		"o200k, stream":   {"openai/gpt-4o-mini", script{steps: append(pieces, end(nil))}, true, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
-		"o200k, cut":      {"gpt-5.1", script{steps: cut}, true, ledger.OutcomeInterrupted, ledger.StateEstimated, byTokens},
-		"cl100k":          {"gpt-4", script{answer: whole}, false, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
-		"cl100k, stream":  {"gpt-35-turbo", script{steps: append(pieces, end(nil))}, true, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
-		"a running count": {"gpt-4o", script{steps: running}, true, ledger.OutcomeInterrupted, ledger.StatePartial, provider.Usage{Input: 40, Output: 2}},
+		"unknown":         {"llama-3", nil, ledger.OutcomeCompleted, ledger.StateEstimated, byBytes},
+		"unknown, stream": {"llama-3", complete, ledger.OutcomeCompleted, ledger.StateEstimated, byBytes},
+		"unknown, cut":    {"llama-3", cut, ledger.OutcomeInterrupted, ledger.StateEstimated, byBytes},
+		"o200k":           {"gpt-4o", nil, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
+		"o200k, stream":   {"openai/gpt-4o-mini", complete, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
+		"o200k, cut":      {"gpt-5.1", cut, ledger.OutcomeInterrupted, ledger.StateEstimated, byTokens},
+		"cl100k":          {"gpt-4", nil, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
+		"cl100k, stream":  {"gpt-35-turbo", complete, ledger.OutcomeCompleted, ledger.StateEstimated, byTokens},
+		"a running count": {"gpt-4o", running, ledger.OutcomeInterrupted, ledger.StatePartial, provider.Usage{Input: 40, Output: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := named(t, c.upstream, &c.script)
-			report, err := serve(t, b, saying("hello world"), c.stream)
+			b := named(t, c.upstream, &script{answer: whole, steps: c.steps})
+			report, err := serve(t, b, saying("hello world"), c.steps != nil)
 			if (err == nil) != (c.outcome == ledger.OutcomeCompleted) {
 				t.Fatal(err)
 			}
@@ -117,40 +120,81 @@ func TestEstimateCountsEachText(t *testing.T) {
 	}
 }
 
-// What is not kept of an answer counts like what is kept: beyond token.MostBytes, and where the memory is full.
+// What is not kept of an answer counts at the ratio of what is kept.
 func TestTranscriptIsBounded(t *testing.T) {
 	const word = "hello " // A token, like " hello".
-	long := make([]step, 0, 4*token.MostBytes/(len(word)<<10)+2)
-	for range cap(long) - 1 {
-		long = append(long, text(strings.Repeat(word, 1<<10)))
+	steps := make([]step, 0, 4*mostTranscript/(len(word)<<10)+2)
+	for range cap(steps) - 1 {
+		steps = append(steps, text(strings.Repeat(word, 1<<10)))
 	}
-	words := int64(len(long)) << 10
-	for name, budget := range map[string]*memory.Budget{"size": nil, "memory": memory.New(100<<10, 100)} {
-		b := named(t, "gpt-4o", &script{steps: append(long, end(nil))})
-		b.Memory = budget
-		r := request()
-		r.Chat.MaxTokens = 1 << 20
-		if _, err := serve(t, b, r, true); err != nil {
-			t.Fatal(err)
-		}
-		if got := b.ledger.entries[0].Usage.Output; got < words || got > words*101/100 {
-			t.Errorf("%s: %d tokens, want %d or a few more", name, got, words)
-		}
-		if budget != nil && budget.Held() != 0 {
-			t.Errorf("%s: %d bytes are still held", name, budget.Held())
-		}
+	words := int64(len(steps)) << 10
+	b := named(t, "gpt-4o", &script{steps: append(steps, end(nil))})
+	r := request()
+	r.Chat.MaxTokens = 1 << 20
+	if _, err := serve(t, b, r, true); err != nil {
+		t.Fatal(err)
 	}
-	full := transcript{keeps: true, hold: memory.New(1<<10, 100).Open("acme", 0)}
-	for range 1 << 10 {
-		full.write(word)
+	if got := b.ledger.entries[0].Usage.Output; got < words || got > words*101/100 {
+		t.Errorf("%d tokens, want %d or a few more", got, words)
 	}
-	if n := len(full.text); n > 512 || full.keeps {
-		t.Errorf("%d bytes are kept in 1 KiB, of which each counts twice", n)
+	kept := transcript{keeps: true}
+	for range mostTranscript {
+		kept.write(word)
+	}
+	if len(kept.text) != mostTranscript || cap(kept.text) != mostTranscript {
+		t.Errorf("%d bytes are kept in %d, want %d", len(kept.text), cap(kept.text), mostTranscript)
 	}
 	var zero transcript
 	if zero.write(word); zero.text != nil {
 		t.Error("the zero value keeps text")
 	}
+}
+
+// A transcript takes its memory from that for answers, and gives it back where another answer needs it.
+func TestTranscriptIsGivenUpWhereMemoryIsShort(t *testing.T) {
+	const limit = 8 << 10
+	budget := memory.New(limit, 100)
+	kept := transcript{keeps: true, hold: budget.Open("acme", 0)}
+	kept.write("hello")
+	if budget.Held() == 0 {
+		t.Error("nothing is charged")
+	}
+	for range limit {
+		kept.write("hello")
+	}
+	if kept.text != nil || kept.keeps || budget.Held() != 0 {
+		t.Errorf("%d bytes are kept and %d charged, want none", len(kept.text), budget.Held())
+	}
+	b := named(t, "gpt-4o", &script{steps: append(slices.Repeat([]step{text("hello ")}, limit), end(nil))})
+	b.Memory = budget
+	if _, err := serve(t, b, request(), true); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.ledger.entries[0].Usage.Output, provider.Estimate(0, 6*limit).Output; got != want || budget.Held() != 0 {
+		t.Errorf("%d tokens and %d bytes held, want %d by bytes and none", got, budget.Held(), want)
+	}
+}
+
+// The thinking of a call that is given up before its answer began counts by the vocabulary, too.
+func TestThinkingOfAGivenUpCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := named(t, "o3", &script{steps: []step{{event: provider.Event{Reasoning: "hello"}}, {event: provider.Event{Reasoning: " world"}}, {wait: time.Hour}}})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(500*time.Millisecond, cancel)
+		if _, err := b.StreamChat(ctx, saying("hello world")); err == nil {
+			t.Fatal("it is served")
+		}
+		checkBilled(t, b, billedRow{"a", ledger.OutcomeCancelled, ledger.StateEstimated, provider.Usage{Input: 9, Output: 2}})
+	})
+}
+
+// Texts to embed count without what surrounds a message.
+func TestVectorsWithoutAReport(t *testing.T) {
+	b := chain(t, "a", [2]string{"text-embedding-3-small", "b-1"}, &embedder{name: "a", vectors: two(nil)}, &embedder{name: "b"})
+	if _, err := b.Embed(t.Context(), embedRequest("hello world", "hello world")); err != nil {
+		t.Fatal(err)
+	}
+	checkBilled(t, b, billedRow{"a", ledger.OutcomeCompleted, ledger.StateEstimated, provider.Usage{Input: 4}})
 }
 
 // A vocabulary takes memory and time to load: that happens for the first bill that needs it, not for an import or a
