@@ -109,10 +109,10 @@ func TestPiecesOfWords(t *testing.T) {
 		pieces, _ := For(model)
 		whole := pieces
 		text := strings.Repeat(lines, 40)
-		pieces.add(text, 64)
+		pieces.add(text, 24)
 		whole.add(text, len(text))
 		if pieces.Tokens() != whole.Tokens() {
-			t.Errorf("%s: %d tokens in pieces of 64 bytes, %d in one", model, pieces.Tokens(), whole.Tokens())
+			t.Errorf("%s: %d tokens in pieces of 24 bytes, %d in one", model, pieces.Tokens(), whole.Tokens())
 		}
 	}
 }
