@@ -215,7 +215,8 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	return nil
 }
 
-// tokenCount is the answer of count_tokens. It is an estimate: no vendor is called.
+// tokenCount is the answer of count_tokens. It is an estimate even where the model's vocabulary is known: no vendor is
+// called, and what vendors add around texts, tools and images differs between models and is not published for most.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
 	Estimated   bool  `json:"estimated"`
@@ -231,7 +232,8 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	w.Header().Set(headerEstimated, "true")
-	return writeJSON(w, tokenCount{inference.EstimateInput(&inference.Request{Chat: chat.Chat}), true})
+	request := &inference.Request{Route: routing.Request{Model: chat.Model}, Chat: chat.Chat}
+	return writeJSON(w, tokenCount{inference.EstimateInput(request), true})
 }
 
 // serveModels lists the models in the caller's dialect.

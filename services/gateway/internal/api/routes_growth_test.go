@@ -21,7 +21,7 @@ var bodies = map[string]string{
 	"POST /v1/messages":                              compatibleBody,
 	"POST /v1/responses":                             `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/responses/{response_id}/cancel":        `{}`,
-	"POST /v1/messages/count_tokens":                 `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}]}`,
+	"POST /v1/messages/count_tokens":                 `{"model":"openai/gpt-4o","messages":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/embeddings":                            `{"model":"sandbox/sandbox","input":["one","two"]}`,
 	"POST /v1/vision":                                `{"model":"sandbox/sandbox","prompt":"What is this?","image":{"mime_type":"image/png","base64":"iVBORw0KGgo="}}`,
 	"POST /v1/images/generations":                    `{"model":"sandbox/sandbox","prompt":"a switchyard at night"}`,

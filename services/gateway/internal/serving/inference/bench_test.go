@@ -2,8 +2,11 @@ package inference
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 
+	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -44,4 +47,48 @@ func BenchmarkPipeline(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkUnreported measures a whole answer whose usage is not reported, with 10 kB of prompt: by the vocabulary and
+// by bytes.
+func BenchmarkUnreported(b *testing.B) {
+	for _, upstream := range []string{"gpt-4o", "llama-3"} {
+		b.Run(upstream, func(b *testing.B) {
+			bench := named(b, upstream, &script{answer: provider.Answer{Text: "yes", FinishReason: provider.FinishStop}})
+			bench.Log = slog.New(slog.DiscardHandler)
+			r := saying(strings.Repeat("The quick brown fox jumps over the lazy dog. ", 222))
+			b.ReportAllocs()
+			for b.Loop() {
+				bench.ledger.entries = bench.ledger.entries[:0]
+				if _, err := bench.Chat(b.Context(), r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkTranscript measures a stream of 200 words whose usage is reported: with its text kept until then, and
+// without.
+func BenchmarkTranscript(b *testing.B) {
+	for _, upstream := range []string{"gpt-4o", "llama-3"} {
+		b.Run(upstream, func(b *testing.B) {
+			steps := slices.Repeat([]step{text(" word")}, 200)
+			bench := named(b, upstream, &script{steps: append(steps, end(used))})
+			bench.Log = slog.New(slog.DiscardHandler)
+			bench.Memory = memory.New(memory.DefaultLimit, 50)
+			b.ReportAllocs()
+			for b.Loop() {
+				bench.ledger.entries = bench.ledger.entries[:0]
+				s, err := bench.StreamChat(b.Context(), request())
+				if err != nil {
+					b.Fatal(err)
+				}
+				for err == nil {
+					_, err = s.Next()
+				}
+				s.Close()
+			}
+		})
+	}
 }

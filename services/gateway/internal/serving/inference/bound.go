@@ -70,7 +70,8 @@ type bound struct {
 }
 
 // mostUsage returns the most that a request can use: a token for each byte, which no vendor's text exceeds, and the
-// longest answer. reserved reports whether an answer without a bound may use only what is reserved.
+// longest answer. reserved reports whether an answer without a bound may use only what is reserved. It never counts by
+// a vocabulary: it is computed before each call, and a count is no upper bound of another model's.
 func mostUsage(r *Request, c *candidate, reserved bool) bound {
 	if r.Embedding.Len() > 0 {
 		return bound{Usage: provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}}
@@ -266,8 +267,8 @@ const (
 
 // outgrown returns the error of an answer that exceeded its bound with an event; nil within the bound. It compares the
 // usage that the vendor reports, or without a report the fewest tokens that so many bytes of output, or of the whole
-// stream, can be. Where no bound is known an estimate decides. ended reports whether the vendor had announced its end
-// before, and size is how many bytes have arrived.
+// stream, can be. Where no bound is known an estimate by bytes decides, since each event comes here. ended reports
+// whether the vendor had announced its end before, and size is how many bytes have arrived.
 func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
 	most := s.most.Output
 	beyond := int64(size-streamSpare)/streamToken > most

@@ -278,6 +278,9 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	}
 	x.finish = answer.FinishReason
 	tally := tally{usage: answer.Usage}
+	if answer.Usage == nil {
+		tally.written = x.transcript(&x.served)
+	}
 	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
 	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true

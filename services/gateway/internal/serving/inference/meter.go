@@ -20,6 +20,8 @@ type tally struct {
 	counted bool
 	// bytes of output; runs are those that repeat the byte before.
 	bytes, runs int
+	// written is the output itself, as far as it is needed to count its tokens.
+	written transcript
 	// frames are the bytes of a vendor's own frames, which contain all that arrived.
 	frames int
 	images int
@@ -47,6 +49,7 @@ func (t *tally) output(e *provider.Event) {
 func (t *tally) text(s string) {
 	t.bytes += len(s)
 	t.runs += runsOf(s)
+	t.written.write(s)
 }
 
 // settle prices a completion, commits its ledger row, and returns the report for the caller. The provider has been
@@ -126,15 +129,15 @@ func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
 }
 
 // usage returns the provider's report, as far as it is plausible. Where the answer was cut, a report covers what had
-// arrived until then; where there is none, bytes are counted.
+// arrived until then; where there is none, the gateway counts.
 func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
 	if t.usage != nil && t.state != "" {
 		return *t.usage, t.state
 	}
 	most := x.boundAt(&x.served)
 	if t.usage == nil {
-		u := estimateInput(x.request)
-		u.Output = provider.Estimate(0, t.bytes).Output
+		u := estimateInput(x.request, x.served.names()...)
+		u.Output = x.outputTokens(&t)
 		u.Images = int64(t.images)
 		most.clamp(&u, 0)
 		return u, ledger.StateEstimated
@@ -144,7 +147,7 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	x.implausible(ctx, beyond, most.assumed, t.usage)
 	if outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors report the input at the beginning and the output only at the end.
-		u.Output = min(max(u.Output, provider.Estimate(0, t.bytes).Output), most.Output-u.Completion()+u.Output)
+		u.Output = min(max(u.Output, x.outputTokens(&t)), most.Output-u.Completion()+u.Output)
 		if t.counted {
 			return u, ledger.StateEstimated
 		}
@@ -198,45 +201,4 @@ func (r *Request) ledgerOperation() string {
 		return ledger.OperationProbe
 	}
 	return string(r.Route.Operation)
-}
-
-// imageTokens is the estimate for an image in a prompt where the vendor reported no usage. The number of its bytes does
-// not determine its tokens; vendors count from 85 (OpenAI, low detail) to about 1,600 (Anthropic, the largest that it
-// doesn't shrink), and around this for one megapixel.
-const imageTokens = 1000
-
-// estimateInput estimates the input of a request.
-func estimateInput(r *Request) provider.Usage {
-	u := provider.Estimate(promptBytes(r), 0)
-	for _, tokens := range r.Embedding.Tokens {
-		u.Input += int64(len(tokens))
-	}
-	for _, m := range r.Chat.Messages {
-		for _, part := range m.Content {
-			if part.ImageURL != "" {
-				u.ImageInput += imageTokens
-			}
-		}
-	}
-	return u
-}
-
-// promptBytes returns the size of the texts that are sent, for an estimate.
-func promptBytes(r *Request) int {
-	n := len(r.ImageRequest.Prompt)
-	for _, text := range r.Embedding.Input {
-		n += len(text)
-	}
-	for _, m := range r.Chat.Messages {
-		for _, part := range m.Content {
-			n += len(part.Text)
-		}
-		for _, call := range m.ToolCalls {
-			n += len(call.Name) + len(call.Arguments)
-		}
-	}
-	for _, tool := range r.Chat.Tools {
-		n += len(tool.Name) + len(tool.Description) + len(tool.Parameters)
-	}
-	return n
 }

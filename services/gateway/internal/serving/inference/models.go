@@ -9,6 +9,3 @@ func (e *Engine) Models() []provider.Target {
 	}
 	return nil
 }
-
-// EstimateInput estimates the input tokens of a request, as a bill does when a vendor reports none.
-func EstimateInput(r *Request) int64 { return estimateInput(r).Prompt() }

@@ -14,7 +14,7 @@ import (
 // open starts a stream at a candidate and reads up to its first content.
 func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) error {
 	start := time.Now()
-	s.most, s.tally = s.x.boundAt(&c), tally{}
+	s.most, s.tally = s.x.boundAt(&c), tally{written: s.x.transcript(&c)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	clock := newStreamTimer(cancel, s.x.engine.Clocks.FirstToken*grace, s.x.engine.Clocks.Idle)
 	upstream, err := s.dial(ctx, c)
@@ -69,7 +69,7 @@ const maxHeld = 64 << 10
 // hold reads until the first event that carries content, and keeps the vendor's frames before it for a face that relays
 // them. A stream that ends before it with a finish reason is an empty answer; one without is a failure.
 func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
-	s.held, s.tally, s.finish, s.calls, s.ended, s.pieces = nil, tally{}, "", false, false, 0
+	s.held, s.finish, s.calls, s.ended, s.pieces = nil, "", false, false, 0
 	if s.recording != nil {
 		s.recording = &recording{}
 	}
