@@ -135,7 +135,7 @@ func (a *API) mountRoutes() error {
 		if paths[r.Path] == nil {
 			paths[r.Path] = make(map[string]handler)
 		}
-		paths[r.Path][r.Method] = a.product(r, target(base, r.Target))
+		paths[r.Path][r.Method] = a.product(r, base)
 	}
 	for path, methods := range paths {
 		a.mount(path, methods)
@@ -150,6 +150,25 @@ func target(base *url.URL, path string) *url.URL {
 		root.Path = "/"
 	}
 	return root.JoinPath(path)
+}
+
+// targets returns the function that returns where a request of a route goes. Values from the path are one segment each.
+func targets(base *url.URL, r route.Route) func(req *http.Request) *url.URL {
+	fixed := target(base, r.Target)
+	if _, rest, ok := r.Rest(); ok {
+		return func(req *http.Request) *url.URL { return fixed.JoinPath(url.PathEscape(req.PathValue(rest))) }
+	}
+	names := r.Names()
+	if len(names) == 0 {
+		return func(*http.Request) *url.URL { return fixed }
+	}
+	return func(req *http.Request) *url.URL {
+		pairs := make([]string, 0, 2*len(names))
+		for _, name := range names {
+			pairs = append(pairs, "{"+name+"}", url.PathEscape(req.PathValue(name)))
+		}
+		return target(base, strings.NewReplacer(pairs...).Replace(r.Target))
+	}
 }
 
 // mountOperators mounts the operators' routes.
@@ -177,9 +196,8 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 }
 
 // product serves a customers' route: it checks key, product, permission and rate, then relays the call.
-func (a *API) product(r route.Route, target *url.URL) handler {
-	dialect := a.options.Table.Dialect(r.Path)
-	_, rest, open := r.Rest()
+func (a *API) product(r route.Route, base *url.URL) handler {
+	dialect, targetOf := a.options.Table.Dialect(r.Path), targets(base, r)
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return notAllowed(w, req, r.Method)
@@ -198,12 +216,8 @@ func (a *API) product(r route.Route, target *url.URL) handler {
 		if err := a.options.Counter.Admit(); err != nil {
 			return err
 		}
-		at := target
-		if open { // The rest of the path is one segment.
-			at = target.JoinPath(url.PathEscape(req.PathValue(rest)))
-		}
 		return a.options.Relay.Do(w, req, proxy.Call{
-			Target: at, Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
+			Target: targetOf(req), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {

@@ -76,6 +76,12 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 			"name": name, "in": "path", "required": true, "description": "May hold slashes.", "schema": apidoc.Object{"type": "string"},
 		}}
 	}
+	for _, name := range r.Names() {
+		parameters, _ := operation["parameters"].([]any)
+		operation["parameters"] = append(parameters, apidoc.Object{
+			"name": name, "in": "path", "required": true, "schema": apidoc.Object{"type": "string"},
+		})
+	}
 	return operation
 }
 

@@ -66,8 +66,12 @@ func TestOpenAPI(t *testing.T) {
 			t.Errorf("%s: no example", r.Path)
 		}
 	}
-	if len(got.Paths) != len(table.Routes)+1 || len(got.Paths["/product/v1/_meta/catalog"]["get"].Security) != 0 {
-		t.Errorf("%d paths, want the catalog's %d and the catalog", len(got.Paths), len(table.Routes))
+	paths := make(map[string]bool)
+	for _, r := range table.Routes {
+		paths[r.Path] = true
+	}
+	if len(got.Paths) != len(paths)+1 || len(got.Paths["/product/v1/_meta/catalog"]["get"].Security) != 0 {
+		t.Errorf("%d paths, want the catalog's %d and the catalog", len(got.Paths), len(paths))
 	}
 	const to = `"#/components/schemas/`
 	for rest := text; strings.Contains(rest, to); {

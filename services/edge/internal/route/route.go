@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ var snapshot []byte
 // Route is one operation that customers may call.
 type Route struct {
 	Method string `yaml:"method" json:"method"`
-	// Path is a plain path, except for an optional last segment "{name...}" that matches the rest.
+	// Path is a plain path, except for segments "{name}", which the target has too, or a last one "{name...}" that matches
+	// the rest.
 	Path       string            `yaml:"path"       json:"path"`
 	Products   []string          `yaml:"products"   json:"products"`
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
@@ -33,8 +35,8 @@ type Route struct {
 	// Summary and Example are for the OpenAPI document; Example is a valid request body.
 	Summary string `yaml:"summary" json:"-"`
 	Example string `yaml:"example" json:"-"`
-	// Upstream is the service behind the route. Target is the path there; the rest of a path is appended as one
-	// segment. Timeout bounds the wait for the head of the response.
+	// Upstream is the service behind the route. Target is the path there, with the names of Path; the rest of a path is
+	// appended as one segment. Timeout bounds the wait for the head of the response.
 	Upstream string        `yaml:"upstream" json:"-"`
 	Target   string        `yaml:"target"   json:"-"`
 	Timeout  time.Duration `yaml:"timeout"  json:"-"`
@@ -72,6 +74,17 @@ func (r Route) Rest() (before, name string, ok bool) {
 	before, last, ok := strings.Cut(r.Path, "{")
 	name, whole := strings.CutSuffix(last, "...}")
 	return before, name, ok && whole && strings.HasSuffix(before, "/") && name != "" && !strings.ContainsAny(name, "{}/. ")
+}
+
+// segment matches a segment that stands for any value.
+var segment = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+// Names returns the names of the segments of the path that stand for one value each.
+func (r Route) Names() (names []string) {
+	for _, found := range segment.FindAllStringSubmatch(r.Path, -1) {
+		names = append(names, found[1])
+	}
+	return names
 }
 
 // Snapshot returns the table of this build.
@@ -124,17 +137,20 @@ const (
 )
 
 func (r Route) check() error {
-	plain := r.Path
+	plain := segment.ReplaceAllString(r.Path, "x")
 	if before, _, ok := r.Rest(); ok {
 		plain = before
 	}
+	target := Route{Path: r.Target}
 	switch {
 	case r.Method == "" || r.Upstream == "" || len(r.Products) == 0:
 		return errors.New("method, upstream and products are required")
 	case r.Metric == "" && !r.free():
-		return errors.New("metric is required, but for what only reads and what counts tokens")
+		return errors.New("metric is required, but for what reads, deletes, cancels or counts tokens")
 	case !strings.HasPrefix(plain, root) || strings.HasPrefix(plain, meta) || strings.ContainsAny(plain, "{} "):
-		return fmt.Errorf("path must be below %s, not below %s, and plain but for a last {name...}", root, meta)
+		return fmt.Errorf("path must be below %s, not below %s, and plain but for segments {name} or a last {name...}", root, meta)
+	case !slices.Equal(r.Names(), target.Names()):
+		return errors.New("path and target must have the same segments {name}")
 	case r.Summary == "" || (r.Method == http.MethodPost) != jsoncheck.Valid([]byte(r.Example)):
 		return errors.New("summary is required, and with POST an example in JSON")
 	case !strings.HasPrefix(r.Target, "/v1/"):
@@ -149,7 +165,8 @@ func (r Route) check() error {
 
 // free reports whether a route may have no metric.
 func (r Route) free() bool {
-	return r.Method == http.MethodGet || strings.HasSuffix(r.Path, "/count_tokens")
+	return r.Method == http.MethodGet || r.Method == http.MethodDelete ||
+		strings.HasSuffix(r.Path, "/count_tokens") || strings.HasSuffix(r.Path, "/cancel")
 }
 
 // Served returns the table without the routes whose service is not among upstreams.

@@ -99,6 +99,50 @@ const golden = `{
       "metric": "llm_requests"
     },
     {
+      "method": "GET",
+      "path": "/product/v1/ai/openai/v1/responses/{response_id}",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "DELETE",
+      "path": "/product/v1/ai/openai/v1/responses/{response_id}",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "write",
+      "metric": ""
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/openai/v1/responses/{response_id}/cancel",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/openai/v1/responses/{response_id}/input_items",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
       "method": "POST",
       "path": "/product/v1/ai/openai/v1/embeddings",
       "products": [
@@ -202,9 +246,14 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/webhooks/deliveries":   "webhook-egress /v1/deliveries",
 		"/product/v1/notifications/send":    "notify /v1/notify",
 
-		"/product/v1/ai/openai/v1/chat/completions":         "gateway /v1/chat/completions",
-		"/product/v1/ai/openai/v1/responses":                "gateway /v1/responses",
-		"/product/v1/ai/openai/v1/embeddings":               "gateway /v1/embeddings",
+		"/product/v1/ai/openai/v1/chat/completions": "gateway /v1/chat/completions",
+		"/product/v1/ai/openai/v1/responses":        "gateway /v1/responses",
+		"/product/v1/ai/openai/v1/embeddings":       "gateway /v1/embeddings",
+
+		"/product/v1/ai/openai/v1/responses/{response_id}":             "gateway /v1/responses/{response_id}",
+		"/product/v1/ai/openai/v1/responses/{response_id}/cancel":      "gateway /v1/responses/{response_id}/cancel",
+		"/product/v1/ai/openai/v1/responses/{response_id}/input_items": "gateway /v1/responses/{response_id}/input_items",
+
 		"/product/v1/ai/openai/v1/models":                   "gateway /v1/models",
 		"/product/v1/ai/openai/v1/models/{model...}":        "gateway /v1/models/by-id",
 		"/product/v1/ai/anthropic/v1/messages":              "gateway /v1/messages",
@@ -218,7 +267,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 15 {
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 19 {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {

@@ -21,10 +21,10 @@ import (
 
 // Conversations keeps the responses that callers may refer to.
 type Conversations interface {
-	Keep(ctx context.Context, s conversation.Scope, t conversation.Turn) error
-	Get(ctx context.Context, s conversation.Scope, id string) (conversation.Turn, error)
-	Chain(ctx context.Context, s conversation.Scope, id string) ([]conversation.Turn, error)
-	Holding(ctx context.Context, s conversation.Scope, items []string) ([]conversation.Turn, error)
+	Keep(ctx context.Context, s conversation.Scope, t conversation.Record) error
+	Get(ctx context.Context, s conversation.Scope, id string) (conversation.Record, error)
+	Chain(ctx context.Context, s conversation.Scope, id string) ([]conversation.Record, error)
+	Holding(ctx context.Context, s conversation.Scope, items []string) ([]conversation.Record, error)
 	Delete(ctx context.Context, s conversation.Scope, id string) error
 }
 
@@ -81,8 +81,8 @@ func (s *responseServer) keep(ctx context.Context, scope conversation.Scope, x *
 	return func(response json.RawMessage) bool {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
 		defer cancel()
-		turn := responses.Turn{Input: x.Input(), Response: response}
-		err := s.conversations.Keep(ctx, scope, conversation.Turn{
+		turn := responses.Record{Input: x.Input(), Response: response}
+		err := s.conversations.Keep(ctx, scope, conversation.Record{
 			ID: x.ID, Previous: x.Previous(), Input: turn.Input, Response: turn.Response,
 			Items: responses.ItemIDs(turn), CreatedAt: x.CreatedAt(),
 		})
@@ -109,7 +109,7 @@ type scopedHistory struct {
 }
 
 // Chain implements responses.History.
-func (h scopedHistory) Chain(id string) ([]responses.Turn, error) {
+func (h scopedHistory) Chain(id string) ([]responses.Record, error) {
 	turns, err := h.conversations.Chain(h.ctx, h.scope, id)
 	if errors.Is(err, conversation.ErrNotFound) {
 		return nil, responses.PreviousNotFound()
@@ -126,10 +126,10 @@ func (h scopedHistory) Items(ids []string) (map[string]json.RawMessage, error) {
 	return responses.FindItems(toTurns(turns), ids), nil
 }
 
-func toTurns(stored []conversation.Turn) []responses.Turn {
-	turns := make([]responses.Turn, len(stored))
+func toTurns(stored []conversation.Record) []responses.Record {
+	turns := make([]responses.Record, len(stored))
 	for i, t := range stored {
-		turns[i] = responses.Turn{Input: t.Input, Response: t.Response}
+		turns[i] = responses.Record{Input: t.Input, Response: t.Response}
 	}
 	return turns
 }
@@ -148,7 +148,7 @@ func conversationError(field string, err error) error {
 }
 
 // stored returns a stored response's turn with all before it.
-func (s *responseServer) stored(r *http.Request) (turns []conversation.Turn, err error) {
+func (s *responseServer) stored(r *http.Request) (turns []conversation.Record, err error) {
 	scope, err := scopeOf(r.Context(), "")
 	if err != nil {
 		return nil, err
@@ -161,13 +161,13 @@ func (s *responseServer) stored(r *http.Request) (turns []conversation.Turn, err
 }
 
 // one returns a stored response.
-func (s *responseServer) one(r *http.Request) (conversation.Turn, error) {
+func (s *responseServer) one(r *http.Request) (conversation.Record, error) {
 	scope, err := scopeOf(r.Context(), "")
 	if err != nil {
-		return conversation.Turn{}, err
+		return conversation.Record{}, err
 	}
 	if s.conversations == nil {
-		return conversation.Turn{}, conversationError("response_id", conversation.ErrNotFound)
+		return conversation.Record{}, conversationError("response_id", conversation.ErrNotFound)
 	}
 	turn, err := s.conversations.Get(r.Context(), scope, r.PathValue("response_id"))
 	return turn, conversationError("response_id", err)

@@ -118,7 +118,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 	}
 	engine := b.engine(tb, log)
 	if err := api.Register(tb.Context(), server, api.Dependencies{
-		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.keeper,
+		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,

@@ -22,9 +22,9 @@ import (
 
 // traced records the bench's requests.
 type traced struct {
-	recorder *trace.Recorder
-	archive  *trace.Archive
-	keeper   *conversation.Keeper
+	recorder  *trace.Recorder
+	archive   *trace.Archive
+	responses *conversation.Manager
 	// rule says what is recorded; a test may change it.
 	rule atomic.Pointer[trace.Rule]
 }
@@ -46,7 +46,7 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 		tb.Fatal(err)
 	}
 	redactor := redact.New([]redact.Pattern{{Name: "project", Expression: regexp.MustCompile(`PRJ-\d+`)}})
-	b.keeper = conversation.NewKeeper(postgres.NewResponses(b.pool), keys, func(string) time.Duration { return time.Hour })
+	b.responses = conversation.NewManager(postgres.NewResponses(b.pool), keys, func(string) time.Duration { return time.Hour })
 	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return redactor }, log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var group sync.WaitGroup

@@ -20,12 +20,12 @@ import (
 	"switchyard.dev/services/platform/service"
 )
 
-// traces are the recorder of requests, the archive of what it recorded, and the keeper of responses that callers may
-// refer to; without keys there is no keeper.
+// traces are the recorder of requests, the archive of what it recorded, and the manager of responses that callers may
+// refer to; without keys there is none of these.
 type traces struct {
-	recorder *trace.Recorder
-	archive  *trace.Archive
-	keeper   *conversation.Keeper
+	recorder  *trace.Recorder
+	archive   *trace.Archive
+	responses *conversation.Manager
 }
 
 // openTraces builds the recorder, which records traces after the responses, and the archive, which reads them. The
@@ -53,24 +53,24 @@ func openTraces(ctx context.Context, s *service.Service, cfg Config, stores stor
 	return traces{recorder, archive, openConversations(s, stores, keys, fleets)}, nil
 }
 
-// openConversations returns the keeper of responses, or nil without keys to seal them with.
-func openConversations(s *service.Service, stores stores, keys *trace.Keys, fleets *fleets) *conversation.Keeper {
+// openConversations returns the manager of responses, or nil without keys to seal them with.
+func openConversations(s *service.Service, stores stores, keys *trace.Keys, fleets *fleets) *conversation.Manager {
 	store := postgres.NewResponses(stores.pool)
 	s.Runner.Go("upkeep of responses", trace.NewUpkeep(store, "responses", s.Log).Run)
 	if keys == nil {
 		return nil
 	}
-	return conversation.NewKeeper(store, keys, func(organization string) time.Duration {
+	return conversation.NewManager(store, keys, func(organization string) time.Duration {
 		return fleets.policy().Tracing(organization).ContentRetention
 	})
 }
 
-// conversations returns the keeper as the API takes it: nil for none.
+// conversations returns the manager as the API takes it: nil for none.
 func (t traces) conversations() api.Conversations {
-	if t.keeper == nil {
+	if t.responses == nil {
 		return nil
 	}
-	return t.keeper
+	return t.responses
 }
 
 // traceKeys returns nil if no file is named or the file doesn't exist: a volume may name it before the secret is
@@ -109,10 +109,10 @@ func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, 
 	if _, err := e.traces.archive.Erase(ctx, organization); err != nil {
 		return cache.Purged{}, incomplete("captured requests", err)
 	}
-	if e.traces.keeper == nil {
+	if e.traces.responses == nil {
 		return purged, nil
 	}
-	if _, err := e.traces.keeper.Erase(ctx, organization); err != nil {
+	if _, err := e.traces.responses.Erase(ctx, organization); err != nil {
 		return cache.Purged{}, incomplete("stored responses", err)
 	}
 	return purged, nil

@@ -13,13 +13,13 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Turn is a stored response: the items that it answered, a JSON array, and the response object.
-type Turn struct{ Input, Response json.RawMessage }
+// Record is a stored response: the items that it answered, a JSON array, and the response object.
+type Record struct{ Input, Response json.RawMessage }
 
 // History finds what a request refers to: the conversation that it continues, oldest turn first, and items by their ids.
 type History interface {
 	// Chain returns a response with all that precede it.
-	Chain(id string) ([]Turn, error)
+	Chain(id string) ([]Record, error)
 	// Items returns the stored items of some ids, as far as there are any.
 	Items(ids []string) (map[string]json.RawMessage, error)
 }
@@ -94,7 +94,7 @@ func idsOf(items []json.RawMessage) (ids []string) {
 }
 
 // itemsOf returns the items of turns in their order.
-func itemsOf(turns []Turn) (items []json.RawMessage) {
+func itemsOf(turns []Record) (items []json.RawMessage) {
 	for _, turn := range turns {
 		for _, list := range []gjson.Result{gjson.ParseBytes(turn.Input), gjson.GetBytes(turn.Response, "output")} {
 			list.ForEach(func(_, item gjson.Result) bool {
@@ -220,8 +220,8 @@ func prefixOf(kind string) string {
 }
 
 // ItemIDs returns the ids of the items of a turn.
-func ItemIDs(t Turn) (ids []string) {
-	for _, item := range itemsOf([]Turn{t}) {
+func ItemIDs(t Record) (ids []string) {
+	for _, item := range itemsOf([]Record{t}) {
 		if id := gjson.GetBytes(item, "id").Str; id != "" && len(id) <= maxItemID {
 			ids = append(ids, id)
 		}
@@ -233,7 +233,7 @@ func ItemIDs(t Turn) (ids []string) {
 const maxItemID = 128
 
 // FindItems returns the items of turns that have some ids.
-func FindItems(turns []Turn, ids []string) map[string]json.RawMessage {
+func FindItems(turns []Record, ids []string) map[string]json.RawMessage {
 	found := make(map[string]json.RawMessage, len(ids))
 	wanted := make(map[string]bool, len(ids))
 	for _, id := range ids {

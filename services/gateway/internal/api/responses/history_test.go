@@ -19,11 +19,11 @@ import (
 
 // past is a history of one conversation.
 type past struct {
-	turns []Turn
+	turns []Record
 	items map[string]json.RawMessage
 }
 
-func (p past) Chain(id string) ([]Turn, error) {
+func (p past) Chain(id string) ([]Record, error) {
 	if id != "resp_2" {
 		return nil, PreviousNotFound()
 	}
@@ -33,7 +33,7 @@ func (p past) Chain(id string) ([]Turn, error) {
 func (p past) Items([]string) (map[string]json.RawMessage, error) { return p.items, nil }
 
 var twoTurns = past{
-	turns: []Turn{
+	turns: []Record{
 		{json.RawMessage(`[{"id":"msg_1","role":"user","content":"one"}]`), json.RawMessage(`{"output":[{"id":"fc_1","type":"function_call","call_id":"c1","name":"f","arguments":"{}"}]}`)},
 		{json.RawMessage(`[{"id":"fco_1","type":"function_call_output","call_id":"c1","output":"1"}]`), json.RawMessage(`{"output":[{"id":"msg_2","type":"message","role":"assistant","content":[{"type":"output_text","text":"two"}]}]}`)},
 	},
@@ -122,14 +122,14 @@ func TestKeeps(t *testing.T) {
 		if got := gjson.GetBytes(answer, "store").Bool(); got != stored {
 			t.Errorf("%s: the answer says %t", name, got)
 		}
-		turn := Turn{x.Input(), kept}
+		turn := Record{x.Input(), kept}
 		if ids := ItemIDs(turn); len(ids) != 3 || !strings.HasPrefix(ids[0], "msg_sw") || ids[1] != "msg_8" {
 			t.Errorf("%s: ids %q of %s, want those of three items", name, ids, turn.Input)
 		}
 		if previous := gjson.GetBytes(kept, "previous_response_id").Str; previous != "resp_2" || x.Previous() != previous {
 			t.Errorf("%s: it continues %q", name, previous)
 		}
-		if got := FindItems([]Turn{turn}, []string{"msg_8", "none"}); len(got) != 1 || !strings.Contains(string(got["msg_8"]), "four") {
+		if got := FindItems([]Record{turn}, []string{"msg_8", "none"}); len(got) != 1 || !strings.Contains(string(got["msg_8"]), "four") {
 			t.Errorf("%s: found %s", name, got)
 		}
 	}
@@ -143,7 +143,7 @@ func TestKeeps(t *testing.T) {
 }
 
 func TestInputItems(t *testing.T) {
-	turns := []Turn{
+	turns := []Record{
 		{json.RawMessage(`[{"id":"a"},{"id":"b"}]`), json.RawMessage(`{"output":[{"id":"c"}]}`)},
 		{json.RawMessage(`[{"id":"d"}]`), json.RawMessage(`{"output":[{"id":"e"}]}`)},
 	}
@@ -189,7 +189,7 @@ func TestInputItems(t *testing.T) {
 
 func TestHistoryGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Row{Name: "turns of a chain", Top: 1 << 12, Make: func(n int) func() {
-		long := past{turns: make([]Turn, n)}
+		long := past{turns: make([]Record, n)}
 		for i := range long.turns {
 			long.turns[i] = twoTurns.turns[1]
 			long.turns[i].Input = json.RawMessage(`[{"id":"m","role":"user","content":"x"}]`)
@@ -202,7 +202,7 @@ func TestHistoryGrowsLinearly(t *testing.T) {
 		body := []byte(`{"input":[{"role":"user","content":"a"}` + strings.Repeat(`,{"role":"user","content":"a"}`, n) + `]}`)
 		return func() {
 			if _, x, err := Read(body, nil, nil); err == nil {
-				_ = ItemIDs(Turn{x.Input(), []byte("{}")})
+				_ = ItemIDs(Record{x.Input(), []byte("{}")})
 			}
 		}
 	}})

@@ -28,7 +28,7 @@ const (
 
 // InputItems returns a page of the items that a response answered: those of the turns before it, and its own input. The
 // query has limit, order ("desc", the default, or "asc") and after, the id of the last item of the page before.
-func InputItems(turns []Turn, query url.Values) (*List, error) {
+func InputItems(turns []Record, query url.Values) (*List, error) {
 	limit, order := defaultPage, "desc"
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -44,7 +44,7 @@ func InputItems(turns []Turn, query url.Values) (*List, error) {
 		order = text
 	}
 	last := turns[len(turns)-1]
-	items := append(itemsOf(turns[:len(turns)-1]), itemsOf([]Turn{{Input: last.Input}})...)
+	items := append(itemsOf(turns[:len(turns)-1]), itemsOf([]Record{{Input: last.Input}})...)
 	if order == "desc" {
 		slices.Reverse(items)
 	}

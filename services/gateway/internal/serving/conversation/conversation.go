@@ -35,8 +35,8 @@ const (
 // Scope is whose responses may be read: those of other organizations and owners don't exist for it.
 type Scope struct{ Organization, Owner string }
 
-// Turn is one response with the input that it answered.
-type Turn struct {
+// Record is one response with the input that it answered.
+type Record struct {
 	ID string
 	// Previous is the response that it continues; empty for none.
 	Previous string
@@ -81,16 +81,16 @@ type Sealer interface {
 	Open(organization, name, key string, sealed []byte) ([]byte, error)
 }
 
-// Keeper stores and reads turns. Safe for concurrent use.
-type Keeper struct {
+// Manager stores and reads turns. Safe for concurrent use.
+type Manager struct {
 	store     Store
 	sealer    Sealer
 	retention func(organization string) time.Duration
 }
 
-// NewKeeper returns a Keeper. retention returns how long an organization's turns are kept.
-func NewKeeper(store Store, sealer Sealer, retention func(organization string) time.Duration) *Keeper {
-	return &Keeper{store, sealer, retention}
+// NewManager returns a Manager. retention returns how long an organization's turns are kept.
+func NewManager(store Store, sealer Sealer, retention func(organization string) time.Duration) *Manager {
+	return &Manager{store, sealer, retention}
 }
 
 // content is what is sealed.
@@ -100,18 +100,18 @@ type content struct {
 }
 
 // Keep stores a turn.
-func (k *Keeper) Keep(ctx context.Context, s Scope, t Turn) error {
+func (m *Manager) Keep(ctx context.Context, s Scope, t Record) error {
 	text, err := json.Marshal(content{t.Input, t.Response})
 	if err != nil {
 		return fmt.Errorf("encode response: %w", err)
 	}
-	key, sealed, err := k.sealer.Seal(s.Organization, sealName(t.ID), s2.Encode(nil, text))
+	key, sealed, err := m.sealer.Seal(s.Organization, sealName(t.ID), s2.Encode(nil, text))
 	if err != nil {
 		return fmt.Errorf("seal response: %w", err)
 	}
-	return k.store.Insert(ctx, Row{
+	return m.store.Insert(ctx, Row{
 		Scope: s, ID: t.ID, Previous: t.Previous, Items: t.Items, Key: key, Sealed: sealed, Size: len(text),
-		CreatedAt: t.CreatedAt, ExpiresAt: t.CreatedAt.Add(k.retention(s.Organization)),
+		CreatedAt: t.CreatedAt, ExpiresAt: t.CreatedAt.Add(m.retention(s.Organization)),
 	})
 }
 
@@ -119,30 +119,30 @@ func (k *Keeper) Keep(ctx context.Context, s Scope, t Turn) error {
 func sealName(id string) string { return "response " + id }
 
 // Get returns one turn. The error is ErrNotFound where there is none.
-func (k *Keeper) Get(ctx context.Context, s Scope, id string) (Turn, error) {
-	rows, err := k.store.Chain(ctx, s, id, time.Now(), 1, MaxBytes)
+func (m *Manager) Get(ctx context.Context, s Scope, id string) (Record, error) {
+	rows, err := m.store.Chain(ctx, s, id, time.Now(), 1, MaxBytes)
 	if err != nil {
-		return Turn{}, err
+		return Record{}, err
 	}
 	if len(rows) == 0 {
-		return Turn{}, ErrNotFound
+		return Record{}, ErrNotFound
 	}
-	return k.open(s, rows[0])
+	return m.open(s, rows[0])
 }
 
 // Chain returns a response with all that precede it, oldest first. The error is ErrNotFound where one of them is not
 // there, and ErrTooLong beyond the bounds.
-func (k *Keeper) Chain(ctx context.Context, s Scope, id string) ([]Turn, error) {
-	rows, err := k.store.Chain(ctx, s, id, time.Now(), MaxTurns, MaxBytes)
+func (m *Manager) Chain(ctx context.Context, s Scope, id string) ([]Record, error) {
+	rows, err := m.store.Chain(ctx, s, id, time.Now(), MaxTurns, MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	if err := check(rows); err != nil {
 		return nil, err
 	}
-	turns := make([]Turn, len(rows))
+	turns := make([]Record, len(rows))
 	for i, row := range rows {
-		if turns[len(rows)-1-i], err = k.open(s, row); err != nil {
+		if turns[len(rows)-1-i], err = m.open(s, row); err != nil {
 			return nil, err
 		}
 	}
@@ -167,41 +167,41 @@ func check(rows []Row) error {
 	return nil
 }
 
-func (k *Keeper) open(s Scope, row Row) (Turn, error) {
-	packed, err := k.sealer.Open(s.Organization, sealName(row.ID), row.Key, row.Sealed)
+func (m *Manager) open(s Scope, row Row) (Record, error) {
+	packed, err := m.sealer.Open(s.Organization, sealName(row.ID), row.Key, row.Sealed)
 	if err != nil {
-		return Turn{}, fmt.Errorf("open response: %w", err)
+		return Record{}, fmt.Errorf("open response: %w", err)
 	}
 	if size, err := s2.DecodedLen(packed); err != nil || size != row.Size {
-		return Turn{}, errors.New("open response: its size is not the one that was stored")
+		return Record{}, errors.New("open response: its size is not the one that was stored")
 	}
 	text, err := s2.Decode(nil, packed)
 	if err != nil {
-		return Turn{}, fmt.Errorf("unpack response: %w", err)
+		return Record{}, fmt.Errorf("unpack response: %w", err)
 	}
 	var c content
 	if err := json.Unmarshal(text, &c); err != nil {
-		return Turn{}, fmt.Errorf("decode response: %w", err)
+		return Record{}, fmt.Errorf("decode response: %w", err)
 	}
-	return Turn{ID: row.ID, Previous: row.Previous, Input: c.Input, Response: c.Response, CreatedAt: row.CreatedAt}, nil
+	return Record{ID: row.ID, Previous: row.Previous, Input: c.Input, Response: c.Response, CreatedAt: row.CreatedAt}, nil
 }
 
 // Holding returns the turns that hold any of some items, latest first.
-func (k *Keeper) Holding(ctx context.Context, s Scope, items []string) ([]Turn, error) {
+func (m *Manager) Holding(ctx context.Context, s Scope, items []string) ([]Record, error) {
 	if len(items) > MaxReferences {
 		return nil, ErrTooLong
 	}
-	rows, err := k.store.Holding(ctx, s, items, time.Now(), MaxReferences)
+	rows, err := m.store.Holding(ctx, s, items, time.Now(), MaxReferences)
 	if err != nil {
 		return nil, err
 	}
-	var turns []Turn
+	var turns []Record
 	bytes := 0
 	for _, row := range rows {
 		if bytes += row.Size; bytes > MaxBytes {
 			return nil, ErrTooLong
 		}
-		turn, err := k.open(s, row)
+		turn, err := m.open(s, row)
 		if err != nil {
 			return nil, err
 		}
@@ -211,8 +211,8 @@ func (k *Keeper) Holding(ctx context.Context, s Scope, items []string) ([]Turn, 
 }
 
 // Delete deletes a response. The error is ErrNotFound where there is none.
-func (k *Keeper) Delete(ctx context.Context, s Scope, id string) error {
-	deleted, err := k.store.Delete(ctx, s, id, time.Now())
+func (m *Manager) Delete(ctx context.Context, s Scope, id string) error {
+	deleted, err := m.store.Delete(ctx, s, id, time.Now())
 	if err == nil && !deleted {
 		err = ErrNotFound
 	}
@@ -223,10 +223,10 @@ func (k *Keeper) Delete(ctx context.Context, s Scope, id string) error {
 const eraseBatch = 1000
 
 // Erase deletes all responses of an organization that were made until now, and returns their number.
-func (k *Keeper) Erase(ctx context.Context, organization string) (erased int, err error) {
+func (m *Manager) Erase(ctx context.Context, organization string) (erased int, err error) {
 	until := time.Now()
 	for {
-		n, err := k.store.Erase(ctx, organization, until, eraseBatch)
+		n, err := m.store.Erase(ctx, organization, until, eraseBatch)
 		erased += n
 		if err != nil || n < eraseBatch {
 			return erased, err

@@ -69,7 +69,7 @@ func (m *memory) Erase(context.Context, string, time.Time, int) (int, error) {
 
 var ada = conversation.Scope{Organization: "acme", Owner: "ada"}
 
-func open(t *testing.T) (*conversation.Keeper, *memory) {
+func open(t *testing.T) (*conversation.Manager, *memory) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "keys")
 	testkit.WriteFile(t, file, strings.Repeat("k", trace.MinSecret)+"\n")
@@ -78,17 +78,17 @@ func open(t *testing.T) (*conversation.Keeper, *memory) {
 		t.Fatal(err)
 	}
 	store := &memory{rows: make(map[string]conversation.Row)}
-	return conversation.NewKeeper(store, keys, func(string) time.Duration { return time.Hour }), store
+	return conversation.NewManager(store, keys, func(string) time.Duration { return time.Hour }), store
 }
 
-func turn(n int, previous string) conversation.Turn {
-	return conversation.Turn{
+func turn(n int, previous string) conversation.Record {
+	return conversation.Record{
 		ID: fmt.Sprint("resp_", n), Previous: previous, CreatedAt: time.Now(), Items: []string{fmt.Sprint("msg_", n)},
 		Input: json.RawMessage(fmt.Sprintf(`[{"id":"msg_%d","content":"secret words"}]`, n)), Response: json.RawMessage(`{"output":[]}`),
 	}
 }
 
-func keep(t *testing.T, k *conversation.Keeper, turns ...conversation.Turn) {
+func keep(t *testing.T, k *conversation.Manager, turns ...conversation.Record) {
 	t.Helper()
 	for _, one := range turns {
 		if err := k.Keep(t.Context(), ada, one); err != nil {
@@ -100,13 +100,13 @@ func keep(t *testing.T, k *conversation.Keeper, turns ...conversation.Turn) {
 // A conversation is read as it was kept, oldest turn first; the store sees none of its words.
 func TestChain(t *testing.T) {
 	k, store := open(t)
-	want := []conversation.Turn{turn(1, ""), turn(2, "resp_1"), turn(3, "resp_2")}
+	want := []conversation.Record{turn(1, ""), turn(2, "resp_1"), turn(3, "resp_2")}
 	keep(t, k, want...)
 	got, err := k.Chain(t.Context(), ada, "resp_3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(conversation.Turn{}, "Items")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(conversation.Record{}, "Items")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if one, err := k.Get(t.Context(), ada, "resp_2"); err != nil || one.ID != "resp_2" {
