@@ -171,6 +171,22 @@ func targets(base *url.URL, r route.Route) func(req *http.Request) *url.URL {
 	}
 }
 
+// withQuery returns a URL with some parameters of a request's query string.
+func withQuery(target *url.URL, req *http.Request, names []string) *url.URL {
+	if len(names) == 0 || req.URL.RawQuery == "" {
+		return target
+	}
+	asked, passed := req.URL.Query(), url.Values{}
+	for _, name := range names {
+		if values, ok := asked[name]; ok {
+			passed[name] = values
+		}
+	}
+	with := *target
+	with.RawQuery = passed.Encode()
+	return &with
+}
+
 // mountOperators mounts the operators' routes.
 func (a *API) mountOperators() {
 	for path, methods := range a.operatorRoutes() {
@@ -217,7 +233,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			return err
 		}
 		return a.options.Relay.Do(w, req, proxy.Call{
-			Target: targetOf(req), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
+			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {

@@ -48,7 +48,7 @@ func TestDialectRoutes(t *testing.T) {
 		{"POST", openAI + "/responses", "http://gateway/v1/responses", "openai", []string{"llm_requests"}},
 		{"GET", openAI + "/responses/resp_1", "http://gateway/v1/responses/resp_1", "openai", nil},
 		{"GET", openAI + "/responses/resp%2F1%3Fx", "http://gateway/v1/responses/resp%2F1%3Fx", "openai", nil},
-		{"GET", openAI + "/responses/resp_1/input_items?limit=3", "http://gateway/v1/responses/resp_1/input_items", "openai", nil},
+		{"GET", openAI + "/responses/resp_1/input_items?order=asc&limit=3&key=x&organization_id=y", "http://gateway/v1/responses/resp_1/input_items?limit=3&order=asc", "openai", nil},
 		{"POST", openAI + "/responses/resp_1/cancel", "http://gateway/v1/responses/resp_1/cancel", "openai", nil},
 		{"GET", openAI + "/models", "http://gateway/v1/models", "openai", nil},
 		{"GET", openAI + "/models/gpt-4o", "http://gateway/v1/models/by-id/gpt-4o", "openai", nil},

@@ -82,6 +82,10 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 			"name": name, "in": "path", "required": true, "schema": apidoc.Object{"type": "string"},
 		})
 	}
+	for _, name := range r.Query {
+		parameters, _ := operation["parameters"].([]any)
+		operation["parameters"] = append(parameters, apidoc.Object{"name": name, "in": "query", "schema": apidoc.Object{"type": "string"}})
+	}
 	return operation
 }
 

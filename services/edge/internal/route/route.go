@@ -40,6 +40,8 @@ type Route struct {
 	Upstream string        `yaml:"upstream" json:"-"`
 	Target   string        `yaml:"target"   json:"-"`
 	Timeout  time.Duration `yaml:"timeout"  json:"-"`
+	// Query are the parameters of the query string that are passed on; all others are dropped.
+	Query []string `yaml:"query" json:"-"`
 }
 
 // Table is a version of all routes. As JSON it is the catalog.
