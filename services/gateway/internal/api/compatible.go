@@ -141,7 +141,7 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	eachHeader(route, inOne(h))
 	if len(c.chat.Unknown) > 0 && !native {
-		h.Set(headerIgnored, ignored(c.chat.Unknown))
+		h.Set(headerIgnored, ignored(slices.Concat(c.chat.Unknown, route.Ignored)))
 	}
 }
 

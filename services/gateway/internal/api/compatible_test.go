@@ -112,7 +112,7 @@ func TestCompatibleErrors(t *testing.T) {
 		{"a zero byte of ours", "POST", completions, `{"switchyard":{"metadata":{"k":"\u0000"}},` + messages + `}`, nil, 400, "metadata: must not hold a zero byte"},
 		{"substitution", "POST", completions, `{` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "maybe"}, 400, "must be true or false"},
 		{"a field for nobody", "POST", completions, `{"model":"sandbox","n":2,` + messages + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `"param":"n"`},
-		{"a field for nobody", "POST", messagesPath, `{"model":"sandbox","top_k":2,` + anthropicMsg + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `top_k: only providers of the anthropic dialect can carry it: sandbox/sandbox (dialect)`},
+		{"a field for nobody", "POST", messagesPath, `{"model":"sandbox","container":"c",` + anthropicMsg + `}`, []string{"X-Switchyard-Allow-Substitution", "false"}, 400, `container: only providers of the anthropic dialect can carry it: sandbox/sandbox (dialect)`},
 		{"too long", "POST", completions, `{"model":"first/long",` + messages + `}`, nil, 400, `"code":"context_length_exceeded"`},
 		{"too long", "POST", messagesPath, `{"model":"first/long",` + anthropicMsg + `}`, nil, 400, `prompt is too long`},
 		{"another method", "GET", completions, "", nil, 405, `"type":"invalid_request_error"`},

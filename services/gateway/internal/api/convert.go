@@ -120,6 +120,11 @@ func toChat(m *gatewayv1.LlmRequest) (*provider.Chat, error) {
 	if m.Seed != nil {
 		chat.Seed = new(int64(m.GetSeed()))
 	}
+	if r := m.GetReasoning(); r != nil {
+		chat.Reasoning = &provider.Reasoning{
+			Effort: provider.Effort(r.GetEffort()), BudgetTokens: int(r.GetBudgetTokens()), Summary: r.GetSummary(), Required: r.GetRequired(),
+		}
+	}
 	for i, message := range m.GetMessages() {
 		converted, err := toMessage(message)
 		if err != nil {

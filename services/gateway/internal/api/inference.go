@@ -202,6 +202,9 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 	if route.Warning != "" {
 		set(headerWarning, route.Warning)
 	}
+	if len(route.Ignored) > 0 {
+		set(headerIgnored, ignored(route.Ignored))
+	}
 }
 
 // writeJSON writes a whole answer. Write errors are ignored: the caller has left.

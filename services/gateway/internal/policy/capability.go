@@ -25,9 +25,12 @@ const (
 	FeatureImageURLs
 	// FeatureTokenInput is "token_input": texts to embed may be given as token numbers.
 	FeatureTokenInput
+	// FeatureReasoning is "reasoning": the model thinks before it answers, as much as the request says. Where no features
+	// are listed, it follows from the model's name.
+	FeatureReasoning
 )
 
-var featureNames = []string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls", "token_input"}
+var featureNames = []string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls", "token_input", "reasoning"}
 
 // UnmarshalYAML reads a list of features into the set.
 func (f *Feature) UnmarshalYAML(node *yaml.Node) error {

@@ -73,6 +73,9 @@ func (e *entry) offer(model *Model) *Offer {
 	if o.Capabilities.Features != nil {
 		o.Lacks = ^*o.Capabilities.Features & (1<<len(featureNames) - 1)
 	}
+	if o.Capabilities.Features == nil && (e.dialect.Reasons == nil || !e.dialect.Reasons(o.Upstream)) {
+		o.Lacks |= FeatureReasoning
+	}
 	if !e.dialect.TokenInput {
 		o.Lacks |= FeatureTokenInput
 	}

@@ -80,7 +80,10 @@ type LlmRequest struct {
 	// Run that the request belongs to and is charged to. Also in X-Run-Id; both present and different is 400.
 	RunId string `protobuf:"bytes,23,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Approval for those tools in the answer that need one: until it is approved, the gateway refuses such a tool call.
-	ApprovalRef   string `protobuf:"bytes,24,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
+	ApprovalRef string `protobuf:"bytes,24,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
+	// How much the model is to think before it answers. Absent: as the model does by itself. A model that doesn't reason
+	// ignores it, and X-Switchyard-Ignored names it.
+	Reasoning     *Reasoning `protobuf:"bytes,25,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -283,6 +286,88 @@ func (x *LlmRequest) GetApprovalRef() string {
 	return ""
 }
 
+func (x *LlmRequest) GetReasoning() *Reasoning {
+	if x != nil {
+		return x.Reasoning
+	}
+	return nil
+}
+
+// Reasoning is how much a model is to think before it answers. Each provider gets it in its own form; of a level that it
+// doesn't know it gets the next lower one.
+type Reasoning struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `none`, `minimal`, `low`, `medium`, `high`, `xhigh` or `max`. Absent: as the budget says.
+	Effort string `protobuf:"bytes,1,opt,name=effort,proto3" json:"effort,omitempty"`
+	// Most tokens of thinking. Absent: as the effort says.
+	BudgetTokens *int32 `protobuf:"varint,2,opt,name=budget_tokens,json=budgetTokens,proto3,oneof" json:"budget_tokens,omitempty"`
+	// `auto`, `concise` or `detailed`: ask for a summary of the thinking, where the provider makes them and the caller's
+	// API has a place for them.
+	Summary string `protobuf:"bytes,3,opt,name=summary,proto3" json:"summary,omitempty"`
+	// True: only a model that reasons may serve.
+	Required      bool `protobuf:"varint,4,opt,name=required,proto3" json:"required,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reasoning) Reset() {
+	*x = Reasoning{}
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reasoning) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reasoning) ProtoMessage() {}
+
+func (x *Reasoning) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reasoning.ProtoReflect.Descriptor instead.
+func (*Reasoning) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Reasoning) GetEffort() string {
+	if x != nil {
+		return x.Effort
+	}
+	return ""
+}
+
+func (x *Reasoning) GetBudgetTokens() int32 {
+	if x != nil && x.BudgetTokens != nil {
+		return *x.BudgetTokens
+	}
+	return 0
+}
+
+func (x *Reasoning) GetSummary() string {
+	if x != nil {
+		return x.Summary
+	}
+	return ""
+}
+
+func (x *Reasoning) GetRequired() bool {
+	if x != nil {
+		return x.Required
+	}
+	return false
+}
+
 // ChatMessage is one turn of a conversation.
 type ChatMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -304,7 +389,7 @@ type ChatMessage struct {
 
 func (x *ChatMessage) Reset() {
 	*x = ChatMessage{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[1]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +401,7 @@ func (x *ChatMessage) String() string {
 func (*ChatMessage) ProtoMessage() {}
 
 func (x *ChatMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[1]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +414,7 @@ func (x *ChatMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChatMessage.ProtoReflect.Descriptor instead.
 func (*ChatMessage) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ChatMessage) GetRole() string {
@@ -380,7 +465,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +477,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +490,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Tool) GetType() string {
@@ -439,7 +524,7 @@ type ToolFunction struct {
 
 func (x *ToolFunction) Reset() {
 	*x = ToolFunction{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -451,7 +536,7 @@ func (x *ToolFunction) String() string {
 func (*ToolFunction) ProtoMessage() {}
 
 func (x *ToolFunction) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -464,7 +549,7 @@ func (x *ToolFunction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolFunction.ProtoReflect.Descriptor instead.
 func (*ToolFunction) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ToolFunction) GetName() string {
@@ -513,7 +598,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -525,7 +610,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -538,7 +623,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ToolCall) GetId() string {
@@ -582,7 +667,7 @@ type FunctionCall struct {
 
 func (x *FunctionCall) Reset() {
 	*x = FunctionCall{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +679,7 @@ func (x *FunctionCall) String() string {
 func (*FunctionCall) ProtoMessage() {}
 
 func (x *FunctionCall) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +692,7 @@ func (x *FunctionCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionCall.ProtoReflect.Descriptor instead.
 func (*FunctionCall) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *FunctionCall) GetName() string {
@@ -645,7 +730,7 @@ type LlmResponse struct {
 
 func (x *LlmResponse) Reset() {
 	*x = LlmResponse{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +742,7 @@ func (x *LlmResponse) String() string {
 func (*LlmResponse) ProtoMessage() {}
 
 func (x *LlmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +755,7 @@ func (x *LlmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmResponse.ProtoReflect.Descriptor instead.
 func (*LlmResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LlmResponse) GetContent() string {
@@ -737,7 +822,7 @@ type LlmChunk struct {
 
 func (x *LlmChunk) Reset() {
 	*x = LlmChunk{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +834,7 @@ func (x *LlmChunk) String() string {
 func (*LlmChunk) ProtoMessage() {}
 
 func (x *LlmChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +847,7 @@ func (x *LlmChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LlmChunk.ProtoReflect.Descriptor instead.
 func (*LlmChunk) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LlmChunk) GetContent() string {
@@ -826,7 +911,7 @@ type ToolCallDelta struct {
 
 func (x *ToolCallDelta) Reset() {
 	*x = ToolCallDelta{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +923,7 @@ func (x *ToolCallDelta) String() string {
 func (*ToolCallDelta) ProtoMessage() {}
 
 func (x *ToolCallDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +936,7 @@ func (x *ToolCallDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallDelta.ProtoReflect.Descriptor instead.
 func (*ToolCallDelta) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ToolCallDelta) GetIndex() int32 {
@@ -902,7 +987,7 @@ type FunctionCallDelta struct {
 
 func (x *FunctionCallDelta) Reset() {
 	*x = FunctionCallDelta{}
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +999,7 @@ func (x *FunctionCallDelta) String() string {
 func (*FunctionCallDelta) ProtoMessage() {}
 
 func (x *FunctionCallDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_chat_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1012,7 @@ func (x *FunctionCallDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionCallDelta.ProtoReflect.Descriptor instead.
 func (*FunctionCallDelta) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_gateway_v1_chat_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FunctionCallDelta) GetName() string {
@@ -948,7 +1033,7 @@ var File_switchyard_gateway_v1_chat_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xd7\v\n" +
+	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x97\f\n" +
 	"\n" +
 	"LlmRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
@@ -978,7 +1063,8 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\bmetadata\x18\x15 \x03(\v2/.switchyard.gateway.v1.LlmRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12/\n" +
 	"\x05cache\x18\x16 \x01(\tB\x19\xfaB\x16r\x14R\adefaultR\x06bypass\xd0\x01\x01R\x05cache\x12\x1f\n" +
 	"\x06run_id\x18\x17 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12+\n" +
-	"\fapproval_ref\x18\x18 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vapprovalRef\x1a;\n" +
+	"\fapproval_ref\x18\x18 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vapprovalRef\x12>\n" +
+	"\treasoning\x18\x19 \x01(\v2 .switchyard.gateway.v1.ReasoningR\treasoning\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
@@ -986,7 +1072,13 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\v_max_tokensB\x0e\n" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_pB\a\n" +
-	"\x05_seed\"\xfc\x01\n" +
+	"\x05_seed\"\xfe\x01\n" +
+	"\tReasoning\x12N\n" +
+	"\x06effort\x18\x01 \x01(\tB6\xfaB3r1R\x04noneR\aminimalR\x03lowR\x06mediumR\x04highR\x05xhighR\x03max\xd0\x01\x01R\x06effort\x126\n" +
+	"\rbudget_tokens\x18\x02 \x01(\x05B\f\xfaB\t\x1a\a\x18\x80\xad\xe2\x04(\x01H\x00R\fbudgetTokens\x88\x01\x01\x12;\n" +
+	"\asummary\x18\x03 \x01(\tB!\xfaB\x1er\x1cR\x04autoR\aconciseR\bdetailed\xd0\x01\x01R\asummary\x12\x1a\n" +
+	"\brequired\x18\x04 \x01(\bR\brequiredB\x10\n" +
+	"\x0e_budget_tokens\"\xfc\x01\n" +
 	"\vChatMessage\x128\n" +
 	"\x04role\x18\x01 \x01(\tB$\xfaB!r\x1fR\x06systemR\x04userR\tassistantR\x04toolR\x04role\x12\x1e\n" +
 	"\acontent\x18\x02 \x01(\fB\x04\xb0\xbb\x18\x01R\acontent\x12I\n" +
@@ -1069,40 +1161,42 @@ func file_switchyard_gateway_v1_chat_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_chat_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_gateway_v1_chat_proto_goTypes = []any{
 	(*LlmRequest)(nil),        // 0: switchyard.gateway.v1.LlmRequest
-	(*ChatMessage)(nil),       // 1: switchyard.gateway.v1.ChatMessage
-	(*Tool)(nil),              // 2: switchyard.gateway.v1.Tool
-	(*ToolFunction)(nil),      // 3: switchyard.gateway.v1.ToolFunction
-	(*ToolCall)(nil),          // 4: switchyard.gateway.v1.ToolCall
-	(*FunctionCall)(nil),      // 5: switchyard.gateway.v1.FunctionCall
-	(*LlmResponse)(nil),       // 6: switchyard.gateway.v1.LlmResponse
-	(*LlmChunk)(nil),          // 7: switchyard.gateway.v1.LlmChunk
-	(*ToolCallDelta)(nil),     // 8: switchyard.gateway.v1.ToolCallDelta
-	(*FunctionCallDelta)(nil), // 9: switchyard.gateway.v1.FunctionCallDelta
-	nil,                       // 10: switchyard.gateway.v1.LlmRequest.MetadataEntry
-	(*ByokReference)(nil),     // 11: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),             // 12: switchyard.gateway.v1.Usage
+	(*Reasoning)(nil),         // 1: switchyard.gateway.v1.Reasoning
+	(*ChatMessage)(nil),       // 2: switchyard.gateway.v1.ChatMessage
+	(*Tool)(nil),              // 3: switchyard.gateway.v1.Tool
+	(*ToolFunction)(nil),      // 4: switchyard.gateway.v1.ToolFunction
+	(*ToolCall)(nil),          // 5: switchyard.gateway.v1.ToolCall
+	(*FunctionCall)(nil),      // 6: switchyard.gateway.v1.FunctionCall
+	(*LlmResponse)(nil),       // 7: switchyard.gateway.v1.LlmResponse
+	(*LlmChunk)(nil),          // 8: switchyard.gateway.v1.LlmChunk
+	(*ToolCallDelta)(nil),     // 9: switchyard.gateway.v1.ToolCallDelta
+	(*FunctionCallDelta)(nil), // 10: switchyard.gateway.v1.FunctionCallDelta
+	nil,                       // 11: switchyard.gateway.v1.LlmRequest.MetadataEntry
+	(*ByokReference)(nil),     // 12: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),             // 13: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_chat_proto_depIdxs = []int32{
-	1,  // 0: switchyard.gateway.v1.LlmRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
-	2,  // 1: switchyard.gateway.v1.LlmRequest.tools:type_name -> switchyard.gateway.v1.Tool
-	11, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
-	10, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
-	4,  // 4: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	3,  // 5: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
-	5,  // 6: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
-	4,  // 7: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	12, // 8: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	8,  // 9: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
-	12, // 10: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
-	9,  // 11: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	2,  // 0: switchyard.gateway.v1.LlmRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
+	3,  // 1: switchyard.gateway.v1.LlmRequest.tools:type_name -> switchyard.gateway.v1.Tool
+	12, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	11, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
+	1,  // 4: switchyard.gateway.v1.LlmRequest.reasoning:type_name -> switchyard.gateway.v1.Reasoning
+	5,  // 5: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
+	4,  // 6: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
+	6,  // 7: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
+	5,  // 8: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
+	13, // 9: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	9,  // 10: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
+	13, // 11: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
+	10, // 12: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_chat_proto_init() }
@@ -1113,18 +1207,19 @@ func file_switchyard_gateway_v1_chat_proto_init() {
 	file_switchyard_gateway_v1_byok_proto_init()
 	file_switchyard_gateway_v1_usage_proto_init()
 	file_switchyard_gateway_v1_chat_proto_msgTypes[0].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[3].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[1].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[4].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_chat_proto_msgTypes[7].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[5].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[8].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_chat_proto_msgTypes[9].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_chat_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_chat_proto_rawDesc), len(file_switchyard_gateway_v1_chat_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

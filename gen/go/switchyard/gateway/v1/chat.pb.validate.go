@@ -457,6 +457,35 @@ func (m *LlmRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if all {
+		switch v := interface{}(m.GetReasoning()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, LlmRequestValidationError{
+					field:  "Reasoning",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, LlmRequestValidationError{
+					field:  "Reasoning",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetReasoning()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return LlmRequestValidationError{
+				field:  "Reasoning",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if m.AllowSubstitution != nil {
 		// no validation rules for AllowSubstitution
 	}
@@ -612,6 +641,168 @@ var _LlmRequest_Provider_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9._-
 var _LlmRequest_Cache_InLookup = map[string]struct{}{
 	"default": {},
 	"bypass":  {},
+}
+
+// Validate checks the field values on Reasoning with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *Reasoning) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on Reasoning with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ReasoningMultiError, or nil
+// if none found.
+func (m *Reasoning) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *Reasoning) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if m.GetEffort() != "" {
+
+		if _, ok := _Reasoning_Effort_InLookup[m.GetEffort()]; !ok {
+			err := ReasoningValidationError{
+				field:  "Effort",
+				reason: "value must be in list [none minimal low medium high xhigh max]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if m.GetSummary() != "" {
+
+		if _, ok := _Reasoning_Summary_InLookup[m.GetSummary()]; !ok {
+			err := ReasoningValidationError{
+				field:  "Summary",
+				reason: "value must be in list [auto concise detailed]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	// no validation rules for Required
+
+	if m.BudgetTokens != nil {
+
+		if val := m.GetBudgetTokens(); val < 1 || val > 10000000 {
+			err := ReasoningValidationError{
+				field:  "BudgetTokens",
+				reason: "value must be inside range [1, 10000000]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return ReasoningMultiError(errors)
+	}
+
+	return nil
+}
+
+// ReasoningMultiError is an error wrapping multiple validation errors returned
+// by Reasoning.ValidateAll() if the designated constraints aren't met.
+type ReasoningMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ReasoningMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ReasoningMultiError) AllErrors() []error { return m }
+
+// ReasoningValidationError is the validation error returned by
+// Reasoning.Validate if the designated constraints aren't met.
+type ReasoningValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ReasoningValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ReasoningValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ReasoningValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ReasoningValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ReasoningValidationError) ErrorName() string { return "ReasoningValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ReasoningValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sReasoning.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ReasoningValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ReasoningValidationError{}
+
+var _Reasoning_Effort_InLookup = map[string]struct{}{
+	"none":    {},
+	"minimal": {},
+	"low":     {},
+	"medium":  {},
+	"high":    {},
+	"xhigh":   {},
+	"max":     {},
+}
+
+var _Reasoning_Summary_InLookup = map[string]struct{}{
+	"auto":     {},
+	"concise":  {},
+	"detailed": {},
 }
 
 // Validate checks the field values on ChatMessage with the rules defined in

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	vendor "switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
@@ -36,13 +37,16 @@ type message struct {
 	Usage        usage   `json:"usage"`
 }
 
-// block is a text or, with an ID, a tool use.
+// block is a text, thinking or, with an ID, a tool use.
 type block struct {
-	Type  string          `json:"type"`
-	Text  *string         `json:"text,omitempty"`
-	ID    string          `json:"id,omitempty"`
-	Name  string          `json:"name,omitempty"`
-	Input json.RawMessage `json:"input,omitempty"`
+	Type string  `json:"type"`
+	Text *string `json:"text,omitempty"`
+	// Thinking has a Signature, which is the gateway's own: the vendor of this dialect is never sent it.
+	Thinking  *string         `json:"thinking,omitempty"`
+	Signature *string         `json:"signature,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
 	// ExtraContent is opaque state of another vendor that must come back with the call.
 	ExtraContent json.RawMessage `json:"extra_content,omitempty"`
 }
@@ -82,6 +86,9 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
 	}
 	m := head(reply)
+	if c.Reasoning != "" {
+		m.Content = append(m.Content, block{Type: typeThinking, Thinking: &c.Reasoning, Signature: new(vendor.OwnSignature)})
+	}
 	if c.Text != "" {
 		m.Content = append(m.Content, block{Type: "text", Text: &c.Text})
 	}
@@ -91,6 +98,8 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 	m.StopReason, m.Usage = new(stopReason(c.FinishReason)), toUsage(c.Report)
 	return jsontext.Marshal(m)
 }
+
+const typeThinking = "thinking"
 
 func head(reply dialect.Reply) message {
 	return message{ID: newID("msg"), Type: "message", Role: "assistant", Model: reply.Model, Content: []block{}}

@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	vendor "switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -76,6 +77,7 @@ type part struct {
 	ToolUseID    string          `json:"tool_use_id"`
 	Content      json.RawMessage `json:"content"`
 	IsError      bool            `json:"is_error"`
+	Signature    string          `json:"signature"`
 }
 
 // fields are the fields of each type of block that every dialect can carry.
@@ -98,6 +100,7 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 	}
 	turn := provider.Message{Role: role}
 	var turns []provider.Message
+	var kept vendor.Thinking
 	for i, one := range elements {
 		at := dialect.At(path, i)
 		p, err := r.part(at, one)
@@ -114,9 +117,15 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 			}
 			turn.Content = append(turn.Content, image)
 		case "tool_use":
-			turn.ToolCalls = append(turn.ToolCalls, provider.ToolCall{
-				Index: len(turn.ToolCalls), ID: p.ID, Name: p.Name, Arguments: string(p.Input), Extra: p.ExtraContent,
-			})
+			call := provider.ToolCall{Index: len(turn.ToolCalls), ID: p.ID, Name: p.Name, Arguments: string(p.Input), Extra: p.ExtraContent}
+			if state := kept.Take(); call.Extra == nil {
+				call.Extra = state
+			}
+			turn.ToolCalls = append(turn.ToolCalls, call)
+		case "thinking", "redacted_thinking":
+			if p.Signature != vendor.OwnSignature {
+				kept.Add(one, len(turn.Content) > 0 || len(turn.ToolCalls) > 0)
+			}
 		case "tool_result":
 			result, err := r.result(at, p)
 			if err != nil {
@@ -144,7 +153,10 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	common, known := fields[kind]
 	switch {
 	case known:
-	case kind == "thinking" || kind == "redacted_thinking" || kind == "search_result": // All of it is in the body.
+	case kind == "thinking" || kind == "redacted_thinking": // Other vendors do without.
+		r.chat.Ignores(kind)
+		return p, dialect.Decode(path, raw, &p)
+	case kind == "search_result": // All of it is in the body.
 		r.chat.Restrict(path + ".type")
 		return p, nil
 	default:
@@ -156,7 +168,7 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 	}
 	object.Ignore(common...)
 	for _, field := range object.Rest() { // cache_control, citations, caller, …
-		r.chat.Restrict(path + "." + field)
+		r.chat.Ignores(field)
 	}
 	return p, nil
 }

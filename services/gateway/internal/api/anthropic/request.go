@@ -23,6 +23,8 @@ var headers = []string{"anthropic-version", "anthropic-beta"}
 type reader struct {
 	*dialect.Object
 	chat *dialect.Chat
+	// effort is that of output_config.
+	effort provider.Effort
 }
 
 // Count parses a request to count the tokens of a chat; it needs no max_tokens.
@@ -39,8 +41,8 @@ func read(body []byte) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{object, &dialect.Chat{Localize: localize, Writer: Dialect{}}}
-	for _, read := range []func() error{r.settings, r.system, r.messages, r.tools, r.output} {
+	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: Dialect{}, Reasoning: true}}
+	for _, read := range []func() error{r.settings, r.system, r.messages, r.tools, r.output, r.thinking} {
 		if err := read(); err != nil {
 			return nil, err
 		}
@@ -93,10 +95,12 @@ func (r *reader) settings() error {
 
 // silent are the values with which a field has no effect.
 var silent = map[string][]string{
-	"thinking": {`{"type":"disabled"}`}, "mcp_servers": {"[]"}, "service_tier": {`"auto"`},
-	"top_k": nil, "cache_control": nil, "container": nil, "context_management": nil, "inference_geo": nil, "speed": nil,
-	"fallbacks": nil,
+	"mcp_servers": {"[]"}, "service_tier": {`"auto"`}, "container": nil, "inference_geo": nil, "speed": nil, "fallbacks": nil,
 }
+
+// hints are fields without which the answer is much the same; a provider of another dialect does not get them, and the
+// answer names them.
+var hints = []string{"cache_control", "context_management", "top_k"}
 
 // surcharged are the fields that change what the vendor bills, and the vendor's own tools that it bills by use or by
 // hour.
@@ -115,6 +119,11 @@ func surcharges(kind string) bool {
 // special checks the fields that only this dialect has. metadata names the end user; no answer depends on it.
 func (r *reader) special() {
 	r.Ignore("metadata")
+	for _, name := range hints {
+		if r.Raw(name) != nil {
+			r.chat.Ignores(name)
+		}
+	}
 	for _, name := range specials {
 		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
 			r.chat.Restrict(name)
@@ -176,7 +185,7 @@ func (r *reader) tools() error {
 		}
 		object.Ignore("type", "name", "description", "input_schema", "strict", "eager_input_streaming")
 		for _, field := range object.Rest() { // cache_control, defer_loading, allowed_callers, input_examples, …
-			r.chat.Restrict(path + "." + field)
+			r.chat.Ignores(field)
 		}
 		r.chat.Chat.Tools = append(r.chat.Chat.Tools, provider.Tool{
 			Name: t.Name, Description: t.Description, Parameters: t.InputSchema, Strict: t.Strict,
@@ -222,8 +231,11 @@ func (r *reader) output() error {
 		if err := r.outputFormat("output_config.format", object.Raw("format")); err != nil {
 			return err
 		}
-		for _, field := range object.Rest() { // effort, …
-			r.chat.Restrict("output_config." + field)
+		if err := object.Take("effort", &r.effort); err != nil {
+			return apierr.Invalid("output_config.effort", "must be a string")
+		}
+		for _, field := range object.Rest() { // task_budget, …
+			r.chat.Ignores("output_config." + field)
 		}
 	}
 	return r.outputFormat("output_format", r.Raw("output_format"))
@@ -250,6 +262,28 @@ func (r *reader) outputFormat(path string, raw json.RawMessage) error {
 		"json_schema": map[string]any{"name": "answer", "schema": format.Schema, "strict": true},
 	})
 	return err
+}
+
+// thinking reads how much to think: a budget, or an effort. Thinking that is switched off is what other vendors do
+// without a hint.
+func (r *reader) thinking() error {
+	var asked struct {
+		Type   string `json:"type"`
+		Budget int    `json:"budget_tokens"`
+	}
+	if raw := r.Raw("thinking"); raw != nil {
+		if err := dialect.Decode("thinking", raw, &asked); err != nil {
+			return err
+		}
+	}
+	wanted := provider.Reasoning{Effort: r.effort}
+	if asked.Type == "enabled" {
+		wanted.BudgetTokens = asked.Budget
+	}
+	if asked.Type != "disabled" && wanted != (provider.Reasoning{}) {
+		r.chat.Think("output_config.effort", wanted)
+	}
+	return nil
 }
 
 // element parses an object inside a request.

@@ -82,22 +82,12 @@ func TestOnlyThisDialect(t *testing.T) {
 		return `{"max_tokens":9,"messages":[{"role":"user","content":[` + block + `]}]}`
 	}
 	for body, want := range map[string]string{
-		`{` + hi + `,"top_k":5}`: "top_k",
-		`{` + hi + `,"thinking":{"type":"enabled","budget_tokens":1024}}`:                                                         "thinking",
-		`{` + hi + `,"cache_control":{"type":"ephemeral"}}`:                                                                       "cache_control",
 		`{` + hi + `,"mcp_servers":[{"type":"url","url":"https://x"}]}`:                                                           "mcp_servers",
 		`{` + hi + `,"container":"c"}`:                                                                                            "container",
-		`{` + hi + `,"context_management":{}}`:                                                                                    "context_management",
 		`{` + hi + `,"service_tier":"standard_only"}`:                                                                             "service_tier",
-		`{` + hi + `,"output_config":{"effort":"low"}}`:                                                                           "output_config.effort",
 		`{` + hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                               "tools[0].type",
-		`{` + hi + `,"tools":[{"name":"f","cache_control":{"type":"ephemeral"}}]}`:                                                "tools[0].cache_control",
-		`{` + hi + `,"tools":[{"name":"f","defer_loading":true}]}`:                                                                "tools[0].defer_loading",
-		`{` + hi + `,"system":[{"type":"text","text":"x","cache_control":{"a":1}}]}`:                                              "system[0].cache_control",
-		user(`{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}`):                                                   "messages[0].content[0].cache_control",
 		user(`{"type":"document","source":{"type":"text","data":"x"}}`):                                                           "messages[0].content[0].type",
 		user(`{"type":"search_result","source":"s"}`):                                                                             "messages[0].content[0].type",
-		user(`{"type":"thinking","thinking":"x","signature":"s"}`):                                                                "messages[0].content[0].type",
 		user(`{"type":"image","source":{"type":"file","file_id":"f"}}`):                                                           "messages[0].content[0].source.type",
 		user(`{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"url","url":"https://x/a"}}]}`): "messages[0].content[0].content",
 		`{` + hi + `,"thinking":null,"mcp_servers":[]}`:                                                                           "",
@@ -176,3 +166,47 @@ func FuzzChat(f *testing.F) {
 }
 
 var _ dialect.Dialect = Dialect{}
+
+// Hints shut no vendor out: they are mapped, or named as ignored.
+func TestHints(t *testing.T) {
+	user := func(block string) string { return `"messages":[{"role":"user","content":[` + block + `]}]` }
+	for body, want := range map[string]struct {
+		reasoning *provider.Reasoning
+		ignored   []string
+	}{
+		hi + `,"thinking":{"type":"enabled","budget_tokens":1024}`:                                                {&provider.Reasoning{BudgetTokens: 1024}, nil},
+		hi + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}`:                                  {&provider.Reasoning{Effort: "high"}, nil},
+		hi + `,"thinking":{"type":"disabled"},"output_config":{"effort":"high"}`:                                  {nil, nil},
+		hi + `,"thinking":{"type":"adaptive"}`:                                                                    {nil, nil},
+		hi + `,"cache_control":{"type":"ephemeral"},"context_management":{"edits":[]},"top_k":5`:                  {nil, []string{"cache_control", "context_management", "top_k"}},
+		hi + `,"tools":[{"name":"f","cache_control":{"type":"ephemeral"},"defer_loading":true}]`:                  {nil, []string{"cache_control", "defer_loading"}},
+		hi + `,"system":[{"type":"text","text":"x","cache_control":{"a":1}}],"output_config":{"new":1}`:           {nil, []string{"cache_control", "output_config.new"}},
+		`"max_tokens":9,` + user(`{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}`):               {nil, []string{"cache_control"}},
+		`"max_tokens":9,` + user(`{"type":"thinking","thinking":"x","signature":"s"},{"type":"text","text":"x"}`): {nil, []string{"thinking"}},
+	} {
+		got, err := Dialect{}.Chat([]byte("{"+body+"}"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.reasoning, got.Chat.Reasoning); diff != "" || got.Only != "" {
+			t.Errorf("%s: only %q, reasoning (-want +got):\n%s", body, got.Only, diff)
+		}
+		if diff := cmp.Diff(want.ignored, got.Unknown); diff != "" {
+			t.Errorf("%s: ignored (-want +got):\n%s", body, diff)
+		}
+	}
+}
+
+// Thinking before a call goes with it to a vendor of this dialect; the gateway's own doesn't.
+func TestThinkingOfCalls(t *testing.T) {
+	got, err := Dialect{}.Chat([]byte(`{"max_tokens":9,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":[
+		{"type":"thinking","thinking":"x","signature":"s"},{"type":"tool_use","id":"1","name":"f","input":{}},
+		{"type":"thinking","thinking":"y","signature":"switchyard"},{"type":"tool_use","id":"2","name":"f","input":{}}]}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := got.Chat.Messages[1].ToolCalls
+	if want := `{"anthropic":{"lead":[{"type":"thinking","thinking":"x","signature":"s"}]}}`; string(calls[0].Extra) != want || calls[1].Extra != nil {
+		t.Errorf("%s and %s, want %s and nothing", calls[0].Extra, calls[1].Extra, want)
+	}
+}

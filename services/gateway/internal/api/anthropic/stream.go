@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	vendor "switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -34,6 +35,8 @@ type delta struct {
 	Type        string  `json:"type"`
 	Text        *string `json:"text,omitempty"`
 	PartialJSON *string `json:"partial_json,omitempty"`
+	Thinking    *string `json:"thinking,omitempty"`
+	Signature   *string `json:"signature,omitempty"`
 }
 
 type blockStop struct {
@@ -70,12 +73,14 @@ type stream struct {
 	// number.
 	index   int
 	open    bool
-	current *call // nil while the open block is text
-	calls   []*call
-	places  map[int]int
-	text    strings.Builder // that came after a call
-	frame   []byte
-	out     []byte
+	current *call // nil while the open block is text or thinking
+	// thinking reports whether the open block is thinking.
+	thinking bool
+	calls    []*call
+	places   map[int]int
+	text     strings.Builder // that came after a call
+	frame    []byte
+	out      []byte
 }
 
 // call is a tool call in progress.
@@ -97,6 +102,9 @@ func (s *stream) Event(e provider.Event) []byte {
 		return s.out
 	}
 	s.begin()
+	if e.Reasoning != "" {
+		s.addThinking(e.Reasoning)
+	}
 	if e.Text != "" {
 		s.addText(e.Text)
 	}
@@ -132,10 +140,26 @@ func (s *stream) begin() {
 	s.event("message_start", messageStart{"message_start", head(s.reply)})
 }
 
+// addThinking adds thinking before the first call; what comes later has no place here.
+func (s *stream) addThinking(text string) {
+	if len(s.calls) > 0 {
+		return
+	}
+	if !s.thinking {
+		s.finish()
+		s.thinking = true
+		s.start(block{Type: typeThinking, Thinking: new(""), Signature: new("")})
+	}
+	s.delta(delta{Type: "thinking_delta", Thinking: &text})
+}
+
 func (s *stream) addText(text string) {
 	if len(s.calls) > 0 {
 		s.text.WriteString(text)
 		return
+	}
+	if s.thinking {
+		s.finish()
 	}
 	if !s.open {
 		s.start(block{Type: "text", Text: new("")})
@@ -210,6 +234,10 @@ func (s *stream) start(b block) {
 func (s *stream) finish() {
 	if !s.open {
 		return
+	}
+	if s.thinking {
+		s.delta(delta{Type: "signature_delta", Signature: new(vendor.OwnSignature)})
+		s.thinking = false
 	}
 	s.event("content_block_stop", blockStop{"content_block_stop", s.index})
 	s.open = false

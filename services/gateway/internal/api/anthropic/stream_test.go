@@ -216,3 +216,24 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 }
+
+// Thinking of another vendor is a block before the text, signed as the gateway's.
+func TestStreamOfThinking(t *testing.T) {
+	got := write(Dialect{}.Stream(dialect.Reply{Model: "m"}), []provider.Event{{Reasoning: "H"}, {Reasoning: "m"}, {Text: "Yes"}}, provider.FinishStop, report)
+	at := 0
+	for _, want := range []string{
+		`"content_block":{"type":"thinking","thinking":"","signature":""}`, `"delta":{"type":"thinking_delta","thinking":"H"}`, `"thinking":"m"`,
+		`"delta":{"type":"signature_delta","signature":"switchyard"}`, `"type":"content_block_stop","index":0`,
+		`"index":1,"content_block":{"type":"text","text":""}`, `"text":"Yes"`, `"type":"content_block_stop","index":1`,
+	} {
+		next := strings.Index(got[at:], want)
+		if next < 0 {
+			t.Fatalf("%s is not behind %s", want, got[:at])
+		}
+		at += next
+	}
+	whole, err := Dialect{}.Answer(dialect.Reply{Model: "m"}, &inference.Completion{Reasoning: "Hm", Text: "Yes"})
+	if want := `"content":[{"type":"thinking","thinking":"Hm","signature":"switchyard"},{"type":"text","text":"Yes"}]`; err != nil || !strings.Contains(string(whole), want) {
+		t.Errorf("%s, %v, want %s", whole, err, want)
+	}
+}

@@ -124,6 +124,15 @@ func (c *Chat) Surcharge(field string) {
 	}
 }
 
+// Think sets how much the model is to think. An effort that isn't known is for a provider of the dialect only.
+func (c *Chat) Think(field string, r provider.Reasoning) {
+	if r.Effort != "" && !r.Effort.IsKnown() {
+		c.Restrict(field)
+		return
+	}
+	c.Chat.Reasoning = &r
+}
+
 // Demand records a field that requires a tool of the vendor's own.
 func (c *Chat) Demand(field, tool string) {
 	if c.Only == "" {

@@ -29,7 +29,7 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 		return nil, err
 	}
 	r := &reader{object, &dialect.Chat{Localize: localize, Writer: Dialect{}}}
-	for _, read := range []func() error{r.settings, r.messages, r.tools, r.format} {
+	for _, read := range []func() error{r.settings, r.messages, r.tools, r.format, r.reasoning} {
 		if err := read(); err != nil {
 			return nil, err
 		}
@@ -87,15 +87,15 @@ func (r *reader) stop(raw json.RawMessage) error {
 
 // hints are fields that no answer depends on; a provider of another dialect does not get them.
 var hints = []string{
-	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
+	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "store", "verbosity",
 }
 
 // silent are the values with which a field has no effect.
 var silent = map[string][]string{
 	"n": {"1"}, "logprobs": {"false"}, "top_logprobs": {"0"}, "logit_bias": {"{}"}, "modalities": {`["text"]`},
-	"frequency_penalty": {"0", "0.0"}, "presence_penalty": {"0", "0.0"}, "store": {"false"},
+	"frequency_penalty": {"0", "0.0"}, "presence_penalty": {"0", "0.0"},
 	"service_tier": {`"auto"`, `"default"`}, "functions": {"[]"}, "function_call": {`"none"`},
-	"audio": nil, "prediction": nil, "reasoning_effort": nil, "verbosity": nil, "web_search_options": nil, "moderation": nil,
+	"audio": nil, "prediction": nil, "web_search_options": nil, "moderation": nil,
 }
 
 // restrict records a field that only this dialect has, and its effect on the bill.
@@ -208,6 +208,29 @@ func (r *reader) toolChoice(raw json.RawMessage) error {
 		return nil
 	}
 	r.chat.Chat.ToolChoice = &provider.ToolChoice{Mode: "tool", Name: choice.Function.Name}
+	return nil
+}
+
+// reasoning reads how much to think: the effort, or OpenRouter's object.
+func (r *reader) reasoning() error {
+	var asked provider.Reasoning
+	if err := r.Take("reasoning_effort", &asked.Effort); err != nil {
+		return err
+	}
+	field := "reasoning_effort"
+	if raw := r.Raw("reasoning"); raw != nil && asked.Effort == "" {
+		var nested struct {
+			Effort provider.Effort `json:"effort"`
+			Tokens int             `json:"max_tokens"`
+		}
+		if err := dialect.Decode("reasoning", raw, &nested); err != nil {
+			return err
+		}
+		field, asked.Effort, asked.BudgetTokens = "reasoning.effort", nested.Effort, nested.Tokens
+	}
+	if asked != (provider.Reasoning{}) {
+		r.chat.Think(field, asked)
+	}
 	return nil
 }
 

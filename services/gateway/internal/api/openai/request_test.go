@@ -74,12 +74,10 @@ func TestOnlyThisDialect(t *testing.T) {
 		`{` + hi + `,"logprobs":true,"top_logprobs":2}`:                        "logprobs",
 		`{` + hi + `,"audio":{"voice":"a"},"modalities":["text","audio"]}`:     "audio",
 		`{` + hi + `,"logit_bias":{"50256":-100}}`:                             "logit_bias",
-		`{` + hi + `,"reasoning_effort":"low"}`:                                "reasoning_effort",
 		`{` + hi + `,"frequency_penalty":0.5}`:                                 "frequency_penalty",
 		`{` + hi + `,"prediction":{"type":"content","content":"x"}}`:           "prediction",
 		`{` + hi + `,"web_search_options":{}}`:                                 "web_search_options",
 		`{` + hi + `,"service_tier":"flex"}`:                                   "service_tier",
-		`{` + hi + `,"store":true}`:                                            "store",
 		`{` + hi + `,"functions":[{"name":"f"}]}`:                              "functions",
 		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:       "tools[0].type",
 		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                  "tool_choice.type",
@@ -166,3 +164,27 @@ func FuzzChat(f *testing.F) {
 }
 
 var _ dialect.Dialect = Dialect{}
+
+// Hints shut no vendor out.
+func TestHints(t *testing.T) {
+	for fields, want := range map[string]*provider.Reasoning{
+		`"store":true,"verbosity":"low","user":"u","service_tier":"auto"`: nil,
+		`"reasoning_effort":"low"`:                                        {Effort: "low"},
+		`"reasoning":{"effort":"high"}`:                                   {Effort: "high"},
+		`"reasoning":{"max_tokens":2048}`:                                 {BudgetTokens: 2048},
+		`"reasoning_effort":null,"reasoning":{}`:                          nil,
+		`"reasoning_effort":"low","reasoning":{"effort":"high"}`:          {Effort: "low"},
+	} {
+		got, err := Dialect{}.Chat([]byte(`{"messages":[{"role":"user","content":"hi"}],`+fields+`}`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.Chat.Reasoning); diff != "" || got.Only != "" {
+			t.Errorf("%s: only %q, reasoning (-want +got):\n%s", fields, got.Only, diff)
+		}
+	}
+	got, err := Dialect{}.Chat([]byte(`{"messages":[{"role":"user","content":"hi"}],"reasoning_effort":"enormous"}`), nil)
+	if err != nil || got.Only != "reasoning_effort" {
+		t.Errorf("an effort that isn't known: %+v, %v, want the dialect's own", got, err)
+	}
+}

@@ -85,7 +85,7 @@ func (r *reader) item(path string, raw json.RawMessage) error {
 	case "function_call_output", "custom_tool_call_output", "tool_search_output":
 		return r.result(path, it)
 	case typeReasoning:
-		r.reasoning(it)
+		r.thought(it)
 		return nil
 	case "additional_tools":
 		return r.readTools(path+".tools", "", it.Tools)
@@ -235,9 +235,9 @@ func (r *reader) appendResult(m provider.Message) {
 	r.chat.Chat.Messages = append(r.chat.Chat.Messages, m)
 }
 
-// reasoning reads the state that the gateway put into an item for the calls that follow it. A vendor's own can be read
+// thought reads the state that the gateway put into an item for the calls that follow it. A vendor's own can be read
 // by that vendor only: the others do without.
-func (r *reader) reasoning(it item) {
+func (r *reader) thought(it item) {
 	state, ok := open(it.EncryptedContent)
 	if !ok {
 		if it.EncryptedContent != "" {

@@ -40,7 +40,7 @@ func Read(body []byte, header http.Header, from History) (*dialect.Chat, *Exchan
 	exchange := &Exchange{ID: newID("resp"), created: time.Now()}
 	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true}, exchange: exchange}
 	history := func() error { return r.history(from) }
-	for _, read := range []func() error{r.settings, history, r.text, r.instructions, r.tools, r.items, r.special} {
+	for _, read := range []func() error{r.settings, history, r.text, r.instructions, r.reasoning, r.tools, r.items, r.special} {
 		if err := read(); err != nil {
 			return nil, nil, err
 		}
@@ -163,6 +163,26 @@ func (r *reader) instructions() error {
 
 func message(role provider.Role, text string) provider.Message {
 	return provider.Message{Role: role, Content: []provider.Part{{Text: text}}}
+}
+
+// reasoning reads how much to think.
+func (r *reader) reasoning() error {
+	raw := r.Raw("reasoning")
+	if raw == nil {
+		return nil
+	}
+	var asked struct {
+		Effort  provider.Effort `json:"effort"`
+		Summary string          `json:"summary"`
+		Old     string          `json:"generate_summary"`
+	}
+	if err := dialect.Decode("reasoning", raw, &asked); err != nil {
+		return err
+	}
+	if wanted := (provider.Reasoning{Effort: asked.Effort, Summary: cmp.Or(asked.Summary, asked.Old)}); wanted != (provider.Reasoning{}) {
+		r.chat.Think("reasoning.effort", wanted)
+	}
+	return nil
 }
 
 func (r *reader) tools() error {

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -230,6 +231,9 @@ func (s *selection) settleRequested() {
 func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, error) {
 	chat := x.request.Chat
 	chat.Model = c.Upstream
+	if c.Lacks&policy.FeatureReasoning != 0 {
+		chat.Reasoning = nil
+	}
 	if c.fetches() || !namesImages(chat.Messages) {
 		return &chat, nil
 	}
@@ -244,8 +248,18 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning,
+		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
 	}
+}
+
+// ignored returns the hints of the request that the model that served has no use for. What a vendor makes of a request
+// that it got as it came is its own affair.
+func (x *execution) ignored() []string {
+	relayed := x.served.Native && x.request.Chat.Native != nil
+	if x.request.Chat.Reasoning == nil || x.served.Lacks&policy.FeatureReasoning == 0 || relayed {
+		return nil
+	}
+	return []string{"reasoning"}
 }
 
 // Chat returns a whole answer.

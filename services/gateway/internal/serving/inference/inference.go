@@ -190,6 +190,8 @@ type Route struct {
 	Overhead time.Duration
 	// Warning is for the caller, about the model it asked for; empty for none.
 	Warning string
+	// Ignored names the hints of the request that the model that served has no use for.
+	Ignored []string
 }
 
 // Completion is a whole answer.

@@ -55,7 +55,7 @@ func Affinity(organization, run string, chat *provider.Chat) uint64 {
 
 // ChatNeeds returns what a chat requires of a model.
 func ChatNeeds(chat *provider.Chat) Needs {
-	n := Needs{Tools: len(chat.Tools) > 0, Output: chat.MaxTokens}
+	n := Needs{Tools: len(chat.Tools) > 0, Output: chat.MaxTokens, Reasoning: chat.Reasoning != nil && chat.Reasoning.Required}
 	size := len(chat.ResponseFormat)
 	for i := range chat.Messages {
 		m := &chat.Messages[i]

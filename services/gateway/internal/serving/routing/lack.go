@@ -19,6 +19,7 @@ const (
 	LackParallelTools  Lack = "parallel_tools"
 	LackJSON           Lack = "json_object"
 	LackJSONSchema     Lack = "json_schema"
+	LackReasoning      Lack = "reasoning"
 	LackContext        Lack = "context"
 	LackOutput         Lack = "max_tokens"
 	LackDimensions     Lack = "dimensions"
@@ -73,6 +74,8 @@ func featureLack(o *policy.Offer, n *Needs) Lack {
 		return LackJSON
 	case n.JSONSchema && lacks&policy.FeatureJSONSchema != 0:
 		return LackJSONSchema
+	case n.Reasoning && lacks&policy.FeatureReasoning != 0:
+		return LackReasoning
 	case n.Tokens > 0 && lacks&policy.FeatureTokenInput != 0:
 		return LackTokenInput
 	}

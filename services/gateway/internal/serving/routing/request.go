@@ -45,6 +45,8 @@ type Needs struct {
 	// Tools, ParallelTools (several tool calls in one turn), Vision, JSON (an object) and JSONSchema report whether the
 	// request uses the feature.
 	Tools, ParallelTools, Vision, JSON, JSONSchema bool
+	// Reasoning reports whether the request requires a model that reasons.
+	Reasoning bool
 	// Context is the estimated size of the input in tokens, Output the longest allowed answer; 0 is unknown.
 	Context, Output int
 	// Tokens is the length of the longest input that was sent as tokens, counted and not estimated: only a provider of

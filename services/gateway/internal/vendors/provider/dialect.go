@@ -10,6 +10,8 @@ type Dialect struct {
 	Operations OperationSet
 	// TokenInput reports whether texts to embed may be given as token numbers.
 	TokenInput bool
+	// Reasons reports whether a vendor's model, by its own name, is known to reason. Nil is for a dialect whose models don't.
+	Reasons func(model string) bool
 	// Takes reports whether a provider of these settings takes a request in a form as its caller wrote it; see Native.
 	// Nil takes only the form of the dialect's own name.
 	Takes func(s Settings, form string) bool
@@ -31,6 +33,8 @@ type Settings struct {
 	// Responses reports whether the server has the Responses API (openai dialect). Nil means the known behavior of the
 	// host.
 	Responses *bool
+	// ReasoningStyle is how the server is told how much to think (openai dialect); see openai.Config.
+	ReasoningStyle string
 	// OutputLimits are the models' limits of output tokens, by the vendor's names of them.
 	OutputLimits map[string]int
 	// Transport reaches the vendor; see wire.NewTransport.

@@ -98,6 +98,8 @@ type Chat struct {
 	Temperature, TopP *float64
 	Stop              []string
 	Seed              *int64
+	// Reasoning is how much the model is to think; nil leaves it to the model.
+	Reasoning *Reasoning
 	// ParallelTools allows several tool calls in one turn; nil for the vendor's default.
 	ParallelTools *bool
 	// Native is the request as the caller wrote it in a vendor's own dialect. A provider of that dialect sends it

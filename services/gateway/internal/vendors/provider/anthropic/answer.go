@@ -40,7 +40,7 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 	var u usage
 	u.update(root.Get("usage"))
 	out.Usage = u.disjoint()
-	var kept thinking
+	var kept Thinking
 	var written, reasoning, other wire.Joined
 	content.ForEach(func(_, block gjson.Result) bool {
 		switch kind := block.Get("type").Str; {
@@ -50,12 +50,12 @@ func decode(root gjson.Result) (*provider.Answer, error) {
 		case kind == "tool_use":
 			out.ToolCalls = append(out.ToolCalls, provider.ToolCall{
 				Index: len(out.ToolCalls), ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")),
-				Arguments: arguments(block), Extra: kept.take(),
+				Arguments: arguments(block), Extra: kept.Take(),
 			})
 		case isThinking(kind):
 			text := wire.Text(block.Get("thinking"))
 			reasoning.Add(text)
-			kept.add(signed(block, text, wire.Text(block.Get("signature"))), !written.Empty() || len(out.ToolCalls) > 0)
+			kept.Add(signed(block, text, wire.Text(block.Get("signature"))), !written.Empty() || len(out.ToolCalls) > 0)
 		default:
 			other.Add(unshown(block))
 		}

@@ -7,12 +7,23 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// outputConfig constrains the answer's text to JSON of a schema.
+// outputConfig constrains the answer's text to JSON of a schema, and says how much effort it may take.
 type outputConfig struct {
-	Format struct {
-		Type   string          `json:"type"`
-		Schema json.RawMessage `json:"schema"`
-	} `json:"format"`
+	Format *outputFormat   `json:"format,omitempty"`
+	Effort provider.Effort `json:"effort,omitempty"`
+}
+
+type outputFormat struct {
+	Type   string          `json:"type"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// output returns the request's configuration of the output.
+func (r *request) output() *outputConfig {
+	if r.OutputConfig == nil {
+		r.OutputConfig = &outputConfig{}
+	}
+	return r.OutputConfig
 }
 
 // Instructions for formats that the dialect has no setting for. A code fence would make the answer's text more than
@@ -51,8 +62,7 @@ func encodeFormat(r *request, format json.RawMessage) error {
 	case len(schema.Schema) == 0:
 		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
 	case schema.Strict:
-		r.OutputConfig = &outputConfig{}
-		r.OutputConfig.Format.Type, r.OutputConfig.Format.Schema = "json_schema", schema.Schema
+		r.output().Format = &outputFormat{"json_schema", schema.Schema}
 	default:
 		ask(askForSchema + string(schema.Schema))
 	}

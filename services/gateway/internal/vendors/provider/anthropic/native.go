@@ -1,8 +1,11 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
+
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
@@ -11,7 +14,8 @@ import (
 )
 
 // relay returns the caller's body with the candidate's model, streamed or not, and without the parts of other vendors'
-// calls that the vendor would refuse. The rest stays byte for byte.
+// turns that the vendor would refuse. Thinking is switched off where the vendor would refuse it because another vendor
+// made the last calls without. The rest stays byte for byte.
 func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
@@ -22,8 +26,23 @@ func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: can't be encoded as JSON", Cause: err}
 	}
 	members := []wire.Member{{Name: "model", Value: string(model)}, {Name: "stream", Value: strconv.FormatBool(stream)}}
-	if messages := wire.ParseView(body).Get("messages"); messages.Exists() && needsRepair(chat) {
-		members = append(members, wire.Member{Name: "messages", Value: repaired(messages)})
+	root := wire.ParseView(body)
+	if messages := root.Get("messages"); messages.Exists() {
+		text := messages.Raw
+		if bytes.Contains(body, ownSignature) {
+			text = withoutOwn(messages)
+		}
+		if needsRepair(chat) {
+			text = repaired(gjson.Parse(text))
+		}
+		if text != messages.Raw {
+			members = append(members, wire.Member{Name: "messages", Value: text})
+		}
+	}
+	if root.Get("thinking").Exists() && version(chat.Model) < firstAdaptive && unthought(chat.Messages) { // It would be refused.
+		members = append(members, wire.Member{Name: "thinking", Value: `{"type":"disabled"}`})
 	}
 	return wire.Override(body, members...), nil
 }
+
+var ownSignature = []byte(`"` + OwnSignature + `"`)

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -41,6 +42,42 @@ func repairBlock(edit *wire.Editor, block gjson.Result) {
 		}
 		return name == "extra_content"
 	})
+}
+
+// withoutOwn returns a conversation without thinking that the gateway has signed. A turn of such thinking alone is left
+// out.
+func withoutOwn(messages gjson.Result) string {
+	if !messages.IsArray() {
+		return messages.Raw
+	}
+	var kept []string
+	each(messages, func(message gjson.Result) {
+		content := message.Get("content")
+		blocks := withoutOwnBlocks(content)
+		switch {
+		case blocks == content.Raw:
+			kept = append(kept, message.Raw)
+		case blocks != "[]":
+			kept = append(kept, string(wire.Override([]byte(message.Raw), wire.Member{Name: "content", Value: blocks})))
+		}
+	})
+	return "[" + strings.Join(kept, ",") + "]"
+}
+
+func withoutOwnBlocks(content gjson.Result) string {
+	var blocks []string
+	removed := false
+	each(content, func(block gjson.Result) {
+		if isThinking(block.Get("type").Str) && block.Get("signature").Str == OwnSignature {
+			removed = true
+			return
+		}
+		blocks = append(blocks, block.Raw)
+	})
+	if !removed {
+		return content.Raw
+	}
+	return "[" + strings.Join(blocks, ",") + "]"
 }
 
 // each visits the items of a list; any other value is an empty list.

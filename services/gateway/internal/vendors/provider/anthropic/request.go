@@ -12,17 +12,18 @@ import (
 )
 
 type request struct {
-	Model        string        `json:"model"`
-	MaxTokens    int           `json:"max_tokens"`
-	System       []block       `json:"system,omitempty"`
-	Messages     []message     `json:"messages"`
-	Tools        []tool        `json:"tools,omitempty"`
-	ToolChoice   *choice       `json:"tool_choice,omitempty"`
-	OutputConfig *outputConfig `json:"output_config,omitempty"`
-	Temperature  *float64      `json:"temperature,omitempty"`
-	TopP         *float64      `json:"top_p,omitempty"`
-	Stop         []string      `json:"stop_sequences,omitempty"`
-	Stream       bool          `json:"stream,omitempty"`
+	Model        string          `json:"model"`
+	MaxTokens    int             `json:"max_tokens"`
+	System       []block         `json:"system,omitempty"`
+	Messages     []message       `json:"messages"`
+	Tools        []tool          `json:"tools,omitempty"`
+	ToolChoice   *choice         `json:"tool_choice,omitempty"`
+	OutputConfig *outputConfig   `json:"output_config,omitempty"`
+	Thinking     *thinkingConfig `json:"thinking,omitempty"`
+	Temperature  *float64        `json:"temperature,omitempty"`
+	TopP         *float64        `json:"top_p,omitempty"`
+	Stop         []string        `json:"stop_sequences,omitempty"`
+	Stream       bool            `json:"stream,omitempty"`
 }
 
 type message struct {
@@ -90,6 +91,9 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 			schema = json.RawMessage(`{"type":"object"}`)
 		}
 		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
+	}
+	if err := encodeReasoning(r, chat); err != nil {
+		return nil, err
 	}
 	return r, encodeFormat(r, chat.ResponseFormat)
 }

@@ -30,7 +30,7 @@ type stream struct {
 	calls map[int64]*call
 	made  int
 	// kept is thinking that waits for its call; block is the thinking block that is being received.
-	kept  thinking
+	kept  Thinking
 	block thinkingBlock
 	// thought is the number of bytes of thinking received, of which charged were charged to hold.
 	thought, charged int
@@ -147,7 +147,7 @@ func (s *stream) begin(root gjson.Result) (event provider.Event, hasContent bool
 		s.made++
 		s.calls[root.Get("index").Int()] = c
 		s.contentBegun = true
-		delta := provider.ToolCall{ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")), Extra: s.kept.take()}
+		delta := provider.ToolCall{ID: wire.Text(block.Get("id")), Name: wire.Text(block.Get("name")), Extra: s.kept.Take()}
 		return s.called(c, delta), true
 	case isThinking(kind):
 		s.block = thinkingBlock{start: wire.Bytes(block)}
@@ -192,7 +192,7 @@ func (s *stream) decodeDelta(root gjson.Result) (event provider.Event, hasConten
 // end handles the end of a block.
 func (s *stream) end(root gjson.Result) (event provider.Event, hasContent bool) {
 	if s.block.start != nil {
-		s.kept.add(s.block.whole(), s.contentBegun)
+		s.kept.Add(s.block.whole(), s.contentBegun)
 		s.block = thinkingBlock{}
 		return event, false
 	}

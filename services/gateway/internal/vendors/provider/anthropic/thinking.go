@@ -11,23 +11,27 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// thinking is the thinking that led to a tool call. A turn that calls tools must be sent back with it, signed by the
+// Thinking is the thinking that led to a tool call. A turn that calls tools must be sent back with it, signed by the
 // vendor and unchanged. It is transported as the opaque state of the call that follows it, under the dialect's name, so
 // that other vendors leave it out:
 //
 //	{"anthropic": {"lead": [block, …], "before": [block, …]}}
 //
 // lead came before any text of the turn, before came after some text.
-type thinking struct {
+type Thinking struct {
 	Lead   []json.RawMessage `json:"lead,omitempty"`
 	Before []json.RawMessage `json:"before,omitempty"`
 }
 
+// OwnSignature signs thinking of other vendors, which callers of this dialect are shown. The vendor would refuse it, so
+// that it is never sent.
+const OwnSignature = "switchyard"
+
 // isThinking reports whether blocks of a type are kept.
 func isThinking(kind string) bool { return kind == "thinking" || kind == "redacted_thinking" }
 
-// add keeps a block. spoken reports that text or a call came before it in its turn.
-func (t *thinking) add(block json.RawMessage, afterContent bool) {
+// Add keeps a block. afterContent reports whether text or a call came before it in its turn.
+func (t *Thinking) Add(block json.RawMessage, afterContent bool) {
 	if afterContent {
 		t.Before = append(t.Before, block)
 		return
@@ -35,13 +39,13 @@ func (t *thinking) add(block json.RawMessage, afterContent bool) {
 	t.Lead = append(t.Lead, block)
 }
 
-// take returns the kept blocks as the state of the next call, or nil, and forgets them.
-func (t *thinking) take() json.RawMessage {
+// Take returns the kept blocks as the state of the next call, or nil, and forgets them.
+func (t *Thinking) Take() json.RawMessage {
 	if t.Lead == nil && t.Before == nil {
 		return nil
 	}
-	state, err := json.Marshal(map[string]thinking{DialectName: *t})
-	*t = thinking{}
+	state, err := json.Marshal(map[string]Thinking{DialectName: *t})
+	*t = Thinking{}
 	if err != nil {
 		return nil // Blocks were read from valid JSON; that can't fail.
 	}
@@ -63,15 +67,15 @@ func quote(text string) string {
 }
 
 // thinkingOf parses the state of a call; the state of another vendor is empty.
-func thinkingOf(call provider.ToolCall) (thinking, error) {
+func thinkingOf(call provider.ToolCall) (Thinking, error) {
 	if len(call.Extra) == 0 {
-		return thinking{}, nil
+		return Thinking{}, nil
 	}
 	var state struct {
-		Anthropic thinking `json:"anthropic"`
+		Anthropic Thinking `json:"anthropic"`
 	}
 	if err := json.Unmarshal(call.Extra, &state); err != nil {
-		return thinking{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the extra content of the function " + screen.Quote(call.Name) + " is not what the provider gave", Cause: err}
+		return Thinking{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the extra content of the function " + screen.Quote(call.Name) + " is not what the provider gave", Cause: err}
 	}
 	return state.Anthropic, nil
 }

@@ -43,6 +43,7 @@ type generationConfig struct {
 	Seed           *int64          `json:"seed,omitempty"`
 	ResponseType   string          `json:"responseMimeType,omitempty"`
 	ResponseSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
+	Thinking       *thinkingConfig `json:"thinkingConfig,omitempty"`
 	// Modalities and Image are for models that generate images.
 	Modalities []string     `json:"responseModalities,omitempty"`
 	Image      *imageConfig `json:"imageConfig,omitempty"`
@@ -68,6 +69,7 @@ func encode(chat *provider.Chat) (*request, error) {
 	}
 	g := generationConfig{
 		MaxTokens: chat.MaxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop, Seed: chat.Seed,
+		Thinking: encodeReasoning(chat.Model, chat.Reasoning),
 	}
 	if err := r.encodeFormat(&g, chat.ResponseFormat); err != nil {
 		return nil, err

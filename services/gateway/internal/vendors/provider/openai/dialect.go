@@ -8,11 +8,11 @@ import (
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Takes: takes,
+		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Takes: takes, Reasons: reasons,
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{
 				Name: s.Name, BaseURL: s.BaseURL, APIVersion: s.APIVersion, KeyHeader: s.KeyHeader,
-				StreamUsage: s.StreamUsage, ShortToolIDs: s.ShortToolIDs, Responses: s.Responses, Transport: s.Transport,
+				StreamUsage: s.StreamUsage, ShortToolIDs: s.ShortToolIDs, Responses: s.Responses, ReasoningStyle: s.ReasoningStyle, Transport: s.Transport,
 			})
 		},
 	}

@@ -41,6 +41,9 @@ type Config struct {
 	// Responses reports whether the server has the Responses API, so that it takes requests of that form as they came. Nil
 	// means the known behavior of the host.
 	Responses *bool
+	// ReasoningStyle is how the server is told how much to think, one of the ReasoningStyles. Empty means the known style of
+	// the host, which is ReasoningEffort for most.
+	ReasoningStyle string
 	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
@@ -57,9 +60,12 @@ type Provider struct {
 // ("…/openai/deployments/d?api-version=…").
 var complete = regexp.MustCompile(`/v\d+\w*(/|$)|/deployments/`)
 
-// New returns a Provider, or an error if the base URL is not absolute.
+// New returns a Provider, or an error if the base URL is not absolute or the style of reasoning is not known.
 func New(config Config) (*Provider, error) {
 	base, err := wire.Base(config.BaseURL)
+	if err == nil {
+		err = checkStyle(config.ReasoningStyle)
+	}
 	if err != nil {
 		return nil, err
 	}

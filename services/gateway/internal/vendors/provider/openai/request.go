@@ -60,8 +60,9 @@ type body struct {
 	Stop                []string        `json:"stop,omitempty"`
 	Seed                *int64          `json:"seed,omitempty"`
 	ParallelToolCalls   *bool           `json:"parallel_tool_calls,omitempty"`
-	Stream              bool            `json:"stream,omitempty"`
-	StreamOptions       *streamOptions  `json:"stream_options,omitempty"`
+	reasoning
+	Stream        bool           `json:"stream,omitempty"`
+	StreamOptions *streamOptions `json:"stream_options,omitempty"`
 }
 
 type streamOptions struct {
@@ -83,7 +84,7 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 	b := body{
 		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: encodeTools(chat.Tools),
 		ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,
-		Seed: chat.Seed, Stream: stream,
+		Seed: chat.Seed, Stream: stream, reasoning: encodeReasoning(p.traits.reasoning, chat.Model, chat.Reasoning),
 	}
 	if chat.ToolChoice != nil {
 		b.ToolChoice = encodeChoice(chat.ToolChoice)

@@ -16,6 +16,8 @@ type traits struct {
 	obfuscates bool
 	// strict: unknown fields are refused, such as extra_content.
 	strict bool
+	// reasoning: how the server is told how much to think.
+	reasoning ReasoningStyle
 	// responses: the server has the Responses API.
 	responses bool
 	// shortToolIDs: IDs of tool calls are nine letters or digits.
@@ -37,6 +39,7 @@ func traitsOf(base *url.URL, config Config) traits {
 	if config.StreamUsage != nil {
 		t.streamUsage = *config.StreamUsage
 	}
+	t.reasoning = styleOf(base, config.ReasoningStyle)
 	if config.Responses != nil {
 		t.responses = *config.Responses
 	}

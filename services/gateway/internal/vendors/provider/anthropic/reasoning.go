@@ -1,0 +1,131 @@
+package anthropic
+
+import (
+	"regexp"
+	"strconv"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// thinkingConfig asks for thinking. Source: Anthropic API reference, "Extended thinking" and "Adaptive thinking".
+type thinkingConfig struct {
+	Type   string `json:"type"`
+	Budget int    `json:"budget_tokens,omitempty"`
+}
+
+// Bounds of a budget of thinking, in tokens.
+const (
+	leastBudget = 1024
+	// answerRoom is what is left for the answer where the caller did not bound the output.
+	answerRoom = 4096
+)
+
+var (
+	newName = regexp.MustCompile(`claude-(?:opus|sonnet|haiku|[a-z]+)-(\d{1,2})(?:-(\d{1,2}))?(?:$|[^\d])`)
+	oldName = regexp.MustCompile(`claude-(\d{1,2})(?:-(\d{1,2}))?-`)
+)
+
+// version returns the version of a model as a number, 406 for 4.6; 0 for a name of another form.
+func version(model string) int {
+	found := newName.FindStringSubmatch(model)
+	if found == nil {
+		found = oldName.FindStringSubmatch(model)
+	}
+	if found == nil {
+		return 0
+	}
+	major, _ := strconv.Atoi(found[1]) // Two digits at most.
+	minor, _ := strconv.Atoi(found[2])
+	return 100*major + minor
+}
+
+// Versions from which models think, adaptively, and know the effort xhigh.
+const (
+	firstThinking = 307
+	firstAdaptive = 406
+	firstXHigh    = 407
+)
+
+// reasons reports whether a model is known to think.
+func reasons(model string) bool { return version(model) >= firstThinking }
+
+// encodeReasoning asks for thinking. A hint that the request's other settings exclude is left out; where it is required,
+// that is an error.
+func encodeReasoning(r *request, chat *provider.Chat) error {
+	asked := chat.Reasoning
+	if asked == nil || asked.Level() == provider.EffortNone {
+		return nil
+	}
+	if obstacle := obstacleTo(chat); obstacle != "" {
+		if asked.Required {
+			return provider.Unsupported("reasoning", "this provider can't think with "+obstacle)
+		}
+		return nil
+	}
+	if v := version(chat.Model); v >= firstAdaptive {
+		r.Thinking = &thinkingConfig{Type: "adaptive"}
+		if level := asked.Level(); level != "" {
+			r.output().Effort = level.Within(adaptiveLevels(v)...)
+		}
+		return nil
+	}
+	return r.think(asked, chat.MaxTokens == 0)
+}
+
+func adaptiveLevels(v int) []provider.Effort {
+	levels := []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
+	if v >= firstXHigh {
+		levels = append(levels, provider.EffortXHigh)
+	}
+	return append(levels, provider.EffortMax)
+}
+
+// think asks for thinking with a budget, which is a part of the output: without a bound of the caller's the output gets
+// room for both, else the budget gets less.
+func (r *request) think(asked *provider.Reasoning, open bool) error {
+	budget := max(asked.Budget(), leastBudget)
+	if asked.Level() == "" {
+		budget = (&provider.Reasoning{Effort: provider.EffortMedium}).Budget()
+	}
+	if open {
+		r.MaxTokens = max(r.MaxTokens, budget+answerRoom)
+	}
+	if budget = min(budget, r.MaxTokens-1); budget < leastBudget {
+		if asked.Required {
+			return provider.Unsupported("reasoning", "this provider thinks with 1024 tokens at least, which max_tokens excludes")
+		}
+		return nil
+	}
+	r.Thinking = &thinkingConfig{Type: "enabled", Budget: budget}
+	return nil
+}
+
+// obstacleTo returns the setting with which the vendor refuses to think; empty for none.
+func obstacleTo(chat *provider.Chat) string {
+	switch {
+	case chat.Temperature != nil && *chat.Temperature != 1:
+		return "a temperature other than 1"
+	case chat.ToolChoice != nil && (chat.ToolChoice.Mode == "required" || chat.ToolChoice.Mode == "tool"):
+		return "a tool choice that demands a call"
+	case version(chat.Model) < firstAdaptive && unthought(chat.Messages):
+		return "a turn of calls that was made without thinking"
+	}
+	return ""
+}
+
+// unthought reports whether a conversation ends with results of calls that were made without thinking of this vendor's.
+func unthought(messages []provider.Message) bool {
+	i := len(messages) - 1
+	for i >= 0 && messages[i].Role == provider.RoleTool {
+		i--
+	}
+	if i < 0 || i == len(messages)-1 || len(messages[i].ToolCalls) == 0 {
+		return false
+	}
+	for _, call := range messages[i].ToolCalls {
+		if thought, err := thinkingOf(call); err == nil && (thought.Lead != nil || thought.Before != nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,154 @@
+package openai
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// ReasoningStyle is how a server is told how much to think.
+type ReasoningStyle string
+
+// The styles. Sources: the API references of OpenAI, DeepSeek, Alibaba Cloud Model Studio and OpenRouter, and vLLM's
+// documentation, "Reasoning Outputs".
+const (
+	// ReasoningEffort is reasoning_effort, of OpenAI and most compatible servers.
+	ReasoningEffort ReasoningStyle = "effort"
+	// ReasoningThinking is thinking: {type}, of DeepSeek, Z.ai and Moonshot.
+	ReasoningThinking ReasoningStyle = "thinking"
+	// ReasoningEnable is enable_thinking with thinking_budget, of Qwen's own service.
+	ReasoningEnable ReasoningStyle = "enable_thinking"
+	// ReasoningTemplate is chat_template_kwargs, of vLLM and SGLang.
+	ReasoningTemplate ReasoningStyle = "chat_template"
+	// ReasoningNested is reasoning: {effort, max_tokens}, of OpenRouter.
+	ReasoningNested ReasoningStyle = "nested"
+)
+
+var styles = []ReasoningStyle{ReasoningEffort, ReasoningThinking, ReasoningEnable, ReasoningTemplate, ReasoningNested}
+
+// checkStyle returns an error for a style that is none of these; empty is the known one of the host.
+func checkStyle(style string) error {
+	if style == "" {
+		return nil
+	}
+	for _, known := range styles {
+		if string(known) == style {
+			return nil
+		}
+	}
+	return fmt.Errorf("reasoning_style: %q: want one of %v", style, styles)
+}
+
+// hostStyles are the styles of known hosts, by the ends of their names; others take the effort.
+var hostStyles = []struct {
+	suffix string
+	style  ReasoningStyle
+}{
+	{"api.deepseek.com", ReasoningThinking}, {"api.z.ai", ReasoningThinking}, {"open.bigmodel.cn", ReasoningThinking},
+	{"api.moonshot.ai", ReasoningThinking}, {"api.moonshot.cn", ReasoningThinking}, {"openrouter.ai", ReasoningNested},
+	{"dashscope.aliyuncs.com", ReasoningEnable}, {"dashscope-intl.aliyuncs.com", ReasoningEnable},
+}
+
+func styleOf(base *url.URL, configured string) ReasoningStyle {
+	if configured != "" {
+		return ReasoningStyle(configured)
+	}
+	for _, known := range hostStyles {
+		if base.Hostname() == known.suffix {
+			return known.style
+		}
+	}
+	return ReasoningEffort
+}
+
+// reasoners matches the names of models that are known to reason.
+var reasoners = regexp.MustCompile(`^(o[1-9](\b|-)|gpt-([5-9]|[1-9]\d)|gpt-oss|codex-|deepseek-(reasoner|r\d|v3\.[1-9]|v[4-9])|qwq|qwen-?3|grok-(3-mini|[4-9])|magistral|glm-(4\.[5-9]|[5-9])|kimi-k2-thinking|minimax-m)`)
+
+// reasons reports whether a model is known to reason.
+func reasons(model string) bool {
+	return reasoners.MatchString(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]))
+}
+
+// reasoning are the parameters that say how much to think; each server takes some of them.
+type reasoning struct {
+	Effort         provider.Effort `json:"reasoning_effort,omitempty"`
+	Thinking       *switchable     `json:"thinking,omitempty"`
+	EnableThinking *bool           `json:"enable_thinking,omitempty"`
+	ThinkingBudget int             `json:"thinking_budget,omitempty"`
+	Template       map[string]bool `json:"chat_template_kwargs,omitempty"`
+	Nested         *nested         `json:"reasoning,omitempty"`
+}
+
+type switchable struct {
+	Type string `json:"type"`
+}
+
+type nested struct {
+	Effort    provider.Effort `json:"effort,omitempty"`
+	MaxTokens int             `json:"max_tokens,omitempty"`
+}
+
+// encodeReasoning returns the parameters for a server and a model; none where the caller asks for nothing.
+func encodeReasoning(style ReasoningStyle, model string, asked *provider.Reasoning) (r reasoning) {
+	level := asked.Level()
+	if level == "" {
+		return r
+	}
+	on := level != provider.EffortNone
+	switch style {
+	case ReasoningEffort:
+		r.Effort = level.Within(levelsOf(model)...)
+	case ReasoningThinking:
+		r.Thinking = &switchable{"disabled"}
+		if on {
+			r.Thinking.Type = "enabled"
+		}
+	case ReasoningEnable:
+		r.EnableThinking = &on
+		if on {
+			r.ThinkingBudget = asked.Budget()
+		}
+	case ReasoningTemplate:
+		r.Template = map[string]bool{templateSwitch(model): on}
+	case ReasoningNested:
+		r.Nested = &nested{Effort: level}
+		if asked.BudgetTokens > 0 {
+			r.Nested = &nested{MaxTokens: asked.BudgetTokens}
+		}
+	}
+	return r
+}
+
+// templateSwitch returns the name of the switch in a model's chat template.
+func templateSwitch(model string) string {
+	if name := strings.ToLower(model); strings.Contains(name, "deepseek") || strings.Contains(name, "granite") {
+		return "thinking"
+	}
+	return "enable_thinking"
+}
+
+var gptVersion = regexp.MustCompile(`^gpt-(\d+)(?:\.(\d+))?`)
+
+// levelsOf returns the efforts that a model takes, least first.
+func levelsOf(model string) []provider.Effort {
+	common := []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
+	found := gptVersion.FindStringSubmatch(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]))
+	if found == nil {
+		return common
+	}
+	major, _ := strconv.Atoi(found[1]) // Digits; one that is too large counts as 0.
+	minor, _ := strconv.Atoi(found[2])
+	switch {
+	case major < 5:
+		return common
+	case major == 5 && minor == 0:
+		return append([]provider.Effort{provider.EffortMinimal}, common...)
+	case major == 5 && minor == 1:
+		return append([]provider.Effort{provider.EffortNone}, common...)
+	}
+	return append(append([]provider.Effort{provider.EffortNone}, common...), provider.EffortXHigh)
+}

@@ -1,0 +1,61 @@
+package openai_test
+
+import (
+	"strings"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
+)
+
+// Each server is told in its own parameters how much to think.
+func TestReasoningParameters(t *testing.T) {
+	high, none, budget := &provider.Reasoning{Effort: "high"}, &provider.Reasoning{Effort: "none"}, &provider.Reasoning{BudgetTokens: 5000}
+	for name, c := range map[string]struct {
+		config openai.Config
+		model  string
+		asked  *provider.Reasoning
+		want   string
+	}{
+		"nothing asked":        {vendor, "gpt-5", nil, `{"model":"gpt-5","messages":[]}`},
+		"only a summary":       {vendor, "gpt-5", &provider.Reasoning{Summary: "auto"}, `{"model":"gpt-5","messages":[]}`},
+		"OpenAI":               {vendor, "gpt-5", high, `"reasoning_effort":"high"}`},
+		"OpenAI by budget":     {vendor, "o3", budget, `"reasoning_effort":"low"}`},
+		"o-series without":     {vendor, "o3", none, `"reasoning_effort":"low"}`},
+		"gpt-5 without":        {vendor, "gpt-5", none, `"reasoning_effort":"minimal"}`},
+		"gpt-5.1 without":      {vendor, "gpt-5.1", none, `"reasoning_effort":"none"}`},
+		"gpt-5.1 with most":    {vendor, "gpt-5.1", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"high"}`},
+		"gpt-6 with most":      {vendor, "gpt-6", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"xhigh"}`},
+		"a compatible server":  {anyServer, "openai/gpt-oss-120b", &provider.Reasoning{Effort: "minimal"}, `"reasoning_effort":"low"}`},
+		"DeepSeek":             {openai.Config{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", high, `"thinking":{"type":"enabled"}}`},
+		"DeepSeek without":     {openai.Config{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", none, `"thinking":{"type":"disabled"}}`},
+		"Qwen's service":       {openai.Config{BaseURL: "https://dashscope.aliyuncs.com/compatible-mode/v1"}, "qwen3-max", budget, `"enable_thinking":true,"thinking_budget":5000}`},
+		"Qwen's without":       {openai.Config{BaseURL: "https://dashscope.aliyuncs.com/compatible-mode/v1"}, "qwen3-max", none, `"enable_thinking":false}`},
+		"OpenRouter":           {openai.Config{BaseURL: "https://openrouter.ai/api/v1"}, "x/y", high, `"reasoning":{"effort":"high"}}`},
+		"OpenRouter by budget": {openai.Config{BaseURL: "https://openrouter.ai/api/v1"}, "x/y", budget, `"reasoning":{"max_tokens":5000}}`},
+		"vLLM with Qwen":       {openai.Config{BaseURL: "http://127.0.0.1:8000", ReasoningStyle: "chat_template"}, "Qwen/Qwen3-8B", high, `"chat_template_kwargs":{"enable_thinking":true}}`},
+		"vLLM with DeepSeek":   {openai.Config{BaseURL: "http://127.0.0.1:8000", ReasoningStyle: "chat_template"}, "deepseek-ai/DeepSeek-V3.1", none, `"chat_template_kwargs":{"thinking":false}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, _ := sending(t, c.config, &provider.Chat{Model: c.model, Reasoning: c.asked}, false)
+			if !strings.HasSuffix(got, c.want) {
+				t.Errorf("sent %s, want %s", got, c.want)
+			}
+		})
+	}
+	if _, err := openai.New(openai.Config{BaseURL: "http://x", ReasoningStyle: "hard"}); err == nil || !strings.Contains(err.Error(), "reasoning_style") {
+		t.Errorf("a style that is none: %v", err)
+	}
+}
+
+func TestWhoReasons(t *testing.T) {
+	for model, want := range map[string]bool{
+		"o1": true, "o3-mini": true, "o4-mini-2025": true, "gpt-5": true, "gpt-5.2-codex": true, "gpt-10": true, "openai/gpt-oss-20b": true,
+		"deepseek-reasoner": true, "deepseek-ai/DeepSeek-V3.1": true, "Qwen/Qwen3-8B": true, "glm-4.6": true, "grok-4": true,
+		"gpt-4o": false, "gpt-4.1": false, "gpt-3.5-turbo": false, "o": false, "omni": false, "deepseek-chat": false, "llama-3": false, "": false,
+	} {
+		if got := openai.Dialect().Reasons(model); got != want {
+			t.Errorf("%s reasons: %t, want %t", model, got, want)
+		}
+	}
+}
