@@ -48,9 +48,14 @@ var hostStyles = []struct {
 	suffix string
 	style  ReasoningStyle
 }{
-	{"api.deepseek.com", ReasoningThinking}, {"api.z.ai", ReasoningThinking}, {"open.bigmodel.cn", ReasoningThinking},
-	{"api.moonshot.ai", ReasoningThinking}, {"api.moonshot.cn", ReasoningThinking}, {"openrouter.ai", ReasoningNested},
-	{"dashscope.aliyuncs.com", ReasoningEnable}, {"dashscope-intl.aliyuncs.com", ReasoningEnable},
+	{"api.deepseek.com", ReasoningThinking},
+	{"api.z.ai", ReasoningThinking},
+	{"open.bigmodel.cn", ReasoningThinking},
+	{"api.moonshot.ai", ReasoningThinking},
+	{"api.moonshot.cn", ReasoningThinking},
+	{"openrouter.ai", ReasoningNested},
+	{"dashscope.aliyuncs.com", ReasoningEnable},
+	{"dashscope-intl.aliyuncs.com", ReasoningEnable},
 }
 
 func styleOf(base *url.URL, configured string) ReasoningStyle {
