@@ -152,7 +152,7 @@ func TestEdgeDocument(t *testing.T) {
 		}
 		for method, o := range methods {
 			example := o.RequestBody.Content["application/json"].Example
-			if method != "post" {
+			if method != "post" || strings.Contains(path, "{") { // What a path names has to be made first.
 				continue
 			}
 			if example["url"] != nil { // the delivery stays on this machine

@@ -263,8 +263,8 @@ func TestAnthropicSDKCancels(t *testing.T) {
 	}
 }
 
-// The vendor's own fields and headers reach it unchanged. A provider of another dialect, which can't get them, isn't
-// called.
+// The vendor's own fields and headers reach it unchanged. A provider of another dialect serves without the hints among
+// them, and the answer names those.
 func TestAnthropicSDKUnknownFieldsSurvive(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -292,8 +292,11 @@ func TestAnthropicSDKUnknownFieldsSurvive(t *testing.T) {
 				t.Errorf("the vendor was sent Anthropic-Beta: %q", got)
 			}
 			cached.Model = sdkOpenAI.model
-			_, err = client.Messages.New(t.Context(), cached, option.WithHeader("X-Switchyard-Allow-Substitution", "false"))
-			wantAnthropicError(t, err, http.StatusBadRequest, anthropic.ErrorTypeInvalidRequestError)
+			var response *http.Response
+			_, err = client.Messages.New(t.Context(), cached, option.WithHeader("X-Switchyard-Allow-Substitution", "false"), option.WithResponseInto(&response))
+			if err != nil || response.Header.Get("X-Switchyard-Ignored") != "cache_control" {
+				t.Errorf("%v, ignored %q, want cache_control", err, response.Header.Get("X-Switchyard-Ignored"))
+			}
 		})
 	}
 }

@@ -111,7 +111,7 @@ func TestCompatibleFacesUseTheirErrorFormats(t *testing.T) {
 		status int
 		field  string
 	}{
-		{edge.bearer(key).post(t, openAI+"/responses", object{}), http.StatusNotFound, "error"},
+		{edge.bearer(key).post(t, openAI+"/nothing", object{}), http.StatusNotFound, "error"},
 		{edge.with("X-Api-Key", key).post(t, anthropic+"/messages/batches", object{}), http.StatusNotFound, "type"},
 		{edge.bearer(key).post(t, openAI+"/chat/completions", `{"messages":`), http.StatusBadRequest, "error"},
 		{edge.with("X-Api-Key", key).post(t, anthropic+"/messages", `[]`), http.StatusBadRequest, "type"},
