@@ -76,13 +76,14 @@ type part struct {
 	ExtraContent json.RawMessage `json:"extra_content"`
 	ToolUseID    string          `json:"tool_use_id"`
 	Content      json.RawMessage `json:"content"`
+	Title        string          `json:"title"`
 	IsError      bool            `json:"is_error"`
 	Signature    string          `json:"signature"`
 }
 
 // fields are the fields of each type of block that every dialect can carry.
 var fields = map[string][]string{
-	"text": {"text"}, "image": {"source"}, "tool_use": {"id", "name", "input", "extra_content"},
+	"text": {"text"}, "image": {"source"}, "document": {"source", "title"}, "tool_use": {"id", "name", "input", "extra_content"},
 	"tool_result": {"tool_use_id", "content", "is_error"},
 }
 
@@ -116,6 +117,14 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 				return nil, err
 			}
 			turn.Content = append(turn.Content, image)
+		case "document":
+			document, ok, err := r.document(at, p)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				turn.Content = append(turn.Content, document)
+			}
 		case "tool_use":
 			call := provider.ToolCall{Index: len(turn.ToolCalls), ID: p.ID, Name: p.Name, Arguments: string(p.Input), Extra: p.ExtraContent}
 			if state := kept.Take(); call.Extra == nil {
@@ -160,7 +169,7 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 		r.chat.Restrict(path + ".type")
 		return p, nil
 	default:
-		r.chat.Open(path + ".type") // document, container_upload, server tools, …
+		r.chat.Open(path + ".type") // container_upload, server tools, …
 		return p, nil
 	}
 	if err := dialect.Decode(path, raw, &p); err != nil {
@@ -186,6 +195,25 @@ func (r *reader) image(path string, p part) (provider.Part, error) {
 	}
 	r.chat.Open(path + ".source.type") // file
 	return provider.Part{}, nil
+}
+
+// document reads a document by its bytes, its text or its URL; other sources are this dialect's only.
+func (r *reader) document(path string, p part) (document provider.Part, ok bool, err error) {
+	switch p.Source.Type {
+	case "text":
+		return provider.Part{Text: p.Source.Data}, true, nil
+	case "base64":
+		f := &provider.File{Name: p.Title, URL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data}
+		return provider.Part{File: f}, true, nil
+	case "url":
+		if !strings.HasPrefix(p.Source.URL, "https://") {
+			return document, false, apierr.Invalid(path+".source.url", "must be an https URL")
+		}
+		r.chat.Bounds.OpenInput = true
+		return provider.Part{File: &provider.File{Name: p.Title, URL: p.Source.URL}}, true, nil
+	}
+	r.chat.Open(path + ".source.type") // file, content
+	return document, false, nil
 }
 
 // result reads a tool's result: text, or types that only this dialect supports. An error is stated in the text, since

@@ -86,7 +86,7 @@ func TestOnlyThisDialect(t *testing.T) {
 		`{` + hi + `,"container":"c"}`:                                                                                            "container",
 		`{` + hi + `,"service_tier":"standard_only"}`:                                                                             "service_tier",
 		`{` + hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                               "tools[0].type",
-		user(`{"type":"document","source":{"type":"text","data":"x"}}`):                                                           "messages[0].content[0].type",
+		user(`{"type":"document","source":{"type":"file","file_id":"x"}}`):                                                        "messages[0].content[0].source.type",
 		user(`{"type":"search_result","source":"s"}`):                                                                             "messages[0].content[0].type",
 		user(`{"type":"image","source":{"type":"file","file_id":"f"}}`):                                                           "messages[0].content[0].source.type",
 		user(`{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"url","url":"https://x/a"}}]}`): "messages[0].content[0].content",
@@ -208,5 +208,24 @@ func TestThinkingOfCalls(t *testing.T) {
 	calls := got.Chat.Messages[1].ToolCalls
 	if want := `{"anthropic":{"lead":[{"type":"thinking","thinking":"x","signature":"s"}]}}`; string(calls[0].Extra) != want || calls[1].Extra != nil {
 		t.Errorf("%s and %s, want %s and nothing", calls[0].Extra, calls[1].Extra, want)
+	}
+}
+
+func TestDocuments(t *testing.T) {
+	got, err := Dialect{}.Chat([]byte(`{"max_tokens":9,"messages":[{"role":"user","content":[
+		{"type":"document","title":"a","source":{"type":"base64","media_type":"application/pdf","data":"AAAA"},"citations":{"enabled":true}},
+		{"type":"document","source":{"type":"text","media_type":"text/plain","data":"words"}},
+		{"type":"document","source":{"type":"url","url":"https://x/a.pdf"}}]}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provider.Part{
+		{File: &provider.File{Name: "a", URL: "data:application/pdf;base64,AAAA"}}, {Text: "words"}, {File: &provider.File{URL: "https://x/a.pdf"}},
+	}
+	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
+		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
+	}
+	if diff := cmp.Diff([]string{"citations"}, got.Unknown); diff != "" {
+		t.Errorf("ignored (-want +got):\n%s", diff)
 	}
 }

@@ -122,6 +122,10 @@ type part struct {
 		URL    string `json:"url"`
 		Detail string `json:"detail"`
 	} `json:"image_url"`
+	File struct {
+		Name string `json:"filename"`
+		Data string `json:"file_data"`
+	} `json:"file"`
 }
 
 func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, error) {
@@ -143,7 +147,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 	for i, one := range elements {
 		var p part
 		at := dialect.At(path, i)
-		err := dialect.Unambiguous(at, one, "type", "text", "refusal", "image_url")
+		err := dialect.Unambiguous(at, one, "type", "text", "refusal", "image_url", "file")
 		if err == nil {
 			err = dialect.Decode(at, one, &p)
 		}
@@ -160,6 +164,14 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 				return nil, apierr.Invalid(at+".image_url.url", "must be an https URL or a data: URI of an image")
 			}
 			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail})
+		case "file":
+			if f := (&provider.File{Name: p.File.Name, URL: p.File.Data}); p.File.Data == "" {
+				r.chat.Open(at + ".file.file_id")
+			} else if _, _, ok := f.Data(); ok {
+				parts = append(parts, provider.Part{File: f})
+			} else {
+				return nil, apierr.Invalid(at+".file.file_data", "must be a data: URI in base64")
+			}
 		case "":
 			return nil, apierr.Invalid(at+".type", "is required")
 		case "input_audio": // Its bytes are in the body.

@@ -70,25 +70,25 @@ func TestChat(t *testing.T) {
 // Fields that no other dialect can carry restrict the request to this one.
 func TestOnlyThisDialect(t *testing.T) {
 	for body, want := range map[string]string{
-		`{` + hi + `,"n":2}`:                                                   "n",
-		`{` + hi + `,"logprobs":true,"top_logprobs":2}`:                        "logprobs",
-		`{` + hi + `,"audio":{"voice":"a"},"modalities":["text","audio"]}`:     "audio",
-		`{` + hi + `,"logit_bias":{"50256":-100}}`:                             "logit_bias",
-		`{` + hi + `,"frequency_penalty":0.5}`:                                 "frequency_penalty",
-		`{` + hi + `,"prediction":{"type":"content","content":"x"}}`:           "prediction",
-		`{` + hi + `,"web_search_options":{}}`:                                 "web_search_options",
-		`{` + hi + `,"service_tier":"flex"}`:                                   "service_tier",
-		`{` + hi + `,"functions":[{"name":"f"}]}`:                              "functions",
-		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:       "tools[0].type",
-		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                  "tool_choice.type",
-		`{` + hi + `,"response_format":{"type":"grammar"}}`:                    "response_format.type",
-		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:          "messages[0].role",
-		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:    "messages[0].content[0].type",
-		`{"messages":[{"role":"user","content":[{"type":"file"}]}]}`:           "messages[0].content[0].type",
-		`{"messages":[{"role":"assistant","audio":{"id":"a"}}]}`:               "messages[0].audio",
-		`{"messages":[{"role":"assistant","function_call":{"name":"f"}}]}`:     "messages[0].function_call",
-		`{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`: "messages[0].tool_calls[0].type",
-		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`: "",
+		`{` + hi + `,"n":2}`:                                                                "n",
+		`{` + hi + `,"logprobs":true,"top_logprobs":2}`:                                     "logprobs",
+		`{` + hi + `,"audio":{"voice":"a"},"modalities":["text","audio"]}`:                  "audio",
+		`{` + hi + `,"logit_bias":{"50256":-100}}`:                                          "logit_bias",
+		`{` + hi + `,"frequency_penalty":0.5}`:                                              "frequency_penalty",
+		`{` + hi + `,"prediction":{"type":"content","content":"x"}}`:                        "prediction",
+		`{` + hi + `,"web_search_options":{}}`:                                              "web_search_options",
+		`{` + hi + `,"service_tier":"flex"}`:                                                "service_tier",
+		`{` + hi + `,"functions":[{"name":"f"}]}`:                                           "functions",
+		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:                    "tools[0].type",
+		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                               "tool_choice.type",
+		`{` + hi + `,"response_format":{"type":"grammar"}}`:                                 "response_format.type",
+		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:                       "messages[0].role",
+		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                 "messages[0].content[0].type",
+		`{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`: "messages[0].content[0].file.file_id",
+		`{"messages":[{"role":"assistant","audio":{"id":"a"}}]}`:                            "messages[0].audio",
+		`{"messages":[{"role":"assistant","function_call":{"name":"f"}}]}`:                  "messages[0].function_call",
+		`{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`:              "messages[0].tool_calls[0].type",
+		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`:              "",
 	} {
 		got, err := Dialect{}.Chat([]byte(body), nil)
 		if err != nil || got.Only != want || (want != "") != (got.Needs("openai").Dialect == "openai") {
@@ -186,5 +186,16 @@ func TestHints(t *testing.T) {
 	got, err := Dialect{}.Chat([]byte(`{"messages":[{"role":"user","content":"hi"}],"reasoning_effort":"enormous"}`), nil)
 	if err != nil || got.Only != "reasoning_effort" {
 		t.Errorf("an effort that isn't known: %+v, %v, want the dialect's own", got, err)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	got, err := Dialect{}.Chat([]byte(`{"messages":[{"role":"user","content":[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"}}]}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provider.Part{{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}}}
+	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" {
+		t.Errorf("only %q, parts (-want +got):\n%s", got.Only, diff)
 	}
 }

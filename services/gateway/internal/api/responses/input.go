@@ -258,6 +258,9 @@ type part struct {
 	Refusal  string  `json:"refusal"`
 	ImageURL *string `json:"image_url"`
 	Detail   string  `json:"detail"`
+	FileURL  *string `json:"file_url"`
+	FileData *string `json:"file_data"`
+	Filename string  `json:"filename"`
 }
 
 func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, error) {
@@ -274,7 +277,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 	for i, one := range list {
 		at := dialect.At(path, i)
 		var p part
-		err := dialect.Unambiguous(at, one, "type", "text", "refusal", "image_url")
+		err := dialect.Unambiguous(at, one, "type", "text", "refusal", "image_url", "file_url", "file_data")
 		if err == nil {
 			err = dialect.Decode(at, one, &p)
 		}
@@ -312,6 +315,31 @@ func (r *reader) part(path string, p part) (provider.Part, bool, error) {
 		}
 		return provider.Part{ImageURL: *p.ImageURL, Detail: p.Detail}, true, nil
 	}
-	r.chat.Open(path + ".type") // input_file, input_audio, …
+	if p.Type == "input_file" {
+		return r.file(path, p)
+	}
+	r.chat.Open(path + ".type") // input_audio, …
 	return provider.Part{}, false, nil
+}
+
+// file reads a document by its bytes or its URL; one by its id is known to its vendor alone.
+func (r *reader) file(path string, p part) (provider.Part, bool, error) {
+	f := &provider.File{Name: p.Filename}
+	switch {
+	case p.FileData != nil:
+		f.URL = *p.FileData
+		if _, _, ok := f.Data(); !ok {
+			return provider.Part{}, false, apierr.Invalid(path+".file_data", "must be a data: URI in base64")
+		}
+	case p.FileURL != nil:
+		f.URL = *p.FileURL
+		if !strings.HasPrefix(f.URL, "https://") {
+			return provider.Part{}, false, apierr.Invalid(path+".file_url", "must be an https URL")
+		}
+		r.chat.Bounds.OpenInput = true
+	default:
+		r.chat.Open(path + ".file_id")
+		return provider.Part{}, false, nil
+	}
+	return provider.Part{File: f}, true, nil
 }

@@ -119,6 +119,7 @@ func TestOnlyThisDialect(t *testing.T) {
 		item(`{"type":"computer_call","call_id":"c"}`):                                     "input[1].type",
 		item(`{"type":"web_search_call","id":"ws_1"}`):                                     "",
 		item(`{"role":"user","content":[{"type":"input_image","file_id":"f"}]}`):           "input[1].content[0].file_id",
+		item(`{"role":"user","content":[{"type":"input_file","file_id":"f"}]}`):            "input[1].content[0].file_id",
 		item(`{"role":"user","content":[{"type":"input_audio"}]}`):                         "input[1].content[0].type",
 		item(`{"type":"tool_search_call","execution":"server","call_id":null}`):            "input[1].execution",
 	} {
@@ -165,6 +166,8 @@ func TestChatRefuses(t *testing.T) {
 		item(`{"type":"function_call_output","call_id":"c","output":"x"}`):                                                "input[1].call_id: no call of this id comes before it",
 		item(`{"type":"function_call","call_id":"c","name":"f"},{"type":"function_call_output","call_id":"c"}`):           "input[2].output: is required",
 		item(`{"role":"user","content":[{"type":"input_image","image_url":"http://x"}]}`):                                 "input[1].content[0].image_url: must be an https URL or a data: URI of an image",
+		item(`{"role":"user","content":[{"type":"input_file","file_data":"AAAA"}]}`):                                      "input[1].content[0].file_data: must be a data: URI in base64",
+		item(`{"role":"user","content":[{"type":"input_file","file_url":"http://x"}]}`):                                   "input[1].content[0].file_url: must be an https URL",
 		item(`{"role":"user","content":[{"type":"input_text","Text":"x"}]}`):                                              `input[1].content[0].Text: unknown field; write "text"`,
 	} {
 		_, _, err := Read([]byte(body), nil, nil)
@@ -233,3 +236,15 @@ func FuzzChat(f *testing.F) {
 }
 
 var _ dialect.Dialect = Dialect{}
+
+func TestFiles(t *testing.T) {
+	got, _, err := Read([]byte(`{"input":[{"role":"user","content":[{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,AAAA"},
+		{"type":"input_file","file_url":"https://x/a.pdf"}]}]}`), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provider.Part{{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}}, {File: &provider.File{URL: "https://x/a.pdf"}}}
+	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
+		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
+	}
+}

@@ -114,6 +114,9 @@ func mostInput(r *Request, c *candidate, reserved bool) int64 {
 			if part.ImageURL != "" {
 				images++
 			}
+			if part.File != nil {
+				input += int64(len(part.File.URL))
+			}
 		}
 	}
 	if native := r.Chat.Native; native != nil {

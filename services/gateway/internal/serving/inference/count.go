@@ -19,6 +19,10 @@ const (
 // doesn't shrink), and around this for one megapixel.
 const imageTokens = 1000
 
+// fileBytes is how many bytes of a document's base64 count as a token, roughly: a page of a PDF has some 50 kB and 1,500
+// tokens.
+const fileBytes = 32
+
 // EstimateInput estimates the input tokens of a request to Route.Model, as a bill does when a vendor reports none.
 func EstimateInput(r *Request) int64 { return estimateInput(r, r.Route.Model).Prompt() }
 
@@ -38,6 +42,9 @@ func estimateInput(r *Request, names ...string) provider.Usage {
 		for _, part := range m.Content {
 			if part.ImageURL != "" {
 				u.ImageInput += imageTokens
+			}
+			if part.File != nil {
+				u.Input += int64(len(part.File.URL) / fileBytes)
 			}
 		}
 	}

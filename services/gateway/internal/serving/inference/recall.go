@@ -94,13 +94,16 @@ func (x *execution) recall(ctx context.Context, stream bool) *kept {
 // credentialFleet is the source of keys that organizations share.
 const credentialFleet = "fleet"
 
-// meaning returns false for a request whose answer may change although the request does not: one with an image at a
-// URL.
+// meaning returns false for a request whose answer may change although the request does not: one with an image or a document at
+// a URL.
 func (r *Request) meaning(c candidate, stream bool) ([]byte, bool) {
 	m := meaning{Provider: c.Provider, Model: c.Upstream, Chat: r.Chat}
 	for _, message := range m.Chat.Messages {
 		for _, part := range message.Content {
 			if part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, "data:") {
+				return nil, false
+			}
+			if part.File != nil && !strings.HasPrefix(part.File.URL, dataScheme) {
 				return nil, false
 			}
 		}

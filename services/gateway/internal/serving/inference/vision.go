@@ -31,13 +31,15 @@ const parallelFetches = 4
 
 const dataScheme = "data:"
 
-// checkImages refuses images that must not be sent to a provider, on whatever face they arrived: a URL of an internal
+// checkImages refuses images and documents that must not be sent to a provider, on whatever face they arrived: a URL of an internal
 // host, which a self-hosted vendor could be made to fetch, and a data: URI of something other than an image.
 func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 	for i, m := range r.Chat.Messages {
 		for j, part := range m.Content {
 			var err error
 			switch url := part.ImageURL; {
+			case part.File != nil:
+				err = e.checkFile(part.File)
 			case url == "":
 			case strings.HasPrefix(url, dataScheme):
 				_, err = imagefetch.CheckDataURI(url)
@@ -46,12 +48,23 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 			default:
 				err = e.Images.CheckURL(url)
 			}
+			if err != nil && part.File != nil {
+				return within(fmt.Sprintf("messages[%d].content[%d].file", i, j), err)
+			}
 			if err != nil {
 				return within(imageField(r, i, j, false), err)
 			}
 		}
 	}
 	return nil
+}
+
+// checkFile refuses a document at a URL of an internal host, which a self-hosted vendor could be made to fetch.
+func (e *Engine) checkFile(f *provider.File) error {
+	if _, _, ok := f.Data(); ok {
+		return nil
+	}
+	return e.Images.CheckURL(f.URL)
 }
 
 // imageField returns the path of an image in the request as its caller wrote it, without the instruction that a

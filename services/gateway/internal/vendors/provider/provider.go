@@ -139,13 +139,30 @@ func (m Message) Text() string {
 	return text.String()
 }
 
-// Part is a piece of a message: text, or an image if ImageURL is set.
+// Part is a piece of a message: text, an image if ImageURL is set, or a document if File is.
 type Part struct {
 	Text string
+	// File is a document, such as a PDF.
+	File *File `json:",omitzero"`
 	// ImageURL is an https URL or a data: URI.
 	ImageURL string
 	// Detail is the vendor hint "low", "high" or "auto"; may be empty.
 	Detail string
+}
+
+// File is a document in a message.
+type File struct {
+	// Name is a hint for the model; may be empty.
+	Name string
+	// URL is an https URL or a data: URI in base64.
+	URL string
+}
+
+// Data returns the media type and the base64 text of a data: URI (RFC 2397); false for another URL.
+func (f *File) Data() (kind, data string, ok bool) {
+	rest, isData := strings.CutPrefix(f.URL, "data:")
+	kind, data, isBase64 := strings.Cut(rest, ";base64,")
+	return kind, data, isData && isBase64
 }
 
 // Tool is a function that the model may call.

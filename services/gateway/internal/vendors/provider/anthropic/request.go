@@ -36,6 +36,7 @@ type message struct {
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
+	Title     string          `json:"title,omitempty"`
 	Source    *source         `json:"source,omitempty"`
 	ID        string          `json:"id,omitempty"`
 	Name      string          `json:"name,omitempty"`
@@ -193,6 +194,10 @@ func encodeParts(parts []provider.Part) []block {
 	var blocks []block
 	for _, part := range parts {
 		switch {
+		case part.File != nil:
+			document := encodeImage(part.File.URL)
+			document.Type, document.Title = "document", part.File.Name
+			blocks = append(blocks, document)
 		case part.ImageURL != "":
 			blocks = append(blocks, encodeImage(part.ImageURL))
 		case part.Text != "":

@@ -154,6 +154,12 @@ func encodeParts(parts []provider.Part) ([]part, error) {
 	var encoded []part
 	for _, p := range parts {
 		switch {
+		case p.File != nil:
+			kind, data, ok := p.File.Data()
+			if !ok {
+				return nil, provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
+			}
+			encoded = append(encoded, part{InlineData: &blob{kind, data}})
 		case p.ImageURL != "":
 			kind, data, ok := dataURI(p.ImageURL)
 			if !ok {

@@ -15,6 +15,13 @@ type part struct {
 	Type     string    `json:"type"`
 	Text     *string   `json:"text,omitempty"`
 	ImageURL *imageURL `json:"image_url,omitempty"`
+	File     *file     `json:"file,omitempty"`
+}
+
+// file is a document by its bytes; the dialect has no URL for one.
+type file struct {
+	Name string `json:"filename"`
+	Data string `json:"file_data"`
 }
 
 type imageURL struct {
@@ -81,6 +88,9 @@ type message struct {
 
 // encode returns a request's body.
 func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, error) {
+	if err := checkFiles(chat.Messages); err != nil {
+		return nil, err
+	}
 	b := body{
 		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: encodeTools(chat.Tools),
 		ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,
@@ -106,6 +116,21 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 	return jsontext.Marshal(&b)
 }
 
+// checkFiles refuses documents at a URL, which the dialect can't name.
+func checkFiles(messages []provider.Message) error {
+	for i := range messages {
+		for _, c := range messages[i].Content {
+			if c.File == nil {
+				continue
+			}
+			if _, _, ok := c.File.Data(); !ok {
+				return provider.Unsupported("messages[].content", "this provider takes documents by their bytes, not by a URL")
+			}
+		}
+	}
+	return nil
+}
+
 func (p *Provider) encodeMessages(messages []provider.Message) []message {
 	out := make([]message, len(messages))
 	for i := range messages {
@@ -118,7 +143,7 @@ func (p *Provider) encodeMessage(m *provider.Message) message {
 	out := message{Role: string(m.Role), Name: m.Name, ToolCalls: p.encodeCalls(m.ToolCalls), ToolCallID: p.toolID(m.ToolCallID)}
 	switch {
 	case len(m.Content) == 0 && len(m.ToolCalls) > 0:
-	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" }):
+	case slices.ContainsFunc(m.Content, func(c provider.Part) bool { return c.ImageURL != "" || c.File != nil }):
 		out.Content = encodeParts(m.Content)
 	default: // Many compatible servers accept only a string.
 		out.Content = m.Text()
@@ -164,10 +189,13 @@ func (p *Provider) extra(state json.RawMessage) json.RawMessage {
 func encodeParts(content []provider.Part) []part {
 	parts := make([]part, len(content))
 	for i, c := range content {
-		if c.ImageURL == "" {
-			parts[i] = part{Type: "text", Text: &c.Text}
-		} else {
+		switch {
+		case c.File != nil:
+			parts[i] = part{Type: "file", File: &file{cmp.Or(c.File.Name, "document"), c.File.URL}}
+		case c.ImageURL != "":
 			parts[i] = part{Type: "image_url", ImageURL: &imageURL{c.ImageURL, c.Detail}}
+		default:
+			parts[i] = part{Type: "text", Text: &c.Text}
 		}
 	}
 	return parts

@@ -27,6 +27,11 @@ func Chats() map[string]*provider.Chat {
 			{ImageURL: "https://images.example/a.png?w=1&h=2", Detail: "low"},
 			{ImageURL: "data:image/png;base64,iVBORw0KGgo="},
 		}}}},
+		"files": {Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{
+			{Text: "What does it say?"},
+			{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,JVBERi0="}},
+			{File: &provider.File{URL: "data:application/pdf;base64,JVBERi0="}},
+		}}}},
 		"text_parts": {Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: "One. "}, {Text: "Two."}}}}},
 		"silent_turn": {Messages: []provider.Message{
 			hello, {Role: provider.RoleAssistant}, text(provider.RoleUser, "Still there?"),

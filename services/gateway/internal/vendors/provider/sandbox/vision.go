@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"image"
@@ -13,7 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// describeImages describes each image of the last user turn: "image/png 4x3, 70 bytes". An image that is not in the
+// describeImages describes each image and document of the last user turn: "image/png 4x3, 70 bytes". An image that is not in the
 // request is an error.
 func describeImages(chat *provider.Chat) ([]string, error) {
 	var descriptions []string
@@ -22,6 +23,10 @@ func describeImages(chat *provider.Chat) ([]string, error) {
 			continue
 		}
 		for _, part := range m.Content {
+			if part.File != nil {
+				kind, data, _ := part.File.Data()
+				descriptions = append(descriptions, fmt.Sprintf("%s, %d bytes", cmp.Or(part.File.Name, kind, "a document"), base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(data, "=")))))
+			}
 			if part.ImageURL == "" {
 				continue
 			}
