@@ -136,11 +136,12 @@ func (r *reader) content(path string, role provider.Role, raw json.RawMessage) (
 				kept.Add(one, len(turn.Content) > 0 || len(turn.ToolCalls) > 0)
 			}
 		case "tool_result":
-			result, err := r.result(at, p)
+			result, images, err := r.result(at, p)
 			if err != nil {
 				return nil, err
 			}
 			turns = append(turns, result)
+			turn.Content = append(turn.Content, images...)
 		}
 	}
 	if len(turn.Content) > 0 || len(turn.ToolCalls) > 0 || len(turns) == 0 {
@@ -216,30 +217,34 @@ func (r *reader) document(path string, p part) (document provider.Part, ok bool,
 	return document, false, nil
 }
 
-// result reads a tool's result: text, or types that only this dialect supports. An error is stated in the text, since
-// other dialects have no field for it.
-func (r *reader) result(path string, p part) (provider.Message, error) {
+// result reads a tool's result. An error is stated in the text, since other dialects have no field for it. Images are
+// returned for the user's turn behind the results: few vendors have a place for them in a result.
+func (r *reader) result(path string, p part) (result provider.Message, images []provider.Part, err error) {
 	out := provider.Message{Role: provider.RoleTool, ToolCallID: p.ToolUseID}
 	if p.ToolUseID == "" {
-		return out, apierr.Invalid(path+".tool_use_id", "is required")
+		return out, nil, apierr.Invalid(path+".tool_use_id", "is required")
 	}
 	if p.IsError {
 		out.Content = append(out.Content, provider.Part{Text: "The tool failed: "})
 	}
 	if len(p.Content) == 0 || string(p.Content) == "null" {
-		return out, nil
+		return out, nil, nil
 	}
 	turns, err := r.content(path+".content", provider.RoleTool, p.Content)
 	if err != nil {
-		return out, err
+		return out, nil, err
 	}
 	for _, turn := range turns {
 		for _, piece := range turn.Content {
-			if piece.ImageURL != "" {
-				r.chat.Restrict(path + ".content")
+			if piece.ImageURL != "" || piece.File != nil {
+				images = append(images, piece)
+				continue
 			}
 			out.Content = append(out.Content, piece)
 		}
 	}
-	return out, nil
+	if len(out.Content) == 0 && len(images) > 0 {
+		out.Content = []provider.Part{{Text: "The result follows below."}}
+	}
+	return out, images, nil
 }

@@ -82,15 +82,14 @@ func TestOnlyThisDialect(t *testing.T) {
 		return `{"max_tokens":9,"messages":[{"role":"user","content":[` + block + `]}]}`
 	}
 	for body, want := range map[string]string{
-		`{` + hi + `,"mcp_servers":[{"type":"url","url":"https://x"}]}`:                                                           "mcp_servers",
-		`{` + hi + `,"container":"c"}`:                                                                                            "container",
-		`{` + hi + `,"service_tier":"standard_only"}`:                                                                             "service_tier",
-		`{` + hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`:                                               "tools[0].type",
-		user(`{"type":"document","source":{"type":"file","file_id":"x"}}`):                                                        "messages[0].content[0].source.type",
-		user(`{"type":"search_result","source":"s"}`):                                                                             "messages[0].content[0].type",
-		user(`{"type":"image","source":{"type":"file","file_id":"f"}}`):                                                           "messages[0].content[0].source.type",
-		user(`{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"url","url":"https://x/a"}}]}`): "messages[0].content[0].content",
-		`{` + hi + `,"thinking":null,"mcp_servers":[]}`:                                                                           "",
+		`{` + hi + `,"mcp_servers":[{"type":"url","url":"https://x"}]}`:             "mcp_servers",
+		`{` + hi + `,"container":"c"}`:                                              "container",
+		`{` + hi + `,"service_tier":"standard_only"}`:                               "service_tier",
+		`{` + hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`: "tools[0].type",
+		user(`{"type":"document","source":{"type":"file","file_id":"x"}}`):          "messages[0].content[0].source.type",
+		user(`{"type":"search_result","source":"s"}`):                               "messages[0].content[0].type",
+		user(`{"type":"image","source":{"type":"file","file_id":"f"}}`):             "messages[0].content[0].source.type",
+		`{` + hi + `,"thinking":null,"mcp_servers":[]}`:                             "",
 	} {
 		got, err := Dialect{}.Chat([]byte(body), nil)
 		if err != nil || got.Only != want || (want != "") != (got.Needs("anthropic").Dialect == "anthropic") {
@@ -227,5 +226,23 @@ func TestDocuments(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"citations"}, got.Unknown); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
+	}
+}
+
+// Images in results follow all results of the turn.
+func TestImagesInResults(t *testing.T) {
+	got, err := Dialect{}.Chat([]byte(`{"max_tokens":9,"messages":[{"role":"user","content":[
+		{"type":"tool_result","tool_use_id":"1","content":[{"type":"image","source":{"type":"url","url":"https://x/a"}}]},
+		{"type":"tool_result","tool_use_id":"2","content":"two"},{"type":"text","text":"go on"}]}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []provider.Message{
+		{Role: provider.RoleTool, ToolCallID: "1", Content: []provider.Part{{Text: "The result follows below."}}},
+		{Role: provider.RoleTool, ToolCallID: "2", Content: []provider.Part{{Text: "two"}}},
+		{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://x/a"}, {Text: "go on"}}},
+	}
+	if diff := cmp.Diff(want, got.Chat.Messages); diff != "" || got.Only != "" {
+		t.Errorf("only %q, messages (-want +got):\n%s", got.Only, diff)
 	}
 }

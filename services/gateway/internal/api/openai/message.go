@@ -84,7 +84,7 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 			return out, apierr.Invalid(path+".tool_call_id", "is required in a tool message")
 		}
 	case "function":
-		r.chat.Restrict(path + ".role")
+		r.functionResult(path, &out)
 	default:
 		return out, apierr.Invalid(path+".role", "must be developer, system, user, assistant, tool or function")
 	}
@@ -92,7 +92,11 @@ func (r *reader) message(path string, m message) (provider.Message, error) {
 		r.chat.Open(path + ".audio")
 	}
 	if given(m.FunctionCall) {
-		r.chat.Restrict(path + ".function_call")
+		call, err := r.functionCall(path+".function_call", m.FunctionCall)
+		if err != nil {
+			return out, err
+		}
+		out.ToolCalls = append(out.ToolCalls, call)
 	}
 	for i, call := range m.ToolCalls {
 		if call.Type != "" && call.Type != typeFunction {

@@ -17,7 +17,10 @@ import (
 )
 
 // Dialect implements dialect.Dialect, and writes its answers and lists of models.
-type Dialect struct{}
+type Dialect struct {
+	// functions reports whether a request uses functions, the predecessor of tools, so that its answer does too.
+	functions bool
+}
 
 // Name returns the dialect's name, which providers of the dialect have too.
 func (Dialect) Name() string { return "openai" }
@@ -44,6 +47,8 @@ type answer struct {
 	Content   *string    `json:"content"`
 	Refusal   *string    `json:"refusal"`
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	// FunctionCall is the predecessor of ToolCalls.
+	FunctionCall *callee `json:"function_call,omitempty"`
 }
 
 type toolCall struct {
@@ -96,7 +101,7 @@ func newID(prefix string) string {
 }
 
 // Answer returns the provider's own answer with the caller's model name, or a new one.
-func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
+func (d Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, error) {
 	if c.Native != nil {
 		return dialect.NewRenamer("model", reply.Model).Append(nil, c.Native), nil
 	}
@@ -109,10 +114,21 @@ func (Dialect) Answer(reply dialect.Reply, c *inference.Completion) ([]byte, err
 			ID: call.ID, Type: typeFunction, Function: callee{call.Name, call.Arguments}, ExtraContent: call.Extra,
 		})
 	}
+	if d.functions && len(c.ToolCalls) > 0 { // Its form has room for one.
+		message.ToolCalls, message.FunctionCall = nil, &callee{c.ToolCalls[0].Name, c.ToolCalls[0].Arguments}
+	}
 	return jsontext.Marshal(completion{
 		ID: newID("chatcmpl"), Object: "chat.completion", Created: time.Now().Unix(), Model: reply.Model,
-		Choices: []choice{{Message: message, FinishReason: string(c.FinishReason)}}, Usage: toUsage(c.Report),
+		Choices: []choice{{Message: message, FinishReason: d.finish(c.FinishReason)}}, Usage: toUsage(c.Report),
 	})
+}
+
+// finish returns a finish reason as the request's form has it.
+func (d Dialect) finish(reason provider.FinishReason) string {
+	if d.functions && reason == provider.FinishToolCalls {
+		return "function_call"
+	}
+	return string(reason)
 }
 
 // modelList is the response of GET /v1/models.

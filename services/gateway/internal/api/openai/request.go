@@ -19,6 +19,9 @@ import (
 type reader struct {
 	*dialect.Object
 	chat *dialect.Chat
+	// called is the number of calls of functions so far, by which they get ids, and last the id of the latest by name.
+	called int
+	last   map[string]string
 }
 
 // Chat parses a request. What every dialect can carry goes into the chat; the rest stays in the body for a provider of
@@ -28,8 +31,8 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{object, &dialect.Chat{Localize: localize, Writer: Dialect{}}}
-	for _, read := range []func() error{r.settings, r.messages, r.tools, r.format, r.reasoning} {
+	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: Dialect{}}}
+	for _, read := range []func() error{r.settings, r.messages, r.tools, r.functions, r.format, r.reasoning} {
 		if err := read(); err != nil {
 			return nil, err
 		}
@@ -94,8 +97,8 @@ var hints = []string{
 var silent = map[string][]string{
 	"n": {"1"}, "logprobs": {"false"}, "top_logprobs": {"0"}, "logit_bias": {"{}"}, "modalities": {`["text"]`},
 	"frequency_penalty": {"0", "0.0"}, "presence_penalty": {"0", "0.0"},
-	"service_tier": {`"auto"`, `"default"`}, "functions": {"[]"}, "function_call": {`"none"`},
-	"audio": nil, "prediction": nil, "web_search_options": nil, "moderation": nil,
+	"service_tier": {`"auto"`, `"default"`},
+	"audio":        nil, "prediction": nil, "web_search_options": nil, "moderation": nil,
 }
 
 // restrict records a field that only this dialect has, and its effect on the bill.

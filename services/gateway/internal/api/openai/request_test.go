@@ -9,6 +9,8 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/dialect/dialecttest"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -78,15 +80,13 @@ func TestOnlyThisDialect(t *testing.T) {
 		`{` + hi + `,"prediction":{"type":"content","content":"x"}}`:                        "prediction",
 		`{` + hi + `,"web_search_options":{}}`:                                              "web_search_options",
 		`{` + hi + `,"service_tier":"flex"}`:                                                "service_tier",
-		`{` + hi + `,"functions":[{"name":"f"}]}`:                                           "functions",
 		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:                    "tools[0].type",
 		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                               "tool_choice.type",
 		`{` + hi + `,"response_format":{"type":"grammar"}}`:                                 "response_format.type",
-		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:                       "messages[0].role",
+		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:                       "messages[0].name",
 		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                 "messages[0].content[0].type",
 		`{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`: "messages[0].content[0].file.file_id",
 		`{"messages":[{"role":"assistant","audio":{"id":"a"}}]}`:                            "messages[0].audio",
-		`{"messages":[{"role":"assistant","function_call":{"name":"f"}}]}`:                  "messages[0].function_call",
 		`{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`:              "messages[0].tool_calls[0].type",
 		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`:              "",
 	} {
@@ -167,13 +167,19 @@ var _ dialect.Dialect = Dialect{}
 
 // Hints shut no vendor out.
 func TestHints(t *testing.T) {
+	low := &provider.Reasoning{Effort: "low"}
 	for fields, want := range map[string]*provider.Reasoning{
 		`"store":true,"verbosity":"low","user":"u","service_tier":"auto"`: nil,
-		`"reasoning_effort":"low"`:                                        {Effort: "low"},
-		`"reasoning":{"effort":"high"}`:                                   {Effort: "high"},
-		`"reasoning":{"max_tokens":2048}`:                                 {BudgetTokens: 2048},
-		`"reasoning_effort":null,"reasoning":{}`:                          nil,
-		`"reasoning_effort":"low","reasoning":{"effort":"high"}`:          {Effort: "low"},
+
+		`"reasoning_effort":"low"`: low,
+
+		`"reasoning_effort":"low","reasoning":{"effort":"high"}`: low,
+
+		`"reasoning":{"effort":"low"}`: low,
+
+		`"reasoning":{"max_tokens":2048}`: {BudgetTokens: 2048},
+
+		`"reasoning_effort":null,"reasoning":{}`: nil,
 	} {
 		got, err := Dialect{}.Chat([]byte(`{"messages":[{"role":"user","content":"hi"}],`+fields+`}`), nil)
 		if err != nil {
@@ -197,5 +203,52 @@ func TestFiles(t *testing.T) {
 	want := []provider.Part{{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}}}
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" {
 		t.Errorf("only %q, parts (-want +got):\n%s", got.Only, diff)
+	}
+}
+
+// Functions, the predecessor of tools, are mapped to tools, and calls back to theirs.
+func TestFunctions(t *testing.T) {
+	got, err := Dialect{}.Chat([]byte(`{"functions":[{"name":"f","description":"d","parameters":{"type":"object"}}],"function_call":{"name":"f"},"messages":[
+		{"role":"user","content":"hi"},{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"1"},
+		{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"2"}]}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := func(id string) []provider.ToolCall { return []provider.ToolCall{{ID: id, Name: "f", Arguments: "{}"}} }
+	want := []provider.Message{
+		{Role: provider.RoleUser, Content: []provider.Part{{Text: "hi"}}},
+		{Role: provider.RoleAssistant, ToolCalls: call("call_0")},
+		{Role: provider.RoleTool, Name: "f", ToolCallID: "call_0", Content: []provider.Part{{Text: "1"}}},
+		{Role: provider.RoleAssistant, ToolCalls: call("call_1")},
+		{Role: provider.RoleTool, Name: "f", ToolCallID: "call_1", Content: []provider.Part{{Text: "2"}}},
+	}
+	if diff := cmp.Diff(want, got.Chat.Messages); diff != "" || got.Only != "" {
+		t.Errorf("only %q, messages (-want +got):\n%s", got.Only, diff)
+	}
+	if diff := cmp.Diff(&provider.ToolChoice{Mode: "tool", Name: "f"}, got.Chat.ToolChoice); diff != "" {
+		t.Errorf("choice (-want +got):\n%s", diff)
+	}
+	calls := []provider.ToolCall{{Index: 0, ID: "1", Name: "f", Arguments: "{}"}, {Index: 1, ID: "2", Name: "f"}}
+	whole, err := got.Writer.Answer(dialect.Reply{Model: "m"}, &inference.Completion{ToolCalls: calls, FinishReason: provider.FinishToolCalls})
+	const function = `"function_call":{"name":"f","arguments":"{}"}`
+	if text := string(whole); err != nil || !strings.Contains(text, function) || !strings.Contains(text, `"finish_reason":"function_call"`) || strings.Contains(text, "tool_calls") {
+		t.Errorf("%s, %v", whole, err)
+	}
+	stream := got.Writer.Stream(dialect.Reply{Model: "m"})
+	text := string(stream.Event(provider.Event{ToolCalls: calls})) // Valid until the next call.
+	text += string(stream.End(provider.FinishToolCalls, ledger.Report{}))
+	if !strings.Contains(text, function) || !strings.Contains(text, `"finish_reason":"function_call"`) || strings.Contains(text, "tool_calls") {
+		t.Errorf("streamed %s", text)
+	}
+	for body, want := range map[string]string{
+		`"functions":[{}]`: "functions[0].name: is required",
+		`"functions":7`:    "functions: must be an array",
+		`"functions":[{"name":"f"}],"function_call":7`:      "function_call: has the wrong JSON type: number",
+		`"functions":[{"name":"f"}],"function_call":"must"`: "function_call: must be auto, none or a function",
+	} {
+		_, err := Dialect{}.Chat([]byte(`{`+hi+`,`+body+`}`), nil)
+		if err == nil || !strings.HasPrefix(apierr.From(err).Text, want) {
+			t.Errorf("%s: %v, want %s", body, err, want)
+		}
 	}
 }

@@ -34,10 +34,13 @@ type delta struct {
 	Role      string     `json:"role,omitempty"`
 	Content   *string    `json:"content,omitempty"`
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
+	// FunctionCall is the predecessor of ToolCalls.
+	FunctionCall *callee `json:"function_call,omitempty"`
 }
 
 // stream writes an answer: a provider's own chunks, or new ones.
 type stream struct {
+	dialect Dialect
 	reply   dialect.Reply
 	id      string
 	created int64
@@ -49,8 +52,8 @@ type stream struct {
 }
 
 // Stream implements dialect.Writer.
-func (Dialect) Stream(reply dialect.Reply) dialect.Stream {
-	return &stream{reply: reply, id: newID("chatcmpl"), created: time.Now().Unix(), model: dialect.NewRenamer("model", reply.Model)}
+func (d Dialect) Stream(reply dialect.Reply) dialect.Stream {
+	return &stream{dialect: d, reply: reply, id: newID("chatcmpl"), created: time.Now().Unix(), model: dialect.NewRenamer("model", reply.Model)}
 }
 
 var done = []byte("[DONE]")
@@ -76,6 +79,12 @@ func (s *stream) anew(e provider.Event) {
 		d.Content = &e.Text
 	}
 	for _, call := range e.ToolCalls {
+		if s.dialect.functions {
+			if call.Index == 0 { // Its form has room for one.
+				d.FunctionCall = &callee{call.Name, call.Arguments}
+			}
+			continue
+		}
 		one := toolCall{Index: &call.Index, ID: call.ID, Function: callee{call.Name, call.Arguments}, ExtraContent: call.Extra}
 		if call.ID != "" {
 			one.Type = typeFunction
@@ -127,7 +136,7 @@ func (s *stream) End(finish provider.FinishReason, report ledger.Report) []byte 
 		if !s.begun {
 			s.write(chunkChoice{Delta: delta{Role: "assistant", Content: new("")}})
 		}
-		s.write(chunkChoice{FinishReason: new(string(finish))})
+		s.write(chunkChoice{FinishReason: new(s.dialect.finish(finish))})
 	}
 	if s.reply.IncludeUsage && !s.counted {
 		s.data(chunk{
