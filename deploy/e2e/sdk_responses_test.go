@@ -4,12 +4,15 @@ package e2e_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/openai/openai-go/v3"
 	openairesponses "github.com/openai/openai-go/v3/responses"
+
+	"switchyard.dev/deploy/dev/stack"
 )
 
 // inputText is an input of one message.
@@ -115,4 +118,48 @@ func TestResponsesSDKErrors(t *testing.T) {
 			t.Errorf("%v, want 400 at include[0]", err)
 		}
 	})
+}
+
+// A conversation goes on from a stored response at another vendor, is read again, and is gone after a purge.
+func TestResponsesSDKState(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.sdkEndpoints(t) {
+		t.Run(d.name, func(t *testing.T) {
+			client := d.openAIClient()
+			var last *openairesponses.Response
+			for i, model := range sdkModels {
+				params := openairesponses.ResponseNewParams{Model: model, Input: inputText(fmt.Sprint("question ", i))}
+				if last != nil {
+					params.PreviousResponseID = openai.String(last.ID)
+				}
+				got, err := client.Responses.New(t.Context(), params)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = got
+			}
+			again, err := client.Responses.Get(t.Context(), last.ID, openairesponses.ResponseGetParams{})
+			if err != nil || again.OutputText() != last.OutputText() || again.PreviousResponseID == "" {
+				t.Errorf("%v, %s, want %s", err, again.RawJSON(), last.RawJSON())
+			}
+			items := client.Responses.InputItems.ListAutoPaging(t.Context(), last.ID, openairesponses.InputItemListParams{Order: "asc", Limit: openai.Int(2)})
+			var texts []string
+			for items.Next() {
+				texts = append(texts, items.Current().RawJSON())
+			}
+			if err := items.Err(); err != nil || len(texts) != 5 || !strings.Contains(texts[0], "question 0") || !strings.Contains(texts[4], "question 2") {
+				t.Errorf("%v, items %q, want five from question 0 to question 2", err, texts)
+			}
+			organization := d.organization
+			if organization == "" {
+				return // The purge is the gateway's.
+			}
+			h.operator(stack.Gateway).post(t, "/v1/prompt-cache/purge", object{"organization_id": organization}).want(t, http.StatusOK)
+			_, err = client.Responses.Get(t.Context(), last.ID, openairesponses.ResponseGetParams{})
+			if e, ok := errors.AsType[*openai.Error](err); !ok || e.StatusCode != http.StatusNotFound {
+				t.Errorf("after the purge: %v, want 404", err)
+			}
+		})
+	}
 }
