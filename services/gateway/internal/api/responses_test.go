@@ -330,3 +330,29 @@ func TestResponsesThatAreNotStored(t *testing.T) {
 		t.Errorf("%d %s, want 503", got.status, got.body)
 	}
 }
+
+// Reasoning that one host encrypted goes back to it alone: another host answers without, and the answer says so.
+func TestReasoningOfAnotherHost(t *testing.T) {
+	b := setupWith(t, responsesPolicy)
+	b.responds(`{"status":"completed","output":[{"type":"reasoning","id":"rs_v","summary":[],"encrypted_content":"gAAA"},{"id":"msg_v","type":"message","role":"assistant","content":[]}],"usage":{"input_tokens":5,"output_tokens":2}}`)
+	first := b.say(t, "POST", responsesPath, `{"model":"native/wise",`+hello+`}`)
+	sealed := gjson.Get(first.body, "output.0.encrypted_content").Str
+	id := gjson.Get(first.body, "id").Str
+	if first.status != 200 || sealed == "" || sealed == "gAAA" {
+		t.Fatalf("%d %s", first.status, first.body)
+	}
+	for model, same := range map[string]bool{"native/wise": true, "first/ok": false, "sandbox": false} {
+		for _, body := range []string{
+			`"previous_response_id":"` + id + `","input":"more"`,
+			`"store":false,"input":[{"role":"user","content":"hi"},{"type":"reasoning","summary":[],"encrypted_content":"` + sealed + `"},{"role":"user","content":"more"}]`,
+		} {
+			got := b.say(t, "POST", responsesPath, `{"model":"`+model+`",`+body+`}`)
+			if ignored := got.header.Get("X-Switchyard-Ignored"); got.status != 200 || (ignored == "") != same {
+				t.Errorf("%s: %d, ignored %q: %s", model, got.status, ignored, got.body)
+			}
+			if sent := b.vendor.last(); model != "sandbox" && strings.Contains(sent, `"encrypted_content":"gAAA"`) != same || strings.Contains(sent, "swy1.") {
+				t.Errorf("%s was sent %s", model, sent)
+			}
+		}
+	}
+}

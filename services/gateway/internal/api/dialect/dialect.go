@@ -60,6 +60,9 @@ type Chat struct {
 	// Unknown lists fields that no other dialect carries. They reach a provider of this one, and the answer lists them
 	// if it came from another.
 	Unknown []string
+	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
+	// dialect does without.
+	BoundTo []string
 	// Metadata holds the caller's labels.
 	Metadata map[string]string
 	// Extension is the JSON of what only this gateway supports; may be nil.
@@ -132,6 +135,16 @@ func (c *Chat) Think(field string, r provider.Reasoning) {
 	}
 	c.Chat.Reasoning = &r
 }
+
+// Bound records a provider that made reasoning in the request which only it can read.
+func (c *Chat) Bound(name string) {
+	if !slices.Contains(c.BoundTo, name) && len(c.BoundTo) < maxBound {
+		c.BoundTo = append(c.BoundTo, name)
+	}
+}
+
+// maxBound bounds the providers of BoundTo: callers can make names up.
+const maxBound = 16
 
 // Demand records a field that requires a tool of the vendor's own.
 func (c *Chat) Demand(field, tool string) {

@@ -238,10 +238,15 @@ func (r *reader) appendResult(m provider.Message) {
 // thought reads the state that the gateway put into an item for the calls that follow it. A vendor's own can be read
 // by that vendor only: the others do without.
 func (r *reader) thought(it item) {
+	if name, ok := foreign(it.EncryptedContent); ok {
+		r.chat.Ignores(encryptedReasoning)
+		r.chat.Bound(name)
+		return
+	}
 	state, ok := open(it.EncryptedContent)
 	if !ok {
 		if it.EncryptedContent != "" {
-			r.chat.Ignores("reasoning.encrypted_content")
+			r.chat.Ignores(encryptedReasoning)
 		}
 		return
 	}
@@ -250,6 +255,9 @@ func (r *reader) thought(it item) {
 	}
 	maps.Copy(r.input.state, state)
 }
+
+// encryptedReasoning names reasoning that only its vendor can read, where another one answers.
+const encryptedReasoning = "reasoning.encrypted_content"
 
 // part is a part of a message or of a result.
 type part struct {

@@ -23,6 +23,12 @@ func seal(callID string, extra json.RawMessage) string {
 	return sealMark + base64.RawURLEncoding.EncodeToString(text)
 }
 
+// foreign returns the provider whose encrypted reasoning a content is; false for any other.
+func foreign(content string) (name string, ok bool) {
+	sealed, ok := vendor.OpenReasoning(content)
+	return sealed.Provider, ok
+}
+
 // open returns the state of calls by their ids; false for what the gateway did not make.
 func open(content string) (state map[string]json.RawMessage, ok bool) {
 	encoded, ok := strings.CutPrefix(content, sealMark)

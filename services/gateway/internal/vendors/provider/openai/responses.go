@@ -33,7 +33,8 @@ func (p *Provider) isResponses(chat *provider.Chat) bool {
 
 // respond requests a whole response.
 func (p *Provider) respond(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
-	body, err := relayResponses(chat, false)
+	at := p.placeOf(credential)
+	body, err := relayResponses(chat, at, false)
 	if err != nil {
 		return nil, err
 	}
@@ -50,13 +51,14 @@ func (p *Provider) respond(ctx context.Context, credential provider.Credential, 
 	if err != nil {
 		return nil, err
 	}
-	answer.Limits, answer.Native = caller.Limits(response), text
+	answer.Limits, answer.Native = caller.Limits(response), at.sealAll(text, "output")
 	return answer, nil
 }
 
 // streamResponse requests a streamed response.
 func (p *Provider) streamResponse(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
-	body, err := relayResponses(chat, true)
+	at := p.placeOf(credential)
+	body, err := relayResponses(chat, at, true)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,7 @@ func (p *Provider) streamResponse(ctx context.Context, credential provider.Crede
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		return nil, notResponseStream(ctx, caller, response)
 	}
-	return newResponseStream(ctx, caller, response.Body, caller.Limits(response)), nil
+	return newResponseStream(ctx, caller, response.Body, at, caller.Limits(response)), nil
 }
 
 func notResponseStream(ctx context.Context, caller *wire.Caller, response *http.Response) error {
@@ -90,7 +92,7 @@ var acted = []string{"model", "stream", "store", "background", "previous_respons
 
 // relayResponses returns the caller's body with the members that the gateway sets, and without what the gateway put into
 // the items of earlier answers. Every other field stays byte for byte.
-func relayResponses(chat *provider.Chat, stream bool) (json.RawMessage, error) {
+func relayResponses(chat *provider.Chat, at reasoningPlace, stream bool) (json.RawMessage, error) {
 	text := chat.Native.Body
 	own := gjson.ParseBytes(text)
 	if !jsoncheck.Valid(text) || !own.IsObject() {
@@ -109,7 +111,7 @@ func relayResponses(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 			}
 		}
 		if key.Str == "input" && (strings.Contains(value.Raw, OwnState) || strings.Contains(value.Raw, OwnID)) {
-			value.Raw = withoutOwn(value)
+			value.Raw = at.withoutOwn(value)
 		}
 		out = append(append(append(append(out, ','), key.Raw...), ':'), value.Raw...)
 		return true
@@ -120,18 +122,19 @@ func relayResponses(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 	return append(out, '}'), nil
 }
 
-// withoutOwn returns the items of an input without reasoning and ids that the gateway made: the vendor would refuse
-// them.
-func withoutOwn(input gjson.Result) string {
+// withoutOwn returns the items of an input without reasoning of others and ids that the gateway made: the vendor would
+// refuse them.
+func (at reasoningPlace) withoutOwn(input gjson.Result) string {
 	out := []byte{'['}
 	each(input, func(item gjson.Result) {
-		if strings.HasPrefix(item.Get("encrypted_content").Str, OwnState) {
+		raw, keep := at.unsealed(item)
+		if !keep {
 			return
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		edit, root := wire.NewEditor(item)
+		edit, root := wire.NewEditor(gjson.Parse(raw))
 		edit.Members(root, func(name string, value gjson.Result) bool {
 			_, rest, found := strings.Cut(value.Str, OwnID)
 			return name == "id" && found && rest != ""

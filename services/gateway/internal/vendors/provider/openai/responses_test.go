@@ -2,6 +2,7 @@ package openai_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -37,6 +38,8 @@ func TestResponsesBodies(t *testing.T) {
 		"state is the gateway's":  {false, `{"store":true,"background":true,"previous_response_id":"resp_1","input":"hi"}`, head + `,"input":"hi"}`},
 		"in other letters":        {false, `{"Store":true,"\u006dodel":"dear","STREAM":true}`, head + `}`},
 		"ids of the gateway":      {false, `{"input":[{"id":"msg_sw0123","type":"message","role":"user","content":"a_sw"},{"id":"msg_1","role":"user","content":"b"}]}`, head + `,"input":[{"type":"message","role":"user","content":"a_sw"},{"id":"msg_1","role":"user","content":"b"}]}`},
+		"its own reasoning":       {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealedAt("openai") + `"}]}`, head + `,"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`},
+		"another host's":          {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealedAt("azure") + `"},{"role":"user","content":"a"}]}`, head + `,"input":[{"role":"user","content":"a"}]}`},
 		"reasoning of other ones": {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"swy1.e30"},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`, head + `,"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`},
 		"a text like an id":       {false, `{"input":"msg_sw0123 swy1."}`, head + `,"input":"msg_sw0123 swy1."}`},
 	} {
@@ -51,6 +54,39 @@ func TestResponsesBodies(t *testing.T) {
 		got, err := sending(t, responding, ofResponses(body), true)
 		if e := apierr.ClassPolicy; got != "" || classOf(err) != e {
 			t.Errorf("%q: %v, sent %q, want a policy error and nothing sent", body, err, got)
+		}
+	}
+}
+
+// sealedAt returns encrypted reasoning that a provider made with the credential of these tests.
+func sealedAt(name string) string {
+	text, _ := json.Marshal(map[string]openai.SealedReasoning{"reasoning": {Provider: name, Account: providertest.Credential().Fingerprint, Content: "gAAA"}})
+	return openai.OwnState + base64.RawURLEncoding.EncodeToString(text)
+}
+
+// Encrypted reasoning leaves with the place where it was made, in each event and in a whole answer.
+func TestReasoningIsSealed(t *testing.T) {
+	const item = `{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}`
+	sealed := strings.Replace(item, "gAAA", sealedAt("openai"), 1)
+	whole, err := respondingWith(t, "application/json", `{"status":"completed","output":[`+item+`,{"type":"message","content":[]}]}`).Chat(t.Context(), providertest.Credential(), ofResponses(`{}`))
+	if want := `{"status":"completed","output":[` + sealed + `,{"type":"message","content":[]}]}`; err != nil || string(whole.Native) != want {
+		t.Errorf("%+v, %v, want %s", whole, err, want)
+	}
+	stream, err := respondingWith(t, "text/event-stream", sseOf(`{"type":"response.output_item.done","output_index":0,"item":`+item+`}`,
+		`{"type":"response.completed","response":{"status":"completed","output":[`+item+`]}}`)).StreamChat(t.Context(), providertest.Credential(), ofResponses(`{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frames, _, err := providertest.Frames(stream)
+	if err != nil || len(frames) != 2 || !strings.Contains(frames[0].Data, sealed) || !strings.Contains(frames[1].Data, sealed) {
+		t.Errorf("%q, %v, want %s in both", frames, err, sealed)
+	}
+	if opened, ok := openai.OpenReasoning(sealedAt("x")); !ok || opened.Provider != "x" || opened.Content != "gAAA" {
+		t.Errorf("opened %+v, %t", opened, ok)
+	}
+	for _, other := range []string{"", "gAAA", "swy1.!", "swy1.e30"} {
+		if opened, ok := openai.OpenReasoning(other); ok {
+			t.Errorf("%q: %+v", other, opened)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type responseStream struct {
 	caller *wire.Caller
 	body   io.ReadCloser
 	events *sse.Reader
+	at     reasoningPlace
 	limits provider.Limits
 	// calls are the function calls by the output index of their items.
 	calls   map[int64]*responseCallItem
@@ -59,8 +60,9 @@ func contradiction() error {
 	return wire.Malformed("the answer repeats a call with other content", nil)
 }
 
-func newResponseStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, limits provider.Limits) *responseStream {
+func newResponseStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, at reasoningPlace, limits provider.Limits) *responseStream {
 	return &responseStream{
+		at:  at,
 		ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.FromContext(ctx)), limits: limits,
 		calls: make(map[int64]*responseCallItem),
 	}
@@ -110,8 +112,10 @@ func (s *responseStream) decode(frame sse.Event) (provider.Event, error) {
 		event.ToolCalls = s.argue(root, wire.Text(root.Get("delta")))
 	case "response.output_item.added", "response.output_item.done":
 		err = s.item(&event, root, kind)
+		event.Native = s.at.sealAll(frame.Data, "item")
 	case "response.completed", "response.incomplete", "response.failed":
 		err = s.end(&event, root.Get("response"))
+		event.Native = s.at.sealAll(frame.Data, "response.output")
 	case "error":
 		return provider.Event{}, s.caller.Refused(0, errorDocument(root))
 	default:
