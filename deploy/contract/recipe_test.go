@@ -16,6 +16,11 @@ import (
 var furtherRoutes = map[string]string{
 	"gateway": `
 POST /v1/chat/completions
+POST /v1/responses
+GET /v1/responses/{response_id}
+DELETE /v1/responses/{response_id}
+POST /v1/responses/{response_id}/cancel
+GET /v1/responses/{response_id}/input_items
 POST /v1/messages
 POST /v1/messages/count_tokens
 GET /v1/models

@@ -234,6 +234,7 @@ func TestEdgeCatalog(t *testing.T) {
 	for route, metric := range map[string]string{
 		"POST /product/v1/ai/embeddings": "llm_requests", "POST /product/v1/ai/vision": "llm_requests", "POST /product/v1/ai/images/generations": "llm_requests",
 		"POST /product/v1/ai/openai/v1/responses": "llm_requests", "GET /product/v1/ai/openai/v1/responses/{response_id}": "",
+		"DELETE /product/v1/ai/openai/v1/responses/{response_id}":      "",
 		"POST /product/v1/ai/openai/v1/responses/{response_id}/cancel": "", "GET /product/v1/ai/openai/v1/responses/{response_id}/input_items": "",
 		"POST /product/v1/ai/openai/v1/chat/completions": "llm_requests", "POST /product/v1/ai/openai/v1/embeddings": "llm_requests",
 		"GET /product/v1/ai/openai/v1/models": "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
@@ -242,7 +243,6 @@ func TestEdgeCatalog(t *testing.T) {
 	} {
 		want[route] = "[ai agents platform] read " + metric
 	}
-	want["DELETE /product/v1/ai/openai/v1/responses/{response_id}"] = "[ai agents platform] write "
 	got := map[string]string{}
 	for _, r := range catalog.Routes {
 		got[r.Method+" "+r.Path] = fmt.Sprint(r.Products, " ", r.Permission, " ", r.Metric)

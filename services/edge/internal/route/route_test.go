@@ -117,7 +117,7 @@ const golden = `{
         "agents",
         "platform"
       ],
-      "permission": "write",
+      "permission": "read",
       "metric": ""
     },
     {
