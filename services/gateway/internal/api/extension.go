@@ -150,7 +150,7 @@ func toNativeRequest(
 	if err != nil {
 		return nil, err
 	}
-	r.Chat, r.Bounds, r.ShowsReasoning = chat.Chat, chat.Bounds, chat.Reasoning
+	r.Chat, r.Bounds, r.ShowsReasoning, r.KeepsAnswer = chat.Chat, chat.Bounds, chat.Reasoning, chat.Keeps
 	r.Route.Needs = chat.Needs(form)
 	if r.Locale == "" {
 		return r, nil

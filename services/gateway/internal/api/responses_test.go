@@ -310,6 +310,21 @@ func TestStoredResponses(t *testing.T) {
 	}
 }
 
+// A request that continued a conversation is issued again with all of it, whatever has become of the conversation.
+func TestResponsesAreReplayed(t *testing.T) {
+	b := setupWith(t, responsesPolicy)
+	first := b.stores(t, `{"model":"sandbox","input":"one"}`)
+	b.stores(t, `{"model":"sandbox","previous_response_id":"`+first+`","input":"two"}`, "X-Request-Id", "r-second")
+	b.recorded(t, "r-second", 1)
+	if got := b.say(t, "DELETE", responsesPath+"/"+first, ""); got.status != 200 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	got := b.say(t, "POST", "/v1/replay/r-second", "{}", "Authorization", "Bearer ops")
+	if got.status != 200 || !strings.Contains(got.body, "sandbox: two") {
+		t.Errorf("%d %s, want the answer again", got.status, got.body)
+	}
+}
+
 // What is not to be stored isn't, and says so; so does what can't be.
 func TestResponsesThatAreNotStored(t *testing.T) {
 	b := setupWith(t, responsesPolicy)

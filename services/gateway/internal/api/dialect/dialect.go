@@ -73,6 +73,8 @@ type Chat struct {
 	Writer Writer
 	// Reasoning reports whether the answer has a place for the reasoning of a model of any dialect.
 	Reasoning bool
+	// Keeps reports whether the writer keeps a streamed answer until its end.
+	Keeps bool
 }
 
 // Reply is what an answer says of itself.

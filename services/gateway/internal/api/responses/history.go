@@ -161,12 +161,17 @@ func itemNotFound(i int) error {
 		dialect.At("input", i)+".id: no such item is stored; items of responses with store false are not kept")
 }
 
-// complete returns the body with the whole input, if it was completed.
+// complete returns the body with the whole input, if it was completed. It refers to nothing any more, so that it can be
+// sent again later.
 func (r *reader) complete(body []byte) ([]byte, error) {
 	if !r.completed {
 		return body, nil
 	}
-	return sjson.SetRawBytes(bytes.Clone(body), "input", joined(r.list))
+	whole, err := sjson.DeleteBytes(bytes.Clone(body), "previous_response_id")
+	if err != nil {
+		return nil, err
+	}
+	return sjson.SetRawBytes(whole, "input", joined(r.list))
 }
 
 // joined returns items as a JSON array.

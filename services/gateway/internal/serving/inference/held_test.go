@@ -35,12 +35,15 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 		traced  bool
 		leaves  bool // the callers close their connections
 		spared  bool // what is kept is given up before the stream
+		keeps   bool // the face keeps the answer
 	}{
 		"calls that wait for a name":       {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true},
 		"their callers leave":              {steps: pile(28, func(s string) provider.Event { return toolEvent("", s) }), checked: true, leaves: true},
 		"frames behind them":               {steps: append([]step{{event: toolEvent("", "{")}}, pile(28, func(s string) provider.Event { return provider.Event{Text: "x", Native: []byte(s)} })...), checked: true},
 		"calls that a face puts in order":  {steps: pile(50, func(s string) provider.Event { return toolEvent("look", s) })},
 		"text that a face puts in order":   {steps: append([]step{{event: toolEvent("look", "{}")}}, pile(50, func(s string) provider.Event { return provider.Event{Text: s} })...)},
+		"answers that a face repeats":      {steps: pile(50, func(s string) provider.Event { return provider.Event{Text: s} }), keeps: true},
+		"thinking that a face repeats":     {steps: pile(50, func(s string) provider.Event { return provider.Event{Reasoning: s} }), keeps: true},
 		"answers that are kept for traces": {steps: pile(50, func(s string) provider.Event { return provider.Event{Text: s} }), traced: true, spared: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,6 +67,7 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 					all.Go(func() {
 						r := asking("approved")
 						r.Organization, r.Chat.MaxTokens = "acme", 1<<20
+						r.ShowsReasoning, r.KeepsAnswer = c.keeps, c.keeps
 						r.ID = fmt.Sprint("req_", i)
 						_, err := serveRequest(ctx, b, r, true)
 						switch e := apierr.From(err); {

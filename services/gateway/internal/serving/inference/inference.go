@@ -156,9 +156,9 @@ type Request struct {
 	ForceLocale bool
 	// Bounds are the fields of a native body that affect the size and the price of its answer.
 	Bounds Bounds
-	// ShowsReasoning reports whether the answer has a place for the model's reasoning. Then reasoning is the beginning of
-	// an answer, and the answer is kept until its end, where it is repeated whole.
-	ShowsReasoning bool
+	// ShowsReasoning reports whether the answer has a place for the model's reasoning, which then is the beginning of an
+	// answer. KeepsAnswer reports whether a streamed answer is kept until its end, where it is repeated whole.
+	ShowsReasoning, KeepsAnswer bool
 	// BypassCache skips the response cache.
 	BypassCache bool
 	// Metadata are the caller's labels. ApprovalRef names the approval of the answer's tool calls.

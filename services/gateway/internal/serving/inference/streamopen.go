@@ -59,7 +59,7 @@ func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error)
 	if limited, ok := upstream.(provider.LimitedStream); ok {
 		s.x.permit.Learn(limited.Limits())
 	}
-	return &callStream{Stream: upstream, hold: s.x.hold, kept: s.x.request.ShowsReasoning}, nil
+	return &callStream{Stream: upstream, hold: s.x.hold, kept: s.x.request.KeepsAnswer}, nil
 }
 
 // maxHeld bounds the frames that are held before the first content, in bytes: after so many the vendor's answer has
