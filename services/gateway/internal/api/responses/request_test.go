@@ -232,7 +232,7 @@ func TestLocalize(t *testing.T) {
 func FuzzChat(f *testing.F) {
 	dialecttest.FuzzChat(f, Dialect{}, `{"model":"m","input":"hi","instructions":"x"}`,
 		`{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"x"}]}`,
-		`{"input":[{"type":"reasoning","summary":[],"encrypted_content":"swy1.e30"}],"tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"c"}]}],"tool_choice":"auto"}`)
+		`{"input":[{"id":"0"}]}`, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"swy1.e30"}],"tools":[{"type":"namespace","name":"n","tools":[{"type":"custom","name":"c"}]}],"tool_choice":"auto"}`)
 }
 
 var _ dialect.Dialect = Dialect{}

@@ -23,7 +23,7 @@ func FuzzChat(f *testing.F, d dialect.Dialect, seeds ...string) {
 			t.Error("the body was changed")
 		}
 		if err != nil {
-			if e := apierr.From(err); e.Kind != apierr.KindInvalid {
+			if e := apierr.From(err); e.Kind != apierr.KindInvalid && e.Kind != apierr.KindNotFound {
 				t.Errorf("%v", err)
 			}
 			return
