@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -21,8 +22,8 @@ type Offer struct {
 	// dialect support.
 	Capabilities Capabilities
 	Operations   provider.OperationSet
-	// takes reports whether the provider takes a request of a form as it was written.
-	takes func(form string) bool
+	// forms are the forms of requests that the provider takes as they were written.
+	forms []string
 	// Lacks is the set of features that the model does not have.
 	Lacks Feature
 	// Hash is a hash of the target, for rendezvous hashing.
@@ -46,13 +47,13 @@ func (o *Offer) Rank(goal Goal) (rank int32, tied bool) {
 }
 
 // Takes reports whether the provider takes a request in a dialect as its caller wrote it.
-func (o *Offer) Takes(form string) bool { return o.takes(form) }
+func (o *Offer) Takes(form string) bool { return slices.Contains(o.forms, form) }
 
 // entry is a provider with its offers.
 type entry struct {
 	*Provider
 	dialect  provider.Dialect
-	takes    func(form string) bool
+	forms    []string
 	index    int
 	offers   map[string]*Offer
 	defaults map[provider.Operation]*Offer
@@ -66,7 +67,7 @@ func (e *entry) offer(model *Model) *Offer {
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
-	o.takes = e.takes
+	o.forms = e.forms
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
 	}

@@ -125,8 +125,7 @@ func build(doc document) (*Policy, error) {
 func (p *Policy) addProvider(index int) error {
 	e := &entry{Provider: &p.Providers[index], index: index, offers: make(map[string]*Offer)}
 	e.dialect, _ = adapter.Find(e.Dialect) // Parse has checked that there is one.
-	settings := e.Adapter()
-	e.takes = func(form string) bool { return e.dialect.TakesForm(settings, form) }
+	e.forms = e.dialect.FormsOf(e.Adapter())
 	p.byName[e.Name] = e
 	for i := range e.Models {
 		model := &e.Models[i]

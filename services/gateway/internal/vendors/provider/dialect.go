@@ -12,9 +12,9 @@ type Dialect struct {
 	TokenInput bool
 	// Reasons reports whether a vendor's model, by its own name, is known to reason. Nil is for a dialect whose models don't.
 	Reasons func(model string) bool
-	// Takes reports whether a provider of these settings takes a request in a form as its caller wrote it; see Native.
-	// Nil takes only the form of the dialect's own name.
-	Takes func(s Settings, form string) bool
+	// Forms returns the forms of requests that a provider of these settings takes as their callers wrote them; see Native.
+	// Nil is only the form of the dialect's own name.
+	Forms func(s Settings) []string
 	// New returns the adapter of a provider. It fails on settings that no call could be made with, such as a base URL
 	// that is not absolute.
 	New func(s Settings) (Provider, error)
@@ -41,10 +41,10 @@ type Settings struct {
 	Transport http.RoundTripper
 }
 
-// TakesForm reports whether a provider of these settings takes a request in a form as its caller wrote it.
-func (d Dialect) TakesForm(s Settings, form string) bool {
-	if d.Takes == nil {
-		return form == d.Name
+// FormsOf returns the forms of requests that a provider of these settings takes as their callers wrote them.
+func (d Dialect) FormsOf(s Settings) []string {
+	if d.Forms == nil {
+		return []string{d.Name}
 	}
-	return d.Takes(s, form)
+	return d.Forms(s)
 }

@@ -8,7 +8,7 @@ import (
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Takes: takes, Reasons: reasons,
+		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons,
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{
 				Name: s.Name, BaseURL: s.BaseURL, APIVersion: s.APIVersion, KeyHeader: s.KeyHeader,
@@ -18,14 +18,11 @@ func Dialect() provider.Dialect {
 	}
 }
 
-// takes reports whether a server takes bodies of this dialect, or of its Responses API.
-func takes(s provider.Settings, form string) bool {
-	switch form {
-	case DialectName:
-		return true
-	case ResponsesName:
-		base, err := wire.Base(s.BaseURL)
-		return err == nil && traitsOf(base, Config{APIVersion: s.APIVersion, Responses: s.Responses}).responses
+// forms returns the dialect itself and, for a server that has it, the Responses API.
+func forms(s provider.Settings) []string {
+	base, err := wire.Base(s.BaseURL)
+	if err == nil && traitsOf(base, Config{APIVersion: s.APIVersion, Responses: s.Responses}).responses {
+		return []string{DialectName, ResponsesName}
 	}
-	return false
+	return []string{DialectName}
 }
