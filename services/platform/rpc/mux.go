@@ -121,6 +121,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 		return apierr.Invalid("body", "could not be read in whole").Wrap(err)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if s.isForm(r) {
+		r.Body = bufferedBody{bytes.NewReader(body), body}
+		return nil
+	}
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
 	}

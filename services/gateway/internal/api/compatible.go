@@ -56,7 +56,7 @@ func DialectOf(r *http.Request) rpc.Dialect {
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
-	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"):
+	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"), isRelayOfOpenAI(path):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
 		return rpc.Dialect{}
@@ -78,6 +78,7 @@ func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	server.Handle("GET", "/v1/models/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models/by-id/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models", list, s.serveModels)
+	s.mountRelays(server)
 }
 
 // serveDialect serves a chat in a dialect's form, whole or streamed.

@@ -110,6 +110,9 @@ func (s *inferenceServer) parse(ctx context.Context, raw trace.RawRequest, run s
 		}
 		return toOpenAIEmbedding(ctx, wanted, raw.Header, func(e *extension) { e.RunID = run })
 	}
+	if call := relayOfForm(raw.Form); call != nil {
+		return call.parse(ctx, raw, run)
+	}
 	return nil, apierr.Internal(fmt.Errorf("no form %q of a request", raw.Form))
 }
 

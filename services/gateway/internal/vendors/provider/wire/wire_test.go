@@ -63,7 +63,7 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 // at returns the URL of a test server.
-func at(t *testing.T, raw string) *url.URL {
+func at(t testing.TB, raw string) *url.URL {
 	t.Helper()
 	base, err := wire.Base(raw)
 	if err != nil {
