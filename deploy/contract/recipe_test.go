@@ -21,6 +21,15 @@ GET /v1/responses/{response_id}
 DELETE /v1/responses/{response_id}
 POST /v1/responses/{response_id}/cancel
 GET /v1/responses/{response_id}/input_items
+POST /v1/completions
+POST /v1/moderations
+POST /v1/audio/speech
+POST /v1/audio/transcriptions
+POST /v1/audio/translations
+POST /v1/images/edits
+POST /v1/images/variations
+POST /v1/rerank
+POST /v2/rerank
 POST /v1/messages
 POST /v1/messages/count_tokens
 GET /v1/models

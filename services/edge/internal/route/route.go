@@ -35,6 +35,8 @@ type Route struct {
 	// Summary and Example are for the OpenAPI document; Example is a valid request body.
 	Summary string `yaml:"summary" json:"-"`
 	Example string `yaml:"example" json:"-"`
+	// Form reports whether the body is a form of several parts (RFC 7578), also where Example shows one in JSON.
+	Form bool `yaml:"form" json:"-"`
 	// Upstream is the service behind the route. Target is the path there, with the names of Path; the rest of a path is
 	// appended as one segment. Timeout bounds the wait for the head of the response.
 	Upstream string        `yaml:"upstream" json:"-"`
@@ -153,10 +155,10 @@ func (r Route) check() error {
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for segments {name} or a last {name...}", root, meta)
 	case !slices.Equal(r.Names(), target.Names()):
 		return errors.New("path and target must have the same segments {name}")
-	case r.Summary == "" || (r.Method == http.MethodPost) != jsoncheck.Valid([]byte(r.Example)):
-		return errors.New("summary is required, and with POST an example in JSON")
-	case !strings.HasPrefix(r.Target, "/v1/"):
-		return errors.New("target must be below /v1/")
+	case r.Summary == "" || (r.Method == http.MethodPost) != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
+		return errors.New("summary is required, and with POST an example in JSON unless the body is a form")
+	case !strings.HasPrefix(r.Target, "/v1/") && !strings.HasPrefix(r.Target, "/v2/"):
+		return errors.New("target must be below /v1/ or /v2/")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write:
 		return errors.New("permission must be read or write")
 	case r.Timeout <= 0:

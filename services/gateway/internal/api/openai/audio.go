@@ -42,7 +42,7 @@ func recordingOf(s dialect.Source, path string) (*dialect.Call, error) {
 	usual, most := length(files[0])
 	c.Relay.Estimate = provider.Usage{AudioSeconds: usual}
 	c.Relay.Most = provider.Usage{
-		AudioSeconds: most, Input: int64(len(prompt)) + aroundInput + most*heardTokens, Output: aroundInput + most*writtenTokens,
+		AudioSeconds: most, Input: int64(len(prompt)) + aroundInput + most*audioTokens, Output: aroundInput + most*textTokens,
 	}
 	return c, c.FinishForm(f)
 }
@@ -50,8 +50,8 @@ func recordingOf(s dialect.Source, path string) (*dialect.Call, error) {
 // Tokens of a second of sound: those that a model hears (OpenAI's count some ten), and those that it writes in the
 // fastest speech, with the times of words.
 const (
-	heardTokens   = 64
-	writtenTokens = 32
+	audioTokens   = 64
+	textTokens = 32
 )
 
 // Bytes of a second of a compressed recording: a usual one (64 kbit/s) and the smallest (Opus at 6 kbit/s).

@@ -31,7 +31,8 @@ func TestMeter(t *testing.T) {
 		"images":               {PathImages, "", []string{`{"data":[{"b64_json":"A"},{"b64_json":"B"}],"usage":{"input_tokens":5,"output_tokens":60}}`}, &provider.Usage{Input: 5, ImageOutput: 60, Images: 2}},
 		"images without usage": {PathVariations, "", []string{`{"data":[{"url":"x"}]}`}, &provider.Usage{Images: 1}},
 		"streamed images": {
-			PathImageEdits, "", []string{`{"type":"image_edit.partial_image"}`, `{"type":"image_edit.completed","usage":{"input_tokens":5,"output_tokens":60}}`, `{"type":"image_edit.completed","usage":{"input_tokens":5,"output_tokens":61}}`},
+			PathImageEdits, "",
+			[]string{`{"type":"image_edit.partial_image"}`, `{"type":"image_edit.completed","usage":{"input_tokens":5,"output_tokens":60}}`, `{"type":"image_edit.completed","usage":{"input_tokens":5,"output_tokens":61}}`},
 			&provider.Usage{Input: 10, ImageOutput: 121, Images: 2},
 		},
 		"rerank":                {PathRerank, "", []string{`{"results":[],"usage":{"total_tokens":15}}`}, &provider.Usage{Input: 15, Searches: 2}},

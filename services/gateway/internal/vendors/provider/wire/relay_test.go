@@ -47,7 +47,7 @@ func relay(tb testing.TB, kind, answer string, call *provider.Relay) (provider.R
 
 // read returns the frames of an answer, and the error that ended it; nil at its end.
 func read(stream provider.RelayStream) (frames []string, err error) {
-	defer stream.Close() //nolint:errcheck // Closing a read answer.
+	defer stream.Close()
 	for {
 		event, err := stream.Next()
 		if errors.Is(err, io.EOF) {
