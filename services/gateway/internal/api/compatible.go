@@ -58,7 +58,7 @@ func DialectOf(r *http.Request) rpc.Dialect {
 		return anthropicKey
 	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"), isRelayOfOpenAI(path):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
-	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
+	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings" && path != relayedImages.path:
 		return rpc.Dialect{}
 	case r.Header.Get("Anthropic-Version") != "":
 		return anthropicKey
