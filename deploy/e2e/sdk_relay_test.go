@@ -54,14 +54,14 @@ func TestOpenAISDKAudio(t *testing.T) {
 		if err != nil || !bytes.HasPrefix(sound, []byte("RIFF")) || spoken.Header.Get("Content-Type") != "audio/wav" {
 			t.Fatalf("%d bytes of %s, err %v; want a WAVE file", len(sound), spoken.Header.Get("Content-Type"), err)
 		}
-		heard, err := client.Audio.Transcriptions.New(t.Context(), openai.AudioTranscriptionNewParams{
+		transcribed, err := client.Audio.Transcriptions.New(t.Context(), openai.AudioTranscriptionNewParams{
 			Model: "sandbox", File: openai.File(bytes.NewReader(sound), "hello.wav", "audio/wav"),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := fmt.Sprintf("%d bytes", len(sound)); !strings.Contains(heard.Text, want) {
-			t.Errorf("text %q, want one of %s", heard.Text, want)
+		if want := fmt.Sprintf("%d bytes", len(sound)); !strings.Contains(transcribed.Text, want) {
+			t.Errorf("text %q, want one of %s", transcribed.Text, want)
 		}
 		translated, err := client.Audio.Translations.New(t.Context(), openai.AudioTranslationNewParams{
 			Model: "sandbox", File: openai.File(bytes.NewReader(sound), "hello.wav", "audio/wav"),

@@ -50,6 +50,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/openai/v1/responses":        "gateway /v1/responses",
 		"/product/v1/ai/openai/v1/embeddings":       "gateway /v1/embeddings",
 
+		"/product/v1/ai/openai/v1/responses/compact": "gateway /v1/responses/compact",
+
 		"/product/v1/ai/openai/v1/completions":          "gateway /v1/completions",
 		"/product/v1/ai/openai/v1/moderations":          "gateway /v1/moderations",
 		"/product/v1/ai/openai/v1/audio/speech":         "gateway /v1/audio/speech",

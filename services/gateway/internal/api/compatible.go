@@ -74,7 +74,7 @@ func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
 	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
 	server.Handle("POST", "/v1/messages", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(anthropic.Dialect{}))
-	server.Handle("POST", "/v1/messages/count_tokens", list, s.countTokens)
+	server.Handle("POST", "/v1/messages/count_tokens", gatewayv1.InferenceService_Chat_FullMethodName, s.countTokens)
 	server.Handle("GET", "/v1/models/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models/by-id/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models", list, s.serveModels)
@@ -220,8 +220,8 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	return nil
 }
 
-// tokenCount is the answer of count_tokens. It is an estimate even where the model's vocabulary is known: no vendor is
-// called, and what vendors add around texts, tools and images differs between models and is not published for most.
+// tokenCount is the answer of count_tokens: the vendor's count where the model is one of the dialect's, else an estimate.
+// What other vendors add around texts, tools and images differs between models and is not published for most.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
 	Estimated   bool  `json:"estimated"`
@@ -232,13 +232,27 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	chat, err := anthropic.Dialect{}.Count(body)
+	d := anthropic.Dialect{}
+	chat, err := d.Count(body, r.Header)
 	if err != nil {
 		return err
 	}
-	w.Header().Set(headerEstimated, "true")
-	request := &inference.Request{Route: routing.Request{Model: chat.Model}, Chat: chat.Chat}
-	return writeJSON(w, tokenCount{inference.EstimateInput(request), true})
+	request, err := toNativeRequest(r.Context(), d.Name(), chat, r.Header, nil)
+	if err != nil {
+		return err
+	}
+	count := tokenCount{}
+	tokens, counted, err := s.engine.CountTokens(r.Context(), request)
+	switch {
+	case err != nil:
+		return fmt.Errorf("count tokens: %w", err)
+	case counted:
+		count.InputTokens = tokens
+	default:
+		count = tokenCount{inference.EstimateInput(request), true}
+	}
+	w.Header().Set(headerEstimated, strconv.FormatBool(count.Estimated))
+	return writeJSON(w, count)
 }
 
 // serveModels lists the models in the caller's dialect.

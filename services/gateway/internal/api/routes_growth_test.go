@@ -20,6 +20,7 @@ var bodies = map[string]string{
 	"POST /v1/chat/completions":                      compatibleBody,
 	"POST /v1/messages":                              compatibleBody,
 	"POST /v1/responses":                             `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
+	"POST /v1/responses/compact":                     `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/responses/{response_id}/cancel":        `{}`,
 	"POST /v1/messages/count_tokens":                 `{"model":"openai/gpt-4o","messages":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/completions":                           `{"model":"sandbox/sandbox","prompt":"hello"}`,

@@ -50,8 +50,8 @@ func recordingOf(s dialect.Source, path string) (*dialect.Call, error) {
 // Tokens of a second of sound: those that a model hears (OpenAI's count some ten), and those that it writes in the
 // fastest speech, with the times of words.
 const (
-	audioTokens   = 64
-	textTokens = 32
+	audioTokens = 64
+	textTokens  = 32
 )
 
 // Bytes of a second of a compressed recording: a usual one (64 kbit/s) and the smallest (Opus at 6 kbit/s).
