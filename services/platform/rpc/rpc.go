@@ -169,7 +169,7 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	}
 	if !strings.Contains(pattern, "{") {
 		s.exact[endpoint{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
-			if c, ok := s.enter(w, r, method); ok {
+			if c, ok := s.enter(w, r, method, pattern); ok {
 				serve(w, r, &c)
 			}
 		}
@@ -186,17 +186,17 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 }
 
 // HandleForm is Handle for a route whose body may be a form of several parts (RFC 7578), which is read but not checked:
-// the handler does. pattern has no parameters.
+// the handler does.
 func (s *Server) HandleForm(verb, pattern, method string, handle func(http.ResponseWriter, *http.Request) error) {
 	s.forms[endpoint{verb, pattern}] = true
 	s.Handle(verb, pattern, method, handle)
 }
 
 // isForm reports whether a request is a form on a route that takes one.
-func (s *Server) isForm(r *http.Request) bool {
+func (s *Server) isForm(r *http.Request, pattern string) bool {
 	const form = "multipart/form-data"
 	kind := r.Header.Get("Content-Type")
-	return s.forms[endpoint{r.Method, r.URL.Path}] && len(kind) > len(form) && strings.EqualFold(kind[:len(form)], form)
+	return s.forms[endpoint{r.Method, pattern}] && len(kind) > len(form) && strings.EqualFold(kind[:len(form)], form)
 }
 
 // Decode reads the body of a handler's request into m and applies the contract's rules, as transcoding does: exact

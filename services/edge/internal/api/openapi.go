@@ -27,6 +27,7 @@ func newDocument(table route.Table) ([]byte, error) {
 		"": d.AddSchema("Error", ownError()), route.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
 		route.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
 	}
+	failures[route.DialectAzure] = failures[route.DialectOpenAI]
 	plain := d.AddSchema("PlainError", plainError())
 	sources := make(map[string]*apidoc.Source)
 	for upstream, face := range contracts {

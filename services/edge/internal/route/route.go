@@ -105,7 +105,7 @@ func parse(text []byte) (Table, error) {
 		return Table{}, errors.New("route table: version is required")
 	}
 	for prefix, dialect := range table.Dialects {
-		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || dialect != DialectOpenAI && dialect != DialectAnthropic {
+		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || !slices.Contains(dialects, dialect) {
 			return Table{}, fmt.Errorf("route table: dialects: %s: must be a path below %s that ends in / with a known dialect", prefix, root)
 		}
 	}
@@ -132,7 +132,10 @@ func parse(text []byte) (Table, error) {
 const (
 	DialectOpenAI    = "openai"
 	DialectAnthropic = "anthropic"
+	DialectAzure     = "azure" // OpenAI's API with Azure's paths
 )
+
+var dialects = []string{DialectOpenAI, DialectAnthropic, DialectAzure}
 
 // root is the prefix of customers' paths; paths below meta are served by the edge itself.
 const (
@@ -157,8 +160,8 @@ func (r Route) check() error {
 		return errors.New("path and target must have the same segments {name}")
 	case r.Summary == "" || (r.Method == http.MethodPost) != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
 		return errors.New("summary is required, and with POST an example in JSON unless the body is a form")
-	case !strings.HasPrefix(r.Target, "/v1/") && !strings.HasPrefix(r.Target, "/v2/"):
-		return errors.New("target must be below /v1/ or /v2/")
+	case !below.MatchString(r.Target):
+		return errors.New("target must be below /v1/, /v2/ or /openai/")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write:
 		return errors.New("permission must be read or write")
 	case r.Timeout <= 0:
@@ -166,6 +169,9 @@ func (r Route) check() error {
 	}
 	return nil
 }
+
+// below matches the targets that routes may have.
+var below = regexp.MustCompile(`^/(v1|v2|openai)/`)
 
 // free reports whether a route may have no metric.
 func (r Route) free() bool {

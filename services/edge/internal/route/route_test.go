@@ -50,6 +50,16 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/openai/v1/responses":        "gateway /v1/responses",
 		"/product/v1/ai/openai/v1/embeddings":       "gateway /v1/embeddings",
 
+		"/product/v1/ai/azure/openai/responses":                                "gateway /openai/responses",
+		"/product/v1/ai/azure/openai/deployments/{model}/chat/completions":     "gateway /openai/deployments/{model}/chat/completions",
+		"/product/v1/ai/azure/openai/deployments/{model}/completions":          "gateway /openai/deployments/{model}/completions",
+		"/product/v1/ai/azure/openai/deployments/{model}/embeddings":           "gateway /openai/deployments/{model}/embeddings",
+		"/product/v1/ai/azure/openai/deployments/{model}/audio/speech":         "gateway /openai/deployments/{model}/audio/speech",
+		"/product/v1/ai/azure/openai/deployments/{model}/audio/transcriptions": "gateway /openai/deployments/{model}/audio/transcriptions",
+		"/product/v1/ai/azure/openai/deployments/{model}/audio/translations":   "gateway /openai/deployments/{model}/audio/translations",
+		"/product/v1/ai/azure/openai/deployments/{model}/images/generations":   "gateway /openai/deployments/{model}/images/generations",
+		"/product/v1/ai/azure/openai/deployments/{model}/images/edits":         "gateway /openai/deployments/{model}/images/edits",
+
 		"/product/v1/ai/openai/v1/responses/compact": "gateway /v1/responses/compact",
 
 		"/product/v1/ai/openai/v1/completions":          "gateway /v1/completions",

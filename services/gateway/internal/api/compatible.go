@@ -56,6 +56,8 @@ func DialectOf(r *http.Request) rpc.Dialect {
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
+	case name == dialectAzure, strings.HasPrefix(path, azureRoot):
+		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody, KeyHeader: "Api-Key", IDHeader: "Apim-Request-Id"}
 	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"), isRelayOfOpenAI(path):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings" && path != relayedImages.path:
@@ -79,6 +81,7 @@ func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	server.Handle("GET", "/v1/models/by-id/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models", list, s.serveModels)
 	s.mountRelays(server)
+	s.mountAzure(server)
 }
 
 // serveDialect serves a chat in a dialect's form, whole or streamed.

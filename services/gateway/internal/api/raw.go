@@ -40,7 +40,7 @@ const (
 // rawHeaders are the headers that affect a request. None holds a credential.
 var rawHeaders = []string{
 	headerGoal, headerAskedProvider, headerByok, headerSubstitution, headerClassification, headerLocale, headerLanguageMode, headerCache,
-	headerApproval, "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
+	headerApproval, headerDeployment, "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 }
 
 // rawOfHTTP returns a request of the JSON face as it came.

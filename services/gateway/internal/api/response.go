@@ -38,12 +38,14 @@ type responseServer struct {
 func mountResponses(server *rpc.Server, inferences *inferenceServer, conversations Conversations) {
 	s := &responseServer{inferences, conversations}
 	const method = gatewayv1.InferenceService_Chat_FullMethodName
-	server.Handle("POST", "/v1/responses", method, s.create)
-	server.Handle("POST", "/v1/responses/compact", method, s.compact)
-	server.Handle("GET", "/v1/responses/{response_id}", method, s.get)
-	server.Handle("DELETE", "/v1/responses/{response_id}", method, s.delete)
-	server.Handle("POST", "/v1/responses/{response_id}/cancel", method, s.cancel)
-	server.Handle("GET", "/v1/responses/{response_id}/input_items", method, s.inputItems)
+	for _, root := range []string{"/v1/", azureRoot} {
+		server.Handle("POST", root+"responses", method, s.create)
+		server.Handle("POST", root+"responses/compact", method, s.compact)
+		server.Handle("GET", root+"responses/{response_id}", method, s.get)
+		server.Handle("DELETE", root+"responses/{response_id}", method, s.delete)
+		server.Handle("POST", root+"responses/{response_id}/cancel", method, s.cancel)
+		server.Handle("GET", root+"responses/{response_id}/input_items", method, s.inputItems)
+	}
 }
 
 // scopeOf returns whose responses a caller may read. named is the organization that a body names.

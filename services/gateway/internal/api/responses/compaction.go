@@ -209,4 +209,3 @@ func (r *reader) expand() error {
 	}
 	return nil
 }
-
