@@ -3,6 +3,7 @@ package anthropic
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -44,13 +45,6 @@ func (p *Provider) CountTokens(ctx context.Context, credential provider.Credenti
 // countable returns a message's body without the members that the count refuses.
 func countable(body json.RawMessage) json.RawMessage {
 	edit, root := wire.NewEditor(gjson.ParseBytes(body))
-	edit.Members(root, func(name string, _ gjson.Result) bool {
-		for _, refused := range uncounted {
-			if name == refused {
-				return true
-			}
-		}
-		return false
-	})
+	edit.Members(root, func(name string, _ gjson.Result) bool { return slices.Contains(uncounted, name) })
 	return json.RawMessage(edit.End())
 }
