@@ -233,3 +233,22 @@ func TestCompatibleKeyNeverLeaves(t *testing.T) {
 		t.Error("the vendor's echo is nowhere: the test proves nothing")
 	}
 }
+
+// A point of the prompt cache reaches a provider that has such points in its own form; where another one serves, the answer
+// names it.
+func TestCachePointsAreCarried(t *testing.T) {
+	b := setup(t)
+	for _, c := range []struct{ path, body, field string }{
+		{"/v1/chat/completions", `{"model":"%s","messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`, "cache_control"},
+		{"/v1/responses", `{"model":"%s","input":[{"role":"user","content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit","ttl":"12h"}}]}]}`, "prompt_cache_breakpoint"},
+	} {
+		got := b.post(t, c.path, fmt.Sprintf(c.body, "spare"))
+		if sent := b.vendor.last(); got.status != 200 || !strings.Contains(sent, `"cache_control":{"type":"ephemeral"`) || got.header.Get("X-Switchyard-Ignored") != "" {
+			t.Errorf("%s: %d, sent %s, ignored %q; want the point at the vendor", c.path, got.status, sent, got.header.Get("X-Switchyard-Ignored"))
+		}
+		got = b.post(t, c.path, fmt.Sprintf(c.body, "sandbox"))
+		if named := got.header.Get("X-Switchyard-Ignored"); got.status != 200 || named != c.field {
+			t.Errorf("%s: %d, ignored %q over the sandbox, want %s", c.path, got.status, named, c.field)
+		}
+	}
+}

@@ -51,6 +51,7 @@ var faceFields = []struct {
 		`"user":"u"`, `"safety_identifier":"u"`, `"metadata":{"a":"b"}`, `"store":true`, `"prompt_cache_key":"k"`, `"verbosity":"low"`,
 		`"service_tier":"auto"`, `"service_tier":"priority"`, `"n":2`, `"logprobs":true`, `"logit_bias":{"1":1}`, `"frequency_penalty":1`,
 		`"presence_penalty":1`, `"prediction":{"type":"content","content":"a"}`, `"modalities":["text","audio"]`, `"web_search_options":{}`, `"brand_new":1`,
+		`"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]`,
 	}},
 	{"OpenAI: responses", responses.Dialect{}, `"input":"hi"`, []string{
 		`"instructions":"a"`, `"temperature":0.5`, `"top_p":0.5`, `"max_output_tokens":99`, `"reasoning":{"effort":"low"}`,
@@ -59,6 +60,7 @@ var faceFields = []struct {
 		`"user":"u"`, `"safety_identifier":"u"`, `"metadata":{"a":"b"}`, `"prompt_cache_key":"k"`, `"client_metadata":{"a":"b"}`,
 		`"max_tool_calls":3`, `"truncation":"auto"`, `"include":["reasoning.encrypted_content"]`, `"service_tier":"auto"`, `"service_tier":"priority"`,
 		`"top_logprobs":2`, `"context_management":[{"type":"compaction"}]`, `"prompt":{"id":"p"}`, `"moderation":{}`, `"brand_new":1`,
+		`"input":[{"role":"user","content":[{"type":"input_text","text":"hi","prompt_cache_breakpoint":{"mode":"explicit"}}]}]`,
 	}},
 	{"Anthropic: messages", anthropic.Dialect{}, `"max_tokens":64000,"messages":[{"role":"user","content":"hi"}]`, []string{
 		`"system":"a"`, `"temperature":0.5`, `"top_p":0.5`, `"stop_sequences":["a"]`, `"thinking":{"type":"enabled","budget_tokens":2048}`,
@@ -124,10 +126,19 @@ func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *
 		return "refused"
 	case sent != plain:
 		return "mapped"
-	case len(with.Unknown) > 0:
+	case len(with.Unknown) > 0, with.CachePoint != "" && !of.CachePoints:
 		return "named"
 	}
 	return "left out"
+}
+
+// bodyOf returns a body with a field, which replaces the one that before begins with if it is the same.
+func bodyOf(before, field string) []byte {
+	name, _, _ := strings.Cut(before, ":")
+	if strings.HasPrefix(field, name+":") {
+		return []byte("{" + field + "}")
+	}
+	return []byte("{" + before + "," + field + "}")
 }
 
 // The table of fields in the documents is what the faces and the adapters do. -update-fields writes it.
@@ -145,7 +156,7 @@ func TestFieldsAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, field := range face.fields {
-			with, err := face.dialect.Chat([]byte("{"+face.before+","+field+"}"), nil)
+			with, err := face.dialect.Chat(bodyOf(face.before, field), nil)
 			if err != nil {
 				t.Fatalf("%s: %v", field, err)
 			}
@@ -178,7 +189,7 @@ func TestHintsShutNoVendorOut(t *testing.T) {
 			if !slices.ContainsFunc(hints, func(hint string) bool { return strings.HasPrefix(field, `"`+hint) }) {
 				continue
 			}
-			with, err := face.dialect.Chat([]byte("{"+face.before+","+field+"}"), nil)
+			with, err := face.dialect.Chat(bodyOf(face.before, field), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,6 +24,8 @@ type Offer struct {
 	Operations   provider.OperationSet
 	// forms are the forms of requests that the provider takes as they were written.
 	forms []string
+	// CachePoints reports whether the provider has points of the prompt cache.
+	CachePoints bool
 	// relays are the APIs whose calls the provider relays.
 	relays []string
 	// Lacks is the set of features that the model does not have.
@@ -72,7 +74,7 @@ func (e *entry) offer(model *Model) *Offer {
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
-	o.forms, o.relays = e.forms, e.dialect.Relays
+	o.forms, o.relays, o.CachePoints = e.forms, e.dialect.Relays, e.dialect.CachePoints
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
 	} else {

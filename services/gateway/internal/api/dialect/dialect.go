@@ -60,6 +60,9 @@ type Chat struct {
 	// Unknown lists fields that no other dialect carries. They reach a provider of this one, and the answer lists them
 	// if it came from another.
 	Unknown []string
+	// CachePoint is the field by which the caller ends a prefix for the prompt cache; empty for none. An answer of a
+	// provider without cache points lists it.
+	CachePoint string
 	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
 	// dialect does without.
 	BoundTo []string

@@ -130,6 +130,10 @@ type part struct {
 		Name string `json:"filename"`
 		Data string `json:"file_data"`
 	} `json:"file"`
+	// CacheControl is Anthropic's, as routers of several vendors take it on this face.
+	CacheControl *struct {
+		TTL string `json:"ttl"`
+	} `json:"cache_control"`
 }
 
 func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, error) {
@@ -182,6 +186,10 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 			r.chat.Restrict(at + ".type")
 		default:
 			r.chat.Open(at + ".type")
+		}
+		if p.CacheControl != nil && len(parts) > 0 {
+			parts[len(parts)-1].Cache = provider.CacheLifeOf(p.CacheControl.TTL)
+			r.chat.CachePoint = "cache_control"
 		}
 	}
 	return parts, nil

@@ -269,6 +269,10 @@ type part struct {
 	FileURL  *string `json:"file_url"`
 	FileData *string `json:"file_data"`
 	Filename string  `json:"filename"`
+
+	Breakpoint *struct {
+		TTL string `json:"ttl"`
+	} `json:"prompt_cache_breakpoint"`
 }
 
 func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, error) {
@@ -298,6 +302,10 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 		}
 		if ok {
 			parts = append(parts, converted)
+		}
+		if p.Breakpoint != nil && len(parts) > 0 {
+			parts[len(parts)-1].Cache = provider.CacheLifeOf(p.Breakpoint.TTL)
+			r.chat.CachePoint = "prompt_cache_breakpoint"
 		}
 	}
 	return parts, nil

@@ -251,7 +251,7 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
+		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(), CachePoints: x.served.CachePoints,
 	}
 }
 

@@ -194,6 +194,8 @@ type Route struct {
 	Warning string
 	// Ignored names the hints of the request that the model that served has no use for.
 	Ignored []string
+	// CachePoints reports whether the provider has points of the prompt cache.
+	CachePoints bool
 }
 
 // Completion is a whole answer.

@@ -15,6 +15,9 @@ type Dialect struct {
 	// Forms returns the forms of requests that a provider of these settings takes as their callers wrote them; see Native.
 	// Nil is only the form of the dialect's own name.
 	Forms func(s Settings) []string
+	// CachePoints reports whether a request in the contract's form may say where prefixes end that the vendor keeps in its
+	// prompt cache; see Part.Cache.
+	CachePoints bool
 	// Relays are the APIs whose calls its providers relay: the names of dialects.
 	Relays []string
 	// New returns the adapter of a provider. It fails on settings that no call could be made with, such as a base URL

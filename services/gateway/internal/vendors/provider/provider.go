@@ -155,6 +155,26 @@ type Part struct {
 	ImageURL string
 	// Detail is the vendor hint "low", "high" or "auto"; may be empty.
 	Detail string
+	// Cache ends a prefix of the conversation that the vendor is to keep in its prompt cache; empty for none.
+	Cache CacheLife `json:",omitzero"`
+}
+
+// CacheLife is how long a prefix of a conversation is kept in a vendor's prompt cache.
+type CacheLife string
+
+// The lifes that vendors of cache points have.
+const (
+	CacheShort CacheLife = "5m"
+	CacheLong  CacheLife = "1h"
+)
+
+// CacheLifeOf returns the life that is nearest to a time as vendors write it ("5m", "30m", "1h", "12h"); CacheShort where
+// none is given.
+func CacheLifeOf(ttl string) CacheLife {
+	if strings.HasSuffix(ttl, "h") {
+		return CacheLong
+	}
+	return CacheShort
 }
 
 // File is a document in a message.

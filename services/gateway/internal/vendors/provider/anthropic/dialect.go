@@ -5,7 +5,7 @@ import "switchyard.dev/services/gateway/internal/vendors/provider"
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: reasons,
+		Name: DialectName, CachePoints: true, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: reasons,
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{Name: s.Name, BaseURL: s.BaseURL, MaxTokens: s.OutputLimits, Transport: s.Transport})
 		},

@@ -43,6 +43,7 @@ type block struct {
 	Input     json.RawMessage `json:"input,omitempty"`
 	ToolUseID string          `json:"tool_use_id,omitempty"`
 	Content   []block         `json:"content,omitempty"`
+	Cache     *cacheControl   `json:"cache_control,omitempty"`
 }
 
 type source struct {
@@ -93,6 +94,7 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 		}
 		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
 	}
+	r.limitCachePoints()
 	if err := encodeReasoning(r, chat); err != nil {
 		return nil, err
 	}
@@ -137,7 +139,13 @@ func (r *request) join(of provider.Role, blocks []any) {
 func encodeBlocks(m provider.Message) ([]any, error) {
 	parts := encodeParts(m.Content)
 	if m.Role == provider.RoleTool {
-		return []any{block{Type: "tool_result", ToolUseID: toolID(m.ToolCallID), Content: parts}}, nil
+		result := block{Type: "tool_result", ToolUseID: toolID(m.ToolCallID), Content: parts}
+		for i := range parts { // A point within a result ends behind the result.
+			if parts[i].Cache != nil {
+				result.Cache, parts[i].Cache = parts[i].Cache, nil
+			}
+		}
+		return []any{result}, nil
 	}
 	var lead, calls []any
 	for _, call := range m.ToolCalls {
@@ -202,6 +210,9 @@ func encodeParts(parts []provider.Part) []block {
 			blocks = append(blocks, encodeImage(part.ImageURL))
 		case part.Text != "":
 			blocks = append(blocks, block{Type: "text", Text: part.Text})
+		}
+		if part.Cache != "" && len(blocks) > 0 {
+			blocks[len(blocks)-1].Cache = newCachePoint(part.Cache)
 		}
 	}
 	return blocks
