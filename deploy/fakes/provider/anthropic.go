@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"switchyard.dev/deploy/fakes/fault"
 )
@@ -65,13 +66,17 @@ type cacheCreation struct {
 	OneHour     int `json:"ephemeral_1h_input_tokens"`
 }
 
+// systemMessages begins the name of the beta that allows messages of the system between the others; Claude Code sends
+// such.
+const systemMessages = "mid-conversation-system"
+
 // messages answers POST /v1/messages.
 func messages(w http.ResponseWriter, r *http.Request) {
 	body, req, ok := readMessages(w, r)
 	if !ok {
 		return
 	}
-	p, err := req.prompt()
+	p, err := req.prompt(strings.Contains(r.Header.Get("Anthropic-Beta"), systemMessages))
 	if err != nil {
 		fail(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -115,7 +120,8 @@ func readMessages(w http.ResponseWriter, r *http.Request) (body []byte, req mess
 	return nil, req, false
 }
 
-func (req messagesRequest) prompt() (prompt, error) {
+// prompt reads a request; system allows messages of the system.
+func (req messagesRequest) prompt(system bool) (prompt, error) {
 	switch {
 	case req.Model == "":
 		return prompt{}, errors.New("model: Field required")
@@ -126,21 +132,29 @@ func (req messagesRequest) prompt() (prompt, error) {
 	case len(req.Messages) == 0:
 		return prompt{}, errors.New("messages: at least one message is required")
 	}
-	system, err := readContent(req.System)
+	instructions, err := readContent(req.System)
 	if err != nil {
 		return prompt{}, err
 	}
-	p := prompt{maxTokens: *req.MaxTokens, texts: []string{system.text}}
+	p := prompt{maxTokens: *req.MaxTokens, texts: []string{instructions.text}}
 	for i, m := range req.Messages {
 		c, err := readContent(m.Content)
 		if err != nil {
 			return prompt{}, err
 		}
-		if m.Role != "user" && m.Role != "assistant" {
+		p.texts = append(p.texts, c.text)
+		switch m.Role {
+		case "user", "assistant":
+		case "system":
+			if system {
+				continue
+			}
+			fallthrough
+		default:
 			return prompt{}, errors.New("messages." + strconv.Itoa(i) + ".role: Input should be 'user' or 'assistant'")
 		}
-		p.texts = append(p.texts, c.text)
 		p.images += c.images
+		p.results += c.results
 		p.toolResult = c.toolResult
 		if c.toolResult != nil {
 			p.texts = append(p.texts, *c.toolResult)

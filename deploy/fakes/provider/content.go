@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// content holds what the fake reads from a message's content in either dialect.
+// content holds what the fake reads from a message's content in any dialect.
 type content struct {
 	text       string
 	images     int
 	toolResult *string
+	results    int // results of tools
 }
 
-// block is a content part of OpenAI or a content block of Anthropic.
+// block is a content part of OpenAI, of either of its APIs, or a content block of Anthropic.
 type block struct {
 	Type    string          `json:"type"`
 	Text    string          `json:"text"`
@@ -36,9 +37,9 @@ func readContent(raw json.RawMessage) (content, error) {
 	var texts []string
 	for _, b := range blocks {
 		switch b.Type {
-		case "text":
+		case "text", "input_text", "output_text":
 			texts = append(texts, b.Text)
-		case "image_url", "image":
+		case "image_url", "image", "input_image":
 			c.images++
 		case "tool_result":
 			inner, err := readContent(b.Content)
@@ -46,6 +47,7 @@ func readContent(raw json.RawMessage) (content, error) {
 				return content{}, err
 			}
 			c.toolResult = joinResult(c.toolResult, inner.text)
+			c.results++
 			c.images += inner.images
 		}
 	}

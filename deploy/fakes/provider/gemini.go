@@ -165,6 +165,7 @@ func (req geminiRequest) prompt() (prompt, error) {
 			}
 			if result := part.FunctionResponse; result != nil {
 				p.toolResult = joinResult(p.toolResult, outputOf(result.Response))
+				p.results++
 			}
 		}
 		text := said.String()

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -152,6 +153,7 @@ func (req chatRequest) prompt() (prompt, error) {
 			p.lastUser, p.toolResult = c.text, nil
 		case "tool":
 			p.toolResult = joinResult(p.toolResult, c.text)
+			p.results++
 		case "system", "developer", "assistant":
 			p.toolResult = nil
 		default:
@@ -165,7 +167,7 @@ func (req chatRequest) prompt() (prompt, error) {
 	return p, nil
 }
 
-// readToolChoice reads "none", "auto", "required" or a named function.
+// readToolChoice reads "none", "auto", "required" or a named function, in the form of either API.
 func readToolChoice(raw json.RawMessage) (force, name string) {
 	var word string
 	if err := json.Unmarshal(raw, &word); err == nil {
@@ -175,12 +177,13 @@ func readToolChoice(raw json.RawMessage) (force, name string) {
 		return word, ""
 	}
 	var named struct {
+		Name     string `json:"name"`
 		Function struct {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
 	if err := json.Unmarshal(raw, &named); err == nil {
-		return "", named.Function.Name
+		return "", cmp.Or(named.Name, named.Function.Name)
 	}
 	return "", ""
 }
