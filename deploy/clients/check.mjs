@@ -1,0 +1,46 @@
+// What the scripts share. Base URLs and keys come in the variables that each client knows (OPENAI_BASE_URL,
+// OPENAI_API_KEY, ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY).
+import { inspect, isDeepStrictEqual } from 'node:util';
+
+// headers are sent to the gateway, whose service tokens belong to no organization; at the edge there are none.
+export const headers = process.env.ORGANIZATION ? { 'X-Organization-Id': process.env.ORGANIZATION } : {};
+
+export function same(what, got, want) {
+  if (!isDeepStrictEqual(got, want)) throw new Error(`${what}: ${inspect(got)}, want ${inspect(want)}`);
+}
+
+export function ends(what, text, end) {
+  if (typeof text !== 'string' || !text.endsWith(end)) throw new Error(`${what}: ${inspect(text)}, want one that ends with ${inspect(end)}`);
+}
+
+export function above(what, got, least) {
+  if (!(got > least)) throw new Error(`${what}: ${inspect(got)}, want more than ${least}`);
+}
+
+// rejected returns the error of a call that must fail.
+export async function rejected(what, promise) {
+  const result = await promise.then((value) => ({ value }), (error) => ({ error }));
+  if (!result.error) throw new Error(`${what}: ${inspect(result.value)}, want an error`);
+  return result.error;
+}
+
+// eachModel runs the checks with each of the models that MODELS lists, and reports the first failure.
+export async function eachModel(...checks) {
+  for (const model of process.env.MODELS.split(',')) {
+    for (const check of checks) {
+      try {
+        await check(model);
+      } catch (error) {
+        console.error(`${check.name} with ${model}: ${error.stack ?? error}`);
+        process.exit(1);
+      }
+    }
+  }
+}
+
+export const citySchema = {
+  type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false,
+};
+
+// toolQuestion makes the fakes and the sandbox call the tool.
+export const toolQuestion = 'use tool get_weather';
