@@ -237,7 +237,8 @@ func TestEdgeCatalog(t *testing.T) {
 		"DELETE /product/v1/ai/openai/v1/responses/{response_id}":      "",
 		"POST /product/v1/ai/openai/v1/responses/{response_id}/cancel": "", "GET /product/v1/ai/openai/v1/responses/{response_id}/input_items": "",
 		"POST /product/v1/ai/openai/v1/chat/completions": "llm_requests", "POST /product/v1/ai/openai/v1/embeddings": "llm_requests",
-		"GET /product/v1/ai/openai/v1/models": "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
+		"POST /product/v1/ai/openai/v1/images/generations": "llm_requests",
+		"GET /product/v1/ai/openai/v1/models":              "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
 		"POST /product/v1/ai/anthropic/v1/messages": "llm_requests", "POST /product/v1/ai/anthropic/v1/messages/count_tokens": "",
 		"GET /product/v1/ai/anthropic/v1/models": "", "GET /product/v1/ai/anthropic/v1/models/{model...}": "",
 	} {

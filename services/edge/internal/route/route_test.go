@@ -154,6 +154,17 @@ const golden = `{
       "metric": "llm_requests"
     },
     {
+      "method": "POST",
+      "path": "/product/v1/ai/openai/v1/images/generations",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
       "method": "GET",
       "path": "/product/v1/ai/openai/v1/models",
       "products": [
@@ -250,6 +261,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/openai/v1/responses":        "gateway /v1/responses",
 		"/product/v1/ai/openai/v1/embeddings":       "gateway /v1/embeddings",
 
+		"/product/v1/ai/openai/v1/images/generations": "gateway /v1/images/generations",
+
 		"/product/v1/ai/openai/v1/responses/{response_id}":             "gateway /v1/responses/{response_id}",
 		"/product/v1/ai/openai/v1/responses/{response_id}/cancel":      "gateway /v1/responses/{response_id}/cancel",
 		"/product/v1/ai/openai/v1/responses/{response_id}/input_items": "gateway /v1/responses/{response_id}/input_items",
@@ -267,7 +280,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 19 {
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 20 {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {
