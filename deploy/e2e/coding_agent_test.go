@@ -1,0 +1,206 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// codingAgent is a command line that solves tasks with tools.
+type codingAgent struct {
+	name string
+	// write returns the call of the agent's own tool that writes a file.
+	write func(path, text string) object
+	// start returns the run of a task in a folder, with a model.
+	start func(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun
+}
+
+var (
+	codex      = codingAgent{"codex", codexWrites, startCodex}
+	claudeCode = codingAgent{"claude-code", claudeCodeWrites, startClaudeCode}
+)
+
+func codexWrites(path, text string) object {
+	return toolUse("exec_command", object{"cmd": fmt.Sprintf("printf %%s '%s' > '%s'", text, path)})
+}
+
+func claudeCodeWrites(path, text string) object {
+	return toolUse("Write", object{"file_path": path, "content": text})
+}
+
+// toolUse is a tool call in a script of the fake provider.
+func toolUse(name string, arguments object) object {
+	text, _ := json.Marshal(arguments) // texts never fail
+	return object{"name": name, "arguments": json.RawMessage(text)}
+}
+
+// codexConfig lets Codex call one provider, once for each request: what fails is the gateway's to mend.
+const codexConfig = `model = %q
+model_provider = "switchyard"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[model_providers.switchyard]
+name = "switchyard"
+base_url = %q
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+http_headers = { "X-Organization-Id" = %q }
+
+[analytics]
+enabled = false
+`
+
+func startCodex(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun {
+	t.Helper()
+	home := t.TempDir()
+	config := fmt.Sprintf(codexConfig, model, d.openAI, d.organization)
+	if d.organization == "" {
+		config = strings.Replace(config, `http_headers = { "X-Organization-Id" = "" }`+"\n", "", 1)
+	}
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program := npm.file(t, "@openai/codex-linux-"+npm.arch+"/vendor/*/bin/codex")
+	return clientRun{program, []string{"exec", "--skip-git-repo-check", "-C", folder, task}, folder, append(d.env(), "CODEX_HOME="+home)}
+}
+
+func startClaudeCode(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun {
+	t.Helper()
+	env := append(d.env(), "ANTHROPIC_DEFAULT_HAIKU_MODEL="+model,
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
+		"CLAUDE_CODE_MAX_RETRIES=0")
+	if d.organization != "" {
+		env = append(env, "ANTHROPIC_CUSTOM_HEADERS=X-Organization-Id: "+d.organization)
+	}
+	program := npm.file(t, "@anthropic-ai/claude-code-linux-"+npm.arch+"/claude")
+	return clientRun{program, []string{"-p", task, "--model", model, "--allowedTools", "Write"}, folder, env}
+}
+
+// codingTask is a task of an agent. The first vendor answers calls until it fails; then another one does.
+type codingTask struct {
+	name     string
+	agent    codingAgent
+	endpoint int // of sdkEndpoints
+	first    vendor
+	// second takes over after the first answer; without a name none does.
+	second vendor
+}
+
+// served returns the names of the vendors that answer the task's three calls.
+func (c codingTask) served() []string {
+	if c.second.name == "" {
+		return []string{c.first.name, c.first.name, c.first.name}
+	}
+	return []string{c.first.name, c.second.name, c.second.name}
+}
+
+// tasksOf returns a task for each endpoint, with vendors of its own: a dialect each, or "responses" for one of
+// OpenAI's with the Responses API.
+func tasksOf(agent codingAgent, name string, dialects ...string) (tasks []codingTask) {
+	for endpoint, place := range []string{"gateway", "edge"} {
+		task := codingTask{name: fmt.Sprint(agent.name, ", ", name, ", ", place), agent: agent, endpoint: endpoint}
+		model := strings.Join(append([]string{"coding", agent.name, place}, dialects...), "-")
+		for i, v := range []*vendor{&task.first, &task.second}[:len(dialects)] {
+			*v = vendor{name: fmt.Sprint(model, "-", i+1), dialect: dialects[i], model: model, upstream: fmt.Sprint(model, "-upstream-", i+1)}
+			if dialects[i] == "responses" {
+				v.dialect, v.more = "openai", object{"responses": true}
+			}
+			addVendor(*v)
+		}
+		tasks = append(tasks, task)
+	}
+	return tasks
+}
+
+var codingTasks = slices.Concat(
+	tasksOf(codex, "own dialect", "responses"),
+	tasksOf(codex, "chat completions", "openai"),
+	tasksOf(codex, "Anthropic", "anthropic"),
+	tasksOf(codex, "failover to chat completions", "responses", "openai"),
+	tasksOf(codex, "failover to Anthropic", "responses", "anthropic"),
+	tasksOf(claudeCode, "own dialect", "anthropic"),
+	tasksOf(claudeCode, "chat completions", "openai"),
+	tasksOf(claudeCode, "Responses", "responses"),
+	tasksOf(claudeCode, "failover to chat completions", "anthropic", "openai"),
+	tasksOf(claudeCode, "failover from chat completions", "openai", "anthropic"),
+)
+
+// Codex and Claude Code write two files, whichever dialects the vendors speak that serve them, and when one fails between
+// two calls.
+func TestCodingAgents(t *testing.T) {
+	t.Parallel()
+	npm := clients(t)
+	h := use(t)
+	for _, task := range codingTasks {
+		t.Run(task.name, func(t *testing.T) {
+			t.Parallel()
+			h.codes(t, npm, task)
+		})
+	}
+}
+
+const (
+	firstText  = "written by the first call"
+	secondText = "written by the second call"
+	lastWords  = "Both files are written."
+)
+
+// codes runs a task and checks its files, what the agent said at the end, and which vendors served.
+func (h *harness) codes(t *testing.T, npm npmClients, task codingTask) {
+	t.Helper()
+	organization, folder := unique("org"), t.TempDir()
+	first, second := filepath.Join(folder, "first.txt"), filepath.Join(folder, "second.txt")
+	conversation := object{"answer": object{
+		"tool_calls": []object{task.agent.write(first, firstText)},
+		"then":       []object{{"tool_calls": []object{task.agent.write(second, secondText)}}, {"text": lastWords}},
+	}}
+	if task.second.name == "" {
+		h.script(t, stack.FakeProvider, rule{Match: task.first.at("*"), Action: conversation})
+	} else {
+		h.script(t, stack.FakeProvider, rule{Match: task.first.at("*"), Times: 1, Action: conversation},
+			rule{Match: task.first.at("*"), Action: object{"status": 503}}, rule{Match: task.second.at("*"), Action: conversation})
+	}
+	out := task.agent.start(t, npm, h.sdkEndpointsOf(t, organization)[task.endpoint], task.first.named(), folder, "Write two files.").run(t)
+	if !strings.Contains(out, lastWords) {
+		t.Errorf("the agent ended without %q:\n%s", lastWords, out)
+	}
+	for path, want := range map[string]string{first: firstText, second: secondText} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s: %q, error %v, want %q", filepath.Base(path), text, err, want)
+		}
+	}
+	waitFor(t, waitTimeout, "the ledger rows of the task", func() error {
+		if served := h.servedBy(t, organization); !slices.Equal(served, task.served()) {
+			return fmt.Errorf("served by %q, want %q", served, task.served())
+		}
+		return nil
+	})
+}
+
+// servedBy returns the providers of an organization's ledger rows, oldest first.
+func (h *harness) servedBy(t *testing.T, organization string) (providers []string) {
+	t.Helper()
+	var page struct {
+		Records []struct {
+			Provider string `json:"provider"`
+		} `json:"records"`
+	}
+	h.service(stack.Gateway, organization).get(t, "/v1/usage").into(t, http.StatusOK, &page)
+	for _, r := range page.Records {
+		providers = append(providers, r.Provider)
+	}
+	return providers
+}
