@@ -61,6 +61,10 @@ http_headers = { "X-Organization-Id" = %q }
 
 [analytics]
 enabled = false
+
+[features] # They call GitHub and ChatGPT at the start.
+apps = false
+plugins = false
 `
 
 func startCodex(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun {
