@@ -18,6 +18,8 @@ import (
 // codingAgent is a command line that solves tasks with tools.
 type codingAgent struct {
 	name string
+	// model begins the names of its models; Codex offers other tools to models that it knows.
+	model string
 	// write returns the call of the agent's own tool that writes a file.
 	write func(path, text string) object
 	// start returns the run of a task in a folder, with a model.
@@ -25,12 +27,19 @@ type codingAgent struct {
 }
 
 var (
-	codex      = codingAgent{"codex", codexWrites, startCodex}
-	claudeCode = codingAgent{"claude-code", claudeCodeWrites, startClaudeCode}
+	codex      = codingAgent{"codex", "coding", codexWrites, startCodex}
+	codexPatch = codingAgent{"codex-patch", "gpt-5.5", codexPatches, startCodex}
+	claudeCode = codingAgent{"claude-code", "coding", claudeCodeWrites, startClaudeCode}
 )
 
 func codexWrites(path, text string) object {
 	return toolUse("exec_command", object{"cmd": fmt.Sprintf("printf %%s '%s' > '%s'", text, path)})
+}
+
+// codexPatches calls a custom tool, whose input is a text with a grammar. Vendors without custom tools get it as a
+// function.
+func codexPatches(path, text string) object {
+	return toolUse("apply_patch", object{"input": "*** Begin Patch\n*** Add File: " + path + "\n+" + text + "\n*** End Patch\n"})
 }
 
 func claudeCodeWrites(path, text string) object {
@@ -116,7 +125,7 @@ func (c codingTask) served() []string {
 func tasksOf(agent codingAgent, name string, dialects ...string) (tasks []codingTask) {
 	for endpoint, place := range []string{"gateway", "edge"} {
 		task := codingTask{name: fmt.Sprint(agent.name, ", ", name, ", ", place), agent: agent, endpoint: endpoint}
-		model := strings.Join(append([]string{"coding", agent.name, place}, dialects...), "-")
+		model := strings.Join(append([]string{agent.model, agent.name, place}, dialects...), "-")
 		for i, v := range []*vendor{&task.first, &task.second}[:len(dialects)] {
 			*v = vendor{name: fmt.Sprint(model, "-", i+1), dialect: dialects[i], model: model, upstream: fmt.Sprint(model, "-upstream-", i+1)}
 			if dialects[i] == "responses" {
@@ -135,6 +144,9 @@ var codingTasks = slices.Concat(
 	tasksOf(codex, "Anthropic", "anthropic"),
 	tasksOf(codex, "failover to chat completions", "responses", "openai"),
 	tasksOf(codex, "failover to Anthropic", "responses", "anthropic"),
+	tasksOf(codexPatch, "own dialect", "responses"),
+	tasksOf(codexPatch, "chat completions", "openai"),
+	tasksOf(codexPatch, "failover to Anthropic", "responses", "anthropic"),
 	tasksOf(claudeCode, "own dialect", "anthropic"),
 	tasksOf(claudeCode, "chat completions", "openai"),
 	tasksOf(claudeCode, "Responses", "responses"),
@@ -182,7 +194,7 @@ func (h *harness) codes(t *testing.T, npm npmClients, task codingTask) {
 		t.Errorf("the agent ended without %q:\n%s", lastWords, out)
 	}
 	for path, want := range map[string]string{first: firstText, second: secondText} {
-		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+		if text, err := os.ReadFile(path); err != nil || strings.TrimSuffix(string(text), "\n") != want {
 			t.Errorf("%s: %q, error %v, want %q", filepath.Base(path), text, err, want)
 		}
 	}
