@@ -4,9 +4,8 @@ import OpenAI from 'openai';
 import { z } from 'zod';
 import { eachModel, ends, headers, same, toolQuestion } from './check.mjs';
 
-const runner = new Runner({
-  modelProvider: new OpenAIProvider({ openAIClient: new OpenAI({ defaultHeaders: headers }) }), tracingDisabled: true,
-});
+const client = new OpenAI({ defaultHeaders: headers });
+const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient: client }), tracingDisabled: true });
 
 function agent(model) {
   const weather = tool({ name: 'get_weather', description: 'the weather', parameters: z.object({ city: z.string() }), execute: async () => 'sunny' });
@@ -30,4 +29,13 @@ async function streams(model) {
   same('streamed text', text, result.finalOutput);
 }
 
-await eachModel(runs, streams);
+// The second run sends only what is new.
+async function continues(model) {
+  const first = await runner.run(agent(model), 'one');
+  const second = await runner.run(agent(model), 'two', { previousResponseId: first.lastResponseId });
+  ends('output', second.finalOutput, 'two');
+  const items = await client.responses.inputItems.list(second.lastResponseId, { order: 'asc' });
+  same('roles of the stored items', items.data.map((item) => item.role), ['user', 'assistant', 'user']);
+}
+
+await eachModel(runs, streams, continues);

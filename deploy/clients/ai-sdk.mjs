@@ -1,8 +1,8 @@
 // The AI SDK over @ai-sdk/openai, which speaks the Responses API unless told otherwise.
 import { createOpenAI } from '@ai-sdk/openai';
-import { generateText, stepCountIs, streamText, tool } from 'ai';
+import { generateText, Output, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { above, eachModel, ends, headers, same, toolQuestion } from './check.mjs';
+import { above, eachModel, ends, headers, jsonQuestion, same, toolQuestion } from './check.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const openai = createOpenAI({ headers });
@@ -36,9 +36,14 @@ async function turns(model) {
   same('the second turn has a reference', second.request.body.input.some((item) => item.type === 'item_reference'), true);
 }
 
+async function objects(model) {
+  const result = await generateText({ model: openai(model), prompt: jsonQuestion, output: Output.object({ schema: z.object({ city: z.string() }) }) });
+  same('type of the field', typeof result.output.city, 'string');
+}
+
 async function chat(model) {
   const result = await generateText({ model: openai.chat(model), prompt: toolQuestion, tools, stopWhen: stepCountIs(3) });
   ends('text', result.text, 'sunny');
 }
 
-await eachModel(generates, streams, turns, chat);
+await eachModel(generates, streams, turns, objects, chat);

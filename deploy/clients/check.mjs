@@ -42,5 +42,8 @@ export const citySchema = {
   type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false,
 };
 
+// jsonQuestion makes the fakes answer with an object that fits citySchema; the sandbox does so by the schema.
+export const jsonQuestion = process.env.JSON_QUESTION;
+
 // toolQuestion makes the fakes and the sandbox call the tool.
 export const toolQuestion = 'use tool get_weather';

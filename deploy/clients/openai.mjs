@@ -1,6 +1,6 @@
 // openai-node: responses and their state, chat completions, embeddings, images.
 import OpenAI from 'openai';
-import { above, citySchema, eachModel, ends, headers, rejected, same, toolQuestion } from './check.mjs';
+import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, toolQuestion } from './check.mjs';
 
 const client = new OpenAI({ defaultHeaders: headers });
 
@@ -42,6 +42,21 @@ async function responseTools(model) {
   ends('text after the result', told.output_text, 'sunny');
 }
 
+async function responseSchema(model) {
+  const format = { type: 'json_schema', name: 'place', strict: true, schema: citySchema };
+  const parsed = await client.responses.parse({ model, input: jsonQuestion, text: { format } });
+  same('type of the field', typeof parsed.output_parsed?.city, 'string');
+}
+
+// A caller leaves a stream before its end.
+async function responseAbort(model) {
+  const stream = await client.responses.create({ model, input: 'one two three', stream: true });
+  for await (const event of stream) {
+    if (event.type === 'response.created') break;
+  }
+  same('the stream is aborted', stream.controller.signal.aborted, true);
+}
+
 async function responseErrors(model) {
   const unknown = await rejected('an unknown previous response', client.responses.create({ model, input: 'x', previous_response_id: 'resp_nope' }));
   same('code', unknown.code, 'previous_response_not_found');
@@ -69,7 +84,7 @@ async function chatTools(model) {
   ends('text after the result', await runner.finalContent(), 'sunny');
 }
 
-await eachModel(responses, responseTools, responseErrors, chat, chatTools);
+await eachModel(responses, responseTools, responseSchema, responseAbort, responseErrors, chat, chatTools);
 
 const vectors = await client.embeddings.create({ model: process.env.EMBEDDING_MODEL, input: ['one', 'two'], dimensions: 8 });
 same('lengths of the vectors', vectors.data.map((vector) => vector.embedding.length), [8, 8]);

@@ -136,12 +136,14 @@ func TestNPMClients(t *testing.T) {
 	npm := clients(t)
 	h := use(t)
 	models := append([]string{sdkResponses.model}, sdkModels...)
+	question := h.scripted(t, object{"text": `{"city":"Paris"}`})
 	for _, script := range []string{"openai.mjs", "anthropic.mjs", "ai-sdk.mjs", "agents.mjs", "langchain.mjs"} {
 		for _, d := range h.sdkEndpoints(t) {
 			t.Run(script+" "+d.name, func(t *testing.T) {
 				t.Parallel()
 				clientRun{npm.node(t), []string{script}, npm.folder, append(d.env(),
 					"MODELS="+strings.Join(models, ","), "EMBEDDING_MODEL="+embedding.model, "IMAGE_MODEL="+imageVendor.model,
+					"JSON_QUESTION="+question,
 				)}.run(t)
 			})
 		}
