@@ -23,7 +23,7 @@ type codingAgent struct {
 	// write returns the call of the agent's own tool that writes a file.
 	write func(path, text string) object
 	// start returns the run of a task in a folder, with a model.
-	start func(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun
+	start func(t *testing.T, npm npmClients, d sdkEndpoint, model, folder string, retries int) clientRun
 }
 
 var (
@@ -52,7 +52,7 @@ func toolUse(name string, arguments object) object {
 	return object{"name": name, "arguments": json.RawMessage(text)}
 }
 
-// codexConfig lets Codex call one provider, once for each request: what fails is the gateway's to mend.
+// codexConfig lets Codex call one provider, and repeat only streams that broke.
 const codexConfig = `model = %q
 model_provider = "switchyard"
 approval_policy = "never"
@@ -65,7 +65,7 @@ base_url = %q
 env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 request_max_retries = 0
-stream_max_retries = 0
+stream_max_retries = %d
 http_headers = { "X-Organization-Id" = %q }
 
 [analytics]
@@ -76,10 +76,13 @@ apps = false
 plugins = false
 `
 
-func startCodex(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun {
+// codingPrompt is what the agents are asked; the script of the fake provider decides what they do.
+const codingPrompt = "Write two files."
+
+func startCodex(t *testing.T, npm npmClients, d sdkEndpoint, model, folder string, retries int) clientRun {
 	t.Helper()
 	home := t.TempDir()
-	config := fmt.Sprintf(codexConfig, model, d.openAI, d.organization)
+	config := fmt.Sprintf(codexConfig, model, d.openAI, retries, d.organization)
 	if d.organization == "" {
 		config = strings.Replace(config, `http_headers = { "X-Organization-Id" = "" }`+"\n", "", 1)
 	}
@@ -87,37 +90,54 @@ func startCodex(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task
 		t.Fatal(err)
 	}
 	program := npm.file(t, "@openai/codex-linux-"+npm.arch+"/vendor/*/bin/codex")
-	return clientRun{program, []string{"exec", "--skip-git-repo-check", "-C", folder, task}, folder, append(d.env(), "CODEX_HOME="+home)}
+	return clientRun{program, []string{"exec", "--skip-git-repo-check", "-C", folder, codingPrompt}, folder, append(d.env(), "CODEX_HOME="+home)}
 }
 
-func startClaudeCode(t *testing.T, npm npmClients, d sdkEndpoint, model, folder, task string) clientRun {
+func startClaudeCode(t *testing.T, npm npmClients, d sdkEndpoint, model, folder string, retries int) clientRun {
 	t.Helper()
 	env := append(d.env(), "ANTHROPIC_DEFAULT_HAIKU_MODEL="+model,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1", "DISABLE_AUTOUPDATER=1",
-		"CLAUDE_CODE_MAX_RETRIES=0")
+		fmt.Sprint("CLAUDE_CODE_MAX_RETRIES=", retries))
 	if d.organization != "" {
 		env = append(env, "ANTHROPIC_CUSTOM_HEADERS=X-Organization-Id: "+d.organization)
 	}
 	program := npm.file(t, "@anthropic-ai/claude-code-linux-"+npm.arch+"/claude")
-	return clientRun{program, []string{"-p", task, "--model", model, "--allowedTools", "Write"}, folder, env}
+	return clientRun{program, []string{"-p", codingPrompt, "--model", model, "--allowedTools", "Write"}, folder, env}
 }
 
-// codingTask is a task of an agent. The first vendor answers calls until it fails; then another one does.
+// codingTask is a task of an agent: three calls, of which the first two are answered with a tool call.
 type codingTask struct {
 	name     string
 	agent    codingAgent
 	endpoint int // of sdkEndpoints
 	first    vendor
-	// second takes over after the first answer; without a name none does.
+	// second takes over from the first vendor, which fails after its first answer; without a name the first serves all.
 	second vendor
+	// breaks: the second answer breaks after its beginning, so that only the agent can repeat the call.
+	breaks bool
 }
 
-// served returns the names of the vendors that answer the task's three calls.
+// served returns the names of the vendors that answer the task's calls: three, and one that breaks.
 func (c codingTask) served() []string {
-	if c.second.name == "" {
+	switch {
+	case c.breaks:
+		return []string{c.first.name, c.first.name, c.first.name, c.first.name}
+	case c.second.name == "":
 		return []string{c.first.name, c.first.name, c.first.name}
 	}
 	return []string{c.first.name, c.second.name, c.second.name}
+}
+
+// rules returns the script of the vendors, which answer with a conversation.
+func (c codingTask) rules(conversation object) []rule {
+	first, second := c.first.at("*"), c.second.at("*")
+	switch {
+	case c.breaks:
+		return []rule{{first, 1, conversation}, {first, 1, conversation.with(object{"error_after_chunks": 6, "status": 503})}, {first, 0, conversation}}
+	case c.second.name == "":
+		return []rule{{first, 0, conversation}}
+	}
+	return []rule{{first, 1, conversation}, {first, 0, object{"status": 503}}, {second, 0, conversation}}
 }
 
 // tasksOf returns a task for each endpoint, with vendors of its own: a dialect each, or "responses" for one of
@@ -125,7 +145,7 @@ func (c codingTask) served() []string {
 func tasksOf(agent codingAgent, name string, dialects ...string) (tasks []codingTask) {
 	for endpoint, place := range []string{"gateway", "edge"} {
 		task := codingTask{name: fmt.Sprint(agent.name, ", ", name, ", ", place), agent: agent, endpoint: endpoint}
-		model := strings.Join(append([]string{agent.model, agent.name, place}, dialects...), "-")
+		model := fmt.Sprintf("%s-%s-%d", agent.model, agent.name, len(vendors))
 		for i, v := range []*vendor{&task.first, &task.second}[:len(dialects)] {
 			*v = vendor{name: fmt.Sprint(model, "-", i+1), dialect: dialects[i], model: model, upstream: fmt.Sprint(model, "-upstream-", i+1)}
 			if dialects[i] == "responses" {
@@ -152,10 +172,22 @@ var codingTasks = slices.Concat(
 	tasksOf(claudeCode, "Responses", "responses"),
 	tasksOf(claudeCode, "failover to chat completions", "anthropic", "openai"),
 	tasksOf(claudeCode, "failover from chat completions", "openai", "anthropic"),
+	broken(tasksOf(codex, "broken stream", "responses")),
+	broken(tasksOf(codex, "broken stream of chat completions", "openai")),
+	broken(tasksOf(claudeCode, "broken stream", "anthropic")),
+	broken(tasksOf(claudeCode, "broken stream of chat completions", "openai")),
 )
 
-// Codex and Claude Code write two files, whichever dialects the vendors speak that serve them, and when one fails between
-// two calls.
+// broken returns the tasks with an answer that breaks.
+func broken(tasks []codingTask) []codingTask {
+	for i := range tasks {
+		tasks[i].breaks = true
+	}
+	return tasks
+}
+
+// Codex and Claude Code write two files, whichever dialects the vendors speak that serve them, when one fails between two
+// calls, and when a stream breaks.
 func TestCodingAgents(t *testing.T) {
 	t.Parallel()
 	npm := clients(t)
@@ -183,13 +215,12 @@ func (h *harness) codes(t *testing.T, npm npmClients, task codingTask) {
 		"tool_calls": []object{task.agent.write(first, firstText)},
 		"then":       []object{{"tool_calls": []object{task.agent.write(second, secondText)}}, {"text": lastWords}},
 	}}
-	if task.second.name == "" {
-		h.script(t, stack.FakeProvider, rule{Match: task.first.at("*"), Action: conversation})
-	} else {
-		h.script(t, stack.FakeProvider, rule{Match: task.first.at("*"), Times: 1, Action: conversation},
-			rule{Match: task.first.at("*"), Action: object{"status": 503}}, rule{Match: task.second.at("*"), Action: conversation})
+	h.script(t, stack.FakeProvider, task.rules(conversation)...)
+	retries := 0
+	if task.breaks {
+		retries = 2
 	}
-	out := task.agent.start(t, npm, h.sdkEndpointsOf(t, organization)[task.endpoint], task.first.named(), folder, "Write two files.").run(t)
+	out := task.agent.start(t, npm, h.sdkEndpointsOf(t, organization)[task.endpoint], task.first.named(), folder, retries).run(t)
 	if !strings.Contains(out, lastWords) {
 		t.Errorf("the agent ended without %q:\n%s", lastWords, out)
 	}
