@@ -18,7 +18,10 @@ const imageTokens = 85
 // Answer is the answer field of a scripted action. It replaces the assistant's own answer; absent fields keep the
 // assistant's values.
 type Answer struct {
-	Text      *string    `json:"text,omitempty"`
+	Text *string `json:"text,omitempty"`
+	// Thinking comes before the text. Anthropic's face signs it and the Responses API seals it; both refuse a request with
+	// thinking that isn't theirs.
+	Thinking  string     `json:"thinking,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// FinishReason is one of OpenAI's values: stop, length, tool_calls or
 	// content_filter. The other faces translate it.
@@ -83,16 +86,17 @@ type prompt struct {
 
 // reply is what the faces render.
 type reply struct {
-	text   string
-	calls  []ToolCall
-	finish string
-	usage  *Usage
+	thinking string
+	text     string
+	calls    []ToolCall
+	finish   string
+	usage    *Usage
 }
 
 // respond computes the assistant's reply: it is a pure function of the prompt and the script.
 func respond(p prompt, script Answer) reply {
-	r := reply{finish: "stop"}
 	script = script.after(p.results)
+	r := reply{finish: "stop", thinking: script.Thinking}
 	switch {
 	case script.Text != nil || len(script.ToolCalls) > 0:
 		r.calls = withArguments(script.ToolCalls)
@@ -116,7 +120,7 @@ func respond(p prompt, script Answer) reply {
 	if script.FinishReason != "" {
 		r.finish = script.FinishReason
 	}
-	r.usage = &Usage{Input: p.tokens(), Output: r.tokens()}
+	r.usage = &Usage{Input: p.tokens(), Output: r.tokens() + Tokens(r.thinking), Reasoning: Tokens(r.thinking)}
 	if script.Usage != nil {
 		r.usage = script.Usage
 	}

@@ -39,6 +39,15 @@ type message struct {
 	Usage        *anthropicUsage `json:"usage,omitempty"`
 }
 
+// signaturePrefix begins the signature of thinking that this fake made.
+const signaturePrefix = "Ep0fake"
+
+type thinkingBlock struct {
+	Type      string `json:"type"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+}
+
 type textBlock struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -153,6 +162,9 @@ func (req messagesRequest) prompt(system bool) (prompt, error) {
 		default:
 			return prompt{}, errors.New("messages." + strconv.Itoa(i) + ".role: Input should be 'user' or 'assistant'")
 		}
+		if c.forged {
+			return prompt{}, errors.New("messages." + strconv.Itoa(i) + ".content: Invalid `signature` in `thinking` block")
+		}
 		p.images += c.images
 		p.results += c.results
 		p.toolResult = c.toolResult
@@ -171,6 +183,9 @@ func (req messagesRequest) prompt(system bool) (prompt, error) {
 
 func contentBlocks(answer reply, request []byte) []any {
 	var blocks []any
+	if answer.thinking != "" {
+		blocks = append(blocks, thinkingBlock{"thinking", answer.thinking, id(signaturePrefix, 32, request, "thinking")})
+	}
 	if answer.text != "" || len(answer.calls) == 0 {
 		blocks = append(blocks, textBlock{Type: "text", Text: answer.text})
 	}

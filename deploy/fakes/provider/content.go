@@ -12,6 +12,8 @@ type content struct {
 	images     int
 	toolResult *string
 	results    int // results of tools
+	// forged: a block of thinking has a signature that isn't this fake's.
+	forged bool
 }
 
 // block is a content part of OpenAI, of either of its APIs, or a content block of Anthropic.
@@ -19,6 +21,8 @@ type block struct {
 	Type    string          `json:"type"`
 	Text    string          `json:"text"`
 	Content json.RawMessage `json:"content"` // of a tool_result
+	// Signature is that of a block of thinking.
+	Signature string `json:"signature"`
 }
 
 // readContent reads a string, null, or a list of parts.
@@ -41,6 +45,8 @@ func readContent(raw json.RawMessage) (content, error) {
 			texts = append(texts, b.Text)
 		case "image_url", "image", "input_image":
 			c.images++
+		case "thinking", "redacted_thinking":
+			c.forged = c.forged || !strings.HasPrefix(b.Signature, signaturePrefix)
 		case "tool_result":
 			inner, err := readContent(b.Content)
 			if err != nil {

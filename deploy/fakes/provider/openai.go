@@ -59,6 +59,7 @@ type chatChoice struct {
 type chatAnswer struct {
 	Role        string         `json:"role"`
 	Content     *string        `json:"content"`
+	Reasoning   string         `json:"reasoning_content,omitempty"` // as many compatible servers show it
 	Refusal     *string        `json:"refusal"`
 	Annotations []struct{}     `json:"annotations"`
 	ToolCalls   []chatToolCall `json:"tool_calls,omitempty"`
@@ -122,7 +123,7 @@ func chat(w http.ResponseWriter, r *http.Request, body []byte) {
 		streamChat(startEvents(w), base, answer, calls, req.StreamOptions.IncludeUsage)
 		return
 	}
-	message := &chatAnswer{Role: "assistant", Annotations: []struct{}{}, ToolCalls: calls}
+	message := &chatAnswer{Role: "assistant", Reasoning: answer.thinking, Annotations: []struct{}{}, ToolCalls: calls}
 	if answer.text != "" || len(calls) == 0 {
 		message.Content = &answer.text
 	}

@@ -46,6 +46,7 @@ func TestWireShapes(t *testing.T) {
 		geminiTools    = `"tools":[{"functionDeclarations":[{"name":"weather","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}]}]`
 		anthropicTools = `"tools":[{"name":"weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 	)
+	thinking := fault.Action{Answer: json.RawMessage(`{"thinking":"let me see","text":"hm"}`)}
 	tests := []struct {
 		name   string
 		req    request
@@ -58,6 +59,7 @@ func TestWireShapes(t *testing.T) {
 		{name: "openai_stream_without_usage", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}`, bearer}},
 		{name: "openai_stream_tool", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"use tool"}],` + tools + `}`, bearer}},
 		{name: "openai_scripted", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}`, bearer}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"a"},{"name":"b","arguments":{"x":1}}],"usage":{"input":10,"cache_read":20,"cache_write":5,"output":7,"reasoning":3}}`)}},
+		{name: "openai_stream_thinking", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}`, bearer}, script: thinking},
 		{name: "openai_error", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","messages":[]}`, bearer}},
 		{name: "openai_rate_limit", req: request{"POST", "/v1/chat/completions", `{}`, bearer}, script: fault.Action{RetryAfter: "3"}},
 		{name: "openai_stream_error", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}`, bearer}, script: fault.Action{ErrorAfterChunks: new(2)}},
@@ -66,6 +68,8 @@ func TestWireShapes(t *testing.T) {
 		{name: "responses_tool_result", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","input":[{"role":"user","content":"use tool"},{"type":"function_call","call_id":"a","name":"weather","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"sunny"}],` + responsesTools + `}`, bearer}},
 		{name: "responses_stream", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello there"}`, bearer}},
 		{name: "responses_stream_scripted", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello",` + responsesTools + `}`, bearer}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"weather","arguments":{"city":"Paris"}},{"name":"edit","arguments":{"input":"one line"}}],"usage":{"input":10,"cache_read":20,"cache_write":5,"output":7,"reasoning":3}}`)}},
+		{name: "responses_thinking", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","include":["reasoning.encrypted_content"],"input":"hello"}`, bearer}, script: thinking},
+		{name: "responses_stream_thinking", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"include":["reasoning.encrypted_content"],"input":"hello"}`, bearer}, script: thinking},
 		{name: "responses_cut", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","max_output_tokens":2,"input":"hello there"}`, bearer}},
 		{name: "responses_error", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","input":[{"type":"function_call_output","call_id":"a","output":"sunny"}]}`, bearer}},
 		{name: "responses_stream_error", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello"}`, bearer}, script: fault.Action{ErrorAfterChunks: new(3), Status: 503}},
@@ -76,6 +80,8 @@ func TestWireShapes(t *testing.T) {
 		{name: "anthropic_stream", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello there"}]}`, anthropic}},
 		{name: "anthropic_stream_tool", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"use tool"}],` + anthropicTools + `}`, anthropic}},
 		{name: "anthropic_stream_scripted", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"a"}],"finish_reason":"content_filter","usage":{"input":10,"cache_read":20,"cache_write":5,"output":7}}`)}},
+		{name: "anthropic_thinking", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: thinking},
+		{name: "anthropic_stream_thinking", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: thinking},
 		{name: "anthropic_error", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","messages":[]}`, anthropic}},
 		{name: "anthropic_overloaded", req: request{"POST", "/v1/messages", `{}`, anthropic}, script: fault.Action{Status: 529}},
 		{name: "anthropic_stream_error", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: fault.Action{ErrorAfterChunks: new(4), Status: 529}},

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"switchyard.dev/deploy/fakes/fault"
 )
@@ -23,15 +25,21 @@ type responsesRequest struct {
 	} `json:"tools"`
 	ToolChoice json.RawMessage `json:"tool_choice"`
 	Previous   string          `json:"previous_response_id"`
+	Include    []string        `json:"include"`
+
+	seal string // of the caller's account
 }
 
 // responseInput is an item of a request's input.
 type responseInput struct {
 	Type    string          `json:"type"`
+	ID      string          `json:"id"`
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
 	CallID  string          `json:"call_id"`
 	Output  json.RawMessage `json:"output"`
+	// Encrypted is the content of reasoning, which only the vendor that sealed it can read.
+	Encrypted string `json:"encrypted_content"`
 }
 
 // response is a whole answer, and what the first and the last event of a stream hold.
@@ -91,6 +99,16 @@ type (
 		Annotations []struct{} `json:"annotations"`
 		Logprobs    []struct{} `json:"logprobs"`
 	}
+	reasoningItem struct {
+		Type      string        `json:"type"`
+		ID        string        `json:"id"`
+		Summary   []summaryPart `json:"summary"`
+		Encrypted string        `json:"encrypted_content,omitempty"`
+	}
+	summaryPart struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
 	functionItem struct {
 		Type      string `json:"type"`
 		ID        string `json:"id"`
@@ -109,6 +127,11 @@ type (
 	}
 )
 
+// sealOf returns what begins the reasoning that is sealed for the caller: no other account can read it.
+func sealOf(r *http.Request) string {
+	return id("gAAAAfake", 16, []byte(r.Header.Get("Authorization")+r.Header.Get("Api-Key")), "seal")
+}
+
 // respondTo answers POST /v1/responses. It stores nothing.
 func respondTo(w http.ResponseWriter, r *http.Request, body []byte) {
 	var req responsesRequest
@@ -116,6 +139,7 @@ func respondTo(w http.ResponseWriter, r *http.Request, body []byte) {
 		fail(w, r, http.StatusBadRequest, "We could not parse the JSON body of your request: "+err.Error())
 		return
 	}
+	req.seal = sealOf(r)
 	p, err := req.prompt()
 	if err != nil {
 		fail(w, r, http.StatusBadRequest, err.Error())
@@ -157,6 +181,13 @@ func (r response) ended(answer reply) response {
 // items returns the items of an answer. The call of a custom tool holds the text of the argument "input".
 func (req responsesRequest) items(answer reply, body []byte) []any {
 	items := []any{}
+	if answer.thinking != "" {
+		reasoning := reasoningItem{Type: "reasoning", ID: id("rs_", 40, body, "reasoning"), Summary: []summaryPart{{"summary_text", answer.thinking}}}
+		if slices.Contains(req.Include, "reasoning.encrypted_content") {
+			reasoning.Encrypted = id(req.seal, 32, body, "reasoning")
+		}
+		items = append(items, reasoning)
+	}
 	if answer.text != "" || len(answer.calls) == 0 {
 		items = append(items, messageItem{
 			Type: "message", ID: id("msg_", 40, body, "message"), Status: "completed", Role: "assistant", Content: []textPart{partOf(answer.text)},
@@ -203,7 +234,7 @@ func (req responsesRequest) prompt() (prompt, error) {
 		return prompt{}, errors.New("previous response with id '" + req.Previous + "' not found")
 	}
 	p := prompt{maxTokens: req.MaxTokens, texts: []string{req.Instructions}}
-	if err := p.addInput(req.Input); err != nil {
+	if err := p.addInput(req.Input, req.seal); err != nil {
 		return prompt{}, err
 	}
 	for _, t := range req.Tools {
@@ -215,8 +246,9 @@ func (req responsesRequest) prompt() (prompt, error) {
 	return p, nil
 }
 
-// addInput reads a text or a list of items. A result must have its call before it, as at the vendor.
-func (p *prompt) addInput(raw json.RawMessage) error {
+// addInput reads a text or a list of items. As at the vendor, a result must have its call before it, and reasoning its
+// seal.
+func (p *prompt) addInput(raw json.RawMessage, seal string) error {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		p.texts, p.lastUser = append(p.texts, text), text
@@ -229,6 +261,13 @@ func (p *prompt) addInput(raw json.RawMessage) error {
 	calls := map[string]bool{}
 	for _, item := range items {
 		switch item.Type {
+		case "reasoning":
+			switch {
+			case item.Encrypted == "":
+				return errors.New("item '" + item.ID + "' not found. Items are not persisted when `store` is set to false")
+			case !strings.HasPrefix(item.Encrypted, seal):
+				return errors.New("the encrypted content of the reasoning could not be verified")
+			}
 		case "function_call", "custom_tool_call":
 			calls[item.CallID] = true
 		case "function_call_output", "custom_tool_call_output":

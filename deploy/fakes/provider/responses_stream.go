@@ -9,7 +9,8 @@ type responseEvent struct {
 	Item         any       `json:"item,omitempty"`
 	ItemID       string    `json:"item_id,omitempty"`
 	ContentIndex *int      `json:"content_index,omitempty"`
-	Part         *textPart `json:"part,omitempty"`
+	SummaryIndex *int      `json:"summary_index,omitempty"`
+	Part         any       `json:"part,omitempty"`
 	Delta        string    `json:"delta,omitempty"`
 	Text         *string   `json:"text,omitempty"`
 	Arguments    *string   `json:"arguments,omitempty"`
@@ -38,6 +39,8 @@ func itemEvents(index int, item any) []responseEvent {
 	switch item := item.(type) {
 	case messageItem:
 		list = append(list, partEvents(item)...)
+	case reasoningItem:
+		list = append(list, summaryEvents(item)...)
 	case functionItem:
 		for _, piece := range words(item.Arguments) {
 			list = append(list, responseEvent{Type: "response.function_call_arguments.delta", ItemID: item.ID, Delta: piece})
@@ -62,6 +65,9 @@ func begun(item any) any {
 	case messageItem:
 		item.Status, item.Content = "in_progress", []textPart{}
 		return item
+	case reasoningItem:
+		item.Summary, item.Encrypted = []summaryPart{}, ""
+		return item
 	case functionItem:
 		item.Status, item.Arguments = "in_progress", ""
 		return item
@@ -85,6 +91,23 @@ func partEvents(item messageItem) []responseEvent {
 	)
 	for i := range list {
 		list[i].ItemID, list[i].ContentIndex = item.ID, new(0)
+	}
+	return list
+}
+
+// summaryEvents returns the events of reasoning, which is shown as a summary of one part.
+func summaryEvents(item reasoningItem) []responseEvent {
+	part := item.Summary[0]
+	list := []responseEvent{{Type: "response.reasoning_summary_part.added", Part: summaryPart{Type: part.Type}}}
+	for _, word := range words(part.Text) {
+		list = append(list, responseEvent{Type: "response.reasoning_summary_text.delta", Delta: word})
+	}
+	list = append(list,
+		responseEvent{Type: "response.reasoning_summary_text.done", Text: &part.Text},
+		responseEvent{Type: "response.reasoning_summary_part.done", Part: part},
+	)
+	for i := range list {
+		list[i].ItemID, list[i].SummaryIndex = item.ID, new(0)
 	}
 	return list
 }

@@ -69,3 +69,43 @@ func TestSystemMessagesOfAnthropic(t *testing.T) {
 		}
 	}
 }
+
+// A vendor takes back its own thinking, and refuses that of another vendor or account.
+func TestThinkingComesBack(t *testing.T) {
+	answer := json.RawMessage(`{"thinking":"let me see","text":"hm"}`)
+	srv := New(fault.Script{Rules: []fault.Rule{{Action: fault.Action{Answer: answer}}}})
+	var own struct{ Content []thinkingBlock }
+	made := do(t, srv, request{"POST", "/v1/messages", `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"go"}]}`, anthropic})
+	if err := json.Unmarshal(made.Body.Bytes(), &own); err != nil || len(own.Content) != 2 {
+		t.Fatalf("answer %s, error %v, want thinking and text", made.Body, err)
+	}
+	var sealed struct{ Output []reasoningItem }
+	made = do(t, srv, request{"POST", "/v1/responses", `{"model":"m","include":["reasoning.encrypted_content"],"input":"go"}`, bearer})
+	if err := json.Unmarshal(made.Body.Bytes(), &sealed); err != nil || len(sealed.Output) != 2 {
+		t.Fatalf("answer %s, error %v, want reasoning and a message", made.Body, err)
+	}
+	back := func(block any) string {
+		return `{"model":"m","max_tokens":100,"messages":[{"role":"assistant","content":[` + string(encode(block)) + `]},{"role":"user","content":"go on"}]}`
+	}
+	again := func(item any) string {
+		return `{"model":"m","input":[` + string(encode(item)) + `,{"role":"user","content":"go on"}]}`
+	}
+	forged, other, bare := own.Content[0], map[string]string{"Authorization": "Bearer another"}, sealed.Output[0]
+	forged.Signature, bare.Encrypted = "of another", ""
+	for _, tt := range []struct {
+		name   string
+		req    request
+		status int
+		want   string
+	}{
+		{"own signature", request{"POST", "/v1/messages", back(own.Content[0]), anthropic}, 200, ""},
+		{"another's signature", request{"POST", "/v1/messages", back(forged), anthropic}, 400, "messages.0.content: Invalid `signature`"},
+		{"own seal", request{"POST", "/v1/responses", again(sealed.Output[0]), bearer}, 200, ""},
+		{"another account's seal", request{"POST", "/v1/responses", again(sealed.Output[0]), other}, 400, "could not be verified"},
+		{"without the content", request{"POST", "/v1/responses", again(bare), bearer}, 400, "not persisted"},
+	} {
+		if got := do(t, srv, tt.req); got.Code != tt.status || !strings.Contains(got.Body.String(), tt.want) {
+			t.Errorf("%s: %d %s, want %d with %q", tt.name, got.Code, got.Body, tt.status, tt.want)
+		}
+	}
+}
