@@ -164,6 +164,8 @@ var codingTasks = slices.Concat(
 	tasksOf(codex, "Anthropic", "anthropic"),
 	tasksOf(codex, "failover to chat completions", "responses", "openai"),
 	tasksOf(codex, "failover to Anthropic", "responses", "anthropic"),
+	tasksOf(codex, "failover to another account", "responses", "responses"),
+	tasksOf(codex, "failover from Anthropic", "anthropic", "responses"),
 	tasksOf(codexPatch, "own dialect", "responses"),
 	tasksOf(codexPatch, "chat completions", "openai"),
 	tasksOf(codexPatch, "failover to Anthropic", "responses", "anthropic"),
@@ -171,6 +173,7 @@ var codingTasks = slices.Concat(
 	tasksOf(claudeCode, "chat completions", "openai"),
 	tasksOf(claudeCode, "Responses", "responses"),
 	tasksOf(claudeCode, "failover to chat completions", "anthropic", "openai"),
+	tasksOf(claudeCode, "failover to Responses", "anthropic", "responses"),
 	tasksOf(claudeCode, "failover from chat completions", "openai", "anthropic"),
 	broken(tasksOf(codex, "broken stream", "responses")),
 	broken(tasksOf(codex, "broken stream of chat completions", "openai")),
@@ -211,9 +214,14 @@ func (h *harness) codes(t *testing.T, npm npmClients, task codingTask) {
 	t.Helper()
 	organization, folder := unique("org"), t.TempDir()
 	first, second := filepath.Join(folder, "first.txt"), filepath.Join(folder, "second.txt")
+	// The vendors refuse the next call if it has thinking of another vendor or account. The second thinking is as long as
+	// the part that comes before a stream breaks: Claude Code repeats no call of which a block is finished.
 	conversation := object{"answer": object{
-		"tool_calls": []object{task.agent.write(first, firstText)},
-		"then":       []object{{"tool_calls": []object{task.agent.write(second, secondText)}}, {"text": lastWords}},
+		"thinking": "I begin with the first.", "tool_calls": []object{task.agent.write(first, firstText)},
+		"then": []object{
+			{"thinking": "Now the second, which I write in the same way as the first.", "tool_calls": []object{task.agent.write(second, secondText)}},
+			{"text": lastWords},
+		},
 	}}
 	h.script(t, stack.FakeProvider, task.rules(conversation)...)
 	retries := 0
