@@ -2,7 +2,7 @@
 import { Agent, OpenAIProvider, Runner, tool } from '@openai/agents';
 import OpenAI from 'openai';
 import { z } from 'zod';
-import { eachModel, ends, headers, same, toolQuestion } from './check.mjs';
+import { eachModel, ends, headers, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
 const client = new OpenAI({ defaultHeaders: headers });
 const runner = new Runner({ modelProvider: new OpenAIProvider({ openAIClient: client }), tracingDisabled: true });
@@ -29,6 +29,15 @@ async function streams(model) {
   same('streamed text', text, result.finalOutput);
 }
 
+async function thinking(model) {
+  if (!thinks(model)) return;
+  const result = await runner.run(agent(model), thinkingQuestion);
+  same('output', result.finalOutput, 'It is warm');
+  const items = result.newItems.map((item) => item.type);
+  same('items', items.filter((type) => type !== 'reasoning_item'), ['tool_call_item', 'tool_call_output_item', 'message_output_item']);
+  same('items of reasoning', items.filter((type) => type === 'reasoning_item').length >= 2, true);
+}
+
 // The second run sends only what is new.
 async function continues(model) {
   const first = await runner.run(agent(model), 'one');
@@ -38,4 +47,4 @@ async function continues(model) {
   same('roles of the stored items', items.data.map((item) => item.role), ['user', 'assistant', 'user']);
 }
 
-await eachModel(runs, streams, continues);
+await eachModel(runs, streams, thinking, continues);

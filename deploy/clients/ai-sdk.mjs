@@ -2,7 +2,7 @@
 import { createOpenAI } from '@ai-sdk/openai';
 import { generateText, Output, stepCountIs, streamText, tool } from 'ai';
 import { z } from 'zod';
-import { above, eachModel, ends, headers, jsonQuestion, same, toolQuestion } from './check.mjs';
+import { above, eachModel, ends, headers, jsonQuestion, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const openai = createOpenAI({ headers });
@@ -36,6 +36,17 @@ async function turns(model) {
   same('the second turn has a reference', second.request.body.input.some((item) => item.type === 'item_reference'), true);
 }
 
+// The second step holds the thinking of the first, and the next question that of both.
+async function thinking(model) {
+  if (!thinks(model)) return;
+  const messages = [{ role: 'user', content: thinkingQuestion }];
+  const first = await generateText({ model: openai(model), messages, tools, stopWhen: stepCountIs(3) });
+  same('text', first.text, 'It is warm');
+  same('thinking', first.steps.map((step) => step.reasoningText), ['I need the weather.', 'It is sunny there.']);
+  messages.push(...first.response.messages, { role: 'user', content: 'and now?' });
+  same('text of the next turn', (await generateText({ model: openai(model), messages, tools })).text, 'It is warm');
+}
+
 async function objects(model) {
   const result = await generateText({ model: openai(model), prompt: jsonQuestion, output: Output.object({ schema: z.object({ city: z.string() }) }) });
   same('type of the field', typeof result.output.city, 'string');
@@ -46,4 +57,4 @@ async function chat(model) {
   ends('text', result.text, 'sunny');
 }
 
-await eachModel(generates, streams, turns, objects, chat);
+await eachModel(generates, streams, turns, thinking, objects, chat);

@@ -1,6 +1,6 @@
 // @anthropic-ai/sdk: messages whole and streamed, tools, counts.
 import Anthropic from '@anthropic-ai/sdk';
-import { above, citySchema, eachModel, ends, headers, rejected, same, toolQuestion } from './check.mjs';
+import { above, citySchema, eachModel, ends, headers, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
 const client = new Anthropic({ defaultHeaders: headers });
 const max_tokens = 100;
@@ -37,10 +37,28 @@ async function tools(model) {
   }
 }
 
+// Thinking goes back as it came, whichever vendor made it.
+async function thinking(model) {
+  if (!thinks(model)) return;
+  const body = {
+    model, max_tokens: 2000, thinking: { type: 'enabled', budget_tokens: 1024 }, messages: [{ role: 'user', content: thinkingQuestion }],
+    tools: [{ name: 'get_weather', description: 'the weather', input_schema: citySchema }],
+  };
+  for (const asked of [await client.messages.create(body), await client.messages.stream(body).finalMessage()]) {
+    same('blocks', asked.content.map((block) => block.type), ['thinking', 'tool_use']);
+    same('thinking', asked.content[0].thinking, 'I need the weather.');
+    const told = await client.messages.create({
+      ...body,
+      messages: [...body.messages, { role: 'assistant', content: asked.content }, { role: 'user', content: [{ type: 'tool_result', tool_use_id: asked.content[1].id, content: 'sunny' }] }],
+    });
+    same('text', told.content.find((block) => block.type === 'text')?.text, 'It is warm');
+  }
+}
+
 async function errors() {
   const missing = await rejected('an unknown model', client.messages.create({ model: 'no-such-model', max_tokens, messages: [{ role: 'user', content: 'x' }] }));
   same('class', missing.constructor.name, 'NotFoundError');
   same('type', missing.error?.error?.type, 'not_found_error');
 }
 
-await eachModel(messages, tools, errors);
+await eachModel(messages, tools, thinking, errors);

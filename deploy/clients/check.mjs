@@ -45,5 +45,10 @@ export const citySchema = {
 // jsonQuestion makes the fakes answer with an object that fits citySchema; the sandbox does so by the schema.
 export const jsonQuestion = process.env.JSON_QUESTION;
 
+// thinkingQuestion makes the fakes think and call get_weather; to the result they think again, and say that it is warm.
+// They refuse thinking that isn't their own. The sandbox doesn't know the question.
+export const thinkingQuestion = process.env.THINKING_QUESTION;
+export const thinks = (model) => model !== 'sandbox';
+
 // toolQuestion makes the fakes and the sandbox call the tool.
 export const toolQuestion = 'use tool get_weather';

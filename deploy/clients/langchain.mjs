@@ -3,7 +3,7 @@ import { HumanMessage, ToolMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
 import { ChatOpenAI } from '@langchain/openai';
 import { z } from 'zod';
-import { above, eachModel, ends, headers, same, toolQuestion } from './check.mjs';
+import { above, eachModel, ends, headers, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
 const weather = tool(async () => 'sunny', { name: 'get_weather', description: 'the weather', schema: z.object({ city: z.string() }) });
 
@@ -26,6 +26,12 @@ function over(useResponsesApi) {
     same('result', result instanceof ToolMessage, true);
     const told = await chat.bindTools([weather]).invoke([...messages, asked, result]);
     ends('text after the result', told.text, 'sunny');
+    if (useResponsesApi && thinks(model)) {
+      const question = [new HumanMessage(thinkingQuestion)];
+      const thought = await chat.bindTools([weather]).invoke(question);
+      const last = await chat.bindTools([weather]).invoke([...question, thought, await weather.invoke(thought.tool_calls[0])]);
+      same('text after thinking', last.text, 'It is warm');
+    }
   };
   Object.defineProperty(check, 'name', { value: useResponsesApi ? 'responses' : 'chat' });
   return check;

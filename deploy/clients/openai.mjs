@@ -1,6 +1,6 @@
 // openai-node: responses and their state, chat completions, embeddings, images.
 import OpenAI from 'openai';
-import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, toolQuestion } from './check.mjs';
+import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
 const client = new OpenAI({ defaultHeaders: headers });
 
@@ -40,6 +40,22 @@ async function responseTools(model) {
     model, tools, previous_response_id: asked.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: 'sunny' }],
   });
   ends('text after the result', told.output_text, 'sunny');
+}
+
+// The conversation goes on from the thinking of the first answer: by its id, and by its items.
+async function responseThinking(model) {
+  if (!thinks(model)) return;
+  const tools = [{ type: 'function', name: 'get_weather', parameters: citySchema, strict: true }];
+  const asked = await client.responses.stream({ model, input: thinkingQuestion, tools }).finalResponse();
+  same('items', asked.output.map((item) => item.type), ['reasoning', 'function_call']);
+  same('summary', asked.output[0].summary[0].text, 'I need the weather.');
+  const result = { type: 'function_call_output', call_id: asked.output[1].call_id, output: 'sunny' };
+  const told = await client.responses.create({ model, tools, previous_response_id: asked.id, input: [result] });
+  same('text', told.output_text, 'It is warm');
+  const again = await client.responses.create({
+    model, tools, store: false, input: [{ role: 'user', content: thinkingQuestion }, ...asked.output, result],
+  });
+  same('text from the items', again.output_text, 'It is warm');
 }
 
 async function responseSchema(model) {
@@ -84,7 +100,7 @@ async function chatTools(model) {
   ends('text after the result', await runner.finalContent(), 'sunny');
 }
 
-await eachModel(responses, responseTools, responseSchema, responseAbort, responseErrors, chat, chatTools);
+await eachModel(responses, responseTools, responseThinking, responseSchema, responseAbort, responseErrors, chat, chatTools);
 
 const vectors = await client.embeddings.create({ model: process.env.EMBEDDING_MODEL, input: ['one', 'two'], dimensions: 8 });
 same('lengths of the vectors', vectors.data.map((vector) => vector.embedding.length), [8, 8]);

@@ -127,7 +127,7 @@ func (d sdkEndpoint) env() []string {
 
 // sdkResponses is a vendor that has the Responses API.
 var sdkResponses = addVendor(vendor{
-	name: "sdk-responses", dialect: "openai", model: "sdk-responses", upstream: "sdk-responses-upstream", more: object{"responses": true},
+	name: "sdk-responses", dialect: "openai", model: "sdk-responses", upstream: "gpt-5-sdk-responses-upstream", more: object{"responses": true},
 })
 
 // The SDKs of npm, unmodified but for base URL and key. Each script checks what its SDK returns.
@@ -137,13 +137,17 @@ func TestNPMClients(t *testing.T) {
 	h := use(t)
 	models := append([]string{sdkResponses.model}, sdkModels...)
 	question := h.scripted(t, object{"text": `{"city":"Paris"}`})
+	thinking := h.scripted(t, object{
+		"thinking": "I need the weather.", "tool_calls": []object{toolUse("get_weather", object{"city": "Paris"})},
+		"then": []object{{"thinking": "It is sunny there.", "text": "It is warm"}},
+	})
 	for _, script := range []string{"openai.mjs", "anthropic.mjs", "ai-sdk.mjs", "agents.mjs", "langchain.mjs"} {
 		for _, d := range h.sdkEndpoints(t) {
 			t.Run(script+" "+d.name, func(t *testing.T) {
 				t.Parallel()
 				clientRun{npm.node(t), []string{script}, npm.folder, append(d.env(),
 					"MODELS="+strings.Join(models, ","), "EMBEDDING_MODEL="+embedding.model, "IMAGE_MODEL="+imageVendor.model,
-					"JSON_QUESTION="+question,
+					"JSON_QUESTION="+question, "THINKING_QUESTION="+thinking,
 				)}.run(t)
 			})
 		}
