@@ -369,8 +369,12 @@ func TestResponseStreamGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each([]growth.Input{
 		growth.Repeat("ids of the gateway", `{"input":[{"id":"msg_sw1"}`, `,{"id":"msg_sw1","role":"user","content":"a"}`, "]}"),
 		growth.Repeat("reasoning of the gateway", `{"input":[{"id":"msg_sw1"}`, `,{"type":"reasoning","encrypted_content":"swy1.x"}`, "]}"),
+		growth.Repeat("reasoning by its id", `{"input":[{"role":"user","content":"a"}`, `,{"type":"reasoning","id":"rs_1","summary":[],"content":[]}`, "]}"),
+		growth.Repeat("values of include", `{"include":["a"`, `,"b"`, "]}"), growth.Repeat("lists of include", `{"input":"a"`, `,"include":["a"]`, "}"),
 		growth.Number("unknown members", `{"input":"a"`, `,"x#":1`, "}"),
 	}, func(body []byte) {
-		_, _ = respondingWith(t, "application/json", "{}").Chat(context.Background(), provider.Credential{}, ofResponses(string(body)))
+		chat := ofResponses(string(body))
+		chat.Model = "o3"
+		_, _ = sending(t, openai.Config{Name: "openai", BaseURL: "https://api.openai.com/v1"}, chat, false)
 	})...)
 }
