@@ -29,7 +29,9 @@ type codingAgent struct {
 var (
 	codex      = codingAgent{"codex", "coding", codexWrites, startCodex}
 	codexPatch = codingAgent{"codex-patch", "gpt-5.5", codexPatches, startCodex}
-	claudeCode = codingAgent{"claude-code", "coding", claudeCodeWrites, startClaudeCode}
+	// codexSocket calls over a WebSocket, and over HTTP where that is refused.
+	codexSocket = codingAgent{"codex-socket", "coding", codexWrites, startCodexSocket}
+	claudeCode  = codingAgent{"claude-code", "coding", claudeCodeWrites, startClaudeCode}
 )
 
 func codexWrites(path, text string) object {
@@ -66,6 +68,7 @@ env_key = "OPENAI_API_KEY"
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = %d
+supports_websockets = %t
 http_headers = { "X-Organization-Id" = %q }
 
 [analytics]
@@ -81,8 +84,18 @@ const codingPrompt = "Write two files."
 
 func startCodex(t *testing.T, npm npmClients, d sdkEndpoint, model, folder string, retries int) clientRun {
 	t.Helper()
+	return codexRun(t, npm, d, model, folder, retries, false)
+}
+
+func startCodexSocket(t *testing.T, npm npmClients, d sdkEndpoint, model, folder string, retries int) clientRun {
+	t.Helper()
+	return codexRun(t, npm, d, model, folder, retries, true)
+}
+
+func codexRun(t *testing.T, npm npmClients, d sdkEndpoint, model, folder string, retries int, socket bool) clientRun {
+	t.Helper()
 	home := t.TempDir()
-	config := fmt.Sprintf(codexConfig, model, d.openAI, retries, d.organization)
+	config := fmt.Sprintf(codexConfig, model, d.openAI, retries, socket, d.organization)
 	if d.organization == "" {
 		config = strings.Replace(config, `http_headers = { "X-Organization-Id" = "" }`+"\n", "", 1)
 	}
@@ -169,6 +182,9 @@ var codingTasks = slices.Concat(
 	tasksOf(codexPatch, "own dialect", "responses"),
 	tasksOf(codexPatch, "chat completions", "openai"),
 	tasksOf(codexPatch, "failover to Anthropic", "responses", "anthropic"),
+	tasksOf(codexSocket, "own dialect", "responses"),
+	tasksOf(codexSocket, "chat completions", "openai"),
+	tasksOf(codexSocket, "failover to Anthropic", "responses", "anthropic"),
 	tasksOf(claudeCode, "own dialect", "anthropic"),
 	tasksOf(claudeCode, "chat completions", "openai"),
 	tasksOf(claudeCode, "Responses", "responses"),
