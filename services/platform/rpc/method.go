@@ -133,11 +133,14 @@ func (t methodTable) route(verb, path, method string) {
 	t.routes[verb+" "+path] = method
 }
 
-// byPattern returns the method behind a matched grpc-gateway pattern, which prints "{name}" as "{name=*}".
+// byPattern returns the method behind a matched pattern.
 func (t methodTable) byPattern(verb, pattern string) (string, bool) {
-	method, ok := t.routes[verb+" "+strings.ReplaceAll(pattern, "=*}", "}")]
+	method, ok := t.routes[verb+" "+pattern]
 	return method, ok
 }
+
+// plainPattern returns a matched grpc-gateway pattern, which prints "{name}" as "{name=*}", as it was registered.
+func plainPattern(printed string) string { return strings.ReplaceAll(printed, "=*}", "}") }
 
 // checkURL refuses bytes that percent-encoding can carry and no store accepts, and query parameters that the method's
 // request has no field for: a misspelt filter must not widen the result. lenient permits unknown parameters.

@@ -78,27 +78,28 @@ func (s *Server) newMux() *runtime.ServeMux {
 // reads the body, bounded in size and time.
 func (s *Server) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
-		pattern, _ := runtime.HTTPPattern(r.Context())
-		method, ok := s.methods.byPattern(r.Method, pattern.String())
+		matched, _ := runtime.HTTPPattern(r.Context())
+		pattern := plainPattern(matched.String())
+		method, ok := s.methods.byPattern(r.Method, pattern)
 		if !ok {
 			s.refuse(w, r, apierr.NotFound("path"))
 			return
 		}
-		if _, ok := s.enter(w, r, method); ok {
+		if _, ok := s.enter(w, r, method, pattern); ok {
 			next(w, r, params)
 		}
 	}
 }
 
-// enter authenticates a request for a method, checks its URL and reads its body. If any of that fails, it answers with
+// enter authenticates a request for a method on a route's pattern, checks its URL and reads its body. If any of that fails, it answers with
 // the error and returns false.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, method string) (caller.Caller, bool) {
+func (s *Server) enter(w http.ResponseWriter, r *http.Request, method, pattern string) (caller.Caller, bool) {
 	c, err := s.authenticate(method, r.Header.Get)
 	if err == nil {
 		err = s.methods.checkURL(method, r.URL, s.dialect(r).Name != "")
 	}
 	if err == nil {
-		err = s.readBody(w, r, method)
+		err = s.readBody(w, r, method, s.isForm(r, pattern))
 	}
 	if err != nil {
 		s.refuse(w, r, apierr.From(err))
@@ -106,9 +107,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, method string) (c
 	return c, err == nil
 }
 
-// readBody replaces the request's body with its bytes in memory, so that later code can't stall on a slow sender and
+// readBody replaces the request's body, which is JSON unless it is a form, with its bytes in memory, so that later code can't stall on a slow sender and
 // the server never answers before it has read the request.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string) error {
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string, isForm bool) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
@@ -121,6 +122,10 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string)
 		return apierr.Invalid("body", "could not be read in whole").Wrap(err)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if isForm {
+		r.Body = bufferedBody{bytes.NewReader(body), body}
+		return nil
+	}
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
 	}

@@ -90,6 +90,7 @@ type Server struct {
 	mux     *runtime.ServeMux
 	open    map[endpoint]http.Handler
 	exact   map[endpoint]http.HandlerFunc // handlers of Handle whose path has no parameter
+	forms   map[endpoint]bool             // routes of HandleForm
 	health  *health.Server
 	errs    []error
 }
@@ -103,6 +104,7 @@ func New(options Options) (*Server, error) {
 		codec:   newCodec(options.RawJSON, options.NullJSON),
 		open:    make(map[endpoint]http.Handler),
 		exact:   make(map[endpoint]http.HandlerFunc),
+		forms:   make(map[endpoint]bool),
 		health:  health.NewServer(),
 	}
 	observe, err := newObserver(options.Log, options.Tracer, options.Meter)
@@ -167,7 +169,7 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	}
 	if !strings.Contains(pattern, "{") {
 		s.exact[endpoint{verb, pattern}] = func(w http.ResponseWriter, r *http.Request) {
-			if c, ok := s.enter(w, r, method); ok {
+			if c, ok := s.enter(w, r, method, pattern); ok {
 				serve(w, r, &c)
 			}
 		}
@@ -181,6 +183,20 @@ func (s *Server) Handle(verb, pattern, method string, handle func(http.ResponseW
 	if err != nil {
 		s.errs = append(s.errs, fmt.Errorf("rpc: handler of %s %s: %w", verb, pattern, err))
 	}
+}
+
+// HandleForm is Handle for a route whose body may be a form of several parts (RFC 7578), which is read but not checked:
+// the handler does.
+func (s *Server) HandleForm(verb, pattern, method string, handle func(http.ResponseWriter, *http.Request) error) {
+	s.forms[endpoint{verb, pattern}] = true
+	s.Handle(verb, pattern, method, handle)
+}
+
+// isForm reports whether a request is a form on a route that takes one.
+func (s *Server) isForm(r *http.Request, pattern string) bool {
+	const form = "multipart/form-data"
+	kind := r.Header.Get("Content-Type")
+	return s.forms[endpoint{r.Method, pattern}] && len(kind) > len(form) && strings.EqualFold(kind[:len(form)], form)
 }
 
 // Decode reads the body of a handler's request into m and applies the contract's rules, as transcoding does: exact

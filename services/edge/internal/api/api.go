@@ -110,15 +110,21 @@ func (a *API) asItComes(nowhere http.Handler) http.Handler {
 	})
 }
 
+// ownHeaders are the headers of the dialects that have their own: of the key, and of the request id in answers.
+var ownHeaders = map[string]struct{ key, id string }{
+	route.DialectAnthropic: {"X-Api-Key", "Request-Id"},
+	route.DialectAzure:     {"Api-Key", "Apim-Request-Id"},
+}
+
 // speak copies the key from a dialect's own header to Authorization, which all other code reads, and adds the
 // dialect's header for the request id to the response.
 func (a *API) speak(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.options.Table.Dialect(r.URL.Path) == route.DialectAnthropic {
-			if key := r.Header.Get("X-Api-Key"); key != "" && r.Header.Get("Authorization") == "" {
+		if own, ok := ownHeaders[a.options.Table.Dialect(r.URL.Path)]; ok {
+			if key := r.Header.Get(own.key); key != "" && r.Header.Get("Authorization") == "" {
 				r.Header.Set("Authorization", "Bearer "+key)
 			}
-			w.Header().Set("Request-Id", w.Header().Get(caller.HeaderRequest))
+			w.Header().Set(own.id, w.Header().Get(caller.HeaderRequest))
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -156,7 +156,7 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 		Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
 		Limiter:  limiter, Keys: apikey.NewManager(pepper, keys, nil, table.Products(), t.Log),
 		Relay: proxy.New(services, secret.New(serviceToken), proxy.Bounds{
-			Body: 8 << 20, Memory: 64 << 20, Share: 16 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,
+			Body: 32 << 20, Memory: 64 << 20, Share: 32 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,
 		}),
 	}
 }

@@ -11,7 +11,7 @@ import (
 // own. An unknown dialect is Switchyard's own form.
 func dialectBody(dialect string) func(*apierr.Error, string) any {
 	switch dialect {
-	case route.DialectOpenAI:
+	case route.DialectOpenAI, route.DialectAzure:
 		return newOpenAI
 	case route.DialectAnthropic:
 		return newAnthropic

@@ -33,15 +33,25 @@ type handler func(w http.ResponseWriter, r *http.Request, l *line) error
 // line holds the fields of a request's log line.
 type line struct{ organization, key, caller string }
 
-// mount serves the methods of a path; others are refused with 405.
+// mount serves the methods of a path, HEAD as GET; others are refused with 405. The path is one pattern for all methods:
+// the mux takes two overlapping paths with a method each for a conflict.
 func (a *API) mount(path string, methods map[string]handler) {
+	by := make(map[string]http.Handler, len(methods))
 	for method, h := range methods {
-		a.mux.Handle(method+" "+path, a.observe(method+" "+path, h))
+		by[method] = a.observe(method+" "+path, h)
+	}
+	if by[http.MethodHead] == nil && by[http.MethodGet] != nil {
+		by[http.MethodHead] = by[http.MethodGet]
 	}
 	allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
-	a.mux.Handle(path, a.observe(path, func(w http.ResponseWriter, r *http.Request, _ *line) error {
-		return notAllowed(w, r, allow)
-	}))
+	refused := a.observe(path, func(w http.ResponseWriter, r *http.Request, _ *line) error { return notAllowed(w, r, allow) })
+	a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		h, ok := by[r.Method]
+		if !ok {
+			h = refused
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 func notAllowed(w http.ResponseWriter, r *http.Request, allow string) error {

@@ -27,6 +27,7 @@ func newDocument(table route.Table) ([]byte, error) {
 		"": d.AddSchema("Error", ownError()), route.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
 		route.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
 	}
+	failures[route.DialectAzure] = failures[route.DialectOpenAI]
 	plain := d.AddSchema("PlainError", plainError())
 	sources := make(map[string]*apidoc.Source)
 	for upstream, face := range contracts {
@@ -67,9 +68,14 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 		"content":     apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}},
 	}}}
 	if r.Method == http.MethodPost {
-		operation["requestBody"] = apidoc.Object{"required": true, "content": apidoc.Object{"application/json": apidoc.Object{
-			"schema": apidoc.Object{"type": "object"},
-		}}}
+		content := apidoc.Object{}
+		if r.Form {
+			content["multipart/form-data"] = apidoc.Object{"schema": apidoc.Object{"type": "object"}}
+		}
+		if r.Example != "" {
+			content["application/json"] = apidoc.Object{"schema": apidoc.Object{"type": "object"}}
+		}
+		operation["requestBody"] = apidoc.Object{"required": true, "content": content}
 	}
 	if _, name, ok := r.Rest(); ok {
 		operation["parameters"] = []any{apidoc.Object{

@@ -62,7 +62,10 @@ func TestOpenAPI(t *testing.T) {
 				t.Errorf("%s: no %s", r.Path, status)
 			}
 		}
-		if r.Method == http.MethodPost && o.RequestBody.Content["application/json"].Example == nil {
+		if _, isForm := o.RequestBody.Content["multipart/form-data"]; isForm != r.Form {
+			t.Errorf("%s: takes a form is %t, want %t", r.Path, isForm, r.Form)
+		}
+		if r.Method == http.MethodPost && !r.Form && o.RequestBody.Content["application/json"].Example == nil {
 			t.Errorf("%s: no example", r.Path)
 		}
 	}

@@ -42,9 +42,9 @@ type Config struct {
 
 	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
 	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
-	MaxBody      int64         `env:"MAX_BODY" envDefault:"8388608" doc:"largest request body in bytes"`
+	MaxBody      int64         `env:"MAX_BODY" envDefault:"33554432" doc:"largest request body in bytes"`
 	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies in memory at once; calls beyond it get 503"`
-	BodyShare    int64         `env:"BODY_SHARE" envDefault:"16777216" doc:"bytes of them for one organization; its calls beyond it get 429"`
+	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"bytes of them for one organization; its calls beyond it get 429"`
 	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
 	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to read a piece of a response; streams have no total limit"`
 	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`

@@ -35,6 +35,8 @@ type Route struct {
 	// Summary and Example are for the OpenAPI document; Example is a valid request body.
 	Summary string `yaml:"summary" json:"-"`
 	Example string `yaml:"example" json:"-"`
+	// Form reports whether the body is a form of several parts (RFC 7578), also where Example shows one in JSON.
+	Form bool `yaml:"form" json:"-"`
 	// Upstream is the service behind the route. Target is the path there, with the names of Path; the rest of a path is
 	// appended as one segment. Timeout bounds the wait for the head of the response.
 	Upstream string        `yaml:"upstream" json:"-"`
@@ -103,7 +105,7 @@ func parse(text []byte) (Table, error) {
 		return Table{}, errors.New("route table: version is required")
 	}
 	for prefix, dialect := range table.Dialects {
-		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || dialect != DialectOpenAI && dialect != DialectAnthropic {
+		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || !slices.Contains(dialects, dialect) {
 			return Table{}, fmt.Errorf("route table: dialects: %s: must be a path below %s that ends in / with a known dialect", prefix, root)
 		}
 	}
@@ -130,7 +132,10 @@ func parse(text []byte) (Table, error) {
 const (
 	DialectOpenAI    = "openai"
 	DialectAnthropic = "anthropic"
+	DialectAzure     = "azure" // OpenAI's API with Azure's paths
 )
+
+var dialects = []string{DialectOpenAI, DialectAnthropic, DialectAzure}
 
 // root is the prefix of customers' paths; paths below meta are served by the edge itself.
 const (
@@ -153,10 +158,10 @@ func (r Route) check() error {
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for segments {name} or a last {name...}", root, meta)
 	case !slices.Equal(r.Names(), target.Names()):
 		return errors.New("path and target must have the same segments {name}")
-	case r.Summary == "" || (r.Method == http.MethodPost) != jsoncheck.Valid([]byte(r.Example)):
-		return errors.New("summary is required, and with POST an example in JSON")
-	case !strings.HasPrefix(r.Target, "/v1/"):
-		return errors.New("target must be below /v1/")
+	case r.Summary == "" || (r.Method == http.MethodPost) != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
+		return errors.New("summary is required, and with POST an example in JSON unless the body is a form")
+	case !below.MatchString(r.Target):
+		return errors.New("target must be below /v1/, /v2/ or /openai/")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write:
 		return errors.New("permission must be read or write")
 	case r.Timeout <= 0:
@@ -164,6 +169,9 @@ func (r Route) check() error {
 	}
 	return nil
 }
+
+// below matches the targets that routes may have.
+var below = regexp.MustCompile(`^/(v1|v2|openai)/`)
 
 // free reports whether a route may have no metric.
 func (r Route) free() bool {

@@ -26,6 +26,8 @@ import (
 type Engine interface {
 	Chat(ctx context.Context, r *inference.Request) (*inference.Completion, error)
 	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
+	Relay(ctx context.Context, r *inference.Request) (*inference.Stream, error)
+	CountTokens(ctx context.Context, r *inference.Request) (tokens int64, counted bool, err error)
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
 	MakeImages(ctx context.Context, r *inference.Request) (*inference.ImageResult, error)
 	// Models returns the models that requests may name.

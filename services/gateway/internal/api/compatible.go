@@ -56,9 +56,11 @@ func DialectOf(r *http.Request) rpc.Dialect {
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
-	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"):
+	case name == dialectAzure, strings.HasPrefix(path, azureRoot):
+		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody, KeyHeader: "Api-Key", IDHeader: "Apim-Request-Id"}
+	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"), isRelayOfOpenAI(path):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
-	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings":
+	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings" && path != relayedImages.path:
 		return rpc.Dialect{}
 	case r.Header.Get("Anthropic-Version") != "":
 		return anthropicKey
@@ -74,10 +76,12 @@ func (s *inferenceServer) mountCompatible(server *rpc.Server) {
 	const list = gatewayv1.ProviderService_ListProviders_FullMethodName
 	server.Handle("POST", "/v1/chat/completions", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(openai.Dialect{}))
 	server.Handle("POST", "/v1/messages", gatewayv1.InferenceService_Chat_FullMethodName, s.serveDialect(anthropic.Dialect{}))
-	server.Handle("POST", "/v1/messages/count_tokens", list, s.countTokens)
+	server.Handle("POST", "/v1/messages/count_tokens", gatewayv1.InferenceService_Chat_FullMethodName, s.countTokens)
 	server.Handle("GET", "/v1/models/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models/by-id/{model=**}", list, s.serveModel)
 	server.Handle("GET", "/v1/models", list, s.serveModels)
+	s.mountRelays(server)
+	s.mountAzure(server)
 }
 
 // serveDialect serves a chat in a dialect's form, whole or streamed.
@@ -219,8 +223,8 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	return nil
 }
 
-// tokenCount is the answer of count_tokens. It is an estimate even where the model's vocabulary is known: no vendor is
-// called, and what vendors add around texts, tools and images differs between models and is not published for most.
+// tokenCount is the answer of count_tokens: the vendor's count where the model is one of the dialect's, else an estimate.
+// What other vendors add around texts, tools and images differs between models and is not published for most.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
 	Estimated   bool  `json:"estimated"`
@@ -231,13 +235,27 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	chat, err := anthropic.Dialect{}.Count(body)
+	d := anthropic.Dialect{}
+	chat, err := d.Count(body, r.Header)
 	if err != nil {
 		return err
 	}
-	w.Header().Set(headerEstimated, "true")
-	request := &inference.Request{Route: routing.Request{Model: chat.Model}, Chat: chat.Chat}
-	return writeJSON(w, tokenCount{inference.EstimateInput(request), true})
+	request, err := toNativeRequest(r.Context(), d.Name(), chat, r.Header, nil)
+	if err != nil {
+		return err
+	}
+	count := tokenCount{}
+	tokens, counted, err := s.engine.CountTokens(r.Context(), request)
+	switch {
+	case err != nil:
+		return fmt.Errorf("count tokens: %w", err)
+	case counted:
+		count.InputTokens = tokens
+	default:
+		count = tokenCount{inference.EstimateInput(request), true}
+	}
+	w.Header().Set(headerEstimated, strconv.FormatBool(count.Estimated))
+	return writeJSON(w, count)
 }
 
 // serveModels lists the models in the caller's dialect.

@@ -1,6 +1,11 @@
 package api_test
 
-import "testing"
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
 
 // count_tokens counts by the vocabulary of the model that the body names, where it is known, and by bytes else: "hello
 // world" is 2 tokens, with 4 around the message and 3 before the answer, or 11 bytes. It is an estimate in any case.
@@ -19,5 +24,42 @@ func TestCountTokens(t *testing.T) {
 		if got.status != 200 || got.body != want || got.header.Get("X-Switchyard-Estimated") != "true" {
 			t.Errorf("%s: %d %s, want %s and the header", body, got.status, got.body, want)
 		}
+	}
+}
+
+// Where the model is one of Anthropic's dialect, its vendor counts. A vendor that fails to leaves the estimate, and nothing
+// is billed.
+func TestCountTokensIsForwarded(t *testing.T) {
+	b := setup(t)
+	var path string
+	answer := `{"input_tokens":1234}`
+	b.vendor.mu.Lock()
+	b.vendor.fails = func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.Path
+		if answer == "" {
+			http.Error(w, "{}", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	}
+	b.vendor.mu.Unlock()
+	const body = `{"model":"spare","max_tokens":9,"messages":[{"role":"user","content":[{"type":"text","text":"hi","cache_control":{"type":"ephemeral"}}]}]}`
+	for _, c := range []struct{ answer, want, estimated string }{
+		{`{"input_tokens":1234}`, `{"input_tokens":1234,"estimated":false}`, "false"},
+		{`{"input_tokens":"many"}`, `{"input_tokens":1,"estimated":true}`, "true"},
+		{"", `{"input_tokens":1,"estimated":true}`, "true"},
+	} {
+		answer = c.answer
+		got := b.say(t, "POST", "/v1/messages/count_tokens", body)
+		if got.status != 200 || got.body != c.want || got.header.Get("X-Switchyard-Estimated") != c.estimated {
+			t.Errorf("%q: %d %s, want %s", c.answer, got.status, got.body, c.want)
+		}
+		if sent := b.vendor.last(); path != "/v1/messages/count_tokens" || strings.Contains(sent, "max_tokens") || strings.Contains(sent, "stream") || !strings.Contains(sent, "cache_control") {
+			t.Errorf("%s was sent to %s, want the count's path and body", sent, path)
+		}
+	}
+	if n := b.rows(t, "true"); n != 0 {
+		t.Errorf("%d rows are billed, want none", n)
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -29,6 +30,9 @@ type extension struct {
 	RunID              string            `json:"run_id"`
 	ApprovalRef        string            `json:"approval_ref"`
 	Metadata           map[string]string `json:"metadata"`
+
+	// deployment is the model of the request's path; empty for none.
+	deployment string
 }
 
 type byokField struct {
@@ -51,7 +55,7 @@ const (
 
 // readExtension reads the field and the headers, which may not contradict each other.
 func readExtension(raw []byte, header http.Header) (*extension, error) {
-	var e extension
+	e := extension{deployment: header.Get(headerDeployment)}
 	if raw != nil {
 		if err := decode(bytes.NewReader(raw), &e); err != nil {
 			return nil, within(dialect.Extension, err)
@@ -116,7 +120,7 @@ func agree(name, value string, field *string) error {
 // one message is there because the rules demand one; the conversation itself is parsed by the dialect.
 func (e *extension) message(model string, labels map[string]string) *gatewayv1.LlmRequest {
 	m := &gatewayv1.LlmRequest{
-		OrganizationId: e.OrganizationID, Model: model, Provider: e.Provider, OptimizationGoal: e.OptimizationGoal,
+		OrganizationId: e.OrganizationID, Model: cmp.Or(e.deployment, model), Provider: e.Provider, OptimizationGoal: e.OptimizationGoal,
 		AllowSubstitution: e.AllowSubstitution, DataClassification: e.DataClassification,
 		Locale: e.Locale, LanguageMode: e.LanguageMode, Cache: e.Cache, RunId: e.RunID, ApprovalRef: e.ApprovalRef,
 		Metadata: labels,

@@ -8,6 +8,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -50,6 +51,15 @@ func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.Image
 
 // serveImages serves images on the JSON face.
 func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) error {
+	if DialectOf(r).Name == dialectOpenAI {
+		body, err := peek(r)
+		if err != nil {
+			return err
+		}
+		if !openai.IsPlainImages(body) {
+			return s.serveRelay(w, r, relayedImages)
+		}
+	}
 	m := new(gatewayv1.ImagesRequest)
 	if err := s.decode(r, m); err != nil {
 		return err

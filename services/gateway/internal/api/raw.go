@@ -40,7 +40,7 @@ const (
 // rawHeaders are the headers that affect a request. None holds a credential.
 var rawHeaders = []string{
 	headerGoal, headerAskedProvider, headerByok, headerSubstitution, headerClassification, headerLocale, headerLanguageMode, headerCache,
-	headerApproval, "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
+	headerApproval, headerDeployment, "Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 }
 
 // rawOfHTTP returns a request of the JSON face as it came.
@@ -109,6 +109,9 @@ func (s *inferenceServer) parse(ctx context.Context, raw trace.RawRequest, run s
 			return nil, err
 		}
 		return toOpenAIEmbedding(ctx, wanted, raw.Header, func(e *extension) { e.RunID = run })
+	}
+	if call := relayOfForm(raw.Form); call != nil {
+		return call.parse(ctx, raw, run)
 	}
 	return nil, apierr.Internal(fmt.Errorf("no form %q of a request", raw.Form))
 }

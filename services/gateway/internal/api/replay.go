@@ -103,6 +103,9 @@ func (s *traceServer) Replay(ctx context.Context, m *gatewayv1.ReplayRequest) (*
 // serve serves a request whole, whatever its operation, and gives its answer as
 // the JSON face does.
 func (s *inferenceServer) serve(ctx context.Context, r *inference.Request) (json.RawMessage, ledger.Report, error) {
+	if r.Relay != nil {
+		return s.replayRelay(ctx, r)
+	}
 	switch r.Route.Operation {
 	case provider.OperationEmbeddings:
 		embedded, err := s.engine.Embed(ctx, r)

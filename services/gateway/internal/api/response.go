@@ -38,11 +38,14 @@ type responseServer struct {
 func mountResponses(server *rpc.Server, inferences *inferenceServer, conversations Conversations) {
 	s := &responseServer{inferences, conversations}
 	const method = gatewayv1.InferenceService_Chat_FullMethodName
-	server.Handle("POST", "/v1/responses", method, s.create)
-	server.Handle("GET", "/v1/responses/{response_id}", method, s.get)
-	server.Handle("DELETE", "/v1/responses/{response_id}", method, s.delete)
-	server.Handle("POST", "/v1/responses/{response_id}/cancel", method, s.cancel)
-	server.Handle("GET", "/v1/responses/{response_id}/input_items", method, s.inputItems)
+	for _, root := range []string{"/v1/", azureRoot} {
+		server.Handle("POST", root+"responses", method, s.create)
+		server.Handle("POST", root+"responses/compact", method, s.compact)
+		server.Handle("GET", root+"responses/{response_id}", method, s.get)
+		server.Handle("DELETE", root+"responses/{response_id}", method, s.delete)
+		server.Handle("POST", root+"responses/{response_id}/cancel", method, s.cancel)
+		server.Handle("GET", root+"responses/{response_id}/input_items", method, s.inputItems)
+	}
 }
 
 // scopeOf returns whose responses a caller may read. named is the organization that a body names.
@@ -68,6 +71,23 @@ func (s *responseServer) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	exchange.SetKeep(s.keep(r.Context(), scope, exchange))
 	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, exchange.Body)
+}
+
+// compact shortens a conversation.
+func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
+	body, err := peek(r)
+	if err != nil {
+		return err
+	}
+	scope, err := scopeOf(r.Context(), gjson.GetBytes(body, dialect.Extension+".organization_id").Str)
+	if err != nil {
+		return err
+	}
+	chat, compaction, err := responses.ReadCompaction(body, r.Header, s.history(r.Context(), scope))
+	if err != nil {
+		return err
+	}
+	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, compaction.Body)
 }
 
 // keepTime bounds the time to store a response: its last event waits for it.

@@ -371,3 +371,26 @@ func TestReasoningOfAnotherHost(t *testing.T) {
 		}
 	}
 }
+
+// A stored conversation becomes a summary by any model, is billed as its answer, and goes on at another vendor.
+func TestResponsesAreCompacted(t *testing.T) {
+	b := setupWith(t, responsesPolicy)
+	first := gjson.Parse(b.say(t, "POST", responsesPath, `{"model":"sandbox","input":"build it"}`).body).Get("id").Str
+	before := b.rows(t, "true")
+	got := b.say(t, "POST", responsesPath+"/compact", `{"model":"sandbox","previous_response_id":"`+first+`"}`)
+	answer := gjson.Parse(got.body)
+	if got.status != 200 || answer.Get("object").Str != "response.compaction" || answer.Get("output.0.content").Str != "build it" || answer.Get("output.1.type").Str != "compaction" {
+		t.Fatalf("%d %s, want the user's message and a compaction", got.status, got.body)
+	}
+	if n := b.rows(t, "true") - before; n != 1 {
+		t.Errorf("%d rows are billed, want one", n)
+	}
+	later := b.say(t, "POST", responsesPath, `{"model":"native/wise","input":`+answer.Get("output").Raw+`}`)
+	if sent := b.vendor.last(); later.status != 200 || !strings.Contains(sent, "Summary of the conversation so far:") || strings.Contains(sent, "compaction") {
+		t.Errorf("%d %s; the vendor got %s, want the summary", later.status, later.body, sent)
+	}
+	stranger := b.say(t, "POST", responsesPath+"/compact", `{"model":"sandbox","previous_response_id":"`+first+`"}`, "X-Organization-Id", "stranger")
+	if stranger.status != 400 || !strings.Contains(stranger.body, "previous_response_not_found") {
+		t.Errorf("another organization: %d %s, want 400", stranger.status, stranger.body)
+	}
+}

@@ -72,8 +72,12 @@ func (s *routingServer) GetRoutingConfig(ctx context.Context, _ *gatewayv1.GetRo
 		Canary: canary, Pin: fromPin(state.Pin), ProviderRanks: fromRanking(ranking), ApprovalTools: policy.ApprovalTools(),
 	}
 	for _, operation := range provider.Operations() {
+		steps := policy.Ladder(operation)
+		if len(steps) == 0 && !provider.Contracted().Has(operation) {
+			continue
+		}
 		ladder := &gatewayv1.FallbackLadder{Operation: string(operation)}
-		for _, step := range policy.Ladder(operation) {
+		for _, step := range steps {
 			ladder.Steps = append(ladder.Steps, &gatewayv1.RouteTarget{Provider: step.Provider, Model: step.Model})
 		}
 		out.FallbackLadder = append(out.FallbackLadder, ladder)

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -67,6 +68,7 @@ func (v *vendor) serve(w http.ResponseWriter, r *http.Request) {
 	fails := v.fails
 	v.mu.Unlock()
 	if fails != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		fails(w, r)
 		return
 	}

@@ -52,7 +52,7 @@ func (f *Feature) UnmarshalYAML(node *yaml.Node) error {
 // Capabilities are what a model can do. What is left out is unknown, and assumed to be supported: the vendor refuses
 // what it doesn't support.
 type Capabilities struct {
-	// Operations are the model's operations; absent: all that its dialect has.
+	// Operations are the model's operations; absent: all of the contract's that its dialect has.
 	Operations []provider.Operation `yaml:"operations"`
 	// Features are the model's features; absent: all, an empty list: none.
 	Features *Feature `yaml:"features"`
@@ -95,7 +95,7 @@ func (d Dimensions) Allows(n int) bool {
 func (c Capabilities) check() error {
 	for _, operation := range c.Operations {
 		if operation.Set() == 0 {
-			return fmt.Errorf("operations: %q: want chat, embeddings, vision or images", operation)
+			return fmt.Errorf("operations: %q: want some of %v", operation, provider.Operations())
 		}
 	}
 	d := c.Dimensions

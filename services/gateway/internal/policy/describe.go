@@ -56,7 +56,9 @@ func (p *Policy) Serves(t provider.Target) []provider.Operation {
 			}
 		}
 	} else if o := e.find(t.Model); o != nil {
-		set = o.Operations
+		if set = o.Operations; o.Unlisted {
+			set &= provider.Contracted() // Whether it has others is unknown until a request names it for one.
+		}
 	}
 	return set.List()
 }

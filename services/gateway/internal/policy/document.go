@@ -47,8 +47,8 @@ type document struct {
 	replaced map[string]bool
 }
 
-// perOperation is a setting for each operation: a mapping by operation, or one value for all operations that support
-// it.
+// perOperation is a setting for each operation: a mapping by operation, or one value for all operations of
+// the contract that support it.
 type perOperation[T any] struct {
 	of  map[provider.Operation]T
 	all bool
@@ -64,7 +64,7 @@ func (p *perOperation[T]) UnmarshalYAML(node *yaml.Node) error {
 		return err
 	}
 	p.all, p.of = true, make(map[provider.Operation]T)
-	for _, operation := range provider.Operations() {
+	for _, operation := range provider.Contracted().List() {
 		p.of[operation] = one
 	}
 	return nil

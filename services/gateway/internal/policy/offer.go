@@ -24,6 +24,8 @@ type Offer struct {
 	Operations   provider.OperationSet
 	// forms are the forms of requests that the provider takes as they were written.
 	forms []string
+	// relays are the APIs whose calls the provider relays.
+	relays []string
 	// Lacks is the set of features that the model does not have.
 	Lacks Feature
 	// Hash is a hash of the target, for rendezvous hashing.
@@ -49,6 +51,9 @@ func (o *Offer) Rank(goal Goal) (rank int32, tied bool) {
 // Takes reports whether the provider takes a request in a dialect as its caller wrote it.
 func (o *Offer) Takes(form string) bool { return slices.Contains(o.forms, form) }
 
+// Relays reports whether the provider relays calls of an API.
+func (o *Offer) Relays(api string) bool { return slices.Contains(o.relays, api) }
+
 // entry is a provider with its offers.
 type entry struct {
 	*Provider
@@ -67,9 +72,11 @@ func (e *entry) offer(model *Model) *Offer {
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
-	o.forms = e.forms
+	o.forms, o.relays = e.forms, e.dialect.Relays
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
+	} else {
+		o.Operations &= provider.Contracted()
 	}
 	if o.Capabilities.Features != nil {
 		o.Lacks = ^*o.Capabilities.Features & (1<<len(featureNames) - 1)
@@ -96,5 +103,8 @@ func (e *entry) find(model string) *Offer {
 	}
 	made := e.offer(&Model{Name: model})
 	made.Unlisted = true
+	if made.Capabilities.Operations == nil {
+		made.Operations = e.dialect.Operations // The request that names the model knows what it is for.
+	}
 	return made
 }

@@ -46,7 +46,7 @@ func pickEach(field string, setting perOperation[string], find func(name string)
 			path = field
 		}
 		if operation.Set() == 0 {
-			return nil, fmt.Errorf("%s: want chat, embeddings, vision or images", path)
+			return nil, fmt.Errorf("%s: want one of %v", path, provider.Operations())
 		}
 		o, err := find(name)
 		switch {

@@ -57,7 +57,7 @@ func TestParseNames(t *testing.T) {
 		{"a cache time", policytest.Wide, "providers: [{name: x, dialect: openai, prompt_cache_ttl: 5ms}]", "prompt_cache_ttl: want at least 1s"},
 		{"a provider twice in one file", policytest.Wide, "providers: [{name: x, dialect: openai}, {name: x, dialect: openai}]", `/etc/extra.yaml: providers[1] "x": name: appears twice`},
 		{"a default for an operation", strings.Replace(policytest.Wide, "embeddings: one/vectors,", "embeddings: one/big,", 1), "", `/etc/policy.yaml: default_model.embeddings: "one/big" does not do embeddings`},
-		{"a default for no operation", strings.Replace(policytest.Wide, "embeddings: one/vectors,", "songs: one/big,", 1), "", "default_model.songs: want chat, embeddings, vision or images"},
+		{"a default for no operation", strings.Replace(policytest.Wide, "embeddings: one/vectors,", "songs: one/big,", 1), "", "default_model.songs: want one of [chat embeddings vision images"},
 		{"a default of a provider", strings.Replace(policytest.Wide, "{chat: small}", "{chat: tiny}", 1), "", `providers[0] "one": default_model.chat: "tiny": the provider has no such model`},
 		{"a ladder", strings.Replace(policytest.Wide, "embeddings: [four/embed]", "embeddings: [one/big]", 1), "", `ladder.embeddings: "one/big" does not do embeddings`},
 		{"a rank twice", strings.Replace(policytest.Wide, "cost: [one/small,", "cost: [one/small, one/small,", 1), "", `goals.cost: "one/small": appears twice`},

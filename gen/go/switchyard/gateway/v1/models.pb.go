@@ -39,7 +39,8 @@ type ModelCard struct {
 	Aliases []string `protobuf:"bytes,4,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Vendor of the model.
 	Owner string `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
-	// `chat`, `embeddings`, `vision`, `images`: operations that it serves here.
+	// Operations that it serves here: `chat`, `embeddings`, `vision`, `images`, `completions`, `moderations`, `speech`,
+	// `transcriptions`, `rerank`.
 	Operations []string `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
 	// `text`, `image`, `audio`, `video`, `file`: its inputs.
 	InputModalities []string `protobuf:"bytes,7,rep,name=input_modalities,json=inputModalities,proto3" json:"input_modalities,omitempty"`

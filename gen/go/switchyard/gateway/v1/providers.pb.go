@@ -150,7 +150,8 @@ type ProviderStatus struct {
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	// True when the fleet has a credential for it, or it needs none.
 	FleetKey bool `protobuf:"varint,5,opt,name=fleet_key,json=fleetKey,proto3" json:"fleet_key,omitempty"`
-	// Operations that it serves: `chat`, `embeddings`, `vision`, `images`.
+	// Operations that it serves: `chat`, `embeddings`, `vision`, `images`, and the relayed ones `completions`,
+	// `moderations`, `speech`, `transcriptions` and `rerank`.
 	Operations []string `protobuf:"bytes,6,rep,name=operations,proto3" json:"operations,omitempty"`
 	// Whether a request without a requested provider may be sent to it now.
 	Selectable bool `protobuf:"varint,7,opt,name=selectable,proto3" json:"selectable,omitempty"`
@@ -567,7 +568,8 @@ func (x *ModelStats) GetWindowSeconds() int32 {
 // SelectionRank is the rank of a candidate, and its reason.
 type SelectionRank struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// `cost`, `latency` or `quality`.
 	Goal string `protobuf:"bytes,2,opt,name=goal,proto3" json:"goal,omitempty"`

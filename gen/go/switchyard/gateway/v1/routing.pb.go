@@ -330,7 +330,8 @@ func (x *RoutingConfig) GetApprovalTools() []string {
 // FallbackLadder is the order of fallbacks of one operation.
 type FallbackLadder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Model that it is for; empty for every model without a ladder of its own.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`

@@ -439,7 +439,8 @@ type Trace struct {
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// True when the answer was streamed.
 	Stream bool `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -711,7 +712,8 @@ type SupportTrace struct {
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// True when the answer was streamed.
 	Stream bool `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -1163,7 +1165,8 @@ type LineageEvent struct {
 	Service string `protobuf:"bytes,7,opt,name=service,proto3" json:"service,omitempty"`
 	// Customer key of the request; null without one.
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,9,opt,name=operation,proto3" json:"operation,omitempty"`
 	// `ok`, `failed`, `cancelled` or `aborted`.
 	Status string `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
@@ -1495,7 +1498,8 @@ type ReplayPacket struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
 	// The request as received, without credentials.
 	Request []byte `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
@@ -1695,7 +1699,8 @@ type ReplayResponse struct {
 	RequestId string `protobuf:"bytes,1,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Request that it repeats.
 	ReplayOf string `protobuf:"bytes,2,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`
-	// `chat`, `embeddings`, `vision` or `images`.
+	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
+	// `transcriptions` and `rerank`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
 	// The answer, in the operation's format (LlmResponse, EmbeddingsResponse, …).
 	Answer []byte `protobuf:"bytes,4,opt,name=answer,proto3" json:"answer,omitempty"`

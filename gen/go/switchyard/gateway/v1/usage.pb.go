@@ -331,7 +331,8 @@ type UsageRecord struct {
 	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
 	// Run that it belongs to; null without one.
 	RunId *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// `chat`, `embeddings`, `vision`, `images` or `probe`.
+	// `chat`, `embeddings`, `vision`, `images`, `completions`, `moderations`, `speech`, `transcriptions`, `rerank` or
+	// `probe`.
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Provider that served it.
 	Provider string `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`
@@ -388,8 +389,14 @@ type UsageRecord struct {
 	ImageOutputTokens int32 `protobuf:"varint,31,opt,name=image_output_tokens,json=imageOutputTokens,proto3" json:"image_output_tokens,omitempty"`
 	// Output tokens of audio.
 	AudioOutputTokens int32 `protobuf:"varint,32,opt,name=audio_output_tokens,json=audioOutputTokens,proto3" json:"audio_output_tokens,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Characters of a text to speak.
+	Characters int32 `protobuf:"varint,33,opt,name=characters,proto3" json:"characters,omitempty"`
+	// Seconds of a recording to transcribe, rounded up.
+	AudioSeconds int32 `protobuf:"varint,34,opt,name=audio_seconds,json=audioSeconds,proto3" json:"audio_seconds,omitempty"`
+	// Searches of a reranker, as its provider counts them.
+	Searches      int32 `protobuf:"varint,35,opt,name=searches,proto3" json:"searches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UsageRecord) Reset() {
@@ -646,6 +653,27 @@ func (x *UsageRecord) GetAudioOutputTokens() int32 {
 	return 0
 }
 
+func (x *UsageRecord) GetCharacters() int32 {
+	if x != nil {
+		return x.Characters
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetAudioSeconds() int32 {
+	if x != nil {
+		return x.AudioSeconds
+	}
+	return 0
+}
+
+func (x *UsageRecord) GetSearches() int32 {
+	if x != nil {
+		return x.Searches
+	}
+	return 0
+}
+
 var File_switchyard_gateway_v1_usage_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
@@ -681,7 +709,8 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xe0\t\n" +
+	"nextCursor\"\xc1\n" +
+	"\n" +
 	"\vUsageRecord\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -722,7 +751,12 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x12image_input_tokens\x18\x1d \x01(\x05R\x10imageInputTokens\x12,\n" +
 	"\x12audio_input_tokens\x18\x1e \x01(\x05R\x10audioInputTokens\x12.\n" +
 	"\x13image_output_tokens\x18\x1f \x01(\x05R\x11imageOutputTokens\x12.\n" +
-	"\x13audio_output_tokens\x18  \x01(\x05R\x11audioOutputTokens2\x85\x01\n" +
+	"\x13audio_output_tokens\x18  \x01(\x05R\x11audioOutputTokens\x12\x1e\n" +
+	"\n" +
+	"characters\x18! \x01(\x05R\n" +
+	"characters\x12#\n" +
+	"\raudio_seconds\x18\" \x01(\x05R\faudioSeconds\x12\x1a\n" +
+	"\bsearches\x18# \x01(\x05R\bsearches2\x85\x01\n" +
 	"\fUsageService\x12u\n" +
 	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usageB\xd4\x01\n" +
 	"\x19com.switchyard.gateway.v1B\n" +

@@ -717,6 +717,12 @@ func (m *UsageRecord) validate(all bool) error {
 
 	// no validation rules for AudioOutputTokens
 
+	// no validation rules for Characters
+
+	// no validation rules for AudioSeconds
+
+	// no validation rules for Searches
+
 	if len(errors) > 0 {
 		return UsageRecordMultiError(errors)
 	}

@@ -28,12 +28,12 @@ type reader struct {
 }
 
 // Count parses a request to count the tokens of a chat; it needs no max_tokens.
-func (Dialect) Count(body []byte) (*dialect.Chat, error) {
+func (Dialect) Count(body []byte, header http.Header) (*dialect.Chat, error) {
 	r, err := read(body)
 	if err != nil {
 		return nil, err
 	}
-	return r.chat, nil
+	return r.finish(body, header)
 }
 
 func read(body []byte) (*reader, error) {
@@ -61,6 +61,11 @@ func (Dialect) Chat(body []byte, header http.Header) (*dialect.Chat, error) {
 	if r.chat.Chat.MaxTokens == 0 {
 		return nil, apierr.Invalid("max_tokens", "is required")
 	}
+	return r.finish(body, header)
+}
+
+// finish reads what is left, and keeps the body for a provider of this dialect.
+func (r *reader) finish(body []byte, header http.Header) (*dialect.Chat, error) {
 	if err := r.chat.Finish(r.Object, "anthropic", body); err != nil {
 		return nil, err
 	}

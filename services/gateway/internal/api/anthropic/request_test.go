@@ -138,7 +138,7 @@ func TestChatRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}
-	if _, err := (Dialect{}).Count([]byte(`{"messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+	if _, err := (Dialect{}).Count([]byte(`{"messages":[{"role":"user","content":"hi"}]}`), nil); err != nil {
 		t.Errorf("count: %v", err)
 	}
 }

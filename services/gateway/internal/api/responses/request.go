@@ -40,7 +40,7 @@ func Read(body []byte, header http.Header, from History) (*dialect.Chat, *Exchan
 	exchange := &Exchange{ID: newID("resp"), created: time.Now()}
 	r := &reader{Object: object, chat: &dialect.Chat{Localize: localize, Writer: exchange, Reasoning: true, Keeps: true}, exchange: exchange}
 	history := func() error { return r.history(from) }
-	for _, read := range []func() error{r.settings, history, r.text, r.instructions, r.reasoning, r.tools, r.items, r.special} {
+	for _, read := range []func() error{r.settings, history, r.expand, r.text, r.instructions, r.reasoning, r.tools, r.items, r.special} {
 		if err := read(); err != nil {
 			return nil, nil, err
 		}
@@ -201,7 +201,7 @@ var hints = []string{
 // silent are the values with which a field has no effect; a field without an entry has one with any value.
 var silent = map[string][]string{
 	"top_logprobs": {"0"}, "service_tier": {`"auto"`, `"default"`}, "truncation": {`"disabled"`, `"auto"`},
-	"context_management": {"[]"}, "prompt": nil, "moderation": nil, "access_programs": nil,
+	"prompt": nil, "moderation": nil, "access_programs": nil,
 }
 
 // special checks the fields that only this dialect has.
@@ -236,7 +236,7 @@ func (r *reader) special() error {
 }
 
 // specials are the names in silent, in a fixed order.
-var specials = []string{"prompt", "service_tier", "top_logprobs", "truncation", "context_management", "moderation", "access_programs"}
+var specials = []string{"prompt", "service_tier", "top_logprobs", "truncation", "moderation", "access_programs"}
 
 // included are the values of include; what only hosted tools or this vendor return is left out elsewhere.
 var included = []string{

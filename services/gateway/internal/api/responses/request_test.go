@@ -112,7 +112,6 @@ func TestOnlyThisDialect(t *testing.T) {
 		`{` + hi + `,"service_tier":"priority"}`:                                           "service_tier",
 		`{` + hi + `,"service_tier":"auto"}`:                                               "",
 		`{` + hi + `,"top_logprobs":3}`:                                                    "top_logprobs",
-		`{` + hi + `,"context_management":[{"type":"compaction"}]}`:                        "context_management",
 		`{` + hi + `,"include":["message.output_text.logprobs"]}`:                          "include[0]",
 		`{` + hi + `,"text":{"format":{"type":"grammar"}}}`:                                "text.format.type",
 		item(`{"type":"compaction","encrypted_content":"x"}`):                              "input[1].type",

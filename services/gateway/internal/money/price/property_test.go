@@ -52,10 +52,10 @@ func TestCostIsTheSumOfItsBuckets(t *testing.T) {
 	})
 }
 
-// Every bucket of a usage has a price if the row has input, output and images.
+// Every bucket of a usage has a price if the row has input, output and the pieces.
 func TestEveryBucketIsPriced(t *testing.T) {
 	one, each := Rate(3), Each(3)
-	rates := Rates{Input: &one, Output: &one, Image: &each}
+	rates := Rates{Input: &one, Output: &one, Image: &each, Character: &one, AudioSecond: &each, Search: &each}
 	v := reflect.ValueOf(provider.Usage{})
 	for i := range v.NumField() {
 		var u provider.Usage
@@ -107,8 +107,8 @@ func TestEveryBucketHasItsTariff(t *testing.T) {
 		}
 		var u provider.Usage
 		*b.Of(&u) = 1
-		unit := Pico(1e6) // A USD for a million tokens is so much for one.
-		if b.Side() == provider.SidePieces {
+		unit := Pico(1e6)                                                      // A USD for a million tokens is so much for one.
+		if b.Side() == provider.SidePieces && b != provider.BucketCharacters { // Those are priced by the million too.
 			unit = 1e12
 		}
 		if got := rows[0].Rates.cost(&u); got != 7*unit {

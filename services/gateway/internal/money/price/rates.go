@@ -25,20 +25,27 @@ type Rates struct {
 	AudioOutput    *Rate `yaml:"audio_output_per_mtok_usd"`
 	// Image is the price of one generated image, in addition to its tokens if they have a price.
 	Image *Each `yaml:"per_image_usd"`
+	// Character is the price of a million characters to speak, AudioSecond that of a second of a recording, and Search that
+	// of a search of a reranker.
+	Character   *Rate `yaml:"per_mchar_usd"`
+	AudioSecond *Each `yaml:"per_audio_second_usd"`
+	Search      *Each `yaml:"per_search_usd"`
 }
 
 // IsZero reports whether no price is set.
 func (r Rates) IsZero() bool { return r == Rates{} }
 
-// check returns an error unless the two rates that the others fall back to are set, or the price of an image alone.
+// check returns an error unless the two rates that the others fall back to are set, or the price of a piece and no rate of
+// tokens.
 func (r Rates) check() error {
-	switch {
-	case r.Input != nil && r.Output != nil:
-		return nil
-	case r.Image != nil && r.Input == nil && r.Output == nil:
+	tokens, piece := r.Input != nil || r.Output != nil, false
+	for _, b := range provider.SidePieces.Buckets() {
+		piece = piece || r.own()[b] != nil
+	}
+	if r.Input != nil && r.Output != nil || piece && !tokens {
 		return nil
 	}
-	return errors.New("input_per_mtok_usd and output_per_mtok_usd: both are required, or per_image_usd alone")
+	return errors.New("input_per_mtok_usd and output_per_mtok_usd: both are required, or the price of a piece alone, such as per_image_usd")
 }
 
 // own returns the rates that are set, by bucket; nil for a bucket without a rate of its own.
@@ -54,7 +61,11 @@ func (r *Rates) own() [provider.BucketCount]*Rate {
 		provider.BucketReasoning:      r.Reasoning,
 		provider.BucketAudioOutput:    r.AudioOutput,
 		provider.BucketImageOutput:    r.ImageOutput,
-		provider.BucketImages:         (*Rate)(r.Image), // Both are pico-USD for one of what the bucket counts.
+		// All are pico-USD for one of what the bucket counts.
+		provider.BucketImages:       (*Rate)(r.Image),
+		provider.BucketCharacters:   r.Character,
+		provider.BucketAudioSeconds: (*Rate)(r.AudioSecond),
+		provider.BucketSearches:     (*Rate)(r.Search),
 	}
 }
 

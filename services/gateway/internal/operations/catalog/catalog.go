@@ -24,7 +24,7 @@ import (
 type Entry struct {
 	provider.Target
 	DisplayName, Owner string
-	// Input and Output are modalities: text, image, audio, video, file; embedding.
+	// Input and Output are modalities: text, image, audio, video, file; embedding, categories, ranking.
 	Input, Output []string
 	// Capabilities that the policy has no setting for: reasoning, prompt_cache.
 	Capabilities []string
@@ -271,6 +271,18 @@ func modalities(e Entry, operations []provider.Operation) (in, out []string) {
 			add(&out, "embedding")
 		case provider.OperationImages:
 			add(&out, "image")
+		case provider.OperationCompletions:
+			add(&out, "text")
+		case provider.OperationModerations:
+			add(&in, "image")
+			add(&out, "categories")
+		case provider.OperationSpeech:
+			add(&out, "audio")
+		case provider.OperationTranscriptions:
+			add(&in, "audio")
+			add(&out, "text")
+		case provider.OperationRerank:
+			add(&out, "ranking")
 		}
 	}
 	return in, out

@@ -45,6 +45,9 @@ SELECT
     image_output_tokens,
     audio_output_tokens,
     images,
+    characters,
+    audio_seconds,
+    searches,
     usage_state,
     cost_pico_usd,
     price_version,
@@ -108,6 +111,9 @@ type ListEntriesRow struct {
 	ImageOutputTokens     int64
 	AudioOutputTokens     int64
 	Images                int64
+	Characters            int64
+	AudioSeconds          int64
+	Searches              int64
 	UsageState            string
 	CostPicoUsd           int64
 	PriceVersion          string
@@ -169,6 +175,9 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 			&i.ImageOutputTokens,
 			&i.AudioOutputTokens,
 			&i.Images,
+			&i.Characters,
+			&i.AudioSeconds,
+			&i.Searches,
 			&i.UsageState,
 			&i.CostPicoUsd,
 			&i.PriceVersion,

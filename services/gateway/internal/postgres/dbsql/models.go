@@ -227,6 +227,9 @@ type LedgerEntry struct {
 	AudioInputTokens      int64
 	ImageOutputTokens     int64
 	AudioOutputTokens     int64
+	Characters            int64
+	AudioSeconds          int64
+	Searches              int64
 }
 
 type ModelDeprecation struct {

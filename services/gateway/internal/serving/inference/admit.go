@@ -178,8 +178,13 @@ func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, 
 	now := time.Now()
 	for _, input := range provider.SidePrompt.Buckets() {
 		for _, output := range provider.SideCompletion.Buckets() {
-			usage := provider.Usage{Images: most.Images}
-			*input.Of(&usage), *output.Of(&usage) = most.Input, most.Output
+			usage := most
+			for _, side := range []provider.Side{provider.SidePrompt, provider.SideCompletion} {
+				for _, b := range side.Buckets() {
+					*b.Of(&usage) = 0
+				}
+			}
+			*input.Of(&usage), *output.Of(&usage) = most.Prompt(), most.Completion()
 			of := prices.Cost(c.Provider, c.Model, now, usage)
 			cost, known = max(cost, of.Amount), known || of.Known
 		}

@@ -73,6 +73,9 @@ type bound struct {
 // longest answer. reserved reports whether an answer without a bound may use only what is reserved. It never counts by
 // a vocabulary: it is computed before each call, and a count is no upper bound of another model's.
 func mostUsage(r *Request, c *candidate, reserved bool) bound {
+	if r.Relay != nil {
+		return bound{Usage: r.Relay.Most}
+	}
 	if r.Embedding.Len() > 0 {
 		return bound{Usage: provider.Usage{Input: mostEmbedded(&r.Embedding, c.Limits)}}
 	}
@@ -184,11 +187,10 @@ func firstOf(limits ...int) int {
 // excess names the part of a usage of which a vendor reported more than the request can use.
 type excess string
 
-// The parts, as the metric names them.
+// The parts, as the metric names them; pieces have the name of their bucket.
 const (
 	excessInput  excess = "input"
 	excessOutput excess = "output"
-	excessImages excess = "images"
 	// excessStream is of a stream that exceeded its bound and was cut.
 	excessStream excess = "stream"
 )
@@ -210,8 +212,10 @@ func (b *bound) clamp(u *provider.Usage, visible int) (beyond []excess) {
 	if output {
 		beyond = append(beyond, excessOutput)
 	}
-	if take(b.Images, u, provider.SidePieces) {
-		beyond = append(beyond, excessImages)
+	for _, bucket := range provider.SidePieces.Buckets() {
+		if cut(*bucket.Of(&b.Usage), bucket.Of(u)) {
+			beyond = append(beyond, excess(bucket.Name()))
+		}
 	}
 	return beyond
 }

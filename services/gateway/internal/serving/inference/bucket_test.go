@@ -13,7 +13,7 @@ import (
 // pricesOf returns prices of 1 USD for all but one bucket, which costs 7.
 func pricesOf(t *testing.T, dear provider.Bucket) *price.Table {
 	t.Helper()
-	rates := `input_per_mtok_usd: 1, output_per_mtok_usd: 1, per_image_usd: 1`
+	rates := `input_per_mtok_usd: 1, output_per_mtok_usd: 1, per_image_usd: 1, per_mchar_usd: 1, per_audio_second_usd: 1, per_search_usd: 1`
 	if _, specific := dear.Fallback(); specific {
 		rates += fmt.Sprintf(", %s: 7", dear.Tariff())
 	}
@@ -23,7 +23,7 @@ func pricesOf(t *testing.T, dear provider.Bucket) *price.Table {
 
 // Whichever bucket a vendor counts tokens in, the worst case covers them, and its report can't exceed the bound.
 func TestWorstCaseAndClampKnowEveryBucket(t *testing.T) {
-	most := bound{Usage: provider.Usage{Input: 1000, Output: 500, Images: 2}}
+	most := bound{Usage: provider.Usage{Input: 1000, Output: 500, Images: 2, Characters: 2, AudioSeconds: 2, Searches: 2}}
 	limits := map[provider.Side]int64{provider.SidePrompt: 1000, provider.SideCompletion: 500, provider.SidePieces: 2}
 	c := candidate{}
 	c.Target = provider.Target{Provider: "a", Model: "m"}

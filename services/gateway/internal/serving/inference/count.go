@@ -29,6 +29,9 @@ func EstimateInput(r *Request) int64 { return estimateInput(r, r.Route.Model).Pr
 // estimateInput estimates the input of a request for a model with any of the names: by its vocabulary where that is
 // known, else by bytes.
 func estimateInput(r *Request, names ...string) provider.Usage {
+	if r.Relay != nil {
+		return r.Relay.Estimate
+	}
 	var u provider.Usage
 	if counter, known := token.For(names...); known {
 		u.Input = countInput(r, &counter)

@@ -9,10 +9,12 @@ import (
 // does it once, for the requests of every face.
 func describe(r *Request) {
 	asked := r.Route.Needs
-	switch r.Route.Operation {
-	case provider.OperationEmbeddings:
+	switch {
+	case r.Relay != nil:
+		r.Route.Needs = routing.RelayNeeds(r.Relay)
+	case r.Route.Operation == provider.OperationEmbeddings:
 		r.Route.Needs = routing.EmbeddingNeeds(&r.Embedding)
-	case provider.OperationImages:
+	case r.Route.Operation == provider.OperationImages:
 		r.Route.Needs = routing.ImageNeeds(&r.ImageRequest)
 	default:
 		r.Route.Needs = routing.ChatNeeds(&r.Chat)

@@ -146,10 +146,13 @@ func (e *Engine) plan(ctx context.Context, a *admitted) (selection, error) {
 }
 
 // largest is the size of the largest answers by operation, in bytes. A chat with the log probabilities of thousands of
-// tokens, or minutes of sound, has some ten million; ten images, or vectors of 2,048 texts in base64, have some forty.
+// tokens, or minutes of sound, has some ten million; ten images, or vectors of 2,048 texts in base64, have some forty, and a
+// reranker may repeat the documents. Sound is passed on as it arrives.
 var largest = map[provider.Operation]int64{
 	provider.OperationChat: 16 << 20, provider.OperationVision: 16 << 20,
-	provider.OperationEmbeddings: 48 << 20, provider.OperationImages: 48 << 20,
+	provider.OperationEmbeddings: 48 << 20, provider.OperationImages: 48 << 20, provider.OperationRerank: 48 << 20,
+	provider.OperationCompletions: 16 << 20, provider.OperationModerations: 16 << 20,
+	provider.OperationSpeech: 16 << 20, provider.OperationTranscriptions: 16 << 20,
 }
 
 // newID returns an id; ids sort by time.

@@ -175,6 +175,8 @@ type Request struct {
 	Chat         provider.Chat
 	Embedding    provider.Embedding
 	ImageRequest provider.ImageRequest
+	// Relay is a call that is only relayed; nil for one of the contract's operations.
+	Relay *provider.Relay
 }
 
 // Shows reports whether an event shows the caller something.

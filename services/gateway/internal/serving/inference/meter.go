@@ -137,8 +137,8 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 	most := x.boundAt(&x.served)
 	if t.usage == nil {
 		u := estimateInput(x.request, x.served.names()...)
-		u.Output = x.outputTokens(&t)
-		u.Images = int64(t.images)
+		u.Output += x.outputTokens(&t)
+		u.Images += int64(t.images)
 		most.clamp(&u, 0)
 		return u, ledger.StateEstimated
 	}

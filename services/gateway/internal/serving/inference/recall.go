@@ -58,7 +58,7 @@ type meaning struct {
 func (x *execution) recall(ctx context.Context, stream bool) *kept {
 	first, request := x.candidates[0], x.request
 	ttl := x.fleet.cacheTTL(request.Organization)
-	if x.engine.Answers == nil || ttl == 0 || request.BypassCache || request.ApprovalRef != "" {
+	if x.engine.Answers == nil || ttl == 0 || request.BypassCache || request.ApprovalRef != "" || request.Relay != nil {
 		return nil
 	}
 	scope := cache.Scope{Organization: request.Organization, Credential: first.credential.Source}

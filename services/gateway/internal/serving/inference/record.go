@@ -180,7 +180,7 @@ func (r *record) answered(answer trace.Answer) {
 		return
 	}
 	r.Answer = new(answer)
-	r.AnswerBytes = len(answer.Text) + callBytes(answer.ToolCalls)
+	r.AnswerBytes = len(answer.Text) + callBytes(answer.ToolCalls) + len(answer.Written)
 	for _, vector := range answer.Vectors {
 		r.AnswerBytes += 4 * len(vector)
 	}
@@ -247,7 +247,7 @@ func (r *record) close(ctx context.Context, x *execution) {
 		case trace.StatusOK:
 		}
 	}
-	if r.Answer != nil && r.Stream {
+	if r.Answer != nil && r.Stream && r.Answer.Written == nil {
 		r.Answer.Text, r.Answer.ToolCalls = string(r.text), r.calls.join()
 		r.Answer.FinishReason = finishReason(x.finish, len(r.Answer.ToolCalls) > 0)
 	}

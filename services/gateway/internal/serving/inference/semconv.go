@@ -38,6 +38,12 @@ var operationNames = map[provider.Operation]string{
 	provider.OperationVision:     "chat",
 	provider.OperationEmbeddings: "embeddings",
 	provider.OperationImages:     "generate_content",
+
+	provider.OperationCompletions:    "text_completion",
+	provider.OperationModerations:    "moderations",
+	provider.OperationSpeech:         "speech",
+	provider.OperationTranscriptions: "transcriptions",
+	provider.OperationRerank:         "rerank",
 }
 
 // Buckets that the conventions recommend, in seconds and in tokens.

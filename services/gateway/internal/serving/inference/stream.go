@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -48,6 +50,12 @@ type Stream struct {
 	passed    []provider.Event
 	withheld  error
 
+	// contentType is the media type of a relayed answer, and whole reports whether it came whole.
+	contentType string
+	whole       bool
+	// answer is the vendor's JSON where it came whole.
+	answer json.RawMessage
+
 	settled bool
 	report  ledger.Report
 	err     error // what Next returns from now on
@@ -59,7 +67,9 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.record.streams()
+	if r.Relay == nil || r.Relay.Stream {
+		x.record.streams()
+	}
 	begun := false
 	defer func() {
 		if !begun {
@@ -202,6 +212,9 @@ func (s *Stream) complete() {
 		if s.passed, s.withheld = s.approvals.end(s.ctx); s.withheld != nil || len(s.passed) > 0 {
 			return
 		}
+	}
+	if s.answer != nil {
+		s.x.record.answered(trace.Answer{Written: s.answer})
 	}
 	s.settle(ledger.OutcomeCompleted)
 	s.keep()

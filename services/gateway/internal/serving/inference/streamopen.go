@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -16,7 +17,7 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 	start := time.Now()
 	s.most, s.tally = s.x.boundAt(&c), tally{written: s.x.transcript(&c)}
 	ctx, cancel := context.WithCancelCause(ctx)
-	clock := newStreamTimer(cancel, s.x.engine.Clocks.FirstToken*grace, s.x.engine.Clocks.Idle)
+	clock := newStreamTimer(cancel, s.x.engine.Clocks.first(s.x.request)*grace, s.x.engine.Clocks.Idle)
 	upstream, err := s.dial(ctx, c)
 	if err == nil {
 		err = s.hold(upstream, clock)
@@ -43,6 +44,9 @@ func (s *Stream) open(ctx context.Context, c candidate, grace time.Duration) err
 
 // dial makes the call and returns once the vendor's response head has arrived.
 func (s *Stream) dial(ctx context.Context, c candidate) (provider.Stream, error) {
+	if s.x.request.Relay != nil {
+		return s.relay(ctx, c)
+	}
 	p, err := c.chatProvider()
 	if err != nil {
 		return nil, err
@@ -93,7 +97,12 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 		if !s.x.request.Shows(event) {
 			continue
 		}
-		event.Native = bytes.Clone(event.Native) // The frame is valid only until the next event.
+		switch {
+		case !s.whole:
+			event.Native = bytes.Clone(event.Native) // The frame is valid only until the next event.
+		case strings.HasPrefix(s.contentType, "application/json"):
+			s.answer = event.Native
+		}
 		s.held = append(s.held, event)
 		if size += heldSize(event); s.begins(event) || size > maxHeld {
 			return nil
@@ -104,5 +113,6 @@ func (s *Stream) hold(upstream provider.Stream, clock *streamTimer) error {
 // begins reports whether an event is the beginning of an answer. Output without content is one only where the face
 // shows it: where it relays frames, or has a place for reasoning.
 func (s *Stream) begins(event provider.Event) bool {
-	return event.Content() || event.Native != nil && event.Output() || s.x.request.ShowsReasoning && event.Reasoning != ""
+	return event.Content() || event.Native != nil && (event.Output() || s.x.request.Relay != nil) ||
+		s.x.request.ShowsReasoning && event.Reasoning != ""
 }

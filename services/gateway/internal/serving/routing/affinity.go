@@ -102,6 +102,11 @@ func ImageNeeds(d *provider.ImageRequest) Needs {
 	return Needs{Context: tokens(len(d.Prompt)), Images: d.Count, Size: d.Size}
 }
 
+// RelayNeeds returns what a relayed call requires of a model.
+func RelayNeeds(call *provider.Relay) Needs {
+	return Needs{Context: int(call.Estimate.Prompt()), Relay: call.API, Usage: call.Estimate}
+}
+
 // tokens estimates the tokens of a text by its bytes.
 func tokens(size int) int { return int(provider.Estimate(size, 0).Input) }
 

@@ -52,7 +52,7 @@ func lackOf(o *policy.Offer, operation provider.Operation, n *Needs) (lack Lack,
 	if !o.Operations.Has(operation) {
 		return LackOperation, 0
 	}
-	if n.Dialect != "" && !o.Takes(n.Dialect) {
+	if n.Dialect != "" && !o.Takes(n.Dialect) || n.Relay != "" && !o.Relays(n.Relay) {
 		return LackDialect, 0
 	}
 	if lack = featureLack(o, n); lack != "" {

@@ -132,6 +132,11 @@ func (b *planner) cost(o *policy.Offer) int64 {
 	needs := &b.request.Needs
 	u := provider.Usage{Input: int64(max(needs.Context, 1))}
 	switch b.operation {
+	case provider.OperationCompletions, provider.OperationModerations, provider.OperationSpeech,
+		provider.OperationTranscriptions, provider.OperationRerank:
+		if needs.Usage != (provider.Usage{}) {
+			u = needs.Usage
+		}
 	case provider.OperationImages:
 		u.Images = int64(max(needs.Images, 1))
 		u.ImageOutput = u.Images * int64(o.Capabilities.ImageTokens)

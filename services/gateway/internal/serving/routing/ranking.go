@@ -109,9 +109,10 @@ func (b *planner) cents(o *policy.Offer) (cents float64, unit string, known bool
 	switch b.operation {
 	case provider.OperationImages:
 		return float64(pico) / picoPerCent, "image", true
-	case provider.OperationEmbeddings:
+	case provider.OperationEmbeddings, provider.OperationModerations, provider.OperationRerank, provider.OperationSpeech,
+		provider.OperationTranscriptions:
 		return float64(pico) * (1e6 / rankingTokens) / picoPerCent, "million tokens", true
-	case provider.OperationChat, provider.OperationVision:
+	case provider.OperationChat, provider.OperationVision, provider.OperationCompletions:
 	}
 	return float64(pico) * (1e6 / (2 * rankingTokens)) / picoPerCent, "million tokens, as many in as out", true
 }

@@ -37,6 +37,9 @@ func Refuse(r *Request, excluded []Exclusion) error {
 			Kind: apierr.KindInvalid, Reason: ReasonContextOverflow, Class: apierr.ClassContextOverflow,
 			Text: inputField(r.Operation) + ": too long for every candidate: " + list,
 		}
+	case able > 0 && lacks[LackDialect] == able && r.Needs.Relay != "":
+		return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported,
+			"model: only providers of the "+r.Needs.Relay+" dialect have this call: "+list)
 	case able > 0 && lacks[LackDialect] == able && r.Needs.DialectField != "":
 		return apierr.New(apierr.KindInvalid, ReasonCapabilityUnsupported,
 			r.Needs.DialectField+": only providers of the "+r.Needs.Dialect+" dialect can carry it: "+list)
@@ -50,10 +53,14 @@ func Refuse(r *Request, excluded []Exclusion) error {
 // inputField returns the field of a request that holds most of its input.
 func inputField(operation provider.Operation) string {
 	switch operation {
-	case provider.OperationEmbeddings:
+	case provider.OperationEmbeddings, provider.OperationModerations, provider.OperationSpeech:
 		return "input"
-	case provider.OperationVision, provider.OperationImages:
+	case provider.OperationVision, provider.OperationImages, provider.OperationCompletions:
 		return "prompt"
+	case provider.OperationTranscriptions:
+		return "file"
+	case provider.OperationRerank:
+		return "documents"
 	case provider.OperationChat:
 	}
 	return "messages"

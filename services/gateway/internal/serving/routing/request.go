@@ -62,6 +62,10 @@ type Needs struct {
 	// the vendor's own that the request offers to the model: providers that take the form come first, and where the policy refuses to serve
 	// without such tools, no other provider serves. Empty is none.
 	Form, Offered string
+	// Relay is the API of a relayed call, which the provider must have; empty for the contract's operations. Usage is the
+	// call's estimated usage.
+	Relay string
+	Usage provider.Usage
 }
 
 // Candidate is a provider and model that may serve a request.

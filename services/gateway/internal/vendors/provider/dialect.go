@@ -15,6 +15,8 @@ type Dialect struct {
 	// Forms returns the forms of requests that a provider of these settings takes as their callers wrote them; see Native.
 	// Nil is only the form of the dialect's own name.
 	Forms func(s Settings) []string
+	// Relays are the APIs whose calls its providers relay: the names of dialects.
+	Relays []string
 	// New returns the adapter of a provider. It fails on settings that no call could be made with, such as a base URL
 	// that is not absolute.
 	New func(s Settings) (Provider, error)

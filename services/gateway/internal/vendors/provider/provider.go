@@ -36,6 +36,13 @@ type ImageFetcher interface {
 	FetchesImages() bool
 }
 
+// TokenCounter is a ChatProvider whose vendor counts the tokens of a conversation without answering it, for nothing.
+type TokenCounter interface {
+	ChatProvider
+	// CountTokens returns the input tokens of a chat in the provider's own dialect.
+	CountTokens(ctx context.Context, credential Credential, chat *Chat) (int64, error)
+}
+
 // Embedder is a provider of embeddings.
 type Embedder interface {
 	Provider

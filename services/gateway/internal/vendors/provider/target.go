@@ -11,7 +11,7 @@ func (t Target) String() string { return t.Provider + "/" + t.Model }
 // Operation is a kind of completion, by its name in the ledger.
 type Operation string
 
-// The operations. A chat with an image in it is planned as vision.
+// The operations of the contract. A chat with an image in it is planned as vision.
 const (
 	OperationChat       Operation = "chat"
 	OperationEmbeddings Operation = "embeddings"
@@ -19,28 +19,40 @@ const (
 	OperationImages     Operation = "images"
 )
 
-var operations = []Operation{OperationChat, OperationEmbeddings, OperationVision, OperationImages}
+// The operations that are only relayed: calls of vendors' APIs that the contract has no form of its own for. Completions
+// are those before chats, of a text; transcriptions include translations.
+const (
+	OperationCompletions    Operation = "completions"
+	OperationModerations    Operation = "moderations"
+	OperationSpeech         Operation = "speech"
+	OperationTranscriptions Operation = "transcriptions"
+	OperationRerank         Operation = "rerank"
+)
+
+var operations = []Operation{
+	OperationChat, OperationEmbeddings, OperationVision, OperationImages,
+	OperationCompletions, OperationModerations, OperationSpeech, OperationTranscriptions, OperationRerank,
+}
+
+// contracted is how many of them the contract has a form for; they come first.
+const contracted = 4
 
 // Operations returns all operations, in the order in which documents list them.
 func Operations() []Operation { return slices.Clone(operations) }
 
+// Contracted returns the set of the operations of the contract.
+func Contracted() OperationSet { return SetOf(operations[:contracted]...) }
+
 // Set returns the set of this operation alone, or the empty set if it is unknown.
 func (o Operation) Set() OperationSet {
-	switch o {
-	case OperationChat:
-		return 1 << 0
-	case OperationEmbeddings:
-		return 1 << 1
-	case OperationVision:
-		return 1 << 2
-	case OperationImages:
-		return 1 << 3
+	if i := slices.Index(operations, o); i >= 0 {
+		return 1 << i
 	}
 	return 0
 }
 
 // OperationSet is a set of operations. The zero value is empty.
-type OperationSet uint8
+type OperationSet uint16
 
 // SetOf returns the set of the listed operations; unknown ones are left out.
 func SetOf(list ...Operation) OperationSet {

@@ -16,8 +16,9 @@ type Usage struct {
 	Reasoning int64 `json:",omitzero"`
 	// ImageOutput and AudioOutput are output of these kinds.
 	ImageOutput, AudioOutput int64 `json:",omitzero"`
-	// Images is the number of generated images: pieces, not tokens.
-	Images int64 `json:",omitzero"`
+	// Images is the number of generated images, Characters that of a text to speak, AudioSeconds the length of a recording
+	// to transcribe, and Searches what a reranker counts as one: pieces, not tokens.
+	Images, Characters, AudioSeconds, Searches int64 `json:",omitzero"`
 }
 
 // Prompt returns all tokens of input, the contract's prompt_tokens.
@@ -64,6 +65,9 @@ const (
 	BucketAudioOutput
 	BucketImageOutput
 	BucketImages
+	BucketCharacters
+	BucketAudioSeconds
+	BucketSearches
 
 	// BucketCount is the number of buckets.
 	BucketCount int = iota
@@ -72,7 +76,7 @@ const (
 // Side is the part of a request that a bucket counts.
 type Side int
 
-// The sides. Tokens are on the first two; SidePieces counts generated images.
+// The sides. Tokens are on the first two; each bucket of SidePieces has a unit of its own.
 const (
 	SidePrompt Side = iota
 	SideCompletion
@@ -118,6 +122,15 @@ var buckets = [BucketCount]struct {
 	},
 	BucketImages: {
 		"images", SidePieces, BucketImages, "per_image_usd", "images",
+	},
+	BucketCharacters: {
+		"characters", SidePieces, BucketCharacters, "per_mchar_usd", "characters",
+	},
+	BucketAudioSeconds: {
+		"audio_seconds", SidePieces, BucketAudioSeconds, "per_audio_second_usd", "audio_seconds",
+	},
+	BucketSearches: {
+		"searches", SidePieces, BucketSearches, "per_search_usd", "searches",
 	},
 }
 
@@ -167,6 +180,12 @@ func (b Bucket) Of(u *Usage) *int64 {
 		return &u.ImageOutput
 	case BucketImages:
 		return &u.Images
+	case BucketCharacters:
+		return &u.Characters
+	case BucketAudioSeconds:
+		return &u.AudioSeconds
+	case BucketSearches:
+		return &u.Searches
 	}
 	return nil
 }

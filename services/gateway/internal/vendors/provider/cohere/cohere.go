@@ -1,5 +1,5 @@
-// Package cohere implements the embeddings dialect of Cohere. Cohere's own chat dialect is not needed: its
-// OpenAI-compatible address serves chat through package openai. Source: Cohere API reference v2, "Embed" and "Errors".
+// Package cohere implements the embeddings dialect of Cohere, and relays calls of its reranker. Cohere's own chat dialect is not needed: its
+// OpenAI-compatible address serves chat through package openai. Source: Cohere API reference v2, "Embed", "Rerank" and "Errors".
 package cohere
 
 import (
@@ -40,7 +40,7 @@ type Config struct {
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
 	config Config
-	url    *url.URL
+	base   *url.URL
 	caller wire.Caller
 }
 
@@ -55,12 +55,11 @@ func New(config Config) (*Provider, error) {
 	if !versioned.MatchString(base.Path) {
 		base.Path += "/v2"
 	}
-	base.Path += "/embed"
 	if config.InputType == "" {
 		config.InputType = InputTypeDocument
 	}
 	return &Provider{
-		config: config, url: base,
+		config: config, base: base,
 		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
 	}, nil
 }
@@ -84,11 +83,7 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 	}
 	caller := p.caller.With(credential.Key)
 	made, err := provider.EmbedBatches(ctx, r.Input, maxTexts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
-		header := http.Header{}
-		if !credential.Key.IsZero() {
-			header.Set("Authorization", "Bearer "+credential.Key.Reveal())
-		}
-		response, err := caller.Post(ctx, p.url, header, request{ //nolint:bodyclose // read closes it.
+		response, err := caller.Post(ctx, p.base.JoinPath("embed"), header(credential), request{ //nolint:bodyclose // read closes it.
 			Model: r.Model, Texts: texts, InputType: p.config.InputType,
 			EmbeddingTypes: []string{"float"}, OutputDimension: r.Dimensions,
 		})
@@ -106,6 +101,14 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 		}
 	}
 	return made, nil
+}
+
+func header(credential provider.Credential) http.Header {
+	h := http.Header{}
+	if !credential.Key.IsZero() {
+		h.Set("Authorization", "Bearer "+credential.Key.Reveal())
+	}
+	return h
 }
 
 func read(ctx context.Context, response *http.Response, texts int) (*provider.Vectors, error) {

@@ -9,6 +9,7 @@ import (
 func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons,
+		Relays: []string{DialectName},
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{
 				Name: s.Name, BaseURL: s.BaseURL, APIVersion: s.APIVersion, KeyHeader: s.KeyHeader,

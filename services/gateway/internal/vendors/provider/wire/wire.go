@@ -93,9 +93,12 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 		return nil, Unencodable(err)
 	}
 	header.Set("Content-Type", "application/json")
+	return c.roundTrip(ctx, at, header, &outgoing{bytes.NewReader(text), provider.ReceiptOf(ctx)}, int64(len(text)))
+}
+
+func (c *Caller) roundTrip(ctx context.Context, at *url.URL, header http.Header, body io.ReadCloser, size int64) (*http.Response, error) {
 	request := (&http.Request{
-		Method: http.MethodPost, URL: at, Host: at.Host, Header: header,
-		Body: &outgoing{bytes.NewReader(text), provider.ReceiptOf(ctx)}, ContentLength: int64(len(text)),
+		Method: http.MethodPost, URL: at, Host: at.Host, Header: header, Body: body, ContentLength: size,
 	}).WithContext(ctx)
 	response, err := c.Transport.RoundTrip(request)
 	if err != nil {

@@ -63,11 +63,11 @@ func FuzzRetryAfter(f *testing.F) {
 }
 
 // at returns the URL of a test server.
-func at(t *testing.T, raw string) *url.URL {
-	t.Helper()
+func at(tb testing.TB, raw string) *url.URL {
+	tb.Helper()
 	base, err := wire.Base(raw)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return base
 }

@@ -1,0 +1,112 @@
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+const talk = `[{"role":"user","content":"build it"},
+{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},
+{"type":"function_call","call_id":"c1","name":"make","arguments":"{\"all\":true}"},
+{"type":"function_call_output","call_id":"c1","output":[{"type":"input_text","text":"done"}]},
+{"type":"web_search_call","id":"ws_1"},
+{"role":"assistant","content":"It is built."},
+{"role":"user","content":"thanks"}]`
+
+// A model is asked for a summary of the conversation as messages; the answer holds the user's messages and the summary,
+// which a later request has in its place.
+func TestCompaction(t *testing.T) {
+	chat, compaction, err := ReadCompaction([]byte(`{"model":"m","instructions":"be brief","input":`+talk+`}`), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	for _, m := range chat.Chat.Messages {
+		asked = append(asked, string(m.Role)+": "+m.Text())
+	}
+	want := []string{
+		"system: be brief", "user: build it", `user: The assistant called make: {"all":true}`, "user: The result of the call: done",
+		"assistant: It is built.", "user: thanks", "user: " + summaryPrompt,
+	}
+	if got := strings.Join(asked, "\n"); got != strings.Join(want, "\n") {
+		t.Errorf("the model is asked\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	if chat.Model != "m" || chat.Stream || compaction.Stores() || len(chat.Chat.Tools) != 0 {
+		t.Errorf("model %q, streamed %t, stored %t; want m, neither", chat.Model, chat.Stream, compaction.Stores())
+	}
+	text, err := chat.Writer.Answer(dialect.Reply{}, &inference.Completion{Text: "All <is> built.", Report: ledger.Report{Prompt: 9, Completion: 4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := gjson.ParseBytes(text)
+	if answer.Get("object").Str != "response.compaction" || answer.Get("usage.total_tokens").Int() != 13 || answer.Get("output.#").Int() != 3 {
+		t.Errorf("%s, want a response.compaction of three items and 13 tokens", text)
+	}
+	later, exchange, err := Read([]byte(`{"input":`+answer.Get("output").Raw+`}`), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := later.Chat.Messages[len(later.Chat.Messages)-1]
+	if last.Text() != summaryHead+"All <is> built." || len(later.Chat.Messages) != 3 || later.Only != "" {
+		t.Errorf("%d messages, the last %q, only for %q; want three, the summary, and any vendor", len(later.Chat.Messages), last.Text(), later.Only)
+	}
+	if strings.Contains(string(exchange.Body), "compaction") {
+		t.Errorf("a vendor of the form gets %s, want the summary in place of the item", exchange.Body)
+	}
+}
+
+// Only the last messages of the user are kept, and a compaction of another vendor stays that vendor's.
+func TestCompactionBounds(t *testing.T) {
+	long := `{"role":"user","content":"` + strings.Repeat("a", maxKept/2) + `"}`
+	items := []json.RawMessage{[]byte(`{"role":"user","content":"first"}`), []byte(long), []byte(`{"role":"user","content":"last"}`)}
+	if kept := ofUser(items); len(kept) != 3 {
+		t.Errorf("%d messages are kept, want all three", len(kept))
+	}
+	if kept := ofUser(append(items, []byte(long))); len(kept) != 2 || !strings.Contains(string(kept[0]), "last") {
+		t.Errorf("%d messages are kept, want the last two", len(kept))
+	}
+	chat, _, err := Read([]byte(`{"input":[{"role":"user","content":"a"},{"type":"compaction","encrypted_content":"vendors"}]}`), nil, nil)
+	if err != nil || chat.Only == "" {
+		t.Errorf("another vendor's compaction: %v, only for %q; want it for that vendor alone", err, chat.Only)
+	}
+	for body, want := range map[string]string{
+		`{}`: "input", `{"input":[]}`: "input", `{"previous_response_id":"resp_1"}`: "previous_response_id", `{"input":7}`: "input",
+	} {
+		if _, _, err := ReadCompaction([]byte(body), nil, nil); err == nil || apierr.From(err).Kind != apierr.KindInvalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", body, err, want)
+		}
+	}
+	if _, err := new(Compaction).Answer(dialect.Reply{}, &inference.Completion{}); err == nil {
+		t.Error("an answer without a summary is passed on")
+	}
+}
+
+func TestCompactionGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around(`{"input":`, growth.ValidJSON, "}"),
+		growth.Repeat("messages", `{"input":[{"role":"user","content":"a"}`, `,{"role":"user","content":"a"}`, "]}"),
+		growth.Repeat("results", `{"input":[{"role":"user","content":"a"}`, `,{"type":"function_call_output","output":[{"text":"a"}]}`, "]}"),
+		growth.Repeat("compactions", `{"input":[{"role":"user","content":"a"}`, `,{"type":"compaction","encrypted_content":"`+sealSummary("a")+`"}`, "]}"))
+	growth.Linear(t, growth.Each(inputs, func(body []byte) {
+		_, _, _ = ReadCompaction(body, nil, nil)
+		_, _, _ = Read(body, nil, nil)
+	})...)
+}
+
+func FuzzCompaction(f *testing.F) {
+	f.Add([]byte(`{"input":` + talk + `}`))
+	f.Add([]byte(`{"input":[{"type":"compaction","encrypted_content":"` + sealSummary("a") + `"}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if _, _, err := ReadCompaction(body, nil, nil); err != nil && apierr.From(err).Kind == apierr.KindInternal {
+			t.Errorf("%v is not an error of the caller", err)
+		}
+	})
+}
