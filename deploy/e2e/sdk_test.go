@@ -44,10 +44,14 @@ type sdkEndpoint struct {
 	organization      string // sent with a service token; empty for a product key, which belongs to one
 }
 
-// sdkEndpoints returns the gateway's own face and the edge, for an organization.
+// sdkEndpoints returns the gateway's own face and the edge, for a new organization.
 func (h *harness) sdkEndpoints(t *testing.T) []sdkEndpoint {
 	t.Helper()
-	organization := unique("org")
+	return h.sdkEndpointsOf(t, unique("org"))
+}
+
+func (h *harness) sdkEndpointsOf(t *testing.T, organization string) []sdkEndpoint {
+	t.Helper()
 	gateway, edge := h.URL(string(stack.Gateway)), h.URL(string(stack.Edge))+"/product/v1/ai"
 	return []sdkEndpoint{
 		{"gateway", gateway + "/v1", gateway, h.Secrets().Service, organization},

@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,10 @@ const imageTokens = 85
 // Answer is the answer field of a scripted action. It replaces the assistant's own answer; absent fields keep the
 // assistant's values.
 type Answer struct {
-	Text      *string    `json:"text,omitempty"`
+	Text *string `json:"text,omitempty"`
+	// Thinking comes before the text. Anthropic's face signs it and the Responses API seals it; both refuse a request with
+	// thinking that isn't theirs.
+	Thinking  string     `json:"thinking,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// FinishReason is one of OpenAI's values: stop, length, tool_calls or
 	// content_filter. The other faces translate it.
@@ -25,6 +29,17 @@ type Answer struct {
 	Usage        *Usage `json:"usage,omitempty"`
 	// NoUsage omits the token counts, as some compatible servers do.
 	NoUsage bool `json:"no_usage,omitempty"`
+	// Then are the answers to requests that hold results of tools: the first to one result, the second to two, and the
+	// last to all further ones. So a whole conversation of an agent is one rule, whichever vendor serves its turns.
+	Then []Answer `json:"then,omitempty"`
+}
+
+// after returns the answer to a request that holds so many results of tools.
+func (a Answer) after(results int) Answer {
+	if results == 0 || len(a.Then) == 0 {
+		return a
+	}
+	return a.Then[min(results, len(a.Then))-1]
 }
 
 // ToolCall is one call that the assistant requests.
@@ -62,6 +77,7 @@ type prompt struct {
 	images     int
 	lastUser   string
 	toolResult *string // set when the newest message is a tool's result
+	results    int     // results of tools in the whole request
 	tools      []tool
 	force      string // "", "none", "any", or with forceName set a tool's name
 	forceName  string
@@ -70,15 +86,17 @@ type prompt struct {
 
 // reply is what the faces render.
 type reply struct {
-	text   string
-	calls  []ToolCall
-	finish string
-	usage  *Usage
+	thinking string
+	text     string
+	calls    []ToolCall
+	finish   string
+	usage    *Usage
 }
 
 // respond computes the assistant's reply: it is a pure function of the prompt and the script.
 func respond(p prompt, script Answer) reply {
-	r := reply{finish: "stop"}
+	script = script.after(p.results)
+	r := reply{finish: "stop", thinking: script.Thinking}
 	switch {
 	case script.Text != nil || len(script.ToolCalls) > 0:
 		r.calls = withArguments(script.ToolCalls)
@@ -102,7 +120,7 @@ func respond(p prompt, script Answer) reply {
 	if script.FinishReason != "" {
 		r.finish = script.FinishReason
 	}
-	r.usage = &Usage{Input: p.tokens(), Output: r.tokens()}
+	r.usage = &Usage{Input: p.tokens(), Output: r.tokens() + Tokens(r.thinking), Reasoning: Tokens(r.thinking)}
 	if script.Usage != nil {
 		r.usage = script.Usage
 	}
@@ -204,10 +222,17 @@ func parseAnswer(action fault.Action) (Answer, error) {
 	if err := dec.Decode(&answer); err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)
 	}
-	switch answer.FinishReason {
-	case "", "stop", "length", "tool_calls", "content_filter":
-		return answer, nil
-	default:
-		return Answer{}, fmt.Errorf("answer: finish_reason %q is unknown", answer.FinishReason)
+	for _, a := range answer.Then {
+		if len(a.Then) > 0 {
+			return Answer{}, errors.New("answer: an answer in then has a then of its own")
+		}
 	}
+	for _, a := range append(slices.Clone(answer.Then), answer) {
+		switch a.FinishReason {
+		case "", "stop", "length", "tool_calls", "content_filter":
+		default:
+			return Answer{}, fmt.Errorf("answer: finish_reason %q is unknown", a.FinishReason)
+		}
+	}
+	return answer, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"switchyard.dev/deploy/fakes/fault"
 )
@@ -38,6 +39,15 @@ type message struct {
 	Usage        *anthropicUsage `json:"usage,omitempty"`
 }
 
+// signaturePrefix begins the signature of thinking that this fake made.
+const signaturePrefix = "Ep0fake"
+
+type thinkingBlock struct {
+	Type      string `json:"type"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+}
+
 type textBlock struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
@@ -65,13 +75,17 @@ type cacheCreation struct {
 	OneHour     int `json:"ephemeral_1h_input_tokens"`
 }
 
+// systemMessages begins the name of the beta that allows messages of the system between the others; Claude Code sends
+// such.
+const systemMessages = "mid-conversation-system"
+
 // messages answers POST /v1/messages.
 func messages(w http.ResponseWriter, r *http.Request) {
 	body, req, ok := readMessages(w, r)
 	if !ok {
 		return
 	}
-	p, err := req.prompt()
+	p, err := req.prompt(strings.Contains(r.Header.Get("Anthropic-Beta"), systemMessages))
 	if err != nil {
 		fail(w, r, http.StatusBadRequest, err.Error())
 		return
@@ -115,7 +129,8 @@ func readMessages(w http.ResponseWriter, r *http.Request) (body []byte, req mess
 	return nil, req, false
 }
 
-func (req messagesRequest) prompt() (prompt, error) {
+// prompt reads a request; system allows messages of the system.
+func (req messagesRequest) prompt(system bool) (prompt, error) {
 	switch {
 	case req.Model == "":
 		return prompt{}, errors.New("model: Field required")
@@ -126,21 +141,32 @@ func (req messagesRequest) prompt() (prompt, error) {
 	case len(req.Messages) == 0:
 		return prompt{}, errors.New("messages: at least one message is required")
 	}
-	system, err := readContent(req.System)
+	instructions, err := readContent(req.System)
 	if err != nil {
 		return prompt{}, err
 	}
-	p := prompt{maxTokens: *req.MaxTokens, texts: []string{system.text}}
+	p := prompt{maxTokens: *req.MaxTokens, texts: []string{instructions.text}}
 	for i, m := range req.Messages {
 		c, err := readContent(m.Content)
 		if err != nil {
 			return prompt{}, err
 		}
-		if m.Role != "user" && m.Role != "assistant" {
+		p.texts = append(p.texts, c.text)
+		switch m.Role {
+		case "user", "assistant":
+		case "system":
+			if system {
+				continue
+			}
+			fallthrough
+		default:
 			return prompt{}, errors.New("messages." + strconv.Itoa(i) + ".role: Input should be 'user' or 'assistant'")
 		}
-		p.texts = append(p.texts, c.text)
+		if c.forged {
+			return prompt{}, errors.New("messages." + strconv.Itoa(i) + ".content: Invalid `signature` in `thinking` block")
+		}
 		p.images += c.images
+		p.results += c.results
 		p.toolResult = c.toolResult
 		if c.toolResult != nil {
 			p.texts = append(p.texts, *c.toolResult)
@@ -157,6 +183,9 @@ func (req messagesRequest) prompt() (prompt, error) {
 
 func contentBlocks(answer reply, request []byte) []any {
 	var blocks []any
+	if answer.thinking != "" {
+		blocks = append(blocks, thinkingBlock{"thinking", answer.thinking, id(signaturePrefix, 32, request, "thinking")})
+	}
 	if answer.text != "" || len(answer.calls) == 0 {
 		blocks = append(blocks, textBlock{Type: "text", Text: answer.text})
 	}

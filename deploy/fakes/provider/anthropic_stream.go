@@ -31,6 +31,14 @@ type (
 		StopReason   string  `json:"stop_reason"`
 		StopSequence *string `json:"stop_sequence"`
 	}
+	thinkingDelta struct {
+		Type     string `json:"type"`
+		Thinking string `json:"thinking"`
+	}
+	signatureDelta struct {
+		Type      string `json:"type"`
+		Signature string `json:"signature"`
+	}
 	jsonDelta struct {
 		Type        string `json:"type"`
 		PartialJSON string `json:"partial_json"`
@@ -87,6 +95,11 @@ func messageEvents(base message, blocks []any, stop string) []namedEvent {
 // piecesOf returns a block as it opens, and the deltas that fill it.
 func piecesOf(b any) (empty any, deltas []any) {
 	switch b := b.(type) {
+	case thinkingBlock:
+		for _, word := range words(b.Thinking) {
+			deltas = append(deltas, thinkingDelta{"thinking_delta", word})
+		}
+		return thinkingBlock{Type: "thinking"}, append(deltas, signatureDelta{"signature_delta", b.Signature})
 	case textBlock:
 		for _, word := range words(b.Text) {
 			deltas = append(deltas, textBlock{Type: "text_delta", Text: word})

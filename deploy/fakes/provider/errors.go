@@ -2,6 +2,7 @@ package provider
 
 import (
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"strings"
 )
@@ -48,6 +49,23 @@ func speaksAnthropic(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
 }
 
+func speaksResponses(r *http.Request) bool { return r.URL.Path == "/v1/responses" }
+
+// flatError returns the event of an error in a stream of the Responses API, which has the error's members at its top.
+func flatError(data string) []byte {
+	var failure openAIError
+	if err := json.Unmarshal([]byte(data), &failure); err != nil || failure.Error.Message == "" {
+		return []byte(data) // The script's own text.
+	}
+	return encode(struct {
+		Type     string  `json:"type"`
+		Sequence int     `json:"sequence_number"`
+		Code     *string `json:"code"`
+		Message  string  `json:"message"`
+		Param    *string `json:"param"`
+	}{"error", 0, failure.Error.Code, failure.Error.Message, failure.Error.Param})
+}
+
 // fail answers with the vendor's error; an empty message is replaced by its usual text.
 func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 	writeJSON(w, status, vendorError(r, status, message))
@@ -64,6 +82,9 @@ func streamError(r *http.Request, status int, data string) string {
 	}
 	if speaksAnthropic(r) {
 		return string(event("error", []byte(data)))
+	}
+	if speaksResponses(r) {
+		return string(event("error", flatError(data)))
 	}
 	return string(event("", []byte(data)))
 }

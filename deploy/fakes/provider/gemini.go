@@ -40,6 +40,7 @@ type geminiContent struct {
 
 type geminiPart struct {
 	Text             string            `json:"text,omitempty"`
+	Thought          bool              `json:"thought,omitempty"`
 	InlineData       *geminiBlob       `json:"inlineData,omitempty"`
 	FunctionCall     *geminiCall       `json:"functionCall,omitempty"`
 	FunctionResponse *geminiCallResult `json:"functionResponse,omitempty"`
@@ -165,6 +166,7 @@ func (req geminiRequest) prompt() (prompt, error) {
 			}
 			if result := part.FunctionResponse; result != nil {
 				p.toolResult = joinResult(p.toolResult, outputOf(result.Response))
+				p.results++
 			}
 		}
 		text := said.String()
@@ -204,6 +206,9 @@ func outputOf(response json.RawMessage) string {
 
 func geminiParts(answer reply, request []byte) []geminiPart {
 	var parts []geminiPart
+	if answer.thinking != "" {
+		parts = append(parts, geminiPart{Text: answer.thinking, Thought: true})
+	}
 	if answer.text != "" || len(answer.calls) == 0 {
 		parts = append(parts, geminiPart{Text: answer.text})
 	}
@@ -227,7 +232,7 @@ func streamGemini(out events, base geminiAnswer, answer reply, parts []geminiPar
 			continue
 		}
 		for _, word := range words(part.Text) {
-			pieces = append(pieces, geminiPart{Text: word})
+			pieces = append(pieces, geminiPart{Text: word, Thought: part.Thought})
 		}
 	}
 	for i, piece := range pieces {

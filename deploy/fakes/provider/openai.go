@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -58,6 +59,7 @@ type chatChoice struct {
 type chatAnswer struct {
 	Role        string         `json:"role"`
 	Content     *string        `json:"content"`
+	Reasoning   string         `json:"reasoning_content,omitempty"` // as many compatible servers show it
 	Refusal     *string        `json:"refusal"`
 	Annotations []struct{}     `json:"annotations"`
 	ToolCalls   []chatToolCall `json:"tool_calls,omitempty"`
@@ -121,7 +123,7 @@ func chat(w http.ResponseWriter, r *http.Request, body []byte) {
 		streamChat(startEvents(w), base, answer, calls, req.StreamOptions.IncludeUsage)
 		return
 	}
-	message := &chatAnswer{Role: "assistant", Annotations: []struct{}{}, ToolCalls: calls}
+	message := &chatAnswer{Role: "assistant", Reasoning: answer.thinking, Annotations: []struct{}{}, ToolCalls: calls}
 	if answer.text != "" || len(calls) == 0 {
 		message.Content = &answer.text
 	}
@@ -152,6 +154,7 @@ func (req chatRequest) prompt() (prompt, error) {
 			p.lastUser, p.toolResult = c.text, nil
 		case "tool":
 			p.toolResult = joinResult(p.toolResult, c.text)
+			p.results++
 		case "system", "developer", "assistant":
 			p.toolResult = nil
 		default:
@@ -165,7 +168,7 @@ func (req chatRequest) prompt() (prompt, error) {
 	return p, nil
 }
 
-// readToolChoice reads "none", "auto", "required" or a named function.
+// readToolChoice reads "none", "auto", "required" or a named function, in the form of either API.
 func readToolChoice(raw json.RawMessage) (force, name string) {
 	var word string
 	if err := json.Unmarshal(raw, &word); err == nil {
@@ -175,12 +178,13 @@ func readToolChoice(raw json.RawMessage) (force, name string) {
 		return word, ""
 	}
 	var named struct {
+		Name     string `json:"name"`
 		Function struct {
 			Name string `json:"name"`
 		} `json:"function"`
 	}
 	if err := json.Unmarshal(raw, &named); err == nil {
-		return "", named.Function.Name
+		return "", cmp.Or(named.Name, named.Function.Name)
 	}
 	return "", ""
 }

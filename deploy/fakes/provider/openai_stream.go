@@ -9,6 +9,7 @@ import (
 type chatDelta struct {
 	Role      string          `json:"role,omitempty"`
 	Content   json.RawMessage `json:"content,omitempty"`
+	Reasoning string          `json:"reasoning_content,omitempty"`
 	Refusal   json.RawMessage `json:"refusal,omitempty"`
 	ToolCalls []chatToolCall  `json:"tool_calls,omitempty"`
 }
@@ -47,6 +48,9 @@ func chatDeltas(answer reply, calls []chatToolCall) []chatDelta {
 		first.Content = null
 	}
 	deltas := []chatDelta{first}
+	for _, word := range words(answer.thinking) {
+		deltas = append(deltas, chatDelta{Reasoning: word})
+	}
 	for _, word := range words(answer.text) {
 		deltas = append(deltas, chatDelta{Content: encode(word)})
 	}

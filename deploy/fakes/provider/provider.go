@@ -1,4 +1,4 @@
-// Package provider fakes an AI vendor on one address: the OpenAI faces (chat, embeddings, images, models), the
+// Package provider fakes an AI vendor on one address: the OpenAI faces (chat, responses, embeddings, images, models), the
 // Anthropic Messages face, Gemini's (generateContent, embeddings, images) and Cohere's embeddings. Answers are
 // derived from the request alone, so that the same request gets the same bytes.
 //
@@ -40,6 +40,7 @@ func New(script fault.Script) *Server {
 	})
 	api := http.NewServeMux()
 	api.Handle("POST /v1/chat/completions", openAI(chat))
+	api.Handle("POST /v1/responses", openAI(respondTo))
 	api.Handle("POST /v1/embeddings", openAI(embed))
 	api.Handle("POST /v1/images/generations", openAI(generate))
 	api.HandleFunc("GET /images/{name}", servePNG)

@@ -41,10 +41,12 @@ func do(t *testing.T, srv *Server, req request) *httptest.ResponseRecorder {
 func TestWireShapes(t *testing.T) {
 	const (
 		tools          = `"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]`
+		responsesTools = `"tools":[{"type":"web_search"},{"type":"function","name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}},{"type":"custom","name":"edit"}]`
 		geminiPath     = "/v1beta/models/gemini-2.5-flash"
 		geminiTools    = `"tools":[{"functionDeclarations":[{"name":"weather","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}]}]`
 		anthropicTools = `"tools":[{"name":"weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 	)
+	thinking := fault.Action{Answer: json.RawMessage(`{"thinking":"let me see","text":"hm"}`)}
 	tests := []struct {
 		name   string
 		req    request
@@ -57,9 +59,20 @@ func TestWireShapes(t *testing.T) {
 		{name: "openai_stream_without_usage", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}`, bearer}},
 		{name: "openai_stream_tool", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"use tool"}],` + tools + `}`, bearer}},
 		{name: "openai_scripted", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}`, bearer}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"a"},{"name":"b","arguments":{"x":1}}],"usage":{"input":10,"cache_read":20,"cache_write":5,"output":7,"reasoning":3}}`)}},
+		{name: "openai_stream_thinking", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}`, bearer}, script: thinking},
 		{name: "openai_error", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","messages":[]}`, bearer}},
 		{name: "openai_rate_limit", req: request{"POST", "/v1/chat/completions", `{}`, bearer}, script: fault.Action{RetryAfter: "3"}},
 		{name: "openai_stream_error", req: request{"POST", "/v1/chat/completions", `{"model":"gpt-4o","stream":true,"messages":[{"role":"user","content":"hello"}]}`, bearer}, script: fault.Action{ErrorAfterChunks: new(2)}},
+		{name: "responses", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","instructions":"be kind","input":[{"role":"user","content":[{"type":"input_text","text":"a <b> & c"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`, bearer}},
+		{name: "responses_tool", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","input":"use tool",` + responsesTools + `}`, bearer}},
+		{name: "responses_tool_result", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","input":[{"role":"user","content":"use tool"},{"type":"function_call","call_id":"a","name":"weather","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"sunny"}],` + responsesTools + `}`, bearer}},
+		{name: "responses_stream", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello there"}`, bearer}},
+		{name: "responses_stream_scripted", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello",` + responsesTools + `}`, bearer}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"weather","arguments":{"city":"Paris"}},{"name":"edit","arguments":{"input":"one line"}}],"usage":{"input":10,"cache_read":20,"cache_write":5,"output":7,"reasoning":3}}`)}},
+		{name: "responses_thinking", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","include":["reasoning.encrypted_content"],"input":"hello"}`, bearer}, script: thinking},
+		{name: "responses_stream_thinking", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"include":["reasoning.encrypted_content"],"input":"hello"}`, bearer}, script: thinking},
+		{name: "responses_cut", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","max_output_tokens":2,"input":"hello there"}`, bearer}},
+		{name: "responses_error", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","input":[{"type":"function_call_output","call_id":"a","output":"sunny"}]}`, bearer}},
+		{name: "responses_stream_error", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello"}`, bearer}, script: fault.Action{ErrorAfterChunks: new(3), Status: 503}},
 		{name: "openai_models", req: request{"GET", "/v1/models", "", bearer}},
 		{name: "anthropic_message", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"system":[{"type":"text","text":"be kind"}],"messages":[{"role":"user","content":"a <b> & c"}]}`, anthropic}},
 		{name: "anthropic_tool", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"messages":[{"role":"user","content":"use tool"}],` + anthropicTools + `}`, anthropic}},
@@ -67,6 +80,8 @@ func TestWireShapes(t *testing.T) {
 		{name: "anthropic_stream", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello there"}]}`, anthropic}},
 		{name: "anthropic_stream_tool", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"use tool"}],` + anthropicTools + `}`, anthropic}},
 		{name: "anthropic_stream_scripted", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"a"}],"finish_reason":"content_filter","usage":{"input":10,"cache_read":20,"cache_write":5,"output":7}}`)}},
+		{name: "anthropic_thinking", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: thinking},
+		{name: "anthropic_stream_thinking", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: thinking},
 		{name: "anthropic_error", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","messages":[]}`, anthropic}},
 		{name: "anthropic_overloaded", req: request{"POST", "/v1/messages", `{}`, anthropic}, script: fault.Action{Status: 529}},
 		{name: "anthropic_stream_error", req: request{"POST", "/v1/messages", `{"model":"claude-sonnet-4-5","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, anthropic}, script: fault.Action{ErrorAfterChunks: new(4), Status: 529}},
@@ -126,6 +141,9 @@ func TestRefusals(t *testing.T) {
 		{"anthropic without a version", request{"POST", "/v1/messages", `{}`, map[string]string{"X-Api-Key": "k"}}, 400, "anthropic-version: header is required"},
 		{"anthropic without max_tokens", request{"POST", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":"x"}]}`, anthropic}, 400, "max_tokens: Field required"},
 		{"anthropic system role", request{"POST", "/v1/messages", `{"model":"m","max_tokens":1,"messages":[{"role":"system","content":"x"}]}`, anthropic}, 400, "messages.0.role"},
+		{"another's previous response", request{"POST", "/v1/responses", `{"model":"m","input":"x","previous_response_id":"resp_1"}`, bearer}, 400, "resp_1"},
+		{"a list of no items", request{"POST", "/v1/responses", `{"model":"m","input":[]}`, bearer}, 400, "'input'"},
+		{"a message of an unknown role", request{"POST", "/v1/responses", `{"model":"m","input":[{"role":"wizard","content":"x"}]}`, bearer}, 400, "wizard"},
 		{"not JSON", request{"POST", "/v1/chat/completions", `{`, bearer}, 400, "could not parse"},
 		{"no model", request{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]}`, bearer}, 400, "model parameter"},
 		{"unknown role", request{"POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"wizard","content":"x"}]}`, bearer}, 400, "wizard"},

@@ -52,12 +52,12 @@ func (p *Provider) placeOf(credential provider.Credential) reasoningPlace {
 	return reasoningPlace{p.config.Name, credential.Fingerprint}
 }
 
-// unsealed returns the items of an input as this place gets them: with its own reasoning as the vendor wrote it, and
-// without that of others.
+// unsealed returns the items of an input as this place gets them: with its own reasoning as the vendor wrote it, without
+// that of others, and without reasoning of which only the id is left, as the vendor has stored nothing.
 func (at reasoningPlace) unsealed(item gjson.Result) (raw string, keep bool) {
 	content := item.Get("encrypted_content").Str
 	if !strings.HasPrefix(content, OwnState) {
-		return item.Raw, true
+		return item.Raw, content != "" || item.Get("type").Str != "reasoning" || item.Get("content.0").Exists()
 	}
 	sealed, ok := OpenReasoning(content)
 	if !ok || sealed.Provider != at.provider || sealed.Account != at.account {

@@ -34,7 +34,7 @@ func (p *Provider) isResponses(chat *provider.Chat) bool {
 // respond requests a whole response.
 func (p *Provider) respond(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
 	at := p.placeOf(credential)
-	body, err := relayResponses(chat, at, false)
+	body, err := p.relayResponses(chat, at, false)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (p *Provider) respond(ctx context.Context, credential provider.Credential, 
 // streamResponse requests a streamed response.
 func (p *Provider) streamResponse(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	at := p.placeOf(credential)
-	body, err := relayResponses(chat, at, true)
+	body, err := p.relayResponses(chat, at, true)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +91,9 @@ func notResponseStream(ctx context.Context, caller *wire.Caller, response *http.
 var acted = []string{"model", "stream", "store", "background", "previous_response_id"}
 
 // relayResponses returns the caller's body with the members that the gateway sets, and without what the gateway put into
-// the items of earlier answers. Every other field stays byte for byte.
-func relayResponses(chat *provider.Chat, at reasoningPlace, stream bool) (json.RawMessage, error) {
+// the items of earlier answers. A model that reasons is asked for its reasoning encrypted: as the vendor stores nothing, it
+// goes on from it only so. Every other field stays byte for byte.
+func (p *Provider) relayResponses(chat *provider.Chat, at reasoningPlace, stream bool) (json.RawMessage, error) {
 	text := chat.Native.Body
 	own := gjson.ParseBytes(text)
 	if !jsoncheck.Valid(text) || !own.IsObject() {
@@ -104,26 +105,48 @@ func relayResponses(chat *provider.Chat, at reasoningPlace, stream bool) (json.R
 	}
 	out := make([]byte, 0, len(text)+len(model)+64)
 	out = append(append(append(out, `{"model":`...), model...), `,"store":false`...)
+	encrypts := p.traits.encrypts && reasons(chat.Model)
 	own.ForEach(func(key, value gjson.Result) bool {
 		for _, name := range acted { // A duplicate field, or one in other letters, must not override the gateway's.
 			if strings.EqualFold(key.Str, name) {
 				return true
 			}
 		}
-		if key.Str == "input" && (strings.Contains(value.Raw, OwnState) || strings.Contains(value.Raw, OwnID)) {
+		switch {
+		case key.Str == "input" && (strings.Contains(value.Raw, OwnState) || strings.Contains(value.Raw, OwnID) || strings.Contains(value.Raw, `"reasoning"`)):
 			value.Raw = at.withoutOwn(value)
+		case key.Str == "include" && encrypts:
+			value.Raw, encrypts = encrypting(value), false
 		}
 		out = append(append(append(append(out, ','), key.Raw...), ':'), value.Raw...)
 		return true
 	})
+	if encrypts {
+		out = append(append(append(out, `,"include":[`...), encryptedContent...), ']')
+	}
 	if stream {
 		out = append(out, `,"stream":true`...)
 	}
 	return append(out, '}'), nil
 }
 
-// withoutOwn returns the items of an input without reasoning of others and ids that the gateway made: the vendor would
-// refuse them.
+// encryptedContent is the value of include that asks for reasoning encrypted.
+const encryptedContent = `"reasoning.encrypted_content"`
+
+// encrypting returns a list of what to include with encrypted reasoning in it.
+func encrypting(include gjson.Result) string {
+	var out strings.Builder
+	out.WriteString("[" + encryptedContent)
+	each(include, func(value gjson.Result) {
+		if value.Raw != encryptedContent {
+			out.WriteString("," + value.Raw)
+		}
+	})
+	return out.String() + "]"
+}
+
+// withoutOwn returns the items of an input without reasoning that the vendor can't read and ids that the gateway made: the
+// vendor would refuse them.
 func (at reasoningPlace) withoutOwn(input gjson.Result) string {
 	out := []byte{'['}
 	each(input, func(item gjson.Result) {

@@ -41,6 +41,7 @@ func TestResponsesBodies(t *testing.T) {
 		"its own reasoning":       {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealedAt("openai") + `"}]}`, head + `,"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`},
 		"another host's":          {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealedAt("azure") + `"},{"role":"user","content":"a"}]}`, head + `,"input":[{"role":"user","content":"a"}]}`},
 		"reasoning of other ones": {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"swy1.e30"},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`, head + `,"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`},
+		"reasoning by its id":     {false, `{"input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":null},{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"So."}]}]}`, head + `,"input":[{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"So."}]}]}`},
 		"a text like an id":       {false, `{"input":"msg_sw0123 swy1."}`, head + `,"input":"msg_sw0123 swy1."}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +56,31 @@ func TestResponsesBodies(t *testing.T) {
 		if e := apierr.ClassPolicy; got != "" || classOf(err) != e {
 			t.Errorf("%q: %v, sent %q, want a policy error and nothing sent", body, err, got)
 		}
+	}
+}
+
+// The vendor stores nothing, so a model that reasons must give its reasoning away, encrypted, or the next turn can't go on
+// from it. Models that don't reason refuse to.
+func TestReasoningIsAskedForEncrypted(t *testing.T) {
+	const encrypted = `"reasoning.encrypted_content"`
+	config := openai.Config{Name: "openai", BaseURL: "https://api.openai.com/v1"}
+	for name, c := range map[string]struct{ model, body, want string }{
+		"not asked for":         {"gpt-5-mini", `{"input":"hi"}`, `{"model":"gpt-5-mini","store":false,"input":"hi","include":[` + encrypted + `]}`},
+		"asked for":             {"o3", `{"include":[` + encrypted + `],"input":"hi"}`, `{"model":"o3","store":false,"include":[` + encrypted + `],"input":"hi"}`},
+		"other things":          {"o3", `{"include":["web_search_call.results"]}`, `{"model":"o3","store":false,"include":[` + encrypted + `,"web_search_call.results"]}`},
+		"nothing":               {"o3", `{"include":null}`, `{"model":"o3","store":false,"include":[` + encrypted + `]}`},
+		"a model that does not": {"gpt-4o", `{"include":[],"input":"hi"}`, `{"model":"gpt-4o","store":false,"include":[],"input":"hi"}`},
+	} {
+		chat := ofResponses(c.body)
+		chat.Model = c.model
+		if got, _ := sending(t, config, chat, false); got != c.want {
+			t.Errorf("%s: sent %s, want %s", name, got, c.want)
+		}
+	}
+	chat := ofResponses(`{}`)
+	chat.Model = "gpt-oss-120b"
+	if got, _ := sending(t, responding, chat, false); strings.Contains(got, "include") {
+		t.Errorf("another server was sent %s", got)
 	}
 }
 
@@ -343,8 +369,12 @@ func TestResponseStreamGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each([]growth.Input{
 		growth.Repeat("ids of the gateway", `{"input":[{"id":"msg_sw1"}`, `,{"id":"msg_sw1","role":"user","content":"a"}`, "]}"),
 		growth.Repeat("reasoning of the gateway", `{"input":[{"id":"msg_sw1"}`, `,{"type":"reasoning","encrypted_content":"swy1.x"}`, "]}"),
+		growth.Repeat("reasoning by its id", `{"input":[{"role":"user","content":"a"}`, `,{"type":"reasoning","id":"rs_1","summary":[],"content":[]}`, "]}"),
+		growth.Repeat("values of include", `{"include":["a"`, `,"b"`, "]}"), growth.Repeat("lists of include", `{"input":"a"`, `,"include":["a"]`, "}"),
 		growth.Number("unknown members", `{"input":"a"`, `,"x#":1`, "}"),
 	}, func(body []byte) {
-		_, _ = respondingWith(t, "application/json", "{}").Chat(context.Background(), provider.Credential{}, ofResponses(string(body)))
+		chat := ofResponses(string(body))
+		chat.Model = "o3"
+		_, _ = sending(t, openai.Config{Name: "openai", BaseURL: "https://api.openai.com/v1"}, chat, false)
 	})...)
 }

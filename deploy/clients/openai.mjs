@@ -1,0 +1,111 @@
+// openai-node: responses and their state, chat completions, embeddings, images.
+import OpenAI from 'openai';
+import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
+
+const client = new OpenAI({ defaultHeaders: headers });
+
+async function responses(model) {
+  const whole = await client.responses.create({ model, input: 'hello there' });
+  ends('text', whole.output_text, 'hello there');
+  same('status', whole.status, 'completed');
+  same('total tokens', whole.usage.total_tokens, whole.usage.input_tokens + whole.usage.output_tokens);
+
+  const kinds = [];
+  const stream = client.responses.stream({ model, input: 'one two three', previous_response_id: whole.id });
+  stream.on('event', (event) => kinds.push(event.type));
+  const final = await stream.finalResponse();
+  ends('streamed text', final.output_text, 'one two three');
+  same('previous response', final.previous_response_id, whole.id);
+  same('first events', kinds.slice(0, 2), ['response.created', 'response.in_progress']);
+  above('deltas', kinds.filter((kind) => kind === 'response.output_text.delta').length, 1);
+
+  same('retrieved text', (await client.responses.retrieve(final.id)).output_text, final.output_text);
+  const items = [];
+  for await (const item of client.responses.inputItems.list(final.id, { order: 'asc', limit: 2 })) items.push(item.role);
+  same('roles of the input items', items, ['user', 'assistant', 'user']);
+  await client.responses.delete(final.id);
+  same('status after the deletion', (await rejected('a deleted response', client.responses.retrieve(final.id))).status, 404);
+}
+
+async function responseTools(model) {
+  const tools = [
+    { type: 'function', name: 'get_weather', parameters: citySchema, strict: true },
+    { type: 'web_search' }, // An offer that vendors without it leave out.
+  ];
+  const asked = await client.responses.stream({ model, input: toolQuestion, tools }).finalResponse();
+  const call = asked.output.find((item) => item.type === 'function_call');
+  same('tool', call?.name, 'get_weather');
+  same('type of the argument', typeof JSON.parse(call.arguments).city, 'string');
+  const told = await client.responses.create({
+    model, tools, previous_response_id: asked.id, input: [{ type: 'function_call_output', call_id: call.call_id, output: 'sunny' }],
+  });
+  ends('text after the result', told.output_text, 'sunny');
+}
+
+// The conversation goes on from the thinking of the first answer: by its id, and by its items.
+async function responseThinking(model) {
+  if (!thinks(model)) return;
+  const tools = [{ type: 'function', name: 'get_weather', parameters: citySchema, strict: true }];
+  const asked = await client.responses.stream({ model, input: thinkingQuestion, tools }).finalResponse();
+  same('items', asked.output.map((item) => item.type), ['reasoning', 'function_call']);
+  same('summary', asked.output[0].summary[0].text, 'I need the weather.');
+  const result = { type: 'function_call_output', call_id: asked.output[1].call_id, output: 'sunny' };
+  const told = await client.responses.create({ model, tools, previous_response_id: asked.id, input: [result] });
+  same('text', told.output_text, 'It is warm');
+  const again = await client.responses.create({
+    model, tools, store: false, input: [{ role: 'user', content: thinkingQuestion }, ...asked.output, result],
+  });
+  same('text from the items', again.output_text, 'It is warm');
+}
+
+async function responseSchema(model) {
+  const format = { type: 'json_schema', name: 'place', strict: true, schema: citySchema };
+  const parsed = await client.responses.parse({ model, input: jsonQuestion, text: { format } });
+  same('type of the field', typeof parsed.output_parsed?.city, 'string');
+}
+
+// A caller leaves a stream before its end.
+async function responseAbort(model) {
+  const stream = await client.responses.create({ model, input: 'one two three', stream: true });
+  for await (const event of stream) {
+    if (event.type === 'response.created') break;
+  }
+  same('the stream is aborted', stream.controller.signal.aborted, true);
+}
+
+async function responseErrors(model) {
+  const unknown = await rejected('an unknown previous response', client.responses.create({ model, input: 'x', previous_response_id: 'resp_nope' }));
+  same('code', unknown.code, 'previous_response_not_found');
+  same('param', unknown.param, 'previous_response_id');
+  const missing = await rejected('an unknown model', client.responses.create({ model: 'no-such-model', input: 'x' }));
+  same('class', missing.constructor.name, 'NotFoundError');
+}
+
+async function chat(model) {
+  const whole = await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'hello there' }] });
+  ends('text', whole.choices[0].message.content, 'hello there');
+  same('model', whole.model, model);
+  const stream = client.chat.completions.stream({
+    model, messages: [{ role: 'user', content: 'one two three' }], stream_options: { include_usage: true },
+  });
+  ends('streamed text', await stream.finalContent(), 'one two three');
+  above('tokens', (await stream.totalUsage()).total_tokens, 2);
+}
+
+async function chatTools(model) {
+  const runner = client.chat.completions.runTools({
+    model, messages: [{ role: 'user', content: toolQuestion }], stream: true,
+    tools: [{ type: 'function', function: { name: 'get_weather', parameters: citySchema, parse: JSON.parse, function: async () => 'sunny' } }],
+  });
+  ends('text after the result', await runner.finalContent(), 'sunny');
+}
+
+await eachModel(responses, responseTools, responseThinking, responseSchema, responseAbort, responseErrors, chat, chatTools);
+
+const vectors = await client.embeddings.create({ model: process.env.EMBEDDING_MODEL, input: ['one', 'two'], dimensions: 8 });
+same('lengths of the vectors', vectors.data.map((vector) => vector.embedding.length), [8, 8]);
+const picture = await client.images.generate({ model: process.env.IMAGE_MODEL, prompt: 'a black cat' });
+same('begin of the picture', picture.data[0].b64_json?.slice(0, 6), 'iVBORw');
+const ids = [];
+for await (const model of client.models.list()) ids.push(model.id);
+same('models are listed', process.env.MODELS.split(',').filter((model) => !ids.includes(model)), []);
