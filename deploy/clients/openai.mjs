@@ -1,4 +1,4 @@
-// openai-node: responses and their state, chat completions, embeddings, images.
+// openai-node: responses and their state, chat completions, embeddings, images, moderation, speech.
 import OpenAI from 'openai';
 import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
@@ -106,6 +106,10 @@ const vectors = await client.embeddings.create({ model: process.env.EMBEDDING_MO
 same('lengths of the vectors', vectors.data.map((vector) => vector.embedding.length), [8, 8]);
 const picture = await client.images.generate({ model: process.env.IMAGE_MODEL, prompt: 'a black cat' });
 same('begin of the picture', picture.data[0].b64_json?.slice(0, 6), 'iVBORw');
+const judged = await client.moderations.create({ model: 'sandbox', input: 'hello' });
+same('type of the verdict', typeof judged.results[0].flagged, 'boolean');
+const speech = await client.audio.speech.create({ model: 'sandbox', voice: 'alloy', input: 'hello there' });
+above('bytes of speech', (await speech.arrayBuffer()).byteLength, 100);
 const ids = [];
 for await (const model of client.models.list()) ids.push(model.id);
 same('models are listed', process.env.MODELS.split(',').filter((model) => !ids.includes(model)), []);
