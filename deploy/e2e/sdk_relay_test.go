@@ -63,12 +63,6 @@ func TestOpenAISDKAudio(t *testing.T) {
 		if want := fmt.Sprintf("%d bytes", len(sound)); !strings.Contains(transcribed.Text, want) {
 			t.Errorf("text %q, want one of %s", transcribed.Text, want)
 		}
-		translated, err := client.Audio.Translations.New(t.Context(), openai.AudioTranslationNewParams{
-			Model: "sandbox", File: openai.File(bytes.NewReader(sound), "hello.wav", "audio/wav"),
-		})
-		if err != nil || translated.Text == "" {
-			t.Errorf("translation %+v, err %v", translated, err)
-		}
 	})
 }
 
@@ -84,10 +78,6 @@ func TestOpenAISDKImageEdits(t *testing.T) {
 		}
 		if len(edited.Data) != 2 || edited.Data[0].B64JSON == "" {
 			t.Errorf("%d images, want two with bytes", len(edited.Data))
-		}
-		varied, err := client.Images.NewVariation(t.Context(), openai.ImageNewVariationParams{Model: "sandbox", Image: image()})
-		if err != nil || len(varied.Data) != 1 {
-			t.Errorf("variation %+v, err %v; want one image", varied, err)
 		}
 		made, err := client.Images.Generate(t.Context(), openai.ImageGenerateParams{
 			Model: "sandbox", Prompt: "a cat", Background: openai.ImageGenerateParamsBackgroundTransparent,

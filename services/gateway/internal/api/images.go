@@ -1,10 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
@@ -18,6 +21,8 @@ import (
 
 // imagesAnswer is gatewayv1.ImagesResponse on the JSON face.
 type imagesAnswer struct {
+	// Created is the time in seconds since 1970, which only OpenAI's clients know.
+	Created   int64   `json:"created,omitempty"`
 	Data      []image `json:"data"`
 	Usage     usage   `json:"usage"`
 	Model     string  `json:"model"`
@@ -51,6 +56,8 @@ func (s *inferenceServer) GenerateImages(ctx context.Context, m *gatewayv1.Image
 
 // serveImages serves images on the JSON face.
 func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) error {
+	var created time.Time // Only OpenAI's clients know it.
+	asked := r
 	if DialectOf(r).Name == dialectOpenAI {
 		body, err := peek(r)
 		if err != nil {
@@ -59,9 +66,10 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 		if !openai.IsPlainImages(body) {
 			return s.serveRelay(w, r, relayedImages)
 		}
+		created, asked = time.Now(), &http.Request{Body: io.NopCloser(bytes.NewReader(openai.WithoutUser(body)))}
 	}
 	m := new(gatewayv1.ImagesRequest)
-	if err := s.decode(r, m); err != nil {
+	if err := s.decode(asked, m); err != nil {
 		return err
 	}
 	result, requestID, err := s.generate(r.Context(), m, rawOfHTTP(r, formImages))
@@ -69,7 +77,7 @@ func (s *inferenceServer) serveImages(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	eachHeader(result.Route, inOne(w.Header()))
-	text, err := imagesJSON(result, requestID)
+	text, err := imagesAt(result, requestID, created)
 	if err != nil {
 		return err
 	}

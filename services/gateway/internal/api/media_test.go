@@ -140,6 +140,7 @@ func TestMediaFacesAgree(t *testing.T) {
 // contractOnly removes what the JSON face has only for OpenAI's clients.
 func contractOnly(answer map[string]any) map[string]any {
 	delete(answer, "object")
+	delete(answer, "created")
 	if usage, ok := answer["usage"].(map[string]any); ok {
 		delete(usage, "total_tokens")
 		if usage["requested_goal"] == nil { // Absent over gRPC.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -166,9 +167,17 @@ func embeddingsJSON(e *inference.Embedded, requestID string) (json.RawMessage, e
 }
 
 func imagesJSON(result *inference.ImageResult, requestID string) (json.RawMessage, error) {
+	return imagesAt(result, requestID, time.Time{})
+}
+
+// imagesAt returns the answer as it is sent; the zero time leaves it out.
+func imagesAt(result *inference.ImageResult, requestID string, made time.Time) (json.RawMessage, error) {
 	answer := imagesAnswer{Usage: toUsage(result.Report), Model: result.Report.Model, RequestID: requestID}
-	for _, made := range result.Images {
-		answer.Data = append(answer.Data, toImage(made))
+	if !made.IsZero() {
+		answer.Created = made.Unix()
+	}
+	for _, one := range result.Images {
+		answer.Data = append(answer.Data, toImage(one))
 	}
 	return jsontext.Marshal(answer)
 }

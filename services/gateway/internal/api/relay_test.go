@@ -261,3 +261,15 @@ func TestRelayedCallsAreReplayed(t *testing.T) {
 		t.Errorf("%d %s, want 422: the file is not kept", again.status, again.body)
 	}
 }
+
+// An OpenAI SDK's plain request for images may be served by any provider, and has the time that its client expects.
+func TestPlainImagesOfOpenAI(t *testing.T) {
+	b := relayBench(t)
+	got := b.post(t, imagesPath, `{"model":"sandbox","prompt":"a cat","user":"ann"}`, "X-Switchyard-Dialect", "openai")
+	if answer := object(t, got.body); got.status != 200 || answer["created"] == nil || len(answer["data"].([]any)) != 1 {
+		t.Errorf("%d %.200s, want an image and when it was created", got.status, got.body)
+	}
+	if plain := b.post(t, imagesPath, `{"model":"sandbox","prompt":"a cat","user":"ann"}`); plain.status != 400 {
+		t.Errorf("%d: the contract has no field user", plain.status)
+	}
+}

@@ -1,10 +1,12 @@
 package openai
 
 import (
+	"bytes"
 	"encoding/json"
 	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -159,7 +161,22 @@ const (
 // PlainImages are the fields of a request for images that every provider of images takes.
 var PlainImages = map[string]bool{
 	"model": true, "prompt": true, "n": true, "size": true, "quality": true, "response_format": true, "output_format": true,
-	"user": true, dialect.Extension: true,
+	fieldUser: true,
+}
+
+// fieldUser names the end user; no image depends on it.
+const fieldUser = "user"
+
+// WithoutUser returns a request for images without its end user, for providers that don't know the field.
+func WithoutUser(body []byte) []byte {
+	if !gjson.GetBytes(body, fieldUser).Exists() {
+		return body
+	}
+	without, err := sjson.DeleteBytes(bytes.Clone(body), fieldUser)
+	if err != nil {
+		return body
+	}
+	return without
 }
 
 // IsPlainImages reports whether a request for images has only fields that every provider of images takes.
