@@ -135,7 +135,14 @@ func setupWith(tb testing.TB, policy string) *bench {
 		tb.Fatal(err)
 	}
 	b.server = server
-	b.http = httptest.NewServer(server.Handler())
+	handler := server.Handler()
+	var handlers sync.WaitGroup // The test server doesn't wait for those of WebSockets.
+	tb.Cleanup(handlers.Wait)
+	b.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handlers.Add(1)
+		defer handlers.Done()
+		handler.ServeHTTP(w, r)
+	}))
 	tb.Cleanup(b.http.Close)
 	b.conn = testkit.Dial(tb, server.GRPC())
 	return b
