@@ -100,6 +100,18 @@ const golden = `{
     },
     {
       "method": "GET",
+      "path": "/product/v1/ai/openai/v1/responses",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests",
+      "websocket": true
+    },
+    {
+      "method": "GET",
       "path": "/product/v1/ai/openai/v1/responses/{response_id}",
       "products": [
         "ai",
@@ -267,7 +279,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 19 {
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 20 {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {
