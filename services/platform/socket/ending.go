@@ -10,6 +10,7 @@ import (
 	"github.com/coder/websocket"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
 )
 
 // Ending is why a connection ends. Its close frame says it.
@@ -58,6 +59,8 @@ func endingOf(err error) *Ending {
 		return &Ending{websocket.StatusInternalError, string(e.Reason)}
 	case errors.Is(err, websocket.ErrMessageTooBig):
 		return TooBig
+	case errors.Is(err, panics.Err):
+		return Broken
 	}
 	return Lost
 }

@@ -106,16 +106,25 @@ func (c *Conn) Serve(ctx context.Context, receive Receive) *Ending {
 		c.ping()
 		return nil
 	})
-	end := c.await(ctx, received)
+	why := c.await(ctx, received)
+	end := endingOf(why)
 	if c.bounds.Last != nil {
 		if text := c.bounds.Last(end); text != nil {
 			_ = c.Send(text)
 		}
 	}
 	_ = c.socket.Close(end.Code, end.Reason)
-	c.cut(end)
+	c.cut(why)
 	_ = c.group.Wait() // Nothing in it returns an error.
 	return end
+}
+
+// Panic returns the panic that ended the connection, for the log; nil for any other reason. Call it after Serve.
+func (c *Conn) Panic() error {
+	if err := context.Cause(c.alive); errors.Is(err, panics.Err) {
+		return err
+	}
+	return nil
 }
 
 // Go runs f until the connection ends. Only receive, and what Go runs, may call it. A panic ends the connection.
@@ -156,7 +165,7 @@ func (c *Conn) End() {
 }
 
 // await blocks until the connection has a reason to end, and returns it.
-func (c *Conn) await(ctx context.Context, received <-chan error) *Ending {
+func (c *Conn) await(ctx context.Context, received <-chan error) error {
 	idle, life := after(c.bounds.Idle), after(c.bounds.Life)
 	var drain <-chan struct{}
 	if c.bounds.Drain != nil {
@@ -165,9 +174,9 @@ func (c *Conn) await(ctx context.Context, received <-chan error) *Ending {
 	for {
 		select {
 		case err := <-received:
-			return endingOf(err)
+			return err
 		case <-ctx.Done():
-			return endingOfContext(ctx)
+			return reasonOf(ctx)
 		case <-drain:
 			drain = nil
 			c.leave(Drained)
@@ -191,12 +200,12 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// endingOfContext returns the ending of a context that has ended. Without a cause of its own, the service has stopped.
-func endingOfContext(ctx context.Context) *Ending {
+// reasonOf returns why a context has ended. Without a reason of a caller's own, the service has stopped.
+func reasonOf(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	_, refused := errors.AsType[*apierr.Error](cause)
 	if _, ended := errors.AsType[*Ending](cause); ended || refused {
-		return endingOf(cause)
+		return cause
 	}
 	return Drained
 }

@@ -110,6 +110,9 @@ func TestMessages(t *testing.T) {
 		t.Errorf("sent: %v", err)
 	}
 	_ = s.Close(websocket.StatusNormalClosure, "bye")
+	if err := s.service.Panic(); err != nil {
+		t.Errorf("a panic: %v", err)
+	}
 	if got := <-s.ending; got.Code != websocket.StatusNormalClosure || got.Reason != "bye" {
 		t.Errorf("ended with %v", got)
 	}
@@ -181,12 +184,12 @@ func TestStalls(t *testing.T) {
 		stall  func(t *testing.T, s *served)
 	}{
 		"leaves": {func(*socket.Bounds) {}, func(_ *testing.T, s *served) { _ = s.CloseNow() }},
-		"sends half a message": {func(b *socket.Bounds) { b.MessageTime = soon }, func(t *testing.T, s *served) {
+		"sends half a message": {func(b *socket.Bounds) { b.MessageTime, b.Message = soon, 1<<20 }, func(t *testing.T, s *served) {
 			w, err := s.Writer(t.Context(), websocket.MessageText)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = w.Write([]byte("half"))
+			_, _ = w.Write(make([]byte, 64<<10)) // More than the client's buffer.
 		}},
 		"reads nothing": {func(b *socket.Bounds) { b.WriteTime = soon }, func(t *testing.T, s *served) {
 			for text := make([]byte, 1<<20); s.service.Send(text) == nil; {
@@ -255,8 +258,9 @@ func TestPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, roomy, receive)
 			s.send(t, "x")
-			if got := <-s.ending; got == nil {
-				t.Error("it has no ending")
+			_ = s.code(t)
+			if <-s.ending; s.service.Panic() == nil {
+				t.Error("the panic is not known")
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func (a *API) log(ctx context.Context, name string, status int, elapsed time.Dur
 			attrs = append(attrs, known)
 		}
 	}
-	if s := l.session; s != nil {
+	if s := l.session; s != nil && s.Code != 0 {
 		attrs = append(attrs, slog.Int("websocket_code", s.Code), slog.String("websocket_reason", s.Reason),
 			slog.Int("requests", s.Requests), slog.Int("counted", s.Counted))
 	}

@@ -30,9 +30,7 @@ func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, r route
 	}
 	call.Refusal = func(e *apierr.Error, stream string) []byte { return refusal(e, stream, requestID) }
 	session, err := a.options.Sockets.Connect(w, req, call)
-	if err == nil {
-		l.session = &session
-	}
+	l.session = &session
 	return err
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -61,7 +62,8 @@ func SocketTransport(secure func() *tls.Config) *http.Transport {
 	}
 }
 
-// Connect relays a connection until it ends. Unless its error is nil, nothing has been written to the customer.
+// Connect relays a connection until it ends. Unless its error is nil or ErrCut, nothing has been
+// written to the customer.
 func (s *Sockets) Connect(w http.ResponseWriter, r *http.Request, call Call) (Session, error) {
 	if s.drain.Begun() {
 		return Session{}, apierr.Unavailable("the service is stopping; connect again", nil)
@@ -87,7 +89,11 @@ func (s *Sockets) Connect(w http.ResponseWriter, r *http.Request, call Call) (Se
 	}
 	t := &tunnel{call: call, customer: customer, service: service}
 	ending := t.serve(ctx, end)
-	return Session{Code: int(ending.Code), Reason: ending.Reason, Requests: t.requests, Counted: t.counted}, nil
+	session := Session{Code: int(ending.Code), Reason: ending.Reason, Requests: t.requests, Counted: t.counted}
+	if bug := cmp.Or(customer.Panic(), service.Panic()); bug != nil {
+		return session, fmt.Errorf("%w: %w", ErrCut, bug)
+	}
+	return session, nil
 }
 
 // closeService closes a connection to a service that no customer uses.

@@ -88,8 +88,7 @@ func (s *socketServer) connect(w http.ResponseWriter, r *http.Request) error {
 		return tooMany("too many WebSocket connections")
 	}
 	defer s.places.Release(organization, 1)
-	s.serve(grant.Context(), organization, w, r)
-	return nil
+	return s.serve(grant.Context(), organization, w, r)
 }
 
 func (s *socketServer) withoutSocket() string {
@@ -99,14 +98,14 @@ func (s *socketServer) withoutSocket() string {
 	return "GET /v1/responses needs a WebSocket upgrade; use POST without one"
 }
 
-func (s *socketServer) serve(ctx context.Context, organization string, w http.ResponseWriter, r *http.Request) {
+func (s *socketServer) serve(ctx context.Context, organization string, w http.ResponseWriter, r *http.Request) error {
 	conn, err := socket.Accept(w, r, socket.Bounds{
 		Message: int64(s.Message), MessageTime: messageTime, WriteTime: writeTime, Ping: socketPing,
 		Idle: socketIdle, Life: socketLife, Drain: s.Drain, Last: lastFrame,
 	})
-	if err != nil {
+	if err != nil { // The response has been written.
 		rpc.Annotate(ctx, slog.String("websocket_error", err.Error()))
-		return
+		return nil
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -117,6 +116,7 @@ func (s *socketServer) serve(ctx context.Context, organization string, w http.Re
 	defer c.recall.close()
 	ending := conn.Serve(ctx, c.receive)
 	rpc.Annotate(ctx, slog.Int("websocket_code", int(ending.Code)), slog.String("websocket_reason", ending.Reason), slog.Int("messages", c.messages), slog.Int64("messages_refused", c.refused.Load()))
+	return conn.Panic()
 }
 
 // lastFrame says why a connection that is too old ends; clients connect again.
