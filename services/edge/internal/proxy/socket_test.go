@@ -120,14 +120,14 @@ func (x *tunnelled) open(t *testing.T) (customer, service *websocket.Conn) {
 	return customer, <-x.services
 }
 
-func tell(t *testing.T, conn *websocket.Conn, text string) {
+func write(t *testing.T, conn *websocket.Conn, text string) {
 	t.Helper()
 	if err := conn.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func hear(t *testing.T, conn *websocket.Conn) string {
+func receive(t *testing.T, conn *websocket.Conn) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -161,8 +161,8 @@ func TestTunnel(t *testing.T) {
 	customer, service := x.open(t)
 	large := `{"type":"response.create","input":"` + strings.Repeat("x", 900<<10) + `"}`
 	for _, text := range []string{request, large, `{"type":"response.cancel"}`, "not JSON", ""} {
-		tell(t, customer, text)
-		if got := hear(t, service); got != text {
+		write(t, customer, text)
+		if got := receive(t, service); got != text {
 			t.Fatalf("the service got %d bytes, want %d", len(got), len(text))
 		}
 	}
@@ -177,8 +177,8 @@ func TestTunnel(t *testing.T) {
 		{`{"type":"response.completed","sequence_number":1,"generate":false,"response":{}}`, 2},
 		{`{"type":"error","status":400}`, 2},
 	} {
-		tell(t, service, tt.text)
-		if got := hear(t, customer); got != tt.text || x.counted.Load() != tt.counted {
+		write(t, service, tt.text)
+		if got := receive(t, customer); got != tt.text || x.counted.Load() != tt.counted {
 			t.Errorf("the customer got %d bytes, want %d; %d counted, want %d", len(got), len(tt.text), x.counted.Load(), tt.counted)
 		}
 	}
@@ -204,21 +204,21 @@ func TestTunnelRefuses(t *testing.T) {
 	x := newTunnel(t)
 	customer, service := x.open(t)
 	x.admit = func() error { return apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "too many") }
-	tell(t, customer, `{"type":"response.create","stream_id":"a","input":"`+strings.Repeat("x", 100<<10)+`"}`)
-	if got := hear(t, customer); got != `{"refused":"rate_limited a"}` {
+	write(t, customer, `{"type":"response.create","stream_id":"a","input":"`+strings.Repeat("x", 100<<10)+`"}`)
+	if got := receive(t, customer); got != `{"refused":"rate_limited a"}` {
 		t.Errorf("%s", got)
 	}
-	tell(t, customer, `{"input":[],"type":"response.cancel"}`) // It can't be told from a request at its beginning.
-	if got := hear(t, customer); got != `{"refused":"rate_limited "}` {
+	write(t, customer, `{"input":[],"type":"response.cancel"}`) // It can't be told from a request at its beginning.
+	if got := receive(t, customer); got != `{"refused":"rate_limited "}` {
 		t.Errorf("%s", got)
 	}
-	tell(t, customer, `{"type":"response.cancel"}`)
-	if got := hear(t, service); got != `{"type":"response.cancel"}` {
+	write(t, customer, `{"type":"response.cancel"}`)
+	if got := receive(t, service); got != `{"type":"response.cancel"}` {
 		t.Errorf("the service got %s", got)
 	}
 	x.admit = func() error { return apierr.New(apierr.KindUnauthenticated, "invalid_key", "no such key") }
-	tell(t, customer, request)
-	if got := hear(t, customer); got != `{"refused":"invalid_key "}` {
+	write(t, customer, request)
+	if got := receive(t, customer); got != `{"refused":"invalid_key "}` {
 		t.Errorf("%s", got)
 	}
 	if a, b := code(t, customer), code(t, service); a != 1008 || b != 1008 {
@@ -274,15 +274,15 @@ func TestTunnelEnds(t *testing.T) {
 func TestTunnelDrains(t *testing.T) {
 	x := newTunnel(t)
 	customer, service := x.open(t)
-	tell(t, customer, request)
-	hear(t, service)
+	write(t, customer, request)
+	receive(t, service)
 	_ = x.drain.Begin(t.Context())
-	tell(t, customer, request)
-	if got := hear(t, customer); got != `{"refused":"unavailable "}` {
+	write(t, customer, request)
+	if got := receive(t, customer); got != `{"refused":"unavailable "}` {
 		t.Errorf("a new request: %s", got)
 	}
-	tell(t, service, completed)
-	if got := hear(t, customer); got != completed {
+	write(t, service, completed)
+	if got := receive(t, customer); got != completed {
 		t.Errorf("%s", got)
 	}
 	if got := code(t, customer); got != 1012 {
@@ -298,7 +298,7 @@ func TestTunnelThatCannotCount(t *testing.T) {
 	x := newTunnel(t)
 	customer, service := x.open(t)
 	x.settle = func() error { return errors.New("no disk") }
-	tell(t, service, completed)
+	write(t, service, completed)
 	if got := code(t, customer); got != websocket.StatusInternalError {
 		t.Errorf("closed with %d, want 1011", got)
 	}
