@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -26,11 +27,15 @@ func (c *Conn) one(receive Receive) error {
 	ctx, cancel := context.WithCancelCause(c.alive)
 	defer cancel(nil)
 	kind, message, err := c.socket.Reader(ctx)
+	if closed, ok := errors.AsType[websocket.CloseError](err); ok && !c.trusted {
+		closed.Reason = ""
+		return closed
+	}
 	if err != nil {
 		return err
 	}
 	if kind != websocket.MessageText {
-		return NotText
+		return ErrNotText
 	}
 	clock := time.AfterFunc(c.bounds.MessageTime, func() { cancel(errSlow) })
 	defer clock.Stop()

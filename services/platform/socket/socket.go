@@ -35,13 +35,15 @@ type Bounds struct {
 	// Drain ends the connection when the service stops; nil for never.
 	Drain *Drain
 	// Last returns a message to send before the close frame; nil, or a nil message, for none.
-	Last func(*Ending) []byte
+	Last func(*ClosedError) []byte
 }
 
 // Conn is a connection. Send, Pass, Begin, End and Go are safe for concurrent use.
 type Conn struct {
 	bounds Bounds
 	socket *websocket.Conn
+	// trusted reports whether the reason of the peer's close frame may be logged and passed on.
+	trusted bool
 	// alive is done when the connection has ended. Only it may bound reads and writes: the end of another context would
 	// cut the connection without a close frame.
 	alive context.Context //nolint:containedctx // The connection's own.
@@ -50,8 +52,8 @@ type Conn struct {
 
 	mu       sync.Mutex
 	inflight int
-	rested   time.Time // when the last request ended
-	leaving  *Ending   // why no request may begin any more; nil while one may
+	rested   time.Time    // when the last request ended
+	leaving  *ClosedError // why no request may begin any more; nil while one may
 	quiet    chan struct{}
 }
 
@@ -70,13 +72,24 @@ func Accept(w http.ResponseWriter, r *http.Request, bounds Bounds) (*Conn, error
 	return newConn(r.Context(), socket, bounds), nil
 }
 
-// Dial connects to a service. The response of a service that refuses holds the beginning of its body.
-func Dial(ctx context.Context, client *http.Client, url string, header http.Header, bounds Bounds) (*Conn, *http.Response, error) {
+// Dial connects to a service, whose close frames are trusted. ctx bounds the upgrade only. The error is a *RefusedError
+// if the service has refused it.
+func Dial(ctx context.Context, client *http.Client, url string, header http.Header, bounds Bounds) (*Conn, error) {
 	socket, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client, HTTPHeader: header})
-	if err != nil {
-		return nil, response, err
+	if err == nil {
+		c := newConn(ctx, socket, bounds)
+		c.trusted = true
+		return c, nil
 	}
-	return newConn(ctx, socket, bounds), response, nil
+	if response == nil || response.StatusCode < http.StatusBadRequest {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, MaxRefusal))
+	if err != nil {
+		return nil, err
+	}
+	return nil, &RefusedError{response.StatusCode, response.Header, body}
 }
 
 func newConn(ctx context.Context, socket *websocket.Conn, bounds Bounds) *Conn {
@@ -90,13 +103,13 @@ func newConn(ctx context.Context, socket *websocket.Conn, bounds Bounds) *Conn {
 	return c
 }
 
-// Receive handles a text message, of which it need not read all. An error ends the connection: an *Ending with its code.
+// Receive handles a text message, of which it need not read all. An error ends the connection: an *ClosedError with its code.
 type Receive func(message io.Reader) error
 
 // Serve calls receive for each message in order, until the connection ends, and returns why: the peer closes it, ctx
-// ends, a bound is exceeded, or the service drains. An *Ending or a refusal as ctx's cause is the ending. All that Go
+// ends, a bound is exceeded, or the service drains. An *ClosedError or a refusal as ctx's cause is the ending. All that Go
 // started has returned then.
-func (c *Conn) Serve(ctx context.Context, receive Receive) *Ending {
+func (c *Conn) Serve(ctx context.Context, receive Receive) *ClosedError {
 	received := make(chan error, 1)
 	c.group.Go(func() error {
 		received <- panics.Call(func() error { return c.receive(receive) })
@@ -137,7 +150,7 @@ func (c *Conn) Go(f func(ctx context.Context)) {
 	})
 }
 
-// Begin begins a request. The error is an *Ending when the connection takes none any more.
+// Begin begins a request. The error is an *ClosedError when the connection takes none any more.
 func (c *Conn) Begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,9 +192,9 @@ func (c *Conn) await(ctx context.Context, received <-chan error) error {
 			return reasonOf(ctx)
 		case <-drain:
 			drain = nil
-			c.leave(Drained)
+			c.leave(ErrDrained)
 		case <-life:
-			c.leave(Aged)
+			c.leave(ErrAged)
 		case <-idle:
 			idle = after(c.idleFor())
 		case <-c.quiet:
@@ -204,14 +217,14 @@ func after(d time.Duration) <-chan time.Time {
 func reasonOf(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	_, refused := errors.AsType[*apierr.Error](cause)
-	if _, ended := errors.AsType[*Ending](cause); ended || refused {
+	if _, ended := errors.AsType[*ClosedError](cause); ended || refused {
 		return cause
 	}
-	return Drained
+	return ErrDrained
 }
 
 // leave lets no request begin any more.
-func (c *Conn) leave(why *Ending) {
+func (c *Conn) leave(why *ClosedError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leaving == nil {
@@ -220,7 +233,7 @@ func (c *Conn) leave(why *Ending) {
 }
 
 // left returns why the connection ends, once nothing is in flight.
-func (c *Conn) left() *Ending {
+func (c *Conn) left() *ClosedError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.inflight > 0 {
@@ -238,7 +251,7 @@ func (c *Conn) idleFor() time.Duration {
 	}
 	rest := time.Until(c.rested.Add(c.bounds.Idle))
 	if rest <= 0 && c.leaving == nil {
-		c.leaving = Unused
+		c.leaving = ErrUnused
 	}
 	return max(rest, 0)
 }

@@ -29,7 +29,7 @@ type served struct {
 	service *socket.Conn
 	// cancel ends the context of the service's side; ending is what Serve returned.
 	cancel context.CancelCauseFunc
-	ending chan *socket.Ending
+	ending chan *socket.ClosedError
 }
 
 // open connects a client to a service. receive is nil for an echo.
@@ -38,7 +38,7 @@ func open(t *testing.T, bounds socket.Bounds, receive func(c *socket.Conn, messa
 	if receive == nil {
 		receive = func(c *socket.Conn, message io.Reader) error { return c.Pass([]byte("echo "), message) }
 	}
-	s := &served{ending: make(chan *socket.Ending, 1)}
+	s := &served{ending: make(chan *socket.ClosedError, 1)}
 	accepted := make(chan struct{})
 	var handlers sync.WaitGroup
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +56,7 @@ func open(t *testing.T, bounds socket.Bounds, receive func(c *socket.Conn, messa
 		s.ending <- c.Serve(ctx, func(message io.Reader) error { return receive(c, message) })
 	}))
 	client := &http.Client{Transport: &http.Transport{}}
-	conn, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{HTTPClient: client})
+	conn, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{HTTPClient: client}) //nolint:bodyclose // The library's: there is no need to.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestMessages(t *testing.T) {
 	if err := s.service.Panic(); err != nil {
 		t.Errorf("a panic: %v", err)
 	}
-	if got := <-s.ending; got.Code != websocket.StatusNormalClosure || got.Reason != "bye" {
+	if got := <-s.ending; got.Code != websocket.StatusNormalClosure || got.Reason != "" { // A client's text is not passed on.
 		t.Errorf("ended with %v", got)
 	}
 	if err := s.service.Send([]byte("late")); err == nil {
@@ -158,7 +158,7 @@ func TestEndings(t *testing.T) {
 		{"unknown", roomy, func(s *served) { s.cancel(apierr.New(apierr.KindUnauthenticated, "invalid_key", "")) }, 1008},
 		{"a failure", roomy, func(s *served) { s.cancel(apierr.Internal(errors.New("x"))) }, 1011},
 		{"the grace ended", roomy, func(s *served) { s.cancel(errors.New("stopping")) }, 1012},
-		{"the other side of a relay", roomy, func(s *served) { s.cancel(&socket.Ending{Code: 4000, Reason: "own"}) }, 4000},
+		{"the other side of a relay", roomy, func(s *served) { s.cancel(&socket.ClosedError{Code: 4000, Reason: "own"}) }, 4000},
 		{"old", short(func(b *socket.Bounds) { b.Life = time.Millisecond }), func(*served) {}, 1001},
 		{"unused", short(func(b *socket.Bounds) { b.Idle = time.Millisecond }), func(*served) {}, 1001},
 		{"a drain", short(func(b *socket.Bounds) { b.Drain = drain }), func(*served) { _ = drain.Begin(t.Context()) }, 1012},
@@ -185,6 +185,7 @@ func TestStalls(t *testing.T) {
 	}{
 		"leaves": {func(*socket.Bounds) {}, func(_ *testing.T, s *served) { _ = s.CloseNow() }},
 		"sends half a message": {func(b *socket.Bounds) { b.MessageTime, b.Message = soon, 1<<20 }, func(t *testing.T, s *served) {
+			t.Helper()
 			w, err := s.Writer(t.Context(), websocket.MessageText)
 			if err != nil {
 				t.Fatal(err)
@@ -192,6 +193,7 @@ func TestStalls(t *testing.T) {
 			_, _ = w.Write(make([]byte, 64<<10)) // More than the client's buffer.
 		}},
 		"reads nothing": {func(b *socket.Bounds) { b.WriteTime = soon }, func(t *testing.T, s *served) {
+			t.Helper()
 			for text := make([]byte, 1<<20); s.service.Send(text) == nil; {
 				continue
 			}
@@ -203,7 +205,7 @@ func TestStalls(t *testing.T) {
 			tt.change(&bounds)
 			s := open(t, bounds, nil)
 			tt.stall(t, s)
-			if got := <-s.ending; got != socket.Lost {
+			if got := <-s.ending; got != socket.ErrLost {
 				t.Errorf("ended with %v, want Lost", got)
 			}
 		})
@@ -215,7 +217,7 @@ func TestLeaves(t *testing.T) {
 	drain := socket.NewDrain()
 	bounds := roomy
 	bounds.Drain, bounds.Idle = drain, time.Millisecond
-	bounds.Last = func(e *socket.Ending) []byte { return []byte(e.Reason) }
+	bounds.Last = func(e *socket.ClosedError) []byte { return []byte(e.Reason) }
 	began := make(chan error, 1)
 	s := open(t, bounds, func(c *socket.Conn, _ io.Reader) error {
 		began <- c.Begin()
@@ -231,14 +233,14 @@ func TestLeaves(t *testing.T) {
 	for {
 		s.send(t, "one more")
 		err := <-began
-		if errors.Is(err, socket.Drained) {
+		if errors.Is(err, socket.ErrDrained) {
 			break
 		}
 		s.service.End() // It began before the connection noticed the drain.
 	}
 	s.service.End()
 	s.service.End() // Nothing is in flight.
-	if got := s.next(t); got != socket.Drained.Reason {
+	if got := s.next(t); got != socket.ErrDrained.Reason {
 		t.Errorf("at last %q", got)
 	}
 	if got := s.code(t); got != 1012 {
@@ -279,18 +281,18 @@ func TestDial(t *testing.T) {
 	t.Cleanup(server.Close)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	_, refusal, err := socket.Dial(t.Context(), client, server.URL, http.Header{"X-Refuse": {"1"}}, roomy)
-	if err == nil || refusal.StatusCode != http.StatusTeapot {
-		t.Fatalf("%v %+v", err, refusal)
+	_, err := socket.Dial(t.Context(), client, server.URL, http.Header{"X-Refuse": {"1"}}, roomy)
+	if refused, ok := errors.AsType[*socket.RefusedError](err); !ok || refused.Status != http.StatusTeapot || string(refused.Body) != "no\n" || refused.Header.Get("Content-Type") == "" {
+		t.Fatalf("%v", err)
 	}
-	c, _, err := socket.Dial(t.Context(), client, server.URL, nil, roomy)
+	c, err := socket.Dial(t.Context(), client, server.URL, nil, roomy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Send([]byte("hello")); err != nil {
 		t.Fatal(err)
 	}
-	done := &socket.Ending{Code: websocket.StatusNormalClosure}
+	done := &socket.ClosedError{Code: websocket.StatusNormalClosure}
 	if got := c.Serve(t.Context(), func(message io.Reader) error {
 		if text, err := io.ReadAll(message); string(text) != "hello" {
 			t.Errorf("%q, %v", text, err)

@@ -73,11 +73,11 @@ func (s *Sockets) Connect(w http.ResponseWriter, r *http.Request, call Call) (Se
 	if call.Follow != nil {
 		defer call.Follow(end)()
 	}
-	service, refusal, err := s.dial(ctx, r, call)
-	switch {
-	case refusal != nil:
-		return Session{}, relayRefusal(w, refusal)
-	case err != nil:
+	service, err := s.dial(ctx, r, call)
+	if refused, ok := errors.AsType[*socket.RefusedError](err); ok {
+		return Session{}, relayRefusal(w, refused)
+	}
+	if err != nil {
 		return Session{}, failure(ctx, r, err)
 	}
 	customer, err := socket.Accept(w, r, socket.Bounds{
@@ -85,7 +85,8 @@ func (s *Sockets) Connect(w http.ResponseWriter, r *http.Request, call Call) (Se
 	})
 	if err != nil { // The response has been written.
 		end(err)
-		return Session{Reason: err.Error()}, closeService(ctx, service)
+		_ = service.Serve(ctx, func(io.Reader) error { return nil }) // It closes at once.
+		return Session{Reason: err.Error()}, nil
 	}
 	t := &tunnel{call: call, customer: customer, service: service}
 	ending := t.serve(ctx, end)
@@ -96,43 +97,27 @@ func (s *Sockets) Connect(w http.ResponseWriter, r *http.Request, call Call) (Se
 	return session, nil
 }
 
-// closeService closes a connection to a service that no customer uses.
-func closeService(ctx context.Context, service *socket.Conn) error {
-	service.Serve(ctx, func(io.Reader) error { return nil })
-	return nil
-}
-
-// dial connects to the service. refusal is the response of a service that refuses.
-func (s *Sockets) dial(ctx context.Context, r *http.Request, call Call) (conn *socket.Conn, refusal *http.Response, err error) {
+// dial connects to the service.
+func (s *Sockets) dial(ctx context.Context, r *http.Request, call Call) (*socket.Conn, error) {
 	header := request(r.Header, s.authorization.Reveal(), call)
 	if call.Inject != nil {
 		call.Inject(header)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, call.Timeout, errNoHead)
 	defer cancel()
-	conn, response, err := socket.Dial(ctx, s.client, call.Target.String(), header, socket.Bounds{
+	return socket.Dial(ctx, s.client, call.Target.String(), header, socket.Bounds{
 		MessageTime: idle, WriteTime: s.bounds.WriteTime, // Its messages pass through, however large they are.
 	})
-	if err != nil && response != nil && response.StatusCode >= http.StatusBadRequest {
-		return nil, response, nil
-	}
-	return conn, nil, err
 }
 
-// maxRefusal is how much of a refusal's body is known, in bytes.
-const maxRefusal = 1024
-
 // relayRefusal passes on the response of a service that refuses a connection.
-func relayRefusal(w http.ResponseWriter, refusal *http.Response) error {
-	body, err := io.ReadAll(refusal.Body)
-	_ = refusal.Body.Close()
-	if refusal.StatusCode == http.StatusUnauthorized || err != nil || len(body) >= maxRefusal {
-		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
-			Wrap(fmt.Errorf("the service refused a connection with %d", refusal.StatusCode))
+func relayRefusal(w http.ResponseWriter, refused *socket.RefusedError) error {
+	if refused.Status == http.StatusUnauthorized || len(refused.Body) == socket.MaxRefusal { // It may be cut.
+		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").Wrap(refused)
 	}
-	response(w.Header(), refusal.Header)
-	w.WriteHeader(refusal.StatusCode)
-	_, _ = w.Write(body)
+	response(w.Header(), refused.Header)
+	w.WriteHeader(refused.Status)
+	_, _ = w.Write(refused.Body)
 	return nil
 }
 
@@ -145,9 +130,9 @@ type tunnel struct {
 }
 
 // serve relays both directions until either connection ends, which ends the other with the same code.
-func (t *tunnel) serve(ctx context.Context, end context.CancelCauseFunc) *socket.Ending {
+func (t *tunnel) serve(ctx context.Context, end context.CancelCauseFunc) *socket.ClosedError {
 	var group errgroup.Group
-	var first *socket.Ending
+	var first *socket.ClosedError
 	var once sync.Once
 	run := func(conn *socket.Conn, receive socket.Receive) func() error {
 		return func() error {
@@ -204,7 +189,7 @@ func (t *tunnel) down(message io.Reader) error {
 	h := readHead(text)
 	if h.counts() {
 		if err := t.call.Succeeded()(); err != nil {
-			return errors.Join(socket.Broken, err)
+			return errors.Join(socket.ErrBroken, err)
 		}
 		t.counted++
 	}

@@ -24,6 +24,7 @@ import (
 // tunnelled is a relay of WebSockets in front of a service that a test plays.
 type tunnelled struct {
 	url      string
+	client   *http.Client
 	services chan *websocket.Conn
 	sessions chan proxy.Session
 	drain    *socket.Drain
@@ -41,7 +42,7 @@ func newTunnel(t *testing.T) *tunnelled {
 	t.Helper()
 	x := &tunnelled{
 		services: make(chan *websocket.Conn, 1), sessions: make(chan proxy.Session, 1), drain: socket.NewDrain(),
-		admit: func() error { return nil }, settle: func() error { return nil },
+		client: &http.Client{Transport: &http.Transport{}}, admit: func() error { return nil }, settle: func() error { return nil },
 	}
 	var handlers sync.WaitGroup
 	ended := make(chan struct{})
@@ -88,7 +89,7 @@ func newTunnel(t *testing.T) *tunnelled {
 		handlers.Wait()
 		edge.Close()
 		service.Close()
-		http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:errcheck,forcetypeassert // It is one.
+		x.client.CloseIdleConnections()
 		goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	})
 	return x
@@ -109,15 +110,26 @@ func (x *tunnelled) call(target *url.URL) proxy.Call {
 // open opens a connection of a customer, and returns it with that of the service.
 func (x *tunnelled) open(t *testing.T) (customer, service *websocket.Conn) {
 	t.Helper()
-	customer, _, err := websocket.Dial(t.Context(), x.url, &websocket.DialOptions{HTTPHeader: http.Header{
+	customer, status, _ := x.dial(t)
+	if customer == nil {
+		t.Fatalf("refused with %d", status)
+	}
+	return customer, <-x.services
+}
+
+// dial opens a connection of a customer, or returns with what it was refused.
+func (x *tunnelled) dial(t *testing.T) (customer *websocket.Conn, status int, header http.Header) {
+	t.Helper()
+	customer, response, err := websocket.Dial(t.Context(), x.url, &websocket.DialOptions{HTTPClient: x.client, HTTPHeader: http.Header{
 		"Authorization": {"Bearer swy_key"}, "X-Organization-Id": {"other"}, "Openai-Beta": {"responses_websockets=2026-02-06"},
 	}})
 	if err != nil {
-		t.Fatal(err)
+		defer func() { _ = response.Body.Close() }()
+		return nil, response.StatusCode, response.Header
 	}
 	customer.SetReadLimit(-1)
 	t.Cleanup(func() { _ = customer.CloseNow() })
-	return customer, <-x.services
+	return customer, response.StatusCode, response.Header
 }
 
 func write(t *testing.T, conn *websocket.Conn, text string) {
@@ -186,7 +198,7 @@ func TestTunnel(t *testing.T) {
 	if got := code(t, service); got != websocket.StatusNormalClosure {
 		t.Errorf("the service's connection closed with %d", got)
 	}
-	if got, want := <-x.sessions, (proxy.Session{Code: 1000, Reason: "bye", Requests: 4, Counted: 2}); got != want {
+	if got, want := <-x.sessions, (proxy.Session{Code: 1000, Requests: 4, Counted: 2}); got != want {
 		t.Errorf("session %+v, want %+v", got, want)
 	}
 	for name, want := range map[string]string{
@@ -288,8 +300,8 @@ func TestTunnelDrains(t *testing.T) {
 	if got := code(t, customer); got != 1012 {
 		t.Errorf("closed with %d, want 1012", got)
 	}
-	if _, response, err := websocket.Dial(t.Context(), x.url, nil); err == nil || response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a new connection: %v %+v", err, response)
+	if _, status, _ := x.dial(t); status != http.StatusServiceUnavailable {
+		t.Errorf("a new connection: %d", status)
 	}
 }
 
@@ -309,9 +321,8 @@ func TestTunnelRefused(t *testing.T) {
 	for refuse, want := range map[int]int{426: 426, 403: 403, 429: 429, 401: 502, 503: 503} {
 		x := newTunnel(t)
 		x.refuse = refuse
-		_, response, err := websocket.Dial(t.Context(), x.url, nil)
-		if err == nil || response.StatusCode != want || want == refuse && response.Header.Get("Retry-After") != "7" {
-			t.Errorf("%d: %v %+v, want %d", refuse, err, response, want)
+		if _, status, header := x.dial(t); status != want || want == refuse && header.Get("Retry-After") != "7" {
+			t.Errorf("%d: %d %v, want %d", refuse, status, header, want)
 		}
 	}
 }

@@ -120,8 +120,8 @@ func (s *socketServer) serve(ctx context.Context, organization string, w http.Re
 }
 
 // lastFrame says why a connection that is too old ends; clients connect again.
-func lastFrame(end *socket.Ending) []byte {
-	if end != socket.Aged {
+func lastFrame(end *socket.ClosedError) []byte {
+	if end != socket.ErrAged {
 		return nil
 	}
 	return responses.ErrorFrame(leaving(end), "", "")
@@ -129,7 +129,7 @@ func lastFrame(end *socket.Ending) []byte {
 
 // leaving returns the refusal of a request on a connection that ends soon.
 func leaving(why error) *apierr.Error {
-	if errors.Is(why, socket.Aged) {
+	if errors.Is(why, socket.ErrAged) {
 		return apierr.New(apierr.KindInvalid, "websocket_connection_limit_reached", "a WebSocket connection lasts 60 minutes; connect again")
 	}
 	return apierr.Unavailable("the connection is closing; connect again", why)
@@ -160,7 +160,7 @@ func (c *connection) receive(message io.Reader) error {
 	f, err := responses.ReadFrame(text)
 	switch {
 	case errors.Is(err, responses.ErrNotJSON):
-		return socket.NotJSON
+		return socket.ErrNotJSON
 	case err != nil:
 		return c.refuse(f.Stream, err)
 	}
@@ -278,14 +278,18 @@ func (c *connection) answer(w http.ResponseWriter, r *http.Request, f responses.
 		if err != nil {
 			return err
 		}
-		_, err = w.Write(events)
-		return err
+		return c.emit(f, events)
 	}
 	err := c.responses.inferences.serveNative(w, r, form, chat, exchange.Body)
 	if err != nil && errors.Is(context.Cause(r.Context()), errCancelled) { // Before the first event.
-		_, err = w.Write(exchange.Stream(dialect.Reply{Model: chat.Model}).Fail(errCancelled, r.Header.Get(caller.HeaderRequest)))
+		return c.emit(f, exchange.Stream(dialect.Reply{Model: chat.Model}).Fail(errCancelled, r.Header.Get(caller.HeaderRequest)))
 	}
 	return err
+}
+
+// emit sends the events of a response.
+func (c *connection) emit(f responses.Frame, events []byte) error {
+	return responses.EachFrame(events, f.Stream, c.conn.Send)
 }
 
 // frameWriter is the http.ResponseWriter of a request that arrived as a message: it sends each event as one.

@@ -19,23 +19,25 @@ type client struct {
 // connects opens a WebSocket as the edge does, for the organization acme unless a header (name, value, …) sets another.
 func (b *bench) connects(t *testing.T, headers ...string) *client {
 	t.Helper()
-	conn, response, err := b.dial(t, headers...)
-	if err != nil {
-		t.Fatalf("%v: %+v", err, response)
+	conn, refused := b.dial(t, headers...)
+	if conn == nil {
+		t.Fatalf("refused with %d", refused.status)
 	}
 	return conn
 }
 
-func (b *bench) dial(t *testing.T, headers ...string) (*client, *http.Response, error) {
+// dial opens a WebSocket, or returns with what it was refused.
+func (b *bench) dial(t *testing.T, headers ...string) (*client, answer) {
 	t.Helper()
 	header := b.request(t.Context(), t, http.MethodGet, responsesPath, "", headers...).Header
 	conn, response, err := websocket.Dial(t.Context(), b.http.URL+responsesPath, &websocket.DialOptions{HTTPClient: b.http.Client(), HTTPHeader: header})
 	if err != nil {
-		return nil, response, err
+		defer func() { _ = response.Body.Close() }()
+		return nil, answer{response.StatusCode, readAll(t, response.Body), response.Header}
 	}
 	conn.SetReadLimit(-1)
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	return &client{conn}, response, nil
+	return &client{conn}, answer{}
 }
 
 func (c *client) send(t *testing.T, frame string) {

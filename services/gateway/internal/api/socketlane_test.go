@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,19 +79,16 @@ func TestLanesCancel(t *testing.T) {
 		{"one that has ended", responses.Frame{Stream: "a", Response: "resp_0"}, nil},
 	} {
 		l := newLanes(0)
-		ended := make(map[string]context.Context)
+		ended := make(map[string]error)
 		for _, lane := range []string{"a", "b"} {
 			_, _ = l.add(frame(lane, 0))
-			ctx, cancel := context.WithCancelCause(t.Context())
-			defer cancel(nil)
-			ended[lane] = ctx
-			l.serve(lane, cancel)
+			l.serve(lane, func(cause error) { ended[lane] = cause })
 			l.answer(lane, "resp_"+lane)
 		}
 		l.cancel(tt.frame)
 		var got []string
 		for _, lane := range []string{"a", "b"} {
-			if errors.Is(context.Cause(ended[lane]), errCancelled) {
+			if errors.Is(ended[lane], errCancelled) {
 				got = append(got, lane)
 			}
 		}

@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"sync"
 
 	"switchyard.dev/services/gateway/internal/api/responses"
@@ -156,6 +157,6 @@ func (h *recallHistory) unstored() []responses.Record {
 
 // newest returns the conversation with the response that the request got.
 func (h *recallHistory) newest(x *responses.Exchange, response json.RawMessage) recalled {
-	turns := append(h.turns[:len(h.turns):len(h.turns)], responses.Record{Input: x.Input(), Response: bytes.Clone(response)})
+	turns := slices.Concat(h.turns, []responses.Record{{Input: x.Input(), Response: bytes.Clone(response)}})
 	return recalled{id: x.ID, scope: h.scope, stored: x.Stores(), turns: turns}
 }
