@@ -47,12 +47,13 @@ type Conn struct {
 	// alive is done when the connection has ended. Only it may bound reads and writes: the end of another context would
 	// cut the connection without a close frame.
 	alive context.Context //nolint:containedctx // The connection's own.
-	cut   context.CancelCauseFunc
+	cut   context.CancelFunc
 	group errgroup.Group
 
 	mu       sync.Mutex
 	inflight int
-	rested   time.Time    // when the last request ended
+	rested   time.Time // when the last request ended
+	panicked error
 	leaving  *ClosedError // why no request may begin any more; nil while one may
 	quiet    chan struct{}
 }
@@ -94,7 +95,7 @@ func Dial(ctx context.Context, client *http.Client, url string, header http.Head
 
 func newConn(ctx context.Context, socket *websocket.Conn, bounds Bounds) *Conn {
 	c := &Conn{bounds: bounds, socket: socket, rested: time.Now(), quiet: make(chan struct{}, 1)}
-	c.alive, c.cut = context.WithCancelCause(context.WithoutCancel(ctx))
+	c.alive, c.cut = context.WithCancel(context.WithoutCancel(ctx))
 	limit := int64(-1)
 	if bounds.Message > 0 {
 		limit = bounds.Message
@@ -127,17 +128,16 @@ func (c *Conn) Serve(ctx context.Context, receive Receive) *ClosedError {
 		}
 	}
 	_ = c.socket.Close(end.Code, end.Reason)
-	c.cut(why)
+	c.fail(why)
 	_ = c.group.Wait() // Nothing in it returns an error.
 	return end
 }
 
 // Panic returns the panic that ended the connection, for the log; nil for any other reason. Call it after Serve.
 func (c *Conn) Panic() error {
-	if err := context.Cause(c.alive); errors.Is(err, panics.Err) {
-		return err
-	}
-	return nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.panicked
 }
 
 // Go runs f until the connection ends. Only receive, and what Go runs, may call it. A panic ends the connection.
@@ -279,9 +279,15 @@ func (c *Conn) ping() {
 	}
 }
 
-// fail cuts the connection.
+// fail cuts the connection. To what runs on it the peer has left, whatever the error: an io.EOF, for example, would look
+// like the end of what it reads itself.
 func (c *Conn) fail(err error) {
-	c.cut(err)
+	if errors.Is(err, panics.Err) {
+		c.mu.Lock()
+		c.panicked = err
+		c.mu.Unlock()
+	}
+	c.cut()
 	_ = c.socket.CloseNow()
 }
 
