@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -151,5 +153,19 @@ func TestRecallIsBounded(t *testing.T) {
 	m.keep("large", held("larger", conversation.MaxBytes+1))
 	if len(m.lanes) != 0 || m.held != 0 {
 		t.Errorf("%d lanes with %d bytes are held", len(m.lanes), m.held)
+	}
+}
+
+// Where WebSockets are off, an upgrade gets 426: clients that know it use HTTP at once.
+func TestSocketsAreOff(t *testing.T) {
+	s := &socketServer{}
+	for _, upgrade := range []string{"websocket", ""} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/responses", nil)
+		r.Header.Set("Upgrade", upgrade)
+		w := httptest.NewRecorder()
+		err := s.connect(w, r)
+		if e := apierr.From(err); e == nil || e.Kind != apierr.KindUpgradeRequired || e.Kind.HTTPStatus() != 426 || w.Header().Get("Upgrade") != "websocket" {
+			t.Errorf("upgrade %q: %v", upgrade, err)
+		}
 	}
 }
