@@ -18,6 +18,7 @@ var furtherRoutes = map[string]string{
 POST /v1/chat/completions
 POST /v1/responses
 POST /v1/responses/compact
+GET /v1/responses
 GET /v1/responses/{response_id}
 DELETE /v1/responses/{response_id}
 POST /v1/responses/{response_id}/cancel

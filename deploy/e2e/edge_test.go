@@ -234,6 +234,7 @@ func TestEdgeCatalog(t *testing.T) {
 	for route, metric := range map[string]string{
 		"POST /product/v1/ai/embeddings": "llm_requests", "POST /product/v1/ai/vision": "llm_requests", "POST /product/v1/ai/images/generations": "llm_requests",
 		"POST /product/v1/ai/openai/v1/responses": "llm_requests", "GET /product/v1/ai/openai/v1/responses/{response_id}": "",
+		"GET /product/v1/ai/openai/v1/responses":                       "llm_requests",
 		"DELETE /product/v1/ai/openai/v1/responses/{response_id}":      "",
 		"POST /product/v1/ai/openai/v1/responses/{response_id}/cancel": "", "GET /product/v1/ai/openai/v1/responses/{response_id}/input_items": "",
 		"POST /product/v1/ai/openai/v1/chat/completions": "llm_requests", "POST /product/v1/ai/openai/v1/embeddings": "llm_requests",

@@ -23,6 +23,7 @@ const (
 	ReasonConflict         Reason = "conflict"
 	ReasonTooLarge         Reason = "too_large"
 	ReasonUnprocessable    Reason = "unprocessable"
+	ReasonUpgradeRequired  Reason = "upgrade_required"
 	ReasonRateLimited      Reason = "rate_limited"
 	ReasonCancelled        Reason = "cancelled"
 	ReasonInternal         Reason = "internal"

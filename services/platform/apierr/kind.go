@@ -20,6 +20,7 @@ const (
 	KindConflict                     // 409
 	KindTooLarge                     // 413
 	KindUnprocessable                // 422
+	KindUpgradeRequired              // 426
 	KindRateLimited                  // 429
 	KindCanceled                     // 499
 	KindNotImplemented               // 501
@@ -49,6 +50,7 @@ var table = [...]traits{
 	KindConflict:         {http.StatusConflict, codes.Aborted, ClassPolicy, ReasonConflict},
 	KindTooLarge:         {http.StatusRequestEntityTooLarge, codes.InvalidArgument, ClassPolicy, ReasonTooLarge},
 	KindUnprocessable:    {http.StatusUnprocessableEntity, codes.FailedPrecondition, ClassPolicy, ReasonUnprocessable},
+	KindUpgradeRequired:  {http.StatusUpgradeRequired, codes.Unimplemented, ClassPolicy, ReasonUpgradeRequired},
 	KindRateLimited:      {http.StatusTooManyRequests, codes.ResourceExhausted, ClassRateLimit, ReasonRateLimited},
 	KindCanceled:         {statusClientClosed, codes.Canceled, ClassTransient, ReasonCancelled},
 	KindNotImplemented:   {http.StatusNotImplemented, codes.Unimplemented, ClassPolicy, ReasonNotImplemented},

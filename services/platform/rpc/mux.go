@@ -126,6 +126,15 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string,
 		r.Body = bufferedBody{bytes.NewReader(body), body}
 		return nil
 	}
+	if err := s.checkBody(method, body); err != nil {
+		return err
+	}
+	r.Body = bufferedBody{bytes.NewReader(body), body}
+	return nil
+}
+
+// checkBody checks a JSON body before it is parsed.
+func (s *Server) checkBody(method string, body []byte) error {
 	if !utf8.Valid(body) {
 		return apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
 	}
@@ -140,7 +149,6 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, method string,
 			return fmt.Errorf("screen body: %w", err)
 		}
 	}
-	r.Body = bufferedBody{bytes.NewReader(body), body}
 	return nil
 }
 
@@ -221,11 +229,14 @@ func (s *Server) onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtim
 
 // refuse logs and answers a request that never reached the chain.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *apierr.Error) {
-	ctx := telemetry.WithRequestID(r.Context(), w.Header().Get(caller.HeaderRequest))
+	s.logRefusal(telemetry.WithRequestID(r.Context(), w.Header().Get(caller.HeaderRequest)), r, e)
+	s.writeError(w, r, e)
+}
+
+func (s *Server) logRefusal(ctx context.Context, r *http.Request, e *apierr.Error) {
 	s.options.Log.LogAttrs(ctx, slog.LevelInfo, "refused",
 		slog.String("verb", screen.Path(r.Method, "/")), slog.String("path", screen.Path(r.URL.Path, "/")), slog.Int("status", e.Kind.HTTPStatus()),
 		slog.String("reason", string(e.Reason)), slog.String("error", e.Error()))
-	s.writeError(w, r, e)
 }
 
 // writeStatus applies the status of SetStatus.

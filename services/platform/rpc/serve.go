@@ -262,13 +262,26 @@ const cancelGrace = 500 * time.Millisecond
 func (f *face) close(ctx context.Context) error {
 	err := f.server.Shutdown(ctx)
 	f.end(errDrained)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+	defer cancel()
+	f.awaitTaken(last)
 	if err == nil {
 		return nil
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
-	defer cancel()
 	_ = f.server.Shutdown(last)
 	return errors.Join(fmt.Errorf("%s face: requests cancelled: %w", f.name, err), f.server.Close())
+}
+
+// awaitTaken waits for the handlers that have taken over their connection, such as those of WebSockets:
+// http.Server.Shutdown doesn't wait for them.
+func (f *face) awaitTaken(ctx context.Context) {
+	for f.early.Load() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(idleCheck):
+		}
+	}
 }
 
 // closeWhenDraining answers with "Connection: close" once the service is draining. When the listener closes, hardly any

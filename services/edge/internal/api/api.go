@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/socket"
 )
 
 // Verifier finds the key of an Authorization header and follows it through a call, see apikey.Verifier.
@@ -47,6 +48,11 @@ type Relay interface {
 	Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error
 }
 
+// Sockets relays WebSocket connections, see proxy.Sockets.
+type Sockets interface {
+	Connect(w http.ResponseWriter, r *http.Request, call proxy.Call) (proxy.Session, error)
+}
+
 // Options configures the face. All fields are required unless their comment says otherwise.
 type Options struct {
 	Log    *slog.Logger
@@ -59,6 +65,7 @@ type Options struct {
 	Limiter   Limiter
 	Counter   Counter
 	Relay     Relay
+	Sockets   Sockets
 	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
@@ -238,7 +245,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 		if err := a.options.Counter.Admit(); err != nil {
 			return err
 		}
-		return a.options.Relay.Do(w, req, proxy.Call{
+		call := proxy.Call{
 			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
@@ -248,7 +255,11 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 				}
 				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
 			},
-		})
+		}
+		if r.WebSocket && socket.Requested(req) {
+			return a.connect(w, req, l, r, call)
+		}
+		return a.options.Relay.Do(w, req, call)
 	}
 }
 

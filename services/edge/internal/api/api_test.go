@@ -42,7 +42,8 @@ type world struct {
 
 	manager *apikey.Manager
 	logs    bytes.Buffer
-	calls   []proxy.Call
+	// calls are those that were relayed, connections those of WebSockets.
+	calls, connections []proxy.Call
 	// counted are the metrics of successes.
 	counted []string
 	full    error
@@ -59,6 +60,12 @@ func (x *world) Count(_, _, metric string, _ time.Time) func() error {
 func (x *world) Do(w http.ResponseWriter, _ *http.Request, call proxy.Call) error {
 	x.calls = append(x.calls, call)
 	return x.relay(w, call)
+}
+
+func (x *world) Connect(w http.ResponseWriter, _ *http.Request, call proxy.Call) (proxy.Session, error) {
+	x.connections = append(x.connections, call)
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	return proxy.Session{Code: 1000, Requests: 3, Counted: 2}, nil
 }
 
 func newWorld(t *testing.T) *world {
@@ -86,7 +93,7 @@ func newWorld(t *testing.T) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
-		Limiter: limit.New(nil), Counter: x, Relay: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),

@@ -12,7 +12,7 @@ import (
 func dialectBody(dialect string) func(*apierr.Error, string) any {
 	switch dialect {
 	case route.DialectOpenAI, route.DialectAzure:
-		return newOpenAI
+		return func(e *apierr.Error, requestID string) any { return newOpenAI(e, requestID) }
 	case route.DialectAnthropic:
 		return newAnthropic
 	}
@@ -32,7 +32,7 @@ type openAIDetail struct {
 	apierr.Detail
 }
 
-func newOpenAI(e *apierr.Error, requestID string) any {
+func newOpenAI(e *apierr.Error, requestID string) openAI {
 	body := openAIDetail{
 		Message: e.Text, Type: openAIType(e.Kind.HTTPStatus()), Code: openAICode(e), Detail: apierr.NewDetail(e, requestID),
 	}

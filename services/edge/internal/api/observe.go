@@ -31,7 +31,10 @@ import (
 type handler func(w http.ResponseWriter, r *http.Request, l *line) error
 
 // line holds the fields of a request's log line.
-type line struct{ organization, key, caller string }
+type line struct {
+	organization, key, caller string
+	session                   *proxy.Session // of a WebSocket connection
+}
 
 // mount serves the methods of a path, HEAD as GET; others are refused with 405. The path is one pattern for all methods:
 // the mux takes two overlapping paths with a method each for a conflict.
@@ -136,7 +139,7 @@ func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err er
 }
 
 // mostAttrs is how many attributes a request's log line has at most.
-const mostAttrs = 8
+const mostAttrs = 12
 
 func (a *API) log(ctx context.Context, name string, status int, elapsed time.Duration, l line, err error) {
 	attrs := append(make([]slog.Attr, 0, mostAttrs),
@@ -147,6 +150,10 @@ func (a *API) log(ctx context.Context, name string, status int, elapsed time.Dur
 		if known.Value.String() != "" {
 			attrs = append(attrs, known)
 		}
+	}
+	if s := l.session; s != nil && s.Code != 0 {
+		attrs = append(attrs, slog.Int("websocket_code", s.Code), slog.String("websocket_reason", s.Reason),
+			slog.Int("requests", s.Requests), slog.Int("counted", s.Counted))
 	}
 	level := slog.LevelInfo
 	if err != nil {

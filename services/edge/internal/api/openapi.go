@@ -67,6 +67,12 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 		"description": "As the API of that name answers; with `stream: true` as server-sent events.",
 		"content":     apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}},
 	}}}
+	if r.WebSocket {
+		operation["responses"] = apidoc.Object{
+			"101": apidoc.Object{"description": "The connection is open. Its messages are those of the API's WebSocket mode."},
+			"426": apidoc.Object{"description": "The request asks for no upgrade, or WebSockets are off."},
+		}
+	}
 	if r.Method == http.MethodPost {
 		content := apidoc.Object{}
 		if r.Form {

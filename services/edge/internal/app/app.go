@@ -23,7 +23,9 @@ import (
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/service"
+	"switchyard.dev/services/platform/socket"
 )
 
 // Serve runs the edge until ctx ends, then drains it.
@@ -177,6 +179,9 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, o api.Opti
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
 	o.Upstreams, o.Relay, o.Retention = cfg.upstreams(), proxy.New(transport, token, cfg.bounds()), cfg.retention()
+	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
+		return err
+	}
 	handler, err := api.New(o)
 	if err != nil {
 		return err
@@ -202,6 +207,18 @@ func upstreamTransport(s *service.Service, cfg Config) (*connpool.Pool, error) {
 		return nil
 	})
 	return transport, nil
+}
+
+// newSockets returns the relay of WebSocket connections. Its drain begins before that of the face, which waits for the
+// connections.
+func newSockets(s *service.Service, cfg Config, token secret.Value) (*proxy.Sockets, error) {
+	secure, err := cfg.UpstreamTLS.Config()
+	if err != nil {
+		return nil, fmt.Errorf("%s_UPSTREAM_TLS_: %w", prefix, err)
+	}
+	drain := socket.NewDrain()
+	s.Runner.OnDrain("websockets", drain.Begin)
+	return proxy.NewSockets(proxy.SocketTransport(secure), token, cfg.bounds(), drain), nil
 }
 
 func pepper(cfg Config) (*apikey.Pepper, error) {

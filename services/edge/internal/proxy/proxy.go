@@ -54,6 +54,10 @@ type Call struct {
 	// Succeeded is called once when the service has responded with 2xx. The response is not completed before the
 	// returned function has returned nil.
 	Succeeded func() (settled func() error)
+	// Admit and Refusal are for WebSocket connections, on which Succeeded is called for each response. Admit admits a
+	// request; Refusal returns the message that refuses one, on a lane of the connection.
+	Admit   func(ctx context.Context) error
+	Refusal func(e *apierr.Error, stream string) []byte
 }
 
 // Bounds limits what customers may use.

@@ -42,6 +42,9 @@ type Route struct {
 	Upstream string        `yaml:"upstream" json:"-"`
 	Target   string        `yaml:"target"   json:"-"`
 	Timeout  time.Duration `yaml:"timeout"  json:"-"`
+	// WebSocket reports whether the route takes WebSocket connections, whose messages are the requests. An Upgrade header on
+	// another route has no effect.
+	WebSocket bool `yaml:"websocket" json:"websocket,omitempty"`
 	// Query are the parameters of the query string that are passed on; all others are dropped.
 	Query []string `yaml:"query" json:"-"`
 }
@@ -158,6 +161,8 @@ func (r Route) check() error {
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for segments {name} or a last {name...}", root, meta)
 	case !slices.Equal(r.Names(), target.Names()):
 		return errors.New("path and target must have the same segments {name}")
+	case r.WebSocket && (r.Method != http.MethodGet || r.Metric == ""):
+		return errors.New("a WebSocket route must be GET with a metric")
 	case r.Summary == "" || (r.Method == http.MethodPost) != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
 		return errors.New("summary is required, and with POST an example in JSON unless the body is a form")
 	case !below.MatchString(r.Target):

@@ -37,7 +37,7 @@ type Engine interface {
 // pingEvery is how often a stream without content sends a ping: proxies cut connections that are silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Dependencies are what the services are built on. All but Conversations are required.
+// Dependencies are what the services are built on. All but Conversations and Sockets are required.
 type Dependencies struct {
 	Engine   Engine
 	Policies Policies
@@ -66,6 +66,8 @@ type Dependencies struct {
 	Reconciler Reconciler
 	// Conversations keeps the responses that callers may refer to; nil keeps none.
 	Conversations Conversations
+	// Sockets is the WebSocket mode of the Responses API; the zero value turns it off.
+	Sockets Sockets
 	// Prices returns the price table in force.
 	Prices func() *price.Table
 }
@@ -74,7 +76,7 @@ type Dependencies struct {
 func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error {
 	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode}
 	register(server, inferences, deps)
-	mountResponses(server, inferences, deps.Conversations)
+	mountSockets(server, mountResponses(server, inferences, deps.Conversations), deps.Sockets)
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)

@@ -35,7 +35,7 @@ type responseServer struct {
 }
 
 // mountResponses registers the Responses API on the server.
-func mountResponses(server *rpc.Server, inferences *inferenceServer, conversations Conversations) {
+func mountResponses(server *rpc.Server, inferences *inferenceServer, conversations Conversations) *responseServer {
 	s := &responseServer{inferences, conversations}
 	const method = gatewayv1.InferenceService_Chat_FullMethodName
 	for _, root := range []string{"/v1/", azureRoot} {
@@ -46,6 +46,7 @@ func mountResponses(server *rpc.Server, inferences *inferenceServer, conversatio
 		server.Handle("POST", root+"responses/{response_id}/cancel", method, s.cancel)
 		server.Handle("GET", root+"responses/{response_id}/input_items", method, s.inputItems)
 	}
+	return s
 }
 
 // scopeOf returns whose responses a caller may read. named is the organization that a body names.
@@ -69,7 +70,7 @@ func (s *responseServer) create(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	exchange.SetKeep(s.keep(r.Context(), scope, exchange))
+	exchange.SetKeep(s.keep(r.Context(), scope, exchange, nil))
 	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, exchange.Body)
 }
 
@@ -93,17 +94,21 @@ func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
 // keepTime bounds the time to store a response: its last event waits for it.
 const keepTime = 5 * time.Second
 
-// keep returns the function that stores the response of an exchange; nil for one that is not to be stored.
-func (s *responseServer) keep(ctx context.Context, scope conversation.Scope, x *responses.Exchange) func(json.RawMessage) bool {
+// keep returns the function that stores the response of an exchange; nil for one that is not to be stored. unstored are
+// the turns before it if none of them can be found later: they are stored with it.
+func (s *responseServer) keep(ctx context.Context, scope conversation.Scope, x *responses.Exchange, unstored []responses.Record) func(json.RawMessage) bool {
 	if s.conversations == nil || !x.Stores() {
 		return nil
 	}
 	return func(response json.RawMessage) bool {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepTime)
 		defer cancel()
-		turn := responses.Record{Input: x.Input(), Response: response}
+		turn, previous := responses.Record{Input: x.Input(), Response: response}, x.Previous()
+		if unstored != nil {
+			turn.Input, previous = responses.Joined(unstored, turn.Input), ""
+		}
 		err := s.conversations.Keep(ctx, scope, conversation.Record{
-			ID: x.ID, Previous: x.Previous(), Input: turn.Input, Response: turn.Response,
+			ID: x.ID, Previous: previous, Input: turn.Input, Response: turn.Response,
 			Items: responses.ItemIDs(turn), CreatedAt: x.CreatedAt(),
 		})
 		if err != nil { // The answer was paid for: it is sent, and says that it is not stored.

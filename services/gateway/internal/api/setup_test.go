@@ -43,6 +43,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/socket"
 	"switchyard.dev/services/platform/spool"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -83,6 +84,7 @@ type bench struct {
 	admission     *admission.Controller
 
 	server *rpc.Server
+	drain  *socket.Drain
 	http   *httptest.Server
 	vendor *vendor
 	conn   *grpc.ClientConn
@@ -117,6 +119,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 		tb.Fatal(err)
 	}
 	engine := b.engine(tb, log)
+	b.drain = socket.NewDrain()
 	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
@@ -124,6 +127,7 @@ func setupWith(tb testing.TB, policy string) *bench {
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
 		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
 		Canonical: func(name string) (string, bool) { return strings.ToLower(name), true },
+		Sockets:   api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Drain: b.drain, Admission: b.admission},
 	}); err != nil {
 		tb.Fatal(err)
 	}
@@ -131,7 +135,14 @@ func setupWith(tb testing.TB, policy string) *bench {
 		tb.Fatal(err)
 	}
 	b.server = server
-	b.http = httptest.NewServer(server.Handler())
+	handler := server.Handler()
+	var handlers sync.WaitGroup // The test server doesn't wait for those of WebSockets.
+	tb.Cleanup(handlers.Wait)
+	b.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handlers.Add(1)
+		defer handlers.Done()
+		handler.ServeHTTP(w, r)
+	}))
 	tb.Cleanup(b.http.Close)
 	b.conn = testkit.Dial(tb, server.GRPC())
 	return b

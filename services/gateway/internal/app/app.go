@@ -35,6 +35,7 @@ import (
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/service"
+	"switchyard.dev/services/platform/socket"
 )
 
 const serviceName = "gateway"
@@ -212,6 +213,7 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
+		Sockets: sockets(s, cfg, g),
 	}); err != nil {
 		return err
 	}
@@ -228,6 +230,17 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		return err
 	}
 	return server.Serve(ctx, s.Runner, cfg.HTTPListen, cfg.GRPCListen)
+}
+
+// sockets configures the WebSocket mode of the Responses API. Its drain begins before that of the faces, which wait for the
+// connections.
+func sockets(s *service.Service, cfg Config, g governance) api.Sockets {
+	drain := socket.NewDrain()
+	s.Runner.OnDrain("websockets", drain.Begin)
+	return api.Sockets{
+		Connections: cfg.WebSockets, Memory: cfg.WebSocketMemory, Share: cfg.OrganizationShare, Message: maxBody,
+		Drain: drain, Admission: g.admission,
+	}
 }
 
 func newServer(s *service.Service, cfg Config) (*rpc.Server, error) {

@@ -67,6 +67,9 @@ type Config struct {
 
 	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images in flight, each byte counted twice; beyond it answers are aborted with 503 answer_memory_full"`
 
+	WebSockets      int64 `env:"WEBSOCKETS" envDefault:"1024" doc:"WebSocket connections of the Responses API on a replica, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; 0 turns them off: upgrades get 426"`
+	WebSocketMemory int64 `env:"WEBSOCKET_MEMORY" envDefault:"67108864" doc:"bytes of memory for responses that WebSocket connections may continue without storing them, shared in the same way; beyond it clients have to send the whole conversation"`
+
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
 	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
 
@@ -102,6 +105,9 @@ func (c Config) Validate() error {
 	case autoMode, ledger.ModeSynced, ledger.ModeCommitted, ledger.ModeAsync:
 	default:
 		errs = append(errs, fmt.Errorf("%s_LEDGER_MODE: want auto, synced, committed or async", prefix))
+	}
+	if c.WebSockets < 0 || c.WebSocketMemory < 0 {
+		errs = append(errs, fmt.Errorf("%s_WEBSOCKETS, %s_WEBSOCKET_MEMORY: must not be negative", prefix, prefix))
 	}
 	if c.SpoolLimit < 1 {
 		errs = append(errs, fmt.Errorf("%s_SPOOL_LIMIT: must be above zero", prefix))

@@ -1188,10 +1188,10 @@ const file_switchyard_gateway_v1_models_proto_rawDesc = "" +
 	"imageCents\x12\x16\n" +
 	"\x06source\x18\a \x01(\tR\x06source\x12\x1f\n" +
 	"\vreviewed_on\x18\b \x01(\tR\n" +
-	"reviewedOn\"\xb4\x01\n" +
-	"\x15ListModelCardsRequest\x12H\n" +
-	"\toperation\x18\x01 \x01(\tB*\xfaB'r%R\x04chatR\n" +
-	"embeddingsR\x06visionR\x06images\xd0\x01\x01R\toperation\x12%\n" +
+	"reviewedOn\"\xef\x01\n" +
+	"\x15ListModelCardsRequest\x12\x82\x01\n" +
+	"\toperation\x18\x01 \x01(\tBd\xfaBar_R\x04chatR\n" +
+	"embeddingsR\x06visionR\x06imagesR\vcompletionsR\vmoderationsR\x06speechR\x0etranscriptionsR\x06rerank\xd0\x01\x01R\toperation\x12%\n" +
 	"\x05limit\x18\x02 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
 	"\x06cursor\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +

@@ -543,7 +543,7 @@ func (m *ListModelCardsRequest) validate(all bool) error {
 		if _, ok := _ListModelCardsRequest_Operation_InLookup[m.GetOperation()]; !ok {
 			err := ListModelCardsRequestValidationError{
 				field:  "Operation",
-				reason: "value must be in list [chat embeddings vision images]",
+				reason: "value must be in list [chat embeddings vision images completions moderations speech transcriptions rerank]",
 			}
 			if !all {
 				return err
@@ -660,10 +660,15 @@ var _ interface {
 } = ListModelCardsRequestValidationError{}
 
 var _ListModelCardsRequest_Operation_InLookup = map[string]struct{}{
-	"chat":       {},
-	"embeddings": {},
-	"vision":     {},
-	"images":     {},
+	"chat":           {},
+	"embeddings":     {},
+	"vision":         {},
+	"images":         {},
+	"completions":    {},
+	"moderations":    {},
+	"speech":         {},
+	"transcriptions": {},
+	"rerank":         {},
 }
 
 // Validate checks the field values on ListModelCardsResponse with the rules

@@ -1806,14 +1806,14 @@ const file_switchyard_gateway_v1_traces_proto_rawDesc = "" +
 	"\verror_class\x18\x02 \x01(\tR\n" +
 	"errorClass\x12\x1f\n" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
-	"httpStatus\"\x98\x04\n" +
+	"httpStatus\"\xd3\x04\n" +
 	"\x11ListTracesRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\trequestId\x12\x1f\n" +
-	"\x06run_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12H\n" +
-	"\toperation\x18\x04 \x01(\tB*\xfaB'r%R\x04chatR\n" +
-	"embeddingsR\x06visionR\x06images\xd0\x01\x01R\toperation\x12#\n" +
+	"\x06run_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12\x82\x01\n" +
+	"\toperation\x18\x04 \x01(\tBd\xfaBar_R\x04chatR\n" +
+	"embeddingsR\x06visionR\x06imagesR\vcompletionsR\vmoderationsR\x06speechR\x0etranscriptionsR\x06rerank\xd0\x01\x01R\toperation\x12#\n" +
 	"\bprovider\x18\x05 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12\x1e\n" +
 	"\x05model\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12@\n" +
 	"\x06status\x18\a \x01(\tB(\xfaB%r#R\x02okR\x06failedR\tcancelledR\aaborted\xd0\x01\x01R\x06status\x120\n" +

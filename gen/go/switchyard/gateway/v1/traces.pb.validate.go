@@ -484,7 +484,7 @@ func (m *ListTracesRequest) validate(all bool) error {
 		if _, ok := _ListTracesRequest_Operation_InLookup[m.GetOperation()]; !ok {
 			err := ListTracesRequestValidationError{
 				field:  "Operation",
-				reason: "value must be in list [chat embeddings vision images]",
+				reason: "value must be in list [chat embeddings vision images completions moderations speech transcriptions rerank]",
 			}
 			if !all {
 				return err
@@ -696,10 +696,15 @@ var _ interface {
 } = ListTracesRequestValidationError{}
 
 var _ListTracesRequest_Operation_InLookup = map[string]struct{}{
-	"chat":       {},
-	"embeddings": {},
-	"vision":     {},
-	"images":     {},
+	"chat":           {},
+	"embeddings":     {},
+	"vision":         {},
+	"images":         {},
+	"completions":    {},
+	"moderations":    {},
+	"speech":         {},
+	"transcriptions": {},
+	"rerank":         {},
 }
 
 var _ListTracesRequest_Status_InLookup = map[string]struct{}{

@@ -52,12 +52,19 @@ type Exchange struct {
 	Body []byte
 
 	// keep stores the response, and reports whether it did. Nil stores nothing.
-	keep    func(response json.RawMessage) bool
-	created time.Time
+	keep func(response json.RawMessage) bool
+	// remember gets the response as it is sent, before it is sent; nil for none.
+	remember func(response json.RawMessage)
+	created  time.Time
 	// echo is repeated in the answer. own are the items of the request itself.
 	echo  echo
 	own   []json.RawMessage
 	tools toolbox
+}
+
+// Joined returns the items of turns, and then those of input, as one input: a JSON array.
+func Joined(turns []Record, input json.RawMessage) json.RawMessage {
+	return joined(append(itemsOf(turns), itemsOf([]Record{{Input: input}})...))
 }
 
 // Previous returns the id of the response that the request continues; empty for none.
@@ -83,12 +90,19 @@ func (x *Exchange) SetKeep(keep func(response json.RawMessage) bool) {
 // kept stores a response that has come to its end, and returns it as it is sent: it says whether it was stored.
 func (x *Exchange) kept(encode func() (json.RawMessage, error)) (json.RawMessage, error) {
 	text, err := encode()
-	if err != nil || x.keep == nil || x.keep(text) {
-		return text, err
+	if err == nil && x.keep != nil && !x.keep(text) {
+		x.echo.Store = false
+		text, err = encode()
 	}
-	x.echo.Store = false
-	return encode()
+	if err == nil && x.remember != nil {
+		x.remember(text)
+	}
+	return text, err
 }
+
+// SetRemember sets a function that gets the response before its last event is sent, whether it is stored or not. It must
+// not keep the bytes.
+func (x *Exchange) SetRemember(remember func(response json.RawMessage)) { x.remember = remember }
 
 // echo holds the settings of a request as its answer repeats them. Its order is that of the vendor's reference.
 type echo struct {

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+)
+
+// connect relays a WebSocket connection. Each request on it is admitted as a call of its own: with the key as it is then.
+func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, r route.Route, call proxy.Call) error {
+	authorization, requestID := req.Header.Get("Authorization"), req.Header.Get(caller.HeaderRequest)
+	call.Admit = func(ctx context.Context) error {
+		key, err := a.options.Verifier.Verify(ctx, authorization)
+		if err != nil {
+			return err
+		}
+		if err := key.May(r.Products, r.Permission); err != nil {
+			return err
+		}
+		if _, err := a.options.Limiter.Take(ctx, key.Buckets.Key, key.Buckets.Organization); err != nil {
+			return err
+		}
+		return a.options.Counter.Admit()
+	}
+	call.Refusal = func(e *apierr.Error, stream string) []byte { return refusal(e, stream, requestID) }
+	session, err := a.options.Sockets.Connect(w, req, call)
+	l.session = &session
+	return err
+}
+
+// socketError is the message that refuses a request on a WebSocket, in the forms of HTTP and of the API's error event:
+// clients differ in which of them they read.
+type socketError struct {
+	Type     string        `json:"type"`
+	Stream   string        `json:"stream_id,omitempty"`
+	Status   int           `json:"status"`
+	Code     string        `json:"code"`
+	Message  string        `json:"message"`
+	Param    *string       `json:"param"`
+	Sequence int           `json:"sequence_number"`
+	Headers  socketHeaders `json:"headers"`
+	Error    openAIDetail  `json:"error"`
+}
+
+// socketHeaders are those that the error would have over HTTP.
+type socketHeaders struct {
+	RequestID  string `json:"x-request-id"`
+	RetryAfter string `json:"retry-after,omitempty"`
+}
+
+// refusal returns the message that refuses a request. Clients read the wait in its text, too.
+func refusal(e *apierr.Error, stream, requestID string) []byte {
+	message := socketError{
+		Type: "error", Stream: stream, Status: e.Kind.HTTPStatus(), Headers: socketHeaders{RequestID: requestID},
+	}
+	shown := *e
+	if seconds := e.RetryAfterSeconds(); seconds > 0 {
+		message.Headers.RetryAfter = strconv.Itoa(seconds)
+		shown.Text += ". Please try again in " + strconv.Itoa(seconds) + "s."
+	}
+	message.Error = newOpenAI(&shown, requestID).Error
+	message.Code, message.Message, message.Param = message.Error.Code, message.Error.Message, message.Error.Param
+	text, _ := json.Marshal(message) // It holds texts and numbers only.
+	return text
+}
