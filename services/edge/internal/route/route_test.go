@@ -218,6 +218,83 @@ const golden = `{
       ],
       "permission": "read",
       "metric": ""
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/gemini/v1beta/models/{model...}:generateContent",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/gemini/v1beta/models/{model...}:embedContent",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": "llm_requests"
+    },
+    {
+      "method": "POST",
+      "path": "/product/v1/ai/gemini/v1beta/models/{model...}:countTokens",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/gemini/v1beta/models",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
+    },
+    {
+      "method": "GET",
+      "path": "/product/v1/ai/gemini/v1beta/models/{model...}",
+      "products": [
+        "ai",
+        "agents",
+        "platform"
+      ],
+      "permission": "read",
+      "metric": ""
     }
   ]
 }`
@@ -260,6 +337,14 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/anthropic/v1/messages/count_tokens": "gateway /v1/messages/count_tokens",
 		"/product/v1/ai/anthropic/v1/models":                "gateway /v1/models",
 		"/product/v1/ai/anthropic/v1/models/{model...}":     "gateway /v1/models/by-id",
+
+		"/product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models":                                  "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}":                       "gateway /v1beta/models",
 	}, targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
@@ -267,7 +352,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 19 {
+	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" || len(table.Routes) != 26 {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {
@@ -283,7 +368,7 @@ func TestDialects(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/product/v1/ai/openai/v1/chat/completions": "openai", "/product/v1/ai/openai/v9/nothing": "openai",
-		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
+		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/gemini/v1beta/models": "gemini", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
 	} {
 		if got := table.Dialect(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
@@ -301,6 +386,8 @@ func TestParseRefuses(t *testing.T) {
 		"unknown field":        {"metric: m", "metric: m, meter: x"},
 		"no metric":            {"metric: m", "metric: ''"},
 		"a pattern in between": {"/product/v1/a", "/product/v1/{a...}/b"},
+		"a verb of nothing":    {"/product/v1/a", "/product/v1/a:b{c}"},
+		"an empty verb":        {"/product/v1/a", "/product/v1/{a...}:"},
 		"a nameless rest":      {"/product/v1/a", "/product/v1/{...}"},
 		"an unknown dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: cobol}"},
 		"plain elsewhere":      {"version: v1", "version: v1\nplain_errors: [/v1/a/]"},
