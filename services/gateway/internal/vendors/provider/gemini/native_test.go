@@ -95,7 +95,12 @@ func TestNativeGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
 		_, _ = relay(&provider.Chat{Native: &provider.Native{Dialect: DialectName, Body: text}})
 	})...)
-	growth.Linear(t, growth.Each([]growth.Input{growth.Repeat("a signature", OwnSignature, "QUJD", "")}, func(text []byte) {
-		_, _ = State(string(text))
+}
+
+func TestStateGrowsLinearly(t *testing.T) {
+	inputs := []growth.Input{growth.Repeat("a signature", OwnSignature, "QUJD", ""), growth.Repeat("a vendor's", "", "QUJD", "")}
+	growth.Linear(t, growth.Each(inputs, func(text []byte) {
+		extra, _ := State(string(text))
+		_ = Signature(extra)
 	})...)
 }
