@@ -1,6 +1,6 @@
 // Package dialect defines what the compatible faces have in common: a chat in the form of another API's SDK, and the
-// forms of its answer. Packages openai and anthropic implement the forms; package api serves them through the same
-// pipeline as the gateway's own.
+// forms of its answer. Packages openai, anthropic, responses and gemini implement the forms; package api serves them
+// through the same pipeline as the gateway's own.
 package dialect
 
 import (
