@@ -167,7 +167,7 @@ func TestGeminiDialect(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1beta/models": "gemini", "/v1beta/models/a:generateContent": "gemini", "/v1beta/modelsx": "", "/v1/models": "",
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

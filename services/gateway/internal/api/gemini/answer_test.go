@@ -31,7 +31,8 @@ func TestAnswer(t *testing.T) {
 		"thoughts": {writer{thoughts: true}, inference.Completion{Text: "hello", Reasoning: "hm", FinishReason: provider.FinishLength, Report: counted}},
 		"calls": {writer{}, inference.Completion{FinishReason: provider.FinishToolCalls, Report: counted, ToolCalls: []provider.ToolCall{
 			{ID: "a", Name: "f", Arguments: `{"b": 1}`, Extra: json.RawMessage(`{"google":{"thought_signature":"QUJD"}}`)},
-			{ID: "b", Name: "g", Extra: json.RawMessage(`{"anthropic":{}}`)}, {ID: "c", Name: "h", Arguments: `{"cut`},
+			{ID: "b", Name: "g", Extra: json.RawMessage(`{"anthropic":{}}`)},
+			{ID: "c", Name: "h", Arguments: `{"cut`},
 		}}},
 		"filtered": {writer{}, inference.Completion{FinishReason: provider.FinishContentFilter, Report: counted}},
 	} {
@@ -68,11 +69,17 @@ func native(text string) provider.Event { return provider.Event{Native: []byte(t
 
 func TestStream(t *testing.T) {
 	own := []provider.Event{
-		{Reasoning: "hm"}, {Text: "I "}, {ToolCalls: []provider.ToolCall{{Index: 2, ID: "a", Name: "f", Arguments: `{"x"`}}}, {Text: "call"},
-		{ToolCalls: []provider.ToolCall{{Index: 4, ID: "b", Name: "g"}}}, {ToolCalls: []provider.ToolCall{{Index: 2, Arguments: `:1}`}}}, {Usage: &provider.Usage{}},
+		{Reasoning: "hm"},
+		{Text: "I "},
+		{ToolCalls: []provider.ToolCall{{Index: 2, ID: "a", Name: "f", Arguments: `{"x"`}}},
+		{Text: "call"},
+		{ToolCalls: []provider.ToolCall{{Index: 4, ID: "b", Name: "g"}}},
+		{ToolCalls: []provider.ToolCall{{Index: 2, Arguments: `:1}`}}},
+		{Usage: &provider.Usage{}},
 	}
 	theirs := []provider.Event{
-		native(`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"modelVersion":"x"}`), {Usage: &provider.Usage{}},
+		native(`{"candidates":[{"content":{"parts":[{"text":"a"}]}}],"modelVersion":"x"}`),
+		{Usage: &provider.Usage{}},
 		native(`{"candidates":[{"content":{"parts":[{"text":"b"}]},"finishReason":"STOP"}],"modelVersion":"x"}`),
 		native("{\n \"candidates\":[{\"finishReason\":\"STOP\"}],\n \"modelVersion\":\"x\", \"usageMetadata\":{}}"),
 	}

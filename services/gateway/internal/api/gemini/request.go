@@ -28,9 +28,9 @@ type reader struct {
 	*object
 	chat *dialect.Chat
 	turn conversation
-	// choices, output and budget are bounds of the answer.
-	choices, output, budget int64
-	thoughts                bool
+	// choices and output are bounds of the answer; thoughts reports whether the caller asks to see them.
+	choices, output int64
+	thoughts        bool
 }
 
 var requestNames = known("model", "contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "generationConfig",
@@ -133,9 +133,13 @@ func (r *reader) restrictions(o *object) {
 		name   string
 		silent []string
 	}{
-		{"presencePenalty", []string{"0", "0.0"}}, {"frequencyPenalty", []string{"0", "0.0"}},
-		{"responseLogprobs", []string{"false"}}, {"logprobs", []string{"0"}},
-		{"speechConfig", []string{"{}"}}, {"audioTranscriptionConfig", []string{"{}"}}, {"routingConfig", []string{"{}"}},
+		{"presencePenalty", []string{"0", "0.0"}},
+		{"frequencyPenalty", []string{"0", "0.0"}},
+		{"responseLogprobs", []string{"false"}},
+		{"logprobs", []string{"0"}},
+		{"speechConfig", []string{"{}"}},
+		{"audioTranscriptionConfig", []string{"{}"}},
+		{"routingConfig", []string{"{}"}},
 	} {
 		if raw := o.raw(s.name); raw != nil && !slices.Contains(s.silent, string(raw)) {
 			r.chat.Restrict(o.at(s.name))

@@ -86,7 +86,7 @@ func TestChat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, err := json.MarshalIndent(json.RawMessage(compact), "", "  ")
+			text, err := json.MarshalIndent(compact, "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // jsonSchema converts a schema in Google's form, a part of OpenAPI 3.0 with types in upper case, to a JSON schema. It
@@ -179,7 +180,7 @@ func (c *converter) copy() error {
 // number copies a number, which this API writes as text, too.
 func (c *converter) number() error {
 	value, err := c.in.ReadValue()
-	if text := bytes.Trim(value, `"`); err == nil && json.Valid(text) {
+	if text := bytes.Trim(value, `"`); err == nil && jsoncheck.Valid(text) {
 		value = text
 	}
 	c.out = append(c.out, value...)

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"strings"
+
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // ownMark begins the signatures of the gateway, which hold the state of other vendors: "switchyard/1" in base64. They
@@ -44,7 +46,7 @@ func State(signature string) (extra json.RawMessage, own bool) {
 	if err != nil || len(text) == len(ownText) {
 		return nil, true
 	}
-	if text = text[len(ownText):]; text[0] != '{' || !json.Valid(text) {
+	if text = text[len(ownText):]; text[0] != '{' || !jsoncheck.Valid(text) {
 		return nil, true
 	}
 	return text, true
