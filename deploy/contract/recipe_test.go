@@ -51,6 +51,13 @@ POST /openai/deployments/{model}/images/variations
 POST /v1/messages
 POST /v1/messages/count_tokens
 GET /v1/models
+POST /v1beta/models/{model}:generateContent
+POST /v1beta/models/{model}:streamGenerateContent
+POST /v1beta/models/{model}:embedContent
+POST /v1beta/models/{model}:batchEmbedContents
+POST /v1beta/models/{model}:countTokens
+GET /v1beta/models
+GET /v1beta/models/{model}
 GET /console`,
 	"webhook-egress": "",
 	"notify": `

@@ -256,6 +256,12 @@ func TestEdgeCatalog(t *testing.T) {
 		"GET /product/v1/ai/openai/v1/models": "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
 		"POST /product/v1/ai/anthropic/v1/messages": "llm_requests", "POST /product/v1/ai/anthropic/v1/messages/count_tokens": "",
 		"GET /product/v1/ai/anthropic/v1/models": "", "GET /product/v1/ai/anthropic/v1/models/{model...}": "",
+		"POST /product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       "llm_requests",
+		"POST /product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": "llm_requests",
+		"POST /product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          "llm_requests",
+		"POST /product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    "llm_requests",
+		"POST /product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           "",
+		"GET /product/v1/ai/gemini/v1beta/models":                                   "", "GET /product/v1/ai/gemini/v1beta/models/{model...}": "",
 	} {
 		want[route] = "[ai agents platform] read " + metric
 	}

@@ -84,7 +84,7 @@ func NewDetail(e *Error, requestID string) Detail {
 }
 
 // fieldFirst matches the field at the beginning of a text of Invalid.
-var fieldFirst = regexp.MustCompile(`^([a-z][a-z0-9_]*(?:[.\[][a-z0-9_.\[\]]*)?): `)
+var fieldFirst = regexp.MustCompile(`^([a-z][A-Za-z0-9_]*(?:[.\[][A-Za-z0-9_.\[\]]*)?): `)
 
 // Field returns the request field that is at fault, empty if the text names none. An error with a cause is another
 // party's refusal, whose text may begin with a name too; it has no field.

@@ -71,6 +71,9 @@ type Dialect struct {
 	ErrorBody func(e *apierr.Error, requestID string) any
 	// KeyHeader is a header that may carry the token instead of Authorization; empty for none.
 	KeyHeader string
+	// KeyQuery is a query parameter that may carry the token, too; empty for none. It is removed from the URL before any
+	// other code reads it.
+	KeyQuery string
 	// IDHeader is a second response header that carries the request id; empty for none.
 	IDHeader string
 }

@@ -74,9 +74,27 @@ func (s *Server) applyDialect(w http.ResponseWriter, r *http.Request) {
 	if key := r.Header.Get(d.KeyHeader); key != "" && r.Header.Get("Authorization") == "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
+	if key := TakeQuery(r, d.KeyQuery); key != "" && r.Header.Get("Authorization") == "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
 	if d.IDHeader != "" {
 		w.Header().Set(d.IDHeader, w.Header().Get(caller.HeaderRequest))
 	}
+}
+
+// TakeQuery removes a query parameter from a request and returns its value; empty without one.
+func TakeQuery(r *http.Request, name string) string {
+	if name == "" || r.URL.RawQuery == "" {
+		return ""
+	}
+	query := r.URL.Query()
+	value := query.Get(name)
+	if query.Has(name) {
+		query.Del(name)
+		r.URL.RawQuery = query.Encode()
+		r.RequestURI = r.URL.RequestURI()
+	}
+	return value
 }
 
 func (s *Server) dialect(r *http.Request) Dialect {

@@ -117,43 +117,76 @@ func (a *API) asItComes(nowhere http.Handler) http.Handler {
 	})
 }
 
-// ownHeaders are the headers of the dialects that have their own: of the key, and of the request id in answers.
+// ownHeaders are the headers of the dialects that have their own: of the key, and of the request id in answers or empty.
 var ownHeaders = map[string]struct{ key, id string }{
 	route.DialectAnthropic: {"X-Api-Key", "Request-Id"},
 	route.DialectAzure:     {"Api-Key", "Apim-Request-Id"},
+	route.DialectGemini:    {"X-Goog-Api-Key", ""},
 }
 
 // speak copies the key from a dialect's own header to Authorization, which all other code reads, and adds the
 // dialect's header for the request id to the response.
 func (a *API) speak(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if own, ok := ownHeaders[a.options.Table.Dialect(r.URL.Path)]; ok {
-			if key := r.Header.Get(own.key); key != "" && r.Header.Get("Authorization") == "" {
-				r.Header.Set("Authorization", "Bearer "+key)
+		dialect := a.options.Table.Dialect(r.URL.Path)
+		if own, ok := ownHeaders[dialect]; ok {
+			bear(r, r.Header.Get(own.key))
+			if own.id != "" {
+				w.Header().Set(own.id, w.Header().Get(caller.HeaderRequest))
 			}
-			w.Header().Set(own.id, w.Header().Get(caller.HeaderRequest))
+		}
+		if dialect == route.DialectGemini {
+			bear(r, rpc.TakeQuery(r, "key"))
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// mountRoutes mounts the customers' routes.
+// bear makes a key that a request has elsewhere its Authorization, unless it has one.
+func bear(r *http.Request, key string) {
+	if key != "" && r.Header.Get("Authorization") == "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+}
+
+// mountRoutes mounts the customers' routes. Those of one pattern that differ in their verbs share a handler.
 func (a *API) mountRoutes() error {
 	paths := make(map[string]map[string]handler)
+	verbs := make(map[string]map[string]handler)
 	for _, r := range a.options.Table.Routes {
 		base, ok := a.options.Upstreams[r.Upstream]
 		if !ok {
 			return fmt.Errorf("route %s: no URL of %s", r.Path, r.Upstream)
 		}
-		if paths[r.Path] == nil {
-			paths[r.Path] = make(map[string]handler)
+		pattern, verb := r.Pattern()
+		if paths[pattern] == nil {
+			paths[pattern] = make(map[string]handler)
 		}
-		paths[r.Path][r.Method] = a.product(r, base)
+		if verb == "" {
+			paths[pattern][r.Method] = a.product(r, base)
+			continue
+		}
+		id := r.Method + " " + pattern
+		if verbs[id] == nil {
+			verbs[id] = make(map[string]handler)
+			paths[pattern][r.Method] = byVerb(verbs[id])
+		}
+		verbs[id][verb] = a.product(r, base)
 	}
 	for path, methods := range paths {
 		a.mount(path, methods)
 	}
 	return a.mountCatalog(a.options.Table)
+}
+
+// byVerb chooses a handler by what follows the last colon of a path.
+func byVerb(verbs map[string]handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, l *line) error {
+		if h, ok := verbs[r.URL.Path[strings.LastIndexByte(r.URL.Path, ':')+1:]]; ok {
+			return h(w, r, l)
+		}
+		return apierr.NotFound("path")
+	}
 }
 
 // target returns the URL of a path below a service's base URL.
@@ -169,7 +202,13 @@ func target(base *url.URL, path string) *url.URL {
 func targets(base *url.URL, r route.Route) func(req *http.Request) *url.URL {
 	fixed := target(base, r.Target)
 	if _, rest, ok := r.Rest(); ok {
-		return func(req *http.Request) *url.URL { return fixed.JoinPath(url.PathEscape(req.PathValue(rest))) }
+		_, verb := r.Pattern()
+		if verb != "" {
+			verb = ":" + verb
+		}
+		return func(req *http.Request) *url.URL {
+			return fixed.JoinPath(url.PathEscape(strings.TrimSuffix(req.PathValue(rest), verb)) + verb)
+		}
 	}
 	names := r.Names()
 	if len(names) == 0 {

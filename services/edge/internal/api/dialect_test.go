@@ -16,6 +16,7 @@ import (
 const (
 	openAI    = "/product/v1/ai/openai/v1"
 	anthropic = "/product/v1/ai/anthropic/v1"
+	gemini    = "/product/v1/ai/gemini/v1beta"
 )
 
 // send makes a request with headers (name, value, …) and no key.
@@ -61,6 +62,13 @@ func TestDialectRoutes(t *testing.T) {
 		{"POST", anthropic + "/messages?beta=true", "http://gateway/v1/messages", "anthropic", []string{"llm_requests"}},
 		{"POST", anthropic + "/messages/count_tokens", "http://gateway/v1/messages/count_tokens", "anthropic", nil},
 		{"GET", anthropic + "/models", "http://gateway/v1/models", "anthropic", nil},
+		{"POST", gemini + "/models/m:generateContent", "http://gateway/v1beta/models/m:generateContent", "gemini", []string{"llm_requests"}},
+		{"POST", gemini + "/models/a/b:8b:streamGenerateContent?alt=sse&key=x&y=z", "http://gateway/v1beta/models/a%2Fb:8b:streamGenerateContent?alt=sse", "gemini", []string{"llm_requests"}},
+		{"POST", gemini + "/models/a%2Fb:embedContent", "http://gateway/v1beta/models/a%2Fb:embedContent", "gemini", []string{"llm_requests"}},
+		{"POST", gemini + "/models/m:batchEmbedContents", "http://gateway/v1beta/models/m:batchEmbedContents", "gemini", []string{"llm_requests"}},
+		{"POST", gemini + "/models/m:countTokens", "http://gateway/v1beta/models/m:countTokens", "gemini", nil},
+		{"GET", gemini + "/models?pageSize=5", "http://gateway/v1beta/models", "gemini", nil},
+		{"GET", gemini + "/models/a/b:c", "http://gateway/v1beta/models/a%2Fb:c", "gemini", nil},
 		{"POST", "/product/v1/ai/chat", "http://gateway/v1/llm/chat", "", []string{"llm_requests"}},
 	} {
 		t.Run(tt.method+" "+tt.path, func(t *testing.T) {
@@ -102,6 +110,13 @@ func TestDialectErrors(t *testing.T) {
 		{"no such path", "POST", openAI + "/nothing", []string{"Authorization", "Bearer " + key}, 404, `{"error":{"message":"`},
 		{"a path that leads elsewhere", "GET", openAI + "/responses/%2e%2e", []string{"Authorization", "Bearer " + key}, 404, `{"error":{"message":"`},
 		{"a path that leads elsewhere", "GET", openAI + "/responses/x%2F..%2Fy", []string{"Authorization", "Bearer " + key}, 404, `{"error":{"message":"`},
+		{"no key", "POST", gemini + "/models/m:generateContent", nil, 401, `{"error":{"code":401,"message":`},
+		{"the key of Google's SDK", "POST", gemini + "/models/m:generateContent", []string{"X-Goog-Api-Key", key}, 200, `hello`},
+		{"the key in the URL", "POST", gemini + "/models/m:generateContent?key=" + key, nil, 200, `hello`},
+		{"the key in the URL elsewhere", "POST", openAI + "/chat/completions?key=" + key, nil, 401, `invalid_api_key`},
+		{"another product", "POST", gemini + "/models/m:generateContent", []string{"X-Goog-Api-Key", other}, 403, `"status":"PERMISSION_DENIED"`},
+		{"no verb", "POST", gemini + "/models/m", []string{"X-Goog-Api-Key", key}, 404, `"status":"NOT_FOUND"`},
+		{"another verb", "POST", gemini + "/models/m:predict", []string{"X-Goog-Api-Key", key}, 404, `"status":"NOT_FOUND"`},
 		{"no such path", "POST", anthropic + "/messages/batches", []string{"X-Api-Key", key}, 404, `{"type":"error","error":{"type":"not_found_error"`},
 		{"another method", "GET", openAI + "/chat/completions", []string{"Authorization", "Bearer " + key}, 405, `"type":"invalid_request_error"`},
 		{"the key of the other SDK", "POST", openAI + "/chat/completions", []string{"X-Api-Key", key}, 401, `"code":"invalid_api_key"`},

@@ -15,6 +15,8 @@ func dialectBody(dialect string) func(*apierr.Error, string) any {
 		return func(e *apierr.Error, requestID string) any { return newOpenAI(e, requestID) }
 	case route.DialectAnthropic:
 		return newAnthropic
+	case route.DialectGemini:
+		return newGemini
 	}
 	return apierr.NewDocument
 }

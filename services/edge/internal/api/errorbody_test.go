@@ -27,6 +27,8 @@ func TestDialectBody(t *testing.T) {
 		{"limited", route.DialectOpenAI, limited, `{"error":{"message":"slow down","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded","error_class":"rate_limit","retryable":true,"retry_after":2,"request_id":"r"}}`},
 		{"a field", route.DialectAnthropic, apierr.Invalid("max_tokens", "is required"), `{"type":"error","error":{"type":"invalid_request_error","message":"max_tokens: is required","code":"invalid_request"` + policy + `,"request_id":"r"}`},
 		{"limited", route.DialectAnthropic, limited, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down","code":"rate_limited","error_class":"rate_limit","retryable":true,"retry_after":2,"request_id":"r"},"request_id":"r"}`},
+		{"a field", route.DialectGemini, apierr.Invalid("generationConfig.topK", "no"), `{"error":{"code":400,"message":"generationConfig.topK: no","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"invalid_request","domain":"switchyard.dev","metadata":{"error_class":"policy","request_id":"r","retryable":"false"}},{"@type":"type.googleapis.com/google.rpc.BadRequest","fieldViolations":[{"field":"generationConfig.topK","description":"generationConfig.topK: no"}]}]` + policy + `}`},
+		{"limited", route.DialectGemini, limited, `{"error":{"code":429,"message":"slow down","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"rate_limited","domain":"switchyard.dev","metadata":{"error_class":"rate_limit","request_id":"r","retryable":"true"}},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"2s"}],"error_class":"rate_limit","retryable":true,"retry_after":2,"request_id":"r"}}`},
 		{"Switchyard's own", "", apierr.NotFound("path /v1/x"), `{"error":"not_found","error_class":"policy","retryable":false,"reason":"path /v1/x not found","request_id":"r"}`},
 	} {
 		t.Run(tt.dialect+" "+tt.name, func(t *testing.T) {
@@ -49,6 +51,18 @@ func TestAnthropicTypes(t *testing.T) {
 	} {
 		if got := anthropicType(kind.HTTPStatus()); got != want {
 			t.Errorf("type of kind %d: %s, want %s", kind, got, want)
+		}
+	}
+}
+
+func TestGeminiStatuses(t *testing.T) {
+	for kind, want := range map[apierr.Kind]string{
+		apierr.KindUnauthenticated: "UNAUTHENTICATED", apierr.KindForbidden: "PERMISSION_DENIED", apierr.KindNotFound: "NOT_FOUND", apierr.KindConflict: "ABORTED",
+		apierr.KindTooLarge: "INVALID_ARGUMENT", apierr.KindUnavailable: "UNAVAILABLE", apierr.KindTimeout: "DEADLINE_EXCEEDED",
+		apierr.KindUpstream: "UNAVAILABLE", apierr.KindInternal: "INTERNAL", apierr.KindCanceled: "CANCELLED",
+	} {
+		if got := geminiStatusName(kind.HTTPStatus()); got != want {
+			t.Errorf("status of kind %d: %s, want %s", kind, got, want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ func newDocument(table route.Table) ([]byte, error) {
 	failures := map[string]any{
 		"": d.AddSchema("Error", ownError()), route.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
 		route.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
+		route.DialectGemini:    d.AddSchema("GeminiError", geminiErrorSchema()),
 	}
 	failures[route.DialectAzure] = failures[route.DialectOpenAI]
 	plain := d.AddSchema("PlainError", plainError())
@@ -157,7 +158,7 @@ func complete(operation apidoc.Object, r route.Route, failure any) error {
 }
 
 func operationID(r route.Route) string {
-	words := strings.FieldsFunc(strings.TrimPrefix(r.Path, "/product/v1/"), func(c rune) bool { return strings.ContainsRune("/{}._", c) })
+	words := strings.FieldsFunc(strings.TrimPrefix(r.Path, "/product/v1/"), func(c rune) bool { return strings.ContainsRune("/{}._:", c) })
 	return strings.ToLower(r.Method) + "_" + strings.Join(words, "_")
 }
 

@@ -59,3 +59,11 @@ func anthropicError() apidoc.Object {
 		"type": text("Always error."), "error": object("The error.", properties), "request_id": text("Names the request in logs and traces."),
 	})
 }
+
+func geminiErrorSchema() apidoc.Object {
+	properties := detail()
+	properties["message"], properties["status"] = text("For people."), text("Such as RESOURCE_EXHAUSTED.")
+	properties["code"] = apidoc.Object{"type": "integer", "description": "The HTTP status."}
+	properties["details"] = apidoc.Object{"type": "array", "items": apidoc.Object{"type": "object"}, "description": "Such as google.rpc.RetryInfo."}
+	return object("What went wrong, in the words of the Gemini API.", apidoc.Object{"error": object("The error.", properties)})
+}

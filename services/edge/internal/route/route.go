@@ -26,7 +26,7 @@ var snapshot []byte
 type Route struct {
 	Method string `yaml:"method" json:"method"`
 	// Path is a plain path, except for segments "{name}", which the target has too, or a last one "{name...}" that matches
-	// the rest.
+	// the rest. A verb may follow that one, as in "{name...}:verb".
 	Path       string            `yaml:"path"       json:"path"`
 	Products   []string          `yaml:"products"   json:"products"`
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
@@ -38,7 +38,7 @@ type Route struct {
 	// Form reports whether the body is a form of several parts (RFC 7578), also where Example shows one in JSON.
 	Form bool `yaml:"form" json:"-"`
 	// Upstream is the service behind the route. Target is the path there, with the names of Path; the rest of a path is
-	// appended as one segment. Timeout bounds the wait for the head of the response.
+	// appended as one segment, with its verb. Timeout bounds the wait for the head of the response.
 	Upstream string        `yaml:"upstream" json:"-"`
 	Target   string        `yaml:"target"   json:"-"`
 	Timeout  time.Duration `yaml:"timeout"  json:"-"`
@@ -78,9 +78,21 @@ func (t Table) Dialect(path string) string {
 
 // Rest returns the name of the path's last segment if it matches the rest; before is the part before it.
 func (r Route) Rest() (before, name string, ok bool) {
-	before, last, ok := strings.Cut(r.Path, "{")
+	path, _ := r.Pattern()
+	before, last, ok := strings.Cut(path, "{")
 	name, whole := strings.CutSuffix(last, "...}")
 	return before, name, ok && whole && strings.HasSuffix(before, "/") && name != "" && !strings.ContainsAny(name, "{}/. ")
+}
+
+// verb matches the verb behind the rest of a path.
+var verb = regexp.MustCompile(`^(.*\.\.\.\}):([A-Za-z]+)$`)
+
+// Pattern returns the path without its verb, and the verb; empty for none.
+func (r Route) Pattern() (path, name string) {
+	if found := verb.FindStringSubmatch(r.Path); found != nil {
+		return found[1], found[2]
+	}
+	return r.Path, ""
 }
 
 // segment matches a segment that stands for any value.
@@ -136,9 +148,10 @@ const (
 	DialectOpenAI    = "openai"
 	DialectAnthropic = "anthropic"
 	DialectAzure     = "azure" // OpenAI's API with Azure's paths
+	DialectGemini    = "gemini"
 )
 
-var dialects = []string{DialectOpenAI, DialectAnthropic, DialectAzure}
+var dialects = []string{DialectOpenAI, DialectAnthropic, DialectAzure, DialectGemini}
 
 // root is the prefix of customers' paths; paths below meta are served by the edge itself.
 const (
@@ -166,7 +179,7 @@ func (r Route) check() error {
 	case r.Summary == "" || (r.Method == http.MethodPost) != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
 		return errors.New("summary is required, and with POST an example in JSON unless the body is a form")
 	case !below.MatchString(r.Target):
-		return errors.New("target must be below /v1/, /v2/ or /openai/")
+		return errors.New("target must be below /v1/, /v1beta/, /v2/ or /openai/")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write:
 		return errors.New("permission must be read or write")
 	case r.Timeout <= 0:
@@ -176,12 +189,12 @@ func (r Route) check() error {
 }
 
 // below matches the targets that routes may have.
-var below = regexp.MustCompile(`^/(v1|v2|openai)/`)
+var below = regexp.MustCompile(`^/(v1|v1beta|v2|openai)/`)
 
 // free reports whether a route may have no metric.
 func (r Route) free() bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodDelete ||
-		strings.HasSuffix(r.Path, "/count_tokens") || strings.HasSuffix(r.Path, "/cancel")
+		strings.HasSuffix(r.Path, "/count_tokens") || strings.HasSuffix(r.Path, ":countTokens") || strings.HasSuffix(r.Path, "/cancel")
 }
 
 // Served returns the table without the routes whose service is not among upstreams.

@@ -83,6 +83,14 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/anthropic/v1/messages/count_tokens": "gateway /v1/messages/count_tokens",
 		"/product/v1/ai/anthropic/v1/models":                "gateway /v1/models",
 		"/product/v1/ai/anthropic/v1/models/{model...}":     "gateway /v1/models/by-id",
+
+		"/product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models":                                  "gateway /v1beta/models",
+		"/product/v1/ai/gemini/v1beta/models/{model...}":                       "gateway /v1beta/models",
 	}, targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
@@ -106,7 +114,7 @@ func TestDialects(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/product/v1/ai/openai/v1/chat/completions": "openai", "/product/v1/ai/openai/v9/nothing": "openai",
-		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
+		"/product/v1/ai/anthropic/v1/messages": "anthropic", "/product/v1/ai/gemini/v1beta/models": "gemini", "/product/v1/ai/chat": "", "/product/v1/ai/openai": "",
 	} {
 		if got := table.Dialect(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
@@ -124,6 +132,8 @@ func TestParseRefuses(t *testing.T) {
 		"unknown field":        {"metric: m", "metric: m, meter: x"},
 		"no metric":            {"metric: m", "metric: ''"},
 		"a pattern in between": {"/product/v1/a", "/product/v1/{a...}/b"},
+		"a verb of nothing":    {"/product/v1/a", "/product/v1/a:b{c}"},
+		"an empty verb":        {"/product/v1/a", "/product/v1/{a...}:"},
 		"a nameless rest":      {"/product/v1/a", "/product/v1/{...}"},
 		"an unknown dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: cobol}"},
 		"plain elsewhere":      {"version: v1", "version: v1\nplain_errors: [/v1/a/]"},

@@ -77,6 +77,7 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode}
 	register(server, inferences, deps)
 	mountSockets(server, mountResponses(server, inferences, deps.Conversations), deps.Sockets)
+	inferences.mountGemini(server)
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)

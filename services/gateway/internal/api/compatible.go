@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/gemini"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -48,12 +48,15 @@ const (
 const (
 	dialectOpenAI    = "openai"
 	dialectAnthropic = "anthropic"
+	dialectGemini    = "gemini"
 )
 
 // DialectOf returns the dialect of a request's caller; see rpc.Options.
 func DialectOf(r *http.Request) rpc.Dialect {
 	anthropicKey := rpc.Dialect{Name: dialectAnthropic, ErrorBody: anthropic.ErrorBody, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
+	case name == dialectGemini, path == geminiModels, strings.HasPrefix(path, geminiModels+"/"):
+		return rpc.Dialect{Name: dialectGemini, ErrorBody: gemini.ErrorBody, KeyHeader: "X-Goog-Api-Key", KeyQuery: "key"}
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):
 		return anthropicKey
 	case name == dialectAzure, strings.HasPrefix(path, azureRoot):
@@ -181,6 +184,9 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	out := call.chat.Writer.Stream(call.reply(inference.Route{})) // No provider serves it yet.
 	begin := func() {
 		events = newEventWriter(w, pingEvery)
+		if typed, ok := out.(interface{ ContentType() string }); ok {
+			w.Header().Set("Content-Type", typed.ContentType())
+		}
 		events.pingWith(out.Ping())
 	}
 	defer func() {
@@ -268,10 +274,7 @@ func (s *inferenceServer) serveModels(w http.ResponseWriter, r *http.Request) er
 }
 
 func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) error {
-	name := r.PathValue("model")
-	if plain, err := url.PathUnescape(name); err == nil {
-		name = plain
-	}
+	name := modelOfPath(r)
 	models := s.engine.Models()
 	i := slices.IndexFunc(models, func(m provider.Target) bool { return m.Model == name || m.String() == name })
 	if i < 0 {
@@ -284,8 +287,11 @@ func (s *inferenceServer) serveModel(w http.ResponseWriter, r *http.Request) err
 
 // modelsDialect returns the dialect of a request about models: OpenAI's unless a header names another.
 func modelsDialect(r *http.Request) dialect.Lister {
-	if DialectOf(r).Name == dialectAnthropic {
+	switch DialectOf(r).Name {
+	case dialectAnthropic:
 		return anthropic.Dialect{}
+	case dialectGemini:
+		return gemini.Dialect{}
 	}
 	return openai.Dialect{}
 }

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/gemini"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
@@ -68,6 +69,18 @@ var faceFields = []struct {
 		`"tools":[{"type":"web_search_20250305","name":"web_search"}]`, `"metadata":{"user_id":"u"}`, `"cache_control":{"type":"ephemeral"}`, `"top_k":5`,
 		`"context_management":{"edits":[]}`, `"service_tier":"auto"`, `"service_tier":"standard_only"`, `"container":"c"`, `"mcp_servers":[{"type":"url"}]`,
 		`"speed":"fast"`, `"inference_geo":"us"`, `"brand_new":1`,
+	}},
+	{"Gemini: generateContent", gemini.Dialect{}, `"contents":[{"role":"user","parts":[{"text":"hi"}]}]`, []string{
+		`"systemInstruction":{"parts":[{"text":"a"}]}`, `"generationConfig":{"temperature":0.5}`, `"generationConfig":{"topP":0.5}`, `"generationConfig":{"topK":5}`,
+		`"generationConfig":{"maxOutputTokens":99}`, `"generationConfig":{"stopSequences":["a"]}`, `"generationConfig":{"seed":7}`,
+		`"generationConfig":{"thinkingConfig":{"thinkingLevel":"LOW"}}`, `"generationConfig":{"thinkingConfig":{"thinkingBudget":2048}}`,
+		`"generationConfig":{"thinkingConfig":{"includeThoughts":true}}`, `"generationConfig":{"responseMimeType":"application/json"}`,
+		`"generationConfig":{"responseMimeType":"application/json","responseSchema":{"type":"OBJECT"}}`, `"generationConfig":{"candidateCount":2}`,
+		`"generationConfig":{"responseModalities":["IMAGE"]}`, `"generationConfig":{"responseLogprobs":true}`, `"generationConfig":{"presencePenalty":1}`,
+		`"generationConfig":{"speechConfig":{"languageCode":"en"}}`, `"generationConfig":{"mediaResolution":"MEDIA_RESOLUTION_LOW"}`,
+		`"tools":[{"functionDeclarations":[{"name":"f"}]}]`, `"tools":[{"googleSearch":{}}]`, `"tools":[{"codeExecution":{}}]`, `"tools":[{"brandNew":{}}]`,
+		`"safetySettings":[{"category":"HARM_CATEGORY_HARASSMENT"}]`, `"labels":{"a":"b"}`, `"cachedContent":"cachedContents/a"`,
+		`"serviceTier":"standard"`, `"serviceTier":"flex"`, `"brand_new":1`,
 	}},
 }
 

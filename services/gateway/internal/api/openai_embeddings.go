@@ -66,14 +66,29 @@ func readOpenAIEmbeddings(body []byte) (*openAIEmbeddings, error) {
 
 // toOpenAIEmbedding returns the request; see toNativeRequest.
 func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header http.Header, change func(*extension)) (*inference.Request, error) {
-	e, err := readExtension(wanted.extension, header)
+	request, err := toEmbeddingRequest(ctx, wanted.model, wanted.extension, header, change)
+	if err != nil {
+		return nil, err
+	}
+	if request.Embedding, err = toInput(wanted.input); err != nil {
+		return nil, err
+	}
+	request.Embedding.Dimensions = wanted.dimensions
+	return request, nil
+}
+
+// toEmbeddingRequest returns a request without its input, from the model and the extension of a body.
+func toEmbeddingRequest(
+	ctx context.Context, model string, extended []byte, header http.Header, change func(*extension),
+) (*inference.Request, error) {
+	e, err := readExtension(extended, header)
 	if err != nil {
 		return nil, err
 	}
 	if change != nil {
 		change(e)
 	}
-	m := e.message(wanted.model, nil)
+	m := e.message(model, nil)
 	if err := ScreenMessage(m); err != nil {
 		return nil, err
 	}
@@ -84,10 +99,6 @@ func toOpenAIEmbedding(ctx context.Context, wanted *openAIEmbeddings, header htt
 	if err != nil {
 		return nil, err
 	}
-	if request.Embedding, err = toInput(wanted.input); err != nil {
-		return nil, err
-	}
-	request.Embedding.Dimensions = wanted.dimensions
 	request.BypassCache = m.GetCache() == bypass
 	return request, nil
 }

@@ -14,6 +14,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/gemini"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
@@ -36,6 +37,8 @@ const (
 	formResponses        = "responses"
 	formAnthropic        = "anthropic"
 	formOpenAIEmbeddings = "openai_embeddings"
+	formGemini           = "gemini"
+	formGeminiEmbeddings = "gemini_embeddings"
 )
 
 // rawHeaders are the headers that affect a request. None holds a credential.
@@ -104,6 +107,14 @@ func (s *inferenceServer) parse(ctx context.Context, raw trace.RawRequest, run s
 		return parseDialect(ctx, responses.Dialect{}, raw, run)
 	case formAnthropic:
 		return parseDialect(ctx, anthropic.Dialect{}, raw, run)
+	case formGemini:
+		return parseDialect(ctx, gemini.Dialect{}, raw, run)
+	case formGeminiEmbeddings:
+		wanted, err := gemini.ReadEmbedding(raw.Body, "")
+		if err != nil {
+			return nil, err
+		}
+		return toGeminiEmbedding(ctx, wanted, raw.Header, func(e *extension) { e.RunID = run })
 	case formOpenAIEmbeddings:
 		wanted, err := readOpenAIEmbeddings(raw.Body)
 		if err != nil {

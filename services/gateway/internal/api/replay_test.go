@@ -75,6 +75,8 @@ func TestReplayOfEveryForm(t *testing.T) {
 		"r-embed":      {"/v1/embeddings", `{"organization_id":"acme","model":"sandbox/sandbox","input":["one","two"]}`, "embeddings", "data"},
 		"r-openai-emb": {"/v1/embeddings", `{"model":"sandbox/sandbox","input":"one","encoding_format":"base64","switchyard":{"run_id":"old"}}`, "embeddings", "data"},
 		"r-tokens":     {"/v1/embeddings", `{"model":"sandbox/sandbox","input":[[100257,7],[11]],"encoding_format":"float"}`, "embeddings", "data"},
+		"r-gemini":     {"/v1beta/models/sandbox/sandbox:streamGenerateContent?alt=sse", `{"model":"models/sandbox/sandbox","contents":[{"parts":[{"text":"hello"}]}],"switchyard":{"run_id":"old"}}`, "chat", "content"},
+		"r-gemini-emb": {"/v1beta/models/sandbox%2Fsandbox:batchEmbedContents", `{"model":"models/sandbox/sandbox","requests":[{"content":{"parts":[{"text":"hello"}]}}]}`, "embeddings", "data"},
 		"r-vision":     {"/v1/vision", `{"model":"sandbox/sandbox","prompt":"what","image":{"base64":"` + pixel + `","mime_type":"image/png"}}`, "vision", "content"},
 		"r-images":     {"/v1/images/generations", `{"model":"sandbox/sandbox","prompt":"a cat","size":"16x16"}`, "images", "data"},
 		"r-openai":     {"/v1/chat/completions", `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}],"switchyard":{"run_id":"old","metadata":{"a":"b"}}}`, "chat", "content"},

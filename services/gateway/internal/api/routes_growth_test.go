@@ -11,6 +11,7 @@ import (
 
 const (
 	chatBody       = `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"stop":["a"]}`
+	geminiBody     = `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"maxOutputTokens":64}}`
 	compatibleBody = `{"model":"sandbox/sandbox","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}`
 )
 
@@ -73,6 +74,11 @@ var bodies = map[string]string{
 	"POST /v1/pricing/reconcile":                            `{"period_start":"2026-01-01T00:00:00Z","period_end":"2026-02-01T00:00:00Z","lines":[{"provider":"first","amount_cents":0}]}`,
 	"POST /v1/canary/consistency":                           `{"model":"sandbox/sandbox","prompt":"hello","count":3}`,
 	"POST /v1/replay/{request_id}":                          `{}`,
+	"POST /v1beta/models/{model=**}:generateContent":        geminiBody,
+	"POST /v1beta/models/{model=**}:streamGenerateContent":  geminiBody,
+	"POST /v1beta/models/{model=**}:countTokens":            geminiBody,
+	"POST /v1beta/models/{model=**}:embedContent":           `{"content":{"parts":[{"text":"one"}]}}`,
+	"POST /v1beta/models/{model=**}:batchEmbedContents":     `{"requests":[{"content":{"parts":[{"text":"one"}]}}]}`,
 }
 
 func TestRoutesGrowsLinearly(t *testing.T) {

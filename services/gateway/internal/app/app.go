@@ -224,7 +224,8 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 	err = s.Mount(server, service.Open{Ready: api.Ready(checks(s)), Pages: pages, Contract: service.Contract{
 		Files: gen.OpenAPI, Name: "gateway", Title: "Switchyard gateway",
 		Description: "What first-party services and operators may call. " +
-			"Beside it POST /v1/chat/completions, /v1/responses, /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic.",
+			"Beside it POST /v1/chat/completions, /v1/responses, /v1/messages and GET /v1/models answer the SDKs of OpenAI and Anthropic, " +
+			"and /v1beta/models those of Google.",
 	}})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
+	"switchyard.dev/services/gateway/internal/api/gemini"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -22,6 +23,7 @@ func BenchmarkStream(b *testing.B) {
 		{openai.Dialect{}, `{"messages":[{"role":"user","content":"hi"}]}`},
 		{anthropic.Dialect{}, `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`},
 		{responses.Dialect{}, `{"input":"hi"}`},
+		{gemini.Dialect{}, `{"contents":[{"parts":[{"text":"hi"}]}]}`},
 	} {
 		b.Run(face.dialect.Name(), func(b *testing.B) {
 			chat, err := face.dialect.Chat([]byte(face.body), nil)

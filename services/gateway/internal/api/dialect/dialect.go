@@ -1,6 +1,6 @@
 // Package dialect defines what the compatible faces have in common: a chat in the form of another API's SDK, and the
-// forms of its answer. Packages openai and anthropic implement the forms; package api serves them through the same
-// pipeline as the gateway's own.
+// forms of its answer. Packages openai, anthropic, responses and gemini implement the forms; package api serves them
+// through the same pipeline as the gateway's own.
 package dialect
 
 import (
@@ -119,10 +119,13 @@ func (c *Chat) Offer(field, tool string) {
 
 // Ignores records what a provider of another dialect doesn't get, though the answer is the same without it or nearly so.
 func (c *Chat) Ignores(name string) {
-	if !slices.Contains(c.Unknown, name) {
+	if len(c.Unknown) < maxIgnored && !slices.Contains(c.Unknown, name) {
 		c.Unknown = append(c.Unknown, name)
 	}
 }
+
+// maxIgnored bounds the names of Ignores, which callers can make up: an answer names fewer.
+const maxIgnored = 64
 
 // Surcharge records a field because of which the vendor bills more than tokens at their list price.
 func (c *Chat) Surcharge(field string) {

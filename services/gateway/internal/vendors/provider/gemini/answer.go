@@ -70,7 +70,7 @@ func (r *reader) read(root gjson.Result) (piece, error) {
 func (r *reader) call(root, call gjson.Result, signature string) provider.ToolCall {
 	out := provider.ToolCall{
 		Index: r.calls, ID: wire.Text(call.Get("id")), Name: wire.Text(call.Get("name")),
-		Arguments: noArguments, Extra: extra(signature),
+		Arguments: noArguments, Extra: stateOf(signature),
 	}
 	if args := call.Get("args"); args.IsObject() {
 		out.Arguments = compact(args.Raw)

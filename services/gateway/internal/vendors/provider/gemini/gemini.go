@@ -78,22 +78,30 @@ func header(credential provider.Credential) http.Header {
 
 // call posts to a method and reads the whole answer.
 func (p *Provider) call(ctx context.Context, credential provider.Credential, u *url.URL, body any) (gjson.Result, provider.Limits, error) {
+	_, root, limits, err := p.callText(ctx, credential, u, body)
+	return root, limits, err
+}
+
+// callText is call with the text of the answer, as long as which root is valid.
+func (p *Provider) callText(ctx context.Context, credential provider.Credential, u *url.URL, body any) (
+	text []byte, root gjson.Result, limits provider.Limits, err error,
+) {
 	caller := p.caller.With(credential.Key)
 	response, err := caller.Post(ctx, u, header(credential), body) //nolint:bodyclose // read closes it.
 	if err != nil {
-		return gjson.Result{}, provider.Limits{}, err
+		return nil, root, limits, err
 	}
-	root, err := read(ctx, caller, response)
-	return root, caller.Limits(response), err
+	text, root, err = read(ctx, caller, response)
+	return text, root, caller.Limits(response), err
 }
 
-// read reads a whole answer, which may turn out to be an error.
-func read(ctx context.Context, caller *wire.Caller, response *http.Response) (gjson.Result, error) {
-	text, err := wire.Read(ctx, response)
-	if err != nil {
-		return gjson.Result{}, err
+// read reads a whole answer, which may turn out to be an error. root is valid as long as text.
+func read(ctx context.Context, caller *wire.Caller, response *http.Response) (text []byte, root gjson.Result, err error) {
+	if text, err = wire.Read(ctx, response); err != nil {
+		return nil, root, err
 	}
-	return parse(caller, response.StatusCode, text)
+	root, err = parse(caller, response.StatusCode, text)
+	return text, root, err
 }
 
 // parse parses JSON that may turn out to be an error; the result is valid as long as text.
@@ -110,11 +118,11 @@ func parse(caller *wire.Caller, status int, text []byte) (gjson.Result, error) {
 
 // Chat requests a whole answer.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
-	body, err := encode(chat)
+	body, err := body(chat)
 	if err != nil {
 		return nil, err
 	}
-	root, limits, err := p.call(ctx, credential, p.url(chat.Model, "generateContent"), body)
+	text, root, limits, err := p.callText(ctx, credential, p.url(chat.Model, "generateContent"), body)
 	if err != nil {
 		return nil, err
 	}
@@ -123,12 +131,15 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 		return nil, err
 	}
 	answer.Limits = limits
+	if native(chat) {
+		answer.Native = text
+	}
 	return answer, nil
 }
 
 // StreamChat requests a streamed answer.
 func (p *Provider) StreamChat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (provider.Stream, error) {
-	body, err := encode(chat)
+	body, err := body(chat)
 	if err != nil {
 		return nil, err
 	}
@@ -144,9 +155,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 		return nil, err
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return newStream(ctx, caller, response), nil
+		return newStream(ctx, caller, response, native(chat)), nil
 	}
-	if _, err := read(ctx, caller, response); err != nil {
+	if _, _, err := read(ctx, caller, response); err != nil {
 		return nil, err
 	}
 	return nil, wire.Malformed("the answer is not an event stream", nil)

@@ -35,12 +35,19 @@ func dialect() providertest.Dialect {
 			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
+		Native: providertest.Native{
+			Dialect: gemini.DialectName, Unknown: nativeUnknown, InURL: true,
+			Body: `{"model":"other","contents":[{"role":"user","parts":[{"text":"hi"}]}],` + nativeUnknown + `}`,
+		},
 		Parts: func(texts, calls int) string {
 			return `{"candidates":[{"content":{"parts":[` + strings.Repeat(`{"text":"so","thought":true},{"text":"a piece"},`, texts) +
 				strings.Repeat(`{"functionCall":{"name":"f","args":{}}},`, calls) + `{"text":"."}]},"finishReason":"STOP"}]}`
 		},
 	}
 }
+
+// nativeUnknown is a part of a native body that the gateway's fields don't hold.
+const nativeUnknown = `"safetySettings":[{"category":"<b>&c"}],"generationConfig":{"topK": 4.0e1}`
 
 func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
 

@@ -20,21 +20,23 @@ type stream struct {
 	body   io.ReadCloser
 	events *sse.Reader
 	limits provider.Limits
+	native bool // chunks are returned as they were received
 	reader reader
 	finish string
 	done   bool
 }
 
-func newStream(ctx context.Context, caller *wire.Caller, response *http.Response) *stream {
+func newStream(ctx context.Context, caller *wire.Caller, response *http.Response, native bool) *stream {
 	return &stream{
 		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.FromContext(ctx)), limits: caller.Limits(response),
+		native: native,
 	}
 }
 
 // Limits returns the rate limits from the response's head.
 func (s *stream) Limits() provider.Limits { return s.limits }
 
-// Next implements provider.Stream.
+// Next implements provider.Stream. A native stream returns every chunk.
 func (s *stream) Next() (provider.Event, error) {
 	for !s.done {
 		chunk, err := s.events.Next()
@@ -51,7 +53,10 @@ func (s *stream) Next() (provider.Event, error) {
 		if err != nil {
 			return provider.Event{}, err
 		}
-		if event.Output() || event.Usage != nil || !s.Buffered() {
+		if s.native {
+			event.Native, event.NativeType = chunk.Data, chunk.Name
+		}
+		if event.Output() || event.Usage != nil || s.native || !s.Buffered() {
 			return event, nil
 		}
 	}

@@ -89,8 +89,8 @@ type state struct {
 	} `json:"google"`
 }
 
-// extra returns the state of a call as its Extra, in the format of Google's own OpenAI-compatible API.
-func extra(signature string) json.RawMessage {
+// stateOf returns the state of a call as its Extra, in the format of Google's own OpenAI-compatible API.
+func stateOf(signature string) json.RawMessage {
 	if signature == "" {
 		return nil
 	}

@@ -25,6 +25,8 @@ type Native struct {
 	Unknown string
 	// Mark is the data of the frame that ends a stream and is not returned; may be empty.
 	Mark string
+	// InURL reports whether the URL names the model and the body doesn't.
+	InURL bool
 }
 
 // Frame is a frame of a native stream.
@@ -112,6 +114,12 @@ func (d Dialect) native(t *testing.T) {
 
 func (d Dialect) nativeBody(t *testing.T, sent string) {
 	t.Helper()
+	if d.Native.InURL {
+		if strings.Contains(sent, `"model":`) || !strings.Contains(sent, d.Native.Unknown) {
+			t.Errorf("sent %s, want no model and %s kept", sent, d.Native.Unknown)
+		}
+		return
+	}
 	if !strings.Contains(sent, `"model":"model"`) || strings.Count(sent, `"model":`) != 1 || !strings.Contains(sent, d.Native.Unknown) {
 		t.Errorf("sent %s, want the model replaced and %s kept", sent, d.Native.Unknown)
 	}
