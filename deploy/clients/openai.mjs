@@ -1,5 +1,5 @@
-// openai-node: responses and their state, chat completions, embeddings, images, moderation, speech.
-import OpenAI from 'openai';
+// openai-node: responses and their state, chat completions, embeddings, images, moderation, sound, and Azure's paths.
+import OpenAI, { AzureOpenAI, toFile } from 'openai';
 import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
 
 const client = new OpenAI({ defaultHeaders: headers });
@@ -110,6 +110,18 @@ const judged = await client.moderations.create({ model: 'sandbox', input: 'hello
 same('type of the verdict', typeof judged.results[0].flagged, 'boolean');
 const speech = await client.audio.speech.create({ model: 'sandbox', voice: 'alloy', input: 'hello there' });
 above('bytes of speech', (await speech.arrayBuffer()).byteLength, 100);
+const transcript = await client.audio.transcriptions.create({ model: 'sandbox', file: await toFile(Buffer.from('RIFF'), 'a.wav') });
+same('transcription', transcript.text, 'A recording of 4 bytes.');
+const edited = await client.images.edit({ model: 'sandbox', prompt: 'a hat', image: await toFile(Buffer.from('x'), 'a.png', { type: 'image/png' }) });
+same('begin of the edited picture', edited.data[0].b64_json?.slice(0, 6), 'iVBORw');
+const text = await client.completions.create({ model: 'sandbox', prompt: 'hello there' });
+same('completion', text.choices[0].text, 'hello there');
+
+const azure = new AzureOpenAI({ endpoint: process.env.AZURE_ENDPOINT, apiKey: process.env.OPENAI_API_KEY, baseURL: null, apiVersion: '2024-10-21', defaultHeaders: headers });
+const deployed = await azure.chat.completions.create({ model: 'sandbox', messages: [{ role: 'user', content: 'hello there' }] });
+ends('text of a deployment', deployed.choices[0].message.content, 'hello there');
+ends('response of Azure', (await azure.responses.create({ model: 'sandbox', input: 'hello there' })).output_text, 'hello there');
+
 const ids = [];
 for await (const model of client.models.list()) ids.push(model.id);
 same('models are listed', process.env.MODELS.split(',').filter((model) => !ids.includes(model)), []);

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -259,6 +260,28 @@ func (h *harness) codes(t *testing.T, npm npmClients, task codingTask) {
 		}
 		return nil
 	})
+	if task.agent.name == codexSocket.name {
+		waitFor(t, waitTimeout, "the log line of the WebSocket", func() error { return h.connected(organization) })
+	}
+}
+
+// connected returns an error unless the gateway has logged the end of a WebSocket of an organization on which a task's three
+// requests came.
+func (h *harness) connected(organization string) error {
+	log, err := os.ReadFile(filepath.Join(h.logs(), "gateway.log"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(log)) {
+		var call struct {
+			Code     int `json:"websocket_code"`
+			Messages int `json:"messages"`
+		}
+		if strings.Contains(line, organization) && json.Unmarshal([]byte(line), &call) == nil && call.Code != 0 && call.Messages >= 3 {
+			return nil
+		}
+	}
+	return errors.New("there is none")
 }
 
 // servedBy returns the providers of an organization's ledger rows, oldest first.

@@ -118,6 +118,7 @@ func (d sdkEndpoint) env() []string {
 	env := []string{
 		"OPENAI_BASE_URL=" + d.openAI, "OPENAI_API_KEY=" + d.key,
 		"ANTHROPIC_BASE_URL=" + d.anthropic, "ANTHROPIC_API_KEY=" + d.key,
+		"GEMINI_BASE_URL=" + d.gemini, "GEMINI_API_KEY=" + d.key, "AZURE_ENDPOINT=" + d.azure,
 	}
 	if d.organization != "" {
 		env = append(env, "ORGANIZATION="+d.organization)
@@ -135,13 +136,13 @@ func TestNPMClients(t *testing.T) {
 	t.Parallel()
 	npm := clients(t)
 	h := use(t)
-	models := append([]string{sdkResponses.model}, sdkModels...)
+	models := append([]string{sdkResponses.model, sdkGemini.model}, sdkModels...)
 	question := h.scripted(t, object{"text": `{"city":"Paris"}`})
 	thinking := h.scripted(t, object{
 		"thinking": "I need the weather.", "tool_calls": []object{toolUse("get_weather", object{"city": "Paris"})},
 		"then": []object{{"thinking": "It is sunny there.", "text": "It is warm"}},
 	})
-	for _, script := range []string{"openai.mjs", "anthropic.mjs", "ai-sdk.mjs", "agents.mjs", "langchain.mjs"} {
+	for _, script := range []string{"openai.mjs", "anthropic.mjs", "ai-sdk.mjs", "agents.mjs", "langchain.mjs", "genai.mjs"} {
 		for _, d := range h.sdkEndpoints(t) {
 			t.Run(script+" "+d.name, func(t *testing.T) {
 				t.Parallel()

@@ -197,7 +197,8 @@ func TestAnthropicSDKErrors(t *testing.T) {
 				return err
 			}
 			client := d.anthropicClient()
-			unknownKey := sdkEndpoint{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			unknownKey := d
+			unknownKey.key = "swy_test_nobody"
 			wantAnthropicError(t, ask(unknownKey.anthropicClient(), "sandbox", "x"), http.StatusUnauthorized, anthropic.ErrorTypeAuthenticationError)
 			wantAnthropicError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, anthropic.ErrorTypeNotFoundError)
 			_, err := client.Messages.New(t.Context(), anthropic.MessageNewParams{Model: "sandbox", MaxTokens: 5})

@@ -19,19 +19,14 @@ var sdkGemini = addVendor(vendor{name: "sdk-gemini", dialect: "gemini", model: "
 
 var geminiModels = append(slices.Clone(sdkModels), sdkGemini.model)
 
-// geminiClient returns Google's own client. Its base URL is beside that of the Anthropic API at the edge, and the same
-// at the gateway.
+// geminiClient returns Google's own client.
 func (d sdkEndpoint) geminiClient() *genai.Client {
-	base := d.anthropic
-	if at, ok := strings.CutSuffix(base, "/anthropic"); ok {
-		base = at + "/gemini"
-	}
 	header := http.Header{}
 	if d.organization != "" {
 		header.Set("X-Organization-Id", d.organization)
 	}
 	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
-		APIKey: d.key, Backend: genai.BackendGeminiAPI, HTTPOptions: genai.HTTPOptions{BaseURL: base, Headers: header},
+		APIKey: d.key, Backend: genai.BackendGeminiAPI, HTTPOptions: genai.HTTPOptions{BaseURL: d.gemini, Headers: header},
 	})
 	if err != nil {
 		panic(err) // Only settings that contradict each other.
@@ -214,7 +209,8 @@ func TestGeminiSDKErrors(t *testing.T) {
 				return err
 			}
 			client := d.geminiClient()
-			unknownKey := sdkEndpoint{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			unknownKey := d
+			unknownKey.key = "swy_test_nobody"
 			wantGeminiError(t, ask(unknownKey.geminiClient(), "sandbox", nil), http.StatusUnauthorized, "UNAUTHENTICATED")
 			wantGeminiError(t, ask(client, "no-such-model", nil), http.StatusNotFound, "NOT_FOUND")
 			e := wantGeminiError(t, ask(client, "sandbox", &genai.GenerateContentConfig{CandidateCount: 500}), http.StatusBadRequest, "INVALID_ARGUMENT")

@@ -223,7 +223,7 @@ func TestSDKCallsAreCounted(t *testing.T) {
 	h := use(t)
 	organization := unique("org")
 	edge := h.URL(string(stack.Edge)) + "/product/v1/ai"
-	d := sdkEndpoint{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""}
+	d := sdkEndpoint{name: "edge", openAI: edge + "/openai/v1", key: h.key(t, organization, "ai", "read").Key}
 	client, other := d.openAIClient(), d.anthropicClient()
 	if _, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox", Messages: userSays("x")}); err != nil {
 		t.Error(err)
@@ -307,7 +307,8 @@ func TestOpenAISDKErrors(t *testing.T) {
 				return err
 			}
 			client := d.openAIClient()
-			unknownKey := sdkEndpoint{d.name, d.openAI, d.anthropic, "swy_test_nobody", d.organization}
+			unknownKey := d
+			unknownKey.key = "swy_test_nobody"
 			wantOpenAIError(t, ask(unknownKey.openAIClient(), "sandbox", "x"), http.StatusUnauthorized, "invalid_api_key")
 			wantOpenAIError(t, ask(client, "no-such-model", "x"), http.StatusNotFound, "model_not_found")
 			_, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox"})

@@ -40,6 +40,7 @@ func breaking(face string) map[string]int {
 type sdkEndpoint struct {
 	name              string
 	openAI, anthropic string // base URLs
+	gemini, azure     string
 	key               string
 	organization      string // sent with a service token; empty for a product key, which belongs to one
 }
@@ -54,8 +55,8 @@ func (h *harness) sdkEndpointsOf(t *testing.T, organization string) []sdkEndpoin
 	t.Helper()
 	gateway, edge := h.URL(string(stack.Gateway)), h.URL(string(stack.Edge))+"/product/v1/ai"
 	return []sdkEndpoint{
-		{"gateway", gateway + "/v1", gateway, h.Secrets().Service, organization},
-		{"edge", edge + "/openai/v1", edge + "/anthropic", h.key(t, organization, "ai", "read").Key, ""},
+		{"gateway", gateway + "/v1", gateway, gateway, gateway, h.Secrets().Service, organization},
+		{"edge", edge + "/openai/v1", edge + "/anthropic", edge + "/gemini", edge + "/azure", h.key(t, organization, "ai", "read").Key, ""},
 	}
 }
 

@@ -34,9 +34,10 @@ type gatewayPlan struct {
 }
 
 // gatewayWays lists the ways through the gateway: on the contract's face, without waiting for a disk; on the OpenAI face,
-// in all modes of the ledger; the same through the edge; and on the Anthropic face, translated, without waiting. The
+// in all modes of the ledger; the same through the edge; and on the Anthropic and the Responses face, translated, without
+// waiting. The
 // provider itself and the floors, one relay and two in a row, are always measured too.
-var gatewayWays = []string{"contract", "translated", "async", "synced", "committed", "edge-async", "edge-synced", "edge-committed"}
+var gatewayWays = []string{"contract", "translated", "responses", "async", "synced", "committed", "edge-async", "edge-synced", "edge-committed"}
 
 // modes are what answers wait for: the mode of the gateway's ledger and that of the edge's counts, which has no async.
 var modes = []struct{ name, ledger, usage string }{
@@ -47,7 +48,7 @@ func (p gatewayPlan) wants(way string) bool { return slices.Contains(p.ways, way
 
 // wantsMode reports whether any way goes through the stack of a mode.
 func (p gatewayPlan) wantsMode(mode string) bool {
-	return p.wants(mode) || p.wants("edge-"+mode) || mode == "async" && (p.wants("contract") || p.wants("translated"))
+	return p.wants(mode) || p.wants("edge-"+mode) || mode == "async" && (p.wants("contract") || p.wants("translated") || p.wants("responses"))
 }
 
 func parseGateway(args []string) (gatewayPlan, error) {
@@ -191,6 +192,11 @@ func anthropicBody(model string, stream bool) []byte {
 		model, question, stream)
 }
 
+func responsesBody(model string, stream bool) []byte {
+	return fmt.Appendf(nil, `{"model":"%s","instructions":"Be brief.","input":%q,"max_output_tokens":500,"store":false,"stream":%t}`,
+		model, question, stream)
+}
+
 func contractBody(model string, stream bool) []byte { return openAIBody("load/"+model, stream) }
 
 // way is a target before its requests are prepared; flag is its name in -ways, empty for what is always measured.
@@ -249,6 +255,7 @@ func stackWays(ctx context.Context, s *stack.Stack, mode string) ([]way, error) 
 		ways = append([]way{
 			{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores},
 			{"translated", "gateway, Anthropic face, async", s.URL("gateway") + "/v1/messages", service, anthropicBody, []int{gateway}, stores},
+			{"responses", "gateway, Responses face, async", s.URL("gateway") + "/v1/responses", service, responsesBody, []int{gateway}, stores},
 		}, ways...)
 	}
 	return ways, nil
@@ -280,7 +287,7 @@ func wantText(pieces int) func(client.Answer) error {
 	want := strings.Count(plain.Text(pieces), "carriage ")
 	return func(a client.Answer) error {
 		got := strings.Count(string(a.Body), `"carriage "`)
-		ended := bytes.Contains(a.Body, []byte("[DONE]")) || bytes.Contains(a.Body, []byte("message_stop"))
+		ended := bytes.Contains(a.Body, []byte("[DONE]")) || bytes.Contains(a.Body, []byte("message_stop")) || bytes.Contains(a.Body, []byte("response.completed"))
 		if a.Status != http.StatusOK || got != want || !ended {
 			return fmt.Errorf("status %d, %d of %d pieces", a.Status, got, want)
 		}

@@ -11,8 +11,9 @@ var ToText = toText
 // ExtensionFields returns the fields that a body of another API may set for this gateway.
 func ExtensionFields() (names []string) {
 	for field := range reflect.TypeFor[extension]().Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		names = append(names, name)
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); field.IsExported() {
+			names = append(names, name)
+		}
 	}
 	return names
 }
