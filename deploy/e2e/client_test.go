@@ -8,8 +8,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -155,10 +157,33 @@ func (c client) send(t *testing.T, method, path string, body any) (*http.Respons
 		t.Fatal(err)
 	}
 	request.Header = c.header.Clone()
-	if body != nil {
+	if body != nil && request.Header.Get("Content-Type") == "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	return httpClient.Do(request)
+}
+
+// form returns a client that sends forms of several parts, and such a form: files are names of parts with those of the
+// files in them.
+func (c client) form(t *testing.T, fields, files map[string]string) (client, string) {
+	t.Helper()
+	var text strings.Builder
+	w := multipart.NewWriter(&text)
+	var err error
+	for name, value := range fields {
+		err = errors.Join(err, w.WriteField(name, value))
+	}
+	for name, file := range files {
+		part, failed := w.CreateFormFile(name, file)
+		if failed == nil {
+			_, failed = part.Write([]byte("the bytes of " + file))
+		}
+		err = errors.Join(err, failed)
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return c.with("Content-Type", w.FormDataContentType()), text.String()
 }
 
 func reader(t *testing.T, body any) io.Reader {

@@ -60,7 +60,11 @@ func TestConsole(t *testing.T) {
 	}
 	until := func(condition string) {
 		t.Helper()
-		run(chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(waitTimeout)))
+		if err := chromedp.Run(ctx, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(waitTimeout))); err != nil {
+			var shown string
+			run(chromedp.Evaluate("document.body.innerText", &shown))
+			t.Fatalf("%v: %s\nfaults of the page: %v\n%s", err, condition, faults, shown)
+		}
 	}
 	give := func(token string) {
 		t.Helper()

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -150,7 +149,7 @@ func (h *harness) writeFiles(provider string) error {
 	}
 	files := map[string]string{filepath.Join("org-secrets", secretOrganization): organizationSecret + "\n"}
 	var providers []object
-	for _, v := range slices.Concat(vendors, h.vendors) {
+	for _, v := range h.vendors {
 		keyFile := filepath.Join("keys", v.name)
 		files[keyFile] = v.key() + "\n"
 		if v.keyless {
@@ -173,7 +172,7 @@ func (h *harness) writeFiles(provider string) error {
 		return err
 	}
 	files["providers.json"] = string(text)
-	policy, err := os.ReadFile(shippedPolicy)
+	policy, err := os.ReadFile(h.policy)
 	if err != nil {
 		return err
 	}
@@ -200,7 +199,8 @@ func (h *harness) gatewaySettings() []string {
 
 // The gateway's policy is the shipped one, with one tool that needs an approval.
 const (
-	shippedPolicy = "../../services/gateway/shipped/policy.yaml"
+	policyInTree  = "services/gateway/shipped/policy.yaml"
+	shippedPolicy = "../../" + policyInTree
 	guardedTool   = "guarded_deploy"
 )
 

@@ -13,6 +13,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,8 +42,9 @@ const waitTimeout = 30 * time.Second
 type harness struct {
 	*stack.Stack
 
-	vendors []vendor // in addition to those of every stack
-	root    string   // folder of the stack's state and of the files that its settings name
+	vendors []vendor
+	policy  string // the policy's file
+	root    string // folder of the stack's state and of the files that its settings name
 	dial    func(stack.Service) (*grpc.ClientConn, error)
 }
 
@@ -95,8 +98,9 @@ type plan struct {
 	replicas map[stack.Service]int // number of processes of a service; 1 where absent
 	fakes    []stack.Fake          // in addition to provider and webhook
 	secure   *stack.Authority      // issues the certificates of mutual TLS; nil for plain text
-	vendors  []vendor              // in addition to those of every stack
+	vendors  []vendor              // in addition to those of every stack; with bin, all there are
 	bin      string                // folder of other programs than this tree's
+	policy   string                // file of another policy than the shipped one
 }
 
 // open starts the stack in a new folder.
@@ -106,13 +110,13 @@ func (p plan) open(ctx context.Context) (*harness, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.bin = bin
+		p.bin, p.vendors = bin, slices.Concat(vendors, p.vendors)
 	}
 	root, err := os.MkdirTemp("", "switchyard-e2e-"+p.name+"-")
 	if err != nil {
 		return nil, err
 	}
-	h := &harness{root: root, vendors: p.vendors}
+	h := &harness{root: root, vendors: p.vendors, policy: cmp.Or(p.policy, shippedPolicy)}
 	// Postgres may run as another user, which must be able to enter the folder.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 )
 
 // slowStream is a vendor that streams for two seconds.
-var slowStream = addVendor(vendor{name: "slowly", dialect: "openai", model: "slowly"})
+var slowStream = vendor{name: "slowly", dialect: "openai", model: "slowly"}
 
 // releaseFile holds the commit of the previous release.
 const releaseFile = "../../.ci/release"
@@ -43,8 +43,16 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	if err := unpackRelease(tree); err != nil {
 		return "", err
 	}
-	return bin, errors.Join(build(tree, bin), forgetNewSettings(bin))
+	policy, err := os.ReadFile(filepath.Join(tree, policyInTree))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(bin, releasePolicy), policy, 0o600)
+	}
+	return bin, errors.Join(err, build(tree, bin), forgetNewSettings(bin))
 })
+
+// releasePolicy is the previous release's policy file in the folder of its programs: operators keep theirs over an
+// upgrade.
+const releasePolicy = "policy.yaml"
 
 // unpackRelease extracts the tree of the previous release from the git history.
 func unpackRelease(tree string) error {
@@ -121,7 +129,7 @@ func startFleet(t *testing.T, bin string) fleet {
 	}
 	more[stack.Edge] = append(more[stack.Edge], "EDGE_GATEWAY_URL="+of[stack.Gateway].url(),
 		"EDGE_WEBHOOK_EGRESS_URL="+of[stack.WebhookEgress].url(), "EDGE_NOTIFY_URL="+of[stack.Notify].url())
-	h := plan{name: "fleet", settings: more, replicas: count, bin: bin}.start(t)
+	h := plan{name: "fleet", settings: more, replicas: count, vendors: []vendor{slowStream}, bin: bin, policy: filepath.Join(bin, releasePolicy)}.start(t)
 	for service, b := range of {
 		var addresses []string
 		for n := 1; n <= replicas; n++ {

@@ -223,7 +223,7 @@ func TestSDKCallsAreCounted(t *testing.T) {
 	h := use(t)
 	organization := unique("org")
 	edge := h.URL(string(stack.Edge)) + "/product/v1/ai"
-	d := sdkEndpoint{name: "edge", openAI: edge + "/openai/v1", key: h.key(t, organization, "ai", "read").Key}
+	d := sdkEndpoint{name: "edge", openAI: edge + "/openai/v1", anthropic: edge + "/anthropic", key: h.key(t, organization, "ai", "read").Key}
 	client, other := d.openAIClient(), d.anthropicClient()
 	if _, err := client.Chat.Completions.New(t.Context(), openai.ChatCompletionNewParams{Model: "sandbox", Messages: userSays("x")}); err != nil {
 		t.Error(err)

@@ -44,6 +44,17 @@
     }
   };
 
+  // callAll returns the answer of a list with the items of all its pages.
+  const callAll = async (path, list) => {
+    const first = await call(path);
+    for (let page = first; page.ok && page.body.next_cursor;) {
+      page = await call(path + "&cursor=" + encodeURIComponent(page.body.next_cursor));
+      if (!page.ok) return page;
+      first.body[list].push(...page.body[list]);
+    }
+    return first;
+  };
+
   const why = (reply) => {
     if (reply.status === 0) return "the gateway does not answer";
     return (reply.body && (reply.body.reason || reply.body.error)) || "status " + reply.status;
@@ -296,7 +307,7 @@
       const [leaving, fleet, providers, routing, traces, spend] = await Promise.all([
         call("/v1/models/deprecation-notifications?limit=50"),
         token ? call("/v1/fleet/status") : none,
-        token ? call("/v1/providers?limit=200") : none,
+        token ? callAll("/v1/providers?limit=200", "providers") : none,
         rights === "operator" ? call("/v1/admin/routing-config") : none,
         token && org ? call("/v1/traces?limit=25", { org }) : none,
         rights === "operator" && org ? call(`/v1/admin/orgs/${encodeURIComponent(org)}/spend`) : none,
