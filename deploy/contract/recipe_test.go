@@ -18,6 +18,7 @@ var furtherRoutes = map[string]string{
 POST /v1/chat/completions
 POST /v1/responses
 POST /v1/responses/compact
+POST /v1/responses/input_tokens
 GET /v1/responses
 GET /v1/responses/{response_id}
 DELETE /v1/responses/{response_id}
@@ -34,6 +35,7 @@ POST /v1/rerank
 POST /v2/rerank
 POST /openai/responses
 POST /openai/responses/compact
+POST /openai/responses/input_tokens
 GET /openai/responses/{response_id}
 DELETE /openai/responses/{response_id}
 POST /openai/responses/{response_id}/cancel

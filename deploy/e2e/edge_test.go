@@ -248,6 +248,7 @@ func TestEdgeCatalog(t *testing.T) {
 		"POST /product/v1/ai/azure/openai/deployments/{model}/images/edits":         "llm_requests",
 		"POST /product/v1/ai/azure/openai/responses":                                "llm_requests",
 		"POST /product/v1/ai/openai/v1/responses/compact":                           "llm_requests",
+		"POST /product/v1/ai/openai/v1/responses/input_tokens":                      "",
 		"POST /product/v1/ai/openai/v1/completions":                                 "llm_requests", "POST /product/v1/ai/openai/v1/moderations": "llm_requests",
 		"POST /product/v1/ai/openai/v1/audio/speech": "llm_requests", "POST /product/v1/ai/openai/v1/audio/transcriptions": "llm_requests",
 		"POST /product/v1/ai/openai/v1/audio/translations": "llm_requests", "POST /product/v1/ai/openai/v1/images/generations": "llm_requests",

@@ -194,8 +194,11 @@ var below = regexp.MustCompile(`^/(v1|v1beta|v2|openai)/`)
 // free reports whether a route may have no metric.
 func (r Route) free() bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodDelete ||
-		strings.HasSuffix(r.Path, "/count_tokens") || strings.HasSuffix(r.Path, ":countTokens") || strings.HasSuffix(r.Path, "/cancel")
+		slices.ContainsFunc(freeEndings, func(ending string) bool { return strings.HasSuffix(r.Path, ending) })
 }
+
+// freeEndings end the paths of calls that count tokens or cancel.
+var freeEndings = []string{"/count_tokens", ":countTokens", "/input_tokens", "/cancel"}
 
 // Served returns the table without the routes whose service is not among upstreams.
 func (t Table) Served(upstreams []string) Table {

@@ -60,7 +60,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/azure/openai/deployments/{model}/images/generations":   "gateway /openai/deployments/{model}/images/generations",
 		"/product/v1/ai/azure/openai/deployments/{model}/images/edits":         "gateway /openai/deployments/{model}/images/edits",
 
-		"/product/v1/ai/openai/v1/responses/compact": "gateway /v1/responses/compact",
+		"/product/v1/ai/openai/v1/responses/compact":      "gateway /v1/responses/compact",
+		"/product/v1/ai/openai/v1/responses/input_tokens": "gateway /v1/responses/input_tokens",
 
 		"/product/v1/ai/openai/v1/completions":          "gateway /v1/completions",
 		"/product/v1/ai/openai/v1/moderations":          "gateway /v1/moderations",

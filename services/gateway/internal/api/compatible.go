@@ -233,7 +233,7 @@ func (s *inferenceServer) streamDialect(ctx context.Context, w http.ResponseWrit
 	return nil
 }
 
-// tokenCount is the answer of count_tokens: the vendor's count where the model is one of the dialect's, else an estimate.
+// tokenCount is the answer of count_tokens, and what that of input_tokens is made of: the vendor's count where the model is one of the dialect's, else an estimate.
 // What other vendors add around texts, tools and images differs between models and is not published for most.
 type tokenCount struct {
 	InputTokens int64 `json:"input_tokens"`
@@ -250,22 +250,28 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	request, err := toNativeRequest(r.Context(), d.Name(), chat, r.Header, nil)
+	count, err := s.count(w, r, d.Name(), chat)
 	if err != nil {
 		return err
 	}
-	count := tokenCount{}
-	tokens, counted, err := s.engine.CountTokens(r.Context(), request)
-	switch {
-	case err != nil:
-		return fmt.Errorf("count tokens: %w", err)
-	case counted:
-		count.InputTokens = tokens
-	default:
-		count = tokenCount{inference.EstimateInput(request), true}
-	}
-	w.Header().Set(headerEstimated, strconv.FormatBool(count.Estimated))
 	return writeJSON(w, count)
+}
+
+// count returns the tokens of a chat's input, and sets the header that says whether they are an estimate.
+func (s *inferenceServer) count(w http.ResponseWriter, r *http.Request, form string, chat *dialect.Chat) (tokenCount, error) {
+	request, err := toNativeRequest(r.Context(), form, chat, r.Header, nil)
+	if err != nil {
+		return tokenCount{}, err
+	}
+	tokens, counted, err := s.engine.CountTokens(r.Context(), request)
+	if err != nil {
+		return tokenCount{}, fmt.Errorf("count tokens: %w", err)
+	}
+	if !counted {
+		tokens = inference.EstimateInput(request)
+	}
+	w.Header().Set(headerEstimated, strconv.FormatBool(!counted))
+	return tokenCount{tokens, !counted}, nil
 }
 
 // serveModels lists the models in the caller's dialect.

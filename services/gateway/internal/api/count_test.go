@@ -27,6 +27,40 @@ func TestCountTokens(t *testing.T) {
 	}
 }
 
+// input_tokens counts the whole conversation: the vendor that has the Responses API is asked, any other is estimated.
+func TestInputTokens(t *testing.T) {
+	b := setupWith(t, responsesPolicy)
+	var path string
+	b.vendor.mu.Lock()
+	b.vendor.fails = func(w http.ResponseWriter, r *http.Request) {
+		path = r.URL.Path
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"object":"response.input_tokens","input_tokens":77}`)
+	}
+	b.vendor.mu.Unlock()
+	const fields = `"input":[{"role":"user","content":"hello world"}],"instructions":"be brief","max_output_tokens":9,"stream":true,"metadata":{"a":"b"}`
+	for _, c := range []struct{ model, want, estimated string }{
+		{"native/wise", `{"object":"response.input_tokens","input_tokens":77}`, "false"},
+		{"spare", `{"object":"response.input_tokens","input_tokens":5}`, "true"},
+	} {
+		got := b.say(t, "POST", "/v1/responses/input_tokens", `{"model":"`+c.model+`",`+fields+`}`)
+		if got.status != 200 || got.body != c.want || got.header.Get("X-Switchyard-Estimated") != c.estimated {
+			t.Errorf("%s: %d %s, estimated %q; want %s", c.model, got.status, got.body, got.header.Get("X-Switchyard-Estimated"), c.want)
+		}
+	}
+	const want = `{"model":"wise","input":[{"role":"user","content":"hello world"}],"instructions":"be brief"}`
+	if sent := b.vendor.last(); path != "/v1/responses/input_tokens" || sent != want {
+		t.Errorf("%s was sent to %s, want %s to the count's path", sent, path, want)
+	}
+	got := b.say(t, "POST", "/v1/responses/input_tokens", `{"model":"spare","input":7}`)
+	if got.status != 400 || !strings.Contains(got.body, "input") {
+		t.Errorf("a number as input: %d %s, want 400 that names it", got.status, got.body)
+	}
+	if n := b.rows(t, "true"); n != 0 {
+		t.Errorf("%d rows are billed, want none", n)
+	}
+}
+
 // Where the model is one of Anthropic's dialect, its vendor counts. A vendor that fails to leaves the estimate, and nothing
 // is billed.
 func TestCountTokensIsForwarded(t *testing.T) {

@@ -41,6 +41,7 @@ func mountResponses(server *rpc.Server, inferences *inferenceServer, conversatio
 	for _, root := range []string{"/v1/", azureRoot} {
 		server.Handle("POST", root+"responses", method, s.create)
 		server.Handle("POST", root+"responses/compact", method, s.compact)
+		server.Handle("POST", root+"responses/input_tokens", method, s.inputTokens)
 		server.Handle("GET", root+"responses/{response_id}", method, s.get)
 		server.Handle("DELETE", root+"responses/{response_id}", method, s.delete)
 		server.Handle("POST", root+"responses/{response_id}/cancel", method, s.cancel)
@@ -89,6 +90,33 @@ func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, compaction.Body)
+}
+
+// inputTokens counts the tokens of a request, with the conversation that it continues.
+func (s *responseServer) inputTokens(w http.ResponseWriter, r *http.Request) error {
+	body, err := peek(r)
+	if err != nil {
+		return err
+	}
+	scope, err := scopeOf(r.Context(), gjson.GetBytes(body, dialect.Extension+".organization_id").Str)
+	if err != nil {
+		return err
+	}
+	chat, _, err := responses.Read(body, r.Header, s.history(r.Context(), scope))
+	if err != nil {
+		return err
+	}
+	count, err := s.inferences.count(w, r, responses.Dialect{}.Name(), chat)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, inputCount{"response.input_tokens", count.InputTokens})
+}
+
+// inputCount is the answer of a count.
+type inputCount struct {
+	Object      string `json:"object"`
+	InputTokens int64  `json:"input_tokens"`
 }
 
 // keepTime bounds the time to store a response: its last event waits for it.

@@ -31,7 +31,7 @@ const (
 	step, most = 8, 24
 
 	// Below these costs, growth neither matters nor can be measured.
-	leastTime  = 2 * time.Millisecond
+	leastTime  = 5 * time.Millisecond
 	leastBytes = 4 << 20
 
 	// mostStack is the maximum stack of a run's goroutine, in bytes. The decoders of encoding/json and protojson, which
