@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -159,6 +160,43 @@ func TestResponsesSDKState(t *testing.T) {
 			_, err = client.Responses.Get(t.Context(), last.ID, openairesponses.ResponseGetParams{})
 			if e, ok := errors.AsType[*openai.Error](err); !ok || e.StatusCode != http.StatusNotFound {
 				t.Errorf("after the purge: %v, want 404", err)
+			}
+		})
+	}
+}
+
+// A conversation that its vendor has shortened goes on at that vendor, and at others with what it stands for. The tokens of
+// a request are counted before it is sent.
+func TestResponsesSDKCompact(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	for _, d := range h.sdkEndpoints(t) {
+		t.Run(d.name, func(t *testing.T) {
+			client := d.openAIClient()
+			first, err := client.Responses.New(t.Context(), openairesponses.ResponseNewParams{Model: sdkResponses.model, Input: inputText("the code is 4711")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			count, err := client.Responses.InputTokens.Count(t.Context(), openairesponses.InputTokenCountParams{
+				Model: openai.String(sdkResponses.model), PreviousResponseID: openai.String(first.ID),
+			})
+			if err != nil || count.InputTokens < 6 {
+				t.Errorf("%+v, %v, want the tokens of the question and the answer", count, err)
+			}
+			short, err := client.Responses.Compact(t.Context(), openairesponses.ResponseCompactParams{
+				Model: openairesponses.ResponseCompactParamsModel(sdkResponses.model), PreviousResponseID: openai.String(first.ID),
+			})
+			if err != nil || short.Object != "response.compaction" || len(short.Output) != 1 || short.Usage.OutputTokens != 8 {
+				t.Fatalf("%+v, %v, want the vendor's compaction", short, err)
+			}
+			for _, model := range []string{sdkResponses.model, sdkAnthropic.model, "sandbox"} {
+				var got openairesponses.Response
+				err := client.Post(t.Context(), "responses", object{"model": model, "store": false, "input": []any{
+					json.RawMessage(short.Output[0].RawJSON()), object{"role": "user", "content": "and now?"},
+				}}, &got)
+				if err != nil || !strings.Contains(got.OutputText(), "and now?") {
+					t.Errorf("%s: %s, %v", model, got.RawJSON(), err)
+				}
 			}
 		})
 	}

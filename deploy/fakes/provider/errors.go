@@ -49,7 +49,7 @@ func speaksAnthropic(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
 }
 
-func speaksResponses(r *http.Request) bool { return r.URL.Path == "/v1/responses" }
+func speaksResponses(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/responses") }
 
 // flatError returns the event of an error in a stream of the Responses API, which has the error's members at its top.
 func flatError(data string) []byte {

@@ -41,6 +41,8 @@ func New(script fault.Script) *Server {
 	api := http.NewServeMux()
 	api.Handle("POST /v1/chat/completions", openAI(chat))
 	api.Handle("POST /v1/responses", openAI(respondTo))
+	api.Handle("POST /v1/responses/compact", openAI(compact))
+	api.Handle("POST /v1/responses/input_tokens", openAI(countInput))
 	api.Handle("POST /v1/embeddings", openAI(embed))
 	api.Handle("POST /v1/images/generations", openAI(generate))
 	api.HandleFunc("GET /images/{name}", servePNG)

@@ -70,6 +70,8 @@ func TestWireShapes(t *testing.T) {
 		{name: "responses_stream_scripted", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello",` + responsesTools + `}`, bearer}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"weather","arguments":{"city":"Paris"}},{"name":"edit","arguments":{"input":"one line"}}],"usage":{"input":10,"cache_read":20,"cache_write":5,"output":7,"reasoning":3}}`)}},
 		{name: "responses_thinking", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","include":["reasoning.encrypted_content"],"input":"hello"}`, bearer}, script: thinking},
 		{name: "responses_stream_thinking", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"include":["reasoning.encrypted_content"],"input":"hello"}`, bearer}, script: thinking},
+		{name: "responses_compact", req: request{"POST", "/v1/responses/compact", `{"model":"gpt-4o","input":[{"role":"user","content":"hello there"}]}`, bearer}},
+		{name: "responses_input_tokens", req: request{"POST", "/v1/responses/input_tokens", `{"model":"gpt-4o","input":"hello there"}`, bearer}},
 		{name: "responses_cut", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","max_output_tokens":2,"input":"hello there"}`, bearer}},
 		{name: "responses_error", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","input":[{"type":"function_call_output","call_id":"a","output":"sunny"}]}`, bearer}},
 		{name: "responses_stream_error", req: request{"POST", "/v1/responses", `{"model":"gpt-4o","stream":true,"input":"hello"}`, bearer}, script: fault.Action{ErrorAfterChunks: new(3), Status: 503}},

@@ -134,15 +134,8 @@ func sealOf(r *http.Request) string {
 
 // respondTo answers POST /v1/responses. It stores nothing.
 func respondTo(w http.ResponseWriter, r *http.Request, body []byte) {
-	var req responsesRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		fail(w, r, http.StatusBadRequest, "We could not parse the JSON body of your request: "+err.Error())
-		return
-	}
-	req.seal = sealOf(r)
-	p, err := req.prompt()
-	if err != nil {
-		fail(w, r, http.StatusBadRequest, err.Error())
+	req, p, ok := asked(w, r, body)
+	if !ok {
 		return
 	}
 	answer := respond(p, scripted(fault.FromContext(r.Context())))
@@ -267,6 +260,10 @@ func (p *prompt) addInput(raw json.RawMessage, seal string) error {
 				return errors.New("item '" + item.ID + "' not found. Items are not persisted when `store` is set to false")
 			case !strings.HasPrefix(item.Encrypted, seal):
 				return errors.New("the encrypted content of the reasoning could not be verified")
+			}
+		case "compaction":
+			if !strings.HasPrefix(item.Encrypted, seal) {
+				return errors.New("the encrypted content of the compaction could not be verified")
 			}
 		case "function_call", "custom_tool_call":
 			calls[item.CallID] = true

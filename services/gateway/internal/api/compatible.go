@@ -104,7 +104,7 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 
 // serveNative serves a chat that was read in a dialect's form. body is what a replay reads.
 func (s *inferenceServer) serveNative(w http.ResponseWriter, r *http.Request, form string, chat *dialect.Chat, body []byte) error {
-	request, err := toNativeRequest(r.Context(), form, chat, r.Header, nil)
+	request, err := toNativeRequest(r.Context(), chat, r.Header, nil)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	count, err := s.count(w, r, d.Name(), chat)
+	count, err := s.count(w, r, chat)
 	if err != nil {
 		return err
 	}
@@ -258,8 +258,8 @@ func (s *inferenceServer) countTokens(w http.ResponseWriter, r *http.Request) er
 }
 
 // count returns the tokens of a chat's input, and sets the header that says whether they are an estimate.
-func (s *inferenceServer) count(w http.ResponseWriter, r *http.Request, form string, chat *dialect.Chat) (tokenCount, error) {
-	request, err := toNativeRequest(r.Context(), form, chat, r.Header, nil)
+func (s *inferenceServer) count(w http.ResponseWriter, r *http.Request, chat *dialect.Chat) (tokenCount, error) {
+	request, err := toNativeRequest(r.Context(), chat, r.Header, nil)
 	if err != nil {
 		return tokenCount{}, err
 	}

@@ -135,10 +135,8 @@ func (e *extension) message(model string, labels map[string]string) *gatewayv1.L
 	return m
 }
 
-// toNativeRequest returns a request from a chat in a dialect's form, by the dialect's name. change modifies its extension; nil is none.
-func toNativeRequest(
-	ctx context.Context, form string, chat *dialect.Chat, header http.Header, change func(*extension),
-) (*inference.Request, error) {
+// toNativeRequest returns a request from a chat in a dialect's form. change modifies its extension; nil is none.
+func toNativeRequest(ctx context.Context, chat *dialect.Chat, header http.Header, change func(*extension)) (*inference.Request, error) {
 	e, err := readExtension(chat.Extension, header)
 	if err != nil {
 		return nil, err
@@ -155,7 +153,7 @@ func toNativeRequest(
 		return nil, err
 	}
 	r.Chat, r.Bounds, r.ShowsReasoning, r.KeepsAnswer = chat.Chat, chat.Bounds, chat.Reasoning, chat.Keeps
-	r.Route.Needs = chat.Needs(form)
+	r.Route.Needs = chat.Needs()
 	if r.Locale == "" {
 		return r, nil
 	}

@@ -142,7 +142,7 @@ func parseDialect(ctx context.Context, d dialect.Dialect, raw trace.RawRequest, 
 	if err != nil {
 		return nil, err
 	}
-	return toNativeRequest(ctx, d.Name(), chat, raw.Header, func(e *extension) { e.RunID = run })
+	return toNativeRequest(ctx, chat, raw.Header, func(e *extension) { e.RunID = run })
 }
 
 // AnswerJSON writes the answer of a record in the contract's words; nil where it

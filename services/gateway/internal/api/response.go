@@ -89,7 +89,7 @@ func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, compaction.Body)
+	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, compaction.Body) // A replay writes the summary.
 }
 
 // inputTokens counts the tokens of a request, with the conversation that it continues.
@@ -106,7 +106,7 @@ func (s *responseServer) inputTokens(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	count, err := s.inferences.count(w, r, responses.Dialect{}.Name(), chat)
+	count, err := s.inferences.count(w, r, chat)
 	if err != nil {
 		return err
 	}

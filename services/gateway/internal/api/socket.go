@@ -271,7 +271,7 @@ func (c *connection) answer(w http.ResponseWriter, r *http.Request, f responses.
 	form := responses.Dialect{}.Name()
 	if f.WarmUp {
 		rpc.Annotate(r.Context(), slog.Bool("warm_up", true))
-		if _, err := toNativeRequest(r.Context(), form, chat, r.Header, nil); err != nil {
+		if _, err := toNativeRequest(r.Context(), chat, r.Header, nil); err != nil {
 			return err
 		}
 		events, err := exchange.WarmUp(chat.Model)

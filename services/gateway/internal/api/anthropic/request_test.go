@@ -92,7 +92,7 @@ func TestOnlyThisDialect(t *testing.T) {
 		`{` + hi + `,"thinking":null,"mcp_servers":[]}`:                             "",
 	} {
 		got, err := Dialect{}.Chat([]byte(body), nil)
-		if err != nil || got.Only != want || (want != "") != (got.Needs("anthropic").Dialect == "anthropic") {
+		if err != nil || got.Only != want || (want != "") != (got.Needs().Dialect == "anthropic") {
 			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
 		}
 	}

@@ -66,6 +66,8 @@ type Chat struct {
 	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
 	// dialect does without.
 	BoundTo []string
+	// Compacted is the part of the conversation that a provider has in a shorter form of its own.
+	Compacted routing.Compacted
 	// Metadata holds the caller's labels.
 	Metadata map[string]string
 	// Extension is the JSON of what only this gateway supports; may be nil.
@@ -190,12 +192,13 @@ func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
 	return nil
 }
 
-// Needs returns what the request requires of a candidate.
-func (c *Chat) Needs(name string) routing.Needs {
+// Needs returns what a finished request requires of a candidate.
+func (c *Chat) Needs() routing.Needs {
 	var needs routing.Needs
+	name := c.Chat.Native.Dialect
 	if c.Only != "" {
 		needs.Dialect, needs.DialectField = name, c.Only
 	}
-	needs.Form, needs.Offered = name, c.Bounds.Offered
+	needs.Form, needs.Offered, needs.Compacted = name, c.Bounds.Offered, c.Compacted
 	return needs
 }

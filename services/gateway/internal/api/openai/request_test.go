@@ -91,7 +91,7 @@ func TestOnlyThisDialect(t *testing.T) {
 		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`:              "",
 	} {
 		got, err := Dialect{}.Chat([]byte(body), nil)
-		if err != nil || got.Only != want || (want != "") != (got.Needs("openai").Dialect == "openai") {
+		if err != nil || got.Only != want || (want != "") != (got.Needs().Dialect == "openai") {
 			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
 		}
 		if err == nil && len(got.Unknown) > 0 {

@@ -7,19 +7,22 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	vendor "switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // typeCompaction is the type of the item that stands for a shortened conversation.
 const typeCompaction = "compaction"
 
-// Compaction is one request to shorten a conversation. A model writes a summary of it, which any model can read later: a
-// vendor's own compaction could be read by that vendor and account alone, and with it the conversation would be lost to all
-// others. It implements dialect.Writer. Source: OpenAI API reference, "Compact a response".
+// Compaction is one request to shorten a conversation. A vendor that has a compaction of its own makes it; elsewhere the
+// model writes a summary, which any model can read later. It implements dialect.Writer. Source: OpenAI API reference,
+// "Compact a response".
 type Compaction struct {
 	*Exchange
 
@@ -74,7 +77,24 @@ func ReadCompaction(body []byte, header http.Header, from History) (*dialect.Cha
 	}
 	compaction := &Compaction{Exchange: exchange, kept: ofUser(items)}
 	chat.Writer, chat.Unknown = compaction, nil
-	return chat, compaction, nil
+	chat.Chat.Native.Dialect = vendor.CompactionName
+	chat.Chat.Native.Body, err = whole(body, items)
+	return chat, compaction, err
+}
+
+// whole returns a request with all items of its conversation, for a vendor's own compaction.
+func whole(body []byte, items []json.RawMessage) ([]byte, error) {
+	out, err := sjson.DeleteBytes(bytes.Clone(body), "previous_response_id")
+	if err == nil {
+		out, err = sjson.DeleteBytes(out, dialect.Extension)
+	}
+	if err == nil {
+		out, err = sjson.SetRawBytes(out, "input", joined(items))
+	}
+	if err != nil {
+		return nil, apierr.Internal(err)
+	}
+	return out, nil
 }
 
 // conversationOf returns the items of a conversation that a request names or holds.
@@ -108,12 +128,73 @@ func plain(items []json.RawMessage) []json.RawMessage {
 		case "function_call_output", "custom_tool_call_output":
 			out = append(out, userMessage("The result of the call: "+textOf(item.Get("output"))))
 		case typeCompaction:
-			if summary, ok := openSummary(item.Get("encrypted_content").Str); ok {
-				out = append(out, userMessage(summaryHead+summary))
-			}
+			out = append(out, stoodFor(item.Get("encrypted_content").Str)...)
 		}
 	}
 	return out
+}
+
+// stoodFor returns what a compaction stands for, as messages.
+func stoodFor(content string) []json.RawMessage {
+	if summary, ok := openSummary(content); ok {
+		return []json.RawMessage{userMessage(summaryHead + summary)}
+	}
+	items, _, _ := behind(content)
+	items = slices.DeleteFunc(items, func(raw json.RawMessage) bool { return gjson.GetBytes(raw, "type").Str == typeCompaction })
+	return plain(items)
+}
+
+// behind returns the items that a vendor's compaction stands for, their bytes, and the provider that made it; none where
+// they don't travel with it.
+func behind(content string) (items []json.RawMessage, size int, provider string) {
+	sealed, ok := vendor.OpenSealed(content)
+	if !ok {
+		return nil, 0, ""
+	}
+	list, ok := sealed.Behind()
+	if !ok || jsoncheck.TooDeep(list) {
+		return nil, 0, ""
+	}
+	return elements(gjson.ParseBytes(list)), len(list), sealed.Provider
+}
+
+// elements returns the items of a list; not nil.
+func elements(list gjson.Result) []json.RawMessage {
+	items := []json.RawMessage{}
+	list.ForEach(func(_, item gjson.Result) bool {
+		items = append(items, json.RawMessage(item.Raw))
+		return true
+	})
+	return items
+}
+
+// bytesPerToken estimates the tokens of items, with what their JSON adds to the text.
+const bytesPerToken = 6
+
+// compaction reads a compaction that a vendor made. The items that it stands for take its place in the chat; where they
+// don't travel with it, only that vendor can go on.
+func (r *reader) compaction(path, content string) error {
+	items, size, provider := behind(content)
+	if items == nil {
+		r.chat.Open(path + ".type")
+		return nil
+	}
+	if c := &r.chat.Compacted; c.Provider == "" || c.Provider == provider {
+		c.Provider, c.Tokens = provider, c.Tokens+size/bytesPerToken
+	}
+	if r.behind += size; r.behind > 2*vendor.MaxBehind {
+		return apierr.Invalid(path+".encrypted_content", "the compactions of a request stand for at most 16 MiB")
+	}
+	for _, raw := range items {
+		if gjson.GetBytes(raw, "type").Str == typeCompaction { // None is left there where its items were known.
+			r.chat.Open(path + ".type")
+			continue
+		}
+		if err := r.item(path, raw); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // textOf returns the text of a result: a string, or the texts of its parts.
@@ -166,6 +247,9 @@ type compactionItem struct {
 
 // Answer implements dialect.Writer.
 func (c *Compaction) Answer(_ dialect.Reply, completion *inference.Completion) ([]byte, error) {
+	if output := gjson.GetBytes(completion.Native, "output"); output.IsArray() {
+		return c.encode(elements(output), completion)
+	}
 	if completion.Text == "" {
 		return nil, apierr.Unavailable("the model wrote no summary; try again", nil)
 	}
@@ -174,7 +258,11 @@ func (c *Compaction) Answer(_ dialect.Reply, completion *inference.Completion) (
 	if output.err != nil {
 		return nil, output.err
 	}
-	return jsontext.Marshal(compacted{c.ID, "response.compaction", c.created.Unix(), output.list, toUsage(completion.Report)})
+	return c.encode(output.list, completion)
+}
+
+func (c *Compaction) encode(output []json.RawMessage, completion *inference.Completion) ([]byte, error) {
+	return jsontext.Marshal(compacted{c.ID, "response.compaction", c.created.Unix(), output, toUsage(completion.Report)})
 }
 
 // summaryKey is the key of a summary in the state of an item; no call has such an id.

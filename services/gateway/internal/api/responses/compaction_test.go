@@ -1,10 +1,12 @@
 package responses
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
@@ -90,11 +92,56 @@ func TestCompactionBounds(t *testing.T) {
 	}
 }
 
+// What a vendor's compaction stands for has bounds: beyond them the request is refused, and what can't be read leaves the
+// item to its vendor.
+func TestCompactionOfVendor(t *testing.T) {
+	message := `{"role":"user","content":"` + strings.Repeat("a", 1<<20) + `"}`
+	items := "[" + strings.Repeat(message+",", 6) + message + "]"
+	compaction := func(content string) string { return `{"type":"compaction","encrypted_content":"` + content + `"}` }
+	one := compaction(sealedBehind(items))
+	chat, _, err := Read([]byte(`{"input":[`+one+`,`+one+`]}`), nil, nil)
+	if err != nil || len(chat.Chat.Messages) != 14 || chat.Only != "" || chat.Compacted.Provider != "vendor" || chat.Compacted.Tokens < 2<<20 {
+		t.Errorf("two compactions: %v, %d messages, only for %q, %+v; want 14 for any", err, len(chat.Chat.Messages), chat.Only, chat.Compacted)
+	}
+	_, _, err = Read([]byte(`{"input":[`+one+`,`+one+`,`+one+`]}`), nil, nil)
+	if err == nil || apierr.From(err).Kind != apierr.KindInvalid || !strings.Contains(err.Error(), "input[2].encrypted_content") {
+		t.Errorf("21 MiB behind compactions: %v, want an error that names the third", err)
+	}
+	for name, content := range map[string]string{
+		"too much":         sealedBehind("[" + strings.Repeat(message+",", 8) + message + "]"),
+		"no list":          sealedBehind(`{"role":"user","content":"a"}`),
+		"no JSON":          sealedBehind(`[`),
+		"too deep":         sealedBehind(strings.Repeat("[", 1e5) + strings.Repeat("]", 1e5)),
+		"one in another":   sealedBehind("[" + compaction("theirs") + "]"),
+		"not compressed":   strings.Split(sealedBehind("[]"), ".")[0] + ".AAAA",
+		"nothing":          strings.Split(sealedBehind("[]"), ".")[0],
+		"a size of 4 GiB":  strings.Split(sealedBehind("[]"), ".")[0] + "._____w8",
+		"not even base64":  strings.Split(sealedBehind("[]"), ".")[0] + ".!",
+		"a vendor's alone": "theirs",
+	} {
+		chat, _, err := Read([]byte(`{"input":[{"role":"user","content":"a"},`+compaction(content)+`]}`), nil, nil)
+		if err != nil || chat.Only != "input[1].type" || len(chat.Chat.Messages) != 1 {
+			t.Errorf("%s: %v, only for %q; want it for its vendor alone", name, err, chat.Only)
+		}
+	}
+	_, _, err = Read([]byte(`{"input":[`+compaction(sealedBehind(`[{"role":"wizard","content":"a"}]`))+`]}`), nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "input[0].role") {
+		t.Errorf("%v, want an error of the item", err)
+	}
+}
+
+// sealedBehind returns the content of a compaction of a vendor that stands for items.
+func sealedBehind(items string) string {
+	text := `{"sealed":{"provider":"vendor","account":"a","content":"theirs"}}`
+	return sealMark + base64.RawURLEncoding.EncodeToString([]byte(text)) + "." + base64.RawURLEncoding.EncodeToString(s2.Encode(nil, []byte(items)))
+}
+
 func TestCompactionGrowsLinearly(t *testing.T) {
 	inputs := append(growth.Around(`{"input":`, growth.ValidJSON, "}"),
 		growth.Repeat("messages", `{"input":[{"role":"user","content":"a"}`, `,{"role":"user","content":"a"}`, "]}"),
 		growth.Repeat("results", `{"input":[{"role":"user","content":"a"}`, `,{"type":"function_call_output","output":[{"text":"a"}]}`, "]}"),
-		growth.Repeat("compactions", `{"input":[{"role":"user","content":"a"}`, `,{"type":"compaction","encrypted_content":"`+sealSummary("a")+`"}`, "]}"))
+		growth.Repeat("compactions", `{"input":[{"role":"user","content":"a"}`, `,{"type":"compaction","encrypted_content":"`+sealSummary("a")+`"}`, "]}"),
+		growth.Repeat("compactions of a vendor", `{"input":[{"role":"user","content":"a"}`, `,{"type":"compaction","encrypted_content":"`+sealedBehind(`[{"role":"user","content":"a"}]`)+`"}`, "]}"))
 	growth.Linear(t, growth.Each(inputs, func(body []byte) {
 		_, _, _ = ReadCompaction(body, nil, nil)
 		_, _, _ = Read(body, nil, nil)
@@ -104,6 +151,7 @@ func TestCompactionGrowsLinearly(t *testing.T) {
 func FuzzCompaction(f *testing.F) {
 	f.Add([]byte(`{"input":` + talk + `}`))
 	f.Add([]byte(`{"input":[{"type":"compaction","encrypted_content":"` + sealSummary("a") + `"}]}`))
+	f.Add([]byte(`{"input":[{"type":"compaction","encrypted_content":"` + sealedBehind(talk) + `"}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if _, _, err := ReadCompaction(body, nil, nil); err != nil && apierr.From(err).Kind == apierr.KindInternal {
 			t.Errorf("%v is not an error of the caller", err)

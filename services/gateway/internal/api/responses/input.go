@@ -89,11 +89,13 @@ func (r *reader) item(path string, raw json.RawMessage) error {
 		return nil
 	case "additional_tools":
 		return r.readTools(path+".tools", "", it.Tools)
+	case typeCompaction:
+		return r.compaction(path, it.EncryptedContent)
 	case "web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_list_tools", "mcp_call":
 		r.chat.Ignores("input." + it.Type) // Their results are in the text that the model wrote.
 		return nil
 	}
-	r.chat.Open(path + ".type") // compaction, computer_call, shell_call, …, and types of the future
+	r.chat.Open(path + ".type") // computer_call, shell_call, …, and types of the future
 	return nil
 }
 

@@ -28,6 +28,8 @@ type reader struct {
 	list      []json.RawMessage
 	before    int
 	completed bool
+	// behind is the number of bytes that compactions of vendors stand for.
+	behind int
 }
 
 // Read parses a request. What every dialect can carry goes into the chat; the rest stays in the body for a provider

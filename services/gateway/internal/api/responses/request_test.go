@@ -123,7 +123,7 @@ func TestOnlyThisDialect(t *testing.T) {
 		item(`{"type":"tool_search_call","execution":"server","call_id":null}`):            "input[1].execution",
 	} {
 		got, _, err := Read([]byte(body), nil, nil)
-		if err != nil || got.Only != want || (want != "") != (got.Needs("responses").Dialect == "responses") {
+		if err != nil || got.Only != want || (want != "") != (got.Needs().Dialect == "responses") {
 			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
 		}
 	}

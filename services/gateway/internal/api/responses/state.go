@@ -25,7 +25,7 @@ func seal(callID string, extra json.RawMessage) string {
 
 // foreign returns the provider whose encrypted reasoning a content is; false for any other.
 func foreign(content string) (name string, ok bool) {
-	sealed, ok := vendor.OpenReasoning(content)
+	sealed, ok := vendor.OpenSealed(content)
 	return sealed.Provider, ok
 }
 

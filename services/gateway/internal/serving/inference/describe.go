@@ -21,6 +21,6 @@ func describe(r *Request) {
 		r.Route.Affinity = routing.Affinity(r.Organization, r.Run, &r.Chat)
 	}
 	r.Route.Needs.Dialect, r.Route.Needs.DialectField = asked.Dialect, asked.DialectField
-	r.Route.Needs.Form, r.Route.Needs.Offered = asked.Form, asked.Offered
+	r.Route.Needs.Form, r.Route.Needs.Offered, r.Route.Needs.Compacted = asked.Form, asked.Offered, asked.Compacted
 	r.Route.Organization, r.Route.Run = r.Organization, r.Run
 }

@@ -89,8 +89,11 @@ func sure(n int) int { return n / 3 * 2 }
 func sizeLack(o *policy.Offer, n *Needs) (lack Lack, limit int) {
 	c := &o.Capabilities
 	input := sure(n.Context)
-	if n.Tokens > 0 {
+	switch {
+	case n.Tokens > 0:
 		input = n.Tokens
+	case n.Compacted.Provider == o.Provider && o.Takes(n.Form):
+		input = sure(max(n.Context-n.Compacted.Tokens, 0))
 	}
 	switch {
 	case c.Limits.Input > 0 && input > c.Limits.Input:

@@ -26,6 +26,8 @@ func TestCapabilities(t *testing.T) {
 		{"an object", Request{Model: "wise", Needs: Needs{JSON: true}}, "~one/big", "two/wise (json_object) three/flash (json_object)"},
 		{"a schema", Request{Model: "small", Needs: Needs{JSONSchema: true}}, "~two/wise ~one/big", "one/small (json_schema) three/flash (json_schema)"},
 		{"a long input", Request{Model: "small", Needs: Needs{Context: 120_000}}, "~two/wise ~one/big ~three/flash", "one/small (context: at most 8000)"},
+		{"a long input that one has in a shorter form", Request{Model: "small", Needs: Needs{Context: 120_000, Form: "openai", Compacted: Compacted{"one", 119_000}}}, "one/small ~two/wise ~one/big ~three/flash", ""},
+		{"a long input that another has in a shorter form", Request{Model: "small", Needs: Needs{Context: 120_000, Form: "openai", Compacted: Compacted{"two", 119_000}}}, "~two/wise ~one/big ~three/flash", "one/small (context: at most 8000)"},
 		{"an input that may just fit", Request{Model: "small", Needs: Needs{Context: 9_000}}, "one/small ~two/wise ~one/big ~three/flash", ""},
 		{"too long but for one", Request{Model: "small", Needs: Needs{Context: 300_000}}, "~three/flash", "one/small (context: at most 8000) one/big (context: at most 100000) two/wise (context: at most 150000)"},
 		{"a long answer", Request{Model: "small", Needs: Needs{Output: 9_000}}, "~two/wise ~three/flash", "one/small (max_tokens: at most 2000) one/big (max_tokens: at most 8000)"},

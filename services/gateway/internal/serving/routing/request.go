@@ -62,10 +62,19 @@ type Needs struct {
 	// the vendor's own that the request offers to the model: providers that take the form come first, and where the policy refuses to serve
 	// without such tools, no other provider serves. Empty is none.
 	Form, Offered string
+	// Compacted is the part of the input that one provider has in a shorter form of its own.
+	Compacted Compacted
 	// Relay is the API of a relayed call, which the provider must have; empty for the contract's operations. Usage is the
 	// call's estimated usage.
 	Relay string
 	Usage provider.Usage
+}
+
+// Compacted is what a provider need not read again: the tokens of Context behind its compaction. The zero value is
+// nothing.
+type Compacted struct {
+	Provider string
+	Tokens   int
 }
 
 // Candidate is a provider and model that may serve a request.

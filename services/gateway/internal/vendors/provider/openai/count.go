@@ -2,8 +2,6 @@ package openai
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -28,10 +26,8 @@ func (p *Provider) CountTokens(ctx context.Context, credential provider.Credenti
 	if err != nil {
 		return 0, err
 	}
-	edit, root := wire.NewEditor(gjson.ParseBytes(body))
-	edit.Members(root, func(name string, _ gjson.Result) bool { return !slices.Contains(counted, name) })
 	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, inputTokens, chat.Model, p.header(credential, chat.Native), json.RawMessage(edit.End())) //nolint:bodyclose // wire.Read closes it.
+	response, err := p.post(ctx, caller, inputTokens, chat.Model, p.header(credential, chat.Native), only(body, counted)) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return 0, err
 	}

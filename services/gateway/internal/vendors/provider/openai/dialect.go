@@ -23,7 +23,7 @@ func Dialect() provider.Dialect {
 func forms(s provider.Settings) []string {
 	base, err := wire.Base(s.BaseURL)
 	if err == nil && traitsOf(base, Config{APIVersion: s.APIVersion, Responses: s.Responses}).responses {
-		return []string{DialectName, ResponsesName}
+		return []string{DialectName, ResponsesName, CompactionName}
 	}
 	return []string{DialectName}
 }

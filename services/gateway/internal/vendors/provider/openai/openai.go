@@ -160,6 +160,11 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	if p.isResponses(chat) {
 		return p.respond(ctx, credential, chat)
 	}
+	if p.isCompaction(chat) {
+		if answer, err := p.compact(ctx, credential, chat); !lacksPath(err) {
+			return answer, err
+		}
+	}
 	call, err := p.call(chat, false)
 	if err != nil {
 		return nil, err

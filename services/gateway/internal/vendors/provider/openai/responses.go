@@ -51,7 +51,7 @@ func (p *Provider) respond(ctx context.Context, credential provider.Credential, 
 	if err != nil {
 		return nil, err
 	}
-	answer.Limits, answer.Native = caller.Limits(response), at.sealAll(text, "output")
+	answer.Limits, answer.Native = caller.Limits(response), at.sealAll(text, "output", nil)
 	return answer, nil
 }
 
@@ -93,7 +93,7 @@ var acted = []string{"model", "stream", "store", "background", "previous_respons
 // relayResponses returns the caller's body with the members that the gateway sets, and without what the gateway put into
 // the items of earlier answers. A model that reasons is asked for its reasoning encrypted: as the vendor stores nothing, it
 // goes on from it only so. Every other field stays byte for byte.
-func (p *Provider) relayResponses(chat *provider.Chat, at reasoningPlace, stream bool) (json.RawMessage, error) {
+func (p *Provider) relayResponses(chat *provider.Chat, at origin, stream bool) (json.RawMessage, error) {
 	text := chat.Native.Body
 	own := gjson.ParseBytes(text)
 	if !jsoncheck.Valid(text) || !own.IsObject() {
@@ -113,8 +113,8 @@ func (p *Provider) relayResponses(chat *provider.Chat, at reasoningPlace, stream
 			}
 		}
 		switch {
-		case key.Str == "input" && (strings.Contains(value.Raw, OwnState) || strings.Contains(value.Raw, OwnID) || strings.Contains(value.Raw, `"reasoning"`)):
-			value.Raw = at.withoutOwn(value)
+		case key.Str == "input" && err == nil:
+			value.Raw, err = at.input(value)
 		case key.Str == "include" && encrypts:
 			value.Raw, encrypts = encrypting(value), false
 		}
@@ -127,7 +127,7 @@ func (p *Provider) relayResponses(chat *provider.Chat, at reasoningPlace, stream
 	if stream {
 		out = append(out, `,"stream":true`...)
 	}
-	return append(out, '}'), nil
+	return append(out, '}'), err
 }
 
 // encryptedContent is the value of include that asks for reasoning encrypted.
@@ -143,31 +143,6 @@ func encrypting(include gjson.Result) string {
 		}
 	})
 	return out.String() + "]"
-}
-
-// withoutOwn returns the items of an input without reasoning that the vendor can't read and ids that the gateway made: the
-// vendor would refuse them.
-func (at reasoningPlace) withoutOwn(input gjson.Result) string {
-	out := []byte{'['}
-	each(input, func(item gjson.Result) {
-		raw, keep := at.unsealed(item)
-		if !keep {
-			return
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		edit, root := wire.NewEditor(gjson.Parse(raw))
-		edit.Members(root, func(name string, value gjson.Result) bool {
-			_, rest, found := strings.Cut(value.Str, OwnID)
-			return name == "id" && found && rest != ""
-		})
-		out = append(out, edit.End()...)
-	})
-	if !input.IsArray() {
-		return input.Raw
-	}
-	return string(append(out, ']'))
 }
 
 // responseOf parses a whole response.

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/s2"
+	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
@@ -42,6 +44,8 @@ func TestResponsesBodies(t *testing.T) {
 		"another host's":          {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"` + sealedAt("azure") + `"},{"role":"user","content":"a"}]}`, head + `,"input":[{"role":"user","content":"a"}]}`},
 		"reasoning of other ones": {false, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"swy1.e30"},{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`, head + `,"input":[{"type":"reasoning","summary":[],"encrypted_content":"gAAA"}]}`},
 		"reasoning by its id":     {false, `{"input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":null},{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"So."}]}]}`, head + `,"input":[{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"So."}]}]}`},
+		"its own compaction":      {false, `{"input":[{"type":"compaction","id":"cmp_1","encrypted_content":"` + sealedAt("openai") + `"}]}`, head + `,"input":[{"type":"compaction","id":"cmp_1","encrypted_content":"gAAA"}]}`},
+		"another's compaction":    {false, `{"input":[{"type":"compaction","encrypted_content":"` + sealedAt("azure") + "." + compressed(`[{"id":"msg_sw1","role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"`+sealedAt("azure")+`"}]`) + `"},{"role":"user","content":"b"}]}`, head + `,"input":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`},
 		"a text like an id":       {false, `{"input":"msg_sw0123 swy1."}`, head + `,"input":"msg_sw0123 swy1."}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +55,9 @@ func TestResponsesBodies(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{"", "[]", "{", `"a"`, "null"} {
+	alone := `{"input":[{"type":"compaction","encrypted_content":"` + sealedAt("azure") + `"}]}`
+	nested := `{"input":[{"type":"compaction","encrypted_content":"` + sealedAt("azure") + "." + compressed(`[{"type":"compaction","encrypted_content":"`+sealedAt("azure")+`"}]`) + `"}]}`
+	for _, body := range []string{"", "[]", "{", `"a"`, "null", alone, nested} {
 		got, err := sending(t, responding, ofResponses(body), true)
 		if e := apierr.ClassPolicy; got != "" || classOf(err) != e {
 			t.Errorf("%q: %v, sent %q, want a policy error and nothing sent", body, err, got)
@@ -86,8 +92,35 @@ func TestReasoningIsAskedForEncrypted(t *testing.T) {
 
 // sealedAt returns encrypted reasoning that a provider made with the credential of these tests.
 func sealedAt(name string) string {
-	text, _ := json.Marshal(map[string]openai.SealedReasoning{"reasoning": {Provider: name, Account: providertest.Credential().Fingerprint, Content: "gAAA"}})
+	text, _ := json.Marshal(map[string]openai.Sealed{"sealed": {Provider: name, Account: providertest.Credential().Fingerprint, Content: "gAAA"}})
 	return openai.OwnState + base64.RawURLEncoding.EncodeToString(text)
+}
+
+// compressed returns items as they travel with a compaction.
+func compressed(items string) string {
+	return base64.RawURLEncoding.EncodeToString(s2.Encode(nil, []byte(items)))
+}
+
+// A vendor's compaction leaves with the items that it stands for, earlier ones among them, unless they are too many.
+func TestCompactionIsSealed(t *testing.T) {
+	const answer = `{"object":"response.compaction","output":[{"type":"compaction","encrypted_content":"gAAA"}],"usage":{"input_tokens":9,"output_tokens":4}}`
+	earlier := `{"type":"compaction","encrypted_content":"` + sealedAt("azure") + "." + compressed(`[{"role":"user","content":"a"}]`) + `"}`
+	for input, want := range map[string]string{
+		earlier + `,{"role":"user","content":"b"}`:                                  `[{"role":"user","content":"a"},{"role":"user","content":"b"}]`,
+		`{"role":"user","content":"` + strings.Repeat("a", openai.MaxBehind) + `"}`: "",
+	} {
+		chat := ofResponses(`{"input":[` + input + `]}`)
+		chat.Native.Dialect = openai.CompactionName
+		whole, err := respondingWith(t, "application/json", answer).Chat(t.Context(), providertest.Credential(), chat)
+		if err != nil || whole.Usage.Input != 9 || whole.Usage.Output != 4 {
+			t.Fatalf("%+v, %v, want 9 and 4 tokens", whole, err)
+		}
+		sealed, ok := openai.OpenSealed(gjson.GetBytes(whole.Native, "output.0.encrypted_content").Str)
+		items, has := sealed.Behind()
+		if !ok || sealed.Content != "gAAA" || has != (want != "") || string(items) != want {
+			t.Errorf("opened %t, %q, behind it %t %.200s; want %.200s", ok, sealed.Content, has, items, want)
+		}
+	}
 }
 
 // Encrypted reasoning leaves with the place where it was made, in each event and in a whole answer.
@@ -107,11 +140,11 @@ func TestReasoningIsSealed(t *testing.T) {
 	if err != nil || len(frames) != 2 || !strings.Contains(frames[0].Data, sealed) || !strings.Contains(frames[1].Data, sealed) {
 		t.Errorf("%q, %v, want %s in both", frames, err, sealed)
 	}
-	if opened, ok := openai.OpenReasoning(sealedAt("x")); !ok || opened.Provider != "x" || opened.Content != "gAAA" {
+	if opened, ok := openai.OpenSealed(sealedAt("x")); !ok || opened.Provider != "x" || opened.Content != "gAAA" {
 		t.Errorf("opened %+v, %t", opened, ok)
 	}
 	for _, other := range []string{"", "gAAA", "swy1.!", "swy1.e30"} {
-		if opened, ok := openai.OpenReasoning(other); ok {
+		if opened, ok := openai.OpenSealed(other); ok {
 			t.Errorf("%q: %+v", other, opened)
 		}
 	}

@@ -24,7 +24,7 @@ type responseStream struct {
 	caller *wire.Caller
 	body   io.ReadCloser
 	events *sse.Reader
-	at     reasoningPlace
+	at     origin
 	limits provider.Limits
 	// calls are the function calls by the output index of their items.
 	calls   map[int64]*responseCallItem
@@ -60,7 +60,7 @@ func contradiction() error {
 	return wire.Malformed("the answer repeats a call with other content", nil)
 }
 
-func newResponseStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, at reasoningPlace, limits provider.Limits) *responseStream {
+func newResponseStream(ctx context.Context, caller *wire.Caller, body io.ReadCloser, at origin, limits provider.Limits) *responseStream {
 	return &responseStream{
 		at:  at,
 		ctx: ctx, caller: caller, body: body, events: sse.NewReader(body).Charge(memory.FromContext(ctx)), limits: limits,
@@ -112,10 +112,10 @@ func (s *responseStream) decode(frame sse.Event) (provider.Event, error) {
 		event.ToolCalls = s.argue(root, wire.Text(root.Get("delta")))
 	case "response.output_item.added", "response.output_item.done":
 		err = s.item(&event, root, kind)
-		event.Native = s.at.sealAll(frame.Data, "item")
+		event.Native = s.at.sealAll(frame.Data, "item", nil)
 	case "response.completed", "response.incomplete", "response.failed":
 		err = s.end(&event, root.Get("response"))
-		event.Native = s.at.sealAll(frame.Data, "response.output")
+		event.Native = s.at.sealAll(frame.Data, "response.output", nil)
 	case "error":
 		return provider.Event{}, s.caller.Refused(0, errorDocument(root))
 	default:
