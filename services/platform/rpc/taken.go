@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net/http"
+	"strings"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -27,4 +28,16 @@ func (s *Server) Call(w http.ResponseWriter, r *http.Request, method string, bod
 	r.Body = bufferedBody{bytes.NewReader(body), body}
 	call := &Call{Method: method, Face: FaceHTTP, Header: r.Header.Get, caller: &c}
 	return s.chain.run(r.Context(), call, func(ctx context.Context) error { return handle(w, r.WithContext(ctx)) })
+}
+
+// Resume runs handle for a request that was accepted earlier, on behalf of its caller, inside the chain: with a span, a log
+// line and a duration of its own. id is its request id. It returns an *apierr.Error that may be shown to the caller, or nil.
+func (s *Server) Resume(ctx context.Context, c caller.Caller, id, method string, handle func(context.Context) error) error {
+	header := func(name string) string {
+		if strings.EqualFold(name, caller.HeaderRequest) {
+			return id
+		}
+		return ""
+	}
+	return s.chain.run(ctx, &Call{Method: method, Face: FaceHTTP, Header: header, caller: &c}, handle)
 }

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/telemetry"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -118,5 +119,33 @@ func TestDrainWaitsForTakenConnections(t *testing.T) {
 	}
 	if err := <-stopped; err == nil || !closed {
 		t.Errorf("stopped with %v, want that the grace was too short; the connection had ended: %t", err, closed)
+	}
+}
+
+// A request that was accepted earlier runs as a call of its caller, with a log line and its own id.
+func TestResume(t *testing.T) {
+	b := setup(t, echo)
+	ada := caller.Caller{Name: "edge", Organization: "acme", Owner: "ada"}
+	for name, c := range map[string]struct {
+		handle     func() error
+		want, line string
+	}{
+		"served":    {func() error { return nil }, "", `"status":200`},
+		"a failure": {func() error { return errors.New("failed") }, "internal error", `"status":500`},
+		"a panic":   {func() error { panic("bug") }, "internal error", `"status":500`},
+	} {
+		before := len(b.log.String())
+		err := b.server.Resume(t.Context(), ada, "req_1", "/rpctest.EchoService/Watch", func(ctx context.Context) error {
+			if got, id := caller.From(ctx), telemetry.RequestID(ctx); got != ada || id != "req_1" {
+				t.Errorf("%s: called as %q by %+v", name, id, got)
+			}
+			return c.handle()
+		})
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(apierr.From(err).Text, c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if line := b.log.String()[before:]; !strings.Contains(line, c.line) || !strings.Contains(line, "acme") {
+			t.Errorf("%s: logged %s", name, line)
+		}
 	}
 }

@@ -28,6 +28,8 @@ type Engine interface {
 	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
 	Relay(ctx context.Context, r *inference.Request) (*inference.Stream, error)
 	CountTokens(ctx context.Context, r *inference.Request) (tokens int64, counted bool, err error)
+	// Check returns the error with which a request would be refused now.
+	Check(ctx context.Context, r *inference.Request) error
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
 	MakeImages(ctx context.Context, r *inference.Request) (*inference.ImageResult, error)
 	// Models returns the models that requests may name.
@@ -37,7 +39,7 @@ type Engine interface {
 // pingEvery is how often a stream without content sends a ping: proxies cut connections that are silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Dependencies are what the services are built on. All but Conversations and Sockets are required.
+// Dependencies are what the services are built on. All but Conversations, Background and Sockets are required.
 type Dependencies struct {
 	Engine   Engine
 	Policies Policies
@@ -66,6 +68,8 @@ type Dependencies struct {
 	Reconciler Reconciler
 	// Conversations keeps the responses that callers may refer to; nil keeps none.
 	Conversations Conversations
+	// Background makes responses in the background; the zero value makes none.
+	Background Background
 	// Sockets is the WebSocket mode of the Responses API; the zero value turns it off.
 	Sockets Sockets
 	// Prices returns the price table in force.
@@ -76,7 +80,7 @@ type Dependencies struct {
 func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error {
 	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode}
 	register(server, inferences, deps)
-	mountSockets(server, mountResponses(server, inferences, deps.Conversations), deps.Sockets)
+	mountSockets(server, mountResponses(server, inferences, deps.Conversations, deps.Background), deps.Sockets)
 	inferences.mountGemini(server)
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {

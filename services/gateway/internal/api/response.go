@@ -13,6 +13,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/responses"
+	"switchyard.dev/services/gateway/internal/serving/background"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -31,12 +32,17 @@ type Conversations interface {
 // responseServer serves the Responses API.
 type responseServer struct {
 	inferences    *inferenceServer
-	conversations Conversations // nil: no response is stored
+	conversations Conversations     // nil: no response is stored
+	background    *background.Queue // nil: none is made in the background
+	server        *rpc.Server
 }
 
 // mountResponses registers the Responses API on the server.
-func mountResponses(server *rpc.Server, inferences *inferenceServer, conversations Conversations) *responseServer {
-	s := &responseServer{inferences, conversations}
+func mountResponses(server *rpc.Server, inferences *inferenceServer, conversations Conversations, made Background) *responseServer {
+	s := &responseServer{inferences, conversations, made.Queue, server}
+	if s.background != nil {
+		made.Start(func(ctx context.Context) error { return s.background.Run(ctx, s.makeInBackground) })
+	}
 	const method = gatewayv1.InferenceService_Chat_FullMethodName
 	for _, root := range []string{"/v1/", azureRoot} {
 		server.Handle("POST", root+"responses", method, s.create)
@@ -70,6 +76,9 @@ func (s *responseServer) create(w http.ResponseWriter, r *http.Request) error {
 	chat, exchange, err := responses.Read(body, r.Header, s.history(r.Context(), scope))
 	if err != nil {
 		return err
+	}
+	if exchange.Background() {
+		return s.queue(w, r, scope, chat, exchange)
 	}
 	exchange.SetKeep(s.keep(r.Context(), scope, exchange, nil))
 	return s.inferences.serveNative(w, r, responses.Dialect{}.Name(), chat, exchange.Body)
@@ -164,10 +173,13 @@ type scopedHistory struct {
 // Chain implements responses.History.
 func (h scopedHistory) Chain(id string) ([]responses.Record, error) {
 	turns, err := h.conversations.Chain(h.ctx, h.scope, id)
-	if errors.Is(err, conversation.ErrNotFound) {
+	switch {
+	case errors.Is(err, conversation.ErrNotFound):
 		return nil, responses.PreviousNotFound()
+	case err != nil:
+		return nil, conversationError("previous_response_id", err)
 	}
-	return toTurns(turns), conversationError("previous_response_id", err)
+	return toTurns(turns), responses.CheckEnded(turns[len(turns)-1].Response)
 }
 
 // Items implements responses.History.
@@ -227,14 +239,18 @@ func (s *responseServer) one(r *http.Request) (conversation.Record, error) {
 }
 
 func (s *responseServer) get(w http.ResponseWriter, r *http.Request) error {
-	if r.URL.Query().Get("stream") == "true" {
-		return apierr.Invalid("stream", "only a response that was made in the background can be streamed again")
-	}
-	turn, err := s.one(r)
+	record, err := s.one(r)
 	if err != nil {
 		return err
 	}
-	writeText(w, turn.Response)
+	if r.URL.Query().Get("stream") == "true" {
+		return s.resume(w, r, record)
+	}
+	response, err := s.present(r.Context(), record)
+	if err != nil {
+		return err
+	}
+	writeText(w, response)
 	return nil
 }
 
@@ -258,14 +274,6 @@ func (s *responseServer) delete(w http.ResponseWriter, r *http.Request) error {
 		return conversationError("response_id", err)
 	}
 	return writeJSON(w, deletion{id, "response", true})
-}
-
-// cancel refuses: a stored response has come to its end.
-func (s *responseServer) cancel(_ http.ResponseWriter, r *http.Request) error {
-	if _, err := s.one(r); err != nil {
-		return err
-	}
-	return apierr.Invalid("response_id", "only a response that is made in the background can be canceled")
 }
 
 func (s *responseServer) inputItems(w http.ResponseWriter, r *http.Request) error {

@@ -126,8 +126,9 @@ func setupWith(tb testing.TB, policy string) *bench {
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
 		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
-		Canonical: func(name string) (string, bool) { return strings.ToLower(name), true },
-		Sockets:   api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Drain: b.drain, Admission: b.admission},
+		Canonical:  func(name string) (string, bool) { return strings.ToLower(name), true },
+		Background: api.Background{Queue: b.queue, Start: b.start(tb)},
+		Sockets:    api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Drain: b.drain, Admission: b.admission},
 	}); err != nil {
 		tb.Fatal(err)
 	}

@@ -253,6 +253,9 @@ func (c *connection) respond(w http.ResponseWriter, r *http.Request, f responses
 	if err != nil {
 		return err
 	}
+	if exchange.Background() {
+		return apierr.Invalid("background", "is not possible over a WebSocket; use POST /v1/responses")
+	}
 	c.lanes.answer(f.Stream, exchange.ID)
 	exchange.SetKeep(c.responses.keep(ctx, scope, exchange, history.unstored()))
 	kept := false

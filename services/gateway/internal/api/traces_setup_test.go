@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/background"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/secret"
@@ -25,6 +26,7 @@ type traced struct {
 	recorder  *trace.Recorder
 	archive   *trace.Archive
 	responses *conversation.Manager
+	queue     *background.Queue
 	// rule says what is recorded; a test may change it.
 	rule atomic.Pointer[trace.Rule]
 }
@@ -47,6 +49,9 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 	}
 	redactor := redact.New([]redact.Pattern{{Name: "project", Expression: regexp.MustCompile(`PRJ-\d+`)}})
 	b.responses = conversation.NewManager(postgres.NewResponses(b.pool), keys, func(string) time.Duration { return time.Hour })
+	b.queue = background.NewQueue(background.Options{
+		Store: postgres.NewBackground(b.pool), Conversations: b.responses, Sealer: keys, Replica: "here", Limit: 8, Share: 50, Log: log,
+	})
 	b.archive = trace.NewArchive(store, keys, func() *redact.Redactor { return redactor }, log)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	var group sync.WaitGroup

@@ -213,7 +213,7 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
-		Sockets: sockets(s, cfg, g),
+		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g),
 	}); err != nil {
 		return err
 	}

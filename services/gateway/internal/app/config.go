@@ -67,6 +67,8 @@ type Config struct {
 
 	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images in flight, each byte counted twice; beyond it answers are aborted with 503 answer_memory_full"`
 
+	Background int `env:"BACKGROUND" envDefault:"64" doc:"responses that a replica makes in the background at once, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; further ones wait; 0 refuses them"`
+
 	WebSockets      int64 `env:"WEBSOCKETS" envDefault:"1024" doc:"WebSocket connections of the Responses API on a replica, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; 0 turns them off: upgrades get 426"`
 	WebSocketMemory int64 `env:"WEBSOCKET_MEMORY" envDefault:"67108864" doc:"bytes of memory for responses that WebSocket connections may continue without storing them, shared in the same way; beyond it clients have to send the whole conversation"`
 
@@ -105,6 +107,9 @@ func (c Config) Validate() error {
 	case autoMode, ledger.ModeSynced, ledger.ModeCommitted, ledger.ModeAsync:
 	default:
 		errs = append(errs, fmt.Errorf("%s_LEDGER_MODE: want auto, synced, committed or async", prefix))
+	}
+	if c.Background < 0 {
+		errs = append(errs, fmt.Errorf("%s_BACKGROUND: must not be negative", prefix))
 	}
 	if c.WebSockets < 0 || c.WebSocketMemory < 0 {
 		errs = append(errs, fmt.Errorf("%s_WEBSOCKETS, %s_WEBSOCKET_MEMORY: must not be negative", prefix, prefix))

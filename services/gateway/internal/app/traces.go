@@ -26,6 +26,7 @@ type traces struct {
 	recorder  *trace.Recorder
 	archive   *trace.Archive
 	responses *conversation.Manager
+	keys      *trace.Keys
 }
 
 // openTraces builds the recorder, which records traces after the responses, and the archive, which reads them. The
@@ -50,7 +51,7 @@ func openTraces(ctx context.Context, s *service.Service, cfg Config, stores stor
 	s.Runner.Go("traces", recorder.Run)
 	s.Runner.Go("upkeep of traces", trace.NewUpkeep(store, "traces", log).Run)
 	s.Runner.OnClose("traces", recorder.Close)
-	return traces{recorder, archive, openConversations(s, stores, keys, fleets)}, nil
+	return traces{recorder, archive, openConversations(s, stores, keys, fleets), keys}, nil
 }
 
 // openConversations returns the manager of responses, or nil without keys to seal them with.

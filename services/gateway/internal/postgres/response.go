@@ -19,18 +19,21 @@ func NewResponses(pool *pgxpool.Pool) *Responses { return &Responses{pool} }
 
 // Insert implements conversation.Store.
 func (r *Responses) Insert(ctx context.Context, row conversation.Row) error {
+	if err := dbsql.New(r.pool).InsertResponse(ctx, insertion(row)); err != nil {
+		return fmt.Errorf("insert response: %w", err)
+	}
+	return nil
+}
+
+func insertion(row conversation.Row) dbsql.InsertResponseParams {
 	items := row.Items
 	if items == nil {
 		items = []string{}
 	}
-	err := dbsql.New(r.pool).InsertResponse(ctx, dbsql.InsertResponseParams{
+	return dbsql.InsertResponseParams{
 		ID: row.ID, OrganizationID: row.Organization, OwnerID: row.Owner, PreviousID: row.Previous, ItemIds: items,
 		KeyID: row.Key, Sealed: notNull(row.Sealed), Size: int32(row.Size), CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
-	})
-	if err != nil {
-		return fmt.Errorf("insert response: %w", err)
 	}
-	return nil
 }
 
 // Chain implements conversation.Store.

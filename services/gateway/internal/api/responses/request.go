@@ -216,9 +216,10 @@ func (r *reader) special() error {
 	if err := r.Take("background", &background); err != nil {
 		return err
 	}
-	if background {
-		return apierr.Invalid("background", "is not supported; the response is answered at once, whole or streamed")
+	if background && !r.exchange.echo.Store {
+		return apierr.Invalid("background", "needs store: the response is read later")
 	}
+	r.exchange.echo.Background = background
 	for _, name := range specials {
 		raw := r.Raw(name)
 		if raw == nil || slices.Contains(silent[name], string(raw)) {

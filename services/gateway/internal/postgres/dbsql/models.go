@@ -43,6 +43,20 @@ type AuditEntry struct {
 	Details        []byte
 }
 
+type Background struct {
+	ResponseID     string
+	OrganizationID string
+	OwnerID        string
+	State          string
+	Streamed       bool
+	KeyID          string
+	Sealed         []byte
+	Attempts       int32
+	Holder         string
+	HeldUntil      time.Time
+	CreatedAt      time.Time
+}
+
 type BudgetLapse struct {
 	ID             uuid.UUID
 	ReplicaID      uuid.UUID
@@ -328,6 +342,14 @@ type Response struct {
 	Size           int32
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
+}
+
+type ResponseEvent struct {
+	ResponseID  string
+	FirstNumber int32
+	LastNumber  int32
+	KeyID       string
+	Sealed      []byte
 }
 
 type RoutingOverride struct {

@@ -101,18 +101,27 @@ type content struct {
 
 // Keep stores a turn.
 func (m *Manager) Keep(ctx context.Context, s Scope, t Record) error {
+	row, err := m.Seal(s, t)
+	if err != nil {
+		return err
+	}
+	return m.store.Insert(ctx, row)
+}
+
+// Seal returns the row of a turn, for what stores it together with rows of its own.
+func (m *Manager) Seal(s Scope, t Record) (Row, error) {
 	text, err := json.Marshal(content{t.Input, t.Response})
 	if err != nil {
-		return fmt.Errorf("encode response: %w", err)
+		return Row{}, fmt.Errorf("encode response: %w", err)
 	}
 	key, sealed, err := m.sealer.Seal(s.Organization, sealName(t.ID), s2.Encode(nil, text))
 	if err != nil {
-		return fmt.Errorf("seal response: %w", err)
+		return Row{}, fmt.Errorf("seal response: %w", err)
 	}
-	return m.store.Insert(ctx, Row{
+	return Row{
 		Scope: s, ID: t.ID, Previous: t.Previous, Items: t.Items, Key: key, Sealed: sealed, Size: len(text),
 		CreatedAt: t.CreatedAt, ExpiresAt: t.CreatedAt.Add(m.retention(s.Organization)),
-	})
+	}, nil
 }
 
 // sealName is what a sealed turn is bound to, so that none can stand in for another.
