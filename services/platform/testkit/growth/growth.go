@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,9 @@ const (
 	// garbage is how much memory may remain uncollected between runs, in bytes.
 	garbage = 128 << 20
 )
+
+// live is the memory that was in use after the last collection: what a test keeps is no garbage.
+var live atomic.Uint64
 
 // Linear runs each row as a subtest, from few units up to its top. A row fails if eight times the units cost more than
 // 24 times the processor time or memory, or if any size needs more than 8 MiB of stack.
@@ -185,8 +189,10 @@ func compare(small, large cost) error {
 func (r Row) run(units int) (cost, error) {
 	work := r.Make(units)
 	var before, after runtime.MemStats
-	if runtime.ReadMemStats(&before); before.HeapAlloc > garbage {
+	if runtime.ReadMemStats(&before); before.HeapAlloc > live.Load()+garbage {
 		runtime.GC()
+		runtime.ReadMemStats(&before)
+		live.Store(before.HeapAlloc)
 	}
 	var spent time.Duration
 	var panicked any
