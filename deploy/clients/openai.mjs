@@ -42,6 +42,38 @@ async function responseTools(model) {
   ends('text after the result', told.output_text, 'sunny');
 }
 
+// A response that is made in the background is polled, its events are read again, and one that has ended stays as it is.
+async function backgroundResponse(model) {
+  let response = await client.responses.create({ model, input: 'hello there', background: true });
+  same('first status', response.status, 'queued');
+  for (let polls = 0; ['queued', 'in_progress'].includes(response.status) && polls < 600; polls++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    response = await client.responses.retrieve(response.id);
+  }
+  same('status', response.status, 'completed');
+  ends('text', response.output_text, 'hello there');
+  same('status after cancel', (await client.responses.cancel(response.id)).status, 'completed');
+
+  const events = [];
+  for await (const event of await client.responses.create({ model, input: 'one two three', background: true, stream: true })) events.push(event);
+  same('numbers', events.map((event) => event.sequence_number), events.map((_, i) => i));
+  const rest = [];
+  const again = await client.responses.retrieve(events[0].response.id, { stream: true, starting_after: 2 });
+  for await (const event of again) rest.push(event.type);
+  same('events after number 2', rest, events.slice(3).map((event) => event.type));
+}
+
+// A shortened conversation goes on, and the tokens of a request are counted before it is sent.
+async function compaction(model) {
+  const first = await client.responses.create({ model, input: 'the code is 4711' });
+  const count = await client.responses.inputTokens.count({ model, previous_response_id: first.id });
+  above('input tokens', count.input_tokens, 5);
+  const short = await client.responses.compact({ model, previous_response_id: first.id });
+  same('the last item', short.output.at(-1).type, 'compaction');
+  const next = await client.responses.create({ model, store: false, input: [...short.output, { role: 'user', content: 'and now?' }] });
+  ends('text', next.output_text, 'and now?');
+}
+
 // The conversation goes on from the thinking of the first answer: by its id, and by its items.
 async function responseThinking(model) {
   if (!thinks(model)) return;
@@ -100,7 +132,7 @@ async function chatTools(model) {
   ends('text after the result', await runner.finalContent(), 'sunny');
 }
 
-await eachModel(responses, responseTools, responseThinking, responseSchema, responseAbort, responseErrors, chat, chatTools);
+await eachModel(responses, backgroundResponse, compaction, responseTools, responseThinking, responseSchema, responseAbort, responseErrors, chat, chatTools);
 
 const vectors = await client.embeddings.create({ model: process.env.EMBEDDING_MODEL, input: ['one', 'two'], dimensions: 8 });
 same('lengths of the vectors', vectors.data.map((vector) => vector.embedding.length), [8, 8]);
