@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"google.golang.org/grpc"
@@ -28,6 +29,8 @@ type Engine interface {
 	StreamChat(ctx context.Context, r *inference.Request) (*inference.Stream, error)
 	Relay(ctx context.Context, r *inference.Request) (*inference.Stream, error)
 	CountTokens(ctx context.Context, r *inference.Request) (tokens int64, counted bool, err error)
+	// PlanBatch plans a batch job.
+	PlanBatch(ctx context.Context, limit inference.BatchLimit, requests iter.Seq2[*inference.Request, error]) (*inference.BatchPlan, error)
 	// Check returns the error with which a request would be refused now.
 	Check(ctx context.Context, r *inference.Request) error
 	Embed(ctx context.Context, r *inference.Request) (*inference.Embedded, error)
@@ -39,7 +42,8 @@ type Engine interface {
 // pingEvery is how often a stream without content sends a ping: proxies cut connections that are silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Dependencies are what the services are built on. All but Conversations, Background and Sockets are required.
+// Dependencies are what the services are built on. All but Conversations, Background, Files, BatchJobs and Sockets are
+// required.
 type Dependencies struct {
 	Engine   Engine
 	Policies Policies
@@ -70,6 +74,9 @@ type Dependencies struct {
 	Conversations Conversations
 	// Background makes responses in the background; the zero value makes none.
 	Background Background
+	// Files and BatchJobs keep the files and batches of callers; nil keeps none.
+	Files     Files
+	BatchJobs BatchJobs
 	// Sockets is the WebSocket mode of the Responses API; the zero value turns it off.
 	Sockets Sockets
 	// Prices returns the price table in force.
@@ -82,6 +89,8 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	register(server, inferences, deps)
 	mountSockets(server, mountResponses(server, inferences, deps.Conversations, deps.Background), deps.Sockets)
 	inferences.mountGemini(server)
+	mountFiles(server, deps.Files)
+	mountBatches(server, inferences, deps.Files, deps.BatchJobs)
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)

@@ -61,7 +61,7 @@ func DialectOf(r *http.Request) rpc.Dialect {
 		return anthropicKey
 	case name == dialectAzure, strings.HasPrefix(path, azureRoot):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody, KeyHeader: "Api-Key", IDHeader: "Apim-Request-Id"}
-	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"), isRelayOfOpenAI(path):
+	case name == dialectOpenAI, path == "/v1/chat/completions", path == "/v1/responses", strings.HasPrefix(path, "/v1/responses/"), isRelayOfOpenAI(path), isFileOrBatch(path):
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	case path != "/v1/models" && !strings.HasPrefix(path, "/v1/models/") && path != "/v1/embeddings" && path != relayedImages.path:
 		return rpc.Dialect{}
@@ -71,6 +71,12 @@ func DialectOf(r *http.Request) rpc.Dialect {
 		return rpc.Dialect{Name: dialectOpenAI, ErrorBody: openai.ErrorBody}
 	}
 	return rpc.Dialect{}
+}
+
+// isFileOrBatch reports whether a path is one of OpenAI's files or batches.
+func isFileOrBatch(path string) bool {
+	thing, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	return thing == "files" || thing == "batches"
 }
 
 // mountCompatible registers the faces for SDKs of other APIs on the server. A model's name may equal one of the

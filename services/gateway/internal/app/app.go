@@ -136,6 +136,7 @@ type pipeline struct {
 	answers *cache.Cache
 	traces  traces
 	engine  *inference.Engine
+	batches batches
 }
 
 func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, fleets *fleets) (p pipeline, err error) {
@@ -155,6 +156,7 @@ func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores st
 	if p.engine, err = newEngine(s, cfg, stores, g, p); err != nil {
 		return p, fmt.Errorf("engine: %w", err)
 	}
+	p.batches = openBatches(s, stores, g, p)
 	return p, nil
 }
 
@@ -207,13 +209,14 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		return err
 	}
 	if err := api.Register(ctx, server, api.Dependencies{
-		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces},
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
 		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g),
+		Files: p.batches.apiFiles(), BatchJobs: p.batches.apiJobs(),
 	}); err != nil {
 		return err
 	}

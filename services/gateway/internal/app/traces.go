@@ -95,13 +95,15 @@ func (f *fleets) tracing(organization string) trace.Rule {
 	}
 }
 
-// erasure erases an organization's content from the cache, the traces and the stored responses.
+// erasure erases an organization's content from the cache, the traces, the stored responses, files and batches.
 type erasure struct {
 	answers *cache.Cache
 	traces  traces
+	batches batches
 }
 
-// Purge implements api.Purger. It counts cached answers; captured content and stored responses are erased too.
+// Purge implements api.Purger. It counts cached answers; captured content, stored responses, files and batches are erased
+// too.
 func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, error) {
 	purged, err := e.answers.Purge(ctx, organization)
 	if err != nil {
@@ -115,6 +117,9 @@ func (e erasure) Purge(ctx context.Context, organization string) (cache.Purged, 
 	}
 	if _, err := e.traces.responses.Erase(ctx, organization); err != nil {
 		return cache.Purged{}, incomplete("stored responses", err)
+	}
+	if err := e.batches.erase(ctx, organization); err != nil {
+		return cache.Purged{}, err
 	}
 	return purged, nil
 }

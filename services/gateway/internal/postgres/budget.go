@@ -53,14 +53,19 @@ func (r *Reservations) reserve(ctx context.Context, replica uuid.UUID, c budget.
 	refusal, err := dbsql.New(r.pool).Reserve(ctx, dbsql.ReserveParams{
 		Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst),
 	})
+	return refused(refusal, err)
+}
+
+// refused returns the result of a reservation as an error.
+func refused(refusal string, err error) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("reserve: %w", err)
 	case refusal == "":
 		return nil
 	}
-	if refused := refusals[refusal]; refused != nil {
-		return refused
+	if known := refusals[refusal]; known != nil {
+		return known
 	}
 	return fmt.Errorf("reserve: no such refusal: %s", refusal)
 }

@@ -117,6 +117,19 @@ func (f *Form) Files(names ...string) ([][]byte, error) {
 	return files, nil
 }
 
+// File returns the one file of a name, which is not empty, with the name that it has at its caller.
+func (f *Form) File(name string) (fileName string, content []byte, err error) {
+	found, err := f.Files(name)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(found) != 1 {
+		return "", nil, apierr.Invalid(name, "exactly one is required")
+	}
+	at := slices.IndexFunc(f.parts, func(p provider.FormPart) bool { return p.Name == name })
+	return f.parts[at].FileName, found[0], nil
+}
+
 // without returns the parts but those of a name.
 func (f *Form) without(name string) []provider.FormPart {
 	return slices.DeleteFunc(f.parts, func(p provider.FormPart) bool { return p.Name == name })

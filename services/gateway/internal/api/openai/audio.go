@@ -9,7 +9,6 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
-	"switchyard.dev/services/platform/apierr"
 )
 
 // Transcription reads a recording to transcribe.
@@ -27,19 +26,16 @@ func recordingOf(s dialect.Source, path string) (*dialect.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := f.Files("file")
+	_, recording, err := f.File("file")
 	if err != nil {
 		return nil, err
-	}
-	if len(files) != 1 {
-		return nil, apierr.Invalid("file", "exactly one is required")
 	}
 	prompt, err := f.Text("prompt")
 	if err != nil {
 		return nil, err
 	}
 	c := relayTo(provider.OperationTranscriptions, path)
-	usual, most := length(files[0])
+	usual, most := length(recording)
 	c.Relay.Estimate = provider.Usage{AudioSeconds: usual}
 	c.Relay.Most = provider.Usage{
 		AudioSeconds: most, Input: int64(len(prompt)) + aroundInput + most*audioTokens, Output: aroundInput + most*textTokens,

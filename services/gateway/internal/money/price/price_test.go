@@ -39,6 +39,7 @@ func TestParseRefuses(t *testing.T) {
 		"a review that is no day":      "providers: [{provider: a, reviewed: last year}]",
 		"a negative cadence":           "providers: [{provider: a, review_every_days: -1}]",
 		"an image and half a price":    "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, per_image_usd: 1, input_per_mtok_usd: 1}]}]",
+		"a share above the whole":      "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, batch_percent: 101, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]",
 		"a tier without a bound":       "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1, tiers: [{input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]}]",
 		"tiers out of order":           "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, input_per_mtok_usd: 1, output_per_mtok_usd: 1, tiers: [{above_tokens: 5, input_per_mtok_usd: 1, output_per_mtok_usd: 1}, {above_tokens: 5, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]}]",
 		"a tier that forgets a bucket": "providers: [{provider: a, models: [{model: m, effective_from: 2025-02-01, input_per_mtok_usd: 1, cache_read_per_mtok_usd: 1, output_per_mtok_usd: 1, tiers: [{above_tokens: 5, input_per_mtok_usd: 1, output_per_mtok_usd: 1}]}]}]",

@@ -30,6 +30,8 @@ type Rates struct {
 	Character   *Rate `yaml:"per_mchar_usd"`
 	AudioSecond *Each `yaml:"per_audio_second_usd"`
 	Search      *Each `yaml:"per_search_usd"`
+	// BatchPercent is what a request in a batch job costs, in percent of these prices; nil is 100.
+	BatchPercent *int `yaml:"batch_percent"`
 }
 
 // IsZero reports whether no price is set.
@@ -38,6 +40,9 @@ func (r Rates) IsZero() bool { return r == Rates{} }
 // check returns an error unless the two rates that the others fall back to are set, or the price of a piece and no rate of
 // tokens.
 func (r Rates) check() error {
+	if r.BatchPercent != nil && (*r.BatchPercent < 0 || *r.BatchPercent > wholePercent) {
+		return errors.New("batch_percent: must be from 0 to 100")
+	}
 	tokens, piece := r.Input != nil || r.Output != nil, false
 	for _, b := range provider.SidePieces.Buckets() {
 		piece = piece || r.own()[b] != nil
@@ -67,6 +72,23 @@ func (r *Rates) own() [provider.BucketCount]*Rate {
 		provider.BucketAudioSeconds: (*Rate)(r.AudioSecond),
 		provider.BucketSearches:     (*Rate)(r.Search),
 	}
+}
+
+// wholePercent is all of a price.
+const wholePercent = 100
+
+// batchPercent returns what a request in a batch job costs, in percent.
+func (r *Rates) batchPercent() int {
+	if r.BatchPercent == nil {
+		return wholePercent
+	}
+	return *r.BatchPercent
+}
+
+// share returns a percentage of an amount, rounded up.
+func share(amount Pico, percent int) Pico {
+	part := Pico(percent)
+	return amount/wholePercent*part + (amount%wholePercent*part+wholePercent-1)/wholePercent
 }
 
 // cost returns the sum of all buckets. A bucket without a rate, its own or that of its fallback, costs nothing. A sum

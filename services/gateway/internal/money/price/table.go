@@ -80,10 +80,12 @@ type document struct {
 	Providers []struct {
 		Provider string `yaml:"provider"`
 		// Source and Reviewed are where the prices were read, and when.
-		Source          string  `yaml:"source"`
-		Reviewed        string  `yaml:"reviewed"`
-		ReviewEveryDays int     `yaml:"review_every_days"`
-		Models          []entry `yaml:"models"`
+		Source          string `yaml:"source"`
+		Reviewed        string `yaml:"reviewed"`
+		ReviewEveryDays int    `yaml:"review_every_days"`
+		// BatchPercent is that of the models that set none.
+		BatchPercent *int    `yaml:"batch_percent"`
+		Models       []entry `yaml:"models"`
 	} `yaml:"providers"`
 }
 
@@ -117,6 +119,7 @@ func Parse(text []byte) ([]Row, error) {
 			return nil, fmt.Errorf("prices: %s: review_every_days: must be above zero", p.Provider)
 		}
 		for _, m := range p.Models {
+			m.BatchPercent = cmp.Or(m.BatchPercent, p.BatchPercent)
 			row, err := m.row(common)
 			if err != nil {
 				return nil, fmt.Errorf("prices: %s/%s: %w", p.Provider, m.Model, err)
@@ -191,6 +194,17 @@ func (t *Table) Cost(providerName, model string, at time.Time, u provider.Usage)
 		}
 	}
 	return Cost{}
+}
+
+// CostInBatch returns the cost of a usage by a request in a batch job. Where that is less than the list price, the version
+// says so.
+func (t *Table) CostInBatch(providerName, model string, at time.Time, u provider.Usage) Cost {
+	cost := t.Cost(providerName, model, at, u)
+	row, known := t.At(providerName, model, at)
+	if percent := row.Rates.batchPercent(); known && percent < wholePercent {
+		cost.Amount, cost.Version = share(cost.Amount, percent), fmt.Sprintf("%s#batch%d", cost.Version, percent)
+	}
+	return cost
 }
 
 // Rows returns all prices, sorted by version.

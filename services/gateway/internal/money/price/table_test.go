@@ -54,6 +54,41 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// A request in a batch job costs a share of the list price, rounded up, and the version says so.
+func TestCostInBatch(t *testing.T) {
+	table := pricetest.Table(t, `
+providers:
+  - provider: acme
+    batch_percent: 50
+    models:
+      - {model: half, effective_from: 2025-01-01, input_per_mtok_usd: "0.000003", output_per_mtok_usd: 15}
+      - {model: third, effective_from: 2025-01-01, batch_percent: 33, input_per_mtok_usd: "0.000001", output_per_mtok_usd: 15}
+      - {model: whole, effective_from: 2025-01-01, batch_percent: 100, input_per_mtok_usd: 3, output_per_mtok_usd: 15}
+  - provider: other
+    models:
+      - {model: m, effective_from: 2025-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 15}
+`)
+	for _, c := range []struct {
+		provider, model string
+		input           int64
+		want            price.Pico
+		version         string
+	}{
+		{"acme", "half", 1, 2, "acme/half@2025-01-01#batch50"},
+		{"acme", "third", 200, 66, "acme/third@2025-01-01#batch33"},
+		{"acme", "third", 201, 67, "acme/third@2025-01-01#batch33"},
+		{"acme", "half", math.MaxInt64, math.MaxInt64/100*50 + 4, "acme/half@2025-01-01#batch50"},
+		{"acme", "whole", 2, 6e6, "acme/whole@2025-01-01"},
+		{"other", "m", 2, 6e6, "other/m@2025-01-01"},
+		{"other", "x", 2, 0, ""},
+	} {
+		got := table.CostInBatch(c.provider, c.model, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), provider.Usage{Input: c.input})
+		if want := (price.Cost{Amount: c.want, Version: c.version, Known: c.version != ""}); got != want {
+			t.Errorf("%d tokens of %s/%s cost %+v, want %+v", c.input, c.provider, c.model, got, want)
+		}
+	}
+}
+
 func TestNewTableRefusesTheSameRowTwice(t *testing.T) {
 	rows, err := price.Parse([]byte(strings.ReplaceAll(prices, "2026-06-01", "2025-01-01")))
 	if err != nil {

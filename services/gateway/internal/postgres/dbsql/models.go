@@ -57,6 +57,30 @@ type Background struct {
 	CreatedAt      time.Time
 }
 
+type BatchJob struct {
+	ID              string
+	OrganizationID  string
+	OwnerID         string
+	RunID           string
+	Form            string
+	Stage           string
+	CancelRequested bool
+	Erased          bool
+	Provider        string
+	VendorID        string
+	KeyID           string
+	SealedState     []byte
+	RequestsKeyID   string
+	SealedRequests  []byte
+	ReservationID   uuid.UUID
+	DueAt           time.Time
+	Holder          string
+	HeldUntil       time.Time
+	Lease           int64
+	CreatedAt       time.Time
+	ExpiresAt       time.Time
+}
+
 type BudgetLapse struct {
 	ID             uuid.UUID
 	ReplicaID      uuid.UUID
@@ -73,6 +97,7 @@ type BudgetReservation struct {
 	RunID          string
 	AmountPicoUsd  int64
 	ReservedAt     time.Time
+	Calls          int32
 }
 
 type ByokConfig struct {
@@ -201,6 +226,26 @@ type ExposureUse struct {
 	CostPicoUsd           pgtype.Numeric
 	FirstUsedAt           time.Time
 	LastUsedAt            time.Time
+}
+
+type File struct {
+	ID             string
+	OrganizationID string
+	OwnerID        string
+	Purpose        string
+	Complete       bool
+	KeyID          string
+	SealedName     []byte
+	Size           int64
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+}
+
+type FilePiece struct {
+	FileID string
+	Number int32
+	KeyID  string
+	Sealed []byte
 }
 
 type LedgerEntry struct {

@@ -148,7 +148,7 @@ func (s *selection) worst(a *admitted, priced bool) (price.Pico, error) {
 	}
 	err := s.keep(func(c candidate) bool {
 		most := mostUsage(a.request, &c, true)
-		cost, known := dearest(a.fleet.Prices, c, most.Usage)
+		cost, known := dearest(a.fleet.Prices.Cost, c, most.Usage)
 		worst = max(worst, cost)
 		return known || unpriced
 	}, budget.ErrUnpriced)
@@ -172,9 +172,12 @@ func unpricedField(field string) error {
 	}
 }
 
+// priceOf is one of the methods of Prices.
+type priceOf func(provider, model string, at time.Time, u provider.Usage) price.Cost
+
 // dearest returns the cost of a usage as if it were all in the most expensive buckets: the vendor decides whether input
 // is written to a cache, or output is thinking or an image.
-func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, known bool) {
+func dearest(priceOf priceOf, c candidate, most provider.Usage) (cost price.Pico, known bool) {
 	now := time.Now()
 	for _, input := range provider.SidePrompt.Buckets() {
 		for _, output := range provider.SideCompletion.Buckets() {
@@ -185,7 +188,7 @@ func dearest(prices Prices, c candidate, most provider.Usage) (cost price.Pico, 
 				}
 			}
 			*input.Of(&usage), *output.Of(&usage) = most.Prompt(), most.Completion()
-			of := prices.Cost(c.Provider, c.Model, now, usage)
+			of := priceOf(c.Provider, c.Model, now, usage)
 			cost, known = max(cost, of.Amount), known || of.Known
 		}
 	}

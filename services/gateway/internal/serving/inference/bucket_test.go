@@ -31,7 +31,7 @@ func TestWorstCaseAndClampKnowEveryBucket(t *testing.T) {
 		prices := pricesOf(t, b)
 		var u provider.Usage
 		*b.Of(&u) = limits[b.Side()]
-		worst, known := dearest(prices, c, most.Usage)
+		worst, known := dearest(prices.Cost, c, most.Usage)
 		if cost := prices.Cost("a", "m", time.Now(), u); !known || cost.Amount > worst {
 			t.Errorf("%s: the worst case is %d, and %d of it cost %d", b.Name(), worst, limits[b.Side()], cost.Amount)
 		}

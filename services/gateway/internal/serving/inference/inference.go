@@ -42,9 +42,10 @@ type Ledger interface {
 	Commit(ctx context.Context, entry ledger.Entry) error
 }
 
-// Prices returns the cost of a usage.
+// Prices returns the cost of a usage, and that of a request in a batch job.
 type Prices interface {
 	Cost(provider, model string, at time.Time, u provider.Usage) price.Cost
+	CostInBatch(provider, model string, at time.Time, u provider.Usage) price.Cost
 }
 
 // Fleet is the content of a policy file, all of one version. A request keeps the Fleet that it began with, so that a

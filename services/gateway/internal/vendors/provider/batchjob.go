@@ -44,7 +44,9 @@ type BatchJob struct {
 	// API is the path of the API that each line is a request of, as OpenAI's and Anthropic's jobs name it:
 	// "/v1/chat/completions" or "/v1/messages".
 	API string
-	// Lines are the requests, with the vendor's name of the model. They may be read again, for another vendor.
+	// Model is the vendor's own name of the model. An adapter sets the fields "model" and "stream" of each line itself.
+	Model string
+	// Lines are the requests. They may be read again, for another vendor.
 	Lines iter.Seq2[BatchLine, error]
 	// Count is their number.
 	Count int
@@ -122,8 +124,18 @@ type BatchResult struct {
 	CustomID string
 	// Line is the vendor's line as it came: a JSON object. It is valid until the call returns.
 	Line json.RawMessage
-	// Answered reports whether the request was answered, and is billed therefore. Usage is nil where the vendor reported
-	// none.
-	Answered bool
-	Usage    *Usage
+	Outcome BatchOutcome
+	// Usage is nil where the vendor reported none.
+	Usage *Usage
 }
+
+// BatchOutcome is what became of one request of a job.
+type BatchOutcome string
+
+// The outcomes. Only what was answered is billed.
+const (
+	BatchAnswered         BatchOutcome = "answered"
+	BatchRequestFailed    BatchOutcome = "failed"
+	BatchRequestCancelled BatchOutcome = "cancelled"
+	BatchRequestExpired   BatchOutcome = "expired"
+)

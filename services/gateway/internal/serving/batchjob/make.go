@@ -1,0 +1,254 @@
+package batchjob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/serving/file"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Codes of the problems that are not a vendor's.
+const (
+	codeInput       = "input_file_not_found"
+	codeRefused     = "request_refused"
+	codeNoProvider  = "no_provider"
+	codeUnavailable = "vendor_unavailable"
+	codeLost        = "batch_lost"
+)
+
+// Bounds of one exchange with a vendor: askTime of a question, sendTime of a job, resultTime of its results.
+const (
+	askTime    = time.Minute
+	sendTime   = 10 * time.Minute
+	resultTime = time.Hour
+)
+
+// vendor is who runs a job, or is asked to.
+type vendor struct {
+	target     Target
+	runner     provider.BatchRunner
+	credential provider.Credential
+}
+
+// errNoVendor is the error of a target that the policy no longer has, or that has no credential now.
+var errNoVendor = errors.New("the provider is not configured or has no credential")
+
+// vendorOf returns the vendor of a job's present target.
+func (m *Manager) vendorOf(ctx context.Context, j *Job, t Target) (*vendor, error) {
+	fleet := m.Fleet()
+	runner, ok := fleet.Providers[t.Provider].(provider.BatchRunner)
+	if !ok {
+		return nil, errNoVendor
+	}
+	scope := keyring.Scope{Organization: j.Organization, Byok: keyring.ModeRequire, Provider: t.Provider}
+	if t.Source != keyring.SourceByok {
+		scope.Byok = keyring.ModeFleet
+	}
+	credential, err := fleet.Keys.Resolve(ctx, scope, t.Provider)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoVendor, err)
+	}
+	return &vendor{t, runner, credential}, nil
+}
+
+// make gives a job to the first vendor that takes it.
+func (m *Manager) make(ctx context.Context, j *Job) error {
+	if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil && j.Trying.IsZero() {
+		return m.fail(ctx, j, provider.BatchFailed, codeRefused, apierr.From(refused).Text)
+	}
+	if j.CancelRequested && j.Trying.IsZero() {
+		return m.finish(ctx, j, provider.BatchCancelled, nil)
+	}
+	var last error
+	for {
+		target, left := j.target()
+		if !left {
+			return m.madeByNone(ctx, j, last)
+		}
+		v, err := m.vendorOf(ctx, j, target)
+		if err == nil {
+			err = m.makeAt(ctx, j, v)
+		}
+		switch {
+		case err == nil:
+			return m.move(ctx, j, 0)
+		case ctx.Err() != nil, errors.Is(err, errLost):
+			return err
+		case errors.Is(err, file.ErrNotFound):
+			return m.fail(ctx, j, provider.BatchFailed, codeInput, "the input file was deleted or has expired")
+		case !j.Trying.IsZero(): // The vendor may have made it.
+			return m.postpone(ctx, j, err)
+		}
+		last = err
+		j.Tried++
+	}
+}
+
+// makeAt makes a job at a vendor. When it fails, Trying is set where the vendor may have made the job all the same.
+func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
+	if !j.Trying.IsZero() { // It may have been made before.
+		if err := m.find(ctx, j, v); !errors.Is(err, provider.ErrNoBatch) {
+			return err
+		}
+	}
+	j.Trying = time.Now()
+	if err := m.save(ctx, j); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	var unread error
+	report, err := v.runner.CreateBatch(bounded, v.credential, &provider.BatchJob{
+		Mark: markOf(j), API: j.API, Model: v.target.Upstream, Count: j.Count, Lines: m.lines(ctx, j, &unread),
+	})
+	if err == nil {
+		m.made(j, v, report)
+		return nil
+	}
+	if unread != nil || isDefinite(err) {
+		j.Trying = time.Time{}
+		return errors.Join(unread, err)
+	}
+	if found := m.find(ctx, j, v); found == nil {
+		return nil
+	} else if errors.Is(found, provider.ErrNoBatch) {
+		j.Trying = time.Time{}
+	}
+	return err
+}
+
+// isDefinite reports whether an error leaves no doubt that the vendor has not made a job: it said so, or was never asked.
+func isDefinite(err error) bool {
+	e, ok := errors.AsType[*provider.Error](err)
+	return ok && (e.Status >= 400 && e.Status < 500 && e.Status != 408 || e.Unsupported)
+}
+
+// find looks for a job that a vendor may have made.
+func (m *Manager) find(ctx context.Context, j *Job, v *vendor) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var failed error
+	report, err := v.runner.FindBatch(ctx, v.credential, provider.BatchSearch{
+		Mark: markOf(j), Count: j.Count, Since: j.Trying,
+		Other: func(id string) bool {
+			has, err := m.Store.HasVendorBatch(ctx, v.target.Provider, id)
+			failed = errors.Join(failed, err)
+			return has
+		},
+	})
+	if failed != nil {
+		return failed
+	}
+	if err == nil {
+		m.made(j, v, report)
+	}
+	return err
+}
+
+// made records that a vendor has made a job.
+func (m *Manager) made(j *Job, v *vendor, report *provider.BatchReport) {
+	j.Stage, j.Provider, j.VendorID = StageRunning, v.target.Provider, report.ID
+	j.Report, j.Status, j.StartedAt, j.Failures = *report, provider.BatchInProgress, time.Now(), 0
+	j.Fingerprint = v.credential.Fingerprint
+}
+
+// madeByNone ends a job that no vendor takes, or offers it again later where one may take it then.
+func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
+	vendorError, isVendors := errors.AsType[*provider.Error](last)
+	if isVendors && !vendorError.Class.Retryable() {
+		return m.fail(ctx, j, provider.BatchFailed, codeRefused, vendorError.Text)
+	}
+	if time.Since(j.CreatedAt) < makeFor && last != nil {
+		j.Tried = 0
+		return m.postpone(ctx, j, last)
+	}
+	if isVendors {
+		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
+	}
+	return m.fail(ctx, j, provider.BatchFailed, codeNoProvider, "no provider of the model has a credential")
+}
+
+// markOf returns the name of a job at its vendor: letters and digits only.
+func markOf(j *Job) string {
+	mark := make([]byte, 0, len(j.Reservation)*2)
+	for _, b := range j.Reservation {
+		mark = append(mark, "0123456789abcdef"[b>>4], "0123456789abcdef"[b&15])
+	}
+	return string(mark)
+}
+
+// customID returns the vendor's id of a request of a job.
+func customID(mark string, number int) string { return fmt.Sprintf("%s-%d", mark, number) }
+
+// maxLine bounds a request of a job, in bytes. A file of requests is checked before a job is made of it.
+const maxLine = 32 << 20
+
+// lines reads the requests of a job. An error of the file is kept in unread, so that it is not taken for the vendor's.
+func (m *Manager) lines(ctx context.Context, j *Job, unread *error) iter.Seq2[provider.BatchLine, error] {
+	return func(yield func(provider.BatchLine, error) bool) {
+		mark, n := markOf(j), 0
+		input, err := m.Files.Get(ctx, j.Scope, j.Input)
+		if err != nil {
+			*unread = err
+			yield(provider.BatchLine{}, err)
+			return
+		}
+		for line, err := range Lines(m.Files.Read(ctx, j.Scope, input)) {
+			if err != nil {
+				*unread = err
+				yield(provider.BatchLine{}, err)
+				return
+			}
+			if !yield(provider.BatchLine{CustomID: customID(mark, n), Body: []byte(gjson.GetBytes(line, "body").Raw)}, nil) {
+				return
+			}
+			n++
+		}
+	}
+}
+
+// Lines returns the lines of a file that are not empty, without their ends. A line is valid until the next one.
+func Lines(pieces iter.Seq2[[]byte, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var rest []byte
+		for piece, err := range pieces {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for {
+				head, tail, found := bytes.Cut(piece, []byte{'\n'})
+				if !found {
+					break
+				}
+				line := head
+				if len(rest) > 0 {
+					rest = append(rest, head...)
+					line = rest
+				}
+				if line = bytes.TrimSpace(line); len(line) > 0 && !yield(line, nil) {
+					return
+				}
+				rest, piece = rest[:0], tail
+			}
+			if rest = append(rest, piece...); len(rest) > maxLine {
+				yield(nil, errLongLine)
+				return
+			}
+		}
+		if line := bytes.TrimSpace(rest); len(line) > 0 {
+			yield(line, nil)
+		}
+	}
+}
+
+var errLongLine = errors.New("a line is longer than 32 MiB")

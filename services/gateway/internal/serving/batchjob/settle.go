@@ -1,0 +1,230 @@
+package batchjob
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/tidwall/sjson"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/file"
+	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// settle bills a job's results by request and stores them. It may be repeated: the ledger skips rows that it has, and the
+// files are written anew.
+func (m *Manager) settle(ctx context.Context, j *Job) error {
+	v, err := m.present(ctx, j)
+	if err != nil {
+		return m.unwatched(ctx, j, err)
+	}
+	requests, err := m.requests(ctx, j)
+	if err != nil {
+		return err
+	}
+	s := &settlement{
+		manager: m, job: j, vendor: v, requests: requests, seen: make([]bool, len(requests)), now: time.Now(),
+		mark: markOf(j) + "-", prices: m.Fleet().Prices, bill: Bill{Results: make(map[provider.BatchOutcome]int)},
+	}
+	s.bill.Fingerprint = j.Fingerprint
+	bounded, cancel := context.WithTimeout(ctx, resultTime)
+	defer cancel()
+	err = v.runner.BatchResults(bounded, v.credential, &j.Report, func(r provider.BatchResult) error { return s.add(ctx, r) })
+	if s.err != nil { // Not the vendor's.
+		return s.err
+	}
+	if err != nil {
+		return m.unwatched(ctx, j, err)
+	}
+	if err := s.flush(ctx); err != nil {
+		return err
+	}
+	files, err := s.close()
+	if err != nil {
+		return err
+	}
+	j.Bill = s.bill
+	return m.finish(ctx, j, j.Report.Status, files)
+}
+
+// settlement is the work on the results of one job.
+type settlement struct {
+	manager  *Manager
+	job      *Job
+	vendor   *vendor
+	requests []Request
+	// seen are the requests whose result was read: a vendor could repeat one.
+	seen   []bool
+	now    time.Time
+	mark   string
+	prices inference.Prices
+	bill   Bill
+
+	entries        []ledger.Entry
+	output, errors *file.Writer
+	line           []byte
+	err            error
+}
+
+// entriesAtOnce is how many ledger rows are committed together.
+const entriesAtOnce = 512
+
+// add takes one result. Results of requests that the job doesn't have are the vendor's mistake, and left out.
+func (s *settlement) add(ctx context.Context, r provider.BatchResult) error {
+	n, ok := s.number(r.CustomID)
+	if !ok {
+		return nil
+	}
+	s.seen[n] = true
+	s.bill.Results[r.Outcome]++
+	if r.Outcome == provider.BatchAnswered {
+		s.entries = append(s.entries, s.entry(n, &r))
+		if len(s.entries) == entriesAtOnce {
+			s.err = s.flush(ctx)
+		}
+	}
+	if s.err == nil && !s.job.Erased {
+		s.err = s.write(ctx, n, &r)
+	}
+	return s.err
+}
+
+// number returns the number of the request that a vendor's id names, unless its result was read before.
+func (s *settlement) number(id string) (int, bool) {
+	text, ok := strings.CutPrefix(id, s.mark)
+	n, err := strconv.Atoi(text)
+	if !ok || err != nil || n < 0 || n >= len(s.requests) || s.seen[n] || strconv.Itoa(n) != text {
+		return 0, false
+	}
+	return n, true
+}
+
+// entry returns the ledger entry of an answered request, and adds it to the bill.
+func (s *settlement) entry(n int, r *provider.BatchResult) ledger.Entry {
+	j := s.job
+	usage, state := s.requests[n].usage(r.Usage, len(r.Line))
+	cost := s.prices.CostInBatch(s.vendor.target.Provider, s.vendor.target.Model, s.now, usage)
+	s.bill.Usage.Add(usage)
+	s.bill.Cost += cost.Amount
+	s.bill.Estimated = s.bill.Estimated || state != ledger.StateReported || !cost.Known
+	s.bill.Price = cost.Version
+	return ledger.Entry{
+		ID: entryID(j.Reservation, n), RequestID: j.ID, Organization: j.Organization, Key: j.Key, Service: j.Service, Run: j.Run,
+		Operation: string(OperationOf(j.API)), RequestedModel: j.Model,
+		Provider: s.vendor.target.Provider, Model: s.vendor.target.Model, Credential: s.vendor.target.Source, Fingerprint: j.Fingerprint,
+		Attempts: 1, Usage: usage, State: state, Cost: cost.Amount, PriceVersion: cost.Version, Outcome: ledger.OutcomeCompleted,
+		StartedAt: j.CreatedAt, EndedAt: s.now,
+	}
+}
+
+// usage returns what a request is billed for: the vendor's report as far as it is possible, or an estimate. size is the
+// length of its result.
+func (r *Request) usage(reported *provider.Usage, size int) (provider.Usage, ledger.State) {
+	most := provider.Usage{Input: r.MostInput, Output: r.MostOutput}
+	if reported == nil {
+		u := provider.Usage{Input: r.Input, Output: min(provider.Estimate(0, size).Output, r.MostOutput)}
+		return u, ledger.StateEstimated
+	}
+	u := *reported
+	if inference.ClampUsage(&u, most) {
+		return u, ledger.StatePartial
+	}
+	return u, ledger.StateReported
+}
+
+// entryID returns the id of the ledger row of a request: the same for each try.
+func entryID(job uuid.UUID, n int) uuid.UUID {
+	return uuid.NewSHA1(job, binary.BigEndian.AppendUint64(nil, uint64(n)))
+}
+
+// flush commits the entries that wait.
+func (s *settlement) flush(ctx context.Context) error {
+	if len(s.entries) == 0 {
+		return nil
+	}
+	if err := s.manager.Ledger.Append(ctx, s.entries); err != nil {
+		return fmt.Errorf("bill: %w", err)
+	}
+	s.entries = s.entries[:0]
+	return nil
+}
+
+// write stores a result with the caller's own id and name of the model.
+func (s *settlement) write(ctx context.Context, n int, r *provider.BatchResult) error {
+	line, err := sjson.SetBytes(r.Line, "custom_id", s.requests[n].ID)
+	if err == nil && r.Outcome == provider.BatchAnswered && s.job.Model != "" {
+		line, err = sjson.SetBytes(line, modelPath[s.job.Form], s.job.Model)
+	}
+	if err != nil {
+		return apierr.Internal(err)
+	}
+	to, err := s.file(ctx, r.Outcome == provider.BatchAnswered || s.job.Form == FormAnthropic)
+	if err != nil {
+		return err
+	}
+	s.line = append(append(s.line[:0], line...), '\n')
+	_, err = to.Write(s.line)
+	return err
+}
+
+// modelPath is where a result names its model.
+var modelPath = map[Form]string{FormOpenAI: "response.body.model", FormAnthropic: "result.message.model"}
+
+// file returns the file of the answers or the one of the errors, and begins it.
+func (s *settlement) file(ctx context.Context, answers bool) (io.Writer, error) {
+	j, of := s.job, &s.errors
+	f := file.File{ID: j.Errors, Name: j.ID + "_error.jsonl", Purpose: file.PurposeBatchOutput, CreatedAt: s.now}
+	if answers {
+		of, f.ID, f.Name = &s.output, j.Output, j.ID+"_output.jsonl"
+	}
+	if j.Form == FormAnthropic {
+		f.Purpose = file.PurposeMessageBatchOutput
+	}
+	if j.OutputLife > 0 {
+		f.ExpiresAt = s.now.Add(j.OutputLife)
+	}
+	if *of == nil {
+		begun, err := s.manager.Files.Begin(ctx, j.Scope, f)
+		if err != nil {
+			return nil, err
+		}
+		*of = begun
+	}
+	return *of, nil
+}
+
+// close stores the rest of the files and returns them.
+func (s *settlement) close() (files []file.File, err error) {
+	for _, w := range []*file.Writer{s.output, s.errors} {
+		if w == nil {
+			continue
+		}
+		f, err := w.Close()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// OperationOf returns the operation of the requests of a job, by the path of their API.
+func OperationOf(api string) provider.Operation {
+	switch api {
+	case "/v1/embeddings":
+		return provider.OperationEmbeddings
+	case "/v1/completions":
+		return provider.OperationCompletions
+	case "/v1/moderations":
+		return provider.OperationModerations
+	}
+	return provider.OperationChat
+}

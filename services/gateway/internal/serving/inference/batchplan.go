@@ -1,0 +1,216 @@
+package inference
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// BatchPlan is where a batch job may run, and what it can cost.
+type BatchPlan struct {
+	// Policy is the version of the policy that planned it.
+	Policy string
+	// Targets are the hosts that may run it, best first: all of one model.
+	Targets []BatchTarget
+	// Requests are the bounds of each request, in order.
+	Requests []BatchBound
+	// Worst is the most that the job can cost at any of its targets. Reserves reports whether it must be reserved.
+	Worst    price.Pico
+	Reserves bool
+}
+
+// BatchTarget is a host of a job, with the vendor's name of the model and whose credential is used.
+type BatchTarget struct {
+	provider.Target
+
+	Upstream, Source string
+}
+
+// BatchBound is the estimate of a request's input, and the most that it can use, in tokens.
+type BatchBound struct{ Input, MostInput, MostOutput int64 }
+
+// BatchLimit bounds the requests of a job.
+type BatchLimit struct {
+	// API is the path that each request is for.
+	API string
+	// Most is the largest number of requests.
+	Most int
+}
+
+// PlanBatch plans a batch job. Each request is checked and planned as a request of its own would be; errors of the sequence
+// are returned as they are. All requests must be of one model.
+func (e *Engine) PlanBatch(ctx context.Context, limit BatchLimit, requests iter.Seq2[*Request, error]) (*BatchPlan, error) {
+	b := &batchPlanner{engine: e, limit: limit, worst: make(map[provider.Target]price.Pico)}
+	defer b.end()
+	for r, err := range requests {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = b.add(ctx, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(b.plan.Requests) == 0 {
+		return nil, apierr.New(apierr.KindInvalid, apierr.ReasonInvalidRequest, "the batch holds no request")
+	}
+	return b.result()
+}
+
+// batchPlanner plans one job, request by request.
+type batchPlanner struct {
+	engine *Engine
+	limit  BatchLimit
+	// admitted is the first request's: it stands for the job.
+	admitted
+
+	plan BatchPlan
+	// candidates are those that may run all requests so far, and worst is what these cost at each.
+	candidates []candidate
+	worst      map[provider.Target]price.Pico
+}
+
+func (b *batchPlanner) end() {
+	if b.grant != nil {
+		b.grant.End(false)
+	}
+}
+
+// add takes the next request.
+func (b *batchPlanner) add(ctx context.Context, r *Request) error {
+	first := b.request == nil
+	if first {
+		b.admitted = admitted{request: r, fleet: b.engine.Fleet()}
+		if _, err := b.admit(ctx, b.engine.Admission); err != nil {
+			return err
+		}
+		b.plan.Policy = b.fleet.Version
+	}
+	switch {
+	case len(b.plan.Requests) == b.limit.Most:
+		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("the batch holds more than %d requests", b.limit.Most))
+	case r.Route.Model != b.request.Route.Model:
+		return apierr.Invalid("body.model", "must be the same in all requests of a batch")
+	}
+	one := admitted{request: r, fleet: b.fleet, grant: b.grant}
+	candidates, err := b.runners(ctx, &one)
+	if err != nil {
+		return err
+	}
+	if first {
+		b.candidates = candidates
+	} else if b.keepCommon(candidates); len(b.candidates) == 0 {
+		return batchIncapable()
+	}
+	return b.bound(&one)
+}
+
+// runners returns the candidates of a request that run batch jobs: hosts of one model, as the caller wrote the request.
+func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, error) {
+	if err := b.checkTools(a.request); err != nil {
+		return nil, err
+	}
+	describe(a.request)
+	plan, err := b.fleet.Planner.Plan(a.request.Route)
+	if err != nil {
+		return nil, err
+	}
+	plan.Candidates = slices.DeleteFunc(plan.Candidates, func(c routing.Candidate) bool {
+		runner, ok := b.fleet.Providers[c.Provider].(provider.BatchRunner)
+		return !ok || c.Substitute || !runner.RunsBatches(b.limit.API) || a.request.Chat.Native != nil && !c.Native
+	})
+	if len(plan.Candidates) == 0 {
+		return nil, batchIncapable()
+	}
+	model := plan.Candidates[0].Model // Where none was asked for, the policy's best decides.
+	plan.Candidates = slices.DeleteFunc(plan.Candidates, func(c routing.Candidate) bool { return c.Model != model })
+	s := selection{plan: plan}
+	if err := s.resolve(ctx, a); err != nil {
+		return nil, err
+	}
+	if b.grant != nil {
+		if err := s.allow(b.grant.Terms().Run); err != nil {
+			return nil, err
+		}
+	}
+	return s.candidates, nil
+}
+
+// checkTools refuses a request whose tools need an approval: no person could decide on the calls of a batch.
+func (b *batchPlanner) checkTools(r *Request) error {
+	for i := range r.Chat.Tools {
+		if needs := b.fleet.NeedsApproval; needs != nil && needs(r.Chat.Tools[i].Name) {
+			return apierr.New(apierr.KindForbidden, ReasonApprovalRequired, fmt.Sprintf("body.tools[%d]: calls of this tool need an approval, which a batch can't wait for", i))
+		}
+	}
+	return nil
+}
+
+func batchIncapable() error {
+	return apierr.New(apierr.KindInvalid, routing.ReasonCapabilityUnsupported, "no provider of the model runs such requests in batches")
+}
+
+// keepCommon keeps the candidates that are among others, too.
+func (b *batchPlanner) keepCommon(others []candidate) {
+	b.candidates = slices.DeleteFunc(b.candidates, func(c candidate) bool {
+		return !slices.ContainsFunc(others, func(o candidate) bool { return o.Target == c.Target })
+	})
+}
+
+// bound adds what a request can use.
+func (b *batchPlanner) bound(a *admitted) error {
+	var most BatchBound
+	most.Input = provider.Estimate(promptBytes(a.request), 0).Input
+	if a.request.Relay != nil {
+		most.Input = a.request.Relay.Estimate.Prompt()
+	}
+	terms := a.reserves() && b.grant.Terms().Priced && !b.fleet.ServesUnpriced
+	if field := a.request.Bounds.Unpriced; field != "" && terms {
+		return unpricedField(field)
+	}
+	if field := a.request.Bounds.Offered; field != "" && terms {
+		return unpricedField(field)
+	}
+	var refused error
+	b.candidates = slices.DeleteFunc(b.candidates, func(c candidate) bool {
+		usage := mostUsage(a.request, &c, true).Usage
+		cost, known := dearest(b.fleet.Prices.CostInBatch, c, usage)
+		if terms && !known {
+			refused = budget.ErrUnpriced
+			return true
+		}
+		b.worst[c.Target] += cost
+		most.MostInput, most.MostOutput = max(most.MostInput, usage.Prompt()), max(most.MostOutput, usage.Completion())
+		return false
+	})
+	if len(b.candidates) == 0 {
+		return refused
+	}
+	b.plan.Requests = append(b.plan.Requests, most)
+	return nil
+}
+
+// result returns the plan of all requests.
+func (b *batchPlanner) result() (*BatchPlan, error) {
+	for _, c := range b.candidates {
+		b.plan.Targets = append(b.plan.Targets, BatchTarget{c.Target, c.Upstream, c.credential.Source})
+		b.plan.Worst = max(b.plan.Worst, b.worst[c.Target])
+	}
+	b.plan.Reserves = b.reserves()
+	return &b.plan, nil
+}
+
+// ClampUsage lowers a vendor's report to the most that a request can use, and reports whether any of it was more.
+func ClampUsage(reported *provider.Usage, most provider.Usage) bool {
+	b := bound{Usage: most}
+	return len(b.clamp(reported, 0)) > 0
+}
