@@ -30,7 +30,7 @@ func (q *Queries) BatchRequests(ctx context.Context, id string) (BatchRequestsRo
 
 const cancelBatchJob = `-- name: CancelBatchJob :execrows
 UPDATE batch_job
-SET cancel_requested = true, due_at = least(due_at, $1)
+SET cancel_requested = true, due_at = least(due_at, $1::timestamptz)
 WHERE id = $2 AND organization_id = $3 AND owner_id = $4 AND stage IN ('making', 'running')
 `
 
@@ -424,8 +424,8 @@ func (q *Queries) ListBatchJobs(ctx context.Context, arg ListBatchJobsParams) ([
 const moveBatchJob = `-- name: MoveBatchJob :execrows
 UPDATE batch_job
 SET stage = $1, provider = $2, vendor_id = $3, key_id = $4, sealed_state = $5,
-    due_at = CASE WHEN cancel_requested AND NOT $6::boolean THEN $7 ELSE $8 END,
-    expires_at = CASE WHEN erased THEN expires_at ELSE $9 END, holder = '', held_until = created_at
+    due_at = CASE WHEN cancel_requested AND NOT $6::boolean THEN $7::timestamptz ELSE $8::timestamptz END,
+    expires_at = CASE WHEN erased THEN expires_at ELSE $9::timestamptz END, holder = '', held_until = created_at
 WHERE id = $10 AND lease = $11 AND holder <> ''
 `
 

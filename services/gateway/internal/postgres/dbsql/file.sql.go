@@ -193,9 +193,9 @@ func (q *Queries) GetFile(ctx context.Context, arg GetFileParams) (GetFileRow, e
 
 const insertFile = `-- name: InsertFile :execrows
 INSERT INTO file (id, organization_id, owner_id, purpose, complete, key_id, sealed_name, size, created_at, expires_at)
-SELECT $1, $2, $3, $4, false, $5, $6, $7, $8, $9
+SELECT $1, $2, $3, $4, false, $5, $6, $7::bigint, $8, $9
 WHERE (
-    SELECT count(*) < $10::int AND coalesce(sum(f.size), 0) + $7 <= $11::bigint
+    SELECT count(*) < $10::int AND coalesce(sum(f.size), 0) + $7::bigint <= $11::bigint
     FROM file AS f WHERE f.organization_id = $2 AND f.expires_at > $8
 )
 `

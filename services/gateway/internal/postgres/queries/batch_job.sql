@@ -41,8 +41,8 @@ UPDATE batch_job SET key_id = @key_id, sealed_state = @sealed_state WHERE id = @
 -- MoveBatchJob writes a step of a claimed job, and gives the job back until it is due again.
 UPDATE batch_job
 SET stage = @stage, provider = @provider, vendor_id = @vendor_id, key_id = @key_id, sealed_state = @sealed_state,
-    due_at = CASE WHEN cancel_requested AND NOT @cancel_seen::boolean THEN @now ELSE @due_at END,
-    expires_at = CASE WHEN erased THEN expires_at ELSE @expires_at END, holder = '', held_until = created_at
+    due_at = CASE WHEN cancel_requested AND NOT @cancel_seen::boolean THEN @now::timestamptz ELSE @due_at::timestamptz END,
+    expires_at = CASE WHEN erased THEN expires_at ELSE @expires_at::timestamptz END, holder = '', held_until = created_at
 WHERE id = @id AND lease = @lease AND holder <> '';
 
 -- name: ReleaseBatchReservation :exec
@@ -74,7 +74,7 @@ LIMIT @count::int;
 -- name: CancelBatchJob :execrows
 -- CancelBatchJob asks for the end of a job that is under way, and makes it due.
 UPDATE batch_job
-SET cancel_requested = true, due_at = least(due_at, @now)
+SET cancel_requested = true, due_at = least(due_at, @now::timestamptz)
 WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id AND stage IN ('making', 'running');
 
 -- name: DeleteBatchJob :execrows

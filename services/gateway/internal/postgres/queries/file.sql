@@ -1,9 +1,9 @@
 -- name: InsertFile :execrows
 -- InsertFile begins a file unless its organization's files would have too many bytes or be too many with it.
 INSERT INTO file (id, organization_id, owner_id, purpose, complete, key_id, sealed_name, size, created_at, expires_at)
-SELECT @id, @organization_id, @owner_id, @purpose, false, @key_id, @sealed_name, @size, @created_at, @expires_at
+SELECT @id, @organization_id, @owner_id, @purpose, false, @key_id, @sealed_name, @size::bigint, @created_at, @expires_at
 WHERE (
-    SELECT count(*) < @most_files::int AND coalesce(sum(f.size), 0) + @size <= @most_bytes::bigint
+    SELECT count(*) < @most_files::int AND coalesce(sum(f.size), 0) + @size::bigint <= @most_bytes::bigint
     FROM file AS f WHERE f.organization_id = @organization_id AND f.expires_at > @created_at
 );
 
