@@ -239,14 +239,13 @@ const (
 	growthBytes = 64 << 20
 )
 
-// compareProcesses fails a line if a process ended by itself, or if one holds more in the second half of its run than
-// in the first.
+// compareProcesses fails a line if a process ended by itself, or if most runs of a service hold more in their second half
+// than in their first. What leaks does so in every run; the heap of one that lasted some seconds may just be filling.
 func (s *soak) compareProcesses(t *testing.T, results *resultTable, w *processSampler) {
 	t.Helper()
 	results.exactly("processes that ended by themselves", 0, len(s.harness.Exits()))
 	for _, service := range stack.Services {
-		processes, worst := 0, [3]string{}
-		holds := true
+		processes, grown, worst := 0, [3]int{}, [3]string{}
 		for _, l := range w.processes {
 			first, second, ok := l.growth()
 			if l.member != string(service) || !ok {
@@ -257,11 +256,13 @@ func (s *soak) compareProcesses(t *testing.T, results *resultTable, w *processSa
 				{first.goroutines, second.goroutines, growthCount, 1}, {first.files, second.files, growthCount, 1}, {first.bytes, second.bytes, growthBytes, 1 << 20},
 			} {
 				worst[i] += fmt.Sprintf(" %d>%d", of.first/of.unit, of.second/of.unit)
-				holds = holds && of.second <= of.first+of.first/5+of.slack
+				if of.second > of.first+of.first/5+of.slack {
+					grown[i]++
+				}
 			}
 		}
 		results.add(fmt.Sprintf("%s: goroutines, files, MiB over the halves of %d runs", service, processes), "no growth",
-			fmt.Sprintf("%s;%s;%s", worst[0], worst[1], worst[2]), holds && processes > 0)
+			fmt.Sprintf("%s;%s;%s", worst[0], worst[1], worst[2]), processes > 0 && 2*max(grown[0], grown[1], grown[2]) <= processes)
 	}
 }
 
