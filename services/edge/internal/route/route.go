@@ -169,7 +169,7 @@ func (r Route) check() error {
 	case r.Method == "" || r.Upstream == "" || len(r.Products) == 0:
 		return errors.New("method, upstream and products are required")
 	case r.Metric == "" && !r.free():
-		return errors.New("metric is required, but for what reads, deletes, cancels or counts tokens")
+		return errors.New("metric is required, but for what reads, deletes, cancels, counts tokens or stores a file")
 	case !strings.HasPrefix(plain, root) || strings.HasPrefix(plain, meta) || strings.ContainsAny(plain, "{} "):
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for segments {name} or a last {name...}", root, meta)
 	case !slices.Equal(r.Names(), target.Names()):
@@ -197,8 +197,8 @@ func (r Route) free() bool {
 		slices.ContainsFunc(freeEndings, func(ending string) bool { return strings.HasSuffix(r.Path, ending) })
 }
 
-// freeEndings end the paths of calls that count tokens or cancel.
-var freeEndings = []string{"/count_tokens", ":countTokens", "/input_tokens", "/cancel"}
+// freeEndings end the paths of calls that count tokens, cancel or store a file.
+var freeEndings = []string{"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files"}
 
 // Served returns the table without the routes whose service is not among upstreams.
 func (t Table) Served(upstreams []string) Table {
