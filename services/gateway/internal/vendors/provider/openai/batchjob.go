@@ -266,4 +266,3 @@ func statusOf(name string) provider.BatchStatus {
 	}
 	return provider.BatchInProgress
 }
-
