@@ -4,22 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"iter"
 	"net/http"
-	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -57,118 +51,6 @@ func RunBatches(t *testing.T, b Batches) {
 	t.Run("hostile results", b.hostileResults)
 	t.Run("hostile ids", b.hostileIDs)
 	t.Run("never ending", b.neverEnding)
-}
-
-// mark is the mark of the suite's jobs.
-const mark = "sw7mark"
-
-// batchVendor is a vendor of jobs and a provider for it.
-type batchVendor struct {
-	provider.BatchRunner
-
-	store *BatchStore
-
-	mu    sync.Mutex
-	hook  interceptor
-	calls []string
-}
-
-// interceptor answers a call in the vendor's place where it returns true.
-type interceptor func(w http.ResponseWriter, r *http.Request, api http.Handler) bool
-
-// intercept sets the interceptor of the calls from now on.
-func (v *batchVendor) intercept(hook interceptor) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.hook = hook
-}
-
-// called returns the calls so far.
-func (v *batchVendor) called() []string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return slices.Clone(v.calls)
-}
-
-// record records a call and returns its interceptor, which may be nil.
-func (v *batchVendor) record(r *http.Request) interceptor {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.calls = append(v.calls, r.Method+" "+r.URL.Path)
-	return v.hook
-}
-
-// serve starts a vendor. wrap changes the transport to it; nil leaves it.
-func (b Batches) serve(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) *batchVendor {
-	t.Helper()
-	v := &batchVendor{store: &BatchStore{}}
-	api := b.Vendor(v.store)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		hook := v.record(r)
-		if !slices.ContainsFunc([]string{r.Header.Get("Authorization"), r.Header.Get("X-Api-Key")}, func(value string) bool { return strings.HasSuffix(value, Key) }) {
-			t.Errorf("%s %s: called without the key", r.Method, r.URL.Path)
-		}
-		if hook == nil || !hook(w, r, api) {
-			api.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	transport := wire.NewTransport(patience)
-	t.Cleanup(transport.CloseIdleConnections)
-	var to http.RoundTripper = transport
-	if wrap != nil {
-		to = wrap(transport)
-	}
-	p, err := b.New(server.URL, to)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.BatchRunner = p
-	return v
-}
-
-// onePiece delivers the answers of a transport byte by byte.
-func onePiece(transport http.RoundTripper) http.RoundTripper {
-	return Transport(func(r *http.Request) (*http.Response, error) {
-		response, err := transport.RoundTrip(r)
-		if err == nil {
-			response.Body = struct {
-				io.Reader
-				io.Closer
-			}{iotest.OneByteReader(response.Body), response.Body}
-		}
-		return response, err
-	})
-}
-
-func (b Batches) line(n int) provider.BatchLine {
-	return provider.BatchLine{CustomID: mark + "-" + strconv.Itoa(n), Body: json.RawMessage(b.Body)}
-}
-
-// job returns a job of n requests.
-func (b Batches) job(n int) *provider.BatchJob {
-	return &provider.BatchJob{Mark: mark, API: b.API, Count: n, Lines: b.lines(n, nil)}
-}
-
-func (b Batches) lines(n int, end error) iter.Seq2[provider.BatchLine, error] {
-	return func(yield func(provider.BatchLine, error) bool) {
-		for i := range n {
-			if !yield(b.line(i), nil) {
-				return
-			}
-		}
-		if end != nil {
-			yield(provider.BatchLine{}, end)
-		}
-	}
-}
-
-func isCreation(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/batches")
-}
-
-func isResults(r *http.Request) bool {
-	return strings.HasSuffix(r.URL.Path, "/results") || strings.HasSuffix(r.URL.Path, "/content")
 }
 
 // create makes a job of n requests.
@@ -222,6 +104,7 @@ func results(ctx context.Context, v provider.BatchRunner, report *provider.Batch
 
 // life follows a job from its creation to its deletion. Results come in another order, one of them without usage.
 func (b Batches) life(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) {
+	t.Helper()
 	v := b.serve(t, wrap)
 	made := b.create(t, v, 3)
 	if made.ID == "" || made.Status.Ended() {
@@ -271,7 +154,7 @@ func (b Batches) life(t *testing.T, wrap func(http.RoundTripper) http.RoundTripp
 		t.Errorf("%d files are left", n)
 	}
 	_, err = results(t.Context(), v, report)
-	failure(t, err)
+	_ = failure(t, err)
 }
 
 // compact returns JSON without space.
@@ -349,144 +232,6 @@ func (b Batches) invalid(t *testing.T) {
 				t.Errorf("the vendor was called: %s", v.called())
 			}
 		})
-	}
-}
-
-// search returns the search for the suite's job of n requests that can have been made since a time.
-func search(n int, since time.Time, others ...string) provider.BatchSearch {
-	return provider.BatchSearch{Mark: mark, Count: n, Since: since, Other: func(id string) bool { return slices.Contains(others, id) }}
-}
-
-// found checks which job is found among others.
-func (b Batches) found(t *testing.T) {
-	now := time.Now()
-	foreign := func(v *batchVendor, n int, made time.Time) {
-		for range n {
-			other := v.store.Add(StoredBatch{Mark: "other", Made: made, Lines: []provider.BatchLine{{CustomID: "other-1"}, {CustomID: "other-2"}}})
-			b.end(v, other.ID)
-		}
-	}
-	t.Run("none", func(t *testing.T) {
-		if _, err := b.serve(t, nil).FindBatch(t.Context(), Credential(), search(2, now)); !errors.Is(err, provider.ErrNoBatch) {
-			t.Errorf("error %v, want that there is none", err)
-		}
-	})
-	t.Run("behind many of others", func(t *testing.T) {
-		v := b.serve(t, nil)
-		foreign(v, 3, now.Add(-24*time.Hour))
-		made := b.create(t, v, 2)
-		b.end(v, made.ID)
-		foreign(v, 2*wire.BatchPage+1, now.Add(time.Second))
-		got, err := v.FindBatch(t.Context(), Credential(), search(2, now))
-		if err != nil || got.ID != made.ID || got.Status != provider.BatchCompleted {
-			t.Errorf("found %+v, error %v, want %s, which is completed", got, err, made.ID)
-		}
-	})
-	t.Run("too old", func(t *testing.T) {
-		v := b.serve(t, nil)
-		foreign(v, 5*wire.BatchPage, now.Add(-time.Hour))
-		if _, err := v.FindBatch(t.Context(), Credential(), search(2, now)); !errors.Is(err, provider.ErrNoBatch) {
-			t.Errorf("error %v, want that there is none", err)
-		}
-		if len(v.called()) != 1 {
-			t.Errorf("%d calls, want one page", len(v.called()))
-		}
-	})
-	t.Run("a list without an end", func(t *testing.T) {
-		v := b.serve(t, nil)
-		foreign(v, wire.BatchPage+1, now)
-		v.intercept(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
-			r.URL.RawQuery = "" // Every page is the first one.
-			return false
-		})
-		_, err := v.FindBatch(t.Context(), Credential(), search(2, now))
-		failure(t, err)
-	})
-	if !b.HidesMark {
-		return
-	}
-	for name, tt := range map[string]struct {
-		job  StoredBatch
-		want error
-	}{
-		"another's that runs": {StoredBatch{Lines: []provider.BatchLine{{CustomID: "other-1"}, {CustomID: "other-2"}}}, provider.ErrBatchUndecided},
-		"of another size":     {StoredBatch{Lines: []provider.BatchLine{{CustomID: "other-1"}}}, provider.ErrNoBatch},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := b.serve(t, nil)
-			other := v.store.Add(tt.job)
-			if _, err := v.FindBatch(t.Context(), Credential(), search(2, now)); !errors.Is(err, tt.want) {
-				t.Errorf("error %v, want %v", err, tt.want)
-			}
-			if _, err := v.FindBatch(t.Context(), Credential(), search(2, now, other.ID)); !errors.Is(err, provider.ErrNoBatch) {
-				t.Errorf("a job that is known: %v, want that there is none", err)
-			}
-		})
-	}
-}
-
-// unclear checks that a job is found again if its creation was never answered.
-func (b Batches) unclear(t *testing.T) {
-	for name, answer := range map[string]func(w http.ResponseWriter){
-		"the connection breaks": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
-		"a gateway's own 504":   func(w http.ResponseWriter) { w.WriteHeader(http.StatusGatewayTimeout) },
-		"a page":                func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") },
-		"an id for a path": func(w http.ResponseWriter) {
-			_, _ = io.WriteString(w, `{"id":"../x","status":"validating","processing_status":"in_progress"}`)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			v := b.serve(t, nil)
-			v.intercept(func(w http.ResponseWriter, r *http.Request, api http.Handler) bool {
-				if isCreation(r) {
-					api.ServeHTTP(httptest.NewRecorder(), r)
-					answer(w)
-				}
-				return isCreation(r)
-			})
-			_, err := v.CreateBatch(t.Context(), Credential(), b.job(2))
-			failure(t, err)
-			jobs := v.store.Jobs()
-			if !errors.Is(err, provider.ErrBatchUndecided) || len(jobs) != 1 {
-				t.Fatalf("error %v with %d jobs, want one job and that it is not decided", err, len(jobs))
-			}
-			got, err := v.FindBatch(t.Context(), Credential(), search(2, jobs[0].Made))
-			if b.HidesMark {
-				if !errors.Is(err, provider.ErrBatchUndecided) {
-					t.Fatalf("before the end: %v, want that it is not decided", err)
-				}
-				b.end(v, jobs[0].ID)
-				got, err = v.FindBatch(t.Context(), Credential(), search(2, jobs[0].Made))
-			}
-			if err != nil || got.ID != jobs[0].ID {
-				t.Errorf("found %+v, error %v, want %s", got, err, jobs[0].ID)
-			}
-		})
-	}
-}
-
-// refused checks that nothing stays of a job that the vendor refuses, or that never reached it.
-func (b Batches) refused(t *testing.T) {
-	v := b.serve(t, nil)
-	v.intercept(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
-		if isCreation(r) {
-			reply(http.StatusBadRequest, asJSON, `{"type":"error","error":{"type":"invalid_request_error","message":"no"}}`)(w, r)
-		}
-		return isCreation(r)
-	})
-	_, err := v.CreateBatch(t.Context(), Credential(), b.job(2))
-	if e := failure(t, err); errors.Is(err, provider.ErrBatchUndecided) || e.Status != http.StatusBadRequest {
-		t.Errorf("error %v, want a refusal", err)
-	}
-	if n := v.store.Files(); n != 0 {
-		t.Errorf("%d files are left", n)
-	}
-	away := b.serve(t, func(http.RoundTripper) http.RoundTripper {
-		return Transport(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
-	})
-	_, err = away.CreateBatch(t.Context(), Credential(), b.job(2))
-	if e := failure(t, err); errors.Is(err, provider.ErrBatchUndecided) || e.Class != apierr.ClassTransient {
-		t.Errorf("a vendor that is away: %v, want a failure of the connection", err)
 	}
 }
 

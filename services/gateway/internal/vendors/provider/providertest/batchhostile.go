@@ -42,15 +42,15 @@ func (b Batches) hostileResults(t *testing.T) {
 		"a line of 17 MiB": func() io.Reader {
 			return strings.NewReader(`{"custom_id":"x","a":"` + strings.Repeat("x", 17<<20) + "\"}\n")
 		},
-		"a line without an end": func() io.Reader { return Repeat("x") },
-		"lines without an end":  func() io.Reader { return Repeat("{\"custom_id\":\"x\"}\n") },
-		"blanks without an end": func() io.Reader { return Repeat("\n") },
+		"a line without an end": func() io.Reader { return Repeat(strings.Repeat("x", 64<<10)) },
+		"lines without an end":  func() io.Reader { return Repeat(strings.Repeat("{\"custom_id\":\"x\"}\n", 1<<12)) },
+		"blanks without an end": func() io.Reader { return Repeat(strings.Repeat("\n", 64<<10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, report := b.ended(t)
 			v.intercept(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 				if isResults(r) {
-					_, _ = io.CopyBuffer(w, struct{ io.Reader }{body()}, make([]byte, 256<<10)) // Ends when the caller leaves.
+					_, _ = io.Copy(w, body()) // Ends when the caller leaves.
 				}
 				return isResults(r)
 			})
@@ -219,7 +219,7 @@ func FuzzResults(f *testing.F, b Batches) {
 			return nil
 		})
 		if err != nil {
-			failure(t, err)
+			_ = failure(t, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,8 +53,8 @@ func (s *BatchStore) Jobs() []StoredBatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make([]StoredBatch, 0, len(s.jobs))
-	for i := len(s.jobs) - 1; i >= 0; i-- {
-		all = append(all, *s.jobs[i])
+	for _, job := range slices.Backward(s.jobs) {
+		all = append(all, *job)
 	}
 	return all
 }

@@ -100,14 +100,14 @@ func onOneLine(text json.RawMessage) json.RawMessage {
 	return out
 }
 
-// ReadReport reads a document about a job from a 2xx response.
+// ReadReport reads a document about a job from a 2xx response, and closes it.
 type ReadReport func(ctx context.Context, response *http.Response) (*provider.BatchReport, error)
 
 // MakeBatch sends the request that makes a job. Where the vendor may have made it all the same, the error is
 // provider.ErrBatchUndecided, too.
 func (c *Caller) MakeBatch(ctx context.Context, at *url.URL, header http.Header, body any, read ReadReport) (*provider.BatchReport, error) {
 	receipt := provider.ReceiptOf(ctx).Part()
-	response, err := c.Post(provider.WithReceipt(ctx, receipt), at, header, body)
+	response, err := c.Post(provider.WithReceipt(ctx, receipt), at, header, body) //nolint:bodyclose // read closes it.
 	var report *provider.BatchReport
 	if err == nil {
 		report, err = read(ctx, response)
@@ -126,7 +126,7 @@ func refused(err error) bool {
 
 // ReadBatch requests a document about a job. The error is provider.ErrNoBatch where the vendor no longer has the job.
 func (c *Caller) ReadBatch(ctx context.Context, at *url.URL, header http.Header, read ReadReport) (*provider.BatchReport, error) {
-	response, err := c.Call(ctx, http.MethodGet, at, header)
+	response, err := c.Call(ctx, http.MethodGet, at, header) //nolint:bodyclose // read closes it.
 	switch {
 	case isGone(err):
 		return nil, provider.ErrNoBatch
@@ -146,7 +146,7 @@ func isGone(err error) bool {
 // CancelBatch sends the request that cancels a job. A vendor refuses it for a job that has ended, which is no error; state
 // returns the job's present state.
 func (c *Caller) CancelBatch(ctx context.Context, at *url.URL, header http.Header, state func() (*provider.BatchReport, error)) error {
-	response, err := c.Call(ctx, http.MethodPost, at, header)
+	response, err := c.Call(ctx, http.MethodPost, at, header) //nolint:bodyclose // Finish closes it.
 	if err == nil {
 		_ = Finish(response.Body) // The status is the answer.
 		return nil

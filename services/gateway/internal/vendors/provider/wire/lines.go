@@ -48,7 +48,7 @@ func ReadLines(ctx context.Context, response *http.Response, bounds LineBounds, 
 			}
 		}
 		if err != nil {
-			return nil //nolint:nilerr // It is the end.
+			return nil // It is the end.
 		}
 		if ctx.Err() != nil { // A vendor may send faster than lines are read.
 			return Interrupted(ctx, ctx.Err())

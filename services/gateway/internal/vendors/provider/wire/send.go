@@ -153,7 +153,7 @@ func (c *Caller) Call(ctx context.Context, method string, at *url.URL, header ht
 
 // Delete deletes what is at a URL. What is gone already is no error.
 func (c *Caller) Delete(ctx context.Context, at *url.URL, header http.Header) error {
-	response, err := c.Call(ctx, http.MethodDelete, at, header)
+	response, err := c.Call(ctx, http.MethodDelete, at, header) //nolint:bodyclose // Finish closes it.
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Status == http.StatusNotFound {
 		return nil
 	}
