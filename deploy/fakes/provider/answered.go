@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -19,13 +20,16 @@ type Answered struct {
 	Path string    `json:"path"`
 	// Body is the request's, its first 2 KiB.
 	Body string `json:"body"`
+	// Batch is the id of the job that the request was in; empty for a call of its own.
+	Batch string `json:"batch,omitempty"`
 }
 
 // recordAnswered records the calls that next answers with 2xx.
 func (s *Server) recordAnswered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost {
+		if err != nil || r.Method != http.MethodPost || aboutBatches(r.URL.Path) {
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -40,6 +44,12 @@ func (s *Server) recordAnswered(next http.Handler) http.Handler {
 		}()
 		next.ServeHTTP(head, r)
 	})
+}
+
+// aboutBatches reports whether a path is one of batch jobs and their files. Their calls are not billed: the requests in a job
+// are recorded when it ends.
+func aboutBatches(path string) bool {
+	return strings.HasPrefix(path, "/v1/files") || strings.HasPrefix(path, "/v1/batches") || strings.HasPrefix(path, "/v1/messages/batches")
 }
 
 // Answered returns the newest answered calls, at most limit, oldest first.

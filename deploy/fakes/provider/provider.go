@@ -1,5 +1,6 @@
 // Package provider fakes an AI vendor on one address: the OpenAI faces (chat, responses, embeddings, images, models), the
-// Anthropic Messages face, Gemini's (generateContent, embeddings, images) and Cohere's embeddings. Answers are
+// Anthropic Messages face, Gemini's (generateContent, embeddings, images) and Cohere's embeddings, and batch jobs of the
+// first two. Answers are
 // derived from the request alone, so that the same request gets the same bytes.
 //
 // The assistant repeats the last user text ("You said: ..."). It calls the first tool offered when that text contains
@@ -15,7 +16,7 @@ import (
 	"switchyard.dev/deploy/fakes/journal"
 )
 
-// maxBody is the maximum size of a request at Anthropic.
+// maxBody is the maximum size of a message at Anthropic.
 const maxBody = 32 << 20
 
 // created is the fixed creation time (Unix seconds) of all answers.
@@ -25,6 +26,7 @@ const created = 1767225600
 type Server struct {
 	*fault.Injector
 	answered *journal.Journal[Answered]
+	batches  *batchStore
 	handler  http.Handler
 }
 
@@ -32,7 +34,7 @@ type Server struct {
 func New(script fault.Script) *Server {
 	s := &Server{answered: journal.New[Answered](maxAnswered, maxAnsweredBytes)}
 	s.Injector = fault.NewInjector(script, fault.Options{
-		MaxBody:     maxBody,
+		MaxBody:     maxUpload,
 		ErrorBody:   errorBody,
 		StreamError: streamError,
 		Check:       checkAnswer,
@@ -53,13 +55,26 @@ func New(script fault.Script) *Server {
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
 	control := http.NewServeMux()
 	fault.ServeJournal(control, "answered", s.answered, nil)
-	s.handler = s.Handler(control, s.recordAnswered(api))
+	s.batches = newBatchStore(api, s.answered)
+	s.batches.serve(api, control)
+	s.handler = s.Handler(control, s.recordAnswered(bounded(api)))
 	return s
 }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
+}
+
+// bounded refuses requests that are too large. Those that make batch jobs may be larger.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > maxBody && !aboutBatches(r.URL.Path) {
+			fail(w, r, http.StatusRequestEntityTooLarge, "")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // openAI passes only calls with a credential and a JSON object to next.

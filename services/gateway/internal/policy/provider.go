@@ -38,6 +38,8 @@ type Provider struct {
 	StreamUsage  *bool  `yaml:"stream_usage"`
 	ShortToolIDs bool   `yaml:"short_tool_ids"`
 	Responses    *bool  `yaml:"responses"`
+	// Batches is whether it runs batch jobs; a setting of the openai and the anthropic dialect.
+	Batches *bool `yaml:"batches"`
 	// ReasoningStyle is how the server is told how much to think; a setting of the openai dialect too.
 	ReasoningStyle string `yaml:"reasoning_style"`
 	// Regions are the regions that it works in, and Tags its properties, both for data rules.
@@ -90,7 +92,8 @@ func (p *Provider) Adapter() provider.Settings {
 	}
 	return provider.Settings{
 		Name: p.Name, BaseURL: p.BaseURL, APIVersion: p.APIVersion, KeyHeader: p.KeyHeader,
-		StreamUsage: p.StreamUsage, ShortToolIDs: p.ShortToolIDs, Responses: p.Responses, ReasoningStyle: p.ReasoningStyle, OutputLimits: limits,
+		StreamUsage: p.StreamUsage, ShortToolIDs: p.ShortToolIDs, Responses: p.Responses, Batches: p.Batches,
+		ReasoningStyle: p.ReasoningStyle, OutputLimits: limits,
 	}
 }
 

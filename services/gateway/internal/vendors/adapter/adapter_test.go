@@ -41,6 +41,31 @@ func TestDialectsKeepTheirWord(t *testing.T) {
 	}
 }
 
+// Providers of these dialects run batch jobs, of the APIs that the vendor has jobs of, where the setting says so.
+func TestDialectsThatRunBatches(t *testing.T) {
+	apis := map[string][]string{
+		"openai":    {"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/moderations", "/v1/responses"},
+		"anthropic": {"/v1/messages"},
+	}
+	for _, d := range dialects {
+		for _, on := range []*bool{nil, new(false), new(true)} {
+			p, err := d.New(provider.Settings{Name: "x", BaseURL: "https://vendor.example", Responses: new(true), Batches: on, Transport: http.DefaultTransport})
+			if err != nil {
+				t.Fatalf("%s: %v", d.Name, err)
+			}
+			runner, ok := p.(provider.BatchRunner)
+			if want := apis[d.Name] != nil; ok != want {
+				t.Fatalf("%s: runs batch jobs is %t, want %t", d.Name, ok, want)
+			}
+			for _, api := range apis[d.Name] {
+				if got, want := runner.RunsBatches(api), on != nil && *on; got != want {
+					t.Errorf("%s: runs jobs of %s is %t, want %t", d.Name, api, got, want)
+				}
+			}
+		}
+	}
+}
+
 // relaysOthers reports whether a dialect relays, but not this operation.
 func relaysOthers(d provider.Dialect, operation provider.Operation) bool {
 	return !provider.Contracted().Has(operation) && !d.Operations.Has(operation) && d.Operations.Has(provider.OperationRerank)

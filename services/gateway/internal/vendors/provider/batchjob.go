@@ -14,10 +14,11 @@ type BatchRunner interface {
 	Provider
 	// RunsBatches reports whether jobs of requests to an API may be made; see BatchJob.API.
 	RunsBatches(api string) bool
-	// CreateBatch makes a job. After an error that leaves open whether the vendor has made it, FindBatch tells.
+	// CreateBatch makes a job. An error that is ErrBatchUndecided, too, leaves open whether the vendor has made it;
+	// FindBatch tells later. After any other error it has not. Errors of the job's lines are returned as they are.
 	CreateBatch(ctx context.Context, credential Credential, job *BatchJob) (*BatchReport, error)
-	// FindBatch returns the job that was made of a mark, or ErrNoBatch. ErrBatchUndecided means that the vendor will tell
-	// later.
+	// FindBatch returns the job that was made of a mark, or ErrNoBatch. ErrBatchUndecided means that the vendor tells later:
+	// at the latest when a job ends that may be the one.
 	FindBatch(ctx context.Context, credential Credential, search BatchSearch) (*BatchReport, error)
 	// ReadBatch returns the present state of a job. The error is ErrNoBatch where the vendor no longer has it.
 	ReadBatch(ctx context.Context, credential Credential, id string) (*BatchReport, error)
@@ -33,7 +34,7 @@ type BatchRunner interface {
 // Errors of jobs.
 var (
 	ErrNoBatch        = errors.New("the vendor has no such batch job")
-	ErrBatchUndecided = errors.New("the vendor can't tell yet whether it has the batch job")
+	ErrBatchUndecided = errors.New("it is not known yet whether the vendor has the batch job")
 )
 
 // BatchJob is a job to be made.
@@ -99,7 +100,8 @@ func (s BatchStatus) Ended() bool {
 type BatchReport struct {
 	ID     string      `json:"id"`
 	Status BatchStatus `json:"status"`
-	// Input, Output and Errors are the vendor's ids of the job's files, or the address of its results; empty for none.
+	// Input, Output and Errors are the vendor's ids of the job's files; Output is the job's own id where the vendor has
+	// results but no files. Empty for none.
 	Input  string `json:"input,omitzero"`
 	Output string `json:"output,omitzero"`
 	Errors string `json:"errors,omitzero"`

@@ -38,6 +38,9 @@ type Settings struct {
 	// Responses reports whether the server has the Responses API (openai dialect). Nil means the known behavior of the
 	// host.
 	Responses *bool
+	// Batches reports whether the server runs batch jobs (openai and anthropic dialects). Nil means the known behavior of the
+	// host.
+	Batches *bool
 	// ReasoningStyle is how the server is told how much to think (openai dialect); see openai.Config.
 	ReasoningStyle string
 	// OutputLimits are the models' limits of output tokens, by the vendor's names of them.

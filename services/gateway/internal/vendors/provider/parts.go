@@ -41,7 +41,7 @@ func Parts[T any](ctx context.Context, n int, call func(ctx context.Context, par
 			if within.Err() != nil && ctx.Err() == nil {
 				return within.Err() // Another part has failed; its error counts.
 			}
-			receipt := ReceiptOf(ctx).part()
+			receipt := ReceiptOf(ctx).Part()
 			answers[i], bills[i].usage, err = call(WithReceipt(within, receipt), i)
 			bills[i].due = err == nil || within.Err() != nil && receipt.Sent() && !refused(err)
 			return err

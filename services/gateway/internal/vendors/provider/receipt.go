@@ -45,8 +45,8 @@ func (r *Receipt) SetSent() {
 	}
 }
 
-// part returns the receipt of one of several calls. What is recorded in it is recorded in r, too.
-func (r *Receipt) part() *Receipt { return &Receipt{whole: r} }
+// Part returns the receipt of one of several calls. What is recorded in it is recorded in r, too; r may be nil.
+func (r *Receipt) Part() *Receipt { return &Receipt{whole: r} }
 
 // Sent reports whether a request was sent to the vendor.
 func (r *Receipt) Sent() bool { return r != nil && r.sent.Load() }

@@ -32,6 +32,9 @@ type Config struct {
 	// MaxTokens are the output limits of models, by the vendor's name, for requests that set none. The default of a
 	// model is 8192.
 	MaxTokens map[string]int
+	// Batches reports whether the server runs batch jobs; see [provider.BatchRunner]. Nil means the known behavior of the
+	// host.
+	Batches *bool
 	// Transport sends requests to the vendor; see wire.NewTransport.
 	Transport http.RoundTripper
 }
@@ -41,6 +44,8 @@ type Provider struct {
 	config Config
 	url    *url.URL
 	caller wire.Caller
+	// batches reports whether the server runs batch jobs.
+	batches bool
 }
 
 // New returns a Provider, or an error if the base URL is not absolute.
@@ -53,8 +58,12 @@ func New(config Config) (*Provider, error) {
 		base.Path += "/v1"
 	}
 	base.Path += "/messages"
+	batches := base.Hostname() == "api.anthropic.com"
+	if config.Batches != nil {
+		batches = *config.Batches
+	}
 	return &Provider{
-		config: config, url: base,
+		config: config, url: base, batches: batches,
 		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
 	}, nil
 }

@@ -7,7 +7,7 @@ func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, CachePoints: true, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: reasons,
 		New: func(s provider.Settings) (provider.Provider, error) {
-			return New(Config{Name: s.Name, BaseURL: s.BaseURL, MaxTokens: s.OutputLimits, Transport: s.Transport})
+			return New(Config{Name: s.Name, BaseURL: s.BaseURL, MaxTokens: s.OutputLimits, Batches: s.Batches, Transport: s.Transport})
 		},
 	}
 }

@@ -13,7 +13,8 @@ func Dialect() provider.Dialect {
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{
 				Name: s.Name, BaseURL: s.BaseURL, APIVersion: s.APIVersion, KeyHeader: s.KeyHeader,
-				StreamUsage: s.StreamUsage, ShortToolIDs: s.ShortToolIDs, Responses: s.Responses, ReasoningStyle: s.ReasoningStyle, Transport: s.Transport,
+				StreamUsage: s.StreamUsage, ShortToolIDs: s.ShortToolIDs, Responses: s.Responses, Batches: s.Batches,
+				ReasoningStyle: s.ReasoningStyle, Transport: s.Transport,
 			})
 		},
 	}

@@ -41,6 +41,9 @@ type Config struct {
 	// Responses reports whether the server has the Responses API, so that it takes requests of that form as they came. Nil
 	// means the known behavior of the host.
 	Responses *bool
+	// Batches reports whether the server runs batch jobs; see [provider.BatchRunner]. Nil means the known behavior of the
+	// host.
+	Batches *bool
 	// ReasoningStyle is how the server is told how much to think, one of the ReasoningStyles. Empty means the known style of
 	// the host, which is ReasoningEffort for most.
 	ReasoningStyle string

@@ -20,6 +20,8 @@ type traits struct {
 	reasoning ReasoningStyle
 	// responses: the server has the Responses API.
 	responses bool
+	// batches: the server runs batch jobs.
+	batches bool
 	// encrypts: reasoning comes encrypted from the Responses API to requests that ask for it. Other servers may refuse to.
 	encrypts bool
 	// shortToolIDs: IDs of tool calls are nine letters or digits.
@@ -32,7 +34,7 @@ func traitsOf(base *url.URL, config Config) traits {
 	host := base.Hostname()
 	switch {
 	case host == "api.openai.com":
-		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, responses: true, encrypts: true}
+		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, responses: true, batches: true, encrypts: true}
 	case config.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
 		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: config.APIVersion == "", encrypts: true}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself.
@@ -44,6 +46,9 @@ func traitsOf(base *url.URL, config Config) traits {
 	t.reasoning = styleOf(base, config.ReasoningStyle)
 	if config.Responses != nil {
 		t.responses = *config.Responses
+	}
+	if config.Batches != nil {
+		t.batches = *config.Batches
 	}
 	t.shortToolIDs = t.shortToolIDs || config.ShortToolIDs
 	return t

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
@@ -52,8 +53,22 @@ func withModel(call *provider.Relay) (json.RawMessage, error) {
 	return Override(call.Body, members...), nil
 }
 
-// formOf returns a call's form in pieces, and its media type. Files are not copied.
+// formOf returns a call's form, with its model, in pieces, and its media type.
 func formOf(call *provider.Relay) (pieces [][]byte, kind string, err error) {
+	parts := []provider.FormPart{{Name: "model", Data: []byte(call.Model)}}
+	if call.Stream {
+		parts = append(parts, provider.FormPart{Name: "stream", Data: []byte("true")})
+	}
+	for _, part := range call.Parts {
+		if part.Name != "model" && part.Name != "stream" {
+			parts = append(parts, part)
+		}
+	}
+	return encodeForm(parts)
+}
+
+// encodeForm returns a form in pieces, and its media type. Files are not copied.
+func encodeForm(parts []provider.FormPart) (pieces [][]byte, kind string, err error) {
 	var heads bytes.Buffer
 	form := multipart.NewWriter(&heads)
 	add := func(p *provider.FormPart) {
@@ -70,14 +85,8 @@ func formOf(call *provider.Relay) (pieces [][]byte, kind string, err error) {
 		pieces = append(pieces, bytes.Clone(heads.Bytes()), p.Data)
 		heads.Reset()
 	}
-	add(&provider.FormPart{Name: "model", Data: []byte(call.Model)})
-	if call.Stream {
-		add(&provider.FormPart{Name: "stream", Data: []byte("true")})
-	}
-	for i := range call.Parts {
-		if name := call.Parts[i].Name; name != "model" && name != "stream" {
-			add(&call.Parts[i])
-		}
+	for i := range parts {
+		add(&parts[i])
 	}
 	if err == nil {
 		err = form.Close()
@@ -124,5 +133,33 @@ func (o *outgoingPieces) Close() error { return nil }
 // send sends a body of several pieces.
 func (c *Caller) send(ctx context.Context, at *url.URL, header http.Header, pieces [][]byte) (*http.Response, error) {
 	body := newPieces(pieces, provider.ReceiptOf(ctx))
-	return c.roundTrip(ctx, at, header, body, body.left)
+	return c.roundTrip(ctx, http.MethodPost, at, header, body, body.left)
+}
+
+// PostForm sends a form of several parts (RFC 7578) and returns the vendor's 2xx response, as Post does.
+func (c *Caller) PostForm(ctx context.Context, at *url.URL, header http.Header, parts []provider.FormPart) (*http.Response, error) {
+	pieces, kind, err := encodeForm(parts)
+	if err != nil {
+		return nil, err
+	}
+	header.Set("Content-Type", kind)
+	return c.send(ctx, at, header, pieces)
+}
+
+// Call sends a request without a body and returns the vendor's 2xx response, as Post does.
+func (c *Caller) Call(ctx context.Context, method string, at *url.URL, header http.Header) (*http.Response, error) {
+	return c.roundTrip(ctx, method, at, header, http.NoBody, 0)
+}
+
+// Delete deletes what is at a URL. What is gone already is no error.
+func (c *Caller) Delete(ctx context.Context, at *url.URL, header http.Header) error {
+	response, err := c.Call(ctx, http.MethodDelete, at, header) //nolint:bodyclose // Finish closes it.
+	if e, ok := errors.AsType[*provider.Error](err); ok && e.Status == http.StatusNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_ = Finish(response.Body) // The status is the answer.
+	return nil
 }

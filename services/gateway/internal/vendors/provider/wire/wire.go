@@ -93,12 +93,12 @@ func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body
 		return nil, Unencodable(err)
 	}
 	header.Set("Content-Type", "application/json")
-	return c.roundTrip(ctx, at, header, &outgoing{bytes.NewReader(text), provider.ReceiptOf(ctx)}, int64(len(text)))
+	return c.roundTrip(ctx, http.MethodPost, at, header, &outgoing{bytes.NewReader(text), provider.ReceiptOf(ctx)}, int64(len(text)))
 }
 
-func (c *Caller) roundTrip(ctx context.Context, at *url.URL, header http.Header, body io.ReadCloser, size int64) (*http.Response, error) {
+func (c *Caller) roundTrip(ctx context.Context, method string, at *url.URL, header http.Header, body io.ReadCloser, size int64) (*http.Response, error) {
 	request := (&http.Request{
-		Method: http.MethodPost, URL: at, Host: at.Host, Header: header, Body: body, ContentLength: size,
+		Method: method, URL: at, Host: at.Host, Header: header, Body: body, ContentLength: size,
 	}).WithContext(ctx)
 	response, err := c.Transport.RoundTrip(request)
 	if err != nil {
@@ -191,12 +191,13 @@ func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.
 	default:
 		e.Text = "the provider reported an error"
 	}
-	e.Text, e.Code = c.shown(e.Text), c.shown(e.Code)
+	e.Text, e.Code = c.Shown(e.Text), c.Shown(e.Code)
 	return e
 }
 
-// shown removes the key before it shortens the text, so that no part of it stays.
-func (c *Caller) shown(text string) string {
+// Shown returns a vendor's text as it may be shown: without the key, and shortened; see Shorten. It removes the key first,
+// so that no part of it stays.
+func (c *Caller) Shown(text string) string {
 	if !c.key.IsZero() {
 		text = strings.ReplaceAll(text, c.key.Reveal(), "[redacted]")
 	}

@@ -1,0 +1,162 @@
+package anthropic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// batchAPI is the only API that jobs are made of. Source: Anthropic API reference, "Message Batches".
+const batchAPI = "/v1/messages"
+
+// RunsBatches implements provider.BatchRunner.
+func (p *Provider) RunsBatches(api string) bool { return p.batches && api == batchAPI }
+
+// batchURL returns the URL of the jobs, or of one of them.
+func (p *Provider) batchURL(path ...string) *url.URL {
+	return p.url.JoinPath(append([]string{"batches"}, path...)...)
+}
+
+// CreateBatch implements provider.BatchRunner.
+func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credential, job *provider.BatchJob) (*provider.BatchReport, error) {
+	if !p.RunsBatches(job.API) {
+		return nil, provider.Unsupported("endpoint", "is not one that this provider runs batch jobs of")
+	}
+	first := true
+	text, err := wire.EncodeBatch(job, []byte(`{"requests":[`), func(out []byte, line provider.BatchLine) []byte {
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(append(out, `{"custom_id":"`...), line.CustomID...)
+		return append(append(append(out, `","params":`...), params(line.Body)...), '}')
+	})
+	if err != nil {
+		return nil, err
+	}
+	caller := p.caller.With(credential.Key)
+	return caller.MakeBatch(ctx, p.batchURL(), header(credential, nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
+}
+
+// params returns a message's body as a job takes it: not streamed, and without the thinking that the gateway itself signed.
+func params(body []byte) string {
+	edit, root := wire.NewEditor(wire.ParseView(body))
+	edit.Members(root, func(name string, value gjson.Result) bool {
+		if name == "messages" && bytes.Contains(body, ownSignature) {
+			edit.Replace(value, withoutOwn(value))
+		}
+		return strings.EqualFold(name, "stream")
+	})
+	return edit.End()
+}
+
+// FindBatch implements provider.BatchRunner. A job doesn't hold its mark, but the custom ids of its results do. Until it has
+// ended, one of the same size and age may be it.
+func (p *Provider) FindBatch(ctx context.Context, credential provider.Credential, search provider.BatchSearch) (*provider.BatchReport, error) {
+	caller := p.caller.With(credential.Key)
+	list := wire.BatchList{
+		Page:    func(after string) (gjson.Result, error) { return p.page(ctx, caller, credential, after) },
+		Created: func(job gjson.Result) time.Time { return timeOf(job.Get("created_at")) },
+	}
+	var found *provider.BatchReport
+	undecided := false
+	err := list.Since(search.Since, func(job gjson.Result) (done bool, err error) {
+		report, err := reportOf(job)
+		switch {
+		case err != nil:
+			return true, err
+		case countsOf(job).total() != int64(search.Count), search.Other != nil && search.Other(report.ID):
+			return false, nil
+		case !report.Status.Ended():
+			undecided = true
+			return false, nil
+		}
+		custom, err := p.firstResult(ctx, credential, report)
+		if err == nil && custom != "" && strings.HasPrefix(custom, search.Mark) {
+			found = report
+		}
+		return found != nil, err
+	})
+	switch {
+	case err != nil || found != nil:
+	case undecided:
+		err = provider.ErrBatchUndecided
+	default:
+		err = provider.ErrNoBatch
+	}
+	return found, err
+}
+
+// page returns the page of jobs behind one of them.
+func (p *Provider) page(ctx context.Context, caller *wire.Caller, credential provider.Credential, after string) (gjson.Result, error) {
+	at := p.batchURL()
+	query := at.Query()
+	query.Set("limit", strconv.Itoa(wire.BatchPage))
+	if after != "" {
+		query.Set("after_id", after)
+	}
+	at.RawQuery = query.Encode()
+	response, err := caller.Call(ctx, http.MethodGet, at, header(credential, nil)) //nolint:bodyclose // read closes it.
+	if err != nil {
+		return gjson.Result{}, err
+	}
+	_, root, err := read(ctx, caller, response)
+	return root, err
+}
+
+var errFirst = errors.New("the first result is enough")
+
+// firstResult returns the custom id of the first result of a job that has ended; "" where the vendor no longer has results.
+func (p *Provider) firstResult(ctx context.Context, credential provider.Credential, job *provider.BatchReport) (custom string, err error) {
+	err = p.BatchResults(ctx, credential, job, func(result provider.BatchResult) error {
+		custom = result.CustomID
+		return errFirst
+	})
+	if e, ok := errors.AsType[*provider.Error](err); errors.Is(err, errFirst) || ok && e.Status == http.StatusNotFound {
+		err = nil
+	}
+	return custom, err
+}
+
+// ReadBatch implements provider.BatchRunner.
+func (p *Provider) ReadBatch(ctx context.Context, credential provider.Credential, id string) (*provider.BatchReport, error) {
+	if !wire.IsVendorID(id) {
+		return nil, wire.NotVendorID()
+	}
+	caller := p.caller.With(credential.Key)
+	report, err := caller.ReadBatch(ctx, p.batchURL(id), header(credential, nil), reportReader(caller))
+	if err == nil && report.ID != id {
+		return nil, wire.Malformed("the answer is about another batch job", nil)
+	}
+	return report, err
+}
+
+// CancelBatch implements provider.BatchRunner.
+func (p *Provider) CancelBatch(ctx context.Context, credential provider.Credential, id string) error {
+	if !wire.IsVendorID(id) {
+		return wire.NotVendorID()
+	}
+	at := p.batchURL(id, "cancel")
+	return p.caller.With(credential.Key).CancelBatch(ctx, at, header(credential, nil), func() (*provider.BatchReport, error) {
+		return p.ReadBatch(ctx, credential, id)
+	})
+}
+
+// DeleteBatch implements provider.BatchRunner.
+func (p *Provider) DeleteBatch(ctx context.Context, credential provider.Credential, job *provider.BatchReport) error {
+	if !wire.IsVendorID(job.ID) {
+		return wire.NotVendorID()
+	}
+	return p.caller.With(credential.Key).Delete(ctx, p.batchURL(job.ID), header(credential, nil))
+}

@@ -1,0 +1,72 @@
+package openai
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+)
+
+// BatchResults implements provider.BatchRunner. Requests that were answered are in one file, and those that failed in another.
+func (p *Provider) BatchResults(ctx context.Context, credential provider.Credential, job *provider.BatchReport, each func(provider.BatchResult) error) error {
+	for _, id := range []string{job.Output, job.Errors} {
+		if id == "" {
+			continue
+		}
+		if !wire.IsVendorID(id) {
+			return wire.NotVendorID()
+		}
+		if err := p.results(ctx, credential, id, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// results passes the results of one file to each.
+func (p *Provider) results(ctx context.Context, credential provider.Credential, id string, each func(provider.BatchResult) error) error {
+	at := p.batchURL(files + "/" + id + "/content")
+	response, err := p.caller.With(credential.Key).Call(ctx, http.MethodGet, at, p.header(credential, nil)) //nolint:bodyclose // wire.ReadLines closes it.
+	if err != nil {
+		return err
+	}
+	return wire.ReadLines(ctx, response, wire.ResultBounds, func(line []byte) error {
+		result, err := resultOf(line)
+		if err != nil {
+			return err
+		}
+		return each(result)
+	})
+}
+
+// resultOf reads a line of results. Source: OpenAI API reference, "The request output object".
+func resultOf(line []byte) (provider.BatchResult, error) {
+	view, custom, err := wire.ParseResult(line)
+	if err != nil {
+		return provider.BatchResult{}, err
+	}
+	result := provider.BatchResult{CustomID: custom, Line: line}
+	response, status := view.Get("response"), view.Get("response.status_code")
+	if status.Type == gjson.Number && status.Num == http.StatusOK && !isError(view.Get("error")) {
+		result.Answered, result.Usage = true, resultUsage(response.Get("body"))
+	}
+	return result, nil
+}
+
+// resultUsage returns the usage of an answer of any API, or nil if it has none.
+func resultUsage(body gjson.Result) *provider.Usage {
+	used := body.Get("usage")
+	switch body.Get("object").Str {
+	case "list": // embeddings
+		return inputOf(used)
+	case "response":
+		return responseUsage(used)
+	}
+	if usage := usageOf(used); usage != nil {
+		return usage
+	}
+	return responseUsage(used)
+}
