@@ -25,8 +25,8 @@ type BatchRunner interface {
 	// CancelBatch asks the vendor to end a job. One that has ended stays as it is.
 	CancelBatch(ctx context.Context, credential Credential, id string) error
 	// BatchResults passes the results of an ended job to each, in any order, with bounded memory. It returns the error of
-	// each as it is.
-	BatchResults(ctx context.Context, credential Credential, job *BatchReport, each func(BatchResult) error) error
+	// each as it is. job is what the report is about, for a provider that answers its requests only now.
+	BatchResults(ctx context.Context, credential Credential, job *BatchJob, report *BatchReport, each func(BatchResult) error) error
 	// DeleteBatch deletes what the vendor keeps of an ended job. What is gone already is no error.
 	DeleteBatch(ctx context.Context, credential Credential, job *BatchReport) error
 }

@@ -34,7 +34,7 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		return nil, provider.Unsupported("endpoint", "is not one that this provider runs batch jobs of")
 	}
 	first := true
-	text, err := wire.EncodeBatch(job, []byte(`{"requests":[`), func(out []byte, line provider.BatchLine) []byte {
+	text, err := wire.EncodeBatch(job, []byte(`{"requests":[`), nil, func(out []byte, line provider.BatchLine) []byte {
 		if !first {
 			out = append(out, ',')
 		}
@@ -119,7 +119,7 @@ var errFirst = errors.New("the first result is enough")
 
 // firstResult returns the custom id of the first result of a job that has ended; "" where the vendor no longer has results.
 func (p *Provider) firstResult(ctx context.Context, credential provider.Credential, job *provider.BatchReport) (custom string, err error) {
-	err = p.BatchResults(ctx, credential, job, func(result provider.BatchResult) error {
+	err = p.BatchResults(ctx, credential, nil, job, func(result provider.BatchResult) error {
 		custom = result.CustomID
 		return errFirst
 	})

@@ -162,7 +162,7 @@ func TestBatchParams(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","max_tokens":1.50e3}`:                                                                     `{"model":"m","max_tokens":1.50e3}`,
 		`{"stream":true,"model":"m","Stream":1,"\u0073tream":0}`:                                                `{"model":"m"}`,
-		`{"messages":[{"role":"assistant","content":[` + own + `,{"type":"text","text":"a"}]}],"stream":false}`: `{"messages":[{"content":[{"type":"text","text":"a"}],"role":"assistant"}]}`,
+		`{"messages":[{"role":"assistant","content":[` + own + `,{"type":"text","text":"a"}]}],"stream":false}`: `{"model":"m","messages":[{"content":[{"type":"text","text":"a"}],"role":"assistant"}]}`,
 	} {
 		var got string
 		p, err := anthropic.New(anthropic.Config{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
@@ -174,11 +174,11 @@ func TestBatchParams(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = p.CreateBatch(t.Context(), providertest.Credential(), &provider.BatchJob{
-			Mark: "m", API: "/v1/messages", Count: 2, Lines: func(yield func(provider.BatchLine, error) bool) {
+			Mark: "m", API: "/v1/messages", Model: "m", Count: 2, Lines: func(yield func(provider.BatchLine, error) bool) {
 				_ = yield(provider.BatchLine{CustomID: "m-1", Body: json.RawMessage(body)}, nil) && yield(provider.BatchLine{CustomID: "m-2", Body: json.RawMessage("{}")}, nil)
 			},
 		})
-		whole := `{"requests":[{"custom_id":"m-1","params":` + want + `},{"custom_id":"m-2","params":{}}]}`
+		whole := `{"requests":[{"custom_id":"m-1","params":` + want + `},{"custom_id":"m-2","params":{"model":"m"}}]}`
 		if diff := cmp.Diff(whole, got); err != nil || diff != "" {
 			t.Errorf("%s: error %v; sent (-want +got):\n%s", body, err, diff)
 		}

@@ -12,14 +12,14 @@ import (
 )
 
 // BatchResults implements provider.BatchRunner. The address of the results that the vendor gives is not used: it could be any.
-func (p *Provider) BatchResults(ctx context.Context, credential provider.Credential, job *provider.BatchReport, each func(provider.BatchResult) error) error {
+func (p *Provider) BatchResults(ctx context.Context, credential provider.Credential, _ *provider.BatchJob, report *provider.BatchReport, each func(provider.BatchResult) error) error {
 	switch {
-	case job.Output == "":
+	case report.Output == "":
 		return nil
-	case !wire.IsVendorID(job.ID):
+	case !wire.IsVendorID(report.ID):
 		return wire.NotVendorID()
 	}
-	response, err := p.caller.With(credential.Key).Call(ctx, http.MethodGet, p.batchURL(job.ID, "results"), header(credential, nil)) //nolint:bodyclose // wire.ReadLines closes it.
+	response, err := p.caller.With(credential.Key).Call(ctx, http.MethodGet, p.batchURL(report.ID, "results"), header(credential, nil)) //nolint:bodyclose // wire.ReadLines closes it.
 	if err != nil {
 		return err
 	}
@@ -38,13 +38,26 @@ func resultOf(line []byte) (provider.BatchResult, error) {
 	if err != nil {
 		return provider.BatchResult{}, err
 	}
-	result := provider.BatchResult{CustomID: custom, Line: line, Answered: view.Get("result.type").Str == "succeeded"}
-	if result.Answered {
+	result := provider.BatchResult{CustomID: custom, Line: line, Outcome: outcomeOf(view.Get("result.type").Str)}
+	if result.Outcome == provider.BatchAnswered {
 		var u usage
 		u.update(view.Get("result.message.usage"))
 		result.Usage = u.disjoint()
 	}
 	return result, nil
+}
+
+// outcomeOf returns what became of a request whose result has a type.
+func outcomeOf(kind string) provider.BatchOutcome {
+	switch kind {
+	case "succeeded":
+		return provider.BatchAnswered
+	case "canceled":
+		return provider.BatchRequestCancelled
+	case "expired":
+		return provider.BatchRequestExpired
+	}
+	return provider.BatchRequestFailed
 }
 
 func reportReader(caller *wire.Caller) wire.ReadReport {

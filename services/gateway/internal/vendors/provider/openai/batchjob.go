@@ -65,7 +65,11 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		return nil, provider.Unsupported("endpoint", "is not one that this provider runs batch jobs of")
 	}
 	api := p.batchAPI(job.API)
-	text, err := wire.EncodeBatch(job, nil, func(out []byte, line provider.BatchLine) []byte {
+	var fixed []wire.Member
+	if api == batchVersion+responses { // The gateway stores what is to be kept.
+		fixed = append(fixed, wire.Member{Name: "store", Value: "false"})
+	}
+	text, err := wire.EncodeBatch(job, nil, fixed, func(out []byte, line provider.BatchLine) []byte {
 		out = append(append(out, `{"custom_id":"`...), line.CustomID...)
 		out = append(append(out, `","method":"POST","url":"`...), api...)
 		return append(append(append(out, `","body":`...), line.Body...), "}\n"...)

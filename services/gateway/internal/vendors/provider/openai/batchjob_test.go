@@ -134,7 +134,7 @@ func TestBatchURLs(t *testing.T) {
 				t.Errorf("found: %v, want none", found)
 			}
 			report := &provider.BatchReport{ID: "b1", Input: "f1", Output: "f2"}
-			read2 := p.BatchResults(ctx, credential, report, func(provider.BatchResult) error { return nil })
+			read2 := p.BatchResults(ctx, credential, nil, report, func(provider.BatchResult) error { return nil })
 			if err := errors.Join(err, read, cancelled, read2, p.DeleteBatch(ctx, credential, report)); err != nil {
 				t.Error(err)
 			}
@@ -213,9 +213,9 @@ func TestBatchUsage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = p.BatchResults(t.Context(), providertest.Credential(), &provider.BatchReport{ID: "b1", Output: "f1"}, func(r provider.BatchResult) error {
-			if diff := cmp.Diff(tt.want, r.Usage); diff != "" || r.Answered != tt.answered {
-				t.Errorf("%s: answered is %t, want %t; usage (-want +got):\n%s", name, r.Answered, tt.answered, diff)
+		err = p.BatchResults(t.Context(), providertest.Credential(), nil, &provider.BatchReport{ID: "b1", Output: "f1"}, func(r provider.BatchResult) error {
+			if diff := cmp.Diff(tt.want, r.Usage); diff != "" || (r.Outcome == provider.BatchAnswered) != tt.answered {
+				t.Errorf("%s: answered is %t, want %t; usage (-want +got):\n%s", name, r.Outcome == provider.BatchAnswered, tt.answered, diff)
 			}
 			return nil
 		})

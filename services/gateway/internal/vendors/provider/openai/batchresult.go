@@ -11,8 +11,8 @@ import (
 )
 
 // BatchResults implements provider.BatchRunner. Requests that were answered are in one file, and those that failed in another.
-func (p *Provider) BatchResults(ctx context.Context, credential provider.Credential, job *provider.BatchReport, each func(provider.BatchResult) error) error {
-	for _, id := range []string{job.Output, job.Errors} {
+func (p *Provider) BatchResults(ctx context.Context, credential provider.Credential, _ *provider.BatchJob, report *provider.BatchReport, each func(provider.BatchResult) error) error {
+	for _, id := range []string{report.Output, report.Errors} {
 		if id == "" {
 			continue
 		}
@@ -48,12 +48,25 @@ func resultOf(line []byte) (provider.BatchResult, error) {
 	if err != nil {
 		return provider.BatchResult{}, err
 	}
-	result := provider.BatchResult{CustomID: custom, Line: line}
-	response, status := view.Get("response"), view.Get("response.status_code")
-	if status.Type == gjson.Number && status.Num == http.StatusOK && !isError(view.Get("error")) {
-		result.Answered, result.Usage = true, resultUsage(response.Get("body"))
+	result := provider.BatchResult{CustomID: custom, Line: line, Outcome: outcomeOf(view)}
+	if result.Outcome == provider.BatchAnswered {
+		result.Usage = resultUsage(view.Get("response.body"))
 	}
 	return result, nil
+}
+
+// outcomeOf returns what became of a request. Source: OpenAI's guide "Batch API", on errors of expired and cancelled jobs.
+func outcomeOf(view gjson.Result) provider.BatchOutcome {
+	problem, status := view.Get("error"), view.Get("response.status_code")
+	switch code := problem.Get("code").Str; {
+	case status.Type == gjson.Number && status.Num == http.StatusOK && !isError(problem):
+		return provider.BatchAnswered
+	case code == "batch_expired":
+		return provider.BatchRequestExpired
+	case code == "batch_cancelled":
+		return provider.BatchRequestCancelled
+	}
+	return provider.BatchRequestFailed
 }
 
 // resultUsage returns the usage of an answer of any API, or nil if it has none.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -92,11 +93,11 @@ type outcome struct {
 // results returns the results of a job by their custom ids.
 func results(ctx context.Context, v provider.BatchRunner, report *provider.BatchReport) (map[string]outcome, error) {
 	got := make(map[string]outcome)
-	err := v.BatchResults(ctx, Credential(), report, func(r provider.BatchResult) error {
+	err := v.BatchResults(ctx, Credential(), nil, report, func(r provider.BatchResult) error {
 		if _, twice := got[r.CustomID]; twice {
 			return errors.New("a result comes twice: " + r.CustomID)
 		}
-		got[r.CustomID] = outcome{r.Answered, r.Usage, string(r.Line)}
+		got[r.CustomID] = outcome{r.Outcome == provider.BatchAnswered, r.Usage, string(r.Line)}
 		return nil
 	})
 	return got, err
@@ -116,7 +117,7 @@ func (b Batches) life(t *testing.T, wrap func(http.RoundTripper) http.RoundTripp
 	}
 	for i, line := range stored.Lines {
 		want := b.line(i)
-		if diff := cmp.Diff(compact(t, want.Body), compact(t, line.Body)); line.CustomID != want.CustomID || diff != "" {
+		if diff := cmp.Diff(compact(t, wire.Override(want.Body, wire.Member{Name: "model", Value: strconv.Quote(theirs)})), compact(t, line.Body)); line.CustomID != want.CustomID || diff != "" {
 			t.Errorf("request %d is of %q, want %q; its body (-want +got):\n%s", i, line.CustomID, want.CustomID, diff)
 		}
 	}
@@ -142,7 +143,7 @@ func (b Batches) life(t *testing.T, wrap func(http.RoundTripper) http.RoundTripp
 		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	enough := errors.New("enough")
-	if err := v.BatchResults(t.Context(), Credential(), report, func(provider.BatchResult) error { return enough }); !errors.Is(err, enough) {
+	if err := v.BatchResults(t.Context(), Credential(), nil, report, func(provider.BatchResult) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("results that the caller ends: %v, want its own error", err)
 	}
 	for _, which := range []string{"first", "second"} {

@@ -54,7 +54,7 @@ func (b Batches) hostileResults(t *testing.T) {
 				}
 				return isResults(r)
 			})
-			err := v.BatchResults(t.Context(), Credential(), report, func(provider.BatchResult) error { return nil })
+			err := v.BatchResults(t.Context(), Credential(), nil, report, func(provider.BatchResult) error { return nil })
 			if e := failure(t, err); e.Class != apierr.ClassServerError {
 				t.Errorf("error %v, want a server error", err)
 			}
@@ -182,7 +182,7 @@ func BatchGrowth(t *testing.T, b Batches, lines ...growth.Input) {
 			t.Error(err)
 			return
 		}
-		_ = p.BatchResults(context.Background(), provider.Credential{}, report, func(provider.BatchResult) error { return nil })
+		_ = p.BatchResults(context.Background(), provider.Credential{}, nil, report, func(provider.BatchResult) error { return nil })
 	}
 	growth.Linear(t, growth.Each(append(inputs, lines...), func(text []byte) {
 		read(bytes.NewReader(text))
@@ -205,13 +205,13 @@ func FuzzResults(f *testing.F, b Batches) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = p.BatchResults(t.Context(), Credential(), report, func(r provider.BatchResult) error {
+		err = p.BatchResults(t.Context(), Credential(), nil, report, func(r provider.BatchResult) error {
 			switch {
 			case r.CustomID == "" || len(r.CustomID) > 64:
 				t.Errorf("a result of %q", r.CustomID)
 			case !bytes.HasPrefix(r.Line, []byte("{")) || bytes.ContainsRune(r.Line, '\n'):
 				t.Errorf("the line of a result is %q", r.Line)
-			case r.Usage != nil && !r.Answered:
+			case r.Usage != nil && r.Outcome != provider.BatchAnswered:
 				t.Errorf("%q reports usage without an answer", r.Line)
 			case r.Usage != nil && (r.Usage.Prompt() < 0 || r.Usage.Completion() < 0):
 				t.Errorf("%q reports %+v", r.Line, r.Usage)

@@ -103,9 +103,12 @@ func (b Batches) line(n int) provider.BatchLine {
 	return provider.BatchLine{CustomID: mark + "-" + strconv.Itoa(n), Body: json.RawMessage(b.Body)}
 }
 
+// theirs is the vendor's name of the model, which the bodies don't have.
+const theirs = "their/m"
+
 // job returns a job of n requests.
 func (b Batches) job(n int) *provider.BatchJob {
-	return &provider.BatchJob{Mark: mark, API: b.API, Count: n, Lines: b.lines(n, nil)}
+	return &provider.BatchJob{Mark: mark, API: b.API, Model: theirs, Count: n, Lines: b.lines(n, nil)}
 }
 
 func (b Batches) lines(n int, end error) iter.Seq2[provider.BatchLine, error] {

@@ -51,12 +51,17 @@ func BatchID(value gjson.Result) (id string, ok bool) {
 	return id, id == "" || IsVendorID(id)
 }
 
-// EncodeBatch returns the requests of a job in one text, which begins with out. write appends one request, whose custom id and
-// body need no escapes: the body is a JSON object on a single line.
-func EncodeBatch(job *provider.BatchJob, out []byte, write func(out []byte, line provider.BatchLine) []byte) ([]byte, error) {
+// EncodeBatch returns the requests of a job in one text, which begins with out. Each body gets the job's model and the fixed
+// members. write appends one request, whose custom id and body need no escapes: the body is a JSON object on a single line.
+func EncodeBatch(job *provider.BatchJob, out []byte, fixed []Member, write func(out []byte, line provider.BatchLine) []byte) ([]byte, error) {
 	if !mark.MatchString(job.Mark) {
 		return nil, invalidJob("its mark is not of 1 to 40 letters and digits")
 	}
+	model, err := json.Marshal(job.Model)
+	if err != nil {
+		return nil, Unencodable(err)
+	}
+	fixed = append([]Member{{"model", string(model)}}, fixed...)
 	count := 0
 	for line, err := range job.Lines {
 		if err != nil {
@@ -73,7 +78,7 @@ func EncodeBatch(job *provider.BatchJob, out []byte, write func(out []byte, line
 		case !jsoncheck.Valid(line.Body) || !ParseView(line.Body).IsObject():
 			return nil, invalidJob(fmt.Sprintf("request %d is not a JSON object", count))
 		}
-		line.Body = onOneLine(line.Body)
+		line.Body = onOneLine(Override(line.Body, fixed...))
 		out = write(out, line)
 	}
 	if count == 0 || count < job.Count {
