@@ -32,7 +32,7 @@ type Batches struct {
 	// Usage is a usage as the vendor writes it, and Want what it means.
 	Usage string
 	Want  provider.Usage
-	// HidesMark reports that only the results of a job tell its mark.
+	// HidesMark reports that only the results of a job show its mark.
 	HidesMark bool
 }
 
