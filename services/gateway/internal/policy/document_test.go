@@ -33,6 +33,21 @@ func TestExtraProviderReplaces(t *testing.T) {
 	}
 }
 
+// The setting of batch jobs reaches the adapter: absent is not false.
+func TestBatchesReachTheAdapter(t *testing.T) {
+	for setting, want := range map[string]*bool{"": nil, ", batches: true": new(true), ", batches: false": new(false)} {
+		extra := `providers: [{name: alpha, dialect: openai, base_url: "http://127.0.0.1:9"` + setting + `}]`
+		p, err := policy.Parse(policy.Source{Text: []byte(policytest.Small)}, policy.Source{Text: []byte(extra)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := p.Offer(provider.Target{Provider: "alpha", Model: "m1"}).Settings.Adapter().Batches
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", setting, diff)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	cases := []struct{ name, policy, extra, want string }{
 		{"unknown field", policytest.Small + "colour: red\n", "", "colour"},

@@ -15,10 +15,10 @@ type BatchRunner interface {
 	// RunsBatches reports whether jobs of requests to an API may be made; see BatchJob.API.
 	RunsBatches(api string) bool
 	// CreateBatch makes a job. An error that is ErrBatchUndecided, too, leaves open whether the vendor has made it;
-	// FindBatch tells later. After any other error it has not. Errors of the job's lines are returned as they are.
+	// FindBatch answers that later. After any other error it has not. Errors of the job's lines are returned as they are.
 	CreateBatch(ctx context.Context, credential Credential, job *BatchJob) (*BatchReport, error)
-	// FindBatch returns the job that was made of a mark, or ErrNoBatch. ErrBatchUndecided means that the vendor tells later:
-	// at the latest when a job ends that may be the one.
+	// FindBatch returns the job that was made of a mark, or ErrNoBatch. ErrBatchUndecided means that it can't be
+	// known before a job ends that may be the one.
 	FindBatch(ctx context.Context, credential Credential, search BatchSearch) (*BatchReport, error)
 	// ReadBatch returns the present state of a job. The error is ErrNoBatch where the vendor no longer has it.
 	ReadBatch(ctx context.Context, credential Credential, id string) (*BatchReport, error)

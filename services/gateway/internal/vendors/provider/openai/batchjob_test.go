@@ -53,7 +53,7 @@ func TestBatchResultsGrowLinearly(t *testing.T) {
 	providertest.BatchGrowth(t, batches(), growth.Around(`{"custom_id":"x","response":{"status_code":200,"body":{"usage":`, growth.ValidJSON, "}}}\n")...)
 }
 
-// Who runs jobs of which API.
+// Jobs are run at known hosts and where the setting says so; those of responses only where the server has that API.
 func TestRunsBatches(t *testing.T) {
 	chat, response := "/v1/chat/completions", "/v1/responses"
 	for name, tt := range map[string]struct {

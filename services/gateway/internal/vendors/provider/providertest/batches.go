@@ -33,7 +33,7 @@ type Batches struct {
 	// Usage is a usage as the vendor writes it, and Want what it means.
 	Usage string
 	Want  provider.Usage
-	// HidesMark reports that only the results of a job tell its mark.
+	// HidesMark reports that only the results of a job show its mark.
 	HidesMark bool
 }
 
@@ -245,6 +245,20 @@ func (b Batches) cancelled(t *testing.T) {
 	if report := b.read(t, v, made.ID); report.Status != provider.BatchCancelling {
 		t.Errorf("the job is %s, want cancelling", report.Status)
 	}
+	v.intercept(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		if strings.HasSuffix(r.URL.Path, "/cancel") {
+			reply(http.StatusConflict, asJSON, "{}")(w, r)
+		}
+		return strings.HasSuffix(r.URL.Path, "/cancel")
+	})
+	if err := v.CancelBatch(t.Context(), Credential(), made.ID); err != nil {
+		t.Errorf("a job that is being cancelled: %v", err)
+	}
+	v.store.Update(made.ID, func(job *StoredBatch) { job.Status = provider.BatchInProgress })
+	if err := v.CancelBatch(t.Context(), Credential(), made.ID); failure(t, err).Status != http.StatusConflict {
+		t.Errorf("a job that the vendor does not cancel: %v, want its refusal", err)
+	}
+	v.intercept(nil)
 	v.store.Update(made.ID, func(job *StoredBatch) { job.Status = provider.BatchCancelled })
 	if err := v.CancelBatch(t.Context(), Credential(), made.ID); err != nil {
 		t.Errorf("a job that has ended: %v", err)

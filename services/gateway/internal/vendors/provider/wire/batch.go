@@ -148,8 +148,8 @@ func isGone(err error) bool {
 	return ok && e.Status == http.StatusNotFound && e.Code != ""
 }
 
-// CancelBatch sends the request that cancels a job. A vendor refuses it for a job that has ended, which is no error; state
-// returns the job's present state.
+// CancelBatch sends the request that cancels a job. A vendor refuses it for a job that has ended, or is being cancelled, which
+// is no error; state returns the job's present state.
 func (c *Caller) CancelBatch(ctx context.Context, at *url.URL, header http.Header, state func() (*provider.BatchReport, error)) error {
 	response, err := c.Call(ctx, http.MethodPost, at, header) //nolint:bodyclose // Finish closes it.
 	if err == nil {
@@ -163,7 +163,7 @@ func (c *Caller) CancelBatch(ctx context.Context, at *url.URL, header http.Heade
 	switch {
 	case failed != nil:
 		return failed
-	case report.Status.Ended():
+	case report.Status.Ended(), report.Status == provider.BatchCancelling:
 		return nil
 	}
 	return err

@@ -1,6 +1,6 @@
-// Package wire holds the HTTP and JSON code that the vendor dialects share: one tuned transport, a JSON POST with typed
-// failures, parsers of Retry-After and of rate limits, and reading JSON without copies. It never retries and never
-// follows a redirect.
+// Package wire holds the HTTP and JSON code that the vendor dialects share: one tuned transport, requests with typed failures,
+// parsers of Retry-After and of rate limits, the calls of batch jobs, and reading JSON without copies. It never retries and
+// never follows a redirect.
 package wire
 
 import (
