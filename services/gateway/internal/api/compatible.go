@@ -153,15 +153,7 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 // headers sets the headers that say who served; native reports whether it was a provider of the dialect.
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	eachHeader(route, inOne(h))
-	unknown := c.chat.Unknown
-	if c.chat.CachePoint != "" && !route.CachePoints {
-		unknown = append(slices.Clip(unknown), c.chat.CachePoint)
-	}
-	elsewhere := slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider })
-	switch {
-	case len(unknown) > 0 && !native:
-		h.Set(headerIgnored, ignored(slices.Concat(unknown, route.Ignored)))
-	case native && elsewhere:
+	if native && slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider }) {
 		h.Set(headerIgnored, "reasoning.encrypted_content")
 	}
 }

@@ -85,6 +85,9 @@ func toRequest(ctx context.Context, m *gatewayv1.LlmRequest) (*inference.Request
 		return nil, err
 	}
 	r.Chat, r.Locale = *chat, m.GetLocale()
+	if m.Seed != nil {
+		r.Hints = []provider.HintField{{Kind: provider.HintSeed, Name: "seed"}}
+	}
 	r.BypassCache, r.ApprovalRef = m.GetCache() == bypass, m.GetApprovalRef()
 	return r, nil
 }

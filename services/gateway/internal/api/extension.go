@@ -153,7 +153,7 @@ func toNativeRequest(ctx context.Context, chat *dialect.Chat, header http.Header
 		return nil, err
 	}
 	r.Chat, r.Bounds, r.ShowsReasoning, r.KeepsAnswer = chat.Chat, chat.Bounds, chat.Reasoning, chat.Keeps
-	r.Route.Needs = chat.Needs()
+	r.Hints, r.Route.Needs = chat.Hints, chat.Needs()
 	if r.Locale == "" {
 		return r, nil
 	}

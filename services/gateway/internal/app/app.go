@@ -188,6 +188,10 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 	if err != nil {
 		return nil, err
 	}
+	key, err := fingerprintKey(cfg)
+	if err != nil {
+		return nil, err
+	}
 	answers := memory.New(cfg.AnswerMemory, cfg.OrganizationShare)
 	if err := answers.Measure(s.Meter); err != nil {
 		return nil, err
@@ -195,6 +199,7 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 	return inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.cache}, Images: images, Health: p.health, Answers: p.answers, Admission: g.admission,
 		Approvals: postgres.NewApprovals(stores.control), Canary: g.overrides, Recorder: p.traces.recorder, Memory: answers, After: rpc.After,
+		Pseudonym: inference.NewPseudonym(key),
 		Clocks: inference.Clocks{
 			Answer: cfg.AnswerTimeout, FirstToken: cfg.FirstTokenTimeout, Idle: cfg.IdleTimeout, Total: cfg.TotalTimeout,
 		},

@@ -27,11 +27,15 @@ func openBatches(s *service.Service, stores stores, g governance, p pipeline) ba
 	if p.traces.keys == nil {
 		return batches{}
 	}
-	retention := func(organization string) time.Duration { return p.fleets.policy().Tracing(organization).ContentRetention }
+	retention := func(organization string) time.Duration {
+		return p.fleets.policy().Tracing(organization).ContentRetention
+	}
 	b := batches{files: file.NewManager(fileStore, p.traces.keys, retention)}
 	b.jobs = batchjob.New(batchjob.Options{
 		Store: jobStore, Files: b.files, Sealer: p.traces.keys, Fleet: p.fleets.fleet, Ledger: postgres.NewLedger(stores.pool),
-		Refusal:  func(ctx context.Context, organization, run string) error { return refusal(ctx, g.admission, organization, run) },
+		Refusal: func(ctx context.Context, organization, run string) error {
+			return refusal(ctx, g.admission, organization, run)
+		},
 		Recorder: p.traces.recorder, Retention: retention, Replica: g.replica.String(), Log: s.Log,
 	})
 	s.Runner.Go("batches", b.jobs.Run)

@@ -35,7 +35,7 @@ type Config struct {
 	CatalogFile        string      `env:"CATALOG_FILE" doc:"model catalog (YAML); shipped/catalog.yaml when empty"`
 	ExtraProvidersFile string      `env:"EXTRA_PROVIDERS_FILE" doc:"providers in addition to the policy's (YAML or JSON)"`
 	FleetKeysDir       string      `env:"FLEET_KEYS_DIR" doc:"folder of relative key_file paths; the folder of the file that names them when empty"`
-	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"file with the key for hashing fingerprints of provider keys"`
+	FingerprintKey     secret.File `env:"FINGERPRINT_KEY_FILE" doc:"file with the key for hashing fingerprints of provider keys and pseudonyms of end users"`
 
 	SealingKeysDir     string   `env:"SEALING_KEYS_DIR" doc:"folder of the private keys (*.key, see gateway byok keygen) for sealed credentials of organizations; the newest seals, all can open"`
 	ByokSecretsDir     string   `env:"BYOK_SECRETS_DIR" doc:"folder with a subfolder for each organization, which holds the secrets that its file: references may name"`

@@ -117,16 +117,21 @@ func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.
 	return d.New(settings)
 }
 
+// fingerprintKey returns the key of the hashes that stand for secrets and for end users; zero where none is set.
+func fingerprintKey(cfg Config) (key secret.Value, err error) {
+	if cfg.FingerprintKey == "" {
+		return key, nil
+	}
+	if key, err = cfg.FingerprintKey.Read(); err != nil {
+		return key, fmt.Errorf("fingerprint key: %w", err)
+	}
+	return key, nil
+}
+
 // newFingerprint returns the function that hashes keys of the fleet and of organizations for logs and the ledger.
 func newFingerprint(cfg Config) (func(secret.Value) string, error) {
-	var pin secret.Value
-	if cfg.FingerprintKey != "" {
-		var err error
-		if pin, err = cfg.FingerprintKey.Read(); err != nil {
-			return nil, fmt.Errorf("fingerprint key: %w", err)
-		}
-	}
-	return keyring.NewFingerprint(pin), nil
+	key, err := fingerprintKey(cfg)
+	return keyring.NewFingerprint(key), err
 }
 
 // newKeyring returns a keyring with the fleet's keys of the policy's providers and access to organizations' own keys.

@@ -24,8 +24,8 @@ type Offer struct {
 	Operations   provider.OperationSet
 	// forms are the forms of requests that the provider takes as they were written.
 	forms []string
-	// CachePoints reports whether the provider has points of the prompt cache.
-	CachePoints bool
+	// Hints are those that the provider takes for the model.
+	Hints provider.Hint
 	// relays are the APIs whose calls the provider relays.
 	relays []string
 	// Lacks is the set of features that the model does not have.
@@ -61,6 +61,7 @@ type entry struct {
 	*Provider
 	dialect  provider.Dialect
 	forms    []string
+	hints    func(model string) provider.Hint
 	index    int
 	offers   map[string]*Offer
 	defaults map[provider.Operation]*Offer
@@ -74,7 +75,7 @@ func (e *entry) offer(model *Model) *Offer {
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
-	o.forms, o.relays, o.CachePoints = e.forms, e.dialect.Relays, e.dialect.CachePoints
+	o.forms, o.relays, o.Hints = e.forms, e.dialect.Relays, e.hints(o.Upstream)
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
 	} else {

@@ -125,7 +125,8 @@ func build(doc document) (*Policy, error) {
 func (p *Policy) addProvider(index int) error {
 	e := &entry{Provider: &p.Providers[index], index: index, offers: make(map[string]*Offer)}
 	e.dialect, _ = adapter.Find(e.Dialect) // Parse has checked that there is one.
-	e.forms = e.dialect.FormsOf(e.Adapter())
+	settings := e.Adapter()
+	e.forms, e.hints = e.dialect.FormsOf(settings), e.dialect.HintsOf(settings)
 	p.byName[e.Name] = e
 	for i := range e.Models {
 		model := &e.Models[i]

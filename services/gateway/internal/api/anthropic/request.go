@@ -3,7 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -47,7 +46,7 @@ func read(body []byte) (*reader, error) {
 			return nil, err
 		}
 	}
-	r.special()
+	r.hints()
 	return r, nil
 }
 
@@ -98,61 +97,29 @@ func (r *reader) settings() error {
 	return r.Tokens("max_tokens", &c.MaxTokens)
 }
 
-// silent are the values with which a field has no effect.
-var silent = map[string][]string{
-	"mcp_servers": {"[]"}, "service_tier": {`"auto"`}, "container": nil, "inference_geo": nil, "speed": nil, "fallbacks": nil,
-}
-
-// hints are fields without which the answer is much the same; a provider of another dialect does not get them, and the
-// answer names them.
-var hints = []string{"cache_control", "context_management", "top_k"}
-
-// surcharged are the fields that change what the vendor bills, and the vendor's own tools that it bills by use or by
-// hour.
-var (
-	surcharged      = []string{"speed", "inference_geo"}
-	surchargedTools = []string{"web_search", "code_execution"}
-	// open are the fields through which the vendor reads more than the body holds.
-	open = []string{"mcp_servers", "container"}
-)
+// surchargedTools are the vendor's own tools that it bills by use or by hour.
+var surchargedTools = []string{"web_search", "code_execution"}
 
 // surcharges reports whether a tool of this type, such as "web_search_20250305", is billed separately.
 func surcharges(kind string) bool {
 	return slices.ContainsFunc(surchargedTools, func(name string) bool { return strings.HasPrefix(kind, name) })
 }
 
-// special checks the fields that only this dialect has. metadata names the end user; no answer depends on it.
-func (r *reader) special() {
-	r.Ignore("metadata")
-	for _, name := range hints {
-		if r.Raw(name) != nil {
-			r.chat.Ignores(name)
-		}
+// hints reads what is not for every dialect. metadata names the end user.
+func (r *reader) hints() {
+	var metadata struct {
+		UserID string `json:"user_id"`
 	}
-	for _, name := range specials {
-		if raw := r.Raw(name); raw != nil && !slices.Contains(silent[name], compact(raw)) {
-			r.chat.Restrict(name)
-			if slices.Contains(surcharged, name) {
-				r.chat.Surcharge(name)
-			}
-			if slices.Contains(open, name) {
-				r.chat.Open(name)
-			}
-		}
+	if json.Unmarshal(r.Raw("metadata"), &metadata) == nil {
+		r.chat.Chat.EndUser = metadata.UserID
 	}
-}
-
-// specials are the names in silent, sorted.
-var specials = slices.Sorted(maps.Keys(silent))
-
-// compact returns a short JSON value without its spaces.
-func compact(raw json.RawMessage) string {
-	return strings.Map(func(c rune) rune {
-		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
-			return -1
-		}
-		return c
-	}, string(raw))
+	if single := r.chat.Chat.ParallelTools; single != nil && !*single {
+		r.chat.Hint(provider.HintOneCall, "tool_choice.disable_parallel_tool_use")
+	}
+	r.chat.Classify(requestFields, "", r.Raw)
+	for _, name := range r.Unknown(requestFields) {
+		r.chat.Ignores(name)
+	}
 }
 
 // tool is one that the caller runs; the vendor's own have other types.
@@ -273,13 +240,17 @@ func (r *reader) outputFormat(path string, raw json.RawMessage) error {
 // without a hint.
 func (r *reader) thinking() error {
 	var asked struct {
-		Type   string `json:"type"`
-		Budget int    `json:"budget_tokens"`
+		Type    string `json:"type"`
+		Budget  int    `json:"budget_tokens"`
+		Display string `json:"display"`
 	}
 	if raw := r.Raw("thinking"); raw != nil {
 		if err := dialect.Decode("thinking", raw, &asked); err != nil {
 			return err
 		}
+	}
+	if asked.Display != "" {
+		r.chat.Ignores("thinking.display")
 	}
 	wanted := provider.Reasoning{Effort: r.effort}
 	if asked.Type == "enabled" {

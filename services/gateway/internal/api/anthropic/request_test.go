@@ -52,7 +52,7 @@ func TestChat(t *testing.T) {
 		},
 		ToolChoice:     &provider.ToolChoice{Mode: "required"},
 		ResponseFormat: json.RawMessage(`{"json_schema":{"name":"answer","schema":{"type":"object"},"strict":true},"type":"json_schema"}`),
-		MaxTokens:      7, Temperature: new(0.5), TopP: new(0.9), Stop: []string{"END"}, ParallelTools: new(false),
+		MaxTokens:      7, Temperature: new(0.5), TopP: new(0.9), Stop: []string{"END"}, ParallelTools: new(false), EndUser: "u",
 	}
 	native := got.Chat.Native
 	got.Chat.Native = nil
@@ -65,8 +65,9 @@ func TestChat(t *testing.T) {
 	if extension := string(got.Extension); extension != `{"provider":"first"}` {
 		t.Errorf("extension %s", extension)
 	}
-	if diff := cmp.Diff([]string{"unheard_of"}, got.Unknown); diff != "" {
-		t.Errorf("unknown (-want +got):\n%s", diff)
+	ignored := []string{"tool_choice.disable_parallel_tool_use", "metadata", "unheard_of"}
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, 0)); diff != "" {
+		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "anthropic" || string(native.Body) != want {
 		t.Errorf("native %s: %s", native.Dialect, native.Body)
@@ -84,7 +85,8 @@ func TestOnlyThisDialect(t *testing.T) {
 	for body, want := range map[string]string{
 		`{` + hi + `,"mcp_servers":[{"type":"url","url":"https://x"}]}`:             "mcp_servers",
 		`{` + hi + `,"container":"c"}`:                                              "container",
-		`{` + hi + `,"service_tier":"standard_only"}`:                               "service_tier",
+		`{` + hi + `,"service_tier":"standard_only","speed":"standard"}`:            "",
+		`{` + hi + `,"service_tier":"other"}`:                                       "service_tier",
 		`{` + hi + `,"tools":[{"type":"web_search_20250305","name":"web_search"}]}`: "tools[0].type",
 		user(`{"type":"document","source":{"type":"file","file_id":"x"}}`):          "messages[0].content[0].source.type",
 		user(`{"type":"search_result","source":"s"}`):                               "messages[0].content[0].type",
@@ -176,8 +178,9 @@ func TestHints(t *testing.T) {
 		hi + `,"thinking":{"type":"enabled","budget_tokens":1024}`:                                                {&provider.Reasoning{BudgetTokens: 1024}, nil},
 		hi + `,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"}`:                                  {&provider.Reasoning{Effort: "high"}, nil},
 		hi + `,"thinking":{"type":"disabled"},"output_config":{"effort":"high"}`:                                  {nil, nil},
+		hi + `,"thinking":{"type":"adaptive","display":"omitted"}`:                                                {nil, []string{"thinking.display"}},
 		hi + `,"thinking":{"type":"adaptive"}`:                                                                    {nil, nil},
-		hi + `,"cache_control":{"type":"ephemeral"},"context_management":{"edits":[]},"top_k":5`:                  {nil, []string{"cache_control", "context_management", "top_k"}},
+		hi + `,"cache_control":{"type":"ephemeral"},"context_management":{"edits":[]},"top_k":5`:                  {nil, []string{"cache_control", "top_k", "context_management"}},
 		hi + `,"tools":[{"name":"f","cache_control":{"type":"ephemeral"},"defer_loading":true}]`:                  {nil, []string{"cache_control", "defer_loading"}},
 		hi + `,"system":[{"type":"text","text":"x","cache_control":{"a":1}}],"output_config":{"new":1}`:           {nil, []string{"cache_control", "output_config.new"}},
 		`"max_tokens":9,` + user(`{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}`):               {nil, []string{"cache_control"}},
@@ -190,7 +193,7 @@ func TestHints(t *testing.T) {
 		if diff := cmp.Diff(want.reasoning, got.Chat.Reasoning); diff != "" || got.Only != "" {
 			t.Errorf("%s: only %q, reasoning (-want +got):\n%s", body, got.Only, diff)
 		}
-		if diff := cmp.Diff(want.ignored, got.Unknown); diff != "" {
+		if diff := cmp.Diff(want.ignored, provider.Ignored(got.Hints, 0)); diff != "" {
 			t.Errorf("%s: ignored (-want +got):\n%s", body, diff)
 		}
 	}
@@ -224,7 +227,7 @@ func TestDocuments(t *testing.T) {
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
 		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
 	}
-	if diff := cmp.Diff([]string{"citations"}, got.Unknown); diff != "" {
+	if diff := cmp.Diff([]string{"citations"}, provider.Ignored(got.Hints, 0)); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
 	}
 }

@@ -27,6 +27,8 @@ type Dialect interface {
 	Name() string
 	// Chat parses a request. Its errors name the field.
 	Chat(body []byte, header http.Header) (*Chat, error)
+	// Fields returns the fields of a request that the face knows, by which Chat reads it.
+	Fields() Fields
 }
 
 // Writer writes the answer to one request.
@@ -57,12 +59,9 @@ type Chat struct {
 	Only string
 	// Bounds are what the body sets for the size and the price of its answer.
 	Bounds inference.Bounds
-	// Unknown lists fields that no other dialect carries. They reach a provider of this one, and the answer lists them
-	// if it came from another.
-	Unknown []string
-	// CachePoint is the field by which the caller ends a prefix for the prompt cache; empty for none. An answer of a
-	// provider without cache points lists it.
-	CachePoint string
+	// Hints are the fields that no answer depends on, with those that the face doesn't know. They reach a provider of this
+	// dialect; the answer of another names those that it didn't get.
+	Hints []provider.HintField
 	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
 	// dialect does without.
 	BoundTo []string
@@ -119,16 +118,6 @@ func (c *Chat) Offer(field, tool string) {
 	c.Ignores("tools." + tool)
 }
 
-// Ignores records what a provider of another dialect doesn't get, though the answer is the same without it or nearly so.
-func (c *Chat) Ignores(name string) {
-	if len(c.Unknown) < maxIgnored && !slices.Contains(c.Unknown, name) {
-		c.Unknown = append(c.Unknown, name)
-	}
-}
-
-// maxIgnored bounds the names of Ignores, which callers can make up: an answer names fewer.
-const maxIgnored = 64
-
 // Surcharge records a field because of which the vendor bills more than tokens at their list price.
 func (c *Chat) Surcharge(field string) {
 	c.Bounds.Surcharged = true
@@ -182,7 +171,6 @@ func (c *Chat) Finish(o *Object, dialect string, body []byte) error {
 	}
 	c.Bounds.Choices, c.Bounds.Output, c.Bounds.Thinking, c.Bounds.Extra = bounds.Choices, bounds.Output, bounds.Thinking, bounds.Extra
 	c.Extension = o.Raw(Extension)
-	c.Unknown = append(c.Unknown, o.Rest()...)
 	if c.Extension != nil {
 		if body, err = sjson.DeleteBytes(bytes.Clone(body), Extension); err != nil {
 			return apierr.Invalid(Extension, "can't be read")

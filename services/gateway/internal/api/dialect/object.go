@@ -153,6 +153,17 @@ func (o *Object) Ignore(names ...string) {
 	}
 }
 
+// Unknown returns the names of the members that fields doesn't list and that are neither null nor the extension.
+func (o *Object) Unknown(fields Fields) []string {
+	var unknown []string
+	for _, m := range o.members {
+		if m.name != Extension && !fields.Has(m.name) && !isNull(m.raw) {
+			unknown = append(unknown, m.name)
+		}
+	}
+	return unknown
+}
+
 // Rest returns the names of the members that were not read and are not null.
 func (o *Object) Rest() []string {
 	var rest []string

@@ -3,6 +3,7 @@ package gemini
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,8 @@ import (
 type object struct {
 	*dialect.Object
 	path string
-	// written are the members' names as they are in the body, by the name in camel case.
+	// names are the members that are known; written are the members' names as they are in the body, by the name in camel case.
+	names   names
 	written map[string]string
 }
 
@@ -68,7 +70,7 @@ func parse(body []byte, n names) (*object, error) {
 }
 
 func (n names) object(path string, members *dialect.Object) (*object, error) {
-	o := &object{Object: members, path: path}
+	o := &object{Object: members, path: path, names: n}
 	for _, name := range members.Rest() {
 		camel, ok := n[squeeze(name)]
 		switch {
@@ -117,6 +119,14 @@ func (o *object) has(name string) bool {
 		return o.Has(written)
 	}
 	return o.Has(name)
+}
+
+// unknown returns the names of the members that fields doesn't list, in neither case.
+func (o *object) unknown(fields dialect.Fields) []string {
+	return slices.DeleteFunc(o.Unknown(fields), func(name string) bool {
+		camel, known := o.names[squeeze(name)]
+		return known && o.written[camel] == name
+	})
 }
 
 // take decodes a member into a value; an absent or null one leaves it unchanged.

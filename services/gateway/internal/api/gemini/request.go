@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/tidwall/sjson"
@@ -33,8 +32,7 @@ type reader struct {
 	thoughts        bool
 }
 
-var requestNames = known("model", "contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "generationConfig",
-	"cachedContent", "serviceTier", "store", "labels", "continuationToken")
+var requestNames = known(requestFields.Names()...)
 
 // Chat parses a request whose body names the model.
 func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) { return Read(body, Call{}) }
@@ -80,10 +78,7 @@ func modelOf(o *object, inPath string) (string, error) {
 	return named, nil
 }
 
-var generationNames = known("temperature", "topP", "topK", "candidateCount", "maxOutputTokens", "stopSequences", "seed",
-	"presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs", "responseMimeType", "responseSchema", "responseJsonSchema",
-	"responseModalities", "mediaResolution", "speechConfig", "imageConfig", "thinkingConfig", "audioTimestamp", "enableEnhancedCivicAnswers",
-	"routingConfig", "modelSelectionConfig", "audioTranscriptionConfig", "enableAffectiveDialog")
+var generationNames = known(generationFields.Names()...)
 
 const (
 	maxTokens     = 10_000_000
@@ -101,7 +96,10 @@ func (r *reader) generation() error {
 		return err
 	}
 	c := &r.chat.Chat
-	if err := o.takeAll(field{"temperature", &c.Temperature}, field{"topP", &c.TopP}, field{"stopSequences", &c.Stop}, field{"seed", &c.Seed}); err != nil {
+	if err := o.takeAll(
+		field{"temperature", &c.Temperature}, field{"topP", &c.TopP}, field{"stopSequences", &c.Stop}, field{"seed", &c.Seed},
+		field{"presencePenalty", &c.PresencePenalty}, field{"frequencyPenalty", &c.FrequencyPenalty},
+	); err != nil {
 		return err
 	}
 	if err := o.whole("maxOutputTokens", 1, maxTokens, &r.output); err != nil {
@@ -111,40 +109,16 @@ func (r *reader) generation() error {
 	if err := o.whole("candidateCount", 1, maxCandidates, &r.choices); err != nil {
 		return err
 	}
-	if r.choices > 1 {
-		r.chat.Restrict(o.at("candidateCount"))
-	}
 	for _, read := range []func(*object) error{r.format, r.thinking, r.modalities} {
 		if err := read(o); err != nil {
 			return err
 		}
 	}
-	r.restrictions(o)
-	for _, name := range o.Rest() { // topK, mediaResolution, …
+	r.chat.Classify(generationFields, "generationConfig.", o.raw)
+	for _, name := range o.unknown(generationFields) {
 		r.chat.Ignores("generationConfig." + name)
 	}
 	return nil
-}
-
-// restrictions are the settings that change the answer and that only this dialect has, with the values that have no
-// effect.
-func (r *reader) restrictions(o *object) {
-	for _, s := range [...]struct {
-		name   string
-		silent []string
-	}{
-		{"presencePenalty", []string{"0", "0.0"}},
-		{"frequencyPenalty", []string{"0", "0.0"}},
-		{"responseLogprobs", []string{"false"}},
-		{"logprobs", []string{"0"}},
-		{"speechConfig", []string{"{}"}},
-		{"audioTranscriptionConfig", []string{"{}"}},
-		{"routingConfig", []string{"{}"}},
-	} {
-		if raw := o.raw(s.name); raw != nil && !slices.Contains(s.silent, string(raw)) {
-			r.chat.Restrict(o.at(s.name))
-		}
-	}
 }
 
 // modalities reads what the answer consists of: text at every provider, images and sound at this dialect's only.
@@ -245,29 +219,11 @@ func (r *reader) thinking(o *object) error {
 	return nil
 }
 
-// hints are fields without which the answer is much the same; a provider of another dialect does not get them, and the
-// answer names them.
-var hints = []string{"safetySettings", "labels", "store"}
-
-// special checks the fields that only this dialect has.
+// special reads what is not for every dialect.
 func (r *reader) special() error {
-	for _, name := range hints {
-		if raw := r.raw(name); raw != nil && string(raw) != "[]" && string(raw) != "{}" {
-			r.chat.Ignores(name)
-		}
-	}
-	for _, name := range []string{"cachedContent", "continuationToken"} { // What they name is known to one vendor alone.
-		if raw := r.raw(name); raw != nil && string(raw) != `""` {
-			r.chat.Open(name)
-		}
-	}
-	var tier string
-	if err := r.take("serviceTier", &tier); err != nil {
-		return err
-	}
-	if tier = strings.ToLower(tier); tier != "" && tier != "standard" && tier != "unspecified" {
-		r.chat.Restrict("serviceTier")
-		r.chat.Surcharge("serviceTier")
+	r.chat.Classify(requestFields, "", r.raw)
+	for _, name := range r.unknown(requestFields) {
+		r.chat.Ignores(name)
 	}
 	if len(r.chat.Chat.Messages) == r.turn.system && r.chat.Only == "" {
 		r.chat.Restrict("contents") // It holds what only this dialect has.

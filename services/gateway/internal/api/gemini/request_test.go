@@ -82,7 +82,7 @@ func TestChat(t *testing.T) {
 				t.Errorf("a vendor of the dialect gets %s", got.Chat.Native.Body)
 			}
 			got.Chat.Native = nil
-			compact, err := jsontext.Marshal(read{got.Model, got.Only, got.Unknown, got.Bounds, got.Chat.Reasoning, got.Chat})
+			compact, err := jsontext.Marshal(read{got.Model, got.Only, provider.Ignored(got.Hints, 0), got.Bounds, got.Chat.Reasoning, got.Chat})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,17 +98,18 @@ func TestChat(t *testing.T) {
 // What only this dialect has shuts the others out, by its path.
 func TestOnly(t *testing.T) {
 	for body, want := range map[string]string{
-		`"generationConfig":{"candidateCount":2}`:                                           "generationConfig.candidateCount",
-		`"generationConfig":{"responseModalities":["TEXT","IMAGE"]}`:                        "generationConfig.responseModalities[1]",
-		`"generationConfig":{"responseLogprobs":true}`:                                      "generationConfig.responseLogprobs",
-		`"generationConfig":{"presencePenalty":0.5}`:                                        "generationConfig.presencePenalty",
-		`"generationConfig":{"speechConfig":{"voiceConfig":{}}}`:                            "generationConfig.speechConfig",
-		`"generationConfig":{"responseMimeType":"text/x.enum"}`:                             "generationConfig.responseMimeType",
-		`"generationConfig":{"thinkingConfig":{"thinkingLevel":"BRISK"}}`:                   "generationConfig.thinkingConfig.thinkingLevel",
-		`"cachedContent":"cachedContents/a"`:                                                "cachedContent",
-		`"serviceTier":"flex"`:                                                              "serviceTier",
-		`"tools":[{"brandNew":{}}]`:                                                         "tools[0].brandNew",
-		`"systemInstruction":{"parts":[{"inlineData":{"mimeType":"image/png","data":""}}]}`: "systemInstruction.parts[0]",
+		`"generationConfig":{"candidateCount":2}`:                                             "generationConfig.candidateCount",
+		`"generationConfig":{"responseModalities":["TEXT","IMAGE"]}`:                          "generationConfig.responseModalities[1]",
+		`"generationConfig":{"responseLogprobs":true}`:                                        "generationConfig.responseLogprobs",
+		`"generationConfig":{"logprobs":3}`:                                                   "generationConfig.logprobs",
+		`"serviceTier":"Standard","cachedContent":"","generationConfig":{"candidateCount":1}`: "",
+		`"generationConfig":{"speechConfig":{"voiceConfig":{}}}`:                              "generationConfig.speechConfig",
+		`"generationConfig":{"responseMimeType":"text/x.enum"}`:                               "generationConfig.responseMimeType",
+		`"generationConfig":{"thinkingConfig":{"thinkingLevel":"BRISK"}}`:                     "generationConfig.thinkingConfig.thinkingLevel",
+		`"cachedContent":"cachedContents/a"`:                                                  "cachedContent",
+		`"serviceTier":"flex"`:                                                                "serviceTier",
+		`"tools":[{"brandNew":{}}]`:                                                           "tools[0].brandNew",
+		`"systemInstruction":{"parts":[{"inlineData":{"mimeType":"image/png","data":""}}]}`:   "systemInstruction.parts[0]",
 	} {
 		got, err := Dialect{}.Chat([]byte("{"+hi+","+body+"}"), nil)
 		if err != nil || got.Only != want {

@@ -189,7 +189,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 		}
 		if p.CacheControl != nil && len(parts) > 0 {
 			parts[len(parts)-1].Cache = provider.CacheLifeOf(p.CacheControl.TTL)
-			r.chat.CachePoint = "cache_control"
+			r.chat.Hint(provider.HintCachePoint, "cache_control")
 		}
 	}
 	return parts, nil

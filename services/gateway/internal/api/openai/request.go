@@ -2,11 +2,10 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/sjson"
 
@@ -37,7 +36,10 @@ func (Dialect) Chat(body []byte, _ http.Header) (*dialect.Chat, error) {
 			return nil, err
 		}
 	}
-	r.special()
+	r.chat.Classify(requestFields, "", r.Raw)
+	for _, name := range r.Unknown(requestFields) {
+		r.chat.Ignores(name)
+	}
 	return r.chat, r.chat.Finish(r.Object, "openai", body)
 }
 
@@ -46,6 +48,7 @@ func (r *reader) settings() error {
 	var stop json.RawMessage
 	var options struct {
 		IncludeUsage bool `json:"include_usage"`
+		Obfuscate    bool `json:"include_obfuscation"`
 	}
 	for _, setting := range [...]struct {
 		name string
@@ -58,6 +61,8 @@ func (r *reader) settings() error {
 		{"temperature", &c.Temperature},
 		{"top_p", &c.TopP},
 		{"seed", &c.Seed},
+		{"presence_penalty", &c.PresencePenalty},
+		{"frequency_penalty", &c.FrequencyPenalty},
 		{"parallel_tool_calls", &c.ParallelTools},
 		{"stop", &stop},
 	} {
@@ -66,6 +71,11 @@ func (r *reader) settings() error {
 		}
 	}
 	r.chat.IncludeUsage = options.IncludeUsage
+	if options.Obfuscate {
+		r.chat.Ignores("stream_options.include_obfuscation")
+	}
+	c.Verbosity, c.CacheKey = r.HintText("verbosity"), r.HintText("prompt_cache_key")
+	c.EndUser = cmp.Or(r.HintText("safety_identifier"), r.HintText("user"))
 	for _, name := range []string{"max_tokens", "max_completion_tokens"} { // The newer name has precedence.
 		if err := r.Tokens(name, &c.MaxTokens); err != nil {
 			return err
@@ -86,57 +96,6 @@ func (r *reader) stop(raw json.RawMessage) error {
 		return err
 	}
 	return dialect.Decode("stop", raw, &r.chat.Chat.Stop)
-}
-
-// hints are fields that no answer depends on; a provider of another dialect does not get them.
-var hints = []string{
-	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "store", "verbosity",
-}
-
-// silent are the values with which a field has no effect.
-var silent = map[string][]string{
-	"n": {"1"}, "logprobs": {"false"}, "top_logprobs": {"0"}, "logit_bias": {"{}"}, "modalities": {`["text"]`},
-	"frequency_penalty": {"0", "0.0"}, "presence_penalty": {"0", "0.0"},
-	"service_tier": {`"auto"`, `"default"`},
-	"audio":        nil, "prediction": nil, "web_search_options": nil, "moderation": nil,
-}
-
-// restrict records a field that only this dialect has, and its effect on the bill.
-func (r *reader) restrict(name string, raw json.RawMessage) {
-	r.chat.Restrict(name)
-	switch {
-	case name == "service_tier" && compact(raw) == `"flex"`: // Less than the list price.
-		r.chat.Bounds.Surcharged = true
-	case name == "service_tier":
-		r.chat.Surcharge(name)
-	case name == "web_search_options":
-		r.chat.Open(name)
-		r.chat.Surcharge(name)
-	}
-}
-
-// special checks the fields that only this dialect has.
-func (r *reader) special() {
-	r.Ignore(hints...)
-	for _, name := range specials {
-		raw := r.Raw(name)
-		if raw != nil && !slices.Contains(silent[name], compact(raw)) {
-			r.restrict(name, raw)
-		}
-	}
-}
-
-// specials are the names in silent, sorted.
-var specials = slices.Sorted(maps.Keys(silent))
-
-// compact returns a short JSON value without its spaces.
-func compact(raw json.RawMessage) string {
-	return strings.Map(func(c rune) rune {
-		if c == ' ' || c == '\n' || c == '\t' || c == '\r' {
-			return -1
-		}
-		return c
-	}, string(raw))
 }
 
 type tool struct {

@@ -46,6 +46,7 @@ func TestChat(t *testing.T) {
 		ToolChoice:     &provider.ToolChoice{Mode: "tool", Name: "f"},
 		ResponseFormat: json.RawMessage(`{"type":"json_object"}`), MaxTokens: 7,
 		Temperature: new(0.5), TopP: new(0.9), Stop: []string{"END"}, Seed: new(int64(3)), ParallelTools: new(false),
+		FrequencyPenalty: new(0.0), EndUser: "u", CacheKey: "k",
 	}
 	native := got.Chat.Native
 	got.Chat.Native = nil
@@ -61,8 +62,9 @@ func TestChat(t *testing.T) {
 	if extension := string(got.Extension); extension != `{"provider":"first"}` {
 		t.Errorf("extension %s", extension)
 	}
-	if diff := cmp.Diff([]string{"top_k"}, got.Unknown); diff != "" {
-		t.Errorf("unknown (-want +got):\n%s", diff)
+	ignored := []string{"parallel_tool_calls", "seed", "user", "metadata", "prompt_cache_key", "top_k"}
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, 0)); diff != "" {
+		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if want := strings.Replace(body, `,"switchyard":{"provider":"first"}`, "", 1); native.Dialect != "openai" || string(native.Body) != want {
 		t.Errorf("native %s: %s", native.Dialect, native.Body)
@@ -72,30 +74,30 @@ func TestChat(t *testing.T) {
 // Fields that no other dialect can carry restrict the request to this one.
 func TestOnlyThisDialect(t *testing.T) {
 	for body, want := range map[string]string{
-		`{` + hi + `,"n":2}`:                                                                "n",
-		`{` + hi + `,"logprobs":true,"top_logprobs":2}`:                                     "logprobs",
-		`{` + hi + `,"audio":{"voice":"a"},"modalities":["text","audio"]}`:                  "audio",
-		`{` + hi + `,"logit_bias":{"50256":-100}}`:                                          "logit_bias",
-		`{` + hi + `,"frequency_penalty":0.5}`:                                              "frequency_penalty",
-		`{` + hi + `,"prediction":{"type":"content","content":"x"}}`:                        "prediction",
-		`{` + hi + `,"web_search_options":{}}`:                                              "web_search_options",
-		`{` + hi + `,"service_tier":"flex"}`:                                                "service_tier",
-		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:                    "tools[0].type",
-		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                               "tool_choice.type",
-		`{` + hi + `,"response_format":{"type":"grammar"}}`:                                 "response_format.type",
-		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:                       "messages[0].name",
-		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                 "messages[0].content[0].type",
-		`{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`: "messages[0].content[0].file.file_id",
-		`{"messages":[{"role":"assistant","audio":{"id":"a"}}]}`:                            "messages[0].audio",
-		`{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`:              "messages[0].tool_calls[0].type",
-		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`:              "",
+		`{` + hi + `,"n":2}`:                                                                 "n",
+		`{` + hi + `,"logprobs":true,"top_logprobs":2}`:                                      "logprobs",
+		`{` + hi + `,"audio":{"voice":"a"},"modalities":["text","audio"]}`:                   "audio",
+		`{` + hi + `,"web_search_options":{}}`:                                               "web_search_options",
+		`{` + hi + `,"service_tier":"flex"}`:                                                 "service_tier",
+		`{` + hi + `,"tools":[{"type":"custom","custom":{"name":"c"}}]}`:                     "tools[0].type",
+		`{` + hi + `,"tool_choice":{"type":"allowed_tools"}}`:                                "tool_choice.type",
+		`{` + hi + `,"response_format":{"type":"grammar"}}`:                                  "response_format.type",
+		`{"messages":[{"role":"function","name":"f","content":"x"}]}`:                        "messages[0].name",
+		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                  "messages[0].content[0].type",
+		`{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f"}}]}]}`:  "messages[0].content[0].file.file_id",
+		`{"messages":[{"role":"assistant","audio":{"id":"a"}}]}`:                             "messages[0].audio",
+		`{"messages":[{"role":"assistant","tool_calls":[{"type":"custom"}]}]}`:               "messages[0].tool_calls[0].type",
+		`{` + hi + `,"n":null,"audio":null,"logprobs":null,"unheard_of":null}`:               "",
+		`{` + hi + `,"n":1,"logprobs":false,"modalities": [ "text" ],"seed":null}`:           "",
+		`{` + hi + `,"presence_penalty":0,"logit_bias":{},"store":false,"metadata":{}}`:      "",
+		`{` + hi + `,"verbosity":"medium","parallel_tool_calls":true,"service_tier":"auto"}`: "",
 	} {
 		got, err := Dialect{}.Chat([]byte(body), nil)
 		if err != nil || got.Only != want || (want != "") != (got.Needs().Dialect == "openai") {
 			t.Errorf("%s: only %+v, %v, want %q", body, got, err, want)
 		}
-		if err == nil && len(got.Unknown) > 0 {
-			t.Errorf("%s: unknown %v", body, got.Unknown)
+		if err == nil && len(provider.Ignored(got.Hints, 0)) > 0 {
+			t.Errorf("%s: unknown %v", body, provider.Ignored(got.Hints, 0))
 		}
 	}
 }

@@ -76,7 +76,7 @@ func ReadCompaction(body []byte, header http.Header, from History) (*dialect.Cha
 		return nil, nil, err
 	}
 	compaction := &Compaction{Exchange: exchange, kept: ofUser(items)}
-	chat.Writer, chat.Unknown = compaction, nil
+	chat.Writer, chat.Hints = compaction, nil
 	chat.Chat.Native.Dialect = vendor.CompactionName
 	chat.Chat.Native.Body, err = whole(body, items)
 	return chat, compaction, err

@@ -307,7 +307,7 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 		}
 		if p.Breakpoint != nil && len(parts) > 0 {
 			parts[len(parts)-1].Cache = provider.CacheLifeOf(p.Breakpoint.TTL)
-			r.chat.CachePoint = "prompt_cache_breakpoint"
+			r.chat.Hint(provider.HintCachePoint, "prompt_cache_breakpoint")
 		}
 	}
 	return parts, nil

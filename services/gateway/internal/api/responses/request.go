@@ -85,6 +85,13 @@ func (r *reader) settings() error {
 			return err
 		}
 	}
+	var options struct {
+		Obfuscate bool `json:"include_obfuscation"`
+	}
+	if json.Unmarshal(r.Raw("stream_options"), &options) == nil && options.Obfuscate {
+		r.chat.Ignores("stream_options.include_obfuscation")
+	}
+	c.EndUser, c.CacheKey = cmp.Or(r.HintText("safety_identifier"), r.HintText("user")), r.HintText("prompt_cache_key")
 	if c.ParallelTools != nil {
 		e.ParallelToolCalls = *c.ParallelTools
 	}
@@ -104,8 +111,9 @@ func (r *reader) text() error {
 	if err := dialect.Decode("text", raw, &text); err != nil {
 		return err
 	}
-	if text.Verbosity != nil {
-		r.chat.Ignores("text.verbosity")
+	if text.Verbosity != nil && *text.Verbosity != "medium" {
+		r.chat.Chat.Verbosity = *text.Verbosity
+		r.chat.Hint(provider.HintVerbosity, "text.verbosity")
 	}
 	if len(text.Format) == 0 || string(text.Format) == "null" {
 		return nil
@@ -194,21 +202,8 @@ func (r *reader) tools() error {
 	return r.toolChoice(r.Raw("tool_choice"))
 }
 
-// hints are fields that no answer depends on; a provider of another dialect does not get them.
-var hints = []string{
-	"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "client_metadata",
-	"stream_options", "max_tool_calls",
-}
-
-// silent are the values with which a field has no effect; a field without an entry has one with any value.
-var silent = map[string][]string{
-	"top_logprobs": {"0"}, "service_tier": {`"auto"`, `"default"`}, "truncation": {`"disabled"`, `"auto"`},
-	"prompt": nil, "moderation": nil, "access_programs": nil,
-}
-
 // special checks the fields that only this dialect has.
 func (r *reader) special() error {
-	r.Ignore(hints...)
 	if r.Has("conversation") {
 		return apierr.Invalid("conversation", "is not supported; use previous_response_id")
 	}
@@ -220,28 +215,15 @@ func (r *reader) special() error {
 		return apierr.Invalid("background", "needs store: the response is read later")
 	}
 	r.exchange.echo.Background = background
-	for _, name := range specials {
-		raw := r.Raw(name)
-		if raw == nil || slices.Contains(silent[name], string(raw)) {
-			continue
-		}
-		switch name {
-		case "prompt":
-			r.chat.Open(name)
-		case "service_tier":
-			r.chat.Restrict(name)
-			r.chat.Surcharge(name)
-		default:
-			r.chat.Restrict(name)
-		}
+	r.chat.Classify(requestFields, "", r.Raw)
+	for _, name := range r.Unknown(requestFields) {
+		r.chat.Ignores(name)
 	}
 	return r.include()
 }
 
-// specials are the names in silent, in a fixed order.
-var specials = []string{"prompt", "service_tier", "top_logprobs", "truncation", "moderation", "access_programs"}
-
-// included are the values of include; what only hosted tools or this vendor return is left out elsewhere.
+// included are the values of include. What only hosted tools return is left out elsewhere, and named; state that comes back
+// with reasoning is included at every vendor.
 var included = []string{
 	"file_search_call.results", "web_search_call.results", "web_search_call.action.sources", "message.input_image.image_url",
 	"computer_call_output.output.image_url", "code_interpreter_call.outputs", "reasoning.encrypted_content",
@@ -262,8 +244,12 @@ func (r *reader) include() error {
 		if !slices.Contains(included, name) {
 			return apierr.Invalid(path, "must be one of "+strings.Join(included, ", "))
 		}
-		if name == "message.output_text.logprobs" {
+		switch name {
+		case "reasoning.encrypted_content":
+		case "message.output_text.logprobs":
 			r.chat.Restrict(path)
+		default:
+			r.chat.Ignores("include." + name)
 		}
 	}
 	return nil

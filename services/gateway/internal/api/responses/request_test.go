@@ -74,7 +74,7 @@ func TestChat(t *testing.T) {
 		},
 		ToolChoice:     &provider.ToolChoice{Mode: "tool", Name: "f"},
 		ResponseFormat: json.RawMessage(`{"json_schema":{"description":"d","name":"n","schema":{"type":"object"},"strict":true},"type":"json_schema"}`),
-		MaxTokens:      7, Temperature: new(0.5), TopP: new(0.9), ParallelTools: new(false),
+		MaxTokens:      7, Temperature: new(0.5), TopP: new(0.9), ParallelTools: new(false), Verbosity: "low", CacheKey: "k",
 	}
 	native := got.Chat.Native
 	got.Chat.Native = nil
@@ -84,8 +84,12 @@ func TestChat(t *testing.T) {
 	if got.Model != "m" || !got.Stream || got.Only != "" || !got.Reasoning {
 		t.Errorf("model %q, stream %t, only %q, reasoning %t, want m, true, none, true", got.Model, got.Stream, got.Only, got.Reasoning)
 	}
-	if diff := cmp.Diff([]string{"text.verbosity", "tools.web_search", "reasoning.encrypted_content", "unheard_of"}, got.Unknown); diff != "" {
-		t.Errorf("unknown (-want +got):\n%s", diff)
+	ignored := []string{
+		"text.verbosity", "tools.web_search", "reasoning.encrypted_content", "parallel_tool_calls", "metadata", "client_metadata",
+		"prompt_cache_key", "truncation", "unheard_of",
+	}
+	if diff := cmp.Diff(ignored, provider.Ignored(got.Hints, 0)); diff != "" {
+		t.Errorf("hints (-want +got):\n%s", diff)
 	}
 	if got.Bounds.Offered != "tools[5].type: web_search" || got.Bounds.OpenInput || got.Bounds.Surcharged {
 		t.Errorf("bounds %+v, want the web search as an offer", got.Bounds)

@@ -254,7 +254,6 @@ func NewJob(s Scope, f Form, now time.Time) *Job {
 	return &Job{Scope: s, ID: prefixes[f] + rand.Text(), Form: f, Stage: StageMaking, Reservation: uuid.New(), CreatedAt: now}
 }
 
-
 // What sealed texts are bound to, so that none can stand in for another.
 func stateOf(id string) string    { return "batch job " + id }
 func requestsOf(id string) string { return "batch requests " + id }

@@ -73,7 +73,8 @@ func TestJob(t *testing.T) {
 
 // A job that a vendor may have made is looked for, and made again only where it is not there.
 func TestUnclearCreation(t *testing.T) {
-	unclear := &provider.Error{Class: apierr.ClassServerError, Status: 502, Text: "bad gateway"}
+	failed := &provider.Error{Class: apierr.ClassServerError, Status: 502, Text: "bad gateway"}
+	unclear := fmt.Errorf("%w: %w", provider.ErrBatchUndecided, failed)
 	refused := &provider.Error{Class: apierr.ClassRateLimit, Status: 429, Text: "full"}
 	for name, c := range map[string]struct {
 		setup    func(f *fixture)
@@ -81,22 +82,27 @@ func TestUnclearCreation(t *testing.T) {
 		one, two int // jobs that each has made
 		status   provider.BatchStatus
 	}{
-		"made, though the answer was lost": {func(f *fixture) { f.one.creates, f.one.makes = unclear, true }, 1, 1, 0, provider.BatchInProgress},
-		"not made":                         {func(f *fixture) { f.one.creates = unclear }, 1, 0, 1, provider.BatchInProgress},
+		"made, though the answer was lost": {func(f *fixture) { f.one.creates, f.one.makes = unclear, true }, 2, 1, 0, provider.BatchInProgress},
+		"not made":                         {func(f *fixture) { f.one.creates = unclear }, 2, 0, 0, provider.BatchValidating},
+		"not made, a minute later":         {func(f *fixture) { f.one.creates, f.ahead = unclear, time.Minute }, 2, 1, 0, provider.BatchInProgress},
 		"made, found later": {func(f *fixture) {
 			f.one.creates, f.one.makes, f.one.finds = unclear, true, provider.ErrBatchUndecided
-		}, 2, 1, 0, provider.BatchInProgress},
-		"not made, which is known later": {func(f *fixture) { f.one.creates, f.one.finds = unclear, unclear }, 2, 1, 0, provider.BatchInProgress},
-		"refused by one":                 {func(f *fixture) { f.one.creates = refused }, 1, 0, 1, provider.BatchInProgress},
-		"refused by both, tried again":   {func(f *fixture) { f.one.creates, f.two.creates = refused, refused }, 2, 1, 0, provider.BatchInProgress},
-		"one has no credential":          {func(f *fixture) { f.keyless["one"] = true }, 1, 0, 1, provider.BatchInProgress},
+		}, 3, 1, 0, provider.BatchInProgress},
+		"failed for sure":              {func(f *fixture) { f.one.creates = failed }, 1, 0, 1, provider.BatchInProgress},
+		"refused by one":               {func(f *fixture) { f.one.creates = refused }, 1, 0, 1, provider.BatchInProgress},
+		"refused by both, tried again": {func(f *fixture) { f.one.creates, f.two.creates = refused, refused }, 2, 1, 0, provider.BatchInProgress},
+		"one has no credential":        {func(f *fixture) { f.keyless["one"] = true }, 1, 0, 1, provider.BatchInProgress},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := open(t)
 			f.one.status, f.two.status = provider.BatchInProgress, provider.BatchInProgress
 			c.setup(f)
+			later := f.ahead
+			f.ahead = 0
 			j := f.create(t, 1, nil)
-			f.turn(t, c.turns)
+			f.turn(t, 1)
+			f.ahead = later
+			f.turn(t, c.turns-1)
 			if len(f.one.created) != c.one || len(f.two.created) != c.two {
 				t.Errorf("one has made %d and two %d, want %d and %d", len(f.one.created), len(f.two.created), c.one, c.two)
 			}
@@ -112,7 +118,7 @@ func TestLostReplica(t *testing.T) {
 	f := open(t)
 	f.one.status = provider.BatchInProgress
 	j := f.create(t, 1, nil)
-	f.one.creates, f.one.makes, f.one.finds = errors.New("killed"), true, errors.New("killed")
+	f.one.creates, f.one.makes = fmt.Errorf("%w: killed", provider.ErrBatchUndecided), true
 	f.turn(t, 1)
 	if got := f.get(t, j.ID); got.Stage != batchjob.StageMaking || got.Trying.IsZero() {
 		t.Fatalf("stage %s, trying since %s; want an open try", got.Stage, got.Trying)
@@ -130,7 +136,7 @@ func TestProblems(t *testing.T) {
 		setup func(t *testing.T, f *fixture, j *batchjob.Job)
 		code  string
 	}{
-		"refused": {func(_ *testing.T, f *fixture, _ *batchjob.Job) { f.one.creates, f.two.creates = policy, policy }, "request_refused"},
+		"refused":   {func(_ *testing.T, f *fixture, _ *batchjob.Job) { f.one.creates, f.two.creates = policy, policy }, "request_refused"},
 		"suspended": {func(_ *testing.T, f *fixture, _ *batchjob.Job) { f.refusal = organization.ErrSuspended }, "request_refused"},
 		"no input": {func(t *testing.T, f *fixture, j *batchjob.Job) {
 			t.Helper()

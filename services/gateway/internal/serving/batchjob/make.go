@@ -96,40 +96,34 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 // makeAt makes a job at a vendor. When it fails, Trying is set where the vendor may have made the job all the same.
 func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
 	if !j.Trying.IsZero() { // It may have been made before.
-		if err := m.find(ctx, j, v); !errors.Is(err, provider.ErrNoBatch) {
+		switch err := m.find(ctx, j, v); {
+		case !errors.Is(err, provider.ErrNoBatch):
 			return err
+		case m.Now().Sub(j.Trying) < unclearFor:
+			return provider.ErrBatchUndecided
 		}
 	}
-	j.Trying = time.Now()
+	j.Trying = m.Now()
 	if err := m.save(ctx, j); err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
 	var unread error
-	report, err := v.runner.CreateBatch(bounded, v.credential, &provider.BatchJob{
-		Mark: markOf(j), API: j.API, Model: v.target.Upstream, Count: j.Count, Lines: m.lines(ctx, j, &unread),
-	})
-	if err == nil {
+	report, err := v.runner.CreateBatch(bounded, v.credential, m.jobOf(ctx, j, v, &unread))
+	switch {
+	case err == nil:
 		m.made(j, v, report)
-		return nil
-	}
-	if unread != nil || isDefinite(err) {
-		j.Trying = time.Time{}
-		return errors.Join(unread, err)
-	}
-	if found := m.find(ctx, j, v); found == nil {
-		return nil
-	} else if errors.Is(found, provider.ErrNoBatch) {
+	case unread != nil || !errors.Is(err, provider.ErrBatchUndecided):
 		j.Trying = time.Time{}
 	}
-	return err
+	return errors.Join(unread, err)
 }
 
-// isDefinite reports whether an error leaves no doubt that the vendor has not made a job: it said so, or was never asked.
-func isDefinite(err error) bool {
-	e, ok := errors.AsType[*provider.Error](err)
-	return ok && (e.Status >= 400 && e.Status < 500 && e.Status != 408 || e.Unsupported)
+// jobOf returns a job as its vendor gets it. An error of its file is kept in unread, so that it is not taken for the
+// vendor's.
+func (m *Manager) jobOf(ctx context.Context, j *Job, v *vendor, unread *error) *provider.BatchJob {
+	return &provider.BatchJob{Mark: markOf(j), API: j.API, Model: v.target.Upstream, Count: j.Count, Lines: m.lines(ctx, j, unread)}
 }
 
 // find looks for a job that a vendor may have made.
@@ -157,7 +151,7 @@ func (m *Manager) find(ctx context.Context, j *Job, v *vendor) error {
 // made records that a vendor has made a job.
 func (m *Manager) made(j *Job, v *vendor, report *provider.BatchReport) {
 	j.Stage, j.Provider, j.VendorID = StageRunning, v.target.Provider, report.ID
-	j.Report, j.Status, j.StartedAt, j.Failures = *report, provider.BatchInProgress, time.Now(), 0
+	j.Report, j.Status, j.StartedAt, j.Failures = *report, provider.BatchInProgress, m.Now(), 0
 	j.Fingerprint = v.credential.Fingerprint
 }
 
@@ -167,7 +161,7 @@ func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
 	if isVendors && !vendorError.Class.Retryable() {
 		return m.fail(ctx, j, provider.BatchFailed, codeRefused, vendorError.Text)
 	}
-	if time.Since(j.CreatedAt) < makeFor && last != nil {
+	if m.Now().Sub(j.CreatedAt) < makeFor && last != nil {
 		j.Tried = 0
 		return m.postpone(ctx, j, last)
 	}
@@ -192,7 +186,7 @@ func customID(mark string, number int) string { return fmt.Sprintf("%s-%d", mark
 // maxLine bounds a request of a job, in bytes. A file of requests is checked before a job is made of it.
 const maxLine = 32 << 20
 
-// lines reads the requests of a job. An error of the file is kept in unread, so that it is not taken for the vendor's.
+// lines reads the requests of a job.
 func (m *Manager) lines(ctx context.Context, j *Job, unread *error) iter.Seq2[provider.BatchLine, error] {
 	return func(yield func(provider.BatchLine, error) bool) {
 		mark, n := markOf(j), 0

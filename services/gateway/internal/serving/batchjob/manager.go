@@ -36,7 +36,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Manager. All but Recorder are required.
+// Options of a Manager. All but Recorder and Now are required.
 type Options struct {
 	Store  Store
 	Files  Files
@@ -52,7 +52,9 @@ type Options struct {
 	Retention func(organization string) time.Duration
 	// Replica names this replica among all.
 	Replica string
-	Log     *slog.Logger
+	// Now returns the time; nil is time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Manager keeps jobs, and works on those that are due. Safe for concurrent use.
@@ -69,6 +71,9 @@ type Manager struct {
 
 // New returns a Manager that works on nothing until Run.
 func New(o Options) *Manager {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	return &Manager{Options: o, wake: make(chan struct{}, workers), working: make(map[string]int)}
 }
 
@@ -107,7 +112,7 @@ func (m *Manager) signal() {
 
 // Get returns a job. The error is ErrNotFound where there is none.
 func (m *Manager) Get(ctx context.Context, s Scope, f Form, id string) (*Job, error) {
-	row, found, err := m.Store.Get(ctx, s, f, id, time.Now())
+	row, found, err := m.Store.Get(ctx, s, f, id, m.Now())
 	if err == nil && !found {
 		err = ErrNotFound
 	}
@@ -121,7 +126,7 @@ func (m *Manager) Get(ctx context.Context, s Scope, f Form, id string) (*Job, er
 func (m *Manager) List(ctx context.Context, s Scope, f Form, p Page) (jobs []*Job, more bool, err error) {
 	limit := p.Limit
 	p.Limit++
-	rows, err := m.Store.List(ctx, s, f, p, time.Now())
+	rows, err := m.Store.List(ctx, s, f, p, m.Now())
 	if err != nil {
 		return nil, false, err
 	}
@@ -146,7 +151,7 @@ func (m *Manager) Cancel(ctx context.Context, s Scope, f Form, id string) (*Job,
 	if _, err := m.Get(ctx, s, f, id); err != nil {
 		return nil, err
 	}
-	if err := m.Store.Cancel(ctx, s, id, time.Now()); err != nil {
+	if err := m.Store.Cancel(ctx, s, id, m.Now()); err != nil {
 		return nil, err
 	}
 	m.signal()
@@ -167,7 +172,7 @@ func (m *Manager) Delete(ctx context.Context, s Scope, f Form, id string) error 
 
 // Erase deletes an organization's jobs, and ends those that are under way.
 func (m *Manager) Erase(ctx context.Context, organization string) error {
-	err := m.Store.Erase(ctx, organization, time.Now())
+	err := m.Store.Erase(ctx, organization, m.Now())
 	m.signal()
 	return err
 }

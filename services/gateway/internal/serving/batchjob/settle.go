@@ -3,6 +3,7 @@ package batchjob
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -31,15 +32,16 @@ func (m *Manager) settle(ctx context.Context, j *Job) error {
 		return err
 	}
 	s := &settlement{
-		manager: m, job: j, vendor: v, requests: requests, seen: make([]bool, len(requests)), now: time.Now(),
+		manager: m, job: j, vendor: v, requests: requests, seen: make([]bool, len(requests)), now: m.Now(),
 		mark: markOf(j) + "-", prices: m.Fleet().Prices, bill: Bill{Results: make(map[provider.BatchOutcome]int)},
 	}
 	s.bill.Fingerprint = j.Fingerprint
 	bounded, cancel := context.WithTimeout(ctx, resultTime)
 	defer cancel()
-	err = v.runner.BatchResults(bounded, v.credential, &j.Report, func(r provider.BatchResult) error { return s.add(ctx, r) })
-	if s.err != nil { // Not the vendor's.
-		return s.err
+	var unread error
+	err = v.runner.BatchResults(bounded, v.credential, m.jobOf(ctx, j, v, &unread), &j.Report, func(r provider.BatchResult) error { return s.add(ctx, r) })
+	if own := errors.Join(s.err, unread); own != nil {
+		return own
 	}
 	if err != nil {
 		return m.unwatched(ctx, j, err)
@@ -68,10 +70,10 @@ type settlement struct {
 	prices inference.Prices
 	bill   Bill
 
-	entries        []ledger.Entry
-	output, errors *file.Writer
-	line           []byte
-	err            error
+	entries           []ledger.Entry
+	answers, failures *file.Writer
+	line              []byte
+	err               error
 }
 
 // entriesAtOnce is how many ledger rows are committed together.
@@ -180,10 +182,10 @@ var modelPath = map[Form]string{FormOpenAI: "response.body.model", FormAnthropic
 
 // file returns the file of the answers or the one of the errors, and begins it.
 func (s *settlement) file(ctx context.Context, answers bool) (io.Writer, error) {
-	j, of := s.job, &s.errors
+	j, of := s.job, &s.failures
 	f := file.File{ID: j.Errors, Name: j.ID + "_error.jsonl", Purpose: file.PurposeBatchOutput, CreatedAt: s.now}
 	if answers {
-		of, f.ID, f.Name = &s.output, j.Output, j.ID+"_output.jsonl"
+		of, f.ID, f.Name = &s.answers, j.Output, j.ID+"_output.jsonl"
 	}
 	if j.Form == FormAnthropic {
 		f.Purpose = file.PurposeMessageBatchOutput
@@ -203,7 +205,7 @@ func (s *settlement) file(ctx context.Context, answers bool) (io.Writer, error) 
 
 // close stores the rest of the files and returns them.
 func (s *settlement) close() (files []file.File, err error) {
-	for _, w := range []*file.Writer{s.output, s.errors} {
+	for _, w := range []*file.Writer{s.answers, s.failures} {
 		if w == nil {
 			continue
 		}

@@ -118,7 +118,7 @@ func (v *vendor) CancelBatch(context.Context, provider.Credential, string) error
 	return nil
 }
 
-func (v *vendor) BatchResults(_ context.Context, _ provider.Credential, job *provider.BatchReport, each func(provider.BatchResult) error) error {
+func (v *vendor) BatchResults(_ context.Context, _ provider.Credential, _ *provider.BatchJob, job *provider.BatchReport, each func(provider.BatchResult) error) error {
 	v.called("results")
 	ids := make([]string, len(v.created[job.ID]))
 	mark := strings.TrimPrefix(job.ID, "v-")
@@ -177,6 +177,8 @@ type fixture struct {
 	ledger   *flakyLedger
 	keyless  keys
 	refusal  error
+	// ahead is how far the replica's clock is before the real one.
+	ahead time.Duration
 }
 
 func open(t *testing.T) *fixture {
@@ -197,7 +199,7 @@ func open(t *testing.T) *fixture {
 	f.Manager = batchjob.New(batchjob.Options{
 		Store: postgres.NewBatchJobs(f.pool), Files: f.files, Sealer: sealer, Fleet: func() *inference.Fleet { return fleet },
 		Ledger: f.ledger, Refusal: func(context.Context, string, string) error { return f.refusal },
-		Retention: retention, Replica: "here", Log: slog.New(slog.DiscardHandler),
+		Retention: retention, Replica: "here", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(f.ahead) },
 	})
 	return f
 }

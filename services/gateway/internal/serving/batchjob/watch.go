@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/serving/file"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -24,13 +23,13 @@ func (m *Manager) watch(ctx context.Context, j *Job) error {
 	j.Report.ID = j.VendorID
 	if !report.Status.Ended() {
 		j.Status = report.Status
-		return m.move(ctx, j, pollAfter(time.Since(j.StartedAt)))
+		return m.move(ctx, j, pollAfter(m.Now().Sub(j.StartedAt)))
 	}
 	if report.Output == "" && report.Errors == "" {
 		j.Problems = report.Problems
 		return m.finish(ctx, j, report.Status, nil)
 	}
-	j.Stage, j.FinalizingAt = StageSettling, time.Now()
+	j.Stage, j.FinalizingAt = StageSettling, m.Now()
 	j.Output, j.Errors = file.NewID(), file.NewID()
 	return m.move(ctx, j, 0)
 }
@@ -43,7 +42,7 @@ func (m *Manager) ask(ctx context.Context, j *Job, v *vendor) (*provider.BatchRe
 		if err := v.runner.CancelBatch(ctx, v.credential, j.VendorID); err != nil {
 			return nil, err
 		}
-		j.CancellingAt = time.Now()
+		j.CancellingAt = m.Now()
 	}
 	return v.runner.ReadBatch(ctx, v.credential, j.VendorID)
 }
@@ -59,7 +58,7 @@ func (m *Manager) present(ctx context.Context, j *Job) (*vendor, error) {
 
 // unwatched puts off the watch of a job, or gives it up.
 func (m *Manager) unwatched(ctx context.Context, j *Job, err error) error {
-	age := time.Since(j.StartedAt)
+	age := m.Now().Sub(j.StartedAt)
 	switch {
 	case ctx.Err() != nil:
 		return err
@@ -79,7 +78,7 @@ func (m *Manager) fail(ctx context.Context, j *Job, status provider.BatchStatus,
 
 // finish ends a job for its callers, with the files of its results.
 func (m *Manager) finish(ctx context.Context, j *Job, status provider.BatchStatus, files []file.File) error {
-	j.Stage, j.Status, j.EndedAt, j.Failures = StageClearing, status, time.Now(), 0
+	j.Stage, j.Status, j.EndedAt, j.Failures = StageClearing, status, m.Now(), 0
 	if j.VendorID == "" {
 		j.Stage = StageEnded
 	}
@@ -118,7 +117,7 @@ func (m *Manager) clear(ctx context.Context, j *Job) error {
 		defer cancel()
 		err = v.runner.DeleteBatch(bounded, v.credential, &j.Report)
 	}
-	if err != nil && ctx.Err() == nil && time.Since(j.EndedAt) < Window {
+	if err != nil && ctx.Err() == nil && m.Now().Sub(j.EndedAt) < Window {
 		return m.postpone(ctx, j, err)
 	}
 	if ctx.Err() != nil {

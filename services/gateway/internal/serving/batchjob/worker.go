@@ -32,8 +32,9 @@ const (
 
 // How long a vendor's failures are borne.
 const (
-	// makeFor is how long a job is offered to vendors that fail.
-	makeFor = time.Hour
+	// makeFor is how long a job is offered to vendors that fail. After unclearFor a vendor knows whether it has made one.
+	makeFor    = time.Hour
+	unclearFor = time.Minute
 	// lostAfter is how long a vendor may not have a job before it is given up, and giveUpAfter how long it may fail.
 	lostAfter   = Window + time.Hour
 	giveUpAfter = 7 * 24 * time.Hour
@@ -63,7 +64,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // turn works on jobs until none is due.
 func (m *Manager) turn(ctx context.Context) error {
 	for ctx.Err() == nil {
-		now := time.Now()
+		now := m.Now()
 		row, found, err := m.Store.Claim(ctx, m.Replica, now, now.Add(hold), m.full())
 		if err != nil || !found {
 			return err
@@ -131,7 +132,7 @@ func (m *Manager) renew(ctx context.Context, row *Row, cancel context.CancelCaus
 			return nil
 		case <-ticker.C:
 		}
-		kept, err := m.Store.Renew(ctx, row.ID, row.Lease, time.Now().Add(hold))
+		kept, err := m.Store.Renew(ctx, row.ID, row.Lease, m.Now().Add(hold))
 		switch {
 		case err == nil && kept:
 			renewed = time.Now()
@@ -164,7 +165,7 @@ func (m *Manager) move(ctx context.Context, j *Job, after time.Duration) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := m.Now()
 	kept, err := m.Store.Move(ctx, row, now, now.Add(after))
 	return m.given(kept, err, after)
 }

@@ -237,7 +237,10 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 	if c.Lacks&policy.FeatureReasoning != 0 {
 		chat.Reasoning = nil
 	}
-	if c.fetches() || !namesImages(chat.Messages) {
+	if chat.EndUser != "" {
+		chat.EndUser = x.engine.Pseudonym(x.request.Organization, chat.EndUser)
+	}
+	if !x.inlines(c) {
 		return &chat, nil
 	}
 	if x.request.Route.Needs.Dialect == "" {
@@ -248,21 +251,34 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 	return &chat, err
 }
 
+// inlines reports whether a candidate gets the bytes of images instead of their URLs.
+func (x *execution) inlines(c candidate) bool {
+	return !c.fetches() && namesImages(x.request.Chat.Messages)
+}
+
+// relays reports whether a candidate gets the request as its caller wrote it.
+func (x *execution) relays(c candidate) bool {
+	return c.Native && x.request.Chat.Native != nil && (x.request.Route.Needs.Dialect != "" || !x.inlines(c))
+}
+
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(), CachePoints: x.served.CachePoints,
+		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
 	}
 }
 
-// ignored returns the hints of the request that the model that served has no use for. What a vendor makes of a request
+// ignored returns the hints of the request that the provider that served did not get. What a vendor makes of a request
 // that it got as it came is its own affair.
 func (x *execution) ignored() []string {
-	relayed := x.served.Native && x.request.Chat.Native != nil
-	if x.request.Chat.Reasoning == nil || x.served.Lacks&policy.FeatureReasoning == 0 || relayed {
+	if x.relays(x.served) {
 		return nil
 	}
-	return []string{"reasoning"}
+	names := provider.Ignored(x.request.Hints, x.served.Hints)
+	if x.request.Chat.Reasoning != nil && x.served.Lacks&policy.FeatureReasoning != 0 {
+		names = append(names, "reasoning")
+	}
+	return names
 }
 
 // Chat returns a whole answer.

@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/secret"
 )
 
 // Planner orders the candidates of a request.
@@ -89,7 +90,7 @@ type Clocks struct {
 }
 
 // Options of an Engine. All but Health, Answers, Admission, Approvals, Recorder,
-// Canary, Memory and After are required.
+// Canary, Pseudonym, Memory and After are required.
 type Options struct {
 	// Fleet returns the one in force; it is called once a request.
 	Fleet  func() *Fleet
@@ -108,6 +109,9 @@ type Options struct {
 	Recorder Recorder
 	// Canary counts the outcome of requests while a canary is set; nil counts none.
 	Canary CanaryRecorder
+	// Pseudonym returns the name by which vendors know an end user of an organization; see NewPseudonym. Nil makes
+	// those without a key.
+	Pseudonym func(organization, user string) string
 	// Memory bounds the memory that answers of vendors take; nil bounds single answers only.
 	Memory *memory.Budget
 	// After defers work that the answer doesn't wait for until the answer has been written; nil does it at once. The
@@ -133,6 +137,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.After == nil {
 		o.After = func(_ context.Context, f func()) { f() }
+	}
+	if o.Pseudonym == nil {
+		o.Pseudonym = NewPseudonym(secret.Value{})
 	}
 	if o.Health == nil {
 		o.Health = health.New(health.Options{Log: o.Log})
@@ -176,6 +183,8 @@ type Request struct {
 	Chat         provider.Chat
 	Embedding    provider.Embedding
 	ImageRequest provider.ImageRequest
+	// Hints are the fields of a chat that no answer depends on, by their names in the caller's form.
+	Hints []provider.HintField
 	// Relay is a call that is only relayed; nil for one of the contract's operations.
 	Relay *provider.Relay
 }
@@ -193,10 +202,8 @@ type Route struct {
 	Overhead time.Duration
 	// Warning is for the caller, about the model it asked for; empty for none.
 	Warning string
-	// Ignored names the hints of the request that the model that served has no use for.
+	// Ignored names the hints of the request that the provider that served did not get.
 	Ignored []string
-	// CachePoints reports whether the provider has points of the prompt cache.
-	CachePoints bool
 }
 
 // Completion is a whole answer.

@@ -87,9 +87,9 @@ type Candidate struct {
 	// Lacks are the features that the model does not have, Limits its known sizes.
 	Lacks  policy.Feature
 	Limits policy.Limits
-	// Native reports whether the candidate takes the request as its caller wrote it, CachePoints whether it has points of
-	// the prompt cache.
-	Native, CachePoints bool
+	// Native reports whether the candidate takes the request as its caller wrote it. Hints are those that it takes otherwise.
+	Native bool
+	Hints  provider.Hint
 	// Substitute reports whether the candidate replaces what the request asked for.
 	Substitute bool
 }

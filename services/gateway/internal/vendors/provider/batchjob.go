@@ -125,7 +125,7 @@ type BatchProblem struct {
 type BatchResult struct {
 	CustomID string
 	// Line is the vendor's line as it came: a JSON object. It is valid until the call returns.
-	Line json.RawMessage
+	Line    json.RawMessage
 	Outcome BatchOutcome
 	// Usage is nil where the vendor reported none.
 	Usage *Usage

@@ -15,9 +15,9 @@ type Dialect struct {
 	// Forms returns the forms of requests that a provider of these settings takes as their callers wrote them; see Native.
 	// Nil is only the form of the dialect's own name.
 	Forms func(s Settings) []string
-	// CachePoints reports whether a request in the contract's form may say where prefixes end that the vendor keeps in its
-	// prompt cache; see Part.Cache.
-	CachePoints bool
+	// Hints returns which hints a provider of these settings takes for a model, by the vendor's own name of it, in a request
+	// that was written in another dialect. Nil is none.
+	Hints func(s Settings) func(model string) Hint
 	// Relays are the APIs whose calls its providers relay: the names of dialects.
 	Relays []string
 	// New returns the adapter of a provider. It fails on settings that no call could be made with, such as a base URL
@@ -56,3 +56,14 @@ func (d Dialect) FormsOf(s Settings) []string {
 	}
 	return d.Forms(s)
 }
+
+// HintsOf returns which hints a provider of these settings takes for a model.
+func (d Dialect) HintsOf(s Settings) func(model string) Hint {
+	if d.Hints == nil {
+		return Takes(0)
+	}
+	return d.Hints(s)
+}
+
+// Takes returns a function that returns the same hints for every model.
+func Takes(hints Hint) func(model string) Hint { return func(string) Hint { return hints } }

@@ -104,7 +104,18 @@ type Chat struct {
 	MaxTokens         int
 	Temperature, TopP *float64
 	Stop              []string
-	Seed              *int64
+	// Seed makes an answer repeatable, as far as the vendor can.
+	Seed *int64
+	// PresencePenalty and FrequencyPenalty make tokens less likely that are in the answer already.
+	PresencePenalty  *float64 `json:",omitzero"`
+	FrequencyPenalty *float64 `json:",omitzero"`
+	// Verbosity is how long the answer is to be: "low", "medium" or "high"; empty for the vendor's default.
+	Verbosity string `json:",omitzero"`
+	// EndUser names who is served by the caller, for the vendor's detection of abuse; may be empty. A provider gets a
+	// pseudonym.
+	EndUser string `json:",omitzero"`
+	// CacheKey groups requests that begin alike, for the vendor's prompt cache; may be empty.
+	CacheKey string `json:",omitzero"`
 	// Reasoning is how much the model is to think; nil leaves it to the model.
 	Reasoning *Reasoning
 	// ParallelTools allows several tool calls in one turn; nil for the vendor's default.

@@ -40,11 +40,10 @@ const nativeUnknown = `"mcp_servers":[{"url":"https://a.example/?a=<b>&c"}],"thi
 
 func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
 
-// The dialect has no seed: a request with one is refused (TestUnsupported).
+// The dialect has no seed, which is left out.
 func TestRequests(t *testing.T) {
 	d := dialect()
 	chats := providertest.Chats()
-	chats["settings"].Seed = nil
 	single := *chats["choice_required"]
 	single.ParallelTools = new(false)
 	chats["single_tool_required"] = &single
@@ -146,7 +145,6 @@ func TestChatRefuses(t *testing.T) {
 func TestUnsupported(t *testing.T) {
 	for field, chat := range map[string]*provider.Chat{
 		"temperature":          {Temperature: new(1.01)},
-		"seed":                 {Seed: new(int64(0))},
 		"messages[].name":      {Messages: []provider.Message{{Role: provider.RoleUser, Name: "ann"}}},
 		"response_format.type": {ResponseFormat: []byte(`{"type":"grammar"}`)},
 	} {

@@ -5,7 +5,10 @@ import "switchyard.dev/services/gateway/internal/vendors/provider"
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, CachePoints: true, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: reasons,
+		Name: DialectName, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: reasons,
+		Hints: func(provider.Settings) func(string) provider.Hint {
+			return provider.Takes(provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall)
+		},
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{Name: s.Name, BaseURL: s.BaseURL, MaxTokens: s.OutputLimits, Batches: s.Batches, Transport: s.Transport})
 		},

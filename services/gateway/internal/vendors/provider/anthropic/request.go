@@ -23,7 +23,13 @@ type request struct {
 	Temperature  *float64        `json:"temperature,omitempty"`
 	TopP         *float64        `json:"top_p,omitempty"`
 	Stop         []string        `json:"stop_sequences,omitempty"`
+	Metadata     *metadata       `json:"metadata,omitempty"`
 	Stream       bool            `json:"stream,omitempty"`
+}
+
+// metadata says who is served, by a name that tells nothing of them.
+type metadata struct {
+	UserID string `json:"user_id"`
 }
 
 type message struct {
@@ -76,6 +82,9 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 		Model: chat.Model, MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP,
 		Stop: chat.Stop, Stream: stream, ToolChoice: encodeChoice(chat),
 	}
+	if chat.EndUser != "" {
+		r.Metadata = &metadata{chat.EndUser}
+	}
 	for _, m := range chat.Messages {
 		if m.Role == provider.RoleSystem {
 			r.System = append(r.System, encodeParts(m.Content)...)
@@ -101,14 +110,11 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 	return r, encodeFormat(r, chat.ResponseFormat)
 }
 
-// check returns an error for settings that the dialect can't express: dropping a setting silently would change the
-// answer.
+// check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left
+// out: a seed is best effort at every vendor.
 func check(chat *provider.Chat) error {
-	switch {
-	case chat.Temperature != nil && *chat.Temperature > 1:
+	if chat.Temperature != nil && *chat.Temperature > 1 {
 		return provider.Unsupported("temperature", "this provider accepts 0 to 1")
-	case chat.Seed != nil:
-		return provider.Unsupported("seed", "this provider has no such setting")
 	}
 	for _, m := range chat.Messages {
 		if m.Name != "" && m.Role != provider.RoleTool {

@@ -5,9 +5,24 @@ import "switchyard.dev/services/gateway/internal/vendors/provider"
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.Contracted(), Reasons: reasons,
+		Name: DialectName, Operations: provider.Contracted(), Reasons: reasons, Hints: func(provider.Settings) func(string) provider.Hint { return hints },
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{Name: s.Name, BaseURL: s.BaseURL, Transport: s.Transport})
 		},
 	}
+}
+
+// hints returns the hints that a model takes.
+func hints(model string) provider.Hint {
+	if takesPenalties(model) {
+		return provider.HintSeed | provider.HintPenalties
+	}
+	return provider.HintSeed
+}
+
+// takesPenalties reports whether a model takes penalties. Models from 2.5 on refuse any but 0 ("Penalty is not enabled for
+// this model").
+func takesPenalties(model string) bool {
+	v := versionOf(model)
+	return v > 0 && v < firstThinking
 }

@@ -195,9 +195,7 @@ func TestUnsupported(t *testing.T) {
 	const at = "response_format.json_schema.schema"
 	tool := []provider.Tool{{Name: "a"}, {Name: "b", Strict: true, Parameters: []byte(`{"properties":{"x":{"pattern":"a"}}}`)}}
 	for want, chat := range map[string]*provider.Chat{
-		"seed: ":                 {Seed: new(int64(1 << 31))},
 		"messages[].name: ":      {Messages: message(provider.RoleUser, provider.Part{Text: "a"})},
-		"parallel_tool_calls: ":  {Tools: tool[:1], ParallelTools: new(false)},
 		"response_format.type: ": {ResponseFormat: []byte(`{"type":"grammar"}`)},
 		"messages[].content: this provider accepts images as data:":       {Messages: message(provider.RoleSystem, provider.Part{ImageURL: "https://a.example/a.png"})[:0:0]},
 		"messages[].content: this provider accepts no images":             {Messages: message(provider.RoleTool, provider.Part{ImageURL: "data:image/png;base64,aQ=="})},

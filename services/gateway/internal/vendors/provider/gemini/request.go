@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -41,6 +40,8 @@ type generationConfig struct {
 	TopP           *float64        `json:"topP,omitempty"`
 	Stop           []string        `json:"stopSequences,omitempty"`
 	Seed           *int64          `json:"seed,omitempty"`
+	Presence       *float64        `json:"presencePenalty,omitempty"`
+	Frequency      *float64        `json:"frequencyPenalty,omitempty"`
 	ResponseType   string          `json:"responseMimeType,omitempty"`
 	ResponseSchema json.RawMessage `json:"responseJsonSchema,omitempty"`
 	Thinking       *thinkingConfig `json:"thinkingConfig,omitempty"`
@@ -68,8 +69,11 @@ func encode(chat *provider.Chat) (*request, error) {
 		return nil, err
 	}
 	g := generationConfig{
-		MaxTokens: chat.MaxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop, Seed: chat.Seed,
+		MaxTokens: chat.MaxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop, Seed: encodeSeed(chat.Seed),
 		Thinking: encodeReasoning(chat.Model, chat.Reasoning),
+	}
+	if takesPenalties(chat.Model) {
+		g.Presence, g.Frequency = chat.PresencePenalty, chat.FrequencyPenalty
 	}
 	if err := r.encodeFormat(&g, chat.ResponseFormat); err != nil {
 		return nil, err
@@ -78,15 +82,17 @@ func encode(chat *provider.Chat) (*request, error) {
 	return r, nil
 }
 
-// check returns an error for settings that the dialect can't express: dropping a setting silently would change the
-// answer.
-func check(chat *provider.Chat) error {
-	switch {
-	case chat.Seed != nil && (*chat.Seed < math.MinInt32 || *chat.Seed > math.MaxInt32):
-		return provider.Unsupported("seed", "this provider accepts 32 bits only")
-	case chat.ParallelTools != nil && !*chat.ParallelTools && len(chat.Tools) > 0:
-		return provider.Unsupported("parallel_tool_calls", "this provider can't be limited to one call at a time")
+// encodeSeed returns a seed in the 32 bits that the vendor takes: equal seeds stay equal.
+func encodeSeed(seed *int64) *int64 {
+	if seed == nil {
+		return nil
 	}
+	return new(*seed << 32 >> 32)
+}
+
+// check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left
+// out: that only one call may be made at a time, for one.
+func check(chat *provider.Chat) error {
 	for _, m := range chat.Messages {
 		if m.Name != "" && m.Role != provider.RoleTool {
 			return provider.Unsupported("messages[].name", "this provider has no names of participants")

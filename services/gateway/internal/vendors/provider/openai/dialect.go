@@ -8,7 +8,7 @@ import (
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons,
+		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons, Hints: hints,
 		Relays: []string{DialectName},
 		New: func(s provider.Settings) (provider.Provider, error) {
 			return New(Config{
@@ -18,6 +18,15 @@ func Dialect() provider.Dialect {
 			})
 		},
 	}
+}
+
+// hints returns which hints a server takes for a model.
+func hints(s provider.Settings) func(model string) provider.Hint {
+	base, err := wire.Base(s.BaseURL)
+	if err != nil {
+		return provider.Takes(0)
+	}
+	return traitsOf(base, Config{APIVersion: s.APIVersion}).takes
 }
 
 // forms returns the dialect itself and, for a server that has it, the Responses API.

@@ -138,15 +138,21 @@ func templateSwitch(model string) string {
 
 var gptVersion = regexp.MustCompile(`^gpt-(\d+)(?:\.(\d+))?`)
 
+// gptVersionOf returns the version in a model's name, such as 5 and 1 for gpt-5.1; 0 for a name of another form.
+func gptVersionOf(model string) (major, minor int) {
+	found := gptVersion.FindStringSubmatch(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]))
+	if found == nil {
+		return 0, 0
+	}
+	major, _ = strconv.Atoi(found[1]) // Digits; one that is too large counts as 0.
+	minor, _ = strconv.Atoi(found[2])
+	return major, minor
+}
+
 // levelsOf returns the efforts that a model takes, least first.
 func levelsOf(model string) []provider.Effort {
 	common := []provider.Effort{provider.EffortLow, provider.EffortMedium, provider.EffortHigh}
-	found := gptVersion.FindStringSubmatch(strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]))
-	if found == nil {
-		return common
-	}
-	major, _ := strconv.Atoi(found[1]) // Digits; one that is too large counts as 0.
-	minor, _ := strconv.Atoi(found[2])
+	major, minor := gptVersionOf(model)
 	switch {
 	case major < 5:
 		return common

@@ -66,7 +66,12 @@ type body struct {
 	TopP                *float64        `json:"top_p,omitempty"`
 	Stop                []string        `json:"stop,omitempty"`
 	Seed                *int64          `json:"seed,omitempty"`
+	PresencePenalty     *float64        `json:"presence_penalty,omitempty"`
+	FrequencyPenalty    *float64        `json:"frequency_penalty,omitempty"`
 	ParallelToolCalls   *bool           `json:"parallel_tool_calls,omitempty"`
+	Verbosity           string          `json:"verbosity,omitempty"`
+	SafetyIdentifier    string          `json:"safety_identifier,omitempty"`
+	PromptCacheKey      string          `json:"prompt_cache_key,omitempty"`
 	reasoning
 	Stream        bool           `json:"stream,omitempty"`
 	StreamOptions *streamOptions `json:"stream_options,omitempty"`
@@ -94,8 +99,9 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 	b := body{
 		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: encodeTools(chat.Tools),
 		ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,
-		Seed: chat.Seed, Stream: stream, reasoning: encodeReasoning(p.traits.reasoning, chat.Model, chat.Reasoning),
+		Stream: stream, reasoning: encodeReasoning(p.traits.reasoning, chat.Model, chat.Reasoning),
 	}
+	b.encodeHints(chat, p.traits.takes(chat.Model))
 	if chat.ToolChoice != nil {
 		b.ToolChoice = encodeChoice(chat.ToolChoice)
 	}
@@ -104,9 +110,6 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 	} else {
 		b.MaxTokens = chat.MaxTokens
 	}
-	if len(chat.Tools) > 0 { // Without tools the setting is refused.
-		b.ParallelToolCalls = chat.ParallelTools
-	}
 	if stream && p.traits.streamUsage {
 		b.StreamOptions = &streamOptions{IncludeUsage: true}
 		if p.traits.obfuscates { // false saves the padding of each chunk.
@@ -114,6 +117,28 @@ func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, er
 		}
 	}
 	return jsontext.Marshal(&b)
+}
+
+// encodeHints sets the hints that the server takes for the model.
+func (b *body) encodeHints(chat *provider.Chat, takes provider.Hint) {
+	if takes&provider.HintSeed != 0 {
+		b.Seed = chat.Seed
+	}
+	if takes&provider.HintPenalties != 0 {
+		b.PresencePenalty, b.FrequencyPenalty = chat.PresencePenalty, chat.FrequencyPenalty
+	}
+	if takes&provider.HintOneCall != 0 && len(chat.Tools) > 0 { // Without tools the setting is refused.
+		b.ParallelToolCalls = chat.ParallelTools
+	}
+	if takes&provider.HintVerbosity != 0 {
+		b.Verbosity = chat.Verbosity
+	}
+	if takes&provider.HintEndUser != 0 {
+		b.SafetyIdentifier = chat.EndUser
+	}
+	if takes&provider.HintCacheKey != 0 {
+		b.PromptCacheKey = chat.CacheKey
+	}
 }
 
 // checkFiles refuses documents at a URL, which the dialect can't name.

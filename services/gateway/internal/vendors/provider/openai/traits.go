@@ -3,6 +3,8 @@ package openai
 import (
 	"net/url"
 	"strings"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
 // traits are the differences between servers of the dialect.
@@ -26,19 +28,38 @@ type traits struct {
 	encrypts bool
 	// shortToolIDs: IDs of tool calls are nine letters or digits.
 	shortToolIDs bool
+	// hints are those that the server takes for some models.
+	hints provider.Hint
+}
+
+// usualHints are the hints that servers of the dialect take.
+const usualHints = provider.HintSeed | provider.HintPenalties | provider.HintOneCall
+
+// takes returns the hints that the server takes for a model. Models that reason refuse penalties, and only those of GPT-5
+// and later take a verbosity.
+func (t traits) takes(model string) provider.Hint {
+	takes := t.hints
+	if reasons(model) {
+		takes &^= provider.HintPenalties
+	}
+	if major, _ := gptVersionOf(model); major < 5 {
+		takes &^= provider.HintVerbosity
+	}
+	return takes
 }
 
 // traitsOf returns the traits of known hosts; the configuration takes precedence.
 func traitsOf(base *url.URL, config Config) traits {
-	t := traits{streamUsage: true}
+	t := traits{streamUsage: true, hints: usualHints}
 	host := base.Hostname()
 	switch {
 	case host == "api.openai.com":
 		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, responses: true, batches: true, encrypts: true}
+		t.hints = usualHints | provider.HintVerbosity | provider.HintEndUser | provider.HintCacheKey
 	case config.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
-		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: config.APIVersion == "", encrypts: true}
-	case host == "api.mistral.ai": // Usage comes in the last chunk by itself.
-		t = traits{strict: true, shortToolIDs: true}
+		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: config.APIVersion == "", encrypts: true, hints: usualHints}
+	case host == "api.mistral.ai": // Usage comes in the last chunk by itself. A seed has another name.
+		t = traits{strict: true, shortToolIDs: true, hints: usualHints &^ provider.HintSeed}
 	}
 	if config.StreamUsage != nil {
 		t.streamUsage = *config.StreamUsage

@@ -18,6 +18,10 @@ func Chats() map[string]*provider.Chat {
 			Messages:  []provider.Message{hello},
 			MaxTokens: 256, Temperature: new(0.0), TopP: new(0.9), Stop: []string{"END", "\n\n"}, Seed: new(int64(7)),
 		},
+		"hints": {
+			Messages: []provider.Message{hello}, Tools: []provider.Tool{{Name: "get_time"}}, ParallelTools: new(false),
+			Seed: new(int64(1<<32 - 2)), PresencePenalty: new(0.5), FrequencyPenalty: new(-0.5), Verbosity: "low", EndUser: "pseudonym", CacheKey: "key",
+		},
 		"system": {Messages: []provider.Message{
 			text(provider.RoleSystem, "Respond in de."), text(provider.RoleSystem, "Be brief."), hello,
 			text(provider.RoleAssistant, "Hallo."), text(provider.RoleUser, "And now?"), text(provider.RoleUser, "Well?"),

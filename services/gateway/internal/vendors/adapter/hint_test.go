@@ -1,0 +1,88 @@
+package adapter
+
+import (
+	"io"
+	"net/http"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// wire records what is sent, and answers with an error.
+type wire struct{ sent string }
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	w.sent = string(body)
+	return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody, Request: r}, err
+}
+
+// hinted returns a chat with one hint.
+func hinted(hint provider.Hint) *provider.Chat {
+	chat := &provider.Chat{
+		Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: "hi"}}}}, Tools: []provider.Tool{{Name: "f"}},
+	}
+	switch hint {
+	case provider.HintCachePoint:
+		chat.Messages[0].Content[0].Cache = provider.CacheShort
+	case provider.HintCacheKey:
+		chat.CacheKey = "key"
+	case provider.HintEndUser:
+		chat.EndUser = "pseudonym"
+	case provider.HintSeed:
+		chat.Seed = new(int64(1 << 40))
+	case provider.HintPenalties:
+		chat.PresencePenalty, chat.FrequencyPenalty = new(0.5), new(0.5)
+	case provider.HintVerbosity:
+		chat.Verbosity = "low"
+	case provider.HintOneCall:
+		chat.ParallelTools = new(false)
+	}
+	return chat
+}
+
+// A provider is sent the hints that its dialect says it takes for a model, and serves without the others.
+func TestHintsAreSent(t *testing.T) {
+	const (
+		usual = provider.HintSeed | provider.HintPenalties | provider.HintOneCall
+		whose = provider.HintEndUser | provider.HintCacheKey
+		all   = provider.HintCachePoint | provider.HintVerbosity | usual | whose
+	)
+	for _, c := range []struct {
+		dialect, baseURL, model string
+		want                    provider.Hint
+	}{
+		{"openai", "https://vendor.example", "llama-3", usual},
+		{"openai", "https://vendor.example", "qwen3-32b", usual &^ provider.HintPenalties},
+		{"openai", "https://api.mistral.ai", "mistral-large", usual &^ provider.HintSeed},
+		{"openai", "https://mine.openai.azure.com/openai/v1", "gpt-4o", usual},
+		{"openai", "https://api.openai.com", "gpt-4o", usual | whose},
+		{"openai", "https://api.openai.com", "gpt-5.1", usual&^provider.HintPenalties | whose | provider.HintVerbosity},
+		{"anthropic", "https://api.anthropic.com", "claude-opus-4-6", provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall},
+		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.0-flash", provider.HintSeed | provider.HintPenalties},
+		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.5-flash", provider.HintSeed},
+		{"gemini", "https://generativelanguage.googleapis.com", "gemini-flash-latest", provider.HintSeed},
+	} {
+		of, _ := Find(c.dialect)
+		over := new(wire)
+		settings := provider.Settings{BaseURL: c.baseURL, Transport: over}
+		if got := of.HintsOf(settings)(c.model); got != c.want {
+			t.Errorf("%s, %s: takes %b, want %b", c.baseURL, c.model, got, c.want)
+		}
+		p, err := of.New(settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send := func(chat *provider.Chat) string {
+			chat.Model, over.sent = c.model, ""
+			_, _ = p.(provider.ChatProvider).Chat(t.Context(), provider.Credential{}, chat)
+			return over.sent
+		}
+		plain := send(hinted(0))
+		for hint := provider.Hint(1); all&hint != 0; hint <<= 1 {
+			if sent := send(hinted(hint)); sent == "" || (sent != plain) != (c.want&hint != 0) {
+				t.Errorf("%s, %s, hint %b: sent %q", c.baseURL, c.model, hint, sent)
+			}
+		}
+	}
+}

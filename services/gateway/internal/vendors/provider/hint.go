@@ -1,0 +1,42 @@
+package provider
+
+import "slices"
+
+// Hint is a kind of setting that no answer depends on: a provider that doesn't take it serves without. A set of kinds is
+// their union.
+type Hint uint8
+
+// The kinds of hints that some dialects have besides the caller's. All others have none of these bits.
+const (
+	// HintCachePoint is where a prefix for the vendor's prompt cache ends; see Part.Cache.
+	HintCachePoint Hint = 1 << iota
+	// HintCacheKey is Chat.CacheKey.
+	HintCacheKey
+	// HintEndUser is Chat.EndUser.
+	HintEndUser
+	// HintSeed is Chat.Seed.
+	HintSeed
+	// HintPenalties are Chat.PresencePenalty and Chat.FrequencyPenalty.
+	HintPenalties
+	// HintVerbosity is Chat.Verbosity.
+	HintVerbosity
+	// HintOneCall is Chat.ParallelTools set to false.
+	HintOneCall
+)
+
+// HintField is a hint of a request, by the name of the field that holds it.
+type HintField struct {
+	// Kind is 0 for a hint that no other dialect has.
+	Kind Hint
+	Name string
+}
+
+// Ignored returns the names of the fields that a provider which takes some kinds of hints leaves out.
+func Ignored(fields []HintField, takes Hint) (names []string) {
+	for _, f := range fields {
+		if f.Kind&takes == 0 && !slices.Contains(names, f.Name) {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
