@@ -188,7 +188,7 @@ func (b *batchPlanner) bound(a *admitted) error {
 			refused = budget.ErrUnpriced
 			return true
 		}
-		b.worst[c.Target] += cost
+		b.worst[c.Target] = b.worst[c.Target].Plus(cost)
 		most.MostInput, most.MostOutput = max(most.MostInput, usage.Prompt()), max(most.MostOutput, usage.Completion())
 		return false
 	})
