@@ -62,14 +62,16 @@ func (m *Manager) vendorOf(ctx context.Context, j *Job, t Target) (*vendor, erro
 
 // make gives a job to the first vendor that takes it.
 func (m *Manager) make(ctx context.Context, j *Job) error {
-	if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil && j.Trying.IsZero() {
-		return m.fail(ctx, j, provider.BatchFailed, codeRefused, apierr.From(refused).Text)
-	}
-	if j.CancelRequested && j.Trying.IsZero() {
-		return m.finish(ctx, j, provider.BatchCancelled, nil)
-	}
 	var last error
 	for {
+		if j.Trying.IsZero() { // No vendor has it.
+			if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil {
+				return m.fail(ctx, j, provider.BatchFailed, codeRefused, apierr.From(refused).Text)
+			}
+			if j.CancelRequested {
+				return m.finish(ctx, j, provider.BatchCancelled, nil)
+			}
+		}
 		target, left := j.target()
 		if !left {
 			return m.madeByNone(ctx, j, last)
@@ -85,15 +87,31 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 			return err
 		case errors.Is(err, file.ErrNotFound):
 			return m.fail(ctx, j, provider.BatchFailed, codeInput, "the input file was deleted or has expired")
+		case errors.Is(err, errNotMade) && m.Now().Sub(j.CreatedAt) < makeFor:
+			continue
+		case !j.Trying.IsZero() && m.Now().Sub(j.Trying) > giveUpAfter:
+			return m.fail(ctx, j, provider.BatchFailed, codeLost, "the vendor could not be asked for a week whether it has the batch")
 		case !j.Trying.IsZero(): // The vendor may have made it.
 			return m.postpone(ctx, j, err)
 		}
-		last = err
+		if !retryable(last) {
+			last = err
+		}
 		j.Tried++
 	}
 }
 
-// makeAt makes a job at a vendor. When it fails, Trying is set where the vendor may have made the job all the same.
+// retryable reports whether a vendor that has failed so may take a job later.
+func retryable(err error) bool {
+	e, ok := errors.AsType[*provider.Error](err)
+	return ok && e.Class.Retryable()
+}
+
+// errNotMade is the error of a creation whose end was not known, and after which the vendor turned out to have no job.
+var errNotMade = errors.New("the vendor has not made the batch")
+
+// makeAt makes a job at a vendor. When it fails, Trying is set where the vendor may have made the job all the same. Where
+// it was set before, and the vendor has no such job, the error is errNotMade.
 func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
 	if !j.Trying.IsZero() { // It may have been made before.
 		switch err := m.find(ctx, j, v); {
@@ -102,6 +120,8 @@ func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
 		case m.Now().Sub(j.Trying) < unclearFor:
 			return provider.ErrBatchUndecided
 		}
+		j.Trying = time.Time{}
+		return errNotMade
 	}
 	j.Trying = m.Now()
 	if err := m.save(ctx, j); err != nil {
@@ -158,15 +178,18 @@ func (m *Manager) made(j *Job, v *vendor, report *provider.BatchReport) {
 // madeByNone ends a job that no vendor takes, or offers it again later where one may take it then.
 func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
 	vendorError, isVendors := errors.AsType[*provider.Error](last)
-	if isVendors && !vendorError.Class.Retryable() {
+	if isVendors && !retryable(last) {
 		return m.fail(ctx, j, provider.BatchFailed, codeRefused, vendorError.Text)
 	}
 	if m.Now().Sub(j.CreatedAt) < makeFor && last != nil {
 		j.Tried = 0
 		return m.postpone(ctx, j, last)
 	}
-	if isVendors {
+	switch {
+	case isVendors:
 		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
+	case errors.Is(last, errNotMade):
+		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "no vendor took the batch within an hour")
 	}
 	return m.fail(ctx, j, provider.BatchFailed, codeNoProvider, "no provider of the model has a credential")
 }
