@@ -163,7 +163,7 @@ func (m *Manager) Delete(ctx context.Context, s Scope, f Form, id string) error 
 	if _, err := m.Get(ctx, s, f, id); err != nil {
 		return err
 	}
-	deleted, err := m.Store.Delete(ctx, s, id)
+	deleted, err := m.Store.Delete(ctx, s, id, m.Now())
 	if err == nil && !deleted {
 		err = ErrUnderWay
 	}

@@ -98,8 +98,10 @@ type Page struct {
 type Store interface {
 	// Create stores a whole file unless its organization has no room for it: then it returns false.
 	Create(ctx context.Context, r Row, pieces []Piece, mostFiles int, mostBytes int64) (bool, error)
-	// Begin stores a file without content. One of the same id that was begun before loses its content.
+	// Begin stores a file without content. One of the same id that was begun before loses its content; one that is complete
+	// is an error.
 	Begin(ctx context.Context, r Row) error
+	// Append adds to the content of a file that was begun. One that is complete or was deleted is an error.
 	Append(ctx context.Context, id string, p Piece) error
 	Get(ctx context.Context, s Scope, id string, now time.Time) (Row, bool, error)
 	List(ctx context.Context, s Scope, p Page, now time.Time) ([]Row, error)
