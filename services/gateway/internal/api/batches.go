@@ -145,8 +145,14 @@ func fileLines(pieces iter.Seq2[[]byte, error], api string) iter.Seq2[batchLine,
 	}
 }
 
+// maxExtension bounds what a batch says to the gateway, in bytes: each of its requests is read with it.
+const maxExtension = 4 << 10
+
 // submit checks the requests of a job, and stores it with what they may cost. prepare, unless it is nil, runs between.
 func (s *batchServer) submit(r *http.Request, j *batchjob.Job, extension []byte, lines iter.Seq2[batchLine, error], prepare func() error) error {
+	if len(extension) > maxExtension {
+		return apierr.Invalid(dialect.Extension, fmt.Sprintf("must have at most %d bytes", maxExtension))
+	}
 	if !s.checks.Acquire(j.Organization, 1) {
 		return tooMany("several batches are being checked")
 	}
@@ -251,7 +257,7 @@ func (c *batchCheck) body(body []byte) ([]byte, error) {
 // located returns an error with the place of the request that it is about, if it is about one.
 func (c *batchCheck) located(err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
-	if !ok || e.Kind != apierr.KindInvalid || c.at == "" {
+	if !ok || e.Kind != apierr.KindInvalid && e.Reason != inference.ReasonApprovalRequired || c.at == "" {
 		return err
 	}
 	located := *e

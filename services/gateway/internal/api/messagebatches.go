@@ -32,7 +32,7 @@ func (s *batchServer) createMessages(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	wanted, err := anthropic.ReadBatch(body)
+	wanted, err := anthropic.ReadBatch(body, batchjob.MaxRequests)
 	if err != nil {
 		return err
 	}

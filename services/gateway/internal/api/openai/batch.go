@@ -123,8 +123,11 @@ func ReadBatchLine(line []byte, api string) (id string, body []byte, err error) 
 		return "", nil, err
 	}
 	var method, at string
-	for name, into := range map[string]*string{"custom_id": &id, "method": &method, "url": &at} {
-		if err := o.Take(name, into); err != nil {
+	for _, m := range []struct {
+		name string
+		into *string
+	}{{"custom_id", &id}, {"method", &method}, {"url", &at}} {
+		if err := o.Take(m.name, m.into); err != nil {
 			return "", nil, err
 		}
 	}
@@ -206,7 +209,7 @@ func NewBatch(j *batchjob.Job) BatchObject {
 		ID: j.ID, Object: "batch", Endpoint: j.API, Model: j.Model, InputFileID: j.Input, CompletionWindow: window, Status: string(j.Shown()),
 		CreatedAt: j.CreatedAt.Unix(), InProgressAt: unix(j.StartedAt), ExpiresAt: j.CreatedAt.Add(batchjob.Window).Unix(),
 		FinalizingAt: unix(j.FinalizingAt), CancellingAt: unix(j.CancellingAt), Metadata: j.Metadata,
-		RequestCounts: batchCounts{j.Count, j.Report.Answered, j.Report.Failed},
+		RequestCounts: batchCounts{j.Count, min(j.Report.Answered, j.Count), min(j.Report.Failed, j.Count)},
 	}
 	if !j.Ended() {
 		return b
