@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // batchAPIs are the paths that the requests of a batch may be for.
@@ -118,6 +119,12 @@ func readLife(field string, raw json.RawMessage) (time.Duration, error) {
 
 // ReadBatchLine reads one request of a batch for an API: its id and its body.
 func ReadBatchLine(line []byte, api string) (id string, body []byte, err error) {
+	switch { // As a request of its own is checked before it is parsed.
+	case !utf8.Valid(line):
+		return "", nil, apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
+	case jsoncheck.TooMany(line):
+		return "", nil, apierr.Invalid("body", jsoncheck.RuleContainers)
+	}
 	o, err := dialect.Parse(line)
 	if err != nil {
 		return "", nil, err
