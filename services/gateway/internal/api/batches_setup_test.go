@@ -35,7 +35,7 @@ const batchPolicy = `
 default_model: first/ok
 providers:
   - {name: sandbox, dialect: sandbox, models: [sandbox]}
-  - {name: first, dialect: openai, base_url: %[1]s, key_file: first.key, responses: true, batches: true, models: [ok, free]}
+  - {name: first, dialect: openai, base_url: %[1]s, key_file: first.key, responses: true, batches: true, models: [ok, free, {name: text, operations: [completions]}, {name: omni-moderation-latest, operations: [moderations]}]}
   - {name: second, dialect: anthropic, base_url: %[1]s, key_file: first.key, batches: true, models: [spare]}
   - {name: third, dialect: openai, base_url: %[1]s, key_file: first.key, models: [ok, alone]}
 ladder: [second/spare]
@@ -266,4 +266,15 @@ var (
 // shape returns JSON without what differs from one run to the next.
 func shape(body string) string {
 	return madeTimes.ReplaceAllString(madeIDs.ReplaceAllString(strings.TrimSpace(body), "${1}ID"), `"TIME"`)
+}
+
+// store stores a file of requests that is larger than the bench's bodies may be, and returns its id.
+func (b *bench) store(tb testing.TB, content string) string {
+	tb.Helper()
+	stored, err := b.files.Create(tb.Context(), file.Scope{Organization: "acme"},
+		file.File{ID: file.NewID(), Purpose: file.PurposeBatch, CreatedAt: time.Now()}, []byte(content))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return stored.ID
 }
