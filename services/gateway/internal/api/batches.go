@@ -66,6 +66,9 @@ var batchForms = map[string]string{
 	"/v1/completions": "openai_completions", "/v1/moderations": "openai_moderations", "/v1/messages": formAnthropic,
 }
 
+// bodyName is the name of a request's body in a form.
+var bodyName = map[batchjob.Form]string{batchjob.FormOpenAI: "body", batchjob.FormAnthropic: "params"}
+
 // batchLine is one request of a batch: the caller's id and the body. At is where it stands, for errors.
 type batchLine struct {
 	id   string
@@ -158,7 +161,7 @@ func (s *batchServer) submit(r *http.Request, j *batchjob.Job, extension []byte,
 	}
 	defer s.checks.Release(j.Organization, 1)
 	c := batchCheck{server: s, job: j, extension: extension, raw: rawOfHTTP(r, batchForms[j.API])}
-	plan, err := s.inferences.engine.PlanBatch(r.Context(), inference.BatchLimit{API: j.API, Most: batchjob.MaxRequests}, c.requests(r.Context(), lines))
+	plan, err := s.inferences.engine.PlanBatch(r.Context(), inference.BatchLimit{API: j.API, Most: batchjob.MaxRequests, Body: bodyName[j.Form]}, c.requests(r.Context(), lines))
 	if err != nil {
 		return c.located(err)
 	}
@@ -226,7 +229,7 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 	r, err := c.server.inferences.parse(ctx, raw, e.RunID)
 	switch {
 	case err != nil:
-		return nil, within("body", err)
+		return nil, within(bodyName[c.job.Form], err)
 	case r.Locale != "":
 		return nil, apierr.Invalid("locale", "is not possible in a batch")
 	}
@@ -242,11 +245,11 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 func (c *batchCheck) body(body []byte) ([]byte, error) {
 	for _, name := range []string{"stream", "background"} {
 		if gjson.GetBytes(body, name).Bool() {
-			return nil, apierr.Invalid("body."+name, "is not possible in a batch")
+			return nil, apierr.Invalid(bodyName[c.job.Form]+"."+name, "is not possible in a batch")
 		}
 	}
 	if gjson.GetBytes(body, dialect.Extension).Exists() {
-		return nil, apierr.Invalid("body."+dialect.Extension, "belongs to the batch, not to one of its requests")
+		return nil, apierr.Invalid(bodyName[c.job.Form]+"."+dialect.Extension, "belongs to the batch, not to one of its requests")
 	}
 	if c.extension == nil {
 		return body, nil

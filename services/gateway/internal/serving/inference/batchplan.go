@@ -42,6 +42,8 @@ type BatchLimit struct {
 	API string
 	// Most is the largest number of requests.
 	Most int
+	// Body is the name of a request's body in the caller's form, for errors.
+	Body string
 }
 
 // PlanBatch plans a batch job. Each request is checked and planned as a request of its own would be; errors of the sequence
@@ -99,7 +101,7 @@ func (b *batchPlanner) add(ctx context.Context, r *Request) error {
 	case len(b.plan.Requests) == b.limit.Most:
 		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("the batch holds more than %d requests", b.limit.Most))
 	case r.Route.Model != b.request.Route.Model:
-		return apierr.Invalid("body.model", "must be the same in all requests of a batch")
+		return apierr.Invalid(b.limit.Body+".model", "must be the same in all requests of a batch")
 	}
 	one := admitted{request: r, fleet: b.fleet, grant: b.grant}
 	candidates, err := b.runners(ctx, &one)
@@ -149,7 +151,7 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 func (b *batchPlanner) checkTools(r *Request) error {
 	for i := range r.Chat.Tools {
 		if needs := b.fleet.NeedsApproval; needs != nil && needs(r.Chat.Tools[i].Name) {
-			return apierr.New(apierr.KindForbidden, ReasonApprovalRequired, fmt.Sprintf("body.tools[%d]: calls of this tool need an approval, which a batch can't wait for", i))
+			return apierr.New(apierr.KindForbidden, ReasonApprovalRequired, fmt.Sprintf("%s.tools[%d]: calls of this tool need an approval, which a batch can't wait for", b.limit.Body, i))
 		}
 	}
 	return nil
