@@ -135,8 +135,11 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	}
 	model := plan.Candidates[0].Model // Where none was asked for, the policy's best decides.
 	plan.Candidates = slices.DeleteFunc(plan.Candidates, func(c routing.Candidate) bool { return c.Model != model })
+	// All hosts are looked at, so that those of all requests have one in common; see result.
+	every, request := *a, *a.request
+	request.Route.Substitution, every.request = true, &request
 	s := selection{plan: plan}
-	if err := s.resolve(ctx, a); err != nil {
+	if err := s.resolve(ctx, &every); err != nil {
 		return nil, err
 	}
 	if b.grant != nil {
@@ -201,8 +204,11 @@ func (b *batchPlanner) bound(a *admitted) error {
 	return nil
 }
 
-// result returns the plan of all requests.
+// result returns the plan of all requests. Where no other host may stand in for the best, it is the only one.
 func (b *batchPlanner) result() (*BatchPlan, error) {
+	if !b.request.Route.Substitution {
+		b.candidates = b.candidates[:1]
+	}
 	for _, c := range b.candidates {
 		b.plan.Targets = append(b.plan.Targets, BatchTarget{c.Target, c.Upstream, c.credential.Source})
 		b.plan.Worst = max(b.plan.Worst, b.worst[c.Target])
