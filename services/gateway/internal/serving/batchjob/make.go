@@ -63,7 +63,7 @@ func (m *Manager) vendorOf(ctx context.Context, j *Job, t Target) (*vendor, erro
 // make gives a job to the first vendor that takes it.
 func (m *Manager) make(ctx context.Context, j *Job) error {
 	if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil && j.Trying.IsZero() {
-		return m.fail(ctx, j, provider.BatchFailed, codeRefused, apierr.From(refused).Text)
+		return m.fail(ctx, j, codeRefused, apierr.From(refused).Text)
 	}
 	if j.CancelRequested && j.Trying.IsZero() {
 		return m.finish(ctx, j, provider.BatchCancelled, nil)
@@ -84,7 +84,7 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 		case ctx.Err() != nil, errors.Is(err, errLost):
 			return err
 		case errors.Is(err, file.ErrNotFound):
-			return m.fail(ctx, j, provider.BatchFailed, codeInput, "the input file was deleted or has expired")
+			return m.fail(ctx, j, codeInput, "the input file was deleted or has expired")
 		case !j.Trying.IsZero(): // The vendor may have made it.
 			return m.postpone(ctx, j, err)
 		}
@@ -159,16 +159,16 @@ func (m *Manager) made(j *Job, v *vendor, report *provider.BatchReport) {
 func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
 	vendorError, isVendors := errors.AsType[*provider.Error](last)
 	if isVendors && !vendorError.Class.Retryable() {
-		return m.fail(ctx, j, provider.BatchFailed, codeRefused, vendorError.Text)
+		return m.fail(ctx, j, codeRefused, vendorError.Text)
 	}
 	if m.Now().Sub(j.CreatedAt) < makeFor && last != nil {
 		j.Tried = 0
 		return m.postpone(ctx, j, last)
 	}
 	if isVendors {
-		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
+		return m.fail(ctx, j, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
 	}
-	return m.fail(ctx, j, provider.BatchFailed, codeNoProvider, "no provider of the model has a credential")
+	return m.fail(ctx, j, codeNoProvider, "no provider of the model has a credential")
 }
 
 // markOf returns the name of a job at its vendor: letters and digits only.
