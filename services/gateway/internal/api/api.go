@@ -85,7 +85,7 @@ type Dependencies struct {
 
 // Register registers the contract's services on both faces of server.
 func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error {
-	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode}
+	inferences := &inferenceServer{engine: deps.Engine, decode: server.Decode, encode: server.Encode, files: deps.Files}
 	register(server, inferences, deps)
 	mountSockets(server, mountResponses(server, inferences, deps.Conversations, deps.Background), deps.Sockets)
 	inferences.mountGemini(server)

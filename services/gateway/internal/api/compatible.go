@@ -100,6 +100,11 @@ func (s *inferenceServer) serveDialect(d dialect.Dialect) func(http.ResponseWrit
 		if err != nil {
 			return err
 		}
+		if d.Name() == dialectOpenAI {
+			if body, err = s.withOwnFiles(r, body); err != nil {
+				return err
+			}
+		}
 		chat, err := d.Chat(body, r.Header)
 		if err != nil {
 			return err

@@ -38,6 +38,8 @@ type inferenceServer struct {
 	// decode reads a JSON body into a message of the contract and checks its rules; encode writes a message.
 	decode func(r *http.Request, m proto.Message) error
 	encode func(m proto.Message) ([]byte, error)
+	// files are those that requests may name by their ids; nil for none.
+	files Files
 }
 
 // Chat serves a chat over gRPC.

@@ -63,13 +63,23 @@ func scopeOf(ctx context.Context, named string) (conversation.Scope, error) {
 	return conversation.Scope{Organization: organization, Owner: c.Owner}, err
 }
 
-// create answers a request, and stores the response unless the caller asks not to.
-func (s *responseServer) create(w http.ResponseWriter, r *http.Request) error {
+// body returns the body of a request, with the content of the files that it names, and whose responses it may read.
+func (s *responseServer) body(r *http.Request) (conversation.Scope, []byte, error) {
 	body, err := peek(r)
 	if err != nil {
-		return err
+		return conversation.Scope{}, nil, err
 	}
 	scope, err := scopeOf(r.Context(), gjson.GetBytes(body, dialect.Extension+".organization_id").Str)
+	if err != nil {
+		return scope, nil, err
+	}
+	body, err = s.inferences.withFiles(r.Context(), scope, body)
+	return scope, body, err
+}
+
+// create answers a request, and stores the response unless the caller asks not to.
+func (s *responseServer) create(w http.ResponseWriter, r *http.Request) error {
+	scope, body, err := s.body(r)
 	if err != nil {
 		return err
 	}
@@ -86,11 +96,7 @@ func (s *responseServer) create(w http.ResponseWriter, r *http.Request) error {
 
 // compact shortens a conversation.
 func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
-	body, err := peek(r)
-	if err != nil {
-		return err
-	}
-	scope, err := scopeOf(r.Context(), gjson.GetBytes(body, dialect.Extension+".organization_id").Str)
+	scope, body, err := s.body(r)
 	if err != nil {
 		return err
 	}
@@ -103,11 +109,7 @@ func (s *responseServer) compact(w http.ResponseWriter, r *http.Request) error {
 
 // inputTokens counts the tokens of a request, with the conversation that it continues.
 func (s *responseServer) inputTokens(w http.ResponseWriter, r *http.Request) error {
-	body, err := peek(r)
-	if err != nil {
-		return err
-	}
-	scope, err := scopeOf(r.Context(), gjson.GetBytes(body, dialect.Extension+".organization_id").Str)
+	scope, body, err := s.body(r)
 	if err != nil {
 		return err
 	}

@@ -248,6 +248,9 @@ func (c *connection) respond(w http.ResponseWriter, r *http.Request, f responses
 	if err != nil {
 		return err
 	}
+	if body, err = c.responses.inferences.withFiles(ctx, scope, body); err != nil {
+		return err
+	}
 	history := &recallHistory{held: c.recall, scope: scope, stored: c.responses.history(ctx, scope)}
 	chat, exchange, err := responses.Read(body, r.Header, history)
 	if err != nil {

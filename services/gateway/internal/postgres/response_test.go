@@ -93,3 +93,16 @@ func TestResponses(t *testing.T) {
 		t.Errorf("erased %d, %v, want no more than the limit", n, err)
 	}
 }
+
+// A chain of a thousand turns is read with one statement.
+func TestThousandTurns(t *testing.T) {
+	const turns = 1000
+	pool := testkit.Postgres(t, migrations.FS)
+	testkit.Exec(t, pool, `INSERT INTO response (id, organization_id, owner_id, previous_id, item_ids, key_id, sealed, size, created_at, expires_at)
+		SELECT 'resp_' || n, 'acme', 'ada', CASE n WHEN 1 THEN '' ELSE 'resp_' || n - 1 END, '{}', 'k', '', 10, now(), now() + interval '1 hour'
+		FROM generate_series(1, $1::int) AS n`, turns)
+	rows, err := NewResponses(pool).Chain(t.Context(), conversation.Scope{Organization: "acme", Owner: "ada"}, fmt.Sprint("resp_", turns), time.Now(), conversation.MaxTurns, conversation.MaxBytes)
+	if err != nil || len(rows) != turns || rows[turns-1].ID != "resp_1" {
+		t.Errorf("%d turns, %v, want %d", len(rows), err, turns)
+	}
+}

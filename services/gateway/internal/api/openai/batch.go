@@ -236,8 +236,11 @@ func NewBatch(j *batchjob.Job) BatchObject {
 		}
 		b.RequestCounts = batchCounts{j.Count, answered, all - answered}
 		b.Usage = &batchUsage{
-			j.Usage.Prompt(), map[string]int64{"cached_tokens": j.Usage.CacheRead},
-			j.Usage.Completion(), map[string]int64{"reasoning_tokens": j.Usage.Reasoning}, j.Usage.Prompt() + j.Usage.Completion(),
+			j.Usage.Prompt(),
+			map[string]int64{"cached_tokens": j.Usage.CacheRead},
+			j.Usage.Completion(),
+			map[string]int64{"reasoning_tokens": j.Usage.Reasoning},
+			j.Usage.Prompt() + j.Usage.Completion(),
 		}
 	}
 	return b

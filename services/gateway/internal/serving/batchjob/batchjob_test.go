@@ -359,7 +359,7 @@ func TestErase(t *testing.T) {
 	if _, err := f.Get(t.Context(), ada, batchjob.FormOpenAI, running.ID); !errors.Is(err, batchjob.ErrNotFound) {
 		t.Errorf("the job that was under way is still there: %v", err)
 	}
-	if n, err := f.Options.Store.Drop(t.Context(), time.Now(), 10); n != 1 || err != nil {
+	if n, err := f.Store.Drop(t.Context(), time.Now(), 10); n != 1 || err != nil {
 		t.Errorf("dropped %d, %v", n, err)
 	}
 }

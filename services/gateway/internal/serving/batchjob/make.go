@@ -66,7 +66,7 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 	for {
 		if j.Trying.IsZero() { // No vendor has it.
 			if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil {
-				return m.fail(ctx, j, provider.BatchFailed, codeRefused, apierr.From(refused).Text)
+				return m.fail(ctx, j, codeRefused, apierr.From(refused).Text)
 			}
 			if j.CancelRequested {
 				return m.finish(ctx, j, provider.BatchCancelled, nil)
@@ -86,11 +86,11 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 		case ctx.Err() != nil, errors.Is(err, errLost):
 			return err
 		case errors.Is(err, file.ErrNotFound):
-			return m.fail(ctx, j, provider.BatchFailed, codeInput, "the input file was deleted or has expired")
+			return m.fail(ctx, j, codeInput, "the input file was deleted or has expired")
 		case errors.Is(err, errNotMade) && m.Now().Sub(j.CreatedAt) < makeFor:
 			continue
 		case !j.Trying.IsZero() && m.Now().Sub(j.Trying) > giveUpAfter:
-			return m.fail(ctx, j, provider.BatchFailed, codeLost, "the vendor could not be asked for a week whether it has the batch")
+			return m.fail(ctx, j, codeLost, "the vendor could not be asked for a week whether it has the batch")
 		case !j.Trying.IsZero(): // The vendor may have made it.
 			return m.postpone(ctx, j, err)
 		}
@@ -179,7 +179,7 @@ func (m *Manager) made(j *Job, v *vendor, report *provider.BatchReport) {
 func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
 	vendorError, isVendors := errors.AsType[*provider.Error](last)
 	if isVendors && !retryable(last) {
-		return m.fail(ctx, j, provider.BatchFailed, codeRefused, vendorError.Text)
+		return m.fail(ctx, j, codeRefused, vendorError.Text)
 	}
 	if m.Now().Sub(j.CreatedAt) < makeFor && last != nil {
 		j.Tried = 0
@@ -187,11 +187,11 @@ func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
 	}
 	switch {
 	case isVendors:
-		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
+		return m.fail(ctx, j, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
 	case errors.Is(last, errNotMade):
-		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "no vendor took the batch within an hour")
+		return m.fail(ctx, j, codeUnavailable, "no vendor took the batch within an hour")
 	}
-	return m.fail(ctx, j, provider.BatchFailed, codeNoProvider, "no provider of the model has a credential")
+	return m.fail(ctx, j, codeNoProvider, "no provider of the model has a credential")
 }
 
 // markOf returns the name of a job at its vendor: letters and digits only.

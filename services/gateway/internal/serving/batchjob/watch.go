@@ -63,17 +63,17 @@ func (m *Manager) unwatched(ctx context.Context, j *Job, err error) error {
 	case ctx.Err() != nil:
 		return err
 	case errors.Is(err, provider.ErrNoBatch) && age > lostAfter:
-		return m.fail(ctx, j, provider.BatchFailed, codeLost, "the vendor no longer has the batch")
+		return m.fail(ctx, j, codeLost, "the vendor no longer has the batch")
 	case age > giveUpAfter:
-		return m.fail(ctx, j, provider.BatchFailed, codeUnavailable, "the vendor could not be asked for a week")
+		return m.fail(ctx, j, codeUnavailable, "the vendor could not be asked for a week")
 	}
 	return m.postpone(ctx, j, err)
 }
 
 // fail ends a job without results.
-func (m *Manager) fail(ctx context.Context, j *Job, status provider.BatchStatus, code, text string) error {
+func (m *Manager) fail(ctx context.Context, j *Job, code, text string) error {
 	j.Problems = append(j.Problems, provider.BatchProblem{Code: code, Message: text})
-	return m.finish(ctx, j, status, nil)
+	return m.finish(ctx, j, provider.BatchFailed, nil)
 }
 
 // finish ends a job for its callers, with the files of its results.

@@ -186,3 +186,28 @@ func TestErase(t *testing.T) {
 		t.Errorf("erased %d, %v, left %d", n, err, len(store.rows))
 	}
 }
+
+// A conversation of a thousand turns is continued turn by turn: each turn stores itself alone.
+func TestThousandTurns(t *testing.T) {
+	const turns = 1000
+	m, store := open(t)
+	previous := ""
+	for n := range turns {
+		id := fmt.Sprint("resp_", n)
+		if err := m.Keep(t.Context(), ada, conversation.Record{
+			ID: id, Previous: previous, Input: []byte(`["` + strings.Repeat("x", 100) + `"]`), Response: []byte(`{}`), CreatedAt: time.Now(),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		previous = id
+	}
+	chain, err := m.Chain(t.Context(), ada, previous)
+	if err != nil || len(chain) != turns || chain[0].ID != "resp_0" || chain[turns-1].ID != previous {
+		t.Fatalf("%d turns, %v, want %d in their order", len(chain), err, turns)
+	}
+	for id, row := range store.rows {
+		if row.Size > 200 {
+			t.Errorf("%s takes %d bytes", id, row.Size)
+		}
+	}
+}

@@ -116,7 +116,7 @@ func (b *batchPlanner) add(ctx context.Context, r *Request) error {
 	return b.bound(&one)
 }
 
-// runners returns the candidates of a request that run batch jobs: hosts of one model, as the caller wrote the request.
+// runners returns the candidates of a request that run batch jobs of its API: hosts of one model.
 func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, error) {
 	if err := b.checkTools(a.request); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	}
 	plan.Candidates = slices.DeleteFunc(plan.Candidates, func(c routing.Candidate) bool {
 		runner, ok := b.fleet.Providers[c.Provider].(provider.BatchRunner)
-		return !ok || c.Substitute || !runner.RunsBatches(b.limit.API) || a.request.Chat.Native != nil && !c.Native
+		return !ok || c.Substitute || !runner.RunsBatches(b.limit.API)
 	})
 	if len(plan.Candidates) == 0 {
 		return nil, batchIncapable()

@@ -144,7 +144,7 @@ func TestPlanBatch(t *testing.T) {
 		"too many":                 {of: batchHosts{"m": {"a"}}, requests: []*Request{batchRequest(9), batchRequest(9), batchRequest(9), batchRequest(9)}, reason: apierr.ReasonTooLarge},
 		"as many as may be":        {of: batchHosts{"m": {"a"}}, requests: []*Request{batchRequest(9), batchRequest(9), batchRequest(9)}, want: "a/m=a-up fleet"},
 		"none":                     {of: batchHosts{"m": {"a"}}, reason: apierr.ReasonInvalidRequest},
-		"in the caller's own form": {of: batchHosts{"m": {"a"}}, requests: []*Request{batchRequest(9, func(r *Request) { r.Chat.Native = &provider.Native{Dialect: "openai"} })}, reason: routing.ReasonCapabilityUnsupported},
+		"in the caller's own form": {of: batchHosts{"m": {"a"}}, requests: []*Request{batchRequest(9, func(r *Request) { r.Chat.Native = &provider.Native{Dialect: "openai"} })}, want: "a/m=a-up fleet"},
 		"own keys, preferred":      {of: batchHosts{"m": {"a", "b"}}, keys: byokKeys{"b"}, requests: []*Request{batchRequest(9, func(r *Request) { r.Byok = keyring.ModePrefer })}, want: "a/m=a-up fleet b/m=b-up byok"},
 		"own keys, required":       {of: batchHosts{"m": {"a", "b"}}, keys: byokKeys{"b"}, requests: []*Request{batchRequest(9, func(r *Request) { r.Byok = keyring.ModeRequire })}, want: "b/m=b-up byok"},
 		"a tool with an approval": {of: batchHosts{"m": {"a"}}, requests: []*Request{batchRequest(9, func(r *Request) {
