@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +22,7 @@ type Files struct{ pool *pgxpool.Pool }
 func NewFiles(pool *pgxpool.Pool) *Files { return &Files{pool} }
 
 // Create implements file.Store.
-func (f *Files) Create(ctx context.Context, r file.Row, pieces []file.Piece, mostFiles int, mostBytes int64) (bool, error) {
+func (f *Files) Create(ctx context.Context, r file.Row, pieces iter.Seq2[file.Piece, error], mostFiles int, mostBytes int64) (bool, error) {
 	err := pgdb.InTx(ctx, f.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		n, err := q.InsertFile(ctx, dbsql.InsertFileParams{
@@ -34,8 +35,11 @@ func (f *Files) Create(ctx context.Context, r file.Row, pieces []file.Piece, mos
 		if err != nil {
 			return err
 		}
-		for _, p := range pieces {
-			if err := appendPiece(ctx, q, r.ID, p); err != nil {
+		for p, err := range pieces {
+			if err == nil {
+				err = appendPiece(ctx, q, r.ID, p)
+			}
+			if err != nil {
 				return err
 			}
 		}
