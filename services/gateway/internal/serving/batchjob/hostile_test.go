@@ -1,6 +1,7 @@
 package batchjob_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -89,6 +90,31 @@ func TestBusyVendorIsAskedAgain(t *testing.T) {
 	f.turn(t, 2)
 	if got := f.get(t, j.ID); got.Stage != batchjob.StageRunning || got.Provider != "one" {
 		t.Errorf("stage %s at %q, want it at one", got.Stage, got.Provider)
+	}
+}
+
+// A job that a vendor has made is journaled though the replica stops meanwhile; a file that can't be read is tried again.
+func TestStoppedReplica(t *testing.T) {
+	f := open(t)
+	j := f.create(t, 1, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	f.one.during = stop
+	_ = f.Turn(ctx)
+	if got := f.get(t, j.ID); got.Stage != batchjob.StageRunning || len(f.one.created) != 1 {
+		t.Errorf("stage %s, %d jobs made; want it running", got.Stage, len(f.one.created))
+	}
+	unread := f.create(t, 1, nil)
+	f.one.during = nil
+	testkit.Exec(t, f.pool, "UPDATE file_piece SET sealed = 'x' WHERE file_id = $1", unread.Input)
+	f.turn(t, 2)
+	if got := f.get(t, unread.ID); got.Stage != batchjob.StageMaking || got.Failures != 2 || !got.Trying.IsZero() || got.Tried != 0 {
+		t.Errorf("stage %s after %d failures, tried %d; want it to be tried again at the first vendor", got.Stage, got.Failures, got.Tried)
+	}
+	f.ahead = 2 * time.Hour
+	f.turn(t, 1)
+	f.ahead = 0
+	if got := f.get(t, unread.ID); got.Status != provider.BatchFailed || got.Problems[0].Code != "input_file_not_found" {
+		t.Errorf("%s with %v, want it failed", got.Status, got.Problems)
 	}
 }
 
