@@ -31,7 +31,7 @@ type batchScript struct {
 	api string
 }
 
-func (s batchScript) Name() string                { return s.script.name }
+func (s batchScript) Name() string                { return s.name }
 func (s batchScript) RunsBatches(api string) bool { return api == s.api }
 
 func (s batchScript) Chat(ctx context.Context, c provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
