@@ -76,8 +76,8 @@ func (b *BatchJobs) Requests(ctx context.Context, id string) (batchjob.SealedReq
 }
 
 // Claim implements batchjob.Store.
-func (b *BatchJobs) Claim(ctx context.Context, holder string, now, until time.Time, full []string) (batchjob.Row, bool, error) {
-	found, err := dbsql.New(b.pool).ClaimBatchJob(ctx, dbsql.ClaimBatchJobParams{Holder: holder, HeldUntil: until, Now: now, FullOrganizations: full})
+func (b *BatchJobs) Claim(ctx context.Context, holder string, hold time.Duration, full []string) (batchjob.Row, bool, error) {
+	found, err := dbsql.New(b.pool).ClaimBatchJob(ctx, dbsql.ClaimBatchJobParams{Holder: holder, HoldSeconds: hold.Seconds(), FullOrganizations: full})
 	return oneJob("claim batch", dbsql.GetBatchJobRow(found), err)
 }
 
@@ -104,8 +104,8 @@ func jobRow(f dbsql.GetBatchJobRow) batchjob.Row {
 }
 
 // Renew implements batchjob.Store.
-func (b *BatchJobs) Renew(ctx context.Context, id string, lease int64, until time.Time) (bool, error) {
-	n, err := dbsql.New(b.pool).RenewBatchJob(ctx, dbsql.RenewBatchJobParams{HeldUntil: until, ID: id, Lease: lease})
+func (b *BatchJobs) Renew(ctx context.Context, id string, lease int64, hold time.Duration) (bool, error) {
+	n, err := dbsql.New(b.pool).RenewBatchJob(ctx, dbsql.RenewBatchJobParams{HoldSeconds: hold.Seconds(), ID: id, Lease: lease})
 	if err != nil {
 		return false, fmt.Errorf("renew batch: %w", err)
 	}
@@ -122,26 +122,26 @@ func (b *BatchJobs) Save(ctx context.Context, r batchjob.Row) (bool, error) {
 }
 
 // Move implements batchjob.Store.
-func (b *BatchJobs) Move(ctx context.Context, r batchjob.Row, now, due time.Time) (bool, error) {
-	n, err := moveJob(ctx, dbsql.New(b.pool), &r, now, due)
+func (b *BatchJobs) Move(ctx context.Context, r batchjob.Row, after time.Duration) (bool, error) {
+	n, err := moveJob(ctx, dbsql.New(b.pool), &r, after)
 	if err != nil {
 		return false, fmt.Errorf("move batch: %w", err)
 	}
 	return n > 0, nil
 }
 
-func moveJob(ctx context.Context, q *dbsql.Queries, r *batchjob.Row, now, due time.Time) (int64, error) {
+func moveJob(ctx context.Context, q *dbsql.Queries, r *batchjob.Row, after time.Duration) (int64, error) {
 	return q.MoveBatchJob(ctx, dbsql.MoveBatchJobParams{
 		Stage: string(r.Stage), Provider: r.Provider, VendorID: r.VendorID, KeyID: r.Key, SealedState: r.Sealed,
-		CancelSeen: r.CancelRequested, Now: now, DueAt: due, ExpiresAt: r.ExpiresAt, ID: r.ID, Lease: r.Lease,
+		CancelSeen: r.CancelRequested, AfterSeconds: after.Seconds(), ExpiresAt: r.ExpiresAt, ID: r.ID, Lease: r.Lease,
 	})
 }
 
 // Finish implements batchjob.Store.
-func (b *BatchJobs) Finish(ctx context.Context, r batchjob.Row, files []file.File, now, due time.Time) (bool, error) {
+func (b *BatchJobs) Finish(ctx context.Context, r batchjob.Row, files []file.File) (bool, error) {
 	err := pgdb.InTx(ctx, b.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
-		n, err := moveJob(ctx, q, &r, now, due)
+		n, err := moveJob(ctx, q, &r, 0)
 		if err == nil && n == 0 {
 			err = errUnchanged
 		}
@@ -204,8 +204,8 @@ func jobRows[R dbsql.ListBatchJobsRow | dbsql.ListNewerBatchJobsRow](found []R, 
 }
 
 // Cancel implements batchjob.Store.
-func (b *BatchJobs) Cancel(ctx context.Context, s batchjob.Scope, id string, now time.Time) error {
-	_, err := dbsql.New(b.pool).CancelBatchJob(ctx, dbsql.CancelBatchJobParams{Now: now, ID: id, OrganizationID: s.Organization, OwnerID: s.Owner})
+func (b *BatchJobs) Cancel(ctx context.Context, s batchjob.Scope, id string) error {
+	_, err := dbsql.New(b.pool).CancelBatchJob(ctx, dbsql.CancelBatchJobParams{ID: id, OrganizationID: s.Organization, OwnerID: s.Owner})
 	if err != nil {
 		return fmt.Errorf("cancel batch: %w", err)
 	}

@@ -53,7 +53,7 @@ func TestBatchesGoByIndexes(t *testing.T) {
 		want string
 	}{
 		"claim": {func(q *dbsql.Queries) {
-			_, _ = q.ClaimBatchJob(ctx, dbsql.ClaimBatchJobParams{Holder: "h", HeldUntil: now, Now: now, FullOrganizations: []string{}})
+			_, _ = q.ClaimBatchJob(ctx, dbsql.ClaimBatchJobParams{Holder: "h", HoldSeconds: 30, FullOrganizations: []string{}})
 		}, "batch_job_due"},
 		"insert": {func(q *dbsql.Queries) {
 			_, _ = q.InsertBatchJob(ctx, dbsql.InsertBatchJobParams{ID: "b", OrganizationID: "acme", CreatedAt: now, ExpiresAt: now, Most: 200})

@@ -30,12 +30,11 @@ func (q *Queries) BatchRequests(ctx context.Context, id string) (BatchRequestsRo
 
 const cancelBatchJob = `-- name: CancelBatchJob :execrows
 UPDATE batch_job
-SET cancel_requested = true, due_at = least(due_at, $1::timestamptz)
-WHERE id = $2 AND organization_id = $3 AND owner_id = $4 AND stage IN ('making', 'running')
+SET cancel_requested = true, due_at = least(due_at, now())
+WHERE id = $1 AND organization_id = $2 AND owner_id = $3 AND stage IN ('making', 'running')
 `
 
 type CancelBatchJobParams struct {
-	Now            time.Time
 	ID             string
 	OrganizationID string
 	OwnerID        string
@@ -43,12 +42,7 @@ type CancelBatchJobParams struct {
 
 // CancelBatchJob asks for the end of a job that is under way, and makes it due.
 func (q *Queries) CancelBatchJob(ctx context.Context, arg CancelBatchJobParams) (int64, error) {
-	result, err := q.db.Exec(ctx, cancelBatchJob,
-		arg.Now,
-		arg.ID,
-		arg.OrganizationID,
-		arg.OwnerID,
-	)
+	result, err := q.db.Exec(ctx, cancelBatchJob, arg.ID, arg.OrganizationID, arg.OwnerID)
 	if err != nil {
 		return 0, err
 	}
@@ -57,10 +51,10 @@ func (q *Queries) CancelBatchJob(ctx context.Context, arg CancelBatchJobParams) 
 
 const claimBatchJob = `-- name: ClaimBatchJob :one
 UPDATE batch_job
-SET holder = $1, held_until = $2, lease = lease + 1
+SET holder = $1, held_until = now() + make_interval(secs => $2::double precision), lease = lease + 1
 WHERE id IN (
     SELECT b.id FROM batch_job AS b
-    WHERE b.stage <> 'ended' AND b.due_at <= $3 AND b.held_until <= $3 AND b.organization_id <> ALL ($4::text[])
+    WHERE b.stage <> 'ended' AND b.due_at <= now() AND b.held_until <= now() AND b.organization_id <> ALL ($3::text[])
     ORDER BY b.due_at
     LIMIT 1
     FOR UPDATE SKIP LOCKED
@@ -71,8 +65,7 @@ RETURNING id, organization_id, owner_id, run_id, form, stage, cancel_requested, 
 
 type ClaimBatchJobParams struct {
 	Holder            string
-	HeldUntil         time.Time
-	Now               time.Time
+	HoldSeconds       float64
 	FullOrganizations []string
 }
 
@@ -96,14 +89,9 @@ type ClaimBatchJobRow struct {
 }
 
 // ClaimBatchJob gives a replica the job that is due for the longest and that no replica holds, except those of some
-// organizations.
+// organizations. Claims go by this clock alone, since those of replicas differ.
 func (q *Queries) ClaimBatchJob(ctx context.Context, arg ClaimBatchJobParams) (ClaimBatchJobRow, error) {
-	row := q.db.QueryRow(ctx, claimBatchJob,
-		arg.Holder,
-		arg.HeldUntil,
-		arg.Now,
-		arg.FullOrganizations,
-	)
+	row := q.db.QueryRow(ctx, claimBatchJob, arg.Holder, arg.HoldSeconds, arg.FullOrganizations)
 	var i ClaimBatchJobRow
 	err := row.Scan(
 		&i.ID,
@@ -329,7 +317,7 @@ INSERT INTO batch_job (
     reservation_id, due_at, holder, held_until, lease, created_at, expires_at
 )
 SELECT $1, $2, $3, $4, $5, 'making', false, false, '', '', $6, $7, $8, $9,
-    $10, $11, '', $11, 0, $11, $12
+    $10, now(), '', now(), 0, $11, $12
 WHERE (SELECT count(*) FROM batch_job AS b WHERE b.organization_id = $2 AND b.stage <> 'ended') < $13::int
 `
 
@@ -547,23 +535,23 @@ func (q *Queries) ListNewerBatchJobs(ctx context.Context, arg ListNewerBatchJobs
 const moveBatchJob = `-- name: MoveBatchJob :execrows
 UPDATE batch_job
 SET stage = $1, provider = $2, vendor_id = $3, key_id = $4, sealed_state = $5,
-    due_at = CASE WHEN cancel_requested AND NOT $6::boolean THEN $7::timestamptz ELSE $8::timestamptz END,
-    expires_at = CASE WHEN erased THEN expires_at ELSE $9::timestamptz END, holder = '', held_until = created_at
-WHERE id = $10 AND lease = $11 AND holder <> ''
+    due_at = CASE WHEN cancel_requested AND NOT $6::boolean THEN now()
+        ELSE now() + make_interval(secs => $7::double precision) END,
+    expires_at = CASE WHEN erased THEN expires_at ELSE $8::timestamptz END, holder = '', held_until = now()
+WHERE id = $9 AND lease = $10 AND holder <> ''
 `
 
 type MoveBatchJobParams struct {
-	Stage       string
-	Provider    string
-	VendorID    string
-	KeyID       string
-	SealedState []byte
-	CancelSeen  bool
-	Now         time.Time
-	DueAt       time.Time
-	ExpiresAt   time.Time
-	ID          string
-	Lease       int64
+	Stage        string
+	Provider     string
+	VendorID     string
+	KeyID        string
+	SealedState  []byte
+	CancelSeen   bool
+	AfterSeconds float64
+	ExpiresAt    time.Time
+	ID           string
+	Lease        int64
 }
 
 // MoveBatchJob writes a step of a claimed job, and gives the job back until it is due again.
@@ -575,8 +563,7 @@ func (q *Queries) MoveBatchJob(ctx context.Context, arg MoveBatchJobParams) (int
 		arg.KeyID,
 		arg.SealedState,
 		arg.CancelSeen,
-		arg.Now,
-		arg.DueAt,
+		arg.AfterSeconds,
 		arg.ExpiresAt,
 		arg.ID,
 		arg.Lease,
@@ -597,17 +584,18 @@ func (q *Queries) ReleaseBatchReservation(ctx context.Context, id uuid.UUID) err
 }
 
 const renewBatchJob = `-- name: RenewBatchJob :execrows
-UPDATE batch_job SET held_until = $1 WHERE id = $2 AND lease = $3 AND holder <> ''
+UPDATE batch_job SET held_until = now() + make_interval(secs => $1::double precision)
+WHERE id = $2 AND lease = $3 AND holder <> ''
 `
 
 type RenewBatchJobParams struct {
-	HeldUntil time.Time
-	ID        string
-	Lease     int64
+	HoldSeconds float64
+	ID          string
+	Lease       int64
 }
 
 func (q *Queries) RenewBatchJob(ctx context.Context, arg RenewBatchJobParams) (int64, error) {
-	result, err := q.db.Exec(ctx, renewBatchJob, arg.HeldUntil, arg.ID, arg.Lease)
+	result, err := q.db.Exec(ctx, renewBatchJob, arg.HoldSeconds, arg.ID, arg.Lease)
 	if err != nil {
 		return 0, err
 	}

@@ -9,17 +9,17 @@ INSERT INTO batch_job (
     reservation_id, due_at, holder, held_until, lease, created_at, expires_at
 )
 SELECT @id, @organization_id, @owner_id, @run_id, @form, 'making', false, false, '', '', @key_id, @sealed_state, @requests_key_id, @sealed_requests,
-    @reservation_id, @created_at, '', @created_at, 0, @created_at, @expires_at
+    @reservation_id, now(), '', now(), 0, @created_at, @expires_at
 WHERE (SELECT count(*) FROM batch_job AS b WHERE b.organization_id = @organization_id AND b.stage <> 'ended') < @most::int;
 
 -- name: ClaimBatchJob :one
 -- ClaimBatchJob gives a replica the job that is due for the longest and that no replica holds, except those of some
--- organizations.
+-- organizations. Claims go by this clock alone, since those of replicas differ.
 UPDATE batch_job
-SET holder = @holder, held_until = @held_until, lease = lease + 1
+SET holder = @holder, held_until = now() + make_interval(secs => @hold_seconds::double precision), lease = lease + 1
 WHERE id IN (
     SELECT b.id FROM batch_job AS b
-    WHERE b.stage <> 'ended' AND b.due_at <= @now AND b.held_until <= @now AND b.organization_id <> ALL (@full_organizations::text[])
+    WHERE b.stage <> 'ended' AND b.due_at <= now() AND b.held_until <= now() AND b.organization_id <> ALL (@full_organizations::text[])
     ORDER BY b.due_at
     LIMIT 1
     FOR UPDATE SKIP LOCKED
@@ -31,7 +31,8 @@ RETURNING id, organization_id, owner_id, run_id, form, stage, cancel_requested, 
 SELECT requests_key_id, sealed_requests FROM batch_job WHERE id = @id;
 
 -- name: RenewBatchJob :execrows
-UPDATE batch_job SET held_until = @held_until WHERE id = @id AND lease = @lease AND holder <> '';
+UPDATE batch_job SET held_until = now() + make_interval(secs => @hold_seconds::double precision)
+WHERE id = @id AND lease = @lease AND holder <> '';
 
 -- name: SaveBatchJob :execrows
 -- SaveBatchJob writes the state of a claimed job.
@@ -41,8 +42,9 @@ UPDATE batch_job SET key_id = @key_id, sealed_state = @sealed_state WHERE id = @
 -- MoveBatchJob writes a step of a claimed job, and gives the job back until it is due again.
 UPDATE batch_job
 SET stage = @stage, provider = @provider, vendor_id = @vendor_id, key_id = @key_id, sealed_state = @sealed_state,
-    due_at = CASE WHEN cancel_requested AND NOT @cancel_seen::boolean THEN @now::timestamptz ELSE @due_at::timestamptz END,
-    expires_at = CASE WHEN erased THEN expires_at ELSE @expires_at::timestamptz END, holder = '', held_until = created_at
+    due_at = CASE WHEN cancel_requested AND NOT @cancel_seen::boolean THEN now()
+        ELSE now() + make_interval(secs => @after_seconds::double precision) END,
+    expires_at = CASE WHEN erased THEN expires_at ELSE @expires_at::timestamptz END, holder = '', held_until = now()
 WHERE id = @id AND lease = @lease AND holder <> '';
 
 -- name: ReleaseBatchReservation :exec
@@ -89,7 +91,7 @@ LIMIT @count::int;
 -- name: CancelBatchJob :execrows
 -- CancelBatchJob asks for the end of a job that is under way, and makes it due.
 UPDATE batch_job
-SET cancel_requested = true, due_at = least(due_at, @now::timestamptz)
+SET cancel_requested = true, due_at = least(due_at, now())
 WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id AND stage IN ('making', 'running');
 
 -- name: DeleteBatchJob :execrows

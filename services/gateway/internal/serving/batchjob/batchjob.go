@@ -207,7 +207,7 @@ type Reservation struct {
 }
 
 // Store keeps jobs. What a replica claims, no other may work on until the hold ends; a lease is the number of a claim, and
-// changes under an old one do nothing.
+// changes under an old one do nothing. Holds and what is due go by the store's own clock.
 type Store interface {
 	// Insert stores a job with its requests and reserves its worst case; nil reserves nothing. It returns false, and does
 	// nothing, where its organization has most jobs under way. An *apierr.Error refuses the reservation.
@@ -215,22 +215,22 @@ type Store interface {
 	// Requests returns the sealed requests of a job.
 	Requests(ctx context.Context, id string) (SealedRequests, error)
 	// Claim gives a holder a job that is due; false where none is. Those of some organizations are left out.
-	Claim(ctx context.Context, holder string, now, until time.Time, full []string) (Row, bool, error)
+	Claim(ctx context.Context, holder string, hold time.Duration, full []string) (Row, bool, error)
 	// Renew keeps a claim. It returns false where the claim is lost.
-	Renew(ctx context.Context, id string, lease int64, until time.Time) (bool, error)
+	Renew(ctx context.Context, id string, lease int64, hold time.Duration) (bool, error)
 	// Save stores the state of a claimed job, which stays claimed.
 	Save(ctx context.Context, r Row) (bool, error)
-	// Move stores the state of a claimed job and gives it back until it is due, or until now where its end was asked for
-	// since it was claimed. When it expires stays as it is where nothing of it is to be kept.
-	Move(ctx context.Context, r Row, now, due time.Time) (bool, error)
+	// Move stores the state of a claimed job and gives it back until it is due, after a time or, where its end was asked for
+	// since it was claimed, at once. When it expires stays as it is where nothing of it is to be kept.
+	Move(ctx context.Context, r Row, after time.Duration) (bool, error)
 	// Finish is Move for a job that has ended: it completes the files of its results, or deletes them where nothing is to be
 	// kept, and releases what is reserved.
-	Finish(ctx context.Context, r Row, files []file.File, now, due time.Time) (bool, error)
+	Finish(ctx context.Context, r Row, files []file.File) (bool, error)
 
 	Get(ctx context.Context, s Scope, f Form, id string, now time.Time) (Row, bool, error)
 	List(ctx context.Context, s Scope, f Form, p Page, now time.Time) ([]Row, error)
 	// Cancel asks for the end of a job. One that has ended stays as it is.
-	Cancel(ctx context.Context, s Scope, id string, now time.Time) error
+	Cancel(ctx context.Context, s Scope, id string) error
 	// Delete deletes an ended job; false where there is none. One that is to be cleared is hidden until that is done.
 	Delete(ctx context.Context, s Scope, id string, now time.Time) (bool, error)
 	// HasVendorBatch reports whether a vendor's id is that of a job.

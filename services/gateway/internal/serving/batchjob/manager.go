@@ -153,7 +153,7 @@ func (m *Manager) Cancel(ctx context.Context, s Scope, f Form, id string) (*Job,
 	if _, err := m.Get(ctx, s, f, id); err != nil {
 		return nil, err
 	}
-	if err := m.Store.Cancel(ctx, s, id, m.Now()); err != nil {
+	if err := m.Store.Cancel(ctx, s, id); err != nil {
 		return nil, err
 	}
 	m.signal()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -106,5 +107,27 @@ func TestReplicasRace(t *testing.T) {
 	}
 	if rows, cost := f.billed(t); creations != jobs || len(f.one.created) != jobs || rows != 2*jobs || cost != 2*jobs*tenTwoCost {
 		t.Errorf("%d jobs were made in %d calls, %d rows cost %d; want %d jobs, once each", len(f.one.created), creations, rows, cost, jobs)
+	}
+}
+
+// A replica whose clock is ahead takes no job that another one holds, and puts none off for longer than it means to.
+func TestClocksDiffer(t *testing.T) {
+	f := open(t)
+	f.one.status = provider.BatchInProgress
+	f.create(t, 1, nil)
+	held, found, err := f.Store.Claim(t.Context(), "there", time.Minute, []string{})
+	if err != nil || !found {
+		t.Fatal(found, err)
+	}
+	f.ahead = time.Hour
+	if err := f.Turn(t.Context()); err != nil || len(f.one.calls) != 0 {
+		t.Errorf("the vendor was asked to %v, %v, while another replica holds the job", f.one.calls, err)
+	}
+	if kept, err := f.Store.Renew(t.Context(), held.ID, held.Lease, time.Minute); !kept || err != nil {
+		t.Errorf("the claim is lost: %v", err)
+	}
+	f.turn(t, 1)
+	if left := testkit.Value[float64](t, f.pool, "SELECT extract(epoch FROM due_at - now())::float8 FROM batch_job"); left > 60 {
+		t.Errorf("it is due in %v s, want a minute at most", left)
 	}
 }

@@ -88,7 +88,7 @@ func (m *Manager) finish(ctx context.Context, j *Job, status provider.BatchStatu
 	if err != nil {
 		return err
 	}
-	kept, err := m.Store.Finish(ctx, row, files, j.EndedAt, j.EndedAt)
+	kept, err := m.Store.Finish(ctx, row, files)
 	if err := m.given(kept, err, 0); err != nil {
 		return err
 	}

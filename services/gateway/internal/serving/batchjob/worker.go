@@ -64,8 +64,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // turn works on jobs until none is due.
 func (m *Manager) turn(ctx context.Context) error {
 	for ctx.Err() == nil {
-		now := m.Now()
-		row, found, err := m.Store.Claim(ctx, m.Replica, now, now.Add(hold), m.full())
+		row, found, err := m.Store.Claim(ctx, m.Replica, hold, m.full())
 		if err != nil || !found {
 			return err
 		}
@@ -132,7 +131,7 @@ func (m *Manager) renew(ctx context.Context, row *Row, cancel context.CancelCaus
 			return nil
 		case <-ticker.C:
 		}
-		kept, err := m.Store.Renew(ctx, row.ID, row.Lease, m.Now().Add(hold))
+		kept, err := m.Store.Renew(ctx, row.ID, row.Lease, hold)
 		switch {
 		case err == nil && kept:
 			renewed = time.Now()
@@ -165,8 +164,7 @@ func (m *Manager) move(ctx context.Context, j *Job, after time.Duration) error {
 	if err != nil {
 		return err
 	}
-	now := m.Now()
-	kept, err := m.Store.Move(ctx, row, now, now.Add(after))
+	kept, err := m.Store.Move(ctx, row, after)
 	return m.given(kept, err, after)
 }
 
