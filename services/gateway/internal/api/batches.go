@@ -204,7 +204,9 @@ func (c *batchCheck) requests(ctx context.Context, lines iter.Seq2[batchLine, er
 			c.at = line.at
 			var request *inference.Request
 			if err == nil {
-				request, err = c.request(ctx, &line)
+				if request, err = c.request(ctx, &line); err != nil {
+					err, c.at = placed(c.at, err), ""
+				}
 			}
 			if !yield(request, err) || err != nil {
 				return
@@ -263,8 +265,17 @@ func (c *batchCheck) located(err error) error {
 	if !ok || e.Kind != apierr.KindInvalid && e.Reason != inference.ReasonApprovalRequired || c.at == "" {
 		return err
 	}
+	return placed(c.at, err)
+}
+
+// placed returns an error of a request with its place, if it is the caller's.
+func placed(at string, err error) error {
+	e, ok := errors.AsType[*apierr.Error](err)
+	if !ok || e.Kind.HTTPStatus()/100 != 4 {
+		return err
+	}
 	located := *e
-	located.Text = c.at + ": " + e.Text
+	located.Text = at + ": " + e.Text
 	return &located
 }
 

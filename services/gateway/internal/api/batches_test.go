@@ -242,6 +242,11 @@ func TestBatchLines(t *testing.T) {
 			t.Errorf("%s: %d %.300s, want %d %s", name, got.status, got.body, c.status, c.want)
 		}
 	}
+	item := `{"custom_id":"a","method":"POST","url":"/v1/responses","body":{"input":[{"type":"item_reference","id":"msg_1"}]}}`
+	if got := b.say(t, "POST", "/v1/batches", strings.Replace(batchOf(b.upload(t, item), ""), "chat/completions", "responses", 1)); got.status != 404 ||
+		!strings.Contains(got.body, "line 1: body.input[0].id: no such item is stored") {
+		t.Errorf("an item of another response: %d %s", got.status, got.body)
+	}
 	if got := b.submit(t, chatLine("a", `"model":"alone",`), ""); !strings.Contains(got.body, "capability_unsupported") {
 		t.Errorf("a host without batches: %s, want the reason capability_unsupported", got.body)
 	}
