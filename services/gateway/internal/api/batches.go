@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/gateway/internal/serving/file"
@@ -168,6 +169,9 @@ func (s *batchServer) submit(r *http.Request, j *batchjob.Job, extension []byte,
 	j.Policy, j.Count = plan.Policy, len(plan.Requests)
 	for _, t := range plan.Targets {
 		j.Targets = append(j.Targets, batchjob.Target(t))
+	}
+	if j.Model == policy.DefaultModel { // The requests name none.
+		j.Model = plan.Targets[0].Model
 	}
 	for i, bound := range plan.Requests {
 		c.bounds[i].Input, c.bounds[i].MostInput, c.bounds[i].MostOutput = bound.Input, bound.MostInput, bound.MostOutput

@@ -82,6 +82,9 @@ func TestBatchEnds(t *testing.T) {
 	b := setupWith(t, batchPolicy)
 	v := b.runsBatches(t, "failed")
 	failed := b.submit(t, chatLine("a", ""), "")
+	if model := gjson.Get(failed.body, "model").Str; model != "ok" {
+		t.Errorf("requests without a model are for %q, want the default model's name", model)
+	}
 	ended := b.reaches(t, "/v1/batches/"+gjson.Get(failed.body, "id").Str, "status", "failed")
 	const problems = `{"object":"list","data":[{"code":"invalid_json_line","line":2,"message":"Line 2 is not JSON.","param":"body"}]}`
 	if got := ended.Get("errors").Raw; got != problems || ended.Get("failed_at").Int() == 0 || ended.Get("output_file_id").Type != gjson.Null {
