@@ -131,13 +131,16 @@ func (s *batchServer) deleteMessages(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	if err := s.jobs.Delete(r.Context(), scope, batchjob.FormAnthropic, j.ID); err != nil {
-		return batchError(err)
+	if !j.Ended() {
+		return batchError(batchjob.ErrUnderWay)
 	}
 	for _, id := range []string{j.Input, j.Output} {
 		if err := s.files.Delete(r.Context(), scope, id); err != nil && !errors.Is(err, file.ErrNotFound) {
 			return fileError("batch_id", err)
 		}
+	}
+	if err := s.jobs.Delete(r.Context(), scope, batchjob.FormAnthropic, j.ID); err != nil { // Last, so that it can be repeated.
+		return batchError(err)
 	}
 	return writeJSON(w, anthropic.NewBatchDeletion(j.ID))
 }
