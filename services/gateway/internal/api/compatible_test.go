@@ -116,7 +116,7 @@ func TestCompatibleErrors(t *testing.T) {
 		{"too long", "POST", completions, `{"model":"first/long",` + messages + `}`, nil, 400, `"code":"context_length_exceeded"`},
 		{"too long", "POST", messagesPath, `{"model":"first/long",` + anthropicMsg + `}`, nil, 400, `prompt is too long`},
 		{"another method", "GET", completions, "", nil, 405, `"type":"invalid_request_error"`},
-		{"not served", "POST", messagesPath + "/batches", "{}", nil, 404, `"type":"not_found_error"`},
+		{"not served", "POST", messagesPath + "/nothing", "{}", nil, 404, `"type":"not_found_error"`},
 		{"no such model", "GET", "/v1/models/none", "", []string{"X-Stainless-Lang", "go"}, 404, `"code":"model_not_found"`},
 		{"no such model", "GET", "/v1/models/none", "", []string{"Anthropic-Version", "2023-06-01"}, 404, `"not_found_error"`},
 		{"a token that is none", "POST", "/v1/embeddings", `{"model":"sandbox","input":[1,2.5],"encoding_format":"float"}`, []string{"X-Stainless-Lang", "go"}, 400, `"param":"input[1]"`},

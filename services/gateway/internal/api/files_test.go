@@ -210,3 +210,33 @@ func TestNoFilesWithoutKeys(t *testing.T) {
 		}
 	}
 }
+
+// Ids that no store could have made are unknown, whatever bytes they hold.
+func TestStrangeIDs(t *testing.T) {
+	b := setupWith(t, batchPolicy)
+	for _, id := range []string{"%00", "%ff", "a%00b", strings.Repeat("a", 5000), "%27%3B--"} {
+		for _, call := range []string{
+			"GET /v1/files/" + id, "GET /v1/files/" + id + "/content", "DELETE /v1/files/" + id, "GET /v1/batches/" + id, "POST /v1/batches/" + id + "/cancel",
+			"GET /v1/messages/batches/" + id, "GET /v1/messages/batches/" + id + "/results", "DELETE /v1/messages/batches/" + id, "POST /v1/messages/batches/" + id + "/cancel",
+		} {
+			verb, path, _ := strings.Cut(call, " ")
+			if got := b.say(t, verb, path, ""); got.status/100 != 4 {
+				t.Errorf("%.80s: %d %s, want an error of the caller", call, got.status, got.body)
+			}
+		}
+		for _, path := range []string{"/v1/files?after=", "/v1/batches?after=", "/v1/messages/batches?after_id=", "/v1/messages/batches?before_id="} {
+			if got := b.say(t, "GET", path+id, ""); got.status/100 == 5 || gjson.Get(got.body, "data.#").Int() != 0 {
+				t.Errorf("%s%.80s: %d %s, want no page", path, id, got.status, got.body)
+			}
+		}
+	}
+	for _, id := range []string{`\u0000`, `\ud800`, `a\u0000b`} {
+		if got := b.say(t, "POST", "/v1/batches", batchOf(id, "")); got.status/100 != 4 {
+			t.Errorf("a batch of %s: %d %s, want an error of the caller", id, got.status, got.body)
+		}
+	}
+	kind, form := fileForm(t, "a\x00b", "x", "purpose", "batch")
+	if got := b.say(t, "POST", "/v1/files", form, "Content-Type", kind); got.status/100 == 5 {
+		t.Errorf("a name with a zero byte: %d %s", got.status, got.body)
+	}
+}
