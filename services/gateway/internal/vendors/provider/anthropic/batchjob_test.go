@@ -132,7 +132,7 @@ func TestBatches(t *testing.T) { providertest.RunBatches(t, batches()) }
 
 func FuzzBatchResults(f *testing.F) { providertest.FuzzResults(f, batches()) }
 
-func TestBatchResultsGrowLinearly(t *testing.T) {
+func TestBatchResultsGrowsLinearly(t *testing.T) {
 	providertest.BatchGrowth(t, batches(), growth.Around(`{"custom_id":"x","result":{"type":"succeeded","message":{"usage":`, growth.ValidJSON, "}}}\n")...)
 }
 

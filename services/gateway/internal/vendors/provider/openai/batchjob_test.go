@@ -49,7 +49,7 @@ func TestBatches(t *testing.T) { providertest.RunBatches(t, batches()) }
 
 func FuzzBatchResults(f *testing.F) { providertest.FuzzResults(f, batches()) }
 
-func TestBatchResultsGrowLinearly(t *testing.T) {
+func TestBatchResultsGrowsLinearly(t *testing.T) {
 	providertest.BatchGrowth(t, batches(), growth.Around(`{"custom_id":"x","response":{"status_code":200,"body":{"usage":`, growth.ValidJSON, "}}}\n")...)
 }
 
