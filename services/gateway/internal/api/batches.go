@@ -66,6 +66,9 @@ var batchForms = map[string]string{
 	"/v1/completions": "openai_completions", "/v1/moderations": "openai_moderations", "/v1/messages": formAnthropic,
 }
 
+// bodyName is the name of a request's body in a form.
+var bodyName = map[batchjob.Form]string{batchjob.FormOpenAI: "body", batchjob.FormAnthropic: "params"}
+
 // batchLine is one request of a batch: the caller's id and the body. At is where it stands, for errors.
 type batchLine struct {
 	id   string
@@ -145,14 +148,20 @@ func fileLines(pieces iter.Seq2[[]byte, error], api string) iter.Seq2[batchLine,
 	}
 }
 
+// maxExtension bounds what a batch says to the gateway, in bytes: each of its requests is read with it.
+const maxExtension = 4 << 10
+
 // submit checks the requests of a job, and stores it with what they may cost. prepare, unless it is nil, runs between.
 func (s *batchServer) submit(r *http.Request, j *batchjob.Job, extension []byte, lines iter.Seq2[batchLine, error], prepare func() error) error {
+	if len(extension) > maxExtension {
+		return apierr.Invalid(dialect.Extension, fmt.Sprintf("must have at most %d bytes", maxExtension))
+	}
 	if !s.checks.Acquire(j.Organization, 1) {
 		return tooMany("several batches are being checked")
 	}
 	defer s.checks.Release(j.Organization, 1)
 	c := batchCheck{server: s, job: j, extension: extension, raw: rawOfHTTP(r, batchForms[j.API])}
-	plan, err := s.inferences.engine.PlanBatch(r.Context(), inference.BatchLimit{API: j.API, Most: batchjob.MaxRequests}, c.requests(r.Context(), lines))
+	plan, err := s.inferences.engine.PlanBatch(r.Context(), inference.BatchLimit{API: j.API, Most: batchjob.MaxRequests, Body: bodyName[j.Form]}, c.requests(r.Context(), lines))
 	if err != nil {
 		return c.located(err)
 	}
@@ -220,7 +229,7 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 	r, err := c.server.inferences.parse(ctx, raw, e.RunID)
 	switch {
 	case err != nil:
-		return nil, within("body", err)
+		return nil, within(bodyName[c.job.Form], err)
 	case r.Locale != "":
 		return nil, apierr.Invalid("locale", "is not possible in a batch")
 	}
@@ -236,11 +245,11 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 func (c *batchCheck) body(body []byte) ([]byte, error) {
 	for _, name := range []string{"stream", "background"} {
 		if gjson.GetBytes(body, name).Bool() {
-			return nil, apierr.Invalid("body."+name, "is not possible in a batch")
+			return nil, apierr.Invalid(bodyName[c.job.Form]+"."+name, "is not possible in a batch")
 		}
 	}
 	if gjson.GetBytes(body, dialect.Extension).Exists() {
-		return nil, apierr.Invalid("body."+dialect.Extension, "belongs to the batch, not to one of its requests")
+		return nil, apierr.Invalid(bodyName[c.job.Form]+"."+dialect.Extension, "belongs to the batch, not to one of its requests")
 	}
 	if c.extension == nil {
 		return body, nil
@@ -251,7 +260,7 @@ func (c *batchCheck) body(body []byte) ([]byte, error) {
 // located returns an error with the place of the request that it is about, if it is about one.
 func (c *batchCheck) located(err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
-	if !ok || e.Kind != apierr.KindInvalid || c.at == "" {
+	if !ok || e.Kind != apierr.KindInvalid && e.Reason != inference.ReasonApprovalRequired || c.at == "" {
 		return err
 	}
 	located := *e

@@ -32,7 +32,7 @@ func (s *batchServer) createMessages(w http.ResponseWriter, r *http.Request) err
 	if err != nil {
 		return err
 	}
-	wanted, err := anthropic.ReadBatch(body)
+	wanted, err := anthropic.ReadBatch(body, batchjob.MaxRequests)
 	if err != nil {
 		return err
 	}
@@ -44,6 +44,7 @@ func (s *batchServer) createMessages(w http.ResponseWriter, r *http.Request) err
 	input := file.File{ID: file.NewID(), Name: j.ID + ".jsonl", Purpose: file.PurposeMessageBatch, CreatedAt: j.CreatedAt}
 	j.API, j.Input = anthropic.BatchAPI, input.ID
 	var content bytes.Buffer
+	content.Grow(len(body))
 	stored := false
 	err = s.submit(r, j, wanted.Extension, messageLines(wanted.Requests, &content), func() error {
 		_, err := s.files.Create(r.Context(), scope, input, content.Bytes())

@@ -12,6 +12,7 @@ import (
 const (
 	chatBody       = `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"stop":["a"]}`
 	geminiBody     = `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"maxOutputTokens":64}}`
+	batchBody      = `{"input_file_id":"file-a","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"a":"b"}}`
 	compatibleBody = `{"model":"sandbox/sandbox","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}`
 )
 
@@ -19,6 +20,15 @@ const (
 var bodies = map[string]string{
 	"POST /v1/llm/chat":                                     chatBody,
 	"POST /v1/chat/completions":                             compatibleBody,
+	"POST /v1/files":                                        `{}`, // Forms have a test of their own.
+	"POST /openai/files":                                    `{}`,
+	"POST /v1/batches":                                      batchBody,
+	"POST /openai/batches":                                  batchBody,
+	"POST /openai/deployments/{model}/batches":              batchBody,
+	"POST /v1/batches/{batch_id}/cancel":                    `{}`,
+	"POST /openai/batches/{batch_id}/cancel":                `{}`,
+	"POST /v1/messages/batches":                             `{"requests":[{"custom_id":"a","params":` + compatibleBody + `}]}`,
+	"POST /v1/messages/batches/{batch_id}/cancel":           `{}`,
 	"POST /v1/messages":                                     compatibleBody,
 	"POST /v1/responses":                                    `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/responses/compact":                            `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,

@@ -91,6 +91,7 @@ type bench struct {
 	log    testkit.Buffer
 	custody
 	traced
+	batched
 	operations
 	// policies reloads with a result that a test sets.
 	policies policies
@@ -106,6 +107,12 @@ func setup(tb testing.TB) *bench {
 // setupWith returns a bench with another policy, in which %[1]s is the vendor's URL.
 func setupWith(tb testing.TB, policy string) *bench {
 	tb.Helper()
+	return setupBench(tb, policy, true)
+}
+
+// setupBench is setupWith for a gateway that keeps files and batches, or that has no keys to do so.
+func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
+	tb.Helper()
 	b := &bench{policy: policy, pool: testkit.Postgres(tb, migrations.FS), vendor: newVendor(tb)}
 	log := slog.New(slog.NewJSONHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	b.openControl(tb, log)
@@ -120,7 +127,9 @@ func setupWith(tb testing.TB, policy string) *bench {
 	}
 	engine := b.engine(tb, log)
 	b.drain = socket.NewDrain()
+	files, jobs := b.openBatches(log, keepsFiles)
 	if err := api.Register(tb.Context(), server, api.Dependencies{
+		Files: files, BatchJobs: jobs,
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
@@ -165,10 +174,10 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
-			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Transport: transport})
+			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Batches: p.Batches, Transport: transport})
 			providers[p.Name] = brittle{made}
 		case "anthropic":
-			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
+			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Batches: p.Batches, Transport: transport})
 		case "gemini":
 			providers[p.Name], err = gemini.New(gemini.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		case "cohere":
@@ -190,6 +199,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	}
 	b.knows(tb, policy, prices)
 	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.cache, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lifecycles: b.models, Override: b.overrides.Override}), Providers: providers, Prices: prices}
+	b.fleet = fleet
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },
 		Canary: b.overrides, Health: b.monitor, After: rpc.After,

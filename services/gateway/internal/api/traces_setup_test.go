@@ -27,6 +27,7 @@ type traced struct {
 	archive   *trace.Archive
 	responses *conversation.Manager
 	queue     *background.Queue
+	keys      *trace.Keys
 	// rule says what is recorded; a test may change it.
 	rule atomic.Pointer[trace.Rule]
 }
@@ -40,6 +41,7 @@ func (b *bench) openTraces(tb testing.TB, log *slog.Logger) {
 		tb.Fatal(err)
 	}
 	b.rule.Store(&trace.Rule{Lineage: true, Retention: time.Hour, SamplePercent: 100, MaxBytes: 64 << 10, ContentRetention: time.Hour})
+	b.keys = keys
 	store := postgres.NewTraces(b.pool)
 	b.recorder, err = trace.NewRecorder(trace.Options{
 		Store: store, Keys: keys, Rule: func(string) trace.Rule { return *b.rule.Load() }, Answer: api.AnswerJSON, Log: log, Meter: b.meter,

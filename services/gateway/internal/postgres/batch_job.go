@@ -153,9 +153,20 @@ func (b *BatchJobs) Finish(ctx context.Context, r batchjob.Row, files []file.Fil
 				return err
 			}
 		}
+		if err := q.DropErasedResults(ctx, dbsql.DropErasedResultsParams{Ids: idsOf(files), JobID: r.ID}); err != nil {
+			return err
+		}
 		return q.ReleaseBatchReservation(ctx, r.Reservation)
 	})
 	return changed("finish batch", err)
+}
+
+func idsOf(files []file.File) []string {
+	ids := make([]string, len(files))
+	for i, f := range files {
+		ids[i] = f.ID
+	}
+	return ids
 }
 
 // Get implements batchjob.Store.
@@ -168,9 +179,20 @@ func (b *BatchJobs) Get(ctx context.Context, s batchjob.Scope, f batchjob.Form, 
 
 // List implements batchjob.Store.
 func (b *BatchJobs) List(ctx context.Context, s batchjob.Scope, f batchjob.Form, p batchjob.Page, now time.Time) ([]batchjob.Row, error) {
+	if p.Before != "" {
+		found, err := dbsql.New(b.pool).ListNewerBatchJobs(ctx, dbsql.ListNewerBatchJobsParams{
+			OrganizationID: s.Organization, OwnerID: s.Owner, Form: string(f), Now: now, NewerThan: p.Before, Count: int32(p.Limit),
+		})
+		return jobRows(found, err)
+	}
 	found, err := dbsql.New(b.pool).ListBatchJobs(ctx, dbsql.ListBatchJobsParams{
-		OrganizationID: s.Organization, OwnerID: s.Owner, Form: string(f), Now: now, OlderThan: p.After, NewerThan: p.Before, Count: int32(p.Limit),
+		OrganizationID: s.Organization, OwnerID: s.Owner, Form: string(f), Now: now, OlderThan: p.After, Count: int32(p.Limit),
 	})
+	return jobRows(found, err)
+}
+
+// jobRows returns the rows of a list.
+func jobRows[R dbsql.ListBatchJobsRow | dbsql.ListNewerBatchJobsRow](found []R, err error) ([]batchjob.Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list batches: %w", err)
 	}
@@ -191,8 +213,12 @@ func (b *BatchJobs) Cancel(ctx context.Context, s batchjob.Scope, id string, now
 }
 
 // Delete implements batchjob.Store.
-func (b *BatchJobs) Delete(ctx context.Context, s batchjob.Scope, id string) (bool, error) {
-	n, err := dbsql.New(b.pool).DeleteBatchJob(ctx, dbsql.DeleteBatchJobParams{ID: id, OrganizationID: s.Organization, OwnerID: s.Owner})
+func (b *BatchJobs) Delete(ctx context.Context, s batchjob.Scope, id string, now time.Time) (bool, error) {
+	q := dbsql.New(b.pool)
+	n, err := q.HideBatchJob(ctx, dbsql.HideBatchJobParams{Now: now, ID: id, OrganizationID: s.Organization, OwnerID: s.Owner})
+	if err == nil && n == 0 {
+		n, err = q.DeleteBatchJob(ctx, dbsql.DeleteBatchJobParams{ID: id, OrganizationID: s.Organization, OwnerID: s.Owner})
+	}
 	if err != nil {
 		return false, fmt.Errorf("delete batch: %w", err)
 	}

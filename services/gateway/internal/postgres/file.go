@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +22,7 @@ type Files struct{ pool *pgxpool.Pool }
 func NewFiles(pool *pgxpool.Pool) *Files { return &Files{pool} }
 
 // Create implements file.Store.
-func (f *Files) Create(ctx context.Context, r file.Row, pieces []file.Piece, mostFiles int, mostBytes int64) (bool, error) {
+func (f *Files) Create(ctx context.Context, r file.Row, pieces iter.Seq2[file.Piece, error], mostFiles int, mostBytes int64) (bool, error) {
 	err := pgdb.InTx(ctx, f.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		n, err := q.InsertFile(ctx, dbsql.InsertFileParams{
@@ -34,8 +35,11 @@ func (f *Files) Create(ctx context.Context, r file.Row, pieces []file.Piece, mos
 		if err != nil {
 			return err
 		}
-		for _, p := range pieces {
-			if err := appendPiece(ctx, q, r.ID, p); err != nil {
+		for p, err := range pieces {
+			if err == nil {
+				err = appendPiece(ctx, q, r.ID, p)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -45,18 +49,30 @@ func (f *Files) Create(ctx context.Context, r file.Row, pieces []file.Piece, mos
 	return changed("insert file", err)
 }
 
+// errNotOpen is the error of a change to a file that is complete, or was deleted: what writes it has lost its claim, or the
+// organization was erased.
+var errNotOpen = errors.New("the file is complete or was deleted")
+
 func appendPiece(ctx context.Context, q *dbsql.Queries, id string, p file.Piece) error {
-	return q.InsertFilePiece(ctx, dbsql.InsertFilePieceParams{FileID: id, Number: int32(p.Number), KeyID: p.Key, Sealed: p.Sealed})
+	n, err := q.InsertFilePiece(ctx, dbsql.InsertFilePieceParams{FileID: id, Number: int32(p.Number), KeyID: p.Key, Sealed: p.Sealed})
+	if err == nil && n == 0 {
+		err = errNotOpen
+	}
+	return err
 }
 
 // Begin implements file.Store.
 func (f *Files) Begin(ctx context.Context, r file.Row) error {
 	err := pgdb.InTx(ctx, f.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
-		if err := q.ReplaceFile(ctx, dbsql.ReplaceFileParams{
+		n, err := q.ReplaceFile(ctx, dbsql.ReplaceFileParams{
 			ID: r.ID, OrganizationID: r.Organization, OwnerID: r.Owner, Purpose: string(r.Purpose), KeyID: r.Key, SealedName: notNull(r.SealedName),
 			CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
-		}); err != nil {
+		})
+		if err == nil && n == 0 {
+			err = errNotOpen
+		}
+		if err != nil {
 			return err
 		}
 		return q.DeleteFilePieces(ctx, r.ID)

@@ -27,18 +27,21 @@ type BatchRequest struct {
 	Extension []byte
 }
 
-// ReadBatch reads a request for a batch.
-func ReadBatch(body []byte) (*BatchRequest, error) {
+// ReadBatch reads a request for a batch of at most most requests.
+func ReadBatch(body []byte, most int) (*BatchRequest, error) {
 	o, err := dialect.Parse(body)
 	if err != nil {
 		return nil, err
 	}
 	b := &BatchRequest{Extension: o.Raw(dialect.Extension)}
-	if b.Requests, err = dialect.Elements("requests", o.Raw("requests")); err != nil {
+	if b.Requests, err = dialect.SomeElements("requests", o.Raw("requests"), most+1); err != nil {
 		return nil, err
 	}
-	if len(b.Requests) == 0 {
+	switch {
+	case len(b.Requests) == 0:
 		return nil, apierr.Invalid("requests", "must hold a request")
+	case len(b.Requests) > most:
+		return nil, apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("requests: holds more than %d requests", most))
 	}
 	return b, nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -236,6 +237,11 @@ func invalid(path string, err error) error {
 
 // Elements splits a valid JSON array; null is an empty one.
 func Elements(path string, raw json.RawMessage) ([]json.RawMessage, error) {
+	return SomeElements(path, raw, math.MaxInt)
+}
+
+// SomeElements is Elements for at most the first most elements: of very short ones each takes more memory than it has bytes.
+func SomeElements(path string, raw json.RawMessage, most int) ([]json.RawMessage, error) {
 	if raw == nil || isNull(raw) {
 		return nil, nil
 	}
@@ -246,7 +252,7 @@ func Elements(path string, raw json.RawMessage) ([]json.RawMessage, error) {
 	var elements []json.RawMessage
 	list.ForEach(func(_, value gjson.Result) bool {
 		elements = append(elements, part(raw, value))
-		return true
+		return len(elements) < most
 	})
 	return elements, nil
 }

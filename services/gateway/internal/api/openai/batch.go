@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/jsoncheck"
 )
 
 // batchAPIs are the paths that the requests of a batch may be for.
@@ -118,13 +119,22 @@ func readLife(field string, raw json.RawMessage) (time.Duration, error) {
 
 // ReadBatchLine reads one request of a batch for an API: its id and its body.
 func ReadBatchLine(line []byte, api string) (id string, body []byte, err error) {
+	switch { // As a request of its own is checked before it is parsed.
+	case !utf8.Valid(line):
+		return "", nil, apierr.Invalid("body", "must be UTF-8 (RFC 8259, section 8.1)")
+	case jsoncheck.TooMany(line):
+		return "", nil, apierr.Invalid("body", jsoncheck.RuleContainers)
+	}
 	o, err := dialect.Parse(line)
 	if err != nil {
 		return "", nil, err
 	}
 	var method, at string
-	for name, into := range map[string]*string{"custom_id": &id, "method": &method, "url": &at} {
-		if err := o.Take(name, into); err != nil {
+	for _, m := range []struct {
+		name string
+		into *string
+	}{{"custom_id", &id}, {"method", &method}, {"url", &at}} {
+		if err := o.Take(m.name, m.into); err != nil {
 			return "", nil, err
 		}
 	}
@@ -206,7 +216,7 @@ func NewBatch(j *batchjob.Job) BatchObject {
 		ID: j.ID, Object: "batch", Endpoint: j.API, Model: j.Model, InputFileID: j.Input, CompletionWindow: window, Status: string(j.Shown()),
 		CreatedAt: j.CreatedAt.Unix(), InProgressAt: unix(j.StartedAt), ExpiresAt: j.CreatedAt.Add(batchjob.Window).Unix(),
 		FinalizingAt: unix(j.FinalizingAt), CancellingAt: unix(j.CancellingAt), Metadata: j.Metadata,
-		RequestCounts: batchCounts{j.Count, j.Report.Answered, j.Report.Failed},
+		RequestCounts: batchCounts{j.Count, min(j.Report.Answered, j.Count), min(j.Report.Failed, j.Count)},
 	}
 	if !j.Ended() {
 		return b

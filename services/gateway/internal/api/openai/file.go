@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/serving/file"
@@ -19,6 +20,9 @@ var uploads = []file.Purpose{file.PurposeBatch, file.PurposeUserData, file.Purpo
 
 // Bounds of the life of a file that the caller sets, in seconds (OpenAI API reference, "Upload file").
 const leastLife, mostLife = 3600, 2_592_000
+
+// maxFileName bounds the name of a file, in bytes: lists show it.
+const maxFileName = 512
 
 // Upload is a file to be stored.
 type Upload struct {
@@ -43,8 +47,11 @@ func ReadUpload(s dialect.Source, now time.Time) (*Upload, error) {
 		return nil, apierr.Invalid("purpose", "must be batch, user_data or vision")
 	}
 	name, content, err := f.File("file")
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(name) > maxFileName || !utf8.ValidString(name):
+		return nil, apierr.Invalid("file", fmt.Sprintf("must have a name of at most %d bytes of UTF-8", maxFileName))
 	}
 	extension, err := f.Text(dialect.Extension)
 	if err != nil {

@@ -5,6 +5,7 @@ package price
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -19,6 +20,15 @@ const picoPerCent = 1e10
 
 // Cents returns the amount in cents, rounded once to the nearest float64.
 func (p Pico) Cents() float64 { return float64(p) / picoPerCent }
+
+// Plus returns the sum of two amounts that are not negative, at most the largest amount: a sum that is too large must not
+// become a small or negative one.
+func (p Pico) Plus(q Pico) Pico {
+	if p > math.MaxInt64-q {
+		return math.MaxInt64
+	}
+	return p + q
+}
 
 // Rate is the price of one token in pico-USD. One micro-USD per million tokens is one pico-USD a token, so that six
 // decimals are exact.

@@ -168,6 +168,22 @@ func (q *Queries) DropBatchJobs(ctx context.Context, arg DropBatchJobsParams) (i
 	return result.RowsAffected(), nil
 }
 
+const dropErasedResults = `-- name: DropErasedResults :exec
+DELETE FROM file
+WHERE id = ANY ($1::text[]) AND EXISTS (SELECT FROM batch_job AS b WHERE b.id = $2 AND b.erased)
+`
+
+type DropErasedResultsParams struct {
+	Ids   []string
+	JobID string
+}
+
+// DropErasedResults deletes files of a job whose organization was erased, or that was deleted, while they were written.
+func (q *Queries) DropErasedResults(ctx context.Context, arg DropErasedResultsParams) error {
+	_, err := q.db.Exec(ctx, dropErasedResults, arg.Ids, arg.JobID)
+	return err
+}
+
 const endErasedBatchJobs = `-- name: EndErasedBatchJobs :exec
 UPDATE batch_job
 SET cancel_requested = true, erased = true, due_at = least(due_at, now()), expires_at = now()
@@ -204,7 +220,8 @@ const getBatchJob = `-- name: GetBatchJob :one
 SELECT id, organization_id, owner_id, run_id, form, stage, cancel_requested, erased, provider, vendor_id, key_id, sealed_state,
     reservation_id, lease, created_at, expires_at
 FROM batch_job
-WHERE id = $1 AND organization_id = $2 AND owner_id = $3 AND form = $4 AND (stage <> 'ended' OR expires_at > $5)
+WHERE id = $1 AND organization_id = $2 AND owner_id = $3 AND form = $4
+    AND (stage NOT IN ('clearing', 'ended') OR expires_at > $5)
 `
 
 type GetBatchJobParams struct {
@@ -280,6 +297,32 @@ func (q *Queries) HasVendorBatch(ctx context.Context, arg HasVendorBatchParams) 
 	return has, err
 }
 
+const hideBatchJob = `-- name: HideBatchJob :execrows
+UPDATE batch_job SET erased = true, expires_at = least(expires_at, $1::timestamptz)
+WHERE id = $2 AND organization_id = $3 AND owner_id = $4 AND stage = 'clearing'
+`
+
+type HideBatchJobParams struct {
+	Now            time.Time
+	ID             string
+	OrganizationID string
+	OwnerID        string
+}
+
+// HideBatchJob hides a job that has ended for its callers, but whose files at the vendor are still to be deleted.
+func (q *Queries) HideBatchJob(ctx context.Context, arg HideBatchJobParams) (int64, error) {
+	result, err := q.db.Exec(ctx, hideBatchJob,
+		arg.Now,
+		arg.ID,
+		arg.OrganizationID,
+		arg.OwnerID,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const insertBatchJob = `-- name: InsertBatchJob :execrows
 INSERT INTO batch_job (
     id, organization_id, owner_id, run_id, form, stage, cancel_requested, erased, provider, vendor_id, key_id, sealed_state, requests_key_id, sealed_requests,
@@ -333,17 +376,13 @@ const listBatchJobs = `-- name: ListBatchJobs :many
 SELECT b.id, b.organization_id, b.owner_id, b.run_id, b.form, b.stage, b.cancel_requested, b.erased, b.provider, b.vendor_id,
     b.key_id, b.sealed_state, b.reservation_id, b.lease, b.created_at, b.expires_at
 FROM batch_job AS b
-WHERE b.organization_id = $1 AND b.owner_id = $2 AND b.form = $3 AND (b.stage <> 'ended' OR b.expires_at > $4)
+WHERE b.organization_id = $1 AND b.owner_id = $2 AND b.form = $3
+    AND (b.stage NOT IN ('clearing', 'ended') OR b.expires_at > $4)
     AND ($5::text = '' OR (b.created_at, b.id) < (
         SELECT a.created_at, a.id FROM batch_job AS a WHERE a.id = $5 AND a.organization_id = $1
     ))
-    AND ($6::text = '' OR (b.created_at, b.id) > (
-        SELECT a.created_at, a.id FROM batch_job AS a WHERE a.id = $6 AND a.organization_id = $1
-    ))
-ORDER BY
-    CASE WHEN $6 = '' THEN b.created_at END DESC, CASE WHEN $6 = '' THEN b.id END DESC,
-    CASE WHEN $6 <> '' THEN b.created_at END, CASE WHEN $6 <> '' THEN b.id END
-LIMIT $7::int
+ORDER BY b.created_at DESC, b.id DESC
+LIMIT $6::int
 `
 
 type ListBatchJobsParams struct {
@@ -352,7 +391,6 @@ type ListBatchJobsParams struct {
 	Form           string
 	Now            time.Time
 	OlderThan      string
-	NewerThan      string
 	Count          int32
 }
 
@@ -375,7 +413,7 @@ type ListBatchJobsRow struct {
 	ExpiresAt       time.Time
 }
 
-// ListBatchJobs returns a page of jobs, the newest first: those older than a job, or those newer than one in reverse.
+// ListBatchJobs returns a page of jobs, the newest first: all, or those older than a job.
 func (q *Queries) ListBatchJobs(ctx context.Context, arg ListBatchJobsParams) ([]ListBatchJobsRow, error) {
 	rows, err := q.db.Query(ctx, listBatchJobs,
 		arg.OrganizationID,
@@ -383,7 +421,6 @@ func (q *Queries) ListBatchJobs(ctx context.Context, arg ListBatchJobsParams) ([
 		arg.Form,
 		arg.Now,
 		arg.OlderThan,
-		arg.NewerThan,
 		arg.Count,
 	)
 	if err != nil {
@@ -393,6 +430,92 @@ func (q *Queries) ListBatchJobs(ctx context.Context, arg ListBatchJobsParams) ([
 	var items []ListBatchJobsRow
 	for rows.Next() {
 		var i ListBatchJobsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.OwnerID,
+			&i.RunID,
+			&i.Form,
+			&i.Stage,
+			&i.CancelRequested,
+			&i.Erased,
+			&i.Provider,
+			&i.VendorID,
+			&i.KeyID,
+			&i.SealedState,
+			&i.ReservationID,
+			&i.Lease,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const listNewerBatchJobs = `-- name: ListNewerBatchJobs :many
+SELECT b.id, b.organization_id, b.owner_id, b.run_id, b.form, b.stage, b.cancel_requested, b.erased, b.provider, b.vendor_id,
+    b.key_id, b.sealed_state, b.reservation_id, b.lease, b.created_at, b.expires_at
+FROM batch_job AS b
+WHERE b.organization_id = $1 AND b.owner_id = $2 AND b.form = $3
+    AND (b.stage NOT IN ('clearing', 'ended') OR b.expires_at > $4)
+    AND (b.created_at, b.id) > (
+        SELECT a.created_at, a.id FROM batch_job AS a WHERE a.id = $5 AND a.organization_id = $1
+    )
+ORDER BY b.created_at, b.id
+LIMIT $6::int
+`
+
+type ListNewerBatchJobsParams struct {
+	OrganizationID string
+	OwnerID        string
+	Form           string
+	Now            time.Time
+	NewerThan      string
+	Count          int32
+}
+
+type ListNewerBatchJobsRow struct {
+	ID              string
+	OrganizationID  string
+	OwnerID         string
+	RunID           string
+	Form            string
+	Stage           string
+	CancelRequested bool
+	Erased          bool
+	Provider        string
+	VendorID        string
+	KeyID           string
+	SealedState     []byte
+	ReservationID   uuid.UUID
+	Lease           int64
+	CreatedAt       time.Time
+	ExpiresAt       time.Time
+}
+
+// ListNewerBatchJobs returns a page of the jobs that are newer than one, the oldest first.
+func (q *Queries) ListNewerBatchJobs(ctx context.Context, arg ListNewerBatchJobsParams) ([]ListNewerBatchJobsRow, error) {
+	rows, err := q.db.Query(ctx, listNewerBatchJobs,
+		arg.OrganizationID,
+		arg.OwnerID,
+		arg.Form,
+		arg.Now,
+		arg.NewerThan,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListNewerBatchJobsRow
+	for rows.Next() {
+		var i ListNewerBatchJobsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.OrganizationID,

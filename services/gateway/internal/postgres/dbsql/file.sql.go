@@ -235,25 +235,30 @@ func (q *Queries) InsertFile(ctx context.Context, arg InsertFileParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const insertFilePiece = `-- name: InsertFilePiece :exec
-INSERT INTO file_piece (file_id, number, key_id, sealed) VALUES ($1, $2, $3, $4)
+const insertFilePiece = `-- name: InsertFilePiece :execrows
+INSERT INTO file_piece (file_id, number, key_id, sealed)
+SELECT f.id, $1, $2, $3 FROM file AS f WHERE f.id = $4 AND NOT f.complete
 `
 
 type InsertFilePieceParams struct {
-	FileID string
 	Number int32
 	KeyID  string
 	Sealed []byte
+	FileID string
 }
 
-func (q *Queries) InsertFilePiece(ctx context.Context, arg InsertFilePieceParams) error {
-	_, err := q.db.Exec(ctx, insertFilePiece,
-		arg.FileID,
+// InsertFilePiece adds to a file, unless that is complete.
+func (q *Queries) InsertFilePiece(ctx context.Context, arg InsertFilePieceParams) (int64, error) {
+	result, err := q.db.Exec(ctx, insertFilePiece,
 		arg.Number,
 		arg.KeyID,
 		arg.Sealed,
+		arg.FileID,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const listFiles = `-- name: ListFiles :many
@@ -332,10 +337,10 @@ func (q *Queries) ListFiles(ctx context.Context, arg ListFilesParams) ([]ListFil
 	return items, nil
 }
 
-const replaceFile = `-- name: ReplaceFile :exec
+const replaceFile = `-- name: ReplaceFile :execrows
 INSERT INTO file (id, organization_id, owner_id, purpose, complete, key_id, sealed_name, size, created_at, expires_at)
 VALUES ($1, $2, $3, $4, false, $5, $6, 0, $7, $8)
-ON CONFLICT (id) DO UPDATE SET size = 0, complete = false, expires_at = excluded.expires_at
+ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE NOT file.complete
 `
 
 type ReplaceFileParams struct {
@@ -349,9 +354,9 @@ type ReplaceFileParams struct {
 	ExpiresAt      time.Time
 }
 
-// ReplaceFile begins a file of a batch job, which may have been begun before.
-func (q *Queries) ReplaceFile(ctx context.Context, arg ReplaceFileParams) error {
-	_, err := q.db.Exec(ctx, replaceFile,
+// ReplaceFile begins a file of a batch job, which may have been begun before. One that is complete stays as it is.
+func (q *Queries) ReplaceFile(ctx context.Context, arg ReplaceFileParams) (int64, error) {
+	result, err := q.db.Exec(ctx, replaceFile,
 		arg.ID,
 		arg.OrganizationID,
 		arg.OwnerID,
@@ -361,5 +366,8 @@ func (q *Queries) ReplaceFile(ctx context.Context, arg ReplaceFileParams) error 
 		arg.CreatedAt,
 		arg.ExpiresAt,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

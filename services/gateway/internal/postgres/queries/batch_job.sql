@@ -48,27 +48,42 @@ WHERE id = @id AND lease = @lease AND holder <> '';
 -- name: ReleaseBatchReservation :exec
 DELETE FROM budget_reservation WHERE id = @id;
 
+-- name: DropErasedResults :exec
+-- DropErasedResults deletes files of a job whose organization was erased, or that was deleted, while they were written.
+DELETE FROM file
+WHERE id = ANY (@ids::text[]) AND EXISTS (SELECT FROM batch_job AS b WHERE b.id = @job_id AND b.erased);
+
 -- name: GetBatchJob :one
 SELECT id, organization_id, owner_id, run_id, form, stage, cancel_requested, erased, provider, vendor_id, key_id, sealed_state,
     reservation_id, lease, created_at, expires_at
 FROM batch_job
-WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id AND form = @form AND (stage <> 'ended' OR expires_at > @now);
+WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id AND form = @form
+    AND (stage NOT IN ('clearing', 'ended') OR expires_at > @now);
 
 -- name: ListBatchJobs :many
--- ListBatchJobs returns a page of jobs, the newest first: those older than a job, or those newer than one in reverse.
+-- ListBatchJobs returns a page of jobs, the newest first: all, or those older than a job.
 SELECT b.id, b.organization_id, b.owner_id, b.run_id, b.form, b.stage, b.cancel_requested, b.erased, b.provider, b.vendor_id,
     b.key_id, b.sealed_state, b.reservation_id, b.lease, b.created_at, b.expires_at
 FROM batch_job AS b
-WHERE b.organization_id = @organization_id AND b.owner_id = @owner_id AND b.form = @form AND (b.stage <> 'ended' OR b.expires_at > @now)
+WHERE b.organization_id = @organization_id AND b.owner_id = @owner_id AND b.form = @form
+    AND (b.stage NOT IN ('clearing', 'ended') OR b.expires_at > @now)
     AND (@older_than::text = '' OR (b.created_at, b.id) < (
         SELECT a.created_at, a.id FROM batch_job AS a WHERE a.id = @older_than AND a.organization_id = @organization_id
     ))
-    AND (@newer_than::text = '' OR (b.created_at, b.id) > (
+ORDER BY b.created_at DESC, b.id DESC
+LIMIT @count::int;
+
+-- name: ListNewerBatchJobs :many
+-- ListNewerBatchJobs returns a page of the jobs that are newer than one, the oldest first.
+SELECT b.id, b.organization_id, b.owner_id, b.run_id, b.form, b.stage, b.cancel_requested, b.erased, b.provider, b.vendor_id,
+    b.key_id, b.sealed_state, b.reservation_id, b.lease, b.created_at, b.expires_at
+FROM batch_job AS b
+WHERE b.organization_id = @organization_id AND b.owner_id = @owner_id AND b.form = @form
+    AND (b.stage NOT IN ('clearing', 'ended') OR b.expires_at > @now)
+    AND (b.created_at, b.id) > (
         SELECT a.created_at, a.id FROM batch_job AS a WHERE a.id = @newer_than AND a.organization_id = @organization_id
-    ))
-ORDER BY
-    CASE WHEN @newer_than = '' THEN b.created_at END DESC, CASE WHEN @newer_than = '' THEN b.id END DESC,
-    CASE WHEN @newer_than <> '' THEN b.created_at END, CASE WHEN @newer_than <> '' THEN b.id END
+    )
+ORDER BY b.created_at, b.id
 LIMIT @count::int;
 
 -- name: CancelBatchJob :execrows
@@ -81,6 +96,11 @@ WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id A
 -- DeleteBatchJob deletes a job that has ended.
 DELETE FROM batch_job
 WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id AND stage = 'ended';
+
+-- name: HideBatchJob :execrows
+-- HideBatchJob hides a job that has ended for its callers, but whose files at the vendor are still to be deleted.
+UPDATE batch_job SET erased = true, expires_at = least(expires_at, @now::timestamptz)
+WHERE id = @id AND organization_id = @organization_id AND owner_id = @owner_id AND stage = 'clearing';
 
 -- name: HasVendorBatch :one
 SELECT EXISTS (SELECT FROM batch_job WHERE provider = @provider AND vendor_id = @vendor_id) AS has;

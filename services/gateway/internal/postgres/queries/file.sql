@@ -7,17 +7,19 @@ WHERE (
     FROM file AS f WHERE f.organization_id = @organization_id AND f.expires_at > @created_at
 );
 
--- name: ReplaceFile :exec
--- ReplaceFile begins a file of a batch job, which may have been begun before.
+-- name: ReplaceFile :execrows
+-- ReplaceFile begins a file of a batch job, which may have been begun before. One that is complete stays as it is.
 INSERT INTO file (id, organization_id, owner_id, purpose, complete, key_id, sealed_name, size, created_at, expires_at)
 VALUES (@id, @organization_id, @owner_id, @purpose, false, @key_id, @sealed_name, 0, @created_at, @expires_at)
-ON CONFLICT (id) DO UPDATE SET size = 0, complete = false, expires_at = excluded.expires_at;
+ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at WHERE NOT file.complete;
 
 -- name: DeleteFilePieces :exec
 DELETE FROM file_piece WHERE file_id = @file_id;
 
--- name: InsertFilePiece :exec
-INSERT INTO file_piece (file_id, number, key_id, sealed) VALUES (@file_id, @number, @key_id, @sealed);
+-- name: InsertFilePiece :execrows
+-- InsertFilePiece adds to a file, unless that is complete.
+INSERT INTO file_piece (file_id, number, key_id, sealed)
+SELECT f.id, @number, @key_id, @sealed FROM file AS f WHERE f.id = @file_id AND NOT f.complete;
 
 -- name: CompleteFile :execrows
 UPDATE file SET complete = true, size = @size, expires_at = @expires_at WHERE id = @id;

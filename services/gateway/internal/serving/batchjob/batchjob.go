@@ -221,17 +221,18 @@ type Store interface {
 	// Save stores the state of a claimed job, which stays claimed.
 	Save(ctx context.Context, r Row) (bool, error)
 	// Move stores the state of a claimed job and gives it back until it is due, or until now where its end was asked for
-	// since it was claimed.
+	// since it was claimed. When it expires stays as it is where nothing of it is to be kept.
 	Move(ctx context.Context, r Row, now, due time.Time) (bool, error)
-	// Finish is Move for a job that has ended: it completes the files of its results and releases what is reserved.
+	// Finish is Move for a job that has ended: it completes the files of its results, or deletes them where nothing is to be
+	// kept, and releases what is reserved.
 	Finish(ctx context.Context, r Row, files []file.File, now, due time.Time) (bool, error)
 
 	Get(ctx context.Context, s Scope, f Form, id string, now time.Time) (Row, bool, error)
 	List(ctx context.Context, s Scope, f Form, p Page, now time.Time) ([]Row, error)
 	// Cancel asks for the end of a job. One that has ended stays as it is.
 	Cancel(ctx context.Context, s Scope, id string, now time.Time) error
-	// Delete deletes an ended job; false where there is none.
-	Delete(ctx context.Context, s Scope, id string) (bool, error)
+	// Delete deletes an ended job; false where there is none. One that is to be cleared is hidden until that is done.
+	Delete(ctx context.Context, s Scope, id string, now time.Time) (bool, error)
 	// HasVendorBatch reports whether a vendor's id is that of a job.
 	HasVendorBatch(ctx context.Context, provider, id string) (bool, error)
 	// Drop deletes at most limit ended jobs that are no longer kept, and returns their number.

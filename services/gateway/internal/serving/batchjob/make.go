@@ -32,6 +32,9 @@ const (
 	resultTime = time.Hour
 )
 
+// makingBytes bounds the requests that a replica gives to vendors at once, in bytes: a vendor takes a job's as one text.
+const makingBytes = 40 << 20
+
 // vendor is who runs a job, or is asked to.
 type vendor struct {
 	target     Target
@@ -62,14 +65,16 @@ func (m *Manager) vendorOf(ctx context.Context, j *Job, t Target) (*vendor, erro
 
 // make gives a job to the first vendor that takes it.
 func (m *Manager) make(ctx context.Context, j *Job) error {
-	if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil && j.Trying.IsZero() {
-		return m.fail(ctx, j, codeRefused, apierr.From(refused).Text)
-	}
-	if j.CancelRequested && j.Trying.IsZero() {
-		return m.finish(ctx, j, provider.BatchCancelled, nil)
-	}
 	var last error
 	for {
+		if j.Trying.IsZero() { // No vendor has it.
+			if refused := m.Refusal(ctx, j.Organization, j.Run); refused != nil {
+				return m.fail(ctx, j, codeRefused, apierr.From(refused).Text)
+			}
+			if j.CancelRequested {
+				return m.finish(ctx, j, provider.BatchCancelled, nil)
+			}
+		}
 		target, left := j.target()
 		if !left {
 			return m.madeByNone(ctx, j, last)
@@ -80,20 +85,53 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 		}
 		switch {
 		case err == nil:
-			return m.move(ctx, j, 0)
+			return m.journal(ctx, j)
 		case ctx.Err() != nil, errors.Is(err, errLost):
 			return err
 		case errors.Is(err, file.ErrNotFound):
 			return m.fail(ctx, j, codeInput, "the input file was deleted or has expired")
+		case errors.Is(err, errOwn) && m.Now().Sub(j.CreatedAt) < makeFor:
+			return m.postpone(ctx, j, err)
+		case errors.Is(err, errOwn):
+			return m.fail(ctx, j, codeInput, "the input file can't be read")
+		case errors.Is(err, errNotMade) && m.Now().Sub(j.CreatedAt) < makeFor:
+			continue
+		case !j.Trying.IsZero() && m.Now().Sub(j.Trying) > giveUpAfter:
+			return m.fail(ctx, j, codeLost, "the vendor could not be asked for a week whether it has the batch")
 		case !j.Trying.IsZero(): // The vendor may have made it.
 			return m.postpone(ctx, j, err)
 		}
-		last = err
+		if !retryable(last) {
+			last = err
+		}
 		j.Tried++
 	}
 }
 
-// makeAt makes a job at a vendor. When it fails, Trying is set where the vendor may have made the job all the same.
+// journalTime bounds the write of a job that was made, though the replica stops.
+const journalTime = 5 * time.Second
+
+// journal stores a job that a vendor has made, even if ctx ends: not every vendor can be asked for a job that runs.
+func (m *Manager) journal(ctx context.Context, j *Job) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTime)
+	defer cancel()
+	return m.move(ctx, j, 0)
+}
+
+// retryable reports whether a vendor that has failed so may take a job later.
+func retryable(err error) bool {
+	e, ok := errors.AsType[*provider.Error](err)
+	return ok && e.Class.Retryable()
+}
+
+// errNotMade is the error of a creation whose end was not known, and after which the vendor turned out to have no job.
+var errNotMade = errors.New("the vendor has not made the batch")
+
+// errOwn is the error of a creation that the gateway's own store has made fail, not the vendor.
+var errOwn = errors.New("the batch can't be read or stored")
+
+// makeAt makes a job at a vendor. When it fails, Trying is set where the vendor may have made the job all the same. Where
+// it was set before, and the vendor has no such job, the error is errNotMade.
 func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
 	if !j.Trying.IsZero() { // It may have been made before.
 		switch err := m.find(ctx, j, v); {
@@ -102,10 +140,22 @@ func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
 		case m.Now().Sub(j.Trying) < unclearFor:
 			return provider.ErrBatchUndecided
 		}
+		j.Trying = time.Time{}
+		return errNotMade
 	}
+	input, err := m.Files.Get(ctx, j.Scope, j.Input)
+	if err != nil {
+		return errors.Join(errOwn, err)
+	}
+	size := min(input.Size, makingBytes)
+	if err := m.making.Acquire(ctx, size); err != nil {
+		return err
+	}
+	defer m.making.Release(size)
 	j.Trying = m.Now()
 	if err := m.save(ctx, j); err != nil {
-		return err
+		j.Trying = time.Time{}
+		return errors.Join(errOwn, err)
 	}
 	bounded, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
@@ -117,7 +167,10 @@ func (m *Manager) makeAt(ctx context.Context, j *Job, v *vendor) error {
 	case unread != nil || !errors.Is(err, provider.ErrBatchUndecided):
 		j.Trying = time.Time{}
 	}
-	return errors.Join(unread, err)
+	if unread != nil {
+		return errors.Join(errOwn, unread, err)
+	}
+	return err
 }
 
 // jobOf returns a job as its vendor gets it. An error of its file is kept in unread, so that it is not taken for the
@@ -158,15 +211,18 @@ func (m *Manager) made(j *Job, v *vendor, report *provider.BatchReport) {
 // madeByNone ends a job that no vendor takes, or offers it again later where one may take it then.
 func (m *Manager) madeByNone(ctx context.Context, j *Job, last error) error {
 	vendorError, isVendors := errors.AsType[*provider.Error](last)
-	if isVendors && !vendorError.Class.Retryable() {
+	if isVendors && !retryable(last) {
 		return m.fail(ctx, j, codeRefused, vendorError.Text)
 	}
 	if m.Now().Sub(j.CreatedAt) < makeFor && last != nil {
 		j.Tried = 0
 		return m.postpone(ctx, j, last)
 	}
-	if isVendors {
+	switch {
+	case isVendors:
 		return m.fail(ctx, j, codeUnavailable, "no vendor took the batch within an hour: "+vendorError.Text)
+	case errors.Is(last, errNotMade):
+		return m.fail(ctx, j, codeUnavailable, "no vendor took the batch within an hour")
 	}
 	return m.fail(ctx, j, codeNoProvider, "no provider of the model has a credential")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/s2"
+	"golang.org/x/sync/semaphore"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
@@ -61,8 +62,9 @@ type Options struct {
 type Manager struct {
 	Options
 
-	// wake asks for a turn.
-	wake chan struct{}
+	// wake asks for a turn. making bounds the bytes of the requests that are given to vendors at once.
+	wake   chan struct{}
+	making *semaphore.Weighted
 
 	mu sync.Mutex
 	// working counts the jobs that this replica works on, by organization.
@@ -74,7 +76,7 @@ func New(o Options) *Manager {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{Options: o, wake: make(chan struct{}, workers), working: make(map[string]int)}
+	return &Manager{Options: o, wake: make(chan struct{}, workers), making: semaphore.NewWeighted(makingBytes), working: make(map[string]int)}
 }
 
 // Create stores a job with its requests, and reserves its worst case unless reserve is nil. The error is ErrFull for one too
@@ -163,7 +165,7 @@ func (m *Manager) Delete(ctx context.Context, s Scope, f Form, id string) error 
 	if _, err := m.Get(ctx, s, f, id); err != nil {
 		return err
 	}
-	deleted, err := m.Store.Delete(ctx, s, id)
+	deleted, err := m.Store.Delete(ctx, s, id, m.Now())
 	if err == nil && !deleted {
 		err = ErrUnderWay
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -115,7 +116,7 @@ func (s *settlement) entry(n int, r *provider.BatchResult) ledger.Entry {
 	usage, state := s.requests[n].usage(r.Usage, len(r.Line))
 	cost := s.prices.CostInBatch(s.vendor.target.Provider, s.vendor.target.Model, s.now, usage)
 	s.bill.Usage.Add(usage)
-	s.bill.Cost += cost.Amount
+	s.bill.Cost = s.bill.Cost.Plus(cost.Amount)
 	s.bill.Estimated = s.bill.Estimated || state != ledger.StateReported || !cost.Known
 	s.bill.Price = cost.Version
 	return ledger.Entry{
@@ -162,8 +163,8 @@ func (s *settlement) flush(ctx context.Context) error {
 // write stores a result with the caller's own id and name of the model.
 func (s *settlement) write(ctx context.Context, n int, r *provider.BatchResult) error {
 	line, err := sjson.SetBytes(r.Line, "custom_id", s.requests[n].ID)
-	if err == nil && r.Outcome == provider.BatchAnswered && s.job.Model != "" {
-		line, err = sjson.SetBytes(line, modelPath[s.job.Form], s.job.Model)
+	if at := answerPath[s.job.Form]; err == nil && r.Outcome == provider.BatchAnswered && s.job.Model != "" && gjson.GetBytes(line, at).IsObject() {
+		line, err = sjson.SetBytes(line, at+".model", s.job.Model)
 	}
 	if err != nil {
 		return apierr.Internal(err)
@@ -177,8 +178,8 @@ func (s *settlement) write(ctx context.Context, n int, r *provider.BatchResult) 
 	return err
 }
 
-// modelPath is where a result names its model.
-var modelPath = map[Form]string{FormOpenAI: "response.body.model", FormAnthropic: "result.message.model"}
+// answerPath is where a result holds the answer, whose member "model" names the model.
+var answerPath = map[Form]string{FormOpenAI: "response.body", FormAnthropic: "result.message"}
 
 // file returns the file of the answers or the one of the errors, and begins it.
 func (s *settlement) file(ctx context.Context, answers bool) (io.Writer, error) {

@@ -47,6 +47,8 @@ type vendor struct {
 	// created are the jobs that it has made: the bodies of their lines by custom id. calls lists what it was asked.
 	created map[string]map[string]string
 	calls   []string
+	// during, if set, is called while a job is made.
+	during func()
 	// creates, if set, is the error of the next creation; with it the job is made all the same if makes is set.
 	creates error
 	makes   bool
@@ -78,6 +80,9 @@ func (v *vendor) CreateBatch(_ context.Context, c provider.Credential, job *prov
 			return nil, fmt.Errorf("read: %w", err)
 		}
 		lines[line.CustomID] = string(line.Body) + " for " + job.Model
+	}
+	if v.during != nil {
+		v.during()
 	}
 	err := taken(&v.creates)
 	if err == nil || v.makes {

@@ -94,9 +94,18 @@ func (m *Manager) finish(ctx context.Context, j *Job, status provider.BatchStatu
 	}
 	m.Log.InfoContext(ctx, "a batch has ended", slog.String("batch", j.ID), slog.String("organization_id", j.Organization),
 		slog.String("provider", j.Provider), slog.String("status", string(status)), slog.Int("requests", j.Count),
-		slog.Any("results", j.Results), slog.Float64("cost_cents", j.Cost.Cents()), slog.Any("problems", j.Problems))
+		slog.Any("results", j.Results), slog.Float64("cost_cents", j.Cost.Cents()), slog.Any("problems", codesOf(j.Problems)))
 	m.record(ctx, j)
 	return nil
+}
+
+// codesOf returns the codes of problems. Their messages may quote a caller's content, which is not logged.
+func codesOf(problems []provider.BatchProblem) []string {
+	codes := make([]string, len(problems))
+	for i, p := range problems {
+		codes[i] = p.Code
+	}
+	return codes
 }
 
 // idOf returns an id if it is that of one of some files.

@@ -96,10 +96,13 @@ type Page struct {
 
 // Store keeps rows and pieces until they expire. A file can be read only once it is complete.
 type Store interface {
-	// Create stores a whole file unless its organization has no room for it: then it returns false.
-	Create(ctx context.Context, r Row, pieces []Piece, mostFiles int, mostBytes int64) (bool, error)
-	// Begin stores a file without content. One of the same id that was begun before loses its content.
+	// Create stores a whole file unless its organization has no room for it: then it returns false. An error of the pieces
+	// is returned.
+	Create(ctx context.Context, r Row, pieces iter.Seq2[Piece, error], mostFiles int, mostBytes int64) (bool, error)
+	// Begin stores a file without content. One of the same id that was begun before loses its content; one that is complete
+	// is an error.
 	Begin(ctx context.Context, r Row) error
+	// Append adds to the content of a file that was begun. One that is complete or was deleted is an error.
 	Append(ctx context.Context, id string, p Piece) error
 	Get(ctx context.Context, s Scope, id string, now time.Time) (Row, bool, error)
 	List(ctx context.Context, s Scope, p Page, now time.Time) ([]Row, error)
@@ -139,20 +142,25 @@ func (m *Manager) Create(ctx context.Context, s Scope, f File, content []byte) (
 	if err != nil {
 		return File{}, err
 	}
-	var pieces []Piece
-	for len(content) > 0 {
-		n := min(len(content), pieceSize)
-		piece, err := m.seal(s, f.ID, len(pieces), content[:n])
-		if err != nil {
-			return File{}, err
-		}
-		pieces, content = append(pieces, piece), content[n:]
-	}
-	stored, err := m.store.Create(ctx, row, pieces, MaxFiles, MaxBytes)
+	stored, err := m.store.Create(ctx, row, m.pieces(s, f.ID, content), MaxFiles, MaxBytes)
 	if err == nil && !stored {
 		err = ErrFull
 	}
 	return f, err
+}
+
+// pieces returns the pieces of a file's content. Each is sealed when it is stored, so that only one is in memory.
+func (m *Manager) pieces(s Scope, id string, content []byte) iter.Seq2[Piece, error] {
+	return func(yield func(Piece, error) bool) {
+		for number := 0; len(content) > 0; number++ {
+			n := min(len(content), pieceSize)
+			piece, err := m.seal(s, id, number, content[:n])
+			if !yield(piece, err) || err != nil {
+				return
+			}
+			content = content[n:]
+		}
+	}
 }
 
 // row returns the row of a file, and sets when the file expires.

@@ -42,6 +42,8 @@ type BatchLimit struct {
 	API string
 	// Most is the largest number of requests.
 	Most int
+	// Body is the name of a request's body in the caller's form, for errors.
+	Body string
 }
 
 // PlanBatch plans a batch job. Each request is checked and planned as a request of its own would be; errors of the sequence
@@ -99,7 +101,7 @@ func (b *batchPlanner) add(ctx context.Context, r *Request) error {
 	case len(b.plan.Requests) == b.limit.Most:
 		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("the batch holds more than %d requests", b.limit.Most))
 	case r.Route.Model != b.request.Route.Model:
-		return apierr.Invalid("body.model", "must be the same in all requests of a batch")
+		return apierr.Invalid(b.limit.Body+".model", "must be the same in all requests of a batch")
 	}
 	one := admitted{request: r, fleet: b.fleet, grant: b.grant}
 	candidates, err := b.runners(ctx, &one)
@@ -133,8 +135,11 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	}
 	model := plan.Candidates[0].Model // Where none was asked for, the policy's best decides.
 	plan.Candidates = slices.DeleteFunc(plan.Candidates, func(c routing.Candidate) bool { return c.Model != model })
+	// All hosts are looked at, so that those of all requests have one in common; see result.
+	every, request := *a, *a.request
+	request.Route.Substitution, every.request = true, &request
 	s := selection{plan: plan}
-	if err := s.resolve(ctx, a); err != nil {
+	if err := s.resolve(ctx, &every); err != nil {
 		return nil, err
 	}
 	if b.grant != nil {
@@ -149,7 +154,7 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 func (b *batchPlanner) checkTools(r *Request) error {
 	for i := range r.Chat.Tools {
 		if needs := b.fleet.NeedsApproval; needs != nil && needs(r.Chat.Tools[i].Name) {
-			return apierr.New(apierr.KindForbidden, ReasonApprovalRequired, fmt.Sprintf("body.tools[%d]: calls of this tool need an approval, which a batch can't wait for", i))
+			return apierr.New(apierr.KindForbidden, ReasonApprovalRequired, fmt.Sprintf("%s.tools[%d]: calls of this tool need an approval, which a batch can't wait for", b.limit.Body, i))
 		}
 	}
 	return nil
@@ -188,7 +193,7 @@ func (b *batchPlanner) bound(a *admitted) error {
 			refused = budget.ErrUnpriced
 			return true
 		}
-		b.worst[c.Target] += cost
+		b.worst[c.Target] = b.worst[c.Target].Plus(cost)
 		most.MostInput, most.MostOutput = max(most.MostInput, usage.Prompt()), max(most.MostOutput, usage.Completion())
 		return false
 	})
@@ -199,8 +204,11 @@ func (b *batchPlanner) bound(a *admitted) error {
 	return nil
 }
 
-// result returns the plan of all requests.
+// result returns the plan of all requests. Where no other host may stand in for the best, it is the only one.
 func (b *batchPlanner) result() (*BatchPlan, error) {
+	if !b.request.Route.Substitution {
+		b.candidates = b.candidates[:1]
+	}
 	for _, c := range b.candidates {
 		b.plan.Targets = append(b.plan.Targets, BatchTarget{c.Target, c.Upstream, c.credential.Source})
 		b.plan.Worst = max(b.plan.Worst, b.worst[c.Target])
