@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/postgres"
@@ -43,12 +44,15 @@ tools_needing_approval: [deploy]
 `
 
 // openBatches returns what the API keeps files and batches in: nothing where it is to have no keys.
-func (b *bench) openBatches(log *slog.Logger, keep bool) (api.Files, api.BatchJobs) {
+func (b *bench) openBatches(tb testing.TB, log *slog.Logger, keep bool) (api.Files, api.BatchJobs) {
+	tb.Helper()
 	retention := func(string) time.Duration { return time.Hour }
 	b.files = file.NewManager(postgres.NewFiles(b.pool), b.keys, retention)
-	b.jobs = batchjob.New(batchjob.Options{
+	var err error
+	b.jobs, err = batchjob.New(batchjob.Options{
 		Store: postgres.NewBatchJobs(b.pool), Files: b.files, Sealer: b.keys, Fleet: func() *inference.Fleet { return b.fleet },
 		Ledger: postgres.NewLedger(b.pool), Recorder: b.recorder, Retention: retention, Replica: "here", Log: log,
+		Meter: metricnoop.NewMeterProvider().Meter(""),
 		Refusal: func(ctx context.Context, organization, run string) error {
 			grant, err := b.admission.Admit(ctx, organization, run)
 			if err == nil {
@@ -57,6 +61,9 @@ func (b *bench) openBatches(log *slog.Logger, keep bool) (api.Files, api.BatchJo
 			return err
 		},
 	})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	if !keep {
 		return nil, nil
 	}

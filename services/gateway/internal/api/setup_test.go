@@ -127,7 +127,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 	}
 	engine := b.engine(tb, log)
 	b.drain = socket.NewDrain()
-	files, jobs := b.openBatches(log, keepsFiles)
+	files, jobs := b.openBatches(tb, log, keepsFiles)
 	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Files: files, BatchJobs: jobs,
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,

@@ -156,7 +156,9 @@ func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores st
 	if p.engine, err = newEngine(s, cfg, stores, g, p); err != nil {
 		return p, fmt.Errorf("engine: %w", err)
 	}
-	p.batches = openBatches(s, stores, g, p)
+	if p.batches, err = openBatches(s, stores, g, p); err != nil {
+		return p, fmt.Errorf("batches: %w", err)
+	}
 	return p, nil
 }
 

@@ -20,26 +20,29 @@ type batches struct {
 }
 
 // openBatches builds the managers of files and of batch jobs, and works on the jobs that are due.
-func openBatches(s *service.Service, stores stores, g governance, p pipeline) batches {
+func openBatches(s *service.Service, stores stores, g governance, p pipeline) (b batches, err error) {
 	fileStore, jobStore := postgres.NewFiles(stores.pool), postgres.NewBatchJobs(stores.pool)
 	s.Runner.Go("upkeep of files", trace.NewUpkeep(fileStore, "files", s.Log).Run)
 	s.Runner.Go("upkeep of batches", trace.NewUpkeep(jobStore, "batches", s.Log).Run)
 	if p.traces.keys == nil {
-		return batches{}
+		return batches{}, nil
 	}
 	retention := func(organization string) time.Duration {
 		return p.fleets.policy().Tracing(organization).ContentRetention
 	}
-	b := batches{files: file.NewManager(fileStore, p.traces.keys, retention)}
-	b.jobs = batchjob.New(batchjob.Options{
+	b.files = file.NewManager(fileStore, p.traces.keys, retention)
+	b.jobs, err = batchjob.New(batchjob.Options{
 		Store: jobStore, Files: b.files, Sealer: p.traces.keys, Fleet: p.fleets.fleet, Ledger: postgres.NewLedger(stores.pool),
 		Refusal: func(ctx context.Context, organization, run string) error {
 			return refusal(ctx, g.admission, organization, run)
 		},
-		Recorder: p.traces.recorder, Retention: retention, Replica: g.replica.String(), Log: s.Log,
+		Recorder: p.traces.recorder, Spent: p.engine.Spent, Retention: retention, Replica: g.replica.String(), Log: s.Log, Meter: s.Meter,
 	})
+	if err != nil {
+		return b, err
+	}
 	s.Runner.Go("batches", b.jobs.Run)
-	return b
+	return b, nil
 }
 
 // refusal returns why an organization, or its run, may not call now.

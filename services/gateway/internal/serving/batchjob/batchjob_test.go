@@ -66,6 +66,9 @@ func TestJob(t *testing.T) {
 	if version := testkit.Value[string](t, f.pool, "SELECT DISTINCT price_version FROM ledger_entry WHERE request_id = $1", j.ID); version != "one/m@2025-01-01#batch50" {
 		t.Errorf("billed by the price %q", version)
 	}
+	if n := f.counted(t, "switchyard.gateway.batches", "completed"); n != 1 || f.spent != 2*tenTwoCost {
+		t.Errorf("%d batches for %d are counted", n, f.spent)
+	}
 	if want := []string{"create by fleet", "read", "read", "results", "delete"}; !slices.Equal(slices.Compact(f.one.calls), slices.Compact(want)) {
 		t.Errorf("the vendor was asked to %v", f.one.calls)
 	}
@@ -172,17 +175,26 @@ func TestSettleAgain(t *testing.T) {
 		}
 		return results
 	}
+	f.one.status = provider.BatchInProgress
 	j := f.create(t, n, nil)
-	f.turn(t, 2)
-	f.ledger.left = 600 // The second group fails.
+	f.turn(t, 1)
+	f.one.status, f.ledger.left = provider.BatchCompleted, 600 // The second group fails.
 	f.one.gives = &provider.Error{Class: apierr.ClassServerError, Text: "cut"}
-	for range 4 {
-		f.turn(t, 1)
+	f.turn(t, 1)
+	if rows, _ := f.billed(t); rows == 0 || rows == n || f.get(t, j.ID).Ended() {
+		t.Fatalf("%d rows are billed after the first try, want some of %d", rows, n)
+	}
+	f.turn(t, 4)
+	if f.ledger.failures != 1 {
+		t.Fatalf("the ledger has failed %d times, want once", f.ledger.failures)
 	}
 	got := f.get(t, j.ID)
 	rows, cost := f.billed(t)
 	if rows != n || cost != n*tenTwoCost || got.Cost != n*tenTwoCost || got.Results[provider.BatchAnswered] != n {
 		t.Errorf("%d rows for %d, the job says %d for %d; want %d", rows, cost, got.Results[provider.BatchAnswered], got.Cost, n)
+	}
+	if postponed := f.counted(t, "switchyard.gateway.batch.postponed", "settling"); postponed != 1 {
+		t.Errorf("%d steps are counted as postponed, want the one that the vendor broke off", postponed)
 	}
 	if lines := strings.Count(f.content(t, got.Output), "\n"); lines != n {
 		t.Errorf("the output has %d lines, want %d", lines, n)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/s2"
+	"go.opentelemetry.io/otel/metric"
 	"golang.org/x/sync/semaphore"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -37,7 +38,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Manager. All but Recorder and Now are required.
+// Options of a Manager. All but Recorder, Spent and Now are required.
 type Options struct {
 	Store  Store
 	Files  Files
@@ -49,6 +50,8 @@ type Options struct {
 	Refusal func(ctx context.Context, organization, run string) error
 	// Recorder records nothing if it is nil.
 	Recorder Recorder
+	// Spent counts what a job has cost; nil counts nothing.
+	Spent func(r *ledger.Report)
 	// Retention returns how long an organization's ended jobs are kept.
 	Retention func(organization string) time.Duration
 	// Replica names this replica among all.
@@ -56,6 +59,8 @@ type Options struct {
 	// Now returns the time; nil is time.Now.
 	Now func() time.Time
 	Log *slog.Logger
+	// Meter makes the metrics.
+	Meter metric.Meter
 }
 
 // Manager keeps jobs, and works on those that are due. Safe for concurrent use.
@@ -65,18 +70,26 @@ type Manager struct {
 	// wake asks for a turn. making bounds the bytes of the requests that are given to vendors at once.
 	wake   chan struct{}
 	making *semaphore.Weighted
+	// metrics count what becomes of jobs.
+	metrics metrics
 
 	mu sync.Mutex
 	// working counts the jobs that this replica works on, by organization.
 	working map[string]int
 }
 
-// New returns a Manager that works on nothing until Run.
-func New(o Options) *Manager {
+// New returns a Manager that works on nothing until Run, or an error of the meter.
+func New(o Options) (*Manager, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Manager{Options: o, wake: make(chan struct{}, workers), making: semaphore.NewWeighted(makingBytes), working: make(map[string]int)}
+	counted, err := newMetrics(o.Meter)
+	if err != nil {
+		return nil, err
+	}
+	return &Manager{
+		Options: o, wake: make(chan struct{}, workers), making: semaphore.NewWeighted(makingBytes), metrics: counted, working: make(map[string]int),
+	}, nil
 }
 
 // Create stores a job with its requests, and reserves its worst case unless reserve is nil. The error is ErrFull for one too

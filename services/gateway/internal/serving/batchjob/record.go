@@ -16,8 +16,25 @@ var statuses = map[provider.BatchStatus]trace.Status{
 	provider.BatchFailed: trace.StatusFailed, provider.BatchExpired: trace.StatusFailed,
 }
 
-// record records a job that has ended as one request, whose id is the job's: its lineage, without content.
+// report returns what a job has cost; nil for one that no vendor had.
+func (j *Job) report() *ledger.Report {
+	target, ok := j.target()
+	if !ok || j.VendorID == "" {
+		return nil
+	}
+	return &ledger.Report{
+		Provider: target.Provider, Model: target.Model, Usage: j.Usage, Cost: j.Cost, Estimated: j.Estimated,
+		Prompt: j.Usage.Prompt(), Completion: j.Usage.Completion(),
+	}
+}
+
+// record counts what a job that has ended has cost, and records it as one request, whose id is the job's: its lineage,
+// without content.
 func (m *Manager) record(ctx context.Context, j *Job) {
+	report := j.report()
+	if report != nil && m.Spent != nil {
+		m.Spent(report)
+	}
 	if m.Recorder == nil {
 		return
 	}
@@ -31,13 +48,9 @@ func (m *Manager) record(ctx context.Context, j *Job) {
 			Route: routing.Request{Operation: OperationOf(j.API), Model: j.Model},
 		},
 	}
-	if target, ok := j.target(); ok && j.VendorID != "" {
-		o.Served, o.Price = target.Target, j.Price
+	if target, ok := j.target(); ok && report != nil {
+		o.Served, o.Price, o.Report = target.Target, j.Price, report
 		o.Credential = provider.Credential{Source: target.Source, Fingerprint: j.Fingerprint}
-		o.Report = &ledger.Report{
-			Provider: target.Provider, Model: target.Model, Usage: j.Usage, Cost: j.Cost, Estimated: j.Estimated,
-			Prompt: j.Usage.Prompt(), Completion: j.Usage.Completion(),
-		}
 		o.Tries = []trace.Try{{
 			Target: target.Target, Credential: target.Source, Outcome: trace.TryOK, VendorID: j.VendorID,
 			Started: j.StartedAt, Duration: j.EndedAt.Sub(j.StartedAt),

@@ -12,10 +12,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
@@ -156,19 +159,22 @@ func (k keys) Resolve(_ context.Context, s keyring.Scope, name string) (provider
 	return provider.Credential{Source: keyring.SourceByok, Fingerprint: "b"}, nil
 }
 
-// flakyLedger fails when left is 0, after so many entries.
+// flakyLedger fails once, at what is beyond so many entries; never where left is below 0.
 type flakyLedger struct {
 	*postgres.Ledger
 
-	left int
+	left, failures int
 }
 
 func (l *flakyLedger) Append(ctx context.Context, entries []ledger.Entry) error {
-	if l.left == 0 {
+	if l.left >= 0 && l.left < len(entries) {
 		l.left = -1
+		l.failures++
 		return errors.New("the store is away")
 	}
-	l.left -= len(entries)
+	if l.left >= 0 {
+		l.left -= len(entries)
+	}
 	return l.Ledger.Append(ctx, entries)
 }
 
@@ -184,6 +190,9 @@ type fixture struct {
 	refusal  error
 	// ahead is how far the replica's clock is before the real one.
 	ahead time.Duration
+	// spent is the cost that was counted.
+	spent   price.Pico
+	metrics *sdkmetric.ManualReader
 }
 
 func open(t *testing.T) *fixture {
@@ -195,17 +204,22 @@ func open(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{pool: testkit.Postgres(t, migrations.FS), one: newVendor("one"), two: newVendor("two"), keyless: keys{}}
-	f.ledger = &flakyLedger{postgres.NewLedger(f.pool), -1}
+	f.ledger = &flakyLedger{Ledger: postgres.NewLedger(f.pool), left: -1}
 	retention := func(string) time.Duration { return time.Hour }
 	f.files = file.NewManager(postgres.NewFiles(f.pool), sealer, retention)
 	fleet := &inference.Fleet{
 		Keys: f.keyless, Providers: map[string]provider.Provider{"one": f.one, "two": f.two}, Prices: pricetest.Table(t, prices),
 	}
-	f.Manager = batchjob.New(batchjob.Options{
+	f.metrics = sdkmetric.NewManualReader()
+	f.Manager, err = batchjob.New(batchjob.Options{
 		Store: postgres.NewBatchJobs(f.pool), Files: f.files, Sealer: sealer, Fleet: func() *inference.Fleet { return fleet },
 		Ledger: f.ledger, Refusal: func(context.Context, string, string) error { return f.refusal },
 		Retention: retention, Replica: "here", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(f.ahead) },
+		Spent: func(r *ledger.Report) { f.spent += r.Cost }, Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)).Meter(""),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return f
 }
 
@@ -278,6 +292,26 @@ func (f *fixture) content(t *testing.T, id string) string {
 func (f *fixture) billed(t *testing.T) (rows, cost int64) {
 	t.Helper()
 	return testkit.Value[int64](t, f.pool, "SELECT count(*) FROM ledger_entry"), testkit.Value[int64](t, f.pool, "SELECT coalesce(sum(cost_pico_usd), 0)::bigint FROM ledger_entry")
+}
+
+// counted returns the sum of a counter for a label's value.
+func (f *fixture) counted(t *testing.T, name, value string) (sum int64) {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := f.metrics.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			data, _ := m.Data.(metricdata.Sum[int64])
+			for _, point := range data.DataPoints {
+				if label := point.Attributes.ToSlice(); m.Name == name && label[0].Value.AsString() == value {
+					sum += point.Value
+				}
+			}
+		}
+	}
+	return sum
 }
 
 // answer returns the result of an answered request.

@@ -95,6 +95,7 @@ func (m *Manager) finish(ctx context.Context, j *Job, status provider.BatchStatu
 	m.Log.InfoContext(ctx, "a batch has ended", slog.String("batch", j.ID), slog.String("organization_id", j.Organization),
 		slog.String("provider", j.Provider), slog.String("status", string(status)), slog.Int("requests", j.Count),
 		slog.Any("results", j.Results), slog.Float64("cost_cents", j.Cost.Cents()), slog.Any("problems", codesOf(j.Problems)))
+	m.metrics.end(ctx, status)
 	m.record(ctx, j)
 	return nil
 }

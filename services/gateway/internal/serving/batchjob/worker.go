@@ -197,6 +197,7 @@ func (m *Manager) save(ctx context.Context, j *Job) error {
 // postpone stores a job whose vendor has failed, for a later try.
 func (m *Manager) postpone(ctx context.Context, j *Job, failure error) error {
 	j.Failures++
+	m.metrics.postpone(ctx, j.Stage)
 	after := failureAfter(j.Failures)
 	if vendor, ok := errors.AsType[*provider.Error](failure); ok {
 		after = max(after, min(vendor.RetryAfter, failureMost))

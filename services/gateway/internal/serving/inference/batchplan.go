@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -216,6 +217,9 @@ func (b *batchPlanner) result() (*BatchPlan, error) {
 	b.plan.Reserves = b.reserves()
 	return &b.plan, nil
 }
+
+// Spent counts what a batch job has cost in the metrics of all completions.
+func (e *Engine) Spent(r *ledger.Report) { e.metrics.spent(r) }
 
 // ClampUsage lowers a vendor's report to the most that a request can use, and reports whether any of it was more.
 func ClampUsage(reported *provider.Usage, most provider.Usage) bool {
