@@ -86,7 +86,10 @@ func TestReplicasRace(t *testing.T) {
 		options := f.Options
 		options.Fleet, options.Replica = func() *inference.Fleet { return fleet }, string(rune('a'+n))
 		options.Ledger = f.ledger.Ledger
-		m := batchjob.New(options)
+		m, err := batchjob.New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
 		group.Go(func() {
 			for range 2 * jobs {
 				if err := m.Turn(t.Context()); err != nil {
