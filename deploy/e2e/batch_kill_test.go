@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// Numbers of requests that no other test has, by which the fakes' jobs are told apart.
+const (
+	killedRequests  = 6007
+	unclearRequests = 17
+)
+
+var (
+	batchKills   = addBatchVendors("batch-kill")
+	batchUnclear = addBatchVendors("batch-unclear")
+)
+
+func (h *harness) killGateways(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(h.Kill(string(stack.Gateway)), h.Kill(string(secondGateway))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (h *harness) restartGateways(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(h.Restart(t.Context(), string(stack.Gateway)), h.Restart(t.Context(), string(secondGateway))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// batchFeed reads the usage feed of an organization as a billing consumer does.
+type batchFeed struct {
+	client client
+	cursor string
+	rows   map[string]int // numbers of rows by batch
+	total  int
+}
+
+// read reads the rows that are new, and returns how many there have been.
+func (f *batchFeed) read(t *testing.T) int {
+	t.Helper()
+	for {
+		var page struct {
+			Records    []billed `json:"records"`
+			NextCursor string   `json:"next_cursor"`
+		}
+		f.client.get(t, "/v1/usage?limit=200&organization_id="+f.client.header.Get("X-Organization-Id")+"&cursor="+f.cursor).into(t, http.StatusOK, &page)
+		for _, r := range page.Records {
+			f.rows[r.RequestID]++
+		}
+		f.total += len(page.Records)
+		if f.cursor = page.NextCursor; len(page.Records) == 0 {
+			return f.total
+		}
+	}
+}
+
+// kill -9 of all replicas, while the vendor works on a batch and several times while its results are billed: there is one
+// job at the vendor, one row of each answered request, one result of each request, and nothing stays reserved.
+func TestBatchOverKills(t *testing.T) {
+	const unanswered, kills = 5, 2
+	h := pairOfGateways(t)
+	organization := unique("org")
+	h.limit(t, organization, 1e6)
+	c := h.service(secondGateway, organization)
+	ids, jobs := map[string]string{}, map[string]vendorJob{}
+	for _, a := range batchAPIs {
+		v := batchKills[a.dialect]
+		ids[a.dialect] = a.start(t, c, v.model, killedRequests)
+		jobs[a.dialect] = a.job(t, h, v)
+		h.direct(t, jobs[a.dialect].ID, object{"status": "in_progress"})
+	}
+	if h.reserved(t, organization) <= 0 {
+		t.Error("nothing is reserved for the batches")
+	}
+	h.killGateways(t)
+	for _, job := range jobs {
+		h.direct(t, job.ID, object{"status": "completed", "answered": killedRequests - unanswered})
+	}
+	h.restartGateways(t)
+	feed := batchFeed{client: h.operator(stack.Gateway).with("X-Organization-Id", organization), rows: map[string]int{}}
+	for kill := range kills {
+		before, began := feed.read(t), time.Now()
+		waitFor(t, batchTimeout, "a batch that is being billed", func() error {
+			if n := feed.read(t); n == before {
+				return fmt.Errorf("%d rows", n)
+			}
+			return nil
+		})
+		h.killGateways(t)
+		h.restartGateways(t)
+		n := feed.read(t)
+		t.Logf("kill %d after %s: %d rows, %v", kill+1, time.Since(began).Round(time.Millisecond), n, feed.rows)
+		if n == 2*(killedRequests-unanswered) {
+			t.Error("both batches were billed before the last kill; they need more requests")
+		}
+	}
+	for _, a := range batchAPIs {
+		b := a.settled(t, c, ids[a.dialect])
+		b.complete(t, c, batchKills[a.dialect].model, killedRequests-unanswered, killedRequests)
+		b.billedOnce(t, h, organization, killedRequests-unanswered)
+		if n := a.made(t, h, killedRequests); n != 1 {
+			t.Errorf("%s: %d jobs were made, want one", a.dialect, n)
+		}
+	}
+	if n := h.reserved(t, organization); n != 0 {
+		t.Errorf("%v cents are still reserved", n)
+	}
+}
+
+// A vendor makes a job, and the connection breaks before its answer, or the replica dies: the job is found and not made twice.
+func TestBatchUnclearCreation(t *testing.T) {
+	eachBatchAPI(t, batchUnclear, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		organization := unique("org")
+		c := h.service(stack.Gateway, organization)
+		name, value := "Authorization", "Bearer "+v.key()
+		if a.dialect == "anthropic" {
+			name, value = "X-Api-Key", v.key()
+		}
+		h.script(t, stack.FakeProvider, rule{
+			Match: object{"method": http.MethodPost, "path": a.batches, "header": object{name: value}}, Times: 1, Action: object{"after_bytes": 0},
+		})
+		id := a.start(t, c, v.model, unclearRequests)
+		job := a.job(t, h, v)
+		// A job of Anthropic's tells whose it is by its results only.
+		h.direct(t, job.ID, object{"status": "completed"})
+		b := a.settled(t, c, id)
+		b.complete(t, c, v.model, unclearRequests, unclearRequests)
+		b.billedOnce(t, h, organization, unclearRequests)
+		if n := a.made(t, h, unclearRequests); n != 1 {
+			t.Errorf("%d jobs were made, want one", n)
+		}
+	})
+}
