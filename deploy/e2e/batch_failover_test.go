@@ -79,10 +79,7 @@ func TestBatchRefusedByAll(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	v, a, organization := batchRefused, openAIBatches, unique("org")
-	h.script(t, stack.FakeProvider, rule{
-		Match:  object{"path": "/v1/batches", "method": http.MethodPost, "header": object{"Authorization": "Bearer " + v.key()}},
-		Action: object{"status": 400, "body": `{"error":{"message":"no batches today","type":"invalid_request_error"}}`},
-	})
+	h.script(t, stack.FakeProvider, v.creation(a, object{"status": 400, "body": `{"error":{"message":"no batches today","type":"invalid_request_error"}}`}))
 	h.limit(t, organization, 1000)
 	c := h.service(stack.Gateway, organization)
 	b := a.settled(t, c, a.start(t, c, v.model, 2))
