@@ -46,15 +46,13 @@ func set(field string, value any) func(batchAPI, object) {
 	return func(_ batchAPI, request object) { request[field] = value }
 }
 
-// nested is a value that is nested deeper than any request.
-var nested = stringOf("[", 100_000) + stringOf("]", 100_000)
-
-func stringOf(text string, n int) string { return strings.Repeat(text, n) }
+// nested is JSON that is nested deeper than the gateway reads.
+var nested = strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 
 func hostileLines() []hostileLine {
 	valid := `{"custom_id":"x","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[{"role":"user","content":"x"}]`
 	return []hostileLine{
-		{name: "a custom id of 1 MiB", change: set("custom_id", stringOf("x", 1<<20)), says: "custom_id"},
+		{name: "a custom id of 1 MiB", change: set("custom_id", strings.Repeat("x", 1<<20)), says: "custom_id"},
 		{name: "an empty custom id", change: set("custom_id", ""), says: "custom_id"},
 		{name: "no custom id", change: set("custom_id", nil), says: "custom_id"},
 		{name: "a custom id that is a number", change: set("custom_id", 7), says: "custom_id"},
@@ -69,7 +67,7 @@ func hostileLines() []hostileLine {
 		{name: "no body", change: func(a batchAPI, r object) { delete(r, "body"); delete(r, "params") }, says: ""},
 		{name: "nested 100,000 deep", line: valid + `,"x":` + nested + `}}`, says: "deep"},
 		{name: "a line that is nested 100,000 deep", line: nested, says: ""},
-		{name: "objects nested and never closed", line: valid + `,"x":` + stringOf(`{"a":`, 100_000), says: ""},
+		{name: "objects nested and never closed", line: valid + `,"x":` + strings.Repeat(`{"a":`, 100_000), says: ""},
 		{name: "no JSON", line: "\x89PNG\r", says: "JSON"},
 		{name: "a list", line: "[]", says: ""},
 		{name: "half of a line", line: valid, says: "JSON"},
@@ -86,6 +84,7 @@ func hostileLines() []hostileLine {
 func TestBatchHostileRequests(t *testing.T) {
 	const place = 6
 	eachBatchAPI(t, batchHostile, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		c := h.service(stack.Gateway, unique("org"))
 		at := map[string]string{"openai": fmt.Sprint("line ", place+1), "anthropic": fmt.Sprintf("requests[%d]", place)}[a.dialect]
 		for _, r := range hostileLines() {

@@ -132,6 +132,7 @@ func (v vendor) creation(a batchAPI, action object) rule {
 // A vendor makes a job, and the connection breaks before its answer: the job is found and not made twice.
 func TestBatchUnclearCreation(t *testing.T) {
 	eachBatchAPI(t, batchUnclear, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		organization := unique("org")
 		c := h.service(stack.Gateway, organization)
 		h.script(t, stack.FakeProvider, v.creation(a, object{"after_bytes": 0}))

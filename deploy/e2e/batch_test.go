@@ -72,6 +72,7 @@ func (h *harness) stateAt(t *testing.T, a batchAPI, v vendor, state string) {
 // run's ceiling; a reservation is gone when the batch has ended.
 func TestBatchCeilings(t *testing.T) {
 	eachBatchAPI(t, batchCeilings, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		organization := unique("org")
 		c := h.service(stack.Gateway, organization)
 		refused := func(c client, code string) {
@@ -118,6 +119,7 @@ func TestBatchCeilings(t *testing.T) {
 // The suspension of an organization ends its batches at their vendors.
 func TestBatchSuspension(t *testing.T) {
 	eachBatchAPI(t, batchSuspends, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		organization := unique("org")
 		c, operator := h.service(stack.Gateway, organization), h.operator(stack.Gateway)
 		id := a.start(t, c, v.model, 3)
@@ -134,6 +136,7 @@ func TestBatchSuspension(t *testing.T) {
 // A batch that its caller cancels ends with the results that there are, and only they are billed.
 func TestBatchCancel(t *testing.T) {
 	eachBatchAPI(t, batchCancels, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		organization := unique("org")
 		h.limit(t, organization, 1000)
 		c := h.service(stack.Gateway, organization)
@@ -164,6 +167,7 @@ func TestBatchCancel(t *testing.T) {
 // Batches and files belong to their organization and their owner: for all others there are none.
 func TestBatchBelongsToItsOwner(t *testing.T) {
 	eachBatchAPI(t, batchOwners, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		organization := unique("org")
 		ann := h.service(stack.Gateway, organization).with("X-Owner-Id", "ann")
 		id := a.start(t, ann, v.model, 2)
@@ -203,6 +207,7 @@ func TestBatchBelongsToItsOwner(t *testing.T) {
 // A purge erases files and batches. One that is under way ends at its vendor, and what it has cost is billed.
 func TestBatchPurge(t *testing.T) {
 	eachBatchAPI(t, batchPurges, func(t *testing.T, h *harness, a batchAPI, v vendor) {
+		t.Helper()
 		organization := unique("org")
 		c := h.service(stack.Gateway, organization)
 		ended := a.settled(t, c, a.start(t, c, v.model, 2))
