@@ -1,6 +1,6 @@
-// @anthropic-ai/sdk: messages whole and streamed, tools, counts.
+// @anthropic-ai/sdk: messages whole and streamed, tools, counts, batches.
 import Anthropic from '@anthropic-ai/sdk';
-import { above, citySchema, eachModel, ends, headers, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
+import { above, citySchema, eachModel, ends, headers, rejected, same, thinkingQuestion, thinks, toolQuestion, until } from './check.mjs';
 
 const client = new Anthropic({ defaultHeaders: headers });
 const max_tokens = 100;
@@ -61,4 +61,33 @@ async function errors() {
   same('type', missing.error?.error?.type, 'not_found_error');
 }
 
+// A batch is made, polled, read at the address that it says, listed, and deleted; another one is cancelled.
+async function batches(model) {
+  const requests = ['one', 'two', 'three'].map((content) => ({ custom_id: content, params: { model, max_tokens, messages: [{ role: 'user', content }] } }));
+  const made = await client.messages.batches.create({ requests });
+  same('processing', made.request_counts.processing, 3);
+  const ended = await until(() => client.messages.batches.retrieve(made.id), (batch) => batch.processing_status === 'ended');
+  same('succeeded', ended.request_counts.succeeded, 3);
+  const ids = [];
+  for await (const { custom_id, result } of await client.messages.batches.results(made.id)) {
+    ids.push(custom_id);
+    ends('text of a result', result.message.content[0].text, custom_id);
+    same('model of a result', result.message.model, model);
+  }
+  same('custom ids', ids.sort(), ['one', 'three', 'two']);
+  const listed = [];
+  for await (const batch of client.messages.batches.list({ limit: 1 })) listed.push(batch.id);
+  same('the batch is listed', listed.includes(made.id), true);
+  // It can be deleted once the gateway has deleted the vendor's.
+  const deleted = await until(() => client.messages.batches.delete(made.id).catch((error) => error), (it) => it.status !== 409);
+  same('deleted', deleted, { id: made.id, type: 'message_batch_deleted' });
+  same('status after the deletion', (await rejected('a deleted batch', client.messages.batches.retrieve(made.id))).status, 404);
+
+  const other = await client.messages.batches.create({ requests });
+  await client.messages.batches.cancel(other.id);
+  const cancelled = await until(() => client.messages.batches.retrieve(other.id), (batch) => batch.processing_status === 'ended');
+  same('canceled', cancelled.request_counts.canceled, 3);
+}
+
 await eachModel(messages, tools, thinking, errors);
+await batches(process.env.ANTHROPIC_BATCH_MODEL);

@@ -24,6 +24,16 @@ export async function rejected(what, promise) {
   return result.error;
 }
 
+// until polls until what it gets is done, and returns that.
+export async function until(get, done) {
+  for (let polls = 0; polls < 1200; polls++) {
+    const got = await get();
+    if (done(got)) return got;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`after a minute: ${inspect(await get())}`);
+}
+
 // eachModel runs the checks with each of the models that MODELS lists, and reports the first failure.
 export async function eachModel(...checks) {
   for (const model of process.env.MODELS.split(',')) {

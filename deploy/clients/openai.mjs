@@ -1,6 +1,7 @@
-// openai-node: responses and their state, chat completions, embeddings, images, moderation, sound, and Azure's paths.
+// openai-node: responses and their state, chat completions, embeddings, images, moderation, sound, files and batches, and
+// Azure's paths.
 import OpenAI, { AzureOpenAI, toFile } from 'openai';
-import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion } from './check.mjs';
+import { above, citySchema, eachModel, ends, headers, jsonQuestion, rejected, same, thinkingQuestion, thinks, toolQuestion, until } from './check.mjs';
 
 const client = new OpenAI({ defaultHeaders: headers });
 
@@ -149,10 +150,43 @@ same('begin of the edited picture', edited.data[0].b64_json?.slice(0, 6), 'iVBOR
 const text = await client.completions.create({ model: 'sandbox', prompt: 'hello there' });
 same('completion', text.choices[0].text, 'hello there');
 
+// Batches: made of a file, polled, and read with the caller's ids and name of the model; listed, cancelled.
+const batchModel = process.env.OPENAI_BATCH_MODEL;
+const asked = ['one', 'two', 'three'];
+const lines = asked.map((content) => JSON.stringify({
+  custom_id: content, method: 'POST', url: '/v1/chat/completions', body: { model: batchModel, messages: [{ role: 'user', content }] },
+}));
+const uploaded = await client.files.create({ file: await toFile(Buffer.from(lines.join('\n')), 'requests.jsonl'), purpose: 'batch' });
+const job = { input_file_id: uploaded.id, endpoint: '/v1/chat/completions', completion_window: '24h' };
+const made = await client.batches.create(job);
+const ended = await until(() => client.batches.retrieve(made.id), (batch) => batch.completed_at);
+same('counts', ended.request_counts, { total: 3, completed: 3, failed: 0 });
+const output = (await (await client.files.content(ended.output_file_id)).text()).trim().split('\n').map((line) => JSON.parse(line));
+same('custom ids', output.map((result) => result.custom_id).sort(), [...asked].sort());
+for (const result of output) {
+  same('model of a result', result.response.body.model, batchModel);
+  ends('text of a result', result.response.body.choices[0].message.content, result.custom_id);
+}
+const batchIDs = [];
+for await (const batch of client.batches.list({ limit: 1 })) batchIDs.push(batch.id);
+same('the batch is listed', batchIDs.includes(made.id), true);
+const cancelled = await client.batches.create(job);
+await client.batches.cancel(cancelled.id);
+await until(() => client.batches.retrieve(cancelled.id), (batch) => batch.cancelled_at);
+same('deleted', (await client.files.delete(uploaded.id)).deleted, true);
+same('status after the deletion', (await rejected('a deleted file', client.files.retrieve(uploaded.id))).status, 404);
+
 const azure = new AzureOpenAI({ endpoint: process.env.AZURE_ENDPOINT, apiKey: process.env.OPENAI_API_KEY, baseURL: null, apiVersion: '2024-10-21', defaultHeaders: headers });
 const deployed = await azure.chat.completions.create({ model: 'sandbox', messages: [{ role: 'user', content: 'hello there' }] });
 ends('text of a deployment', deployed.choices[0].message.content, 'hello there');
 ends('response of Azure', (await azure.responses.create({ model: 'sandbox', input: 'hello there' })).output_text, 'hello there');
+
+const azureFile = await azure.files.create({
+  file: await toFile(Buffer.from(lines.join('\n').replaceAll('/v1/', '/')), 'requests.jsonl'), purpose: 'batch',
+});
+const azureBatch = await azure.batches.create({ input_file_id: azureFile.id, endpoint: '/chat/completions', completion_window: '24h' });
+const azureEnded = await until(() => azure.batches.retrieve(azureBatch.id), (batch) => batch.completed_at);
+same("counts of Azure's batch", azureEnded.request_counts.completed, 3);
 
 const ids = [];
 for await (const model of client.models.list()) ids.push(model.id);

@@ -59,6 +59,9 @@ func (v vendor) entry() object {
 	if v.noImageURLs {
 		model["features"] = []string{}
 	}
+	if v.more["batches"] != nil {
+		model["batch_percent"] = batchPercent
+	}
 	return model
 }
 
@@ -113,6 +116,9 @@ const (
 	inputPrice  = 3.0
 	outputPrice = 15.0
 )
+
+// batchPercent is what a request in a batch costs at a vendor that runs batches, in percent of these prices.
+const batchPercent = 50
 
 // cents returns the cost of tokens at these prices.
 func cents(input, output int) float64 {

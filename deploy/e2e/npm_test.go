@@ -148,6 +148,7 @@ func TestNPMClients(t *testing.T) {
 				t.Parallel()
 				clientRun{npm.node(t), []string{script}, npm.folder, append(d.env(),
 					"MODELS="+strings.Join(models, ","), "EMBEDDING_MODEL="+embedding.model, "IMAGE_MODEL="+imageVendor.model,
+					"OPENAI_BATCH_MODEL="+sdkBatchScripts["openai"].model, "ANTHROPIC_BATCH_MODEL="+sdkBatchScripts["anthropic"].model,
 					"JSON_QUESTION="+question, "THINKING_QUESTION="+thinking,
 				)}.run(t)
 			})

@@ -21,8 +21,11 @@ func gatewayOperations() []contract.Operation {
 		}
 	}
 	// The compatible APIs are the same methods on other paths.
-	add(http.MethodPost, optionsv1.Role_ROLE_SERVICE, "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens")
-	add(http.MethodGet, optionsv1.Role_ROLE_SERVICE, "/v1/models")
+	add(http.MethodPost, optionsv1.Role_ROLE_SERVICE, "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens",
+		"/v1/files", "/v1/batches", "/v1/batches/{id}/cancel", "/v1/messages/batches", "/v1/messages/batches/{id}/cancel")
+	add(http.MethodGet, optionsv1.Role_ROLE_SERVICE, "/v1/models", "/v1/files", "/v1/files/{id}", "/v1/files/{id}/content",
+		"/v1/batches", "/v1/batches/{id}", "/v1/messages/batches", "/v1/messages/batches/{id}", "/v1/messages/batches/{id}/results")
+	add(http.MethodDelete, optionsv1.Role_ROLE_SERVICE, "/v1/files/{id}", "/v1/messages/batches/{id}")
 	add(http.MethodGet, optionsv1.Role_ROLE_PUBLIC, "/health", "/health/live", "/health/ready", "/metrics")
 	return all
 }

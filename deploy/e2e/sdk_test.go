@@ -117,7 +117,7 @@ func TestCompatibleFacesUseTheirErrorFormats(t *testing.T) {
 		field  string
 	}{
 		{edge.bearer(key).post(t, openAI+"/nothing", object{}), http.StatusNotFound, "error"},
-		{edge.with("X-Api-Key", key).post(t, anthropic+"/messages/batches", object{}), http.StatusNotFound, "type"},
+		{edge.with("X-Api-Key", key).post(t, anthropic+"/messages/nothing", object{}), http.StatusNotFound, "type"},
 		{edge.bearer(key).post(t, openAI+"/chat/completions", `{"messages":`), http.StatusBadRequest, "error"},
 		{edge.with("X-Api-Key", key).post(t, anthropic+"/messages", `[]`), http.StatusBadRequest, "type"},
 		{edge.post(t, openAI+"/chat/completions", object{}), http.StatusUnauthorized, "error"},

@@ -148,8 +148,9 @@ func (s *batchStore) createOpenAI(w http.ResponseWriter, r *http.Request, body [
 		s.runFile(r, b, input.text)
 		s.add(b, r.URL.Path)
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		writeJSON(w, http.StatusOK, b.openAI())
+		shown := b.openAI()
+		s.mu.Unlock()
+		writeJSON(w, http.StatusOK, shown) // A script may make it slow.
 	}
 }
 
