@@ -87,7 +87,7 @@ func TestUnclearCreation(t *testing.T) {
 	}{
 		"made, though the answer was lost": {func(f *fixture) { f.one.creates, f.one.makes = unclear, true }, 2, 1, 0, provider.BatchInProgress},
 		"not made":                         {func(f *fixture) { f.one.creates = unclear }, 2, 0, 0, provider.BatchValidating},
-		"not made, a minute later":         {func(f *fixture) { f.one.creates, f.ahead = unclear, time.Minute }, 2, 1, 0, provider.BatchInProgress},
+		"not made, a minute later":         {func(f *fixture) { f.one.creates, f.ahead = unclear, time.Minute }, 2, 0, 1, provider.BatchInProgress},
 		"made, found later": {func(f *fixture) {
 			f.one.creates, f.one.makes, f.one.finds = unclear, true, provider.ErrBatchUndecided
 		}, 3, 1, 0, provider.BatchInProgress},

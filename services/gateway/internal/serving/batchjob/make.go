@@ -94,8 +94,6 @@ func (m *Manager) make(ctx context.Context, j *Job) error {
 			return m.postpone(ctx, j, err)
 		case errors.Is(err, errOwn):
 			return m.fail(ctx, j, codeInput, "the input file can't be read")
-		case errors.Is(err, errNotMade) && m.Now().Sub(j.CreatedAt) < makeFor:
-			continue
 		case !j.Trying.IsZero() && m.Now().Sub(j.Trying) > giveUpAfter:
 			return m.fail(ctx, j, codeLost, "the vendor could not be asked for a week whether it has the batch")
 		case !j.Trying.IsZero(): // The vendor may have made it.
