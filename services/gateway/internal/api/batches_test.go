@@ -253,6 +253,10 @@ func TestBatchLines(t *testing.T) {
 	if got := b.submit(t, chatLine("a", `"model":"alone",`), ""); !strings.Contains(got.body, "capability_unsupported") {
 		t.Errorf("a host without batches: %s, want the reason capability_unsupported", got.body)
 	}
+	named := strings.Replace(good, `"hi"`, `[{"type":"file","file":{"file_id":"`+b.upload(t, good)+`"}}]`, 1)
+	if got := b.submit(t, named, ""); got.status != 400 || !strings.Contains(got.body, "line 1: body: names a stored file by its id") {
+		t.Errorf("a stored file by its id: %d %s", got.status, got.body)
+	}
 	if got := b.submit(t, good, `,"switchyard":{"locale":"de"}`); got.status != 400 || !strings.Contains(got.body, "locale: is not possible in a batch") {
 		t.Errorf("a locale: %d %s", got.status, got.body)
 	}

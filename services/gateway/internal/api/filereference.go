@@ -45,8 +45,11 @@ func (s *inferenceServer) withFiles(ctx context.Context, scope file.Scope, body 
 	e := &fileExpander{ctx: ctx, files: s.files, scope: scope, known: make(map[string]*content)}
 	out := append(make([]byte, 0, len(body)), body[:conversation.Index]...)
 	out = e.append(out, conversation, referenceDepth)
-	if e.err != nil {
+	switch {
+	case e.err != nil:
 		return nil, e.err
+	case !e.replaced:
+		return body, nil
 	}
 	return append(out, body[conversation.Index+len(conversation.Raw):]...), nil
 }
@@ -77,7 +80,9 @@ type fileExpander struct {
 	// known are the files that were looked up; nil for an id that is not one of a stored file.
 	known map[string]*content
 	size  int64
-	err   error
+	// replaced reports whether a part was replaced.
+	replaced bool
+	err      error
 }
 
 // append appends a value with the content of the files that it names within so many arrays and objects.
@@ -131,7 +136,7 @@ func (e *fileExpander) part(value gjson.Result) (json.RawMessage, bool) {
 
 func (e *fileExpander) encode(part map[string]any) (json.RawMessage, bool) {
 	text, err := json.Marshal(part)
-	e.err = errors.Join(e.err, err)
+	e.err, e.replaced = errors.Join(e.err, err), true
 	return text, err == nil
 }
 

@@ -64,7 +64,7 @@ func TestWithFiles(t *testing.T) {
 			`{"messages":[{"content":[{"type":"file","file":{"file_id":"file-a"}}]}]}`,
 			`{"messages":[{"content":[{"file":{"file_data":` + pdf + `,"filename":"a.PDF"},"type":"file"}]}]}`,
 		},
-		"a vendor's":     {`{"input":[{"content":[{"type":"input_file","file_id":"file-x"}]}]}`, ""},
+		"a vendor's":     {`{"input":[ {"content": [{"type":"input_file","file_id":"file-x"}] }]}`, ""},
 		"elsewhere":      {`{"input":[{"content":[{"type":"input_text","file_id":"file-a"}]}],"tools":[{"type":"input_file","file_id":"file-a"}]}`, ""},
 		"a number":       {`{"input":[{"content":[{"type":"input_file","file_id":7}]}]}`, ""},
 		"no list":        {`{"input":"\"file_id\"","messages":"file_id"}`, ""},
