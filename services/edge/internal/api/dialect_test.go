@@ -117,7 +117,7 @@ func TestDialectErrors(t *testing.T) {
 		{"another product", "POST", gemini + "/models/m:generateContent", []string{"X-Goog-Api-Key", other}, 403, `"status":"PERMISSION_DENIED"`},
 		{"no verb", "POST", gemini + "/models/m", []string{"X-Goog-Api-Key", key}, 404, `"status":"NOT_FOUND"`},
 		{"another verb", "POST", gemini + "/models/m:predict", []string{"X-Goog-Api-Key", key}, 404, `"status":"NOT_FOUND"`},
-		{"no such path", "POST", anthropic + "/messages/batches", []string{"X-Api-Key", key}, 404, `{"type":"error","error":{"type":"not_found_error"`},
+		{"no such path", "POST", anthropic + "/messages/nothing", []string{"X-Api-Key", key}, 404, `{"type":"error","error":{"type":"not_found_error"`},
 		{"another method", "GET", openAI + "/chat/completions", []string{"Authorization", "Bearer " + key}, 405, `"type":"invalid_request_error"`},
 		{"the key of the other SDK", "POST", openAI + "/chat/completions", []string{"X-Api-Key", key}, 401, `"code":"invalid_api_key"`},
 		{"the key of an SDK", "POST", "/product/v1/ai/chat", []string{"X-Api-Key", key}, 401, `{"error":"invalid_key"`},

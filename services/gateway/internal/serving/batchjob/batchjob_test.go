@@ -66,8 +66,8 @@ func TestJob(t *testing.T) {
 	if version := testkit.Value[string](t, f.pool, "SELECT DISTINCT price_version FROM ledger_entry WHERE request_id = $1", j.ID); version != "one/m@2025-01-01#batch50" {
 		t.Errorf("billed by the price %q", version)
 	}
-	if n := f.counted(t, "switchyard.gateway.batches", "completed"); n != 1 || f.spent != 2*tenTwoCost {
-		t.Errorf("%d batches for %d are counted", n, f.spent)
+	if n := f.counted(t, "switchyard.gateway.batches", "completed"); n != 1 || f.spent.Load() != 2*tenTwoCost {
+		t.Errorf("%d batches for %d are counted", n, f.spent.Load())
 	}
 	if want := []string{"create by fleet", "read", "read", "results", "delete"}; !slices.Equal(slices.Compact(f.one.calls), slices.Compact(want)) {
 		t.Errorf("the vendor was asked to %v", f.one.calls)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/ledger"
-	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
@@ -191,7 +191,7 @@ type fixture struct {
 	// ahead is how far the replica's clock is before the real one.
 	ahead time.Duration
 	// spent is the cost that was counted.
-	spent   price.Pico
+	spent   atomic.Int64
 	metrics *sdkmetric.ManualReader
 }
 
@@ -215,7 +215,7 @@ func open(t *testing.T) *fixture {
 		Store: postgres.NewBatchJobs(f.pool), Files: f.files, Sealer: sealer, Fleet: func() *inference.Fleet { return fleet },
 		Ledger: f.ledger, Refusal: func(context.Context, string, string) error { return f.refusal },
 		Retention: retention, Replica: "here", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Now().Add(f.ahead) },
-		Spent: func(r *ledger.Report) { f.spent += r.Cost }, Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)).Meter(""),
+		Spent: func(r *ledger.Report) { f.spent.Add(int64(r.Cost)) }, Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.metrics)).Meter(""),
 	})
 	if err != nil {
 		t.Fatal(err)
