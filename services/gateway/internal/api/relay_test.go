@@ -3,14 +3,18 @@ package api_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/testkit"
 )
 
 // relayPolicy has two hosts of the same models, the first of which is down for the model "failing".
@@ -163,20 +167,23 @@ func TestRelayedCalls(t *testing.T) {
 	}
 }
 
-// record returns the usage record of a request.
-func (b *bench) record(tb testing.TB, id string) map[string]any {
+// record returns the usage record of a request. Writes to other databases of the server hold the feed back.
+func (b *bench) record(tb testing.TB, id string) (record map[string]any) {
 	tb.Helper()
-	var page struct{ Records []map[string]any }
-	if err := json.Unmarshal([]byte(b.get(tb, "/v1/usage?limit=200", "ops").body), &page); err != nil {
-		tb.Fatal(err)
-	}
-	for _, row := range page.Records {
-		if row["request_id"] == id {
-			return row
+	testkit.Wait(tb, 10*time.Second, "the usage record of "+id, func() error {
+		var page struct{ Records []map[string]any }
+		if err := json.Unmarshal([]byte(b.get(tb, "/v1/usage?limit=200", "ops").body), &page); err != nil {
+			return err
 		}
-	}
-	tb.Fatalf("%s has no usage record", id)
-	return nil
+		for _, row := range page.Records {
+			if row["request_id"] == id {
+				record = row
+				return nil
+			}
+		}
+		return errors.New("there is none")
+	})
+	return record
 }
 
 // bucketsOf returns the buckets of a usage record that are not 0.

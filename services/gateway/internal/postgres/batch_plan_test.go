@@ -32,20 +32,25 @@ type noRow struct{}
 
 func (noRow) Scan(...any) error { return pgx.ErrNoRows }
 
-// What grows with the jobs and files of all time is read by indexes: 100,000 jobs and 10,000 files of one organization, few
-// of which are due, under way or on a page.
+// What grows with the jobs and files of all time is read by indexes: 20,000 jobs and 5,000 files of one organization, few
+// of which are due, under way or on a page. They are stored little by little: a long write would hold back the feeds that
+// other tests read from the same server.
 func TestBatchesGoByIndexes(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	testkit.Exec(t, pool, `
+	for from := range 20 {
+		testkit.Exec(t, pool, `
 		INSERT INTO batch_job (id, organization_id, owner_id, run_id, form, stage, cancel_requested, erased, provider, vendor_id, key_id,
 			sealed_state, requests_key_id, sealed_requests, reservation_id, due_at, holder, held_until, lease, created_at, expires_at)
 		SELECT 'batch_' || n, 'acme', '', '', 'openai', CASE WHEN n % 1000 = 0 THEN 'running' ELSE 'ended' END, false, false, 'one', 'v' || n, 'k',
 			convert_to(repeat('s', 800), 'UTF8'), 'k', 'r', gen_random_uuid(), now() + n * interval '1 s', '', now(), 1, now() - n * interval '1 s', now() + n * interval '1 s'
-		FROM generate_series(1, 100000) AS n`)
-	testkit.Exec(t, pool, `
+		FROM generate_series($1::int * 1000 + 1, $1::int * 1000 + 1000) AS n`, from)
+	}
+	for from := range 5 {
+		testkit.Exec(t, pool, `
 		INSERT INTO file (id, organization_id, owner_id, purpose, complete, key_id, sealed_name, size, created_at, expires_at)
 		SELECT 'file-' || n, 'acme', '', 'batch', true, 'k', convert_to(repeat('s', 60), 'UTF8'), 1000, now() - n * interval '1 s', now() + n * interval '1 s'
-		FROM generate_series(1, 10000) AS n`)
+		FROM generate_series($1::int * 1000 + 1, $1::int * 1000 + 1000) AS n`, from)
+	}
 	testkit.Exec(t, pool, "ANALYZE batch_job, file")
 	ctx, now := t.Context(), time.Now()
 	for name, c := range map[string]struct {
@@ -62,10 +67,10 @@ func TestBatchesGoByIndexes(t *testing.T) {
 			_, _ = q.ListBatchJobs(ctx, dbsql.ListBatchJobsParams{OrganizationID: "acme", Form: "openai", Now: now, Count: 21})
 		}, "batch_job_organization"},
 		"list after": {func(q *dbsql.Queries) {
-			_, _ = q.ListBatchJobs(ctx, dbsql.ListBatchJobsParams{OrganizationID: "acme", Form: "openai", Now: now, OlderThan: "batch_50000", Count: 21})
+			_, _ = q.ListBatchJobs(ctx, dbsql.ListBatchJobsParams{OrganizationID: "acme", Form: "openai", Now: now, OlderThan: "batch_10000", Count: 21})
 		}, "batch_job_organization"},
 		"list before": {func(q *dbsql.Queries) {
-			_, _ = q.ListNewerBatchJobs(ctx, dbsql.ListNewerBatchJobsParams{OrganizationID: "acme", Form: "openai", Now: now, NewerThan: "batch_50000", Count: 21})
+			_, _ = q.ListNewerBatchJobs(ctx, dbsql.ListNewerBatchJobsParams{OrganizationID: "acme", Form: "openai", Now: now, NewerThan: "batch_10000", Count: 21})
 		}, "batch_job_organization"},
 		"drop": {func(q *dbsql.Queries) {
 			_, _ = q.DropBatchJobs(ctx, dbsql.DropBatchJobsParams{Now: now, Count: 20})
