@@ -68,7 +68,7 @@ func hostileLines() []hostileLine {
 		{name: "nested 100,000 deep", line: valid + `,"x":` + nested + `}}`, says: "deep"},
 		{name: "a line that is nested 100,000 deep", line: nested, says: ""},
 		{name: "objects nested and never closed", line: valid + `,"x":` + strings.Repeat(`{"a":`, 100_000), says: ""},
-		{name: "no JSON", line: "\x89PNG\r", says: "JSON"},
+		{name: "no JSON", line: "\x89PNG\r", says: "UTF-8"},
 		{name: "a list", line: "[]", says: ""},
 		{name: "half of a line", line: valid, says: "JSON"},
 		{name: "a number", line: "7", says: ""},

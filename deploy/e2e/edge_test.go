@@ -249,8 +249,6 @@ func TestEdgeCatalog(t *testing.T) {
 		"POST /product/v1/ai/azure/openai/responses":                                "llm_requests",
 		"POST /product/v1/ai/openai/v1/responses/compact":                           "llm_requests",
 		"POST /product/v1/ai/openai/v1/responses/input_tokens":                      "",
-		"POST /product/v1/webhooks/deliveries":                                      "deliveries",
-		"POST /product/v1/notifications/send":                                       "notifications_sent",
 		"POST /product/v1/ai/openai/v1/files":                                       "",
 		"GET /product/v1/ai/openai/v1/files":                                        "",
 		"GET /product/v1/ai/openai/v1/files/{file_id}":                              "",
