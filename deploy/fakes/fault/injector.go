@@ -15,7 +15,7 @@ import (
 
 const (
 	defaultMaxBody = 1 << 20
-	maxRecords     = 200
+	maxRecords     = 2000
 	maxRecordBody  = 64 << 10
 	maxRecordBytes = 8 << 20
 	maxCounters    = 10_000
