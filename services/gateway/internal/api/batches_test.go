@@ -270,9 +270,6 @@ func TestBatchLines(t *testing.T) {
 
 // A file of more requests than a batch may have is refused, though each is right.
 func TestTooManyRequests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("checks 50,000 requests")
-	}
 	b := setupWith(t, batchPolicy)
 	var lines strings.Builder
 	for i := range 50_001 {

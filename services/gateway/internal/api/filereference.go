@@ -42,16 +42,12 @@ func (s *inferenceServer) withFiles(ctx context.Context, scope file.Scope, body 
 	if !conversation.IsArray() {
 		return body, nil
 	}
-	e := &fileExpander{ctx: ctx, files: s.files, scope: scope, known: make(map[string]*content)}
-	out := append(make([]byte, 0, len(body)), body[:conversation.Index]...)
-	out = e.append(out, conversation, referenceDepth)
-	switch {
-	case e.err != nil:
-		return nil, e.err
-	case !e.replaced:
-		return body, nil
+	parts := fileParts(nil, conversation, referenceDepth)
+	known, err := s.loadFiles(ctx, scope, parts)
+	if err != nil {
+		return nil, err
 	}
-	return append(out, body[conversation.Index+len(conversation.Raw):]...), nil
+	return embedFiles(body, parts, known)
 }
 
 // withOwnFiles is withFiles for the scope that a request names itself.
@@ -66,126 +62,135 @@ func (s *inferenceServer) withOwnFiles(r *http.Request, body []byte) ([]byte, er
 	return s.withFiles(r.Context(), scope, body)
 }
 
+// filePart is a part of a request that names a file: an input_file or input_image of the Responses API, or a file of a chat.
+type filePart struct {
+	value    gjson.Result
+	kind, id string
+}
+
+// fileParts appends the parts that name a file within so many arrays and objects, in their order.
+func fileParts(parts []filePart, value gjson.Result, depth int) []filePart {
+	if depth == 0 || !value.IsArray() && !value.IsObject() || !strings.Contains(value.Raw, string(fileID)) {
+		return parts
+	}
+	if part, ok := asFilePart(value); ok {
+		return append(parts, part)
+	}
+	value.ForEach(func(_, member gjson.Result) bool {
+		parts = fileParts(parts, member, depth-1)
+		return true
+	})
+	return parts
+}
+
+func asFilePart(value gjson.Result) (filePart, bool) {
+	if !value.IsObject() {
+		return filePart{}, false
+	}
+	kind, at := value.Get("type").Str, "file_id"
+	switch kind {
+	case "input_file", "input_image":
+	case "file":
+		at = "file.file_id"
+	default:
+		return filePart{}, false
+	}
+	id := value.Get(at)
+	return filePart{value, kind, id.Str}, id.Type == gjson.String
+}
+
+// embed returns the part with the content of its file.
+func (p *filePart) embed(c content) (json.RawMessage, error) {
+	part := map[string]any{"type": p.kind}
+	switch p.kind {
+	case "input_image":
+		part["image_url"] = c.uri
+	case "input_file":
+		part["file_data"], part["filename"] = c.uri, c.name
+	case "file":
+		part["file"] = map[string]any{"file_data": c.uri, "filename": c.name}
+	}
+	if detail := p.value.Get("detail"); detail.Exists() && p.kind != "file" {
+		part["detail"] = json.RawMessage(detail.Raw)
+	}
+	return json.Marshal(part)
+}
+
+// embedFiles returns a body in which those of its parts whose file is known hold its content.
+func embedFiles(body []byte, parts []filePart, known map[string]content) ([]byte, error) {
+	if len(known) == 0 {
+		return body, nil
+	}
+	out, rest := make([]byte, 0, len(body)), 0
+	for _, part := range parts {
+		found, ok := known[part.id]
+		if !ok {
+			continue
+		}
+		embedded, err := part.embed(found)
+		if err != nil {
+			return nil, apierr.Internal(err)
+		}
+		out = append(append(out, body[rest:part.value.Index]...), embedded...)
+		rest = part.value.Index + len(part.value.Raw)
+	}
+	return append(out, body[rest:]...), nil
+}
+
 // content is a stored file as a part of a request: its name, and a data: URI.
 type content struct {
 	name string
 	uri  json.RawMessage
 }
 
-// fileExpander replaces the ids of stored files in one request.
-type fileExpander struct {
-	ctx   context.Context //nolint:containedctx // The request's own: the value lives as long.
-	files Files
-	scope file.Scope
-	// known are the files that were looked up; nil for an id that is not one of a stored file.
-	known map[string]*content
-	size  int64
-	// replaced reports whether a part was replaced.
-	replaced bool
-	err      error
-}
-
-// append appends a value with the content of the files that it names within so many arrays and objects.
-func (e *fileExpander) append(out []byte, value gjson.Result, depth int) []byte {
-	if e.err != nil || depth == 0 || !value.IsArray() && !value.IsObject() || !strings.Contains(value.Raw, string(fileID)) {
-		return append(out, value.Raw...)
-	}
-	if replaced, ok := e.part(value); ok {
-		return append(out, replaced...)
-	}
-	start := len(out) + 1
-	out = append(out, value.Raw[0])
-	value.ForEach(func(key, member gjson.Result) bool {
-		if len(out) > start {
-			out = append(out, ',')
-		}
-		if key.Exists() && value.IsObject() {
-			out = append(append(out, key.Raw...), ':')
-		}
-		out = e.append(out, member, depth-1)
-		return true
-	})
-	return append(out, value.Raw[len(value.Raw)-1])
-}
-
-// part returns a part with the content of the file that it names: an input_file or input_image of the Responses API, or a
-// file of a chat. It returns false for any other value.
-func (e *fileExpander) part(value gjson.Result) (json.RawMessage, bool) {
-	switch kind := value.Get("type").Str; {
-	case !value.IsObject():
-	case kind == "input_file", kind == "input_image":
-		found := e.find(value.Get("file_id"))
-		if found == nil {
-			return nil, false
-		}
-		part := map[string]any{"type": kind, "file_data": found.uri, "filename": found.name}
-		if kind == "input_image" {
-			part = map[string]any{"type": kind, "image_url": found.uri}
-		}
-		if detail := value.Get("detail"); detail.Exists() {
-			part["detail"] = json.RawMessage(detail.Raw)
-		}
-		return e.encode(part)
-	case kind == "file":
-		if found := e.find(value.Get("file.file_id")); found != nil {
-			return e.encode(map[string]any{"type": kind, "file": map[string]any{"file_data": found.uri, "filename": found.name}})
-		}
-	}
-	return nil, false
-}
-
-func (e *fileExpander) encode(part map[string]any) (json.RawMessage, bool) {
-	text, err := json.Marshal(part)
-	e.err, e.replaced = errors.Join(e.err, err), true
-	return text, err == nil
-}
-
-// find returns the stored file of an id; nil where there is none, or after an error.
-func (e *fileExpander) find(id gjson.Result) *content {
-	if id.Type != gjson.String || e.err != nil {
-		return nil
-	}
-	if found, looked := e.known[id.Str]; looked {
-		if found != nil {
-			e.charge(int64(len(found.uri)))
-		}
-		return found
-	}
-	if len(e.known) == maxFileReferences {
-		e.err = apierr.Invalid("file_id", fmt.Sprintf("a request may name at most %d files", maxFileReferences))
-		return nil
-	}
-	found, err := e.load(id.Str)
+// loadFiles returns the stored files that parts name, by id. Their sizes are added up before any is read.
+func (s *inferenceServer) loadFiles(ctx context.Context, scope file.Scope, parts []filePart) (map[string]content, error) {
+	stored, err := s.findFiles(ctx, scope, parts)
 	if err != nil {
-		e.err = fileError("file_id", err)
-	}
-	e.known[id.Str] = found
-	return found
-}
-
-func (e *fileExpander) charge(n int64) {
-	if e.size += n; e.size > maxReferencedSize {
-		e.err = apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
-			fmt.Sprintf("file_id: the files that a request names may have %d MiB in base64", maxReferencedSize>>20))
-	}
-}
-
-// load returns a stored file; nil where there is none.
-func (e *fileExpander) load(id string) (*content, error) {
-	stored, err := e.files.Get(e.ctx, e.scope, id)
-	switch {
-	case errors.Is(err, file.ErrNotFound):
-		return nil, nil //nolint:nilnil // The id is another's.
-	case err != nil:
 		return nil, err
 	}
-	if e.charge(int64(base64.StdEncoding.EncodedLen(int(stored.Size)))); e.err != nil {
-		return nil, nil //nolint:nilnil // The error is kept.
+	known := make(map[string]content, len(stored))
+	for id, f := range stored {
+		if known[id], err = s.loadFile(ctx, scope, f); err != nil {
+			return nil, fileError("file_id", err)
+		}
 	}
+	return known, nil
+}
+
+// findFiles returns those files that parts name and that are stored, by id, within the bounds of a request.
+func (s *inferenceServer) findFiles(ctx context.Context, scope file.Scope, parts []filePart) (map[string]file.File, error) {
+	stored, looked, size := make(map[string]file.File), make(map[string]bool), int64(0)
+	for _, part := range parts {
+		if !looked[part.id] {
+			if len(looked) == maxFileReferences {
+				return nil, apierr.Invalid("file_id", fmt.Sprintf("a request may name at most %d files", maxFileReferences))
+			}
+			looked[part.id] = true
+			switch f, err := s.files.Get(ctx, scope, part.id); {
+			case err == nil:
+				stored[part.id] = f
+			case !errors.Is(err, file.ErrNotFound):
+				return nil, fileError("file_id", err)
+			}
+		}
+		if f, ok := stored[part.id]; ok {
+			size += int64(base64.StdEncoding.EncodedLen(int(f.Size)))
+		}
+		if size > maxReferencedSize {
+			return nil, apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge,
+				fmt.Sprintf("file_id: the files that a request names may have %d MiB in base64", maxReferencedSize>>20))
+		}
+	}
+	return stored, nil
+}
+
+// loadFile reads a stored file.
+func (s *inferenceServer) loadFile(ctx context.Context, scope file.Scope, stored file.File) (content, error) {
 	var data []byte
-	for piece, err := range e.files.Read(e.ctx, e.scope, stored) {
+	for piece, err := range s.files.Read(ctx, scope, stored) {
 		if err != nil {
-			return nil, err
+			return content{}, err
 		}
 		data = append(data, piece...)
 	}
@@ -197,5 +202,5 @@ func (e *fileExpander) load(id string) (*content, error) {
 	uri := append([]byte(`"data:`), kind...)
 	uri = append(uri, ";base64,"...)
 	uri = base64.StdEncoding.AppendEncode(uri, data)
-	return &content{stored.Name, append(uri, '"')}, nil
+	return content{stored.Name, append(uri, '"')}, nil
 }

@@ -51,7 +51,7 @@ func TestWithFiles(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"a document": {
 			`{ "input":[{"role":"user", "content":[{"type":"input_file","file_id":"file-a","detail":"low"}, {"type":"input_text"}]}],"x":1 }`,
-			`{ "input":[{"role":"user","content":[{"detail":"low","file_data":` + pdf + `,"filename":"a.PDF","type":"input_file"},{"type":"input_text"}]}],"x":1 }`,
+			`{ "input":[{"role":"user", "content":[{"detail":"low","file_data":` + pdf + `,"filename":"a.PDF","type":"input_file"}, {"type":"input_text"}]}],"x":1 }`,
 		},
 		"an image": {
 			`{"input":[{"content":[{"file_id":"file-b","type":"input_image"}]}]}`, `{"input":[{"content":[{"image_url":` + text + `,"type":"input_image"}]}]}`,
