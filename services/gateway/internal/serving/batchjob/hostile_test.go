@@ -138,8 +138,8 @@ func TestLateWriter(t *testing.T) {
 	if _, err := f.files.Begin(t.Context(), ada, late); err == nil {
 		t.Error("a complete file was begun anew")
 	}
-	_, _ = writer.Write([]byte("late"))
-	if _, err := writer.Close(); err == nil {
+	_ = writer.Write(t.Context(), []byte("late"))
+	if _, err := writer.Close(t.Context()); err == nil {
 		t.Error("a complete file was added to")
 	}
 	if got := f.content(t, late.ID); got != want || got == "" {

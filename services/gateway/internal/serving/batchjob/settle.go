@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -50,7 +49,7 @@ func (m *Manager) settle(ctx context.Context, j *Job) error {
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
-	files, err := s.close()
+	files, err := s.close(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,15 +173,14 @@ func (s *settlement) write(ctx context.Context, n int, r *provider.BatchResult) 
 		return err
 	}
 	s.line = append(append(s.line[:0], line...), '\n')
-	_, err = to.Write(s.line)
-	return err
+	return to.Write(ctx, s.line)
 }
 
 // answerPath is where a result holds the answer, whose member "model" names the model.
 var answerPath = map[Form]string{FormOpenAI: "response.body", FormAnthropic: "result.message"}
 
 // file returns the file of the answers or the one of the errors, and begins it.
-func (s *settlement) file(ctx context.Context, answers bool) (io.Writer, error) {
+func (s *settlement) file(ctx context.Context, answers bool) (*file.Writer, error) {
 	j, of := s.job, &s.failures
 	f := file.File{ID: j.Errors, Name: j.ID + "_error.jsonl", Purpose: file.PurposeBatchOutput, CreatedAt: s.now}
 	if answers {
@@ -205,12 +203,12 @@ func (s *settlement) file(ctx context.Context, answers bool) (io.Writer, error) 
 }
 
 // close stores the rest of the files and returns them.
-func (s *settlement) close() (files []file.File, err error) {
+func (s *settlement) close(ctx context.Context) (files []file.File, err error) {
 	for _, w := range []*file.Writer{s.answers, s.failures} {
 		if w == nil {
 			continue
 		}
-		f, err := w.Close()
+		f, err := w.Close(ctx)
 		if err != nil {
 			return nil, err
 		}

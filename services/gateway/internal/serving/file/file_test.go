@@ -188,11 +188,11 @@ func TestWriter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range n {
-			if _, err := w.Write([]byte(line)); err != nil {
+			if err := w.Write(t.Context(), []byte(line)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		written, err := w.Close()
+		written, err := w.Close(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import "context"
 // it: a job that is repeated writes it anew. Not safe for concurrent use.
 type Writer struct {
 	manager *Manager
-	ctx     context.Context //nolint:containedctx // The job's own: the writer lives as long.
 	scope   Scope
 	file    File
 	piece   []byte
@@ -23,32 +22,31 @@ func (m *Manager) Begin(ctx context.Context, s Scope, f File) (*Writer, error) {
 	if err := m.store.Begin(ctx, row); err != nil {
 		return nil, err
 	}
-	return &Writer{manager: m, ctx: ctx, scope: s, file: f}, nil
+	return &Writer{manager: m, scope: s, file: f}, nil
 }
 
 // Write adds to the content.
-func (w *Writer) Write(content []byte) (int, error) {
-	written := len(content)
+func (w *Writer) Write(ctx context.Context, content []byte) error {
+	w.file.Size += int64(len(content))
 	for len(content) > 0 {
 		n := min(len(content), pieceSize-len(w.piece))
 		w.piece = append(w.piece, content[:n]...)
 		content = content[n:]
 		if len(w.piece) == pieceSize {
-			if err := w.flush(); err != nil {
-				return 0, err
+			if err := w.flush(ctx); err != nil {
+				return err
 			}
 		}
 	}
-	w.file.Size += int64(written)
-	return written, nil
+	return nil
 }
 
-func (w *Writer) flush() error {
+func (w *Writer) flush(ctx context.Context) error {
 	piece, err := w.manager.seal(w.scope, w.file.ID, w.next, w.piece)
 	if err != nil {
 		return err
 	}
-	if err := w.manager.store.Append(w.ctx, w.file.ID, piece); err != nil {
+	if err := w.manager.store.Append(ctx, w.file.ID, piece); err != nil {
 		return err
 	}
 	w.piece, w.next = w.piece[:0], w.next+1
@@ -56,9 +54,9 @@ func (w *Writer) flush() error {
 }
 
 // Close stores the rest of the content, and returns the file as it is to be completed.
-func (w *Writer) Close() (File, error) {
+func (w *Writer) Close(ctx context.Context) (File, error) {
 	if len(w.piece) > 0 {
-		if err := w.flush(); err != nil {
+		if err := w.flush(ctx); err != nil {
 			return File{}, err
 		}
 	}

@@ -19,17 +19,7 @@ func (p *Provider) BatchResults(ctx context.Context, credential provider.Credent
 	case !wire.IsVendorID(report.ID):
 		return wire.NotVendorID()
 	}
-	response, err := p.caller.With(credential.Key).Call(ctx, http.MethodGet, p.batchURL(report.ID, "results"), header(credential, nil)) //nolint:bodyclose // wire.ReadLines closes it.
-	if err != nil {
-		return err
-	}
-	return wire.ReadLines(ctx, response, wire.ResultBounds, func(line []byte) error {
-		result, err := resultOf(line)
-		if err != nil {
-			return err
-		}
-		return each(result)
-	})
+	return p.caller.With(credential.Key).Results(ctx, p.batchURL(report.ID, "results"), header(credential, nil), resultOf, each)
 }
 
 // resultOf reads a line of results.

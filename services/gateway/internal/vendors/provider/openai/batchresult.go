@@ -19,27 +19,12 @@ func (p *Provider) BatchResults(ctx context.Context, credential provider.Credent
 		if !wire.IsVendorID(id) {
 			return wire.NotVendorID()
 		}
-		if err := p.results(ctx, credential, id, each); err != nil {
+		at := p.batchURL(files + "/" + id + "/content")
+		if err := p.caller.With(credential.Key).Results(ctx, at, p.header(credential, nil), resultOf, each); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// results passes the results of one file to each.
-func (p *Provider) results(ctx context.Context, credential provider.Credential, id string, each func(provider.BatchResult) error) error {
-	at := p.batchURL(files + "/" + id + "/content")
-	response, err := p.caller.With(credential.Key).Call(ctx, http.MethodGet, at, p.header(credential, nil)) //nolint:bodyclose // wire.ReadLines closes it.
-	if err != nil {
-		return err
-	}
-	return wire.ReadLines(ctx, response, wire.ResultBounds, func(line []byte) error {
-		result, err := resultOf(line)
-		if err != nil {
-			return err
-		}
-		return each(result)
-	})
 }
 
 // resultOf reads a line of results. Source: OpenAI API reference, "The request output object".

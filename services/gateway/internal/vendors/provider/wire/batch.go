@@ -169,6 +169,23 @@ func (c *Caller) CancelBatch(ctx context.Context, at *url.URL, header http.Heade
 	return err
 }
 
+// Results requests the results of a job, and passes each line, as read reads it, to each.
+func (c *Caller) Results(
+	ctx context.Context, at *url.URL, header http.Header, read func(line []byte) (provider.BatchResult, error), each func(provider.BatchResult) error,
+) error {
+	response, err := c.Call(ctx, http.MethodGet, at, header)
+	if err != nil {
+		return err
+	}
+	return ReadLines(ctx, response, ResultBounds, func(line []byte) error {
+		result, err := read(line)
+		if err != nil {
+			return err
+		}
+		return each(result)
+	})
+}
+
 // ParseResult parses a line of results. The view is valid as long as the line.
 func ParseResult(line []byte) (view gjson.Result, custom string, err error) {
 	if !jsoncheck.Valid(line) {
