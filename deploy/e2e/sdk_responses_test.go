@@ -147,9 +147,11 @@ func TestResponsesSDKState(t *testing.T) {
 			items := client.Responses.InputItems.ListAutoPaging(t.Context(), last.ID, openairesponses.InputItemListParams{Order: "asc", Limit: openai.Int(2)})
 			var texts []string
 			for items.Next() {
-				texts = append(texts, items.Current().RawJSON())
+				for _, part := range items.Current().AsMessage().Content {
+					texts = append(texts, part.Text)
+				}
 			}
-			if err := items.Err(); err != nil || len(texts) != 5 || !strings.Contains(texts[0], "question 0") || !strings.Contains(texts[4], "question 2") {
+			if err := items.Err(); err != nil || len(texts) != 5 || texts[0] != "question 0" || texts[4] != "question 2" {
 				t.Errorf("%v, items %q, want five from question 0 to question 2", err, texts)
 			}
 			organization := d.organization

@@ -253,7 +253,10 @@ func (c *Compaction) Answer(_ dialect.Reply, completion *inference.Completion) (
 	if completion.Text == "" {
 		return nil, apierr.Unavailable("the model wrote no summary; try again", nil)
 	}
-	output := answerItems{list: slices.Clone(c.kept)}
+	output := answerItems{}
+	for _, message := range c.kept {
+		output.list = append(output.list, shown(withID(message)))
+	}
 	output.add(compactionItem{newID("cmp"), typeCompaction, sealSummary(completion.Text)})
 	if output.err != nil {
 		return nil, output.err

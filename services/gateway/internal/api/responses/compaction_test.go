@@ -53,6 +53,9 @@ func TestCompaction(t *testing.T) {
 	if answer.Get("object").Str != "response.compaction" || answer.Get("usage.total_tokens").Int() != 13 || answer.Get("output.#").Int() != 3 {
 		t.Errorf("%s, want a response.compaction of three items and 13 tokens", text)
 	}
+	if first := answer.Get("output.0"); first.Get("type").Str != "message" || first.Get("id").Str == "" || first.Get("content.0.text").Str != "build it" {
+		t.Errorf("the first item is %s, want the user's message as one of the vendor's", first.Raw)
+	}
 	later, exchange, err := Read([]byte(`{"input":`+answer.Get("output").Raw+`}`), nil, nil)
 	if err != nil {
 		t.Fatal(err)

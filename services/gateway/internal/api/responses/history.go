@@ -194,15 +194,22 @@ func (x *Exchange) Input() json.RawMessage { return joined(x.identified()) }
 // identified returns the own items, each with an id.
 func (x *Exchange) identified() []json.RawMessage {
 	for i, item := range x.own {
-		if gjson.GetBytes(item, "id").Str != "" {
-			continue
-		}
-		id := jsontext.AppendText(nil, newID(prefixOf(gjson.GetBytes(item, "type").Str)))
-		if with, err := sjson.SetRawBytes(bytes.Clone(item), "id", id); err == nil {
-			x.own[i] = with
-		}
+		x.own[i] = withID(item)
 	}
 	return x.own
+}
+
+// withID returns an item with an id, unless it has one.
+func withID(item json.RawMessage) json.RawMessage {
+	if gjson.GetBytes(item, "id").Str != "" {
+		return item
+	}
+	id := jsontext.AppendText(nil, newID(prefixOf(gjson.GetBytes(item, "type").Str)))
+	with, err := sjson.SetRawBytes(bytes.Clone(item), "id", id)
+	if err != nil {
+		return item
+	}
+	return with
 }
 
 // prefixOf returns the prefix of the ids of items of a type.

@@ -187,6 +187,25 @@ func TestInputItems(t *testing.T) {
 	}
 }
 
+// Messages come back in the one form that clients read, however they were written.
+func TestShownItems(t *testing.T) {
+	for item, want := range map[string]string{
+		`{"role":"user","content":"a\"b"}`: `{"role":"user","content":[{"type":"input_text","text":"a\"b"}],"type":"message","status":"completed"}`,
+		`{"type":"message","role":"assistant","content":"a"}`: `{"type":"message","role":"assistant",` +
+			`"content":[{"type":"output_text","text":"a","annotations":[]}],"status":"completed"}`,
+		`{"type":"message","role":"user","status":"incomplete","content":[{"type":"input_text","text":"a"}]}`: "",
+		`{"type":"function_call_output","call_id":"c","output":"a"}`:                                          "",
+		`{"id":"a"}`: "",
+	} {
+		if want == "" {
+			want = item
+		}
+		if got := string(shown(json.RawMessage(item))); got != want {
+			t.Errorf("%s is shown as\n%s, want\n%s", item, got, want)
+		}
+	}
+}
+
 func TestHistoryGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Row{Name: "turns of a chain", Top: 1 << 12, Make: func(n int) func() {
 		long := past{turns: make([]Record, n)}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"switchyard.dev/services/platform/apierr"
 )
@@ -56,10 +57,42 @@ func InputItems(turns []Record, query url.Values) (*List, error) {
 		items = items[i+1:]
 	}
 	page := &List{Object: "list", Data: items[:min(len(items), limit)], HasMore: len(items) > limit}
+	for i, item := range page.Data {
+		page.Data[i] = shown(item)
+	}
 	if n := len(page.Data); n > 0 {
 		page.FirstID, page.LastID = new(gjson.GetBytes(page.Data[0], "id").Str), new(gjson.GetBytes(page.Data[n-1], "id").Str)
 	} else {
 		page.Data = []json.RawMessage{}
 	}
 	return page, nil
+}
+
+// shown returns an item of a request as the API shows it: that of a message has its type, its status, and its content as a list
+// of parts, however the caller wrote it. Other items stay as they are. Source: OpenAI API reference, "List input items".
+func shown(item json.RawMessage) json.RawMessage {
+	message := gjson.ParseBytes(item)
+	if kind := message.Get("type").Str; kind != typeMessage && kind != "" || !message.Get("role").Exists() {
+		return item
+	}
+	out := item
+	set := func(name, raw string) {
+		if with, err := sjson.SetRawBytes(out, name, []byte(raw)); err == nil {
+			out = with
+		}
+	}
+	if !message.Get("type").Exists() {
+		set("type", `"`+typeMessage+`"`)
+	}
+	if !message.Get("status").Exists() {
+		set("status", `"`+statusCompleted+`"`)
+	}
+	switch content := message.Get("content"); {
+	case content.Type != gjson.String:
+	case message.Get("role").Str == "assistant":
+		set("content", `[{"type":"output_text","text":`+content.Raw+`,"annotations":[]}]`)
+	default:
+		set("content", `[{"type":"input_text","text":`+content.Raw+`}]`)
+	}
+	return out
 }
