@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +229,7 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 		return nil, err
 	}
 	raw := c.raw
-	if raw.Body, err = c.body(ctx, line.body); err != nil {
+	if raw.Body, err = c.body(line.body); err != nil {
 		return nil, err
 	}
 	r, err := c.server.inferences.parse(ctx, raw, e.RunID)
@@ -249,7 +248,7 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 }
 
 // body returns the body of a request with what the batch says to the gateway.
-func (c *batchCheck) body(ctx context.Context, body []byte) ([]byte, error) {
+func (c *batchCheck) body(body []byte) ([]byte, error) {
 	for _, name := range []string{"stream", "background"} {
 		if gjson.GetBytes(body, name).Bool() {
 			return nil, apierr.Invalid(bodyName[c.job.Form]+"."+name, "is not possible in a batch")
@@ -258,11 +257,8 @@ func (c *batchCheck) body(ctx context.Context, body []byte) ([]byte, error) {
 	if gjson.GetBytes(body, dialect.Extension).Exists() {
 		return nil, apierr.Invalid(bodyName[c.job.Form]+"."+dialect.Extension, "belongs to the batch, not to one of its requests")
 	}
-	expanded, err := c.server.inferences.withFiles(ctx, c.job.Scope, body)
 	switch {
-	case err != nil:
-		return nil, err
-	case !bytes.Equal(expanded, body): // The vendor gets the requests as they are.
+	case len(partsWithFile(body)) > 0: // The vendor gets the requests as they are.
 		return nil, apierr.Invalid(bodyName[c.job.Form], "names a stored file by its id, which is not possible in a batch; send its content")
 	case c.extension == nil:
 		return body, nil

@@ -32,17 +32,10 @@ var fileID = []byte(`"file_id"`)
 // withFiles returns a body of OpenAI's APIs in which the parts that name a stored file by its id hold its content, so that
 // every vendor can read it. Other ids are left as they are: a vendor may know them.
 func (s *inferenceServer) withFiles(ctx context.Context, scope file.Scope, body []byte) ([]byte, error) {
-	if s.files == nil || !bytes.Contains(body, fileID) {
+	if s.files == nil {
 		return body, nil
 	}
-	conversation := gjson.GetBytes(body, "input")
-	if !conversation.IsArray() {
-		conversation = gjson.GetBytes(body, "messages")
-	}
-	if !conversation.IsArray() {
-		return body, nil
-	}
-	parts := fileParts(nil, conversation, referenceDepth)
+	parts := partsWithFile(body)
 	known, err := s.loadFiles(ctx, scope, parts)
 	if err != nil {
 		return nil, err
@@ -68,7 +61,22 @@ type filePart struct {
 	kind, id string
 }
 
-// fileParts appends the parts that name a file within so many arrays and objects, in their order.
+// partsWithFile returns the parts of a body whose file has the id of one that may be stored, in their order.
+func partsWithFile(body []byte) []filePart {
+	if !bytes.Contains(body, fileID) {
+		return nil
+	}
+	conversation := gjson.GetBytes(body, "input")
+	if !conversation.IsArray() {
+		conversation = gjson.GetBytes(body, "messages")
+	}
+	if !conversation.IsArray() {
+		return nil
+	}
+	return fileParts(nil, conversation, referenceDepth)
+}
+
+// fileParts appends the parts of a value within so many arrays and objects.
 func fileParts(parts []filePart, value gjson.Result, depth int) []filePart {
 	if depth == 0 || !value.IsArray() && !value.IsObject() || !strings.Contains(value.Raw, string(fileID)) {
 		return parts
@@ -96,7 +104,7 @@ func asFilePart(value gjson.Result) (filePart, bool) {
 		return filePart{}, false
 	}
 	id := value.Get(at)
-	return filePart{value, kind, id.Str}, id.Type == gjson.String
+	return filePart{value, kind, id.Str}, id.Type == gjson.String && file.IsID(id.Str)
 }
 
 // embed returns the part with the content of its file.

@@ -39,9 +39,9 @@ func (s storedFiles) Read(context.Context, file.Scope, file.File) iter.Seq2[[]by
 func (s storedFiles) Delete(context.Context, file.Scope, string) error { return errors.ErrUnsupported }
 
 var files = storedFiles{
-	"file-a":   {ID: "file-a", Name: "a.PDF", Size: 2},
-	"file-b":   {ID: "file-b", Name: "b", Size: 2},
-	"file-big": {ID: "file-big", Name: "big.png", Size: 16 << 20},
+	"file-AAAAAAAAAAAAAAAAAAAAAAAAAA": {ID: "file-AAAAAAAAAAAAAAAAAAAAAAAAAA", Name: "a.PDF", Size: 2},
+	"file-BBBBBBBBBBBBBBBBBBBBBBBBBB": {ID: "file-BBBBBBBBBBBBBBBBBBBBBBBBBB", Name: "b", Size: 2},
+	"file-GGGGGGGGGGGGGGGGGGGGGGGGGG": {ID: "file-GGGGGGGGGGGGGGGGGGGGGGGGGG", Name: "big.png", Size: 16 << 20},
 }
 
 // Stored files that a request names by their ids become a part of it; all else stays byte for byte as it was.
@@ -50,27 +50,28 @@ func TestWithFiles(t *testing.T) {
 	const pdf, text = `"data:application/pdf;base64,aGk="`, `"data:text/plain;base64,aGk="`
 	for name, c := range map[string]struct{ body, want string }{
 		"a document": {
-			`{ "input":[{"role":"user", "content":[{"type":"input_file","file_id":"file-a","detail":"low"}, {"type":"input_text"}]}],"x":1 }`,
+			`{ "input":[{"role":"user", "content":[{"type":"input_file","file_id":"file-AAAAAAAAAAAAAAAAAAAAAAAAAA","detail":"low"}, {"type":"input_text"}]}],"x":1 }`,
 			`{ "input":[{"role":"user", "content":[{"detail":"low","file_data":` + pdf + `,"filename":"a.PDF","type":"input_file"}, {"type":"input_text"}]}],"x":1 }`,
 		},
 		"an image": {
-			`{"input":[{"content":[{"file_id":"file-b","type":"input_image"}]}]}`, `{"input":[{"content":[{"image_url":` + text + `,"type":"input_image"}]}]}`,
+			`{"input":[{"content":[{"file_id":"file-BBBBBBBBBBBBBBBBBBBBBBBBBB","type":"input_image"}]}]}`, `{"input":[{"content":[{"image_url":` + text + `,"type":"input_image"}]}]}`,
 		},
 		"in a result": {
-			`{"input":[{"type":"function_call_output","output":[{"type":"input_file","file_id":"file-b"}]}]}`,
+			`{"input":[{"type":"function_call_output","output":[{"type":"input_file","file_id":"file-BBBBBBBBBBBBBBBBBBBBBBBBBB"}]}]}`,
 			`{"input":[{"type":"function_call_output","output":[{"file_data":` + text + `,"filename":"b","type":"input_file"}]}]}`,
 		},
 		"in a chat": {
-			`{"messages":[{"content":[{"type":"file","file":{"file_id":"file-a"}}]}]}`,
+			`{"messages":[{"content":[{"type":"file","file":{"file_id":"file-AAAAAAAAAAAAAAAAAAAAAAAAAA"}}]}]}`,
 			`{"messages":[{"content":[{"file":{"file_data":` + pdf + `,"filename":"a.PDF"},"type":"file"}]}]}`,
 		},
-		"a vendor's":     {`{"input":[ {"content": [{"type":"input_file","file_id":"file-x"}] }]}`, ""},
-		"elsewhere":      {`{"input":[{"content":[{"type":"input_text","file_id":"file-a"}]}],"tools":[{"type":"input_file","file_id":"file-a"}]}`, ""},
-		"a number":       {`{"input":[{"content":[{"type":"input_file","file_id":7}]}]}`, ""},
-		"no list":        {`{"input":"\"file_id\"","messages":"file_id"}`, ""},
-		"none":           {`{"input":[{"content":"file"}]}`, ""},
-		"far below":      {`{"input":` + strings.Repeat("[", 20) + `{"type":"input_file","file_id":"file-a"}` + strings.Repeat("]", 20) + `}`, ""},
-		"the text of it": {`{"input":[{"content":"{\"type\":\"input_file\",\"file_id\":\"file-a\"}"}]}`, ""},
+		"a vendor's":      {`{"input":[ {"content": [{"type":"input_file","file_id":"file-x"}] }]}`, ""},
+		"none of that id": {`{"input":[ {"content": [{"type":"input_file","file_id":"file-ZZZZZZZZZZZZZZZZZZZZZZZZZZ"}] }]}`, ""},
+		"elsewhere":       {`{"input":[{"content":[{"type":"input_text","file_id":"file-AAAAAAAAAAAAAAAAAAAAAAAAAA"}]}],"tools":[{"type":"input_file","file_id":"file-AAAAAAAAAAAAAAAAAAAAAAAAAA"}]}`, ""},
+		"a number":        {`{"input":[{"content":[{"type":"input_file","file_id":7}]}]}`, ""},
+		"no list":         {`{"input":"\"file_id\"","messages":"file_id"}`, ""},
+		"none":            {`{"input":[{"content":"file"}]}`, ""},
+		"far below":       {`{"input":` + strings.Repeat("[", 20) + `{"type":"input_file","file_id":"file-AAAAAAAAAAAAAAAAAAAAAAAAAA"}` + strings.Repeat("]", 20) + `}`, ""},
+		"the text of it":  {`{"input":[{"content":"{\"type\":\"input_file\",\"file_id\":\"file-AAAAAAAAAAAAAAAAAAAAAAAAAA\"}"}]}`, ""},
 	} {
 		got, err := s.withFiles(t.Context(), file.Scope{}, []byte(c.body))
 		want := c.want
@@ -87,14 +88,14 @@ func TestWithFilesRefuses(t *testing.T) {
 	part := func(id string) string { return `{"type":"input_file","file_id":"` + id + `"}` }
 	many := make([]string, maxFileReferences+1)
 	for i := range many {
-		many[i] = part(fmt.Sprint("file-", i))
+		many[i] = part(fmt.Sprintf("file-%s%c%c", strings.Repeat("A", 24), 'A'+i/26, 'A'+i%26))
 	}
 	for name, c := range map[string]struct{ parts, want string }{
-		"too large":       {part("file-big"), "file_id: the files that a request names may have 20 MiB in base64"},
+		"too large":       {part("file-GGGGGGGGGGGGGGGGGGGGGGGGGG"), "file_id: the files that a request names may have 20 MiB in base64"},
 		"too many":        {strings.Join(many, ","), "file_id: a request may name at most 64 files"},
-		"the same, often": {strings.Repeat(part("file-half")+",", 3) + part("file-a"), "file_id: the files that a request names may have 20 MiB in base64"},
+		"the same, often": {strings.Repeat(part("file-HHHHHHHHHHHHHHHHHHHHHHHHHH")+",", 3) + part("file-AAAAAAAAAAAAAAAAAAAAAAAAAA"), "file_id: the files that a request names may have 20 MiB in base64"},
 	} {
-		known := storedFiles{"file-big": files["file-big"], "file-half": {Name: "half", Size: 8 << 20}}
+		known := storedFiles{"file-GGGGGGGGGGGGGGGGGGGGGGGGGG": files["file-GGGGGGGGGGGGGGGGGGGGGGGGGG"], "file-HHHHHHHHHHHHHHHHHHHHHHHHHH": {Name: "half", Size: 8 << 20}}
 		s := &inferenceServer{files: largeFiles{known}}
 		_, err := s.withFiles(t.Context(), file.Scope{}, []byte(`{"input":[{"content":[`+c.parts+`]}]}`))
 		if e := apierr.From(err); err == nil || e.Text != c.want {
@@ -113,7 +114,7 @@ func (l largeFiles) Read(_ context.Context, _ file.Scope, f file.File) iter.Seq2
 func TestWithFilesGrowsLinearly(t *testing.T) {
 	s := &inferenceServer{files: files}
 	inputs := []growth.Input{
-		growth.Repeat("parts", `{"input":[{"content":[{}`, `,{"type":"input_file","file_id":"file-x"}`, `]}]}`),
+		growth.Repeat("parts", `{"input":[{"content":[{}`, `,{"type":"input_file","file_id":"file-ZZZZZZZZZZZZZZZZZZZZZZZZZZ"}`, `]}]}`),
 		growth.Repeat("files", `{"input":[{"content":[{}`, `,{"type":"input_text","file_id":"x"}`, `]}]}`),
 		growth.Repeat("a long text", `{"input":[{"content":"`, `file_id`, `","file_id":"x"}]}`),
 		growth.Nest("arrays", "[", `{"file_id":"x"}`, "]"),

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"strings"
 	"time"
 
@@ -131,6 +132,11 @@ func NewManager(store Store, sealer Sealer, retention func(organization string) 
 
 // NewID returns the id of a new file.
 func NewID() string { return "file-" + rand.Text() }
+
+var ownID = regexp.MustCompile(`^file-[A-Z2-7]{26}$`)
+
+// IsID reports whether an id has the form of those of stored files. No vendor's has.
+func IsID(id string) bool { return ownID.MatchString(id) }
 
 // What sealed texts are bound to, so that none can stand in for another.
 func nameOf(id string) string              { return "file name " + id }
