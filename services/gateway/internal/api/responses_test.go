@@ -273,7 +273,7 @@ func TestStoredResponses(t *testing.T) {
 		}
 	}
 	got = b.say(t, "GET", responsesPath+"/"+third+"/input_items?order=asc&limit=3", "")
-	if page := gjson.Parse(got.body); len(page.Get("data").Array()) != 3 || !page.Get("has_more").Bool() || page.Get("data.0.content").Str != "one" || page.Get("first_id").Str == "" {
+	if page := gjson.Parse(got.body); len(page.Get("data").Array()) != 3 || !page.Get("has_more").Bool() || page.Get("data.0.content.0.text").Str != "one" || page.Get("first_id").Str == "" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	answered := b.say(t, "POST", responsesPath, `{"model":"sandbox","input":[{"role":"user","content":"x"},{"type":"item_reference","id":"`+gjson.Get(got.body, "data.1.id").Str+`"},{"role":"user","content":"y"}]}`)
@@ -379,7 +379,7 @@ func TestResponsesAreCompacted(t *testing.T) {
 	before := b.rows(t, "true")
 	got := b.say(t, "POST", responsesPath+"/compact", `{"model":"sandbox","previous_response_id":"`+first+`"}`)
 	answer := gjson.Parse(got.body)
-	if got.status != 200 || answer.Get("object").Str != "response.compaction" || answer.Get("output.0.content").Str != "build it" || answer.Get("output.1.type").Str != "compaction" {
+	if got.status != 200 || answer.Get("object").Str != "response.compaction" || answer.Get("output.0.content.0.text").Str != "build it" || answer.Get("output.1.type").Str != "compaction" {
 		t.Fatalf("%d %s, want the user's message and a compaction", got.status, got.body)
 	}
 	if n := b.rows(t, "true") - before; n != 1 {
