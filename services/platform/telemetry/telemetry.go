@@ -59,7 +59,7 @@ type Telemetry struct {
 // Setup returns the telemetry of a process. It opens no connection. It fails if a standard OTEL_* variable is
 // malformed.
 func Setup(ctx context.Context, opts Options) (*Telemetry, error) {
-	opts.Version = cmp.Or(opts.Version, version())
+	opts.Version = cmp.Or(opts.Version, Version())
 	res, err := resource.New(
 		ctx,
 		resource.WithTelemetrySDK(),
@@ -111,8 +111,8 @@ func (t *Telemetry) Shutdown(ctx context.Context) error {
 // switchyard.dev/services/platform/telemetry.release=v1.2.3".
 var release string
 
-// version returns the release, or the version that the Go toolchain recorded.
-func version() string {
+// Version returns the release, or the version that the Go toolchain recorded.
+func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if release != "" || !ok {
 		return cmp.Or(release, "unknown")

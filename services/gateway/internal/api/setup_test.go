@@ -174,14 +174,14 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
-			made, err = openai.New(openai.Config{Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Batches: p.Batches, Transport: transport})
+			made, err = openai.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Responses: p.Responses, Batches: p.Batches, Transport: transport})
 			providers[p.Name] = brittle{made}
 		case "anthropic":
-			providers[p.Name], err = anthropic.New(anthropic.Config{Name: p.Name, BaseURL: p.BaseURL, Batches: p.Batches, Transport: transport})
+			providers[p.Name], err = anthropic.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Batches: p.Batches, Transport: transport})
 		case "gemini":
-			providers[p.Name], err = gemini.New(gemini.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
+			providers[p.Name], err = gemini.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		case "cohere":
-			providers[p.Name], err = cohere.New(cohere.Config{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
+			providers[p.Name], err = cohere.New(provider.Settings{Name: p.Name, BaseURL: p.BaseURL, Transport: transport})
 		default:
 			providers[p.Name] = sandbox.New(sandbox.Config{Name: p.Name})
 		}

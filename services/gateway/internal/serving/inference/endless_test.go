@@ -66,7 +66,7 @@ func overEndless(t *testing.T, limit int64) (*bench, *memory.Budget) {
 	t.Helper()
 	transport := wire.NewTransport(time.Second)
 	t.Cleanup(transport.CloseIdleConnections)
-	vendor, err := openai.New(openai.Config{Name: "a", BaseURL: newEndless(t).URL, Transport: transport})
+	vendor, err := openai.New(provider.Settings{Name: "a", BaseURL: newEndless(t).URL, Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}

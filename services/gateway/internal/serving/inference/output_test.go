@@ -107,11 +107,11 @@ func chatVendor(t *testing.T, dialect string, over http.RoundTripper) (vendor pr
 	var err error
 	switch dialect {
 	case "openai":
-		vendor, err = openai.New(openai.Config{Name: "a", BaseURL: "http://vendor.example", Transport: over})
+		vendor, err = openai.New(provider.Settings{Name: "a", BaseURL: "http://vendor.example", Transport: over})
 	case "anthropic":
-		vendor, err = anthropic.New(anthropic.Config{Name: "a", BaseURL: "http://vendor.example", Transport: over})
+		vendor, err = anthropic.New(provider.Settings{Name: "a", BaseURL: "http://vendor.example", Transport: over})
 	case "gemini":
-		vendor, err = gemini.New(gemini.Config{Name: "a", BaseURL: "http://vendor.example", Transport: over})
+		vendor, err = gemini.New(provider.Settings{Name: "a", BaseURL: "http://vendor.example", Transport: over})
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -78,10 +78,10 @@ func TestPartsOfAFailedBatchAreBilled(t *testing.T) {
 				var vendor provider.Provider
 				var err error
 				if strings.HasPrefix(name, "cohere") {
-					vendor, err = cohere.New(cohere.Config{Name: "a", BaseURL: "http://vendor.example", Transport: v})
+					vendor, err = cohere.New(provider.Settings{Name: "a", BaseURL: "http://vendor.example", Transport: v})
 				} else {
 					v.others = make(chan struct{}, 1)
-					vendor, err = gemini.New(gemini.Config{Name: "a", BaseURL: "http://vendor.example", Transport: v})
+					vendor, err = gemini.New(provider.Settings{Name: "a", BaseURL: "http://vendor.example", Transport: v})
 				}
 				if err != nil {
 					t.Fatal(err)

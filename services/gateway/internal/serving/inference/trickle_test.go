@@ -93,7 +93,7 @@ func TestSlowTricklesAreEnded(t *testing.T) {
 		c := &cases[i]
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				vendor, err := openai.New(openai.Config{Name: "a", BaseURL: "https://vendor.example", Transport: &c.vendor})
+				vendor, err := openai.New(provider.Settings{Name: "a", BaseURL: "https://vendor.example", Transport: &c.vendor})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -123,7 +123,7 @@ func TestSlowTricklesAreEnded(t *testing.T) {
 func TestToolCallsOfAStreamAreBounded(t *testing.T) {
 	vendor := &trickle{status: 200, kind: "text/event-stream", head: strings.Repeat(
 		`data: {"choices":[{"delta":{"tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}]}`+"\n\n", provider.MaxCalls+10)}
-	at, err := openai.New(openai.Config{Name: "a", BaseURL: "https://vendor.example", Transport: vendor})
+	at, err := openai.New(provider.Settings{Name: "a", BaseURL: "https://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,20 +28,31 @@ type Dialect struct {
 // Settings are what a policy says of a provider, for the adapter of its dialect. A dialect ignores those of others.
 type Settings struct {
 	// Name of the provider in the policy.
-	Name    string
+	Name string
+	// BaseURL is the address of the vendor's API. A dialect adds the version of the API only if the URL has no path.
 	BaseURL string
-	// APIVersion, KeyHeader, StreamUsage and ShortToolIDs are of the openai dialect; see openai.Config.
-	APIVersion   string
-	KeyHeader    string
-	StreamUsage  *bool
+	// KeyHeader is the header that carries a key instead of the dialect's own; "Authorization" carries it with the scheme
+	// Bearer.
+	KeyHeader string
+	// Headers go with every call, in place of the adapter's own of the same name.
+	Headers []Header
+	// APIVersion is the version of Azure's deployments API, for example "2024-10-21" (openai dialect); models are then the
+	// names of deployments, and the default of KeyHeader is "api-key". Empty for all other servers.
+	APIVersion string
+	// StreamUsage reports whether the server accepts stream_options, by which usage is requested in streams (openai
+	// dialect). Nil means the known behavior of the host, which is true for most.
+	StreamUsage *bool
+	// ShortToolIDs reports that the server requires IDs of tool calls as Mistral's models do: nine letters or digits (openai
+	// dialect). It is implied for Mistral's own host.
 	ShortToolIDs bool
-	// Responses reports whether the server has the Responses API (openai dialect). Nil means the known behavior of the
-	// host.
+	// Responses reports whether the server has the Responses API, so that it takes requests of that form as they came (openai
+	// dialect). Nil means the known behavior of the host.
 	Responses *bool
-	// Batches reports whether the server runs batch jobs (openai and anthropic dialects). Nil means the known behavior of the
-	// host.
+	// Batches reports whether the server runs batch jobs (openai and anthropic dialects); see BatchRunner. Nil means the
+	// known behavior of the host.
 	Batches *bool
-	// ReasoningStyle is how the server is told how much to think (openai dialect); see openai.Config.
+	// ReasoningStyle is how the server is told how much to think (openai dialect): one of the dialect's styles. Empty means
+	// the known style of the host, which is "effort" for most.
 	ReasoningStyle string
 	// OutputLimits are the models' limits of output tokens, by the vendor's names of them.
 	OutputLimits map[string]int

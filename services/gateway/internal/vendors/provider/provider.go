@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-
-	"switchyard.dev/services/platform/secret"
 )
 
 // Provider is one configured vendor: a dialect, a base URL and its models. The interfaces below are its operations.
@@ -68,15 +66,6 @@ type Stream interface {
 	Close() error
 	// Size returns the number of bytes of the stream that have been read, including those without content.
 	Size() int
-}
-
-// Credential authenticates a call. The zero Key means that the provider needs none (a local server, the sandbox).
-type Credential struct {
-	Key secret.Value
-	// Source is "fleet" or "byok".
-	Source string
-	// Fingerprint is a keyed hash of the key, safe to store and to show.
-	Fingerprint string
 }
 
 // Role is the role of a message.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
@@ -23,34 +22,18 @@ const apiVersion = "2023-06-01"
 // below the limits of current models.
 const defaultMaxTokens = 8192
 
-// Config configures one provider with this dialect.
-type Config struct {
-	// Name is the provider's name in the policy.
-	Name string
-	// BaseURL is the URL with or without the version: "https://api.anthropic.com".
-	BaseURL string
-	// MaxTokens are the output limits of models, by the vendor's name, for requests that set none. The default of a
-	// model is 8192.
-	MaxTokens map[string]int
-	// Batches reports whether the server runs batch jobs; see [provider.BatchRunner]. Nil means the known behavior of the
-	// host.
-	Batches *bool
-	// Transport sends requests to the vendor; see wire.NewTransport.
-	Transport http.RoundTripper
-}
-
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
-	config Config
-	url    *url.URL
-	caller wire.Caller
+	settings provider.Settings
+	url      *url.URL
+	caller   wire.Caller
 	// batches reports whether the server runs batch jobs.
 	batches bool
 }
 
 // New returns a Provider, or an error if the base URL is not absolute.
-func New(config Config) (*Provider, error) {
-	base, err := wire.Base(config.BaseURL)
+func New(settings provider.Settings) (*Provider, error) {
+	base, err := wire.Base(settings.BaseURL)
 	if err != nil {
 		return nil, err
 	}
@@ -59,17 +42,17 @@ func New(config Config) (*Provider, error) {
 	}
 	base.Path += "/messages"
 	batches := base.Hostname() == "api.anthropic.com"
-	if config.Batches != nil {
-		batches = *config.Batches
+	if settings.Batches != nil {
+		batches = *settings.Batches
 	}
 	return &Provider{
-		config: config, url: base, batches: batches,
-		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
+		settings: settings, url: base, batches: batches,
+		caller: wire.NewCaller(settings, "X-Api-Key", classify),
 	}, nil
 }
 
 // Name returns the provider's name in the policy.
-func (p *Provider) Name() string { return p.config.Name }
+func (p *Provider) Name() string { return p.settings.Name }
 
 // Chat requests a whole message.
 func (p *Provider) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
@@ -77,8 +60,8 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	if err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, p.url, header(credential, chat.Native), body) //nolint:bodyclose // read closes it.
+	caller := p.caller.With(credential)
+	response, err := caller.Post(ctx, p.url, header(chat.Native), body) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -103,9 +86,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	if err != nil {
 		return nil, err
 	}
-	h := header(credential, chat.Native)
+	h := header(chat.Native)
 	h.Set("Accept", "text/event-stream")
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	response, err := caller.Post(ctx, p.url, h, body) //nolint:bodyclose // The stream or read closes it.
 	if err != nil {
 		return nil, err
@@ -129,12 +112,12 @@ func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 	if native(chat) {
 		return relay(chat, stream)
 	}
-	return encode(chat, stream, cmp.Or(chat.MaxTokens, p.config.MaxTokens[chat.Model], defaultMaxTokens))
+	return encode(chat, stream, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
 }
 
-// header returns the headers of a call: the credential, and of the caller's headers only the version and the beta
-// features that its body is written for.
-func header(credential provider.Credential, body *provider.Native) http.Header {
+// header returns the headers of a call: of the caller's only the version and the beta features that its body is written
+// for.
+func header(body *provider.Native) http.Header {
 	h := http.Header{}
 	h.Set("Anthropic-Version", apiVersion)
 	if body != nil && body.Dialect == DialectName {
@@ -143,9 +126,6 @@ func header(credential provider.Credential, body *provider.Native) http.Header {
 				h.Set(name, value)
 			}
 		}
-	}
-	if !credential.Key.IsZero() {
-		h.Set("X-Api-Key", credential.Key.Reveal())
 	}
 	return h
 }

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
 		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
-			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Transport: transport})
+			return anthropic.New(provider.Settings{Name: "anthropic", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(),
 		Parts: func(texts, calls int) string {
@@ -99,7 +99,7 @@ func TestBaseURLs(t *testing.T) {
 		"http://127.0.0.1:8080/anthropic/v1//": "http://127.0.0.1:8080/anthropic/v1/messages",
 	} {
 		var sent sentTo
-		p, err := anthropic.New(anthropic.Config{Name: "mine", BaseURL: base, Transport: &sent})
+		p, err := anthropic.New(provider.Settings{Name: "mine", BaseURL: base, Transport: &sent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestBaseURLs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, base := range []string{"", "api.anthropic.com", "/v1", "ftp://x", "https://", "http://a b", ":"} {
-		if _, err := anthropic.New(anthropic.Config{BaseURL: base}); err == nil {
+		if _, err := anthropic.New(provider.Settings{BaseURL: base}); err == nil {
 			t.Errorf("%q is taken", base)
 		}
 	}
@@ -162,7 +162,7 @@ func TestMaxTokens(t *testing.T) {
 		body = string(text)
 	}))
 	defer server.Close()
-	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Transport: server.Client().Transport, MaxTokens: map[string]int{"big": 64000}})
+	p, err := anthropic.New(provider.Settings{BaseURL: server.URL, Transport: server.Client().Transport, OutputLimits: map[string]int{"big": 64000}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestNativeHeaders(t *testing.T) {
 	var got http.Header
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Header }))
 	defer server.Close()
-	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Transport: server.Client().Transport})
+	p, err := anthropic.New(provider.Settings{BaseURL: server.URL, Transport: server.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"outpu
 
 `
 	vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, text)
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := anthropic.New(provider.Settings{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)
 	}

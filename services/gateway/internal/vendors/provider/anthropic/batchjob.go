@@ -45,8 +45,8 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	if err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
-	return caller.MakeBatch(ctx, p.batchURL(), header(credential, nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
+	caller := p.caller.With(credential)
+	return caller.MakeBatch(ctx, p.batchURL(), header(nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
 }
 
 // params returns a message's body as a job takes it: not streamed, and without the thinking that the gateway itself signed.
@@ -64,7 +64,7 @@ func params(body []byte) string {
 // FindBatch implements provider.BatchRunner. A job doesn't hold its mark, but the custom ids of its results do. Until it has
 // ended, one of the same size and age may be it.
 func (p *Provider) FindBatch(ctx context.Context, credential provider.Credential, search provider.BatchSearch) (*provider.BatchReport, error) {
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	list := wire.BatchList{
 		Page:    func(after string) (gjson.Result, error) { return p.page(ctx, caller, credential, after) },
 		Created: func(job gjson.Result) time.Time { return timeOf(job.Get("created_at")) },
@@ -107,7 +107,7 @@ func (p *Provider) page(ctx context.Context, caller *wire.Caller, credential pro
 		query.Set("after_id", after)
 	}
 	at.RawQuery = query.Encode()
-	response, err := caller.Call(ctx, http.MethodGet, at, header(credential, nil)) //nolint:bodyclose // read closes it.
+	response, err := caller.Call(ctx, http.MethodGet, at, header(nil)) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return gjson.Result{}, err
 	}
@@ -134,8 +134,8 @@ func (p *Provider) ReadBatch(ctx context.Context, credential provider.Credential
 	if !wire.IsVendorID(id) {
 		return nil, wire.NotVendorID()
 	}
-	caller := p.caller.With(credential.Key)
-	report, err := caller.ReadBatch(ctx, p.batchURL(id), header(credential, nil), reportReader(caller))
+	caller := p.caller.With(credential)
+	report, err := caller.ReadBatch(ctx, p.batchURL(id), header(nil), reportReader(caller))
 	if err == nil && report.ID != id {
 		return nil, wire.Malformed("the answer is about another batch job", nil)
 	}
@@ -148,7 +148,7 @@ func (p *Provider) CancelBatch(ctx context.Context, credential provider.Credenti
 		return wire.NotVendorID()
 	}
 	at := p.batchURL(id, "cancel")
-	return p.caller.With(credential.Key).CancelBatch(ctx, at, header(credential, nil), func() (*provider.BatchReport, error) {
+	return p.caller.With(credential).CancelBatch(ctx, at, header(nil), func() (*provider.BatchReport, error) {
 		return p.ReadBatch(ctx, credential, id)
 	})
 }
@@ -158,5 +158,5 @@ func (p *Provider) DeleteBatch(ctx context.Context, credential provider.Credenti
 	if !wire.IsVendorID(job.ID) {
 		return wire.NotVendorID()
 	}
-	return p.caller.With(credential.Key).Delete(ctx, p.batchURL(job.ID), header(credential, nil))
+	return p.caller.With(credential).Delete(ctx, p.batchURL(job.ID), header(nil))
 }

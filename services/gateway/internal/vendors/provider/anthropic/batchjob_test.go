@@ -21,7 +21,7 @@ import (
 func batches() providertest.Batches {
 	return providertest.Batches{
 		New: func(baseURL string, transport http.RoundTripper) (provider.BatchRunner, error) {
-			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: baseURL, Batches: new(true), Transport: transport})
+			return anthropic.New(provider.Settings{Name: "anthropic", BaseURL: baseURL, Batches: new(true), Transport: transport})
 		},
 		API: "/v1/messages", Body: "{\"model\":\"m\",\n \"max_tokens\":5,\"messages\":[{\"role\":\"user\",\"content\":\"a\\nb\"}]}",
 		Vendor: batchVendor, Answered: resultAnswered, Failed: resultFailed, HidesMark: true,
@@ -138,13 +138,13 @@ func TestBatchResultsGrowsLinearly(t *testing.T) {
 
 func TestRunsBatches(t *testing.T) {
 	for name, tt := range map[string]struct {
-		config anthropic.Config
+		config provider.Settings
 		want   bool
 	}{
-		"Anthropic":              {anthropic.Config{BaseURL: "https://api.anthropic.com"}, true},
-		"Anthropic without jobs": {anthropic.Config{BaseURL: "https://api.anthropic.com", Batches: new(false)}, false},
-		"another":                {anthropic.Config{BaseURL: "https://vendor.example"}, false},
-		"another that says so":   {anthropic.Config{BaseURL: "https://vendor.example", Batches: new(true)}, true},
+		"Anthropic":              {provider.Settings{BaseURL: "https://api.anthropic.com"}, true},
+		"Anthropic without jobs": {provider.Settings{BaseURL: "https://api.anthropic.com", Batches: new(false)}, false},
+		"another":                {provider.Settings{BaseURL: "https://vendor.example"}, false},
+		"another that says so":   {provider.Settings{BaseURL: "https://vendor.example", Batches: new(true)}, true},
 	} {
 		p, err := anthropic.New(tt.config)
 		if err != nil {
@@ -165,7 +165,7 @@ func TestBatchParams(t *testing.T) {
 		`{"messages":[{"role":"assistant","content":[` + own + `,{"type":"text","text":"a"}]}],"stream":false}`: `{"model":"m","messages":[{"content":[{"type":"text","text":"a"}],"role":"assistant"}]}`,
 	} {
 		var got string
-		p, err := anthropic.New(anthropic.Config{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
+		p, err := anthropic.New(provider.Settings{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
 			text, _ := io.ReadAll(r.Body)
 			got = string(text)
 			return providertest.Canned(http.StatusOK, http.Header{}, `{"id":"b1","processing_status":"in_progress"}`)(r)
@@ -199,7 +199,7 @@ func TestBatchStates(t *testing.T) {
 		`"processing_status":"ended","results_url":"x","cancel_initiated_at":"x","request_counts":{"canceled":1,"expired":1}`:            {Status: provider.BatchCancelled, Output: "b1", Failed: 2},
 		`"processing_status":"ended","results_url":null,"archived_at":"x","cancel_initiated_at":null,"request_counts":{"succeeded":"3"}`: {Status: provider.BatchCompleted},
 	} {
-		p, err := anthropic.New(anthropic.Config{BaseURL: "https://api.anthropic.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, `{"id":"b1",`+document+`}`)})
+		p, err := anthropic.New(provider.Settings{BaseURL: "https://api.anthropic.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, `{"id":"b1",`+document+`}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestBatchStates(t *testing.T) {
 // A job whose results are gone is not taken for the one that is searched for.
 func TestFindBatchWithoutResults(t *testing.T) {
 	list := `{"data":[{"id":"b1","processing_status":"ended","results_url":"x","created_at":"2026-01-01T00:00:00Z","request_counts":{"succeeded":1}}],"has_more":false}`
-	p, err := anthropic.New(anthropic.Config{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
+	p, err := anthropic.New(provider.Settings{BaseURL: "https://api.anthropic.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/results") {
 			return providertest.Canned(http.StatusNotFound, http.Header{}, `{"type":"error","error":{"type":"not_found_error","message":"no"}}`)(r)
 		}

@@ -70,7 +70,7 @@ func BenchmarkAnswer(b *testing.B) {
 	vendor := providertest.Transport(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(body)), Body: io.NopCloser(strings.NewReader(body))}, nil
 	})
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := anthropic.New(provider.Settings{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -26,8 +26,8 @@ func (p *Provider) CountTokens(ctx context.Context, credential provider.Credenti
 	if err != nil {
 		return 0, err
 	}
-	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, p.url.JoinPath(countTokens), header(credential, chat.Native), countable(body)) //nolint:bodyclose // read closes it.
+	caller := p.caller.With(credential)
+	response, err := caller.Post(ctx, p.url.JoinPath(countTokens), header(chat.Native), countable(body)) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return 0, err
 	}

@@ -9,8 +9,6 @@ func Dialect() provider.Dialect {
 		Hints: func(provider.Settings) func(string) provider.Hint {
 			return provider.Takes(provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall)
 		},
-		New: func(s provider.Settings) (provider.Provider, error) {
-			return New(Config{Name: s.Name, BaseURL: s.BaseURL, MaxTokens: s.OutputLimits, Batches: s.Batches, Transport: s.Transport})
-		},
+		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }

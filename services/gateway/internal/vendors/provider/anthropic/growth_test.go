@@ -40,7 +40,7 @@ func hostile() providertest.Hostile {
 	}
 	return providertest.Hostile{
 		New: func(vendor http.RoundTripper) (provider.Provider, error) {
-			return anthropic.New(anthropic.Config{Name: "anthropic", BaseURL: "http://vendor.example", Transport: vendor})
+			return anthropic.New(provider.Settings{Name: "anthropic", BaseURL: "http://vendor.example", Transport: vendor})
 		},
 		Answers: append(fields,
 			growth.Repeat("blocks of text", `{"content":[{}`, `,{"type":"text","text":"abcd"}`, "]}"),

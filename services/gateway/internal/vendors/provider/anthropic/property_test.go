@@ -140,7 +140,7 @@ func FuzzStream(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, native := range []*provider.Native{nil, {Dialect: anthropic.DialectName, Body: []byte("{}")}} {
 			vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {"text/event-stream"}}, text)
-			p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
+			p, err := anthropic.New(provider.Settings{BaseURL: "http://vendor.example", Transport: vendor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"type":"error","error":{"type":"api_error","message":"x"}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		vendor := providertest.Canned(http.StatusOK, nil, text)
-		p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: vendor})
+		p, err := anthropic.New(provider.Settings{BaseURL: "http://vendor.example", Transport: vendor})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 		got = string(body)
 	}))
 	defer server.Close()
-	p, err := anthropic.New(anthropic.Config{BaseURL: server.URL, Transport: server.Client().Transport})
+	p, err := anthropic.New(provider.Settings{BaseURL: server.URL, Transport: server.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 // A long conversation with another vendor is corrected in one pass.
 func TestRepairIsProportional(t *testing.T) {
 	var sent sentTo
-	p, err := anthropic.New(anthropic.Config{BaseURL: "http://vendor.example", Transport: &sent})
+	p, err := anthropic.New(provider.Settings{BaseURL: "http://vendor.example", Transport: &sent})
 	if err != nil {
 		t.Fatal(err)
 	}

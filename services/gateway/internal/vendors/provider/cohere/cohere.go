@@ -7,8 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -20,52 +18,35 @@ import (
 // maxTexts is the largest number of texts in one call.
 const maxTexts = 96
 
-// InputTypeDocument is the default input type: documents that are stored and searched. Cohere's models expect the
+// inputType is the type of all texts: documents that are stored and searched. Cohere's models expect the
 // queries of a search as "search_query"; the contract doesn't distinguish the two. Vectors of one type compare well
 // with each other, which is what callers without a choice expect.
-const InputTypeDocument = "search_document"
-
-// Config configures one provider with this dialect.
-type Config struct {
-	// Name is the provider's name in the policy.
-	Name string
-	// BaseURL is the URL up to the version segment, which may be left out: "https://api.cohere.com".
-	BaseURL string
-	// InputType is the type of the texts; InputTypeDocument if empty.
-	InputType string
-	// Transport sends requests to the vendor; see wire.NewTransport.
-	Transport http.RoundTripper
-}
+const inputType = "search_document"
 
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
-	config Config
-	base   *url.URL
-	caller wire.Caller
+	settings provider.Settings
+	base     *url.URL
+	caller   wire.Caller
 }
 
-var versioned = regexp.MustCompile(`/v\d+$`)
-
 // New returns a Provider, or an error if the base URL is not absolute.
-func New(config Config) (*Provider, error) {
-	base, err := wire.Base(config.BaseURL)
+func New(settings provider.Settings) (*Provider, error) {
+	base, err := wire.Base(settings.BaseURL)
 	if err != nil {
 		return nil, err
 	}
-	if !versioned.MatchString(base.Path) {
-		base.Path += "/v2"
-	}
-	if config.InputType == "" {
-		config.InputType = InputTypeDocument
+	if base.Path == "" {
+		base.Path = "/v2"
 	}
 	return &Provider{
-		config: config, base: base,
-		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
+		settings: settings, base: base,
+		caller: wire.NewCaller(settings, "Authorization", classify),
 	}, nil
 }
 
 // Name returns the provider's name in the policy.
-func (p *Provider) Name() string { return p.config.Name }
+func (p *Provider) Name() string { return p.settings.Name }
 
 type request struct {
 	Model           string   `json:"model"`
@@ -81,10 +62,10 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 	if err := r.TextsOnly(); err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	made, err := provider.EmbedBatches(ctx, r.Input, maxTexts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
-		response, err := caller.Post(ctx, p.base.JoinPath("embed"), header(credential), request{ //nolint:bodyclose // read closes it.
-			Model: r.Model, Texts: texts, InputType: p.config.InputType,
+		response, err := caller.Post(ctx, p.base.JoinPath("embed"), http.Header{}, request{ //nolint:bodyclose // read closes it.
+			Model: r.Model, Texts: texts, InputType: inputType,
 			EmbeddingTypes: []string{"float"}, OutputDimension: r.Dimensions,
 		})
 		if err != nil {
@@ -101,14 +82,6 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 		}
 	}
 	return made, nil
-}
-
-func header(credential provider.Credential) http.Header {
-	h := http.Header{}
-	if !credential.Key.IsZero() {
-		h.Set("Authorization", "Bearer "+credential.Key.Reveal())
-	}
-	return h
 }
 
 func read(ctx context.Context, response *http.Response, texts int) (*provider.Vectors, error) {

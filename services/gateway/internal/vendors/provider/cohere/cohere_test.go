@@ -43,7 +43,7 @@ func refusals() map[string]providertest.Refusal {
 func TestConformance(t *testing.T) {
 	providertest.RunWhole(t, providertest.Whole[provider.Embedding, provider.Vectors]{
 		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.Embedding, provider.Vectors], error) {
-			p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: baseURL, Transport: transport})
+			p, err := cohere.New(provider.Settings{Name: "cohere", BaseURL: baseURL, Transport: transport})
 			return p.Embed, err
 		},
 		Dir: "embeddings",
@@ -68,7 +68,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	p, err := cohere.New(cohere.Config{Name: "cohere", BaseURL: "http://vendor.example", Transport: &vendor{}})
+	p, err := cohere.New(provider.Settings{Name: "cohere", BaseURL: "http://vendor.example", Transport: &vendor{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +83,8 @@ type vendor struct {
 
 func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body struct {
-		Texts     []string `json:"texts"`
-		InputType string   `json:"input_type"`
+		Model string   `json:"model"`
+		Texts []string `json:"texts"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	v.calls = append(v.calls, len(body.Texts))
 	v.mu.Unlock()
 	text := `{"embeddings":{"float":[[` + strings.Join(body.Texts, "],[") + `]]},"meta":{"billed_units":{"input_tokens":` + strconv.Itoa(len(body.Texts)) + `}}}`
-	if body.InputType == "search_query" {
+	if body.Model == "uneven" {
 		text = `{"embeddings":{"float":[[1,2],[3]]}}`
 	}
 	return &http.Response{StatusCode: http.StatusOK, Request: r, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))}, nil
@@ -101,7 +101,7 @@ func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestManyTexts(t *testing.T) {
 	v := new(vendor)
-	p, err := cohere.New(cohere.Config{Name: "mine", BaseURL: "https://api.cohere.com/v2/", Transport: v})
+	p, err := cohere.New(provider.Settings{Name: "mine", BaseURL: "https://api.cohere.com/v2/", Transport: v})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,18 +130,18 @@ func TestManyTexts(t *testing.T) {
 }
 
 func TestVectorsOfOneLength(t *testing.T) {
-	p, err := cohere.New(cohere.Config{BaseURL: "https://api.cohere.com", InputType: "search_query", Transport: new(vendor)})
+	p, err := cohere.New(provider.Settings{BaseURL: "https://api.cohere.com", Transport: new(vendor)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Embed(t.Context(), provider.Credential{}, &provider.Embedding{Input: []string{"1", "2"}}); err == nil || !strings.Contains(err.Error(), "differ in length") {
+	if _, err := p.Embed(t.Context(), provider.Credential{}, &provider.Embedding{Model: "uneven", Input: []string{"1", "2"}}); err == nil || !strings.Contains(err.Error(), "differ in length") {
 		t.Errorf("err = %v", err)
 	}
 }
 
 func TestNewRefuses(t *testing.T) {
 	for _, base := range []string{"", "api.cohere.com", "ftp://x", "https://", ":"} {
-		if _, err := cohere.New(cohere.Config{BaseURL: base}); err == nil {
+		if _, err := cohere.New(provider.Settings{BaseURL: base}); err == nil {
 			t.Errorf("%q is taken", base)
 		}
 	}
@@ -151,7 +151,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(`{"embeddings":{"float":[[1,2],[3,4]]},"meta":{"billed_units":{"input_tokens":-1}}}`)
 	f.Add(`{"embeddings":{"float":null}}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := cohere.New(cohere.Config{BaseURL: "http://x", Transport: providertest.Canned(http.StatusOK, http.Header{}, text)})
+		p, err := cohere.New(provider.Settings{BaseURL: "http://x", Transport: providertest.Canned(http.StatusOK, http.Header{}, text)})
 		if err != nil {
 			t.Fatal(err)
 		}

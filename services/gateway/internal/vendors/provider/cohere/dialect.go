@@ -6,8 +6,6 @@ import "switchyard.dev/services/gateway/internal/vendors/provider"
 func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, Operations: provider.SetOf(provider.OperationEmbeddings, provider.OperationRerank), Relays: []string{DialectName},
-		New: func(s provider.Settings) (provider.Provider, error) {
-			return New(Config{Name: s.Name, BaseURL: s.BaseURL, Transport: s.Transport})
-		},
+		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }

@@ -13,7 +13,7 @@ import (
 func TestAnswerGrowsLinearly(t *testing.T) {
 	providertest.Hostile{
 		New: func(vendor http.RoundTripper) (provider.Provider, error) {
-			return cohere.New(cohere.Config{Name: "cohere", BaseURL: "http://vendor.example", Transport: vendor})
+			return cohere.New(provider.Settings{Name: "cohere", BaseURL: "http://vendor.example", Transport: vendor})
 		},
 		Answers: append(growth.Around(`{"embeddings":{"float":`, growth.ValidJSON, "}}"),
 			growth.Repeat("vectors", `{"embeddings":{"float":[[1]`, ",[1]", "]}}"), growth.Repeat("numbers", `{"embeddings":{"float":[[1`, ",0.5", "],[1]]}}")),

@@ -2,6 +2,7 @@ package cohere
 
 import (
 	"context"
+	"net/http"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
@@ -15,7 +16,7 @@ const PathRerank = "/rerank"
 
 // Relay implements provider.Relayer.
 func (p *Provider) Relay(ctx context.Context, credential provider.Credential, call *provider.Relay) (provider.RelayStream, error) {
-	return p.caller.With(credential.Key).Relay(ctx, p.base.JoinPath(call.Path), header(credential), call, meter{})
+	return p.caller.With(credential).Relay(ctx, p.base.JoinPath(call.Path), http.Header{}, call, meter{})
 }
 
 // meter reads the answer of a reranker.

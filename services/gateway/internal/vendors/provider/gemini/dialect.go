@@ -6,9 +6,7 @@ import "switchyard.dev/services/gateway/internal/vendors/provider"
 func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, Operations: provider.Contracted(), Reasons: reasons, Hints: func(provider.Settings) func(string) provider.Hint { return hints },
-		New: func(s provider.Settings) (provider.Provider, error) {
-			return New(Config{Name: s.Name, BaseURL: s.BaseURL, Transport: s.Transport})
-		},
+		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }
 

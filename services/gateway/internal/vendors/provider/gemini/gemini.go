@@ -6,9 +6,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -17,43 +15,33 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// Config configures one provider with this dialect.
-type Config struct {
-	// Name is the provider's name in the policy.
-	Name string
-	// BaseURL is the URL with or without the version: "https://generativelanguage.googleapis.com".
-	BaseURL string
-	// Transport sends requests to the vendor; see wire.NewTransport.
-	Transport http.RoundTripper
-}
+// keyHeader carries the key. The vendor accepts it in the URL, too, where every proxy and every error would show it.
+const keyHeader = "X-Goog-Api-Key"
 
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
-	config Config
-	base   *url.URL
-	caller wire.Caller
+	settings provider.Settings
+	base     *url.URL
+	caller   wire.Caller
 }
 
-// versioned matches a path that names a version of the API.
-var versioned = regexp.MustCompile(`/v\d\w*(/|$)`)
-
 // New returns a Provider, or an error if the base URL is not absolute or contains a key.
-func New(config Config) (*Provider, error) {
-	base, err := wire.Base(config.BaseURL)
+func New(settings provider.Settings) (*Provider, error) {
+	base, err := wire.Base(settings.BaseURL)
 	if err != nil {
 		return nil, err
 	}
-	if !versioned.MatchString(base.Path) {
-		base.Path += "/v1beta"
+	if base.Path == "" {
+		base.Path = "/v1beta"
 	}
 	return &Provider{
-		config: config, base: base,
-		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
+		settings: settings, base: base,
+		caller: wire.NewCaller(settings, keyHeader, classify),
 	}, nil
 }
 
 // Name returns the provider's name in the policy.
-func (p *Provider) Name() string { return p.config.Name }
+func (p *Provider) Name() string { return p.settings.Name }
 
 // FetchesImages implements provider.ImageFetcher: the vendor accepts the bytes of images, not their URLs.
 func (p *Provider) FetchesImages() bool { return false }
@@ -66,16 +54,6 @@ func (p *Provider) url(model, method string) *url.URL {
 // bare returns a model's name without the collection in which the vendor lists it.
 func bare(model string) string { return strings.TrimPrefix(model, "models/") }
 
-// header returns the headers of a call, with its key. The vendor accepts the key in the URL, too, where every proxy and
-// every error would show it.
-func header(credential provider.Credential) http.Header {
-	h := http.Header{}
-	if !credential.Key.IsZero() {
-		h.Set("X-Goog-Api-Key", credential.Key.Reveal())
-	}
-	return h
-}
-
 // call posts to a method and reads the whole answer.
 func (p *Provider) call(ctx context.Context, credential provider.Credential, u *url.URL, body any) (gjson.Result, provider.Limits, error) {
 	_, root, limits, err := p.callText(ctx, credential, u, body)
@@ -86,8 +64,8 @@ func (p *Provider) call(ctx context.Context, credential provider.Credential, u *
 func (p *Provider) callText(ctx context.Context, credential provider.Credential, u *url.URL, body any) (
 	text []byte, root gjson.Result, limits provider.Limits, err error,
 ) {
-	caller := p.caller.With(credential.Key)
-	response, err := caller.Post(ctx, u, header(credential), body) //nolint:bodyclose // read closes it.
+	caller := p.caller.With(credential)
+	response, err := caller.Post(ctx, u, http.Header{}, body) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return nil, root, limits, err
 	}
@@ -143,9 +121,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	if err != nil {
 		return nil, err
 	}
-	h := header(credential)
+	h := http.Header{}
 	h.Set("Accept", "text/event-stream")
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	u := p.url(chat.Model, "streamGenerateContent")
 	query := u.Query()
 	query.Set("alt", "sse")

@@ -32,7 +32,7 @@ var (
 func dialect() providertest.Dialect {
 	return providertest.Dialect{
 		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
-			return gemini.New(gemini.Config{Name: "gemini", BaseURL: baseURL, Transport: transport})
+			return gemini.New(provider.Settings{Name: "gemini", BaseURL: baseURL, Transport: transport})
 		},
 		Answers: answers(), Refusals: refusals(), StreamErrors: streamErrors(), NoMark: true,
 		Native: providertest.Native{
@@ -55,7 +55,7 @@ func TestConformance(t *testing.T) { providertest.Run(t, dialect()) }
 func over(tb testing.TB, status int, kind, text string) *gemini.Provider {
 	tb.Helper()
 	vendor := providertest.Canned(status, http.Header{"Content-Type": {kind}}, text)
-	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := gemini.New(provider.Settings{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -130,11 +130,11 @@ func TestURLs(t *testing.T) {
 		{google, flash, google + "/v1beta/models/gemini-2.5-flash:generateContent", google + "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"},
 		{google + "/v1/", "models/m", google + "/v1/models/m:generateContent", google + "/v1/models/m:streamGenerateContent?alt=sse"},
 		{google + "/v1alpha", "m", google + "/v1alpha/models/m:generateContent", google + "/v1alpha/models/m:streamGenerateContent?alt=sse"},
-		{"http://relay.example/g?a=b", "m", "http://relay.example/g/v1beta/models/m:generateContent?a=b", "http://relay.example/g/v1beta/models/m:streamGenerateContent?a=b&alt=sse"},
+		{"http://relay.example/g?a=b", "m", "http://relay.example/g/models/m:generateContent?a=b", "http://relay.example/g/models/m:streamGenerateContent?a=b&alt=sse"},
 		{google, "../../x?key=1#a/b", google + "/v1beta/models/..%2F..%2Fx%3Fkey=1%23a%2Fb:generateContent", google + "/v1beta/models/..%2F..%2Fx%3Fkey=1%23a%2Fb:streamGenerateContent?alt=sse"},
 	} {
 		var sent sentTo
-		p, err := gemini.New(gemini.Config{Name: "mine", BaseURL: tt.base, Transport: &sent})
+		p, err := gemini.New(provider.Settings{Name: "mine", BaseURL: tt.base, Transport: &sent})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestURLs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, base := range []string{"", "api.example", "/v1", "ftp://x", "https://", "http://a b", ":", "https://a.example?key=secret"} {
-		if _, err := gemini.New(gemini.Config{BaseURL: base}); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := gemini.New(provider.Settings{BaseURL: base}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", base, err)
 		}
 	}
@@ -234,7 +234,7 @@ func TestStrictSchema(t *testing.T) {
 		body = string(text)
 	}))
 	defer server.Close()
-	p, err := gemini.New(gemini.Config{BaseURL: server.URL, Transport: server.Client().Transport})
+	p, err := gemini.New(provider.Settings{BaseURL: server.URL, Transport: server.Client().Transport})
 	if err != nil {
 		t.Fatal(err)
 	}

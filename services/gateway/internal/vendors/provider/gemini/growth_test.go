@@ -35,7 +35,7 @@ func hostile() providertest.Hostile {
 	)
 	return providertest.Hostile{
 		New: func(vendor http.RoundTripper) (provider.Provider, error) {
-			return gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
+			return gemini.New(provider.Settings{Name: "gemini", BaseURL: "http://vendor.example", Transport: vendor})
 		},
 		Answers: answers, Events: answers,
 		Streams: []growth.Input{

@@ -37,7 +37,7 @@ func vendor(t *testing.T, answer func(asked) (int, string)) *gemini.Provider {
 		status, text := answer(a)
 		return &http.Response{StatusCode: status, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}, nil
 	})
-	p, err := gemini.New(gemini.Config{Name: "gemini", BaseURL: "http://vendor.example", Transport: over})
+	p, err := gemini.New(provider.Settings{Name: "gemini", BaseURL: "http://vendor.example", Transport: over})
 	if err != nil {
 		t.Fatal(err)
 	}

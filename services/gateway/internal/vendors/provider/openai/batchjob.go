@@ -77,12 +77,12 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 	if err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	input, err := p.upload(ctx, caller, credential, job.Mark+".jsonl", text)
 	if err != nil {
 		return nil, err
 	}
-	report, err := caller.MakeBatch(ctx, p.batchURL(batches), p.header(credential, nil), batchRequest{
+	report, err := caller.MakeBatch(ctx, p.batchURL(batches), header(nil), batchRequest{
 		InputFileID: input, Endpoint: api, CompletionWindow: "24h", Metadata: map[string]string{markKey: job.Mark},
 	}, reportReader(caller))
 	if err != nil && !errors.Is(err, provider.ErrBatchUndecided) {
@@ -100,7 +100,7 @@ type batchRequest struct {
 
 // upload sends a file of requests and returns its id.
 func (p *Provider) upload(ctx context.Context, caller *wire.Caller, credential provider.Credential, name string, text []byte) (string, error) {
-	response, err := caller.PostForm(ctx, p.batchURL(files), p.header(credential, nil), []provider.FormPart{ //nolint:bodyclose // wire.Read closes it.
+	response, err := caller.PostForm(ctx, p.batchURL(files), header(nil), []provider.FormPart{ //nolint:bodyclose // wire.Read closes it.
 		{Name: "purpose", Data: []byte("batch")},
 		{Name: "file", FileName: name, ContentType: "application/octet-stream", Data: text},
 	})
@@ -122,12 +122,12 @@ func (p *Provider) upload(ctx context.Context, caller *wire.Caller, credential p
 func (p *Provider) discard(ctx context.Context, caller *wire.Caller, credential provider.Credential, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
-	_ = caller.Delete(ctx, p.batchURL(files+"/"+id), p.header(credential, nil))
+	_ = caller.Delete(ctx, p.batchURL(files+"/"+id), header(nil))
 }
 
 // FindBatch implements provider.BatchRunner.
 func (p *Provider) FindBatch(ctx context.Context, credential provider.Credential, search provider.BatchSearch) (*provider.BatchReport, error) {
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	list := wire.BatchList{
 		Page: func(after string) (gjson.Result, error) {
 			at := p.batchURL(batches)
@@ -137,7 +137,7 @@ func (p *Provider) FindBatch(ctx context.Context, credential provider.Credential
 				query.Set("after", after)
 			}
 			at.RawQuery = query.Encode()
-			response, err := caller.Call(ctx, http.MethodGet, at, p.header(credential, nil)) //nolint:bodyclose // document closes it.
+			response, err := caller.Call(ctx, http.MethodGet, at, header(nil)) //nolint:bodyclose // document closes it.
 			if err != nil {
 				return gjson.Result{}, err
 			}
@@ -169,8 +169,8 @@ func (p *Provider) ReadBatch(ctx context.Context, credential provider.Credential
 	if !wire.IsVendorID(id) {
 		return nil, wire.NotVendorID()
 	}
-	caller := p.caller.With(credential.Key)
-	report, err := caller.ReadBatch(ctx, p.batchURL(batches+"/"+id), p.header(credential, nil), reportReader(caller))
+	caller := p.caller.With(credential)
+	report, err := caller.ReadBatch(ctx, p.batchURL(batches+"/"+id), header(nil), reportReader(caller))
 	if err == nil && report.ID != id {
 		return nil, wire.Malformed("the answer is about another batch job", nil)
 	}
@@ -183,14 +183,14 @@ func (p *Provider) CancelBatch(ctx context.Context, credential provider.Credenti
 		return wire.NotVendorID()
 	}
 	at := p.batchURL(batches + "/" + id + "/cancel")
-	return p.caller.With(credential.Key).CancelBatch(ctx, at, p.header(credential, nil), func() (*provider.BatchReport, error) {
+	return p.caller.With(credential).CancelBatch(ctx, at, header(nil), func() (*provider.BatchReport, error) {
 		return p.ReadBatch(ctx, credential, id)
 	})
 }
 
 // DeleteBatch implements provider.BatchRunner: it deletes the job's files. The vendor keeps the job itself.
 func (p *Provider) DeleteBatch(ctx context.Context, credential provider.Credential, job *provider.BatchReport) error {
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	var first error
 	for _, id := range []string{job.Input, job.Output, job.Errors} {
 		if id == "" {
@@ -198,7 +198,7 @@ func (p *Provider) DeleteBatch(ctx context.Context, credential provider.Credenti
 		}
 		var err error = wire.NotVendorID()
 		if wire.IsVendorID(id) {
-			err = caller.Delete(ctx, p.batchURL(files+"/"+id), p.header(credential, nil))
+			err = caller.Delete(ctx, p.batchURL(files+"/"+id), header(nil))
 		}
 		if first == nil {
 			first = err

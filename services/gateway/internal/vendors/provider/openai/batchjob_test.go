@@ -20,7 +20,7 @@ import (
 func batches() providertest.Batches {
 	return providertest.Batches{
 		New: func(baseURL string, transport http.RoundTripper) (provider.BatchRunner, error) {
-			return openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Batches: new(true), Transport: transport})
+			return openai.New(provider.Settings{Name: "openai", BaseURL: baseURL, Batches: new(true), Transport: transport})
 		},
 		API: "/v1/chat/completions", Body: "{\"model\":\"m\",\r\n \"messages\":[{\"role\":\"user\",\"content\":\"a\\nb\"}]}",
 		Vendor: batchVendor, Answered: resultAnswered, Failed: resultFailed,
@@ -57,18 +57,18 @@ func TestBatchResultsGrowsLinearly(t *testing.T) {
 func TestRunsBatches(t *testing.T) {
 	chat, response := "/v1/chat/completions", "/v1/responses"
 	for name, tt := range map[string]struct {
-		config         openai.Config
+		config         provider.Settings
 		chat, response bool
 	}{
-		"OpenAI":                    {openai.Config{BaseURL: "https://api.openai.com/v1"}, true, true},
-		"OpenAI without jobs":       {openai.Config{BaseURL: "https://api.openai.com/v1", Batches: new(false)}, false, false},
-		"OpenAI without responses":  {openai.Config{BaseURL: "https://api.openai.com/v1", Responses: new(false)}, true, false},
-		"another":                   {openai.Config{BaseURL: "https://vendor.example/v1"}, false, false},
-		"another that says so":      {openai.Config{BaseURL: "https://vendor.example/v1", Batches: new(true)}, true, false},
-		"Azure":                     {openai.Config{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21"}, false, false},
-		"Azure's v1 that says so":   {openai.Config{BaseURL: "https://x.openai.azure.com/openai/v1", Batches: new(true)}, true, true},
-		"Azure with both":           {openai.Config{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21", Batches: new(true), Responses: new(true)}, true, true},
-		"one whose name looks like": {openai.Config{BaseURL: "https://api.openai.com.example/v1"}, false, false},
+		"OpenAI":                    {provider.Settings{BaseURL: "https://api.openai.com/v1"}, true, true},
+		"OpenAI without jobs":       {provider.Settings{BaseURL: "https://api.openai.com/v1", Batches: new(false)}, false, false},
+		"OpenAI without responses":  {provider.Settings{BaseURL: "https://api.openai.com/v1", Responses: new(false)}, true, false},
+		"another":                   {provider.Settings{BaseURL: "https://vendor.example/v1"}, false, false},
+		"another that says so":      {provider.Settings{BaseURL: "https://vendor.example/v1", Batches: new(true)}, true, false},
+		"Azure":                     {provider.Settings{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21"}, false, false},
+		"Azure's v1 that says so":   {provider.Settings{BaseURL: "https://x.openai.azure.com/openai/v1", Batches: new(true)}, true, true},
+		"Azure with both":           {provider.Settings{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21", Batches: new(true), Responses: new(true)}, true, true},
+		"one whose name looks like": {provider.Settings{BaseURL: "https://api.openai.com.example/v1"}, false, false},
 	} {
 		p, err := openai.New(tt.config)
 		if err != nil {
@@ -86,15 +86,15 @@ func TestRunsBatches(t *testing.T) {
 // Jobs and files are a resource's, and not a deployment's; their requests have paths without a version.
 func TestBatchURLs(t *testing.T) {
 	for name, tt := range map[string]struct {
-		config openai.Config
+		config provider.Settings
 		want   []string
 	}{
-		"OpenAI": {openai.Config{BaseURL: "https://api.openai.com"}, []string{
+		"OpenAI": {provider.Settings{BaseURL: "https://api.openai.com"}, []string{
 			"POST https://api.openai.com/v1/files /v1/embeddings", "POST https://api.openai.com/v1/batches /v1/embeddings",
 			"GET https://api.openai.com/v1/batches/b1", "POST https://api.openai.com/v1/batches/b1/cancel", "GET https://api.openai.com/v1/batches?limit=100",
 			"GET https://api.openai.com/v1/files/f2/content", "DELETE https://api.openai.com/v1/files/f1", "DELETE https://api.openai.com/v1/files/f2",
 		}},
-		"Azure": {openai.Config{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21", Batches: new(true)}, []string{
+		"Azure": {provider.Settings{BaseURL: "https://x.openai.azure.com", APIVersion: "2024-10-21", Batches: new(true)}, []string{
 			"POST https://x.openai.azure.com/openai/files?api-version=2024-10-21 /embeddings", "POST https://x.openai.azure.com/openai/batches?api-version=2024-10-21 /embeddings",
 			"GET https://x.openai.azure.com/openai/batches/b1?api-version=2024-10-21", "POST https://x.openai.azure.com/openai/batches/b1/cancel?api-version=2024-10-21",
 			"GET https://x.openai.azure.com/openai/batches?api-version=2024-10-21&limit=100", "GET https://x.openai.azure.com/openai/files/f2/content?api-version=2024-10-21",
@@ -149,7 +149,7 @@ func TestBatchURLs(t *testing.T) {
 func TestBatchProblems(t *testing.T) {
 	problem := `{"code":"invalid_json","line":7,"param":"body.model","message":"` + providertest.Key + ` \r\n` + strings.Repeat("ü", 1000) + `"}`
 	text := `{"id":"b1","status":"failed","errors":{"object":"list","data":[` + strings.Repeat(problem+",", 50) + `{"line":null,"message":{"a":1}}]}}`
-	p, err := openai.New(openai.Config{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, text)})
+	p, err := openai.New(provider.Settings{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, text)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestBatchStates(t *testing.T) {
 		"completed": provider.BatchCompleted, "failed": provider.BatchFailed, "expired": provider.BatchExpired, "cancelled": provider.BatchCancelled,
 		"queued": provider.BatchInProgress,
 	} {
-		p, err := openai.New(openai.Config{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, `{"id":"b1","status":"`+state+`"}`)})
+		p, err := openai.New(provider.Settings{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, `{"id":"b1","status":"`+state+`"}`)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestBatchUsage(t *testing.T) {
 		"another status":             {`{"custom_id":"m1","response":{"status_code":201,"body":{"usage":{"prompt_tokens":1}}},"error":null}`, false, nil},
 		"a status that is a text":    {`{"custom_id":"m1","response":{"status_code":"200","body":{}},"error":null}`, false, nil},
 	} {
-		p, err := openai.New(openai.Config{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, tt.line)})
+		p, err := openai.New(provider.Settings{BaseURL: "https://api.openai.com", Transport: providertest.Canned(http.StatusOK, http.Header{}, tt.line)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestBatchUsage(t *testing.T) {
 func TestFileOfRefusedJobIsDeletedAllTheSame(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	deleted := false
-	p, err := openai.New(openai.Config{BaseURL: "https://api.openai.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
+	p, err := openai.New(provider.Settings{BaseURL: "https://api.openai.com", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		switch {
 		case r.Method == http.MethodDelete:

@@ -20,7 +20,7 @@ func (p *Provider) BatchResults(ctx context.Context, credential provider.Credent
 			return wire.NotVendorID()
 		}
 		at := p.batchURL(files + "/" + id + "/content")
-		if err := p.caller.With(credential.Key).Results(ctx, at, p.header(credential, nil), resultOf, each); err != nil {
+		if err := p.caller.With(credential).Results(ctx, at, header(nil), resultOf, each); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ func TestChunkAllocations(t *testing.T) {
 	for name, frame := range frames() {
 		for mode, native := range map[string]bool{"native": true, "parsed": false} {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				stream := dialect(openai.Config{Name: "openai"}).Endless(t, "", frame, native)
+				stream := dialect(provider.Settings{Name: "openai"}).Endless(t, "", frame, native)
 				got := testing.AllocsPerRun(200, func() {
 					if _, err := stream.Next(); err != nil {
 						t.Fatal(err)
@@ -46,7 +46,7 @@ func TestChunkAllocations(t *testing.T) {
 func BenchmarkChunk(b *testing.B) {
 	for name, frame := range frames() {
 		b.Run(name, func(b *testing.B) {
-			stream := dialect(openai.Config{Name: "openai"}).Endless(b, "", frame, true)
+			stream := dialect(provider.Settings{Name: "openai"}).Endless(b, "", frame, true)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(frame)))
 			for b.Loop() {
@@ -123,7 +123,7 @@ func asking(tb testing.TB, text string) func() {
 	vendor := &again{text: text, header: http.Header{
 		"Content-Type": {"application/json"}, "Content-Length": {"1100"}, "Date": {"Sat, 21 Nov 2026 12:00:30 GMT"},
 	}}
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := openai.New(provider.Settings{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -37,8 +37,8 @@ func (p *Provider) compact(ctx context.Context, credential provider.Credential, 
 	if err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, compactions, chat.Model, p.header(credential, chat.Native), only(body, compacting)) //nolint:bodyclose // wire.Read closes it.
+	caller := p.caller.With(credential)
+	response, err := p.post(ctx, caller, compactions, chat.Model, header(chat.Native), only(body, compacting)) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return nil, err
 	}

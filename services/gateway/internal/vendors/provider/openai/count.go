@@ -26,8 +26,8 @@ func (p *Provider) CountTokens(ctx context.Context, credential provider.Credenti
 	if err != nil {
 		return 0, err
 	}
-	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, inputTokens, chat.Model, p.header(credential, chat.Native), only(body, counted)) //nolint:bodyclose // wire.Read closes it.
+	caller := p.caller.With(credential)
+	response, err := p.post(ctx, caller, inputTokens, chat.Model, header(chat.Native), only(body, counted)) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return 0, err
 	}

@@ -10,13 +10,7 @@ func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, Operations: provider.SetOf(provider.Operations()...), TokenInput: true, Forms: forms, Reasons: reasons, Hints: hints,
 		Relays: []string{DialectName},
-		New: func(s provider.Settings) (provider.Provider, error) {
-			return New(Config{
-				Name: s.Name, BaseURL: s.BaseURL, APIVersion: s.APIVersion, KeyHeader: s.KeyHeader,
-				StreamUsage: s.StreamUsage, ShortToolIDs: s.ShortToolIDs, Responses: s.Responses, Batches: s.Batches,
-				ReasoningStyle: s.ReasoningStyle, Transport: s.Transport,
-			})
-		},
+		New:    func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}
 }
 
@@ -26,13 +20,13 @@ func hints(s provider.Settings) func(model string) provider.Hint {
 	if err != nil {
 		return provider.Takes(0)
 	}
-	return traitsOf(base, Config{APIVersion: s.APIVersion}).takes
+	return traitsOf(base, s).takes
 }
 
 // forms returns the dialect itself and, for a server that has it, the Responses API.
 func forms(s provider.Settings) []string {
 	base, err := wire.Base(s.BaseURL)
-	if err == nil && traitsOf(base, Config{APIVersion: s.APIVersion, Responses: s.Responses}).responses {
+	if err == nil && traitsOf(base, s).responses {
 		return []string{DialectName, ResponsesName, CompactionName}
 	}
 	return []string{DialectName}

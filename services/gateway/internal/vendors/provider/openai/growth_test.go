@@ -17,7 +17,7 @@ func hostile(base string) providertest.Hostile {
 	frame := func(of string) string { return "data: " + delta(of) + "\n\n" }
 	return providertest.Hostile{
 		New: func(vendor http.RoundTripper) (provider.Provider, error) {
-			return openai.New(openai.Config{Name: "openai", BaseURL: base, Transport: vendor})
+			return openai.New(provider.Settings{Name: "openai", BaseURL: base, Transport: vendor})
 		},
 		Answers: append(events(`{"choices":[{"message":`, `}]}`),
 			growth.Repeat("choices", `{"choices":[{}`, `,{"message":{"content":"a"}}`, "]}"),

@@ -17,7 +17,7 @@ import (
 )
 
 // sending returns what a server with a configuration receives for a chat.
-func sending(t *testing.T, config openai.Config, chat *provider.Chat, stream bool) (string, error) {
+func sending(t *testing.T, config provider.Settings, chat *provider.Chat, stream bool) (string, error) {
 	t.Helper()
 	sent := &sentTo{}
 	config.Transport = sent
@@ -39,15 +39,15 @@ func native(body string) *provider.Chat {
 }
 
 var (
-	anyServer = openai.Config{BaseURL: "http://127.0.0.1:1/v1"}
-	vendor    = openai.Config{BaseURL: "https://api.openai.com/v1"}
-	mistral   = openai.Config{BaseURL: "https://api.mistral.ai/v1"}
+	anyServer = provider.Settings{BaseURL: "http://127.0.0.1:1/v1"}
+	vendor    = provider.Settings{BaseURL: "https://api.openai.com/v1"}
+	mistral   = provider.Settings{BaseURL: "https://api.mistral.ai/v1"}
 )
 
 func TestNativeBodies(t *testing.T) {
 	const options = `"stream":true,"stream_options":{"include_usage":true`
 	for name, tt := range map[string]struct {
-		config     openai.Config
+		config     provider.Settings
 		stream     bool
 		body, want string
 	}{
@@ -60,10 +60,10 @@ func TestNativeBodies(t *testing.T) {
 		"usage is asked for":        {anyServer, true, `{"x":1}`, `{"model":"ours","x":1,` + options + `}}`},
 		"other options stay":        {anyServer, true, `{"stream":false,"stream_options":{"include_obfuscation":true,"include_usage":false}}`, `{"model":"ours",` + options + `,"include_obfuscation":true}}`},
 		"options of a strange kind": {anyServer, true, `{"stream_options":7}`, `{"model":"ours",` + options + `}}`},
-		"no options":                {openai.Config{BaseURL: anyServer.BaseURL, StreamUsage: new(false)}, true, `{"stream_options":{"include_usage":true}}`, `{"model":"ours","stream":true}`},
+		"no options":                {provider.Settings{BaseURL: anyServer.BaseURL, StreamUsage: new(false)}, true, `{"stream_options":{"include_usage":true}}`, `{"model":"ours","stream":true}`},
 		"Mistral knows no options":  {mistral, true, `{"x":1}`, `{"model":"ours","x":1,"stream":true}`},
 		"… unless configuration says so": {
-			openai.Config{BaseURL: mistral.BaseURL, StreamUsage: new(true)}, true, `{"x":1}`, `{"model":"ours","x":1,` + options + `}}`,
+			provider.Settings{BaseURL: mistral.BaseURL, StreamUsage: new(true)}, true, `{"x":1}`, `{"model":"ours","x":1,` + options + `}}`,
 		},
 		"a limit by OpenAI's new name":    {vendor, false, `{"max_tokens":5}`, `{"model":"ours","max_completion_tokens":5}`},
 		"a limit by the old name":         {anyServer, false, `{"max_completion_tokens":5}`, `{"model":"ours","max_tokens":5}`},
@@ -138,7 +138,7 @@ data: [DONE]
 // Headers of a native body never authenticate.
 func TestNativeHeaders(t *testing.T) {
 	sent := &sentTo{}
-	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", KeyHeader: "api-key", Transport: sent})
+	p, err := openai.New(provider.Settings{BaseURL: "http://127.0.0.1:1", KeyHeader: "api-key", Transport: sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,14 +201,14 @@ func TestShortToolIDs(t *testing.T) {
 func TestExtraContent(t *testing.T) {
 	const google, anthropic = `{"google":{"thought_signature":"c2ln"}}`, `{"anthropic":{"thinking":"c2ln"}}`
 	for name, tt := range map[string]struct {
-		config openai.Config
+		config provider.Settings
 		extra  string
 		want   bool
 	}{
 		"google's at a relay":    {anyServer, google, true},
 		"google's at OpenAI":     {vendor, google, false},
 		"google's at Mistral":    {mistral, google, false},
-		"google's at Azure":      {openai.Config{BaseURL: "https://x.openai.azure.com/openai/v1"}, google, false},
+		"google's at Azure":      {provider.Settings{BaseURL: "https://x.openai.azure.com/openai/v1"}, google, false},
 		"anthropic's at a relay": {anyServer, anthropic, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,14 +222,14 @@ func TestExtraContent(t *testing.T) {
 
 func TestParsedStreamOptions(t *testing.T) {
 	for name, tt := range map[string]struct {
-		config openai.Config
+		config provider.Settings
 		want   string
 	}{
 		"any server": {anyServer, `"stream":true,"stream_options":{"include_usage":true}}`},
 		"OpenAI":     {vendor, `"stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false}}`},
 		"Mistral":    {mistral, `"stream":true}`},
 		"one that refuses options": {
-			openai.Config{BaseURL: anyServer.BaseURL, StreamUsage: new(false)}, `"stream":true}`,
+			provider.Settings{BaseURL: anyServer.BaseURL, StreamUsage: new(false)}, `"stream":true}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestParallelTools(t *testing.T) {
 // Azure's deployments are a part of the path.
 func TestAzureDeployments(t *testing.T) {
 	sent := &sentTo{}
-	p, err := openai.New(openai.Config{BaseURL: "https://x.openai.azure.com/", APIVersion: "2024-10-21", Transport: sent})
+	p, err := openai.New(provider.Settings{BaseURL: "https://x.openai.azure.com/", APIVersion: "2024-10-21", Transport: sent})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestLimits(t *testing.T) {
 		header := http.Header{"Content-Type": {kind}, "X-Ratelimit-Remaining-Tokens": {"149"}}
 		return &http.Response{StatusCode: http.StatusOK, Request: r, Header: header, Body: io.NopCloser(strings.NewReader(text))}, nil
 	})
-	p, err := openai.New(openai.Config{BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := openai.New(provider.Settings{BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		t.Fatal(err)
 	}

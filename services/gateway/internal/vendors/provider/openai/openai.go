@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
@@ -19,79 +18,43 @@ import (
 // DialectName is this dialect's name in settings and in [provider.Dialect]. A native request of the name is relayed as it came.
 const DialectName = "openai"
 
-// Config configures one provider with this dialect.
-type Config struct {
-	// Name is the provider's name in the policy.
-	Name string
-	// BaseURL is the URL up to the version segment, which may be left out: "https://api.openai.com/v1". With APIVersion
-	// it is the resource's address: "https://mine.openai.azure.com".
-	BaseURL string
-	// APIVersion is the version of Azure's deployments API, for example "2024-10-21"; models are then the names of
-	// deployments. Empty for all other servers.
-	APIVersion string
-	// KeyHeader is the header that carries the key instead of "Authorization: Bearer"; with APIVersion its default is
-	// "api-key".
-	KeyHeader string
-	// StreamUsage reports whether the server accepts stream_options, by which usage is requested in streams. Nil means
-	// the known behavior of the host, which is true for most.
-	StreamUsage *bool
-	// ShortToolIDs reports that the server requires IDs of tool calls as Mistral's models do: nine letters or digits.
-	// It is implied for Mistral's own host.
-	ShortToolIDs bool
-	// Responses reports whether the server has the Responses API, so that it takes requests of that form as they came. Nil
-	// means the known behavior of the host.
-	Responses *bool
-	// Batches reports whether the server runs batch jobs; see [provider.BatchRunner]. Nil means the known behavior of the
-	// host.
-	Batches *bool
-	// ReasoningStyle is how the server is told how much to think, one of the ReasoningStyles. Empty means the known style of
-	// the host, which is ReasoningEffort for most.
-	ReasoningStyle string
-	// Transport sends requests to the vendor; see wire.NewTransport.
-	Transport http.RoundTripper
-}
-
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
-	config Config
-	traits traits
-	base   *url.URL
-	caller wire.Caller
+	settings provider.Settings
+	traits   traits
+	base     *url.URL
+	caller   wire.Caller
 }
 
-// complete matches a path that needs no version added: it has one, or it names a deployment of Azure's
-// ("…/openai/deployments/d?api-version=…").
-var complete = regexp.MustCompile(`/v\d+\w*(/|$)|/deployments/`)
-
 // New returns a Provider, or an error if the base URL is not absolute or the style of reasoning is not known.
-func New(config Config) (*Provider, error) {
-	base, err := wire.Base(config.BaseURL)
+func New(settings provider.Settings) (*Provider, error) {
+	base, err := wire.Base(settings.BaseURL)
 	if err == nil {
-		err = checkStyle(config.ReasoningStyle)
+		err = checkStyle(settings.ReasoningStyle)
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case config.APIVersion != "":
+	case settings.APIVersion != "":
 		query := base.Query()
-		query.Set("api-version", config.APIVersion)
+		query.Set("api-version", settings.APIVersion)
 		base.RawQuery = query.Encode()
 		base.Path = strings.TrimSuffix(base.Path, "/openai") + "/openai/deployments/"
-		if config.KeyHeader == "" {
-			config.KeyHeader = "api-key"
+		if settings.KeyHeader == "" {
+			settings.KeyHeader = "api-key"
 		}
-	case !complete.MatchString(base.Path):
-		base.Path += "/v1"
+	case base.Path == "":
+		base.Path = "/v1"
 	}
 	return &Provider{
-		config: config, traits: traitsOf(base, config), base: base,
-		caller: wire.Caller{Transport: config.Transport, Classify: classify, Now: time.Now},
+		settings: settings, traits: traitsOf(base, settings), base: base,
+		caller: wire.NewCaller(settings, "Authorization", classify),
 	}, nil
 }
 
 // Name returns the provider's name in the policy.
-func (p *Provider) Name() string { return p.config.Name }
+func (p *Provider) Name() string { return p.settings.Name }
 
 // deployment matches the names that Azure allows for deployments; they become a part of the path.
 var deployment = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -99,7 +62,7 @@ var deployment = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // endpoint returns the URL of an operation of a model.
 func (p *Provider) endpoint(operation, model string) (*url.URL, error) {
 	at := *p.base
-	if p.config.APIVersion != "" {
+	if p.settings.APIVersion != "" {
 		if !deployment.MatchString(model) {
 			return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: is not the name of a deployment"}
 		}
@@ -113,8 +76,8 @@ func (p *Provider) endpoint(operation, model string) (*url.URL, error) {
 // OpenAI-Project) or change HTTP.
 const betaHeader = "OpenAI-Beta"
 
-// header returns the headers of a call, with its credential. Headers of a native body never authenticate.
-func (p *Provider) header(credential provider.Credential, native *provider.Native) http.Header {
+// header returns the headers of a call. Those of a native body never authenticate.
+func header(native *provider.Native) http.Header {
 	h := http.Header{}
 	if native != nil {
 		for name, value := range native.Headers {
@@ -122,13 +85,6 @@ func (p *Provider) header(credential provider.Credential, native *provider.Nativ
 				h.Set(betaHeader, value)
 			}
 		}
-	}
-	switch {
-	case credential.Key.IsZero():
-	case p.config.KeyHeader != "":
-		h.Set(p.config.KeyHeader, credential.Key.Reveal())
-	default:
-		h.Set("Authorization", "Bearer "+credential.Key.Reveal())
 	}
 	return h
 }
@@ -144,8 +100,8 @@ func (p *Provider) post(ctx context.Context, caller *wire.Caller, operation, mod
 
 // ask posts a body and reads the whole answer.
 func (p *Provider) ask(ctx context.Context, credential provider.Credential, operation, model string, body any) (reply, error) {
-	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, operation, model, p.header(credential, nil), body) //nolint:bodyclose // wire.Read closes it.
+	caller := p.caller.With(credential)
+	response, err := p.post(ctx, caller, operation, model, header(nil), body) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return reply{}, err
 	}
@@ -172,8 +128,8 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 	if err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, chatCompletions, chat.Model, p.header(credential, call.native), call.body) //nolint:bodyclose // wire.Read closes it.
+	caller := p.caller.With(credential)
+	response, err := p.post(ctx, caller, chatCompletions, chat.Model, header(call.native), call.body) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -201,9 +157,9 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	if err != nil {
 		return nil, err
 	}
-	header := p.header(credential, call.native)
+	header := header(call.native)
 	header.Set("Accept", "text/event-stream")
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	response, err := p.post(ctx, caller, chatCompletions, chat.Model, header, call.body) //nolint:bodyclose // The stream or wire.Read closes it.
 	if err != nil {
 		return nil, err

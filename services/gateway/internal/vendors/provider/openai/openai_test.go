@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func dialect(config openai.Config) providertest.Dialect {
+func dialect(config provider.Settings) providertest.Dialect {
 	return providertest.Dialect{
 		New: func(baseURL string, transport http.RoundTripper) (provider.ChatProvider, error) {
 			wired := config
@@ -39,16 +39,16 @@ func dialect(config openai.Config) providertest.Dialect {
 const unknown = `"x_new":{"n":1.50,"big":12345678901234567890,"s":"<b>\u00fc ü</b>"}`
 
 func TestConformance(t *testing.T) {
-	providertest.Run(t, dialect(openai.Config{Name: "openai"}))
+	providertest.Run(t, dialect(provider.Settings{Name: "openai"}))
 }
 
 func TestRequests(t *testing.T) {
-	providertest.Requests(t, dialect(openai.Config{Name: "openai"}))
+	providertest.Requests(t, dialect(provider.Settings{Name: "openai"}))
 }
 
 // The key header and the path of Azure's deployments.
 func TestRequestToAzure(t *testing.T) {
-	d := dialect(openai.Config{Name: "azure", KeyHeader: "api-key", BaseURL: "/openai/deployments/d/?api-version=2024-10-21"})
+	d := dialect(provider.Settings{Name: "azure", KeyHeader: "api-key", BaseURL: "/openai/deployments/d/?api-version=2024-10-21"})
 	d.Request(t, "azure", providertest.Chats()["text"], false)
 }
 
@@ -79,7 +79,7 @@ func TestBaseURLs(t *testing.T) {
 		"https://api.groq.com/openai/v1":           {"https://api.groq.com/openai/v1/chat/completions", old},
 		"https://z.example/api/paas/v4":            {"https://z.example/api/paas/v4/chat/completions", old},
 		"http://127.0.0.1:11434":                   {"http://127.0.0.1:11434/v1/chat/completions", old},
-		"http://[::1]:8000/vision":                 {"http://[::1]:8000/vision/v1/chat/completions", old},
+		"http://[::1]:8000/vision":                 {"http://[::1]:8000/vision/chat/completions", old},
 		"https://relay.example/api.openai.com/v1":  {"https://relay.example/api.openai.com/v1/chat/completions", old},
 		"https://api.openai.com.evil.example":      {"https://api.openai.com.evil.example/v1/chat/completions", old},
 		"https://x.openai.azure.com/openai/deployments/d?api-version=1": {
@@ -89,7 +89,7 @@ func TestBaseURLs(t *testing.T) {
 	for base, tt := range tests {
 		t.Run(base, func(t *testing.T) {
 			sent := &sentTo{}
-			p, err := openai.New(openai.Config{Name: "mine", BaseURL: base, Transport: sent})
+			p, err := openai.New(provider.Settings{Name: "mine", BaseURL: base, Transport: sent})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +106,7 @@ func TestBaseURLs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, base := range []string{"", "api.openai.com/v1", "/v1", "ftp://x/v1", "https://", "http://a b", ":"} {
-		if _, err := openai.New(openai.Config{BaseURL: base}); err == nil {
+		if _, err := openai.New(provider.Settings{BaseURL: base}); err == nil {
 			t.Errorf("%q is taken", base)
 		}
 	}
@@ -114,7 +114,7 @@ func TestNewRefuses(t *testing.T) {
 
 // A request that JSON can't represent is the caller's fault, not the vendor's.
 func TestChatRefusesBrokenJSON(t *testing.T) {
-	p, err := openai.New(openai.Config{BaseURL: "http://127.0.0.1:1", Transport: http.DefaultTransport})
+	p, err := openai.New(provider.Settings{BaseURL: "http://127.0.0.1:1", Transport: http.DefaultTransport})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 type object = map[string]any
 
 func TestStreamMeansTheWhole(t *testing.T) {
-	providertest.Property(t, dialect(openai.Config{Name: "openai"}), providertest.Vendor{
+	providertest.Property(t, dialect(provider.Settings{Name: "openai"}), providertest.Vendor{
 		Generate: providertest.Generate, Whole: whole, Stream: streamed,
 	})
 }
@@ -100,7 +100,7 @@ func streamed(t *rapid.T, a *provider.Answer) string {
 func answering(tb testing.TB, kind, text string) *openai.Provider {
 	tb.Helper()
 	vendor := providertest.Canned(http.StatusOK, http.Header{"Content-Type": {kind}}, text)
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := openai.New(provider.Settings{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func FuzzAnswer(f *testing.F) {
 func refusing(tb testing.TB, status int, body string) *openai.Provider {
 	tb.Helper()
 	vendor := providertest.Canned(status, http.Header{}, body)
-	p, err := openai.New(openai.Config{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
+	p, err := openai.New(provider.Settings{Name: "openai", BaseURL: "http://vendor.example", Transport: vendor})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 func TestReasoningParameters(t *testing.T) {
 	high, none, budget := &provider.Reasoning{Effort: "high"}, &provider.Reasoning{Effort: "none"}, &provider.Reasoning{BudgetTokens: 5000}
 	for name, c := range map[string]struct {
-		config openai.Config
+		config provider.Settings
 		model  string
 		asked  *provider.Reasoning
 		want   string
@@ -27,14 +27,14 @@ func TestReasoningParameters(t *testing.T) {
 		"gpt-5.1 with most":    {vendor, "gpt-5.1", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"high"}`},
 		"gpt-6 with most":      {vendor, "gpt-6", &provider.Reasoning{Effort: "max"}, `"reasoning_effort":"xhigh"}`},
 		"a compatible server":  {anyServer, "openai/gpt-oss-120b", &provider.Reasoning{Effort: "minimal"}, `"reasoning_effort":"low"}`},
-		"DeepSeek":             {openai.Config{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", high, `"thinking":{"type":"enabled"}}`},
-		"DeepSeek without":     {openai.Config{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", none, `"thinking":{"type":"disabled"}}`},
-		"Qwen's service":       {openai.Config{BaseURL: "https://dashscope.aliyuncs.com/compatible-mode/v1"}, "qwen3-max", budget, `"enable_thinking":true,"thinking_budget":5000}`},
-		"Qwen's without":       {openai.Config{BaseURL: "https://dashscope.aliyuncs.com/compatible-mode/v1"}, "qwen3-max", none, `"enable_thinking":false}`},
-		"OpenRouter":           {openai.Config{BaseURL: "https://openrouter.ai/api/v1"}, "x/y", high, `"reasoning":{"effort":"high"}}`},
-		"OpenRouter by budget": {openai.Config{BaseURL: "https://openrouter.ai/api/v1"}, "x/y", budget, `"reasoning":{"max_tokens":5000}}`},
-		"vLLM with Qwen":       {openai.Config{BaseURL: "http://127.0.0.1:8000", ReasoningStyle: "chat_template"}, "Qwen/Qwen3-8B", high, `"chat_template_kwargs":{"enable_thinking":true}}`},
-		"vLLM with DeepSeek":   {openai.Config{BaseURL: "http://127.0.0.1:8000", ReasoningStyle: "chat_template"}, "deepseek-ai/DeepSeek-V3.1", none, `"chat_template_kwargs":{"thinking":false}}`},
+		"DeepSeek":             {provider.Settings{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", high, `"thinking":{"type":"enabled"}}`},
+		"DeepSeek without":     {provider.Settings{BaseURL: "https://api.deepseek.com"}, "deepseek-v4", none, `"thinking":{"type":"disabled"}}`},
+		"Qwen's service":       {provider.Settings{BaseURL: "https://dashscope.aliyuncs.com/compatible-mode/v1"}, "qwen3-max", budget, `"enable_thinking":true,"thinking_budget":5000}`},
+		"Qwen's without":       {provider.Settings{BaseURL: "https://dashscope.aliyuncs.com/compatible-mode/v1"}, "qwen3-max", none, `"enable_thinking":false}`},
+		"OpenRouter":           {provider.Settings{BaseURL: "https://openrouter.ai/api/v1"}, "x/y", high, `"reasoning":{"effort":"high"}}`},
+		"OpenRouter by budget": {provider.Settings{BaseURL: "https://openrouter.ai/api/v1"}, "x/y", budget, `"reasoning":{"max_tokens":5000}}`},
+		"vLLM with Qwen":       {provider.Settings{BaseURL: "http://127.0.0.1:8000", ReasoningStyle: "chat_template"}, "Qwen/Qwen3-8B", high, `"chat_template_kwargs":{"enable_thinking":true}}`},
+		"vLLM with DeepSeek":   {provider.Settings{BaseURL: "http://127.0.0.1:8000", ReasoningStyle: "chat_template"}, "deepseek-ai/DeepSeek-V3.1", none, `"chat_template_kwargs":{"thinking":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _ := sending(t, c.config, &provider.Chat{Model: c.model, Reasoning: c.asked}, false)
@@ -43,7 +43,7 @@ func TestReasoningParameters(t *testing.T) {
 			}
 		})
 	}
-	if _, err := openai.New(openai.Config{BaseURL: "http://x", ReasoningStyle: "hard"}); err == nil || !strings.Contains(err.Error(), "reasoning_style") {
+	if _, err := openai.New(provider.Settings{BaseURL: "http://x", ReasoningStyle: "hard"}); err == nil || !strings.Contains(err.Error(), "reasoning_style") {
 		t.Errorf("a style that is none: %v", err)
 	}
 }

@@ -39,9 +39,9 @@ func (p *Provider) Relay(ctx context.Context, credential provider.Credential, ca
 	if call.Path == PathCompletions && call.Stream && p.traits.streamUsage {
 		sent.Body, m.usageAsked = withUsage(call.Body)
 	}
-	header := p.header(credential, nil)
+	header := header(nil)
 	header.Set("Accept", "*/*")
-	return p.caller.With(credential.Key).Relay(ctx, at, header, &sent, m)
+	return p.caller.With(credential).Relay(ctx, at, header, &sent, m)
 }
 
 // withUsage returns a body that requests usage at the end of its stream; asked reports whether the caller's does.

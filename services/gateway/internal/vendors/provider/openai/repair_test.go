@@ -31,7 +31,7 @@ func TestNativeBodiesOfOtherVendorsCalls(t *testing.T) {
 		return c
 	}
 	for name, tt := range map[string]struct {
-		config     openai.Config
+		config     provider.Settings
 		id, extra  string
 		want, left string
 	}{

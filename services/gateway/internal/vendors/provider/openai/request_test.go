@@ -14,7 +14,7 @@ import (
 
 func newServer(tb testing.TB, name, base string) *Provider {
 	tb.Helper()
-	p, err := New(Config{Name: name, BaseURL: base, Transport: http.DefaultTransport})
+	p, err := New(provider.Settings{Name: name, BaseURL: base, Transport: http.DefaultTransport})
 	if err != nil {
 		tb.Fatal(err)
 	}

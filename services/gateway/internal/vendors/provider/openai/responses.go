@@ -38,8 +38,8 @@ func (p *Provider) respond(ctx context.Context, credential provider.Credential, 
 	if err != nil {
 		return nil, err
 	}
-	caller := p.caller.With(credential.Key)
-	response, err := p.post(ctx, caller, responses, chat.Model, p.header(credential, chat.Native), body) //nolint:bodyclose // wire.Read closes it.
+	caller := p.caller.With(credential)
+	response, err := p.post(ctx, caller, responses, chat.Model, header(chat.Native), body) //nolint:bodyclose // wire.Read closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -62,9 +62,9 @@ func (p *Provider) streamResponse(ctx context.Context, credential provider.Crede
 	if err != nil {
 		return nil, err
 	}
-	header := p.header(credential, chat.Native)
+	header := header(chat.Native)
 	header.Set("Accept", "text/event-stream")
-	caller := p.caller.With(credential.Key)
+	caller := p.caller.With(credential)
 	response, err := p.post(ctx, caller, responses, chat.Model, header, body) //nolint:bodyclose // The stream or wire.Read closes it.
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 )
 
 // responding is a server with the Responses API.
-var responding = openai.Config{Name: "openai", BaseURL: "http://vendor.example/v1", Responses: new(true)}
+var responding = provider.Settings{Name: "openai", BaseURL: "http://vendor.example/v1", Responses: new(true)}
 
 func ofResponses(body string) *provider.Chat {
 	return &provider.Chat{Model: "ours", Native: &provider.Native{Dialect: openai.ResponsesName, Body: json.RawMessage(body)}}
@@ -69,7 +69,7 @@ func TestResponsesBodies(t *testing.T) {
 // from it. Models that don't reason refuse to.
 func TestReasoningIsAskedForEncrypted(t *testing.T) {
 	const encrypted = `"reasoning.encrypted_content"`
-	config := openai.Config{Name: "openai", BaseURL: "https://api.openai.com/v1"}
+	config := provider.Settings{Name: "openai", BaseURL: "https://api.openai.com/v1"}
 	for name, c := range map[string]struct{ model, body, want string }{
 		"not asked for":         {"gpt-5-mini", `{"input":"hi"}`, `{"model":"gpt-5-mini","store":false,"input":"hi","include":[` + encrypted + `]}`},
 		"asked for":             {"o3", `{"include":[` + encrypted + `],"input":"hi"}`, `{"model":"o3","store":false,"include":[` + encrypted + `],"input":"hi"}`},
@@ -408,6 +408,6 @@ func TestResponseStreamGrowsLinearly(t *testing.T) {
 	}, func(body []byte) {
 		chat := ofResponses(string(body))
 		chat.Model = "o3"
-		_, _ = sending(t, openai.Config{Name: "openai", BaseURL: "https://api.openai.com/v1"}, chat, false)
+		_, _ = sending(t, provider.Settings{Name: "openai", BaseURL: "https://api.openai.com/v1"}, chat, false)
 	})...)
 }

@@ -87,7 +87,7 @@ func OpenSealed(content string) (s Sealed, ok bool) {
 type origin struct{ provider, account string }
 
 func (p *Provider) placeOf(credential provider.Credential) origin {
-	return origin{p.config.Name, credential.Fingerprint}
+	return origin{p.settings.Name, credential.Fingerprint}
 }
 
 func (at origin) made(s Sealed) bool { return s.Provider == at.provider && s.Account == at.account }

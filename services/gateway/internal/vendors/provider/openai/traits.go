@@ -49,28 +49,28 @@ func (t traits) takes(model string) provider.Hint {
 }
 
 // traitsOf returns the traits of known hosts; the configuration takes precedence.
-func traitsOf(base *url.URL, config Config) traits {
+func traitsOf(base *url.URL, settings provider.Settings) traits {
 	t := traits{streamUsage: true, hints: usualHints}
 	host := base.Hostname()
 	switch {
 	case host == "api.openai.com":
 		t = traits{completionTokens: true, streamUsage: true, obfuscates: true, strict: true, responses: true, batches: true, encrypts: true}
 		t.hints = usualHints | provider.HintVerbosity | provider.HintEndUser | provider.HintCacheKey
-	case config.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
-		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: config.APIVersion == "", encrypts: true, hints: usualHints}
+	case settings.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
+		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: settings.APIVersion == "", encrypts: true, hints: usualHints}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself. A seed has another name.
 		t = traits{strict: true, shortToolIDs: true, hints: usualHints &^ provider.HintSeed}
 	}
-	if config.StreamUsage != nil {
-		t.streamUsage = *config.StreamUsage
+	if settings.StreamUsage != nil {
+		t.streamUsage = *settings.StreamUsage
 	}
-	t.reasoning = styleOf(base, config.ReasoningStyle)
-	if config.Responses != nil {
-		t.responses = *config.Responses
+	t.reasoning = styleOf(base, settings.ReasoningStyle)
+	if settings.Responses != nil {
+		t.responses = *settings.Responses
 	}
-	if config.Batches != nil {
-		t.batches = *config.Batches
+	if settings.Batches != nil {
+		t.batches = *settings.Batches
 	}
-	t.shortToolIDs = t.shortToolIDs || config.ShortToolIDs
+	t.shortToolIDs = t.shortToolIDs || settings.ShortToolIDs
 	return t
 }

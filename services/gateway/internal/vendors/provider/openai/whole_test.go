@@ -31,7 +31,7 @@ func TestEmbeddings(t *testing.T) {
 	const model = "text-embedding-3-small"
 	providertest.RunWhole(t, providertest.Whole[provider.Embedding, provider.Vectors]{
 		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.Embedding, provider.Vectors], error) {
-			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Transport: transport})
+			p, err := openai.New(provider.Settings{Name: "openai", BaseURL: baseURL, Transport: transport})
 			return p.Embed, err
 		},
 		Dir: "embeddings",
@@ -117,7 +117,7 @@ func TestImages(t *testing.T) {
 	type images = providertest.Case[provider.ImageRequest, provider.Images]
 	providertest.RunWhole(t, providertest.Whole[provider.ImageRequest, provider.Images]{
 		New: func(baseURL string, transport http.RoundTripper) (providertest.Ask[provider.ImageRequest, provider.Images], error) {
-			p, err := openai.New(openai.Config{Name: "openai", BaseURL: baseURL, Transport: transport})
+			p, err := openai.New(provider.Settings{Name: "openai", BaseURL: baseURL, Transport: transport})
 			return p.MakeImages, err
 		},
 		Dir: "images",

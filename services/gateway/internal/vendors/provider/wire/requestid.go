@@ -2,12 +2,11 @@ package wire
 
 import (
 	"net/http"
-	"strings"
 )
 
-// requestIDs are the headers with a vendor's ID of a call, first the one that its support asks for: Azure, Anthropic,
+// requestIDs are the headers with a vendor's ID of a call, first the one that its support asks for: Azure, AWS, Anthropic,
 // OpenAI and vendors with the same headers.
-var requestIDs = []string{"Apim-Request-Id", "Request-Id", "X-Request-Id", "X-Ms-Request-Id"}
+var requestIDs = []string{"Apim-Request-Id", "X-Amzn-Requestid", "Request-Id", "X-Request-Id", "X-Ms-Request-Id"}
 
 // maxRequestID bounds the length of an ID; a longer one is ignored, because a part of an ID would find nothing.
 const maxRequestID = 128
@@ -32,5 +31,5 @@ func (c *Caller) showable(id string) bool {
 			return false
 		}
 	}
-	return c.key.IsZero() || !strings.Contains(id, c.key.Reveal())
+	return !c.holdsSecret(id)
 }

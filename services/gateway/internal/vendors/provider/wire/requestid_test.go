@@ -40,7 +40,7 @@ func TestPostNotesTheVendorsID(t *testing.T) {
 			}))
 			var receipt provider.Receipt
 			ctx := provider.WithReceipt(t.Context(), &receipt)
-			response, err := caller(status).With(secret.New(key)).Post(ctx, at(t, server.URL), http.Header{}, nil)
+			response, err := caller(status).With(provider.Credential{Key: secret.New(key)}).Post(ctx, at(t, server.URL), http.Header{}, nil)
 			if err == nil {
 				_ = response.Body.Close()
 			}

@@ -13,10 +13,10 @@ import (
 // MaxRetryAfter caps a vendor's hint: an unbounded hint could disable a key for a day.
 const MaxRetryAfter = 5 * time.Minute
 
-// RetryAfter returns a vendor's hint, from the most exact form: milliseconds (OpenAI, Azure), then Retry-After in any
+// RetryAfter returns a vendor's hint, from the most exact form: milliseconds (OpenAI, Azure, AWS), then Retry-After in any
 // form of Wait. It is never negative nor above MaxRetryAfter; 0 means no usable hint.
 func RetryAfter(header http.Header, now time.Time) time.Duration {
-	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
+	for _, name := range []string{"Retry-After-Ms", "X-Ms-Retry-After-Ms", "X-Amz-Retry-After"} {
 		if ms, ok := number(first(header, name)); ok && ms > 0 {
 			return capped(ms / 1000)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -104,12 +105,13 @@ var escapeQuotes = strings.NewReplacer("\r", "%0D", "\n", "%0A", `"`, "%22").Rep
 type outgoingPieces struct {
 	io.Reader
 
+	pieces  [][]byte
 	left    int64
 	receipt *provider.Receipt
 }
 
 func newPieces(pieces [][]byte, receipt *provider.Receipt) *outgoingPieces {
-	o := &outgoingPieces{receipt: receipt}
+	o := &outgoingPieces{pieces: pieces, receipt: receipt}
 	readers := make([]io.Reader, len(pieces))
 	for i, piece := range pieces {
 		readers[i] = bytes.NewReader(piece)
@@ -129,6 +131,13 @@ func (o *outgoingPieces) Read(p []byte) (int, error) {
 
 // Close does nothing: the body is in memory.
 func (o *outgoingPieces) Close() error { return nil }
+
+// addTo implements summed.
+func (o *outgoingPieces) addTo(h hash.Hash) {
+	for _, piece := range o.pieces {
+		h.Write(piece)
+	}
+}
 
 // send sends a body of several pieces.
 func (c *Caller) send(ctx context.Context, at *url.URL, header http.Header, pieces [][]byte) (*http.Response, error) {

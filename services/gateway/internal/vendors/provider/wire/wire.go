@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -21,7 +22,6 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/connpool"
-	"switchyard.dev/services/platform/secret"
 )
 
 // Bounds of a vendor's answer.
@@ -68,23 +68,6 @@ func Base(raw string) (*url.URL, error) {
 // is set already.
 type Classify func(e *provider.Error, header http.Header, body []byte)
 
-// Caller sends requests to one vendor.
-type Caller struct {
-	Transport http.RoundTripper
-	Classify  Classify
-	// Now is the clock for dates in Retry-After.
-	Now func() time.Time
-
-	key secret.Value
-}
-
-// With returns a Caller for one call with a key. If the vendor repeats the key, it is removed from errors.
-func (c *Caller) With(key secret.Value) *Caller {
-	call := *c
-	call.key = key
-	return &call
-}
-
 // Post sends body as JSON and returns the vendor's 2xx response; a body of type json.RawMessage is sent byte for byte.
 // The caller closes the response's body. Every error is a *provider.Error.
 func (c *Caller) Post(ctx context.Context, at *url.URL, header http.Header, body any) (*http.Response, error) {
@@ -100,6 +83,9 @@ func (c *Caller) roundTrip(ctx context.Context, method string, at *url.URL, head
 	request := (&http.Request{
 		Method: method, URL: at, Host: at.Host, Header: header, Body: body, ContentLength: size,
 	}).WithContext(ctx)
+	if err := c.authorize(request); err != nil {
+		return nil, err
+	}
 	response, err := c.Transport.RoundTrip(request)
 	if err != nil {
 		return nil, Interrupted(ctx, err)
@@ -158,6 +144,11 @@ func (o *outgoing) WriteTo(w io.Writer) (int64, error) {
 // Close does nothing: the body is in memory.
 func (o *outgoing) Close() error { return nil }
 
+// addTo implements summed.
+func (o *outgoing) addTo(h hash.Hash) {
+	_, _ = io.Copy(h, io.NewSectionReader(o.Reader, 0, o.Size())) // A hash never fails.
+}
+
 func encode(body any) ([]byte, error) {
 	if text, ok := body.(json.RawMessage); ok {
 		return text, nil
@@ -195,13 +186,10 @@ func (c *Caller) refusal(status int, header http.Header, body []byte) *provider.
 	return e
 }
 
-// Shown returns a vendor's text as it may be shown: without the key, and shortened; see Shorten. It removes the key first,
-// so that no part of it stays.
+// Shown returns a vendor's text as it may be shown: without secrets, and shortened; see Shorten. It removes secrets first,
+// so that no part of one stays.
 func (c *Caller) Shown(text string) string {
-	if !c.key.IsZero() {
-		text = strings.ReplaceAll(text, c.key.Reveal(), "[redacted]")
-	}
-	return Shorten(text)
+	return Shorten(c.redact(text))
 }
 
 // Read reads and closes a whole answer, and charges the request's memory.Hold for it as it is received. An answer

@@ -94,7 +94,7 @@ func TestBase(t *testing.T) {
 
 func caller(status int) *wire.Caller {
 	return &wire.Caller{
-		Transport: wire.NewTransport(time.Second), Now: func() time.Time { return noon },
+		Transport: wire.NewTransport(time.Second), Now: func() time.Time { return noon }, KeyHeader: "Authorization",
 		Classify: func(e *provider.Error, _ http.Header, body []byte) {
 			e.Class, e.Text = apierr.ClassServerError, string(body)
 			if e.Status != status {
