@@ -52,7 +52,7 @@ func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn
 		return nil, err
 	}
 	if g.proxy != nil {
-		return g.proxy.dial(ctx, g, t)
+		return g.dialProxy(ctx, t)
 	}
 	host, control := t.host(), g.Control
 	switch {

@@ -14,6 +14,8 @@ import (
 	"net/url"
 
 	"code.dny.dev/ssrf"
+
+	"switchyard.dev/services/platform/tunnel"
 )
 
 // Options are an operator's additions to the built-in rules.
@@ -41,7 +43,7 @@ type Guard struct {
 	networks     *ssrf.Guardian
 	inner        []netip.Prefix // IPv4 networks that no IPv6 address may embed
 	resolver     *net.Resolver
-	proxy        *proxy // nil for none
+	proxy        *tunnel.Proxy // nil for none
 }
 
 // New returns a Guard. It fails if an AllowTarget is not host:port, a prefix is invalid, or Proxy is not a proxy's URL.
@@ -56,8 +58,10 @@ func New(o Options) (*Guard, error) {
 		g.resolver = &net.Resolver{PreferGo: true}
 	}
 	var err error
-	if g.proxy, err = newProxy(o.Proxy); err != nil {
-		return nil, err
+	if o.Proxy != nil {
+		if g.proxy, err = tunnel.New(o.Proxy, nil); err != nil {
+			return nil, err
+		}
 	}
 	for _, hostport := range o.AllowTargets {
 		t, err := splitTarget(hostport)
