@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -76,7 +77,18 @@ func (g *Guard) Control(_ context.Context, network, address string, _ syscall.Ra
 	if err != nil {
 		return err
 	}
-	return g.checkTarget(dialled)
+	if err := g.checkTarget(dialled); err != nil {
+		return err
+	}
+	return g.checkNetwork(dialled)
+}
+
+// checkNetwork refuses an address outside of the networks into which connections are made.
+func (g *Guard) checkNetwork(dialled target) error {
+	if len(g.dialed) == 0 || slices.ContainsFunc(g.dialed, func(p netip.Prefix) bool { return p.Contains(dialled.addr) }) {
+		return nil
+	}
+	return refuse(RuleAddress, "the address is in none of the networks that may be dialed")
 }
 
 // controlAllowedName replaces Control if the operator allowed the dialled name.
@@ -85,7 +97,10 @@ func (g *Guard) controlAllowedName(_ context.Context, network, address string, _
 	if err != nil {
 		return err
 	}
-	return g.checkAllowedName(dialled)
+	if err := g.checkAllowedName(dialled); err != nil {
+		return err
+	}
+	return g.checkNetwork(dialled)
 }
 
 func (g *Guard) checkAllowedName(dialled target) error {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 
 	"code.dny.dev/ssrf"
 
@@ -29,9 +28,12 @@ type Options struct {
 	// DenyPrefixes are refused in addition to the special-purpose networks: for example the cluster's own public
 	// addresses or its NAT64 prefix. An IPv4 network is also refused behind 96-bit NAT64 prefixes.
 	DenyPrefixes []netip.Prefix
-	// Proxy is the operator's egress proxy, an http or https URL. Every connection is requested by CONNECT to the
-	// address that the guard has checked. Nil means no proxy.
-	Proxy *url.URL
+	// Proxy is the operator's egress proxy. Every connection is requested by CONNECT to the address that the guard has
+	// checked. Nil means no proxy.
+	Proxy *tunnel.Proxy
+	// DialPrefixes are the networks into which connections are made without a proxy; none means all that the other rules
+	// leave.
+	DialPrefixes []netip.Prefix
 	// Resolver looks names up; nil means Go's own resolver with the machine's settings.
 	Resolver *net.Resolver
 }
@@ -43,26 +45,24 @@ type Guard struct {
 	networks     *ssrf.Guardian
 	inner        []netip.Prefix // IPv4 networks that no IPv6 address may embed
 	resolver     *net.Resolver
-	proxy        *tunnel.Proxy // nil for none
+	proxy        *tunnel.Proxy  // nil for none
+	dialed       []netip.Prefix // none for all
 }
 
-// New returns a Guard. It fails if an AllowTarget is not host:port, a prefix is invalid, or Proxy is not a proxy's URL.
+// New returns a Guard. It fails if an AllowTarget is not host:port or a prefix is invalid.
 func New(o Options) (*Guard, error) {
 	g := &Guard{
 		allowed:      make(map[target]bool, len(o.AllowTargets)),
 		requireHTTPS: o.RequireHTTPS,
 		resolver:     o.Resolver,
+		proxy:        o.Proxy,
+		dialed:       o.DialPrefixes,
 	}
 	if g.resolver == nil {
 		// libc's resolver parses "127.1" and "0x7f.1" as addresses, Go's does not.
 		g.resolver = &net.Resolver{PreferGo: true}
 	}
 	var err error
-	if o.Proxy != nil {
-		if g.proxy, err = tunnel.New(o.Proxy, nil); err != nil {
-			return nil, err
-		}
-	}
 	for _, hostport := range o.AllowTargets {
 		t, err := splitTarget(hostport)
 		if err != nil {

@@ -13,7 +13,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+
+	"switchyard.dev/services/platform/secret"
 )
 
 const (
@@ -65,6 +68,22 @@ func New(u *url.URL, dial func(ctx context.Context, network, address string) (ne
 		p.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
 	}
 	return p, nil
+}
+
+// Open returns the proxy whose URL is in a file, or nil if no file is set; see New. The error does not repeat the URL.
+func Open(file secret.File, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*Proxy, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // No proxy is a valid setting.
+	}
+	text, err := file.Read()
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(strings.TrimSpace(text.Reveal()))
+	if err != nil { // The parser's error would quote the URL.
+		return nil, errURL
+	}
+	return New(u, dial)
 }
 
 // Dial requests a connection to host:port from the proxy, which resolves the host if it is a name. The error wraps

@@ -31,13 +31,13 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
 	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -166,11 +166,15 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	transport := wire.NewTransport(time.Second)
+	transport := network.NewTransport(time.Second)
 	tb.Cleanup(transport.CloseIdleConnections)
-	providers, files := make(map[string]provider.Provider), make(map[string]string)
+	providers, fleetKeys := make(map[string]provider.Provider), make(map[string][]keyring.Member)
 	for _, p := range policy.Providers {
-		files[p.Name] = p.KeyFile
+		if p.KeyFile != "" {
+			fleetKeys[p.Name] = []keyring.Member{{File: p.KeyFile}}
+		} else {
+			fleetKeys[p.Name] = nil
+		}
 		switch p.Dialect {
 		case "openai":
 			var made *openai.Provider
@@ -198,7 +202,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		tb.Fatal(err)
 	}
 	b.knows(tb, policy, prices)
-	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Files: files, Fingerprint: fingerprint, Own: b.cache, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lifecycles: b.models, Override: b.overrides.Override}), Providers: providers, Prices: prices}
+	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Fleet: fleetKeys, Fingerprint: fingerprint, Own: b.cache, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lifecycles: b.models, Override: b.overrides.Override}), Providers: providers, Prices: prices}
 	b.fleet = fleet
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },

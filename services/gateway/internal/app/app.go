@@ -29,6 +29,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/lifecycle"
@@ -63,11 +64,15 @@ func build(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	fleets, err := openFleet(ctx, s, cfg, stores, governance)
+	out, err := network.New(network.Options{ConnectTime: cfg.ConnectTimeout, Proxy: cfg.ProxyURLFile, Allowed: cfg.DialNetworks})
+	if err != nil {
+		return fmt.Errorf("%s_PROXY_URL_FILE: %w", prefix, err)
+	}
+	fleets, err := openFleet(ctx, s, cfg, stores, governance, out)
 	if err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}
-	pipeline, err := openPipeline(ctx, s, cfg, stores, governance, fleets)
+	pipeline, err := openPipeline(ctx, s, cfg, stores, governance, fleets, out)
 	if err != nil {
 		return err
 	}
@@ -139,7 +144,7 @@ type pipeline struct {
 	batches batches
 }
 
-func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, fleets *fleets) (p pipeline, err error) {
+func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, fleets *fleets, out *network.Network) (p pipeline, err error) {
 	p.fleets = fleets
 	if p.health, err = startHealth(s, cfg, stores, fleets); err != nil {
 		return p, fmt.Errorf("health: %w", err)
@@ -153,7 +158,7 @@ func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores st
 	if p.traces, err = openTraces(ctx, s, cfg, stores, fleets); err != nil {
 		return p, fmt.Errorf("traces: %w", err)
 	}
-	if p.engine, err = newEngine(s, cfg, stores, g, p); err != nil {
+	if p.engine, err = newEngine(s, cfg, stores, g, p, out); err != nil {
 		return p, fmt.Errorf("engine: %w", err)
 	}
 	if p.batches, err = openBatches(s, stores, g, p); err != nil {
@@ -185,8 +190,10 @@ func openOperations(ctx context.Context, s *service.Service, cfg Config, stores 
 }
 
 // newEngine returns the pipeline's engine.
-func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pipeline) (*inference.Engine, error) {
-	images, err := imagefetch.New(imagefetch.Options{AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes})
+func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pipeline, out *network.Network) (*inference.Engine, error) {
+	images, err := imagefetch.New(imagefetch.Options{
+		AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes, Proxy: out.Proxy(), DialPrefixes: cfg.DialNetworks,
+	})
 	if err != nil {
 		return nil, err
 	}

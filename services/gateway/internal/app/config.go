@@ -75,6 +75,9 @@ type Config struct {
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
 	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
 
+	ProxyURLFile secret.File     `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, optionally with user and password) of a proxy for all calls that leave the gateway, by CONNECT; providers may have their own in the policy"`
+	DialNetworks config.Prefixes `env:"DIAL_NETWORKS" doc:"networks (CIDR, comma-separated) into which the gateway may connect for providers, token servers, secret managers and images, or in which its proxies are; all when empty"`
+
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between reporting not ready and draining, so that load balancers notice"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`

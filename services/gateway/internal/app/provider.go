@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/shipped"
 	"switchyard.dev/services/platform/secret"
@@ -93,11 +95,17 @@ func newPrices(text []byte, p *policy.Policy) (*price.Table, error) {
 	return price.NewTable(rows)
 }
 
-// newProviders returns an adapter for each configured provider. All of them share one connection pool.
-func newProviders(transport http.RoundTripper, p *policy.Policy) (map[string]provider.Provider, error) {
+// transports makes the transports of providers.
+type transports interface {
+	Transport(r network.Route) (http.RoundTripper, error)
+}
+
+// newProviders returns an adapter for each configured provider. Providers that are reached by the same route share one
+// connection pool.
+func newProviders(out transports, p *policy.Policy) (map[string]provider.Provider, error) {
 	providers := make(map[string]provider.Provider)
 	for _, vendor := range p.Providers {
-		made, err := newProvider(transport, vendor)
+		made, err := newProvider(out, vendor)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", vendor.Name, err)
 		}
@@ -107,14 +115,39 @@ func newProviders(transport http.RoundTripper, p *policy.Policy) (map[string]pro
 }
 
 // newProvider returns the adapter of a provider's dialect.
-func newProvider(transport http.RoundTripper, vendor policy.Provider) (provider.Provider, error) {
+func newProvider(out transports, vendor policy.Provider) (provider.Provider, error) {
 	d, ok := adapter.Find(vendor.Dialect)
 	if !ok {
 		return nil, fmt.Errorf("dialect %q: there is no such adapter", vendor.Dialect)
 	}
 	settings := vendor.Adapter()
-	settings.Transport = transport
+	settings.Headers = newHeaders(vendor.Headers)
+	var err error
+	if settings.Transport, err = out.Transport(network.Route{
+		Direct: vendor.Proxy.Direct, Proxy: vendor.Proxy.URL, ProxyCredentials: secret.File(vendor.Proxy.CredentialsFile), CAFile: vendor.CAFile,
+	}); err != nil {
+		return nil, err
+	}
 	return d.New(settings)
+}
+
+// newHeaders returns the headers of a provider in the order of their names. Files are read again when they change.
+func newHeaders(configured map[string]policy.HeaderValue) []provider.Header {
+	var headers []provider.Header
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
+		h := configured[name]
+		fixed := secret.New(h.Value)
+		read := func() (secret.Value, error) { return fixed, nil }
+		if h.File != "" {
+			file := secret.NewCached(secret.File(h.File), func(v secret.Value) secret.Value { return v })
+			read = func() (secret.Value, error) {
+				value, _, err := file.Read()
+				return value, err
+			}
+		}
+		headers = append(headers, provider.Header{Name: http.CanonicalHeaderKey(name), Value: read})
+	}
+	return headers
 }
 
 // fingerprintKey returns the key of the hashes that stand for secrets and for end users; zero where none is set.
@@ -134,17 +167,28 @@ func newFingerprint(cfg Config) (func(secret.Value) string, error) {
 	return keyring.NewFingerprint(key), err
 }
 
+// newPool returns the fleet's credentials for a provider.
+func newPool(configured []policy.Credential) []keyring.Member {
+	var members []keyring.Member
+	for i := range configured {
+		c := &configured[i]
+		members = append(members, keyring.Member{Name: c.Name, Weight: c.Weight, File: c.KeyFile, Drain: c.Drain})
+	}
+	return members
+}
+
 // newKeyring returns a keyring with the fleet's keys of the policy's providers and access to organizations' own keys.
 func newKeyring(cfg Config, log *slog.Logger, p *policy.Policy, own keyring.Own) (*keyring.Keyring, error) {
 	fingerprint, err := newFingerprint(cfg)
 	if err != nil {
 		return nil, err
 	}
-	files := make(map[string]string)
-	for _, vendor := range p.Providers {
-		files[vendor.Name] = vendor.KeyFile
+	fleet := make(map[string][]keyring.Member)
+	for i := range p.Providers {
+		vendor := &p.Providers[i]
+		fleet[vendor.Name] = newPool(vendor.Pool())
 	}
 	return keyring.New(keyring.Options{
-		Log: log, Files: files, Fingerprint: fingerprint, Own: own, Mode: p.Byok(), Canonical: p.Canonical,
+		Log: log, Fleet: fleet, Fingerprint: fingerprint, Own: own, Mode: p.Byok(), Canonical: p.Canonical,
 	}), nil
 }

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
@@ -23,7 +24,7 @@ import (
 func TestShippedPolicy(t *testing.T) {
 	cfg := Config{ConnectTimeout: time.Second}
 	rules, prices := readAll(t, cfg)
-	if _, err := newProviders(http.DefaultTransport, rules); err != nil {
+	if _, err := newProviders(direct{}, rules); err != nil {
 		t.Fatal(err)
 	}
 	for _, vendor := range rules.Providers {
@@ -75,7 +76,7 @@ providers:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := keys.Resolve(t.Context(), keyring.Scope{}, "local"); err != nil || key.Key.Reveal() != "sk-local" {
+	if key, err := keys.Resolve(t.Context(), keyring.Scope{}, "local"); err != nil || key[0].Key.Reveal() != "sk-local" {
 		t.Errorf("key beside the file: %v", err)
 	}
 
@@ -86,7 +87,7 @@ providers:
 		"providers: [{name: x, dialect: sandbox, models: [{name: m, input_per_mtok_usd: 1, out: 2}]}]": "no such field",
 	} {
 		cfg.ExtraProvidersFile = write("bad.yaml", text)
-		f := &fleets{cfg: cfg, transport: http.DefaultTransport, log: slog.New(slog.DiscardHandler), models: catalog.NewStore(nil)}
+		f := &fleets{cfg: cfg, network: direct{}, log: slog.New(slog.DiscardHandler), models: catalog.NewStore(nil)}
 		if _, err := f.read(time.Now()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
@@ -96,6 +97,11 @@ providers:
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+// direct reaches every provider by the machine's own transport.
+type direct struct{}
+
+func (direct) Transport(network.Route) (http.RoundTripper, error) { return http.DefaultTransport, nil }
 
 func readAll(t *testing.T, cfg Config) (*policy.Policy, *price.Table) {
 	t.Helper()

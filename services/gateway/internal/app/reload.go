@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,8 +23,8 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/service"
 )
@@ -34,7 +33,7 @@ import (
 type fleets struct {
 	cfg        Config
 	log        *slog.Logger
-	transport  http.RoundTripper
+	network    transports
 	affinities *routing.AffinityTable
 	own        keyring.Own
 	// models has the models' lifecycles, override returns the operators' override of the policy.
@@ -65,9 +64,9 @@ type generation struct {
 
 // openFleet reads the files for the first time. It logs which providers have a key: a missing key is the most frequent
 // mistake of a first start.
-func openFleet(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance) (*fleets, error) {
+func openFleet(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, out *network.Network) (*fleets, error) {
 	f := &fleets{
-		cfg: cfg, log: s.Log, transport: wire.NewTransport(cfg.ConnectTimeout), affinities: routing.NewAffinityTable(),
+		cfg: cfg, log: s.Log, network: out, affinities: routing.NewAffinityTable(),
 		own: g.credentials.cache, models: g.models, override: g.overrides.Override, releases: postgres.NewReleases(stores.control),
 	}
 	first, err := f.read(time.Now())
@@ -195,7 +194,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	providers, err := newProviders(f.transport, rules)
+	providers, err := newProviders(f.network, rules)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +204,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	}
 	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lifecycles: f.models, Override: f.override, Affinities: f.affinities})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Prices: prices, CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Version: files.hash()}, policy: rules,
+		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Choices: rules.Choices(), Prices: prices, CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Version: files.hash()}, policy: rules,
 		version:  policy.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(rules, prices, keys, now),
 		prices:   prices, catalog: catalog.New(rules, prices, models), files: files,

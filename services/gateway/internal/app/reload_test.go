@@ -24,7 +24,6 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/routing"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
@@ -46,7 +45,7 @@ func (f folder) write(t *testing.T, name, text string) string {
 
 func newFleets(t *testing.T, cfg Config, log io.Writer) *fleets {
 	t.Helper()
-	f := &fleets{cfg: cfg, transport: wire.NewTransport(time.Second), log: slog.New(slog.NewJSONHandler(log, nil)), affinities: routing.NewAffinityTable(), models: catalog.NewStore(nil), releases: &releaseStore{}}
+	f := &fleets{cfg: cfg, network: direct{}, log: slog.New(slog.NewJSONHandler(log, nil)), affinities: routing.NewAffinityTable(), models: catalog.NewStore(nil), releases: &releaseStore{}}
 	first, err := f.read(time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +100,7 @@ func TestReload(t *testing.T) {
 	dir.write(t, "more.key", "sk-more")
 	testkit.Wait(t, patience, "the key of the new provider", func() error { // The file is checked ten times a second.
 		key, err := f.fleet().Keys.Resolve(t.Context(), keyring.Scope{}, "more")
-		if err == nil && key.Key.Reveal() != "sk-more" {
+		if err == nil && key[0].Key.Reveal() != "sk-more" {
 			err = errors.New("another key")
 		}
 		return err

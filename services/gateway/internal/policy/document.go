@@ -199,13 +199,21 @@ func strictNode(node *yaml.Node, into any) error {
 // innerLine matches a line number within a part of a file, which is wrong for the whole file.
 var innerLine = regexp.MustCompile(`\bline \d+: `)
 
+// absolute returns the absolute path of a file that holds a secret; an empty path stays empty.
+func (s *Source) absolute(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(cmp.Or(s.KeysDir, noKeysDir), path)
+}
+
 // noKeysDir is the folder of relative key files without a KeysDir. It does not exist.
 const noKeysDir = "/nonexistent"
 
 var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// checkProviders checks a file's providers, and makes their key files absolute, so that they don't depend on the
-// working directory.
+// checkProviders checks a file's providers, and makes the paths of their files absolute, so that they don't depend on
+// the working directory.
 func checkProviders(source Source, providers []Provider) error {
 	seen := make(map[string]bool)
 	for i := range providers {
@@ -218,9 +226,7 @@ func checkProviders(source Source, providers []Provider) error {
 			return fmt.Errorf("%s: providers[%d] %q: %w", source.Name, i, p.Name, err)
 		}
 		seen[p.Name] = true
-		if p.KeyFile != "" && !filepath.IsAbs(p.KeyFile) {
-			p.KeyFile = filepath.Join(cmp.Or(source.KeysDir, noKeysDir), p.KeyFile)
-		}
+		p.resolve(source.absolute)
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -31,8 +33,13 @@ type Provider struct {
 	BaseURL string `yaml:"base_url"`
 	// KeyFile is the path of the file with the fleet's key; if empty, the provider is called without a key.
 	KeyFile string `yaml:"key_file"`
-	// KeyHeader is the header that carries the key instead of "Authorization: Bearer" (openai dialect).
-	KeyHeader string `yaml:"key_header"`
+	// Credentials are the fleet's, where it has several; see Pool. CredentialChoice is how one of them is chosen;
+	// ChoiceWeighted if empty.
+	Credentials      []Credential `yaml:"credentials"`
+	CredentialChoice Choice       `yaml:"credential_choice"`
+	// KeyHeader is the header that carries the key instead of the dialect's own.
+	KeyHeader  string `yaml:"key_header"`
+	Connection `yaml:",inline"`
 	// APIVersion, StreamUsage, ShortToolIDs and Responses are settings of the openai dialect; see its package.
 	APIVersion   string `yaml:"api_version"`
 	StreamUsage  *bool  `yaml:"stream_usage"`
@@ -66,7 +73,10 @@ func (p *Provider) check() error {
 	case p.PromptCacheTTL != 0 && p.PromptCacheTTL < time.Second:
 		return errors.New("prompt_cache_ttl: want at least 1s")
 	}
-	if err := p.Capabilities.check(); err != nil {
+	if p.KeyHeader != "" && !httpguts.ValidHeaderFieldName(p.KeyHeader) {
+		return errors.New("key_header: is no header name")
+	}
+	if err := cmp.Or(p.Capabilities.check(), p.Connection.check(), p.checkCredentials()); err != nil {
 		return err
 	}
 	seen := make(map[string]bool)
@@ -82,7 +92,16 @@ func (p *Provider) check() error {
 	return nil
 }
 
-// Adapter returns the settings for the adapter of the provider's dialect. Transport is left to the caller.
+// resolve makes the paths of files absolute.
+func (p *Provider) resolve(absolute func(string) string) {
+	p.KeyFile = absolute(p.KeyFile)
+	for i := range p.Credentials {
+		p.Credentials[i].KeyFile = absolute(p.Credentials[i].KeyFile)
+	}
+	p.Connection.resolve(absolute)
+}
+
+// Adapter returns the settings for the adapter of the provider's dialect. Transport and Headers are left to the caller.
 func (p *Provider) Adapter() provider.Settings {
 	limits := make(map[string]int)
 	for _, model := range p.Models {

@@ -4,13 +4,10 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"switchyard.dev/gen"
@@ -22,6 +19,7 @@ import (
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/seal"
 	"switchyard.dev/services/platform/service"
+	"switchyard.dev/services/platform/tunnel"
 	"switchyard.dev/services/webhook-egress/internal/api"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
@@ -115,29 +113,13 @@ func openStores(ctx context.Context, s *service.Service, cfg Config) (stores, er
 }
 
 func newGuard(cfg Config) (*netguard.Guard, error) {
-	proxy, err := egressProxy(cfg)
+	proxy, err := tunnel.Open(cfg.ProxyURLFile, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s_PROXY_URL_FILE: %w", prefix, err)
 	}
 	return netguard.New(netguard.Options{
 		AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes, RequireHTTPS: cfg.RequireHTTPS, Proxy: proxy,
 	})
-}
-
-// egressProxy reads the proxy's URL; nil for no proxy.
-func egressProxy(cfg Config) (*url.URL, error) {
-	if cfg.ProxyURLFile == "" {
-		return nil, nil //nolint:nilnil // No proxy is not an error.
-	}
-	text, err := cfg.ProxyURLFile.Read()
-	if err != nil {
-		return nil, fmt.Errorf("%s_PROXY_URL_FILE: %w", prefix, err)
-	}
-	proxy, err := url.Parse(strings.TrimSpace(text.Reveal()))
-	if err != nil {
-		return nil, errors.New(prefix + "_PROXY_URL_FILE: not a URL") // The parser's error would quote the URL, which may hold a password.
-	}
-	return proxy, nil
 }
 
 // newBox reads the key that encrypts the secrets of endpoints; nil for no key.

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/platform/tunnel"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
@@ -72,8 +73,12 @@ func TestEgressProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	way, err := tunnel.New(at, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	receiver := r.Listener.Addr().String()
-	if w.guard, err = netguard.New(netguard.Options{AllowTargets: []string{receiver}, Proxy: at}); err != nil {
+	if w.guard, err = netguard.New(netguard.Options{AllowTargets: []string{receiver}, Proxy: way}); err != nil {
 		t.Fatal(err)
 	}
 	proxy.closed.Store(true)

@@ -1,6 +1,6 @@
 // Package keyring finds the credential for a call to a provider: the organization's own, which package byok holds, or
-// the fleet's. Fleet keys are read from files, which may be replaced while the service runs. Keys leave it only as
-// secret.Value. Package inference resolves credentials with it; internal/app constructs it.
+// the fleet's. A provider may have several of the fleet's: a pool. Keys are read from files, which may be replaced while
+// the service runs, and leave it only as secret.Value. Package inference resolves credentials with it; internal/app constructs it.
 package keyring
 
 import (
@@ -10,11 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"sync"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/secret"
@@ -61,8 +57,8 @@ type Own interface {
 // Options are the options of a Keyring.
 type Options struct {
 	Log *slog.Logger
-	// Files are the key files of providers by name; "" means that the provider needs no key.
-	Files map[string]string
+	// Fleet are the fleet's credentials of each provider by name; a provider without any is called without a key.
+	Fleet map[string][]Member
 	// Fingerprint hashes keys; see NewFingerprint.
 	Fingerprint func(secret.Value) string
 	// Own is nil if organizations can't bring credentials.
@@ -73,58 +69,47 @@ type Options struct {
 	Canonical func(string) (string, bool)
 }
 
-// Keyring holds the fleet's keys. Safe for concurrent use.
+// Keyring holds the fleet's credentials. Safe for concurrent use.
 type Keyring struct {
 	Options
 
-	fleet map[string]*key
-}
-
-// key is one fleet key. A provider without a file needs none.
-type key struct {
-	file secret.File
-
-	mu         sync.Mutex
-	checked    time.Time // when the file was last checked
-	stat       fs.FileInfo
-	credential provider.Credential
-	found      bool
-	warned     bool // the current failure is logged
+	fleet map[string]*pool
 }
 
 // New returns a Keyring.
 func New(o Options) *Keyring {
 	o.Mode = cmp.Or(o.Mode, ModeFleet)
-	k := &Keyring{Options: o, fleet: make(map[string]*key)}
-	for name, file := range o.Files {
-		k.fleet[name] = &key{
-			file: secret.File(file), found: file == "",
-			credential: provider.Credential{Source: SourceFleet},
-		}
+	k := &Keyring{Options: o, fleet: make(map[string]*pool)}
+	for name, members := range o.Fleet {
+		k.fleet[name] = newPool(name, members, o)
 	}
 	return k
 }
 
-// Resolve returns the credential for a provider. The error is ErrNoKey if there is none, and another one if the
+// Resolve returns the credentials for a provider that can be used now, in the policy's order: an organization's own one,
+// or those of the fleet. The caller must not change them. The error is ErrNoKey if there is none, and another one if the
 // organization has one that can't be used now.
-func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) (provider.Credential, error) {
+func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) ([]provider.Credential, error) {
 	fleet, ok := k.fleet[name]
 	if !ok {
-		return provider.Credential{}, ErrNoKey // No key is sent to an unknown address.
+		return nil, ErrNoKey // No key is sent to an unknown address.
 	}
 	mode := cmp.Or(scope.Byok, k.Mode)
 	if mode == ModeFleet {
-		return k.ofFleet(name, fleet)
+		return fleet.credentials(ctx)
 	}
 	own, err := k.own(ctx, scope, name)
-	if err == nil || mode == ModeRequire {
-		return own, err
+	if err == nil {
+		return []provider.Credential{own}, nil
 	}
-	credential, fleetErr := k.ofFleet(name, fleet)
+	if mode == ModeRequire {
+		return nil, err
+	}
+	credentials, fleetErr := fleet.credentials(ctx)
 	if fleetErr != nil {
-		return credential, err // The error of the organization's own credential says more.
+		return nil, err // The error of the organization's own credential says more.
 	}
-	return credential, nil
+	return credentials, nil
 }
 
 func (k *Keyring) own(ctx context.Context, scope Scope, name string) (provider.Credential, error) {
@@ -136,55 +121,6 @@ func (k *Keyring) own(ctx context.Context, scope Scope, name string) (provider.C
 		return provider.Credential{}, ErrNoKey
 	}
 	return k.Own.Find(ctx, scope.Organization, name, scope.Byok != "")
-}
-
-func (k *Keyring) ofFleet(name string, fleet *key) (provider.Credential, error) {
-	if fleet.file == "" {
-		return fleet.credential, nil
-	}
-	return k.read(name, fleet)
-}
-
-// checkEvery is how long a key file is assumed unchanged: a request looks up the keys of all its candidates, and most
-// fleets have several.
-const checkEvery = 100 * time.Millisecond
-
-// read returns the key, and rereads the file if it has changed: a key is replaced by replacing its file.
-func (k *Keyring) read(name string, of *key) (provider.Credential, error) {
-	of.mu.Lock()
-	defer of.mu.Unlock()
-	now := time.Now()
-	if now.Sub(of.checked) < checkEvery {
-		return of.use()
-	}
-	of.checked = now
-	stat, err := os.Stat(string(of.file))
-	if err == nil && of.stat != nil && same(of.stat, stat) {
-		return of.use()
-	}
-	had := of.found
-	var value secret.Value
-	if err == nil {
-		value, err = of.file.Read()
-	}
-	of.stat, of.found = stat, err == nil
-	of.credential = provider.Credential{Key: value, Source: SourceFleet, Fingerprint: k.Fingerprint(value)}
-	if never := errors.Is(err, fs.ErrNotExist) && !had; err != nil && !never && !of.warned {
-		k.Log.Warn("fleet key can't be read", "provider", name, "error", err.Error())
-	}
-	of.warned = err != nil
-	return of.use()
-}
-
-func (of *key) use() (provider.Credential, error) {
-	if !of.found {
-		return provider.Credential{}, ErrNoKey
-	}
-	return of.credential, nil
-}
-
-func same(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
 }
 
 // NewFingerprint returns a function that returns 64 bits of a keyed hash, which distinguishes keys without revealing

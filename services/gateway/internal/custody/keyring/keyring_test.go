@@ -16,10 +16,35 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
+// checked is when a replaced file is surely read again; see secret.Cached.
+const checked = 100 * time.Millisecond
+
+// first returns the first credential of a provider.
+func first(t *testing.T, k *Keyring, scope Scope, name string) (provider.Credential, error) {
+	t.Helper()
+	credentials, err := k.Resolve(t.Context(), scope, name)
+	if err != nil {
+		return provider.Credential{}, err
+	}
+	return credentials[0], nil
+}
+
+// ofFiles returns pools of one key each; "" is a provider that needs none.
+func ofFiles(files map[string]string) map[string][]Member {
+	pools := make(map[string][]Member)
+	for name, file := range files {
+		pools[name] = nil
+		if file != "" {
+			pools[name] = []Member{{File: file}}
+		}
+	}
+	return pools
+}
+
 // replace replaces a key file, and waits until it is checked again.
 func replace(t *testing.T, path, text string) {
 	t.Helper()
-	defer time.Sleep(checkEvery)
+	defer time.Sleep(checked)
 	next := path + ".next" // As a secret manager does: a whole file replaces the old one.
 	testkit.WriteFile(t, next, text)
 	if err := os.Rename(next, path); err != nil {
@@ -35,11 +60,11 @@ func resolve(t *testing.T) {
 	k := newKeyring(testkit.Logger(t), map[string]string{"alpha": path, "local": ""})
 	scope := Scope{Organization: "acme"}
 
-	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
+	if _, err := first(t, k, scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("missing file: %v, want ErrNoKey", err)
 	}
 	replace(t, path, "key-one\n")
-	one, err := k.Resolve(t.Context(), scope, "alpha")
+	one, err := first(t, k, scope, "alpha")
 	if err != nil {
 		t.Fatalf("first key: %v", err)
 	}
@@ -49,30 +74,30 @@ func resolve(t *testing.T) {
 	if len(one.Fingerprint) != 16 {
 		t.Errorf("fingerprint %q, want 16 digits", one.Fingerprint)
 	}
-	if again, err := k.Resolve(t.Context(), scope, "alpha"); err != nil || again.Fingerprint != one.Fingerprint {
+	if again, err := first(t, k, scope, "alpha"); err != nil || again.Fingerprint != one.Fingerprint {
 		t.Errorf("again: %+v, %v, want the same", again, err)
 	}
 	replace(t, path, "key-two")
-	two, err := k.Resolve(t.Context(), scope, "alpha")
+	two, err := first(t, k, scope, "alpha")
 	if err != nil || two.Key.Reveal() != "key-two" || two.Fingerprint == one.Fingerprint {
 		t.Errorf("replaced: %q, %v, want the new key and another fingerprint", two.Key.Reveal(), err)
 	}
 	replace(t, path, "\n")
-	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
+	if _, err := first(t, k, scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("empty file: %v, want ErrNoKey", err)
 	}
 	replace(t, path, "key-one")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(checkEvery)
-	if _, err := k.Resolve(t.Context(), scope, "alpha"); !errors.Is(err, ErrNoKey) {
+	time.Sleep(checked)
+	if _, err := first(t, k, scope, "alpha"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("removed file: %v, want ErrNoKey", err)
 	}
-	if local, err := k.Resolve(t.Context(), scope, "local"); err != nil || !local.Key.IsZero() || local.Fingerprint != "" {
+	if local, err := first(t, k, scope, "local"); err != nil || !local.Key.IsZero() || local.Fingerprint != "" {
 		t.Errorf("without a file: %+v, %v, want a call without a key", local, err)
 	}
-	if _, err := k.Resolve(t.Context(), scope, "nobody"); !errors.Is(err, ErrNoKey) {
+	if _, err := first(t, k, scope, "nobody"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("unknown provider: %v, want ErrNoKey", err)
 	}
 }
@@ -134,12 +159,12 @@ func TestByokOrder(t *testing.T) {
 			_, ok := files[name]
 			return name, ok
 		}
-		k := New(Options{Log: testkit.Logger(t), Files: files, Fingerprint: NewFingerprint(secret.Value{}), Own: mine, Mode: test.policy, Canonical: canonical})
-		got, err := k.Resolve(t.Context(), Scope{Organization: "acme", Byok: test.mode, Provider: test.only}, test.name)
+		k := New(Options{Log: testkit.Logger(t), Fleet: ofFiles(files), Fingerprint: NewFingerprint(secret.Value{}), Own: mine, Mode: test.policy, Canonical: canonical})
+		got, err := first(t, k, Scope{Organization: "acme", Byok: test.mode, Provider: test.only}, test.name)
 		if got.Source != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%+v: %q, %v", test, got.Source, err)
 		}
-		if got, _ := k.Resolve(t.Context(), Scope{Organization: "bolt", Byok: ModePrefer}, test.name); got.Source == SourceByok {
+		if got, _ := first(t, k, Scope{Organization: "bolt", Byok: ModePrefer}, test.name); got.Source == SourceByok {
 			t.Errorf("another organization's call to %s has acme's key", test.name)
 		}
 	}
@@ -147,16 +172,16 @@ func TestByokOrder(t *testing.T) {
 
 func TestWithoutOwn(t *testing.T) {
 	k := newKeyring(testkit.Logger(t), map[string]string{"local": ""})
-	if _, err := k.Resolve(t.Context(), Scope{Byok: ModeRequire}, "local"); !errors.Is(err, ErrNoKey) {
+	if _, err := first(t, k, Scope{Byok: ModeRequire}, "local"); !errors.Is(err, ErrNoKey) {
 		t.Errorf("require: %v, want ErrNoKey", err)
 	}
-	if _, err := k.Resolve(t.Context(), Scope{Byok: ModePrefer}, "local"); err != nil {
+	if _, err := first(t, k, Scope{Byok: ModePrefer}, "local"); err != nil {
 		t.Errorf("prefer: %v, want the fleet's", err)
 	}
 }
 
 func newKeyring(log *slog.Logger, files map[string]string) *Keyring {
-	return New(Options{Log: log, Files: files, Fingerprint: NewFingerprint(secret.New("pin"))})
+	return New(Options{Log: log, Fleet: ofFiles(files), Fingerprint: NewFingerprint(secret.New("pin"))})
 }
 
 func TestFingerprintIsKeyed(t *testing.T) {
@@ -172,7 +197,7 @@ func TestKeysStayOutOfTheLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
 	k := newKeyring(slog.New(slog.NewJSONHandler(&log, nil)), map[string]string{"a": path})
 	replace(t, path, canary)
-	credential, err := k.Resolve(t.Context(), Scope{}, "a")
+	credential, err := first(t, k, Scope{}, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +205,6 @@ func TestKeysStayOutOfTheLog(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	_, _ = k.Resolve(t.Context(), Scope{}, "a")
+	_, _ = first(t, k, Scope{}, "a")
 	testkit.NoLeak(t, canary, log.String(), credential.Fingerprint)
 }

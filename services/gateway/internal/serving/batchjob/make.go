@@ -56,11 +56,11 @@ func (m *Manager) vendorOf(ctx context.Context, j *Job, t Target) (*vendor, erro
 	if t.Source != keyring.SourceByok {
 		scope.Byok = keyring.ModeFleet
 	}
-	credential, err := fleet.Keys.Resolve(ctx, scope, t.Provider)
+	credentials, err := fleet.Keys.Resolve(ctx, scope, t.Provider)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoVendor, err)
 	}
-	return &vendor{t, runner, credential}, nil
+	return &vendor{t, runner, credentials[0]}, nil
 }
 
 // make gives a job to the first vendor that takes it.

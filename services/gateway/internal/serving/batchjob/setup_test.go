@@ -149,14 +149,14 @@ func (v *vendor) DeleteBatch(context.Context, provider.Credential, *provider.Bat
 // keys resolves a credential for each provider but those of none.
 type keys map[string]bool
 
-func (k keys) Resolve(_ context.Context, s keyring.Scope, name string) (provider.Credential, error) {
+func (k keys) Resolve(_ context.Context, s keyring.Scope, name string) ([]provider.Credential, error) {
 	if k[name] {
-		return provider.Credential{}, keyring.ErrNoKey
+		return nil, keyring.ErrNoKey
 	}
 	if s.Byok == keyring.ModeFleet {
-		return provider.Credential{Source: keyring.SourceFleet, Fingerprint: "f"}, nil
+		return []provider.Credential{{Source: keyring.SourceFleet, Fingerprint: "f"}}, nil
 	}
-	return provider.Credential{Source: keyring.SourceByok, Fingerprint: "b"}, nil
+	return []provider.Credential{{Source: keyring.SourceByok, Fingerprint: "b"}}, nil
 }
 
 // flakyLedger fails once, at what is beyond so many entries; never where left is below 0.

@@ -13,7 +13,8 @@ const (
 	// MaxCooldown caps the cooldown that a vendor asks for: an uncapped one could take a key out of use for a day.
 	MaxCooldown = 5 * time.Minute
 	// keyCooldown is how long a refused credential is not used: long enough to spare the vendor, short enough for a key
-	// that was just repaired.
+	// that was just repaired. For a credential of a pool, which the others replace, it doubles with each refusal in a row,
+	// up to MaxCooldown.
 	keyCooldown = 10 * time.Second
 	// guessCooldown is the cooldown after a rate limit without a Retry-After.
 	guessCooldown = time.Second
@@ -37,7 +38,9 @@ type allowance struct {
 	// longest refusal.
 	all, own cooldown
 	by       uint64
-	limits   provider.Limits
+	// refused counts the refusals in a row.
+	refused int
+	limits  provider.Limits
 	// requests and tokens are when the limits end.
 	requests, tokens time.Time
 }
@@ -87,6 +90,30 @@ func (c *credentials) cool(fingerprint string, cause Cause, by uint64, span time
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.cool(cooldown{now.Add(min(span, MaxCooldown)), cause}, by, now)
+}
+
+// coolRefused starts a cooldown of a pool's credential that the vendor refused.
+func (c *credentials) coolRefused(fingerprint string, by uint64, now time.Time) {
+	a := c.findOrMake(fingerprint, now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !now.Before(a.all.until) && !now.Before(a.own.until) { // Calls that were in flight count once.
+		a.refused++
+	}
+	span := MaxCooldown
+	if doublings := max(a.refused-1, 0); doublings < 5 {
+		span = keyCooldown << doublings
+	}
+	a.cool(cooldown{now.Add(span), CauseKeyRefused}, by, now)
+}
+
+// good notes that the vendor took a credential.
+func (c *credentials) good(fingerprint string) {
+	if a := c.find(fingerprint); a != nil {
+		a.mu.Lock()
+		a.refused = 0
+		a.mu.Unlock()
+	}
 }
 
 // cool notes a refusal; of two cooldowns the longer one holds. A refusal that only one organization has met may be

@@ -16,6 +16,8 @@ type Call struct {
 	// count for the fleet.
 	Credential string
 	Byok       bool
+	// Pooled is the credential's name in the pool of the provider; empty for the only one.
+	Pooled string
 	// Organization is the one that the call is for; see share.go.
 	Organization string
 	// Unlisted reports that no policy names the model: the caller supplied the name, and it gets an entry of its own
@@ -119,6 +121,7 @@ type Permit struct {
 	pass    pass
 	call    Call
 	by      caller
+	pooled  *pooled // nil for a credential that is in no pool
 	begun   time.Time
 	// began reports whether a stream has had content, which counted the call as good already.
 	began bool
@@ -140,7 +143,9 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
 		return Permit{}, &Refusal{Cause: cause}
 	}
-	return Permit{monitor: m, target: t, pass: p, call: c, by: by, begun: now}, nil
+	permit := Permit{monitor: m, target: t, pass: p, call: c, by: by, pooled: t.vendor.pooled(c.Pooled), begun: now}
+	permit.pooled.begin()
+	return permit, nil
 }
 
 // cooldown returns a Refusal if the call's credential may not be used now; nil if it may.
@@ -192,6 +197,7 @@ func (p *Permit) Learn(l provider.Limits) {
 func (p *Permit) Begin(ctx context.Context) {
 	now := p.monitor.now()
 	p.target.beginning.add(p.by, now.Sub(p.begun), now)
+	p.pooled.content(p.by, now.Sub(p.begun), now)
 	p.record(ctx, Verdict{Outcome: Good}, now)
 	p.began = true
 	p.pass.probe, p.pass.own.probe = false, false
@@ -201,6 +207,11 @@ func (p *Permit) Begin(ctx context.Context) {
 func (p *Permit) End(ctx context.Context, v Verdict) {
 	p.target.vendor.bulkhead.release(p.by.name)
 	now := p.monitor.now()
+	p.pooled.end(p.by, v.Outcome == Good, now.Sub(p.begun), now)
+	if v.Outcome == Good {
+		p.target.vendor.credentials.good(p.call.Credential)
+		p.target.circuit.credentials.good(p.call.Credential)
+	}
 	if v.Outcome == Good && p.call.Unlisted {
 		p.monitor.served(p.call.Target)
 	}
@@ -235,16 +246,25 @@ func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
 		}
 		p.target.circuit.credentials.cool(p.call.Credential, CauseRateLimited, p.by.id, rest, now)
 	case e.Class == apierr.ClassAuth && e.Status == statusUnauthorized:
-		p.target.vendor.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
+		p.refused(&p.target.vendor.credentials, now)
 	case e.Class == apierr.ClassAuth:
 		// Perhaps the key may not call only this model.
-		p.target.circuit.credentials.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
+		p.refused(&p.target.circuit.credentials, now)
 	}
 	v := Judge(e)
 	if repeated && v.Outcome == Bad {
 		v.Outcome = Void
 	}
 	p.End(ctx, v)
+}
+
+// refused starts the cooldown of a refused credential.
+func (p *Permit) refused(of *credentials, now time.Time) {
+	if p.pooled != nil {
+		of.coolRefused(p.call.Credential, p.by.id, now)
+		return
+	}
+	of.cool(p.call.Credential, CauseKeyRefused, p.by.id, keyCooldown, now)
 }
 
 const statusUnauthorized = 401

@@ -39,6 +39,9 @@ type round struct {
 
 	ask      attempt
 	failures []failure
+	// switched counts the calls that failed through a credential whose place another one of the pool took. They don't count
+	// as attempts.
+	switched int
 	// spared are candidates that were skipped because the vendor last reported that little of its limit is left. They are
 	// tried after all others.
 	spared []candidate
@@ -86,15 +89,10 @@ const (
 // each tries candidates in turn, and reports whether the request is served or has ended.
 func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (done bool) {
 	for i, c := range candidates {
-		if r.attempts == maxAttempts {
+		if r.left() == 0 {
 			return false
 		}
-		last := !r.more(candidates[i+1:])
-		v := r.attempt(ctx, c, last, insist)
-		if v == next && r.repeats(ctx, c, last) {
-			v = r.attempt(ctx, c, last, insist)
-		}
-		switch v {
+		switch r.serve(ctx, c, candidates[i+1:], insist) {
 		case over:
 			return true
 		case failed:
@@ -106,9 +104,29 @@ func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (
 	return false
 }
 
+// left returns how many calls the request may still make.
+func (r *round) left() int { return maxAttempts + r.switched - r.attempts }
+
+// serve calls a candidate, with one credential of its pool after the other as long as the failure is the credential's.
+func (r *round) serve(ctx context.Context, c candidate, rest []candidate, insist bool) verdict {
+	for {
+		last := !r.more(rest) && !r.spare(c)
+		before := r.attempts
+		v := r.attempt(ctx, c, last, insist)
+		if v == next && r.repeats(ctx, c, last) {
+			v = r.attempt(ctx, c, last, insist)
+		}
+		if v != next || !r.switches(&c) {
+			return v
+		}
+		r.switched += r.attempts - before
+		c = c.another()
+	}
+}
+
 // more reports whether one of the candidates may be called too.
 func (r *round) more(candidates []candidate) bool {
-	if r.attempts+1 >= maxAttempts {
+	if r.left() <= 1 {
 		return false
 	}
 	for _, c := range candidates {
@@ -122,7 +140,7 @@ func (r *round) more(candidates []candidate) bool {
 func (r *round) asks(c candidate, insist bool) health.Call {
 	return health.Call{
 		Target: c.Target, Unlisted: c.Unlisted, Organization: r.request.Organization, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
-		Tokens: r.request.Route.Needs.Context, Insist: insist,
+		Pooled: c.credential.Name, Tokens: r.request.Route.Needs.Context, Insist: insist,
 	}
 }
 

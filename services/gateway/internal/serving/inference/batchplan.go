@@ -140,7 +140,7 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	every, request := *a, *a.request
 	request.Route.Substitution, every.request = true, &request
 	s := selection{plan: plan}
-	if err := s.resolve(ctx, &every); err != nil {
+	if err := b.engine.resolve(ctx, &s, &every); err != nil {
 		return nil, err
 	}
 	if b.grant != nil {

@@ -68,15 +68,15 @@ const batchPrices = `providers:
 // byokKeys has credentials of the organization's own for some providers, and the fleet's for those and the others.
 type byokKeys []string
 
-func (k byokKeys) Resolve(_ context.Context, s keyring.Scope, name string) (provider.Credential, error) {
+func (k byokKeys) Resolve(_ context.Context, s keyring.Scope, name string) ([]provider.Credential, error) {
 	own := slices.Contains(k, name)
 	switch {
 	case own && s.Byok != keyring.ModeFleet:
-		return provider.Credential{Source: keyring.SourceByok}, nil
+		return []provider.Credential{{Source: keyring.SourceByok}}, nil
 	case s.Byok == keyring.ModeRequire:
-		return provider.Credential{}, keyring.ErrNoKey
+		return nil, keyring.ErrNoKey
 	}
-	return provider.Credential{Source: keyring.SourceFleet}, nil
+	return []provider.Credential{{Source: keyring.SourceFleet}}, nil
 }
 
 func batchSetup(t *testing.T, of batchHosts) *bench {

@@ -19,7 +19,7 @@ func (e *Engine) Check(ctx context.Context, r *Request) error {
 		return err
 	}
 	s := selection{plan: plan}
-	if err := s.resolve(ctx, &a); err != nil {
+	if err := e.resolve(ctx, &s, &a); err != nil {
 		return err
 	}
 	if a.grant == nil {

@@ -26,7 +26,7 @@ func (e *Engine) CountTokens(ctx context.Context, r *Request) (tokens int64, cou
 		return 0, false, nil // Such a request has an estimate too.
 	}
 	s := selection{plan: plan}
-	if err := s.resolve(ctx, &a); err != nil {
+	if err := e.resolve(ctx, &s, &a); err != nil {
 		return 0, false, nil
 	}
 	if a.grant != nil && s.allow(a.grant.Terms().Run) != nil {

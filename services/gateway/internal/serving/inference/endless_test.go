@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -64,7 +64,7 @@ func newEndless(t *testing.T) *httptest.Server {
 // overEndless returns an engine over such a vendor, with a memory budget of limit bytes.
 func overEndless(t *testing.T, limit int64) (*bench, *memory.Budget) {
 	t.Helper()
-	transport := wire.NewTransport(time.Second)
+	transport := network.NewTransport(time.Second)
 	t.Cleanup(transport.CloseIdleConnections)
 	vendor, err := openai.New(provider.Settings{Name: "a", BaseURL: newEndless(t).URL, Transport: transport})
 	if err != nil {

@@ -65,6 +65,8 @@ type candidate struct {
 	routing.Candidate
 	provider   provider.Provider
 	credential provider.Credential
+	// others are those of the provider's pool that may take the credential's place, in the order in which they are tried.
+	others []provider.Credential
 }
 
 // chatProvider returns the candidate's provider if it can chat. Plans contain no other; a policy that claims otherwise
@@ -141,7 +143,7 @@ func (e *Engine) plan(ctx context.Context, a *admitted) (selection, error) {
 	}
 	a.record.planned(&plan)
 	s := selection{plan: plan}
-	err = s.resolve(ctx, a)
+	err = e.resolve(ctx, &s, a)
 	return s, err
 }
 
@@ -174,11 +176,11 @@ func (e *Engine) ledgerReady(ctx context.Context) error {
 
 // resolve keeps the candidates that have a credential. An unreadable credential skips
 // only its own candidate.
-func (s *selection) resolve(ctx context.Context, a *admitted) error {
+func (e *Engine) resolve(ctx context.Context, s *selection, a *admitted) error {
 	scope := keyring.Scope{Organization: a.request.Organization, Byok: a.request.Byok, Provider: a.request.ByokProvider}
 	var unreadable error
 	for _, planned := range s.plan.Candidates {
-		credential, err := a.fleet.Keys.Resolve(ctx, scope, planned.Provider)
+		credentials, err := a.fleet.Keys.Resolve(ctx, scope, planned.Provider)
 		switch {
 		case errors.Is(err, keyring.ErrNoKey):
 			continue
@@ -186,7 +188,10 @@ func (s *selection) resolve(ctx context.Context, a *admitted) error {
 			unreadable = err
 			continue
 		}
-		s.candidates = append(s.candidates, candidate{planned, a.fleet.Providers[planned.Provider], credential})
+		if len(credentials) > 1 {
+			credentials = e.orderPool(a, planned.Provider, credentials)
+		}
+		s.candidates = append(s.candidates, candidate{planned, a.fleet.Providers[planned.Provider], credentials[0], credentials[1:]})
 		if len(s.candidates) == maxCandidates || !a.request.Route.Substitution {
 			break
 		}

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -29,10 +30,10 @@ type Planner interface {
 	Plan(r routing.Request) (routing.Plan, error)
 }
 
-// Keys returns credentials. The error is keyring.ErrNoKey where there is none, and another one where the organization's
-// own can't be read.
+// Keys returns the credentials for a provider that can be used now, at least one. The error is keyring.ErrNoKey where
+// there is none, and another one where the organization's own can't be read.
 type Keys interface {
-	Resolve(ctx context.Context, scope keyring.Scope, provider string) (provider.Credential, error)
+	Resolve(ctx context.Context, scope keyring.Scope, provider string) ([]provider.Credential, error)
 }
 
 // Ledger records what is billed.
@@ -56,7 +57,9 @@ type Fleet struct {
 	// Keys are those of this version's providers, so that the key of one version is never sent to an address of another.
 	Keys      Keys
 	Providers map[string]provider.Provider
-	Prices    Prices
+	// Choices are how a credential is chosen of the providers that have several.
+	Choices map[string]policy.Choice
+	Prices  Prices
 	// CacheTTL returns how long answers of an organization are cached; 0 is not at all. A nil func caches no answers.
 	CacheTTL func(organization string) time.Duration
 	// NeedsApproval reports whether calls of a tool need an approval. A nil func requires none.

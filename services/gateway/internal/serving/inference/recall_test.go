@@ -241,12 +241,12 @@ func (anyImage) Fetch(context.Context, string) (imagefetch.Image, error) {
 // byok returns an organization's own key, which changes.
 type byok struct{ fingerprint string }
 
-func (k *byok) Resolve(context.Context, keyring.Scope, string) (provider.Credential, error) {
+func (k *byok) Resolve(context.Context, keyring.Scope, string) ([]provider.Credential, error) {
 	source := "byok"
 	if k.fingerprint == "fleet" {
 		source = "fleet"
 	}
-	return provider.Credential{Source: source, Fingerprint: k.fingerprint}, nil
+	return []provider.Credential{{Source: source, Fingerprint: k.fingerprint}}, nil
 }
 
 func TestCacheIsOfOneCredential(t *testing.T) {

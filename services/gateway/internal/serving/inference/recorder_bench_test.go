@@ -106,8 +106,8 @@ func recorded(b *testing.B, keep int) *inference.Engine {
 
 type noKeys struct{}
 
-func (noKeys) Resolve(context.Context, keyring.Scope, string) (provider.Credential, error) {
-	return provider.Credential{Source: "fleet"}, nil
+func (noKeys) Resolve(context.Context, keyring.Scope, string) ([]provider.Credential, error) {
+	return []provider.Credential{{Source: "fleet"}}, nil
 }
 
 type noLedger struct{}

@@ -179,13 +179,13 @@ type keys struct{ missing []string }
 
 const canary = "sk-canary-9f8e7d6c5b4a"
 
-func (k keys) Resolve(_ context.Context, scope keyring.Scope, name string) (provider.Credential, error) {
+func (k keys) Resolve(_ context.Context, scope keyring.Scope, name string) ([]provider.Credential, error) {
 	for _, missing := range k.missing {
 		if missing == name || scope.Byok == keyring.ModeRequire {
-			return provider.Credential{}, keyring.ErrNoKey
+			return nil, keyring.ErrNoKey
 		}
 	}
-	return provider.Credential{Key: secret.New(canary), Source: "fleet", Fingerprint: "0011223344556677"}, nil
+	return []provider.Credential{{Key: secret.New(canary), Source: "fleet", Fingerprint: "0011223344556677"}}, nil
 }
 
 const testPrices = `providers: [{provider: a, models: [{model: a-1, effective_from: 1999-01-01, input_per_mtok_usd: 1, output_per_mtok_usd: 2}]}, {provider: b, models: [{model: b-1, effective_from: 1999-01-01, input_per_mtok_usd: 3, output_per_mtok_usd: 4}]}]`

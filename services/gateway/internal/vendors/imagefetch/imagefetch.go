@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/tunnel"
 )
 
 // Reasons of refused images.
@@ -46,6 +47,10 @@ type Options struct {
 	AllowTargets []string
 	// DenyPrefixes are networks that are refused in addition to those that are not public.
 	DenyPrefixes []netip.Prefix
+	// Proxy is asked to connect to the addresses that the guard has checked; nil for none.
+	Proxy *tunnel.Proxy
+	// DialPrefixes are the networks into which connections are made without a proxy; none means all public ones.
+	DialPrefixes []netip.Prefix
 	// Resolver looks names up; nil means the machine's resolver.
 	Resolver *net.Resolver
 	// Transport bounds the steps of a fetch and configures which certificates are trusted.
@@ -65,7 +70,9 @@ type Fetcher struct {
 
 // New returns a Fetcher, or an error if an allowed target is not host:port.
 func New(o Options) (*Fetcher, error) {
-	guard, err := netguard.New(netguard.Options{AllowTargets: o.AllowTargets, DenyPrefixes: o.DenyPrefixes, Resolver: o.Resolver})
+	guard, err := netguard.New(netguard.Options{
+		AllowTargets: o.AllowTargets, DenyPrefixes: o.DenyPrefixes, Proxy: o.Proxy, DialPrefixes: o.DialPrefixes, Resolver: o.Resolver,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("image fetcher: %w", err)
 	}

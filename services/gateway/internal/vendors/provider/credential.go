@@ -11,8 +11,10 @@ import (
 
 // Credential authenticates a call. The zero Credential is for a provider that needs none (a local server, the sandbox).
 type Credential struct {
-	// Name is the credential's name in the pool of its provider; empty where the provider has only one.
-	Name string
+	// Name is the credential's name in the pool of its provider, and Weight its share of the pool's requests relative to the
+	// others; zero where the provider has only one credential.
+	Name   string
+	Weight int
 	// Key is an API key or, if Bearer is set, an access token.
 	Key secret.Value
 	// Bearer reports that Key goes into "Authorization: Bearer", whatever header the dialect has for keys.

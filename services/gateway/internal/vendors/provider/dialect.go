@@ -56,7 +56,7 @@ type Settings struct {
 	ReasoningStyle string
 	// OutputLimits are the models' limits of output tokens, by the vendor's names of them.
 	OutputLimits map[string]int
-	// Transport reaches the vendor; see wire.NewTransport.
+	// Transport reaches the vendor; see package network.
 	Transport http.RoundTripper
 }
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
 // mark is the mark of the suite's jobs.
@@ -71,7 +71,7 @@ func (b Batches) serve(t *testing.T, wrap func(http.RoundTripper) http.RoundTrip
 		}
 	}))
 	t.Cleanup(server.Close)
-	transport := wire.NewTransport(patience)
+	transport := network.NewTransport(patience)
 	t.Cleanup(transport.CloseIdleConnections)
 	var to http.RoundTripper = transport
 	if wrap != nil {

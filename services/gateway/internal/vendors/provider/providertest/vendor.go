@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -38,7 +38,7 @@ func (d Dialect) serveOn(t *testing.T, server *httptest.Server) (provider.ChatPr
 	t.Helper()
 	server.Start()
 	t.Cleanup(server.Close)
-	transport := wire.NewTransport(patience)
+	transport := network.NewTransport(patience)
 	t.Cleanup(transport.CloseIdleConnections)
 	p, err := d.New(server.URL, transport)
 	if err != nil {

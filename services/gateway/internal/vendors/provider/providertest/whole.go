@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
-	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
 )
@@ -68,7 +68,7 @@ func (w Whole[Q, A]) serve(t *testing.T, handler http.HandlerFunc) Ask[Q, A] {
 
 func (w Whole[Q, A]) at(t *testing.T, url string) Ask[Q, A] {
 	t.Helper()
-	transport := wire.NewTransport(patience)
+	transport := network.NewTransport(patience)
 	t.Cleanup(transport.CloseIdleConnections)
 	ask, err := w.New(url, transport)
 	if err != nil {

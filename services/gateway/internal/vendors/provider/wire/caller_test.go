@@ -55,7 +55,8 @@ func TestAuthorize(t *testing.T) {
 			want: http.Header{"Authorization": {"Bearer t"}, "Anthropic-Beta": {"oauth"}},
 		},
 		"the operator's headers": {
-			provider.Settings{Headers: []provider.Header{fixed("X-Title", "mine"), fixed("Accept", "*/*")}}, "X-Api-Key", key,
+			provider.Settings{Headers: []provider.Header{fixed("X-Title", "mine"), fixed("Accept", "*/*")}},
+			"X-Api-Key", key,
 			http.Header{"X-Title": {"mine"}, "Accept": {"*/*"}, "X-Api-Key": {"k"}},
 		},
 	} {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/platform/apierr"
@@ -85,7 +86,7 @@ func TestEndlessHeads(t *testing.T) {
 		"a status line": after("HTTP/1.1 200 ", again(strings.Repeat("x", 1<<10))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			transport := wire.NewTransport(time.Second)
+			transport := network.NewTransport(time.Second)
 			defer transport.CloseIdleConnections()
 			caller := wire.Caller{Transport: transport, Classify: plain, Now: time.Now}
 			sent := make(chan int64, 1)
@@ -127,7 +128,7 @@ func TestCompressedAnswersAreRefused(t *testing.T) {
 	_ = packer.Close()
 	for _, coding := range []string{"gzip", "br", "gzip, gzip"} {
 		t.Run(coding, func(t *testing.T) {
-			transport := wire.NewTransport(time.Second)
+			transport := network.NewTransport(time.Second)
 			defer transport.CloseIdleConnections()
 			caller := wire.Caller{Transport: transport, Classify: plain, Now: time.Now}
 			at := babble(t, func(w io.Writer, r *http.Request) error {
@@ -150,7 +151,7 @@ func TestCompressedAnswersAreRefused(t *testing.T) {
 
 // Of an error's body only as much is read and charged as is needed to classify it.
 func TestErrorBodiesAreBounded(t *testing.T) {
-	transport := wire.NewTransport(time.Second)
+	transport := network.NewTransport(time.Second)
 	defer transport.CloseIdleConnections()
 	read := 0
 	caller := wire.Caller{Transport: transport, Now: time.Now, Classify: func(e *provider.Error, _ http.Header, body []byte) {

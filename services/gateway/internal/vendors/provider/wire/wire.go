@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/connpool"
 )
 
 // Bounds of a vendor's answer.
@@ -34,22 +32,6 @@ const (
 	maxRest  = 4 << 10
 	restTime = 100 * time.Millisecond
 )
-
-// NewTransport returns the transport to vendors. Their base URLs are the operator's configuration, so any address may
-// be dialed, and proxies of the environment are ignored. A call has a connection of its own: a connection that hangs or
-// breaks affects no other call, and a vendor that is gone is detected while it is silent. Connecting, headers and idle
-// connections are bounded. Reading an answer has no time limit here: package inference bounds the time of a call.
-// TCP_NODELAY is Go's default.
-func NewTransport(connectTimeout time.Duration) *connpool.Pool {
-	dialer := &net.Dialer{KeepAliveConfig: keepAlive}
-	return connpool.New(connpool.Options{Dial: dialer.DialContext, ConnectTime: connectTimeout, IdlePerHost: idlePerHost})
-}
-
-// keepAlive detects a peer that is gone half a minute after its last byte.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
-
-// idlePerHost is the number of idle connections that are kept: as many as one vendor may have calls in flight.
-const idlePerHost = 1024
 
 // Base parses the base URL of a vendor.
 func Base(raw string) (*url.URL, error) {

@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/providertest"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
@@ -94,7 +93,7 @@ func TestBase(t *testing.T) {
 
 func caller(status int) *wire.Caller {
 	return &wire.Caller{
-		Transport: wire.NewTransport(time.Second), Now: func() time.Time { return noon }, KeyHeader: "Authorization",
+		Transport: network.NewTransport(time.Second), Now: func() time.Time { return noon }, KeyHeader: "Authorization",
 		Classify: func(e *provider.Error, _ http.Header, body []byte) {
 			e.Class, e.Text = apierr.ClassServerError, string(body)
 			if e.Status != status {
@@ -139,38 +138,6 @@ func BenchmarkRead(b *testing.B) {
 		if _, err := wire.Read(context.Background(), response); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// Redirects are answers, and consecutive calls share a connection.
-func TestNewTransport(t *testing.T) {
-	var connections atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "http://169.254.169.254/")
-		w.WriteHeader(http.StatusFound)
-	}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			connections.Add(1)
-		}
-	}
-	server.Start()
-	defer server.Close()
-	transport := wire.NewTransport(time.Second)
-	defer transport.CloseIdleConnections()
-	for range 2 {
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader("{}"))
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusFound {
-			t.Errorf("status %d", response.StatusCode)
-		}
-	}
-	if n := connections.Load(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
 	}
 }
 

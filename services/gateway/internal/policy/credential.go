@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+)
+
+// Choice is how a credential of a pool is chosen for a request.
+type Choice string
+
+// The choices.
+const (
+	// ChoiceWeighted spreads requests by weight.
+	ChoiceWeighted Choice = "weighted"
+	// ChoiceSticky keeps requests that begin alike with one credential, for the vendor's prompt cache, unless it is far
+	// busier than the others.
+	ChoiceSticky Choice = "sticky"
+	// ChoiceLeastLoaded takes the credential with the smallest part of its limits in use.
+	ChoiceLeastLoaded Choice = "least_loaded"
+	// ChoiceLowestLatency takes the faster of two random credentials.
+	ChoiceLowestLatency Choice = "lowest_latency"
+)
+
+// Credential is one of the fleet's credentials for a provider.
+type Credential struct {
+	// Name in the pool, for lineage, metrics and operators.
+	Name string `yaml:"name"`
+	// KeyFile is the path of the file with the key.
+	KeyFile string `yaml:"key_file"`
+	// Weight is the credential's share of the requests, relative to the others; 1 if absent.
+	Weight int `yaml:"weight"`
+	// Drain takes no new requests; those in flight end with the credential.
+	Drain bool `yaml:"drain"`
+}
+
+const (
+	maxCredentials = 64
+	maxWeight      = 1000
+)
+
+// Pool returns the fleet's credentials of the provider: those it lists, or the one of its key file; none if it is called
+// without a key.
+func (p *Provider) Pool() []Credential {
+	if len(p.Credentials) > 0 || p.KeyFile == "" {
+		return p.Credentials
+	}
+	return []Credential{{KeyFile: p.KeyFile}}
+}
+
+func (p *Provider) checkCredentials() error {
+	switch {
+	case len(p.Credentials) > 0 && p.KeyFile != "":
+		return errors.New("key_file: is given beside credentials; list it there")
+	case len(p.Credentials) > maxCredentials:
+		return fmt.Errorf("credentials: %d are more than %d", len(p.Credentials), maxCredentials)
+	}
+	switch p.CredentialChoice {
+	case "", ChoiceWeighted, ChoiceSticky, ChoiceLeastLoaded, ChoiceLowestLatency:
+	default:
+		return fmt.Errorf("credential_choice: want %s, %s, %s or %s", ChoiceWeighted, ChoiceSticky, ChoiceLeastLoaded, ChoiceLowestLatency)
+	}
+	seen := make(map[string]bool)
+	for i := range p.Credentials {
+		c := &p.Credentials[i]
+		err := c.check()
+		if err == nil && seen[c.Name] {
+			err = errors.New("name: appears twice")
+		}
+		if err != nil {
+			return fmt.Errorf("credentials[%d] %q: %w", i, c.Name, err)
+		}
+		seen[c.Name] = true
+	}
+	return nil
+}
+
+func (c *Credential) check() error {
+	if c.Weight == 0 {
+		c.Weight = 1
+	}
+	switch {
+	case !providerName.MatchString(c.Name):
+		return errors.New("name: want lower-case letters, digits, '.', '_' and '-', at most 64")
+	case c.Weight < 1 || c.Weight > maxWeight:
+		return fmt.Errorf("weight: want 1 to %d", maxWeight)
+	case c.KeyFile == "":
+		return errors.New("key_file: is missing")
+	}
+	return nil
+}
+
+// Choices returns how a credential is chosen, for the providers that have several.
+func (p *Policy) Choices() map[string]Choice {
+	choices := make(map[string]Choice)
+	for i := range p.Providers {
+		if v := &p.Providers[i]; len(v.Credentials) > 1 {
+			choices[v.Name] = cmp.Or(v.CredentialChoice, ChoiceWeighted)
+		}
+	}
+	return choices
+}

@@ -1,0 +1,73 @@
+package health
+
+import (
+	"cmp"
+	"sync/atomic"
+	"time"
+)
+
+// pooled is what is known of a credential of a provider's pool. Only the policy names such credentials, so that their
+// number needs no bound here.
+type pooled struct {
+	inFlight           atomic.Int64
+	answers, beginning speeds
+}
+
+// CredentialUse is how a credential of a pool is used.
+type CredentialUse struct {
+	// InFlight is the number of calls that it has at this replica.
+	InFlight int64
+	// Latency is its recent wait for the first content, or for whole answers where it has streamed nothing; 0 when too
+	// little is known.
+	Latency time.Duration
+}
+
+// CredentialUse returns how a provider's pooled credential is used.
+func (m *Monitor) CredentialUse(provider, name string) CredentialUse {
+	m.mu.Lock()
+	v := m.vendor(provider)
+	m.mu.Unlock()
+	known, ok := v.pool.Load(name)
+	if !ok {
+		return CredentialUse{}
+	}
+	p, now := known.(*pooled), m.now()
+	return CredentialUse{p.inFlight.Load(), cmp.Or(p.beginning.median(now), p.answers.median(now))}
+}
+
+// pooled returns the entry of a call's credential; nil for one that is in no pool.
+func (v *vendor) pooled(name string) *pooled {
+	if name == "" {
+		return nil
+	}
+	if known, ok := v.pool.Load(name); ok {
+		return known.(*pooled)
+	}
+	known, _ := v.pool.LoadOrStore(name, new(pooled))
+	return known.(*pooled)
+}
+
+// begin counts a call.
+func (p *pooled) begin() {
+	if p != nil {
+		p.inFlight.Add(1)
+	}
+}
+
+// content measures the first content of a stream.
+func (p *pooled) content(by caller, took time.Duration, now time.Time) {
+	if p != nil {
+		p.beginning.add(by, took, now)
+	}
+}
+
+// end counts the end of a call, and measures a good one.
+func (p *pooled) end(by caller, good bool, took time.Duration, now time.Time) {
+	if p == nil {
+		return
+	}
+	p.inFlight.Add(-1)
+	if good {
+		p.answers.add(by, took, now)
+	}
+}

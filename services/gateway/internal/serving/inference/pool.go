@@ -1,0 +1,60 @@
+package inference
+
+import (
+	"math/rand/v2"
+
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/pool"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// maxSwitches bounds how often a request replaces a credential by another one of the same pool.
+const maxSwitches = 8
+
+// orderPool returns the credentials of a pool in the order in which a request tries them.
+func (e *Engine) orderPool(a *admitted, name string, credentials []provider.Credential) []provider.Credential {
+	standings := make([]pool.Standing, len(credentials))
+	for i := range credentials {
+		c := &credentials[i]
+		use := e.Health.CredentialUse(name, c.Name)
+		standings[i] = pool.Standing{Name: c.Name, Weight: c.Weight, Load: float64(use.InFlight), Latency: use.Latency}
+	}
+	ordered := make([]provider.Credential, len(credentials))
+	for i, index := range pool.Order(a.fleet.Choices[name], standings, a.request.Route.Affinity, rand.Float64) {
+		ordered[i] = credentials[index]
+	}
+	return ordered
+}
+
+// switches reports whether the candidate's next credential is tried: where the last failure was that of the credential,
+// another one may serve.
+func (r *round) switches(c *candidate) bool {
+	if len(c.others) == 0 || r.switched >= maxSwitches || len(r.failures) == 0 {
+		return false
+	}
+	switch f := r.failures[len(r.failures)-1]; f.skipped {
+	case "":
+		return f.Class == apierr.ClassAuth || f.Class == apierr.ClassRateLimit
+	case health.CauseRateLimited, health.CauseKeyRefused, health.CauseNoRequests, health.CauseNoTokens:
+		return true
+	case health.CauseOpen, health.CauseHeld, health.CauseShare, health.CauseFull:
+	}
+	return false
+}
+
+// another returns the candidate with its next credential.
+func (c candidate) another() candidate {
+	c.credential, c.others = c.others[0], c.others[1:]
+	return c
+}
+
+// spare reports whether one of the candidate's other credentials may be called.
+func (r *round) spare(c candidate) bool {
+	for len(c.others) > 0 {
+		if c = c.another(); r.engine.Health.Admits(r.asks(c, false)) {
+			return true
+		}
+	}
+	return false
+}
