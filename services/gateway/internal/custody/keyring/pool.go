@@ -107,7 +107,7 @@ func (p *pool) read(ctx context.Context, m *member) ([]provider.Credential, erro
 		return credentials, nil
 	}
 	if never := errors.Is(err, fs.ErrNotExist) && !m.had.Load(); changed && !never {
-		p.Log.Warn("fleet key can't be read", "provider", p.provider, "credential", m.Name, "error", err.Error())
+		p.Log.WarnContext(ctx, "fleet key can't be read", "provider", p.provider, "credential", m.Name, "error", err.Error())
 	}
 	return nil, ErrNoKey
 }

@@ -79,7 +79,7 @@ type vendor struct {
 	bulkhead    *bulkhead
 	budgets     [groups]budget // by the caller's group
 	credentials credentials
-	pool        sync.Map // of *pooled by the credentials' names
+	pool        pooledCredentials
 	// unlisted counts the models with an entry that no policy lists, families the circuits made for such models.
 	unlisted, families int
 	other              *target

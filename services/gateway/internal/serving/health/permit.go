@@ -143,7 +143,7 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
 		return Permit{}, &Refusal{Cause: cause}
 	}
-	permit := Permit{monitor: m, target: t, pass: p, call: c, by: by, pooled: t.vendor.pooled(c.Pooled), begun: now}
+	permit := Permit{monitor: m, target: t, pass: p, call: c, by: by, pooled: t.vendor.pool.findOrMake(c.Pooled), begun: now}
 	permit.pooled.begin()
 	return permit, nil
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"cmp"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -27,24 +28,43 @@ func (m *Monitor) CredentialUse(provider, name string) CredentialUse {
 	m.mu.Lock()
 	v := m.vendor(provider)
 	m.mu.Unlock()
-	known, ok := v.pool.Load(name)
-	if !ok {
+	p := v.pool.find(name)
+	if p == nil {
 		return CredentialUse{}
 	}
-	p, now := known.(*pooled), m.now()
+	now := m.now()
 	return CredentialUse{p.inFlight.Load(), cmp.Or(p.beginning.median(now), p.answers.median(now))}
 }
 
-// pooled returns the entry of a call's credential; nil for one that is in no pool.
-func (v *vendor) pooled(name string) *pooled {
+// pooledCredentials are a vendor's by their names.
+type pooledCredentials struct {
+	mu sync.Mutex
+	by map[string]*pooled
+}
+
+// find returns a credential's entry; nil if it has none.
+func (c *pooledCredentials) find(name string) *pooled {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.by[name]
+}
+
+// findOrMake returns the entry of a call's credential; nil for one that is in no pool.
+func (c *pooledCredentials) findOrMake(name string) *pooled {
 	if name == "" {
 		return nil
 	}
-	if known, ok := v.pool.Load(name); ok {
-		return known.(*pooled)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.by[name]
+	if p == nil {
+		if c.by == nil {
+			c.by = make(map[string]*pooled)
+		}
+		p = new(pooled)
+		c.by[name] = p
 	}
-	known, _ := v.pool.LoadOrStore(name, new(pooled))
-	return known.(*pooled)
+	return p
 }
 
 // begin counts a call.

@@ -135,8 +135,10 @@ func TestRefusedCredentialComesBack(t *testing.T) {
 		clear(vendor.errors)
 		vendor.mu.Unlock()
 		time.Sleep(5 * time.Minute)
-		if !triedWithin(time.Second) || !triedWithin(time.Second) {
-			t.Error("k0 does not serve again")
+		for range 2 {
+			if !triedWithin(time.Second) {
+				t.Error("k0 does not serve again")
+			}
 		}
 	})
 }

@@ -66,7 +66,7 @@ func params(body []byte) string {
 func (p *Provider) FindBatch(ctx context.Context, credential provider.Credential, search provider.BatchSearch) (*provider.BatchReport, error) {
 	caller := p.caller.With(credential)
 	list := wire.BatchList{
-		Page:    func(after string) (gjson.Result, error) { return p.page(ctx, caller, credential, after) },
+		Page:    func(after string) (gjson.Result, error) { return p.page(ctx, caller, after) },
 		Created: func(job gjson.Result) time.Time { return timeOf(job.Get("created_at")) },
 	}
 	var found *provider.BatchReport
@@ -99,7 +99,7 @@ func (p *Provider) FindBatch(ctx context.Context, credential provider.Credential
 }
 
 // page returns the page of jobs behind one of them.
-func (p *Provider) page(ctx context.Context, caller *wire.Caller, credential provider.Credential, after string) (gjson.Result, error) {
+func (p *Provider) page(ctx context.Context, caller *wire.Caller, after string) (gjson.Result, error) {
 	at := p.batchURL()
 	query := at.Query()
 	query.Set("limit", strconv.Itoa(wire.BatchPage))

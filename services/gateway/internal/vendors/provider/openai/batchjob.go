@@ -78,7 +78,7 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		return nil, err
 	}
 	caller := p.caller.With(credential)
-	input, err := p.upload(ctx, caller, credential, job.Mark+".jsonl", text)
+	input, err := p.upload(ctx, caller, job.Mark+".jsonl", text)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		InputFileID: input, Endpoint: api, CompletionWindow: "24h", Metadata: map[string]string{markKey: job.Mark},
 	}, reportReader(caller))
 	if err != nil && !errors.Is(err, provider.ErrBatchUndecided) {
-		p.discard(ctx, caller, credential, input)
+		p.discard(ctx, caller, input)
 	}
 	return report, err
 }
@@ -99,7 +99,7 @@ type batchRequest struct {
 }
 
 // upload sends a file of requests and returns its id.
-func (p *Provider) upload(ctx context.Context, caller *wire.Caller, credential provider.Credential, name string, text []byte) (string, error) {
+func (p *Provider) upload(ctx context.Context, caller *wire.Caller, name string, text []byte) (string, error) {
 	response, err := caller.PostForm(ctx, p.batchURL(files), header(nil), []provider.FormPart{ //nolint:bodyclose // wire.Read closes it.
 		{Name: "purpose", Data: []byte("batch")},
 		{Name: "file", FileName: name, ContentType: "application/octet-stream", Data: text},
@@ -119,7 +119,7 @@ func (p *Provider) upload(ctx context.Context, caller *wire.Caller, credential p
 }
 
 // discard deletes a file without a job, though the caller may have left. A file that stays is deleted by the vendor in time.
-func (p *Provider) discard(ctx context.Context, caller *wire.Caller, credential provider.Credential, id string) {
+func (p *Provider) discard(ctx context.Context, caller *wire.Caller, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), discardTime)
 	defer cancel()
 	_ = caller.Delete(ctx, p.batchURL(files+"/"+id), header(nil))
