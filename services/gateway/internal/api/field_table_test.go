@@ -162,7 +162,7 @@ func (k kindOfProvider) sends(t *testing.T, chat provider.Chat) (string, bool) {
 func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *dialect.Chat) string {
 	t.Helper()
 	of, _ := adapter.Find(k.dialect)
-	if slices.Contains(of.FormsOf(k.settings), d.Name()) {
+	if slices.Contains(of.FormsOf(k.settings)(k.model), d.Name()) {
 		return "relayed"
 	}
 	if with.Only != "" {

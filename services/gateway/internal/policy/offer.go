@@ -22,7 +22,7 @@ type Offer struct {
 	// dialect support.
 	Capabilities Capabilities
 	Operations   provider.OperationSet
-	// forms are the forms of requests that the provider takes as they were written.
+	// forms are the forms of requests that the provider takes for the model as they were written.
 	forms []string
 	// Hints are those that the provider takes for the model.
 	Hints provider.Hint
@@ -50,7 +50,7 @@ func (o *Offer) Rank(goal Goal) (rank int32, tied bool) {
 	return o.ranks[at], o.tied[at]
 }
 
-// Takes reports whether the provider takes a request in a dialect as its caller wrote it.
+// Takes reports whether the provider takes a request in a dialect for the model as its caller wrote it.
 func (o *Offer) Takes(form string) bool { return slices.Contains(o.forms, form) }
 
 // Relays reports whether the provider relays calls of an API.
@@ -60,7 +60,7 @@ func (o *Offer) Relays(api string) bool { return slices.Contains(o.relays, api) 
 type entry struct {
 	*Provider
 	dialect  provider.Dialect
-	forms    []string
+	forms    func(model string) []string
 	hints    func(model string) provider.Hint
 	index    int
 	offers   map[string]*Offer
@@ -75,7 +75,7 @@ func (e *entry) offer(model *Model) *Offer {
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}
-	o.forms, o.relays, o.Hints = e.forms, e.dialect.Relays, e.hints(o.Upstream)
+	o.forms, o.relays, o.Hints = e.forms(o.Upstream), e.dialect.Relays, e.hints(o.Upstream)
 	if o.Capabilities.Operations != nil {
 		o.Operations &= provider.SetOf(o.Capabilities.Operations...)
 	} else {

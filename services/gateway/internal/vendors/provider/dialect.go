@@ -12,9 +12,9 @@ type Dialect struct {
 	TokenInput bool
 	// Reasons reports whether a vendor's model, by its own name, is known to reason. Nil is for a dialect whose models don't.
 	Reasons func(model string) bool
-	// Forms returns the forms of requests that a provider of these settings takes as their callers wrote them; see Native.
-	// Nil is only the form of the dialect's own name.
-	Forms func(s Settings) []string
+	// Forms returns the forms of requests that a provider of these settings takes for a model, by the vendor's own name of
+	// it, as their callers wrote them; see Native. Nil is only the form of the dialect's own name.
+	Forms func(s Settings) func(model string) []string
 	// Hints returns which hints a provider of these settings takes for a model, by the vendor's own name of it, in a request
 	// that was written in another dialect. Nil is none.
 	Hints func(s Settings) func(model string) Hint
@@ -60,12 +60,17 @@ type Settings struct {
 	Transport http.RoundTripper
 }
 
-// FormsOf returns the forms of requests that a provider of these settings takes as their callers wrote them.
-func (d Dialect) FormsOf(s Settings) []string {
+// FormsOf returns the forms of requests that a provider of these settings takes for a model as their callers wrote them.
+func (d Dialect) FormsOf(s Settings) func(model string) []string {
 	if d.Forms == nil {
-		return []string{d.Name}
+		return Forms(d.Name)
 	}
 	return d.Forms(s)
+}
+
+// Forms returns a function that returns the same forms for every model.
+func Forms(forms ...string) func(model string) []string {
+	return func(string) []string { return forms }
 }
 
 // HintsOf returns which hints a provider of these settings takes for a model.

@@ -14,6 +14,24 @@ import (
 // noArguments are the arguments of a call without any.
 const noArguments = "{}"
 
+// ReadAnswer reads a whole message, and closes the response. If native is true, the answer has the message as it was
+// received, too.
+func ReadAnswer(ctx context.Context, caller *wire.Caller, response *http.Response, native bool) (*provider.Answer, error) {
+	text, root, err := read(ctx, caller, response)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := decode(root)
+	if err != nil {
+		return nil, err
+	}
+	answer.Limits = caller.Limits(response)
+	if native {
+		answer.Native = text
+	}
+	return answer, nil
+}
+
 // read reads a whole answer, which may turn out to be an error. root is valid as long as text.
 func read(ctx context.Context, caller *wire.Caller, response *http.Response) (text []byte, root gjson.Result, err error) {
 	if text, err = wire.Read(ctx, response); err != nil {

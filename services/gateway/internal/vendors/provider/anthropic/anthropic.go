@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"strings"
 
+	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 )
 
@@ -47,7 +49,7 @@ func New(settings provider.Settings) (*Provider, error) {
 	}
 	return &Provider{
 		settings: settings, url: base, batches: batches,
-		caller: wire.NewCaller(settings, "X-Api-Key", classify),
+		caller: wire.NewCaller(settings, "X-Api-Key", Classify),
 	}, nil
 }
 
@@ -61,23 +63,11 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 		return nil, err
 	}
 	caller := p.caller.With(credential)
-	response, err := caller.Post(ctx, p.url, header(chat.Native), body) //nolint:bodyclose // read closes it.
+	response, err := caller.Post(ctx, p.url, header(chat.Native), body) //nolint:bodyclose // ReadAnswer closes it.
 	if err != nil {
 		return nil, err
 	}
-	text, root, err := read(ctx, caller, response)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := decode(root)
-	if err != nil {
-		return nil, err
-	}
-	answer.Limits = caller.Limits(response)
-	if native(chat) {
-		answer.Native = text
-	}
-	return answer, nil
+	return ReadAnswer(ctx, caller, response, native(chat))
 }
 
 // StreamChat requests a streamed message.
@@ -94,7 +84,8 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 		return nil, err
 	}
 	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
-		return newStream(ctx, caller, response, native(chat)), nil
+		events := sse.NewReader(response.Body).Charge(memory.FromContext(ctx))
+		return NewStream(ctx, caller, response, events, native(chat)), nil
 	}
 	if _, _, err := read(ctx, caller, response); err != nil {
 		return nil, err

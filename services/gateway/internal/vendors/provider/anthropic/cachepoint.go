@@ -9,7 +9,11 @@ type cacheControl struct {
 	TTL string `json:"ttl,omitempty"`
 }
 
+// newCachePoint returns nil for no life.
 func newCachePoint(life provider.CacheLife) *cacheControl {
+	if life == "" {
+		return nil
+	}
 	point := &cacheControl{Type: "ephemeral"}
 	if life == provider.CacheLong {
 		point.TTL = string(life)
@@ -20,8 +24,23 @@ func newCachePoint(life provider.CacheLife) *cacheControl {
 // maxCachePoints is how many points a request may have.
 const maxCachePoints = 4
 
-// limitCachePoints keeps the last points, and makes a long one behind a short one short: the vendor refuses more, and
-// another order.
+// LimitCachePoints changes the lives of a request's points, in their order: it removes all but the last four, and makes
+// a long one behind a short one short. The vendor refuses more, and another order.
+func LimitCachePoints(lives []provider.CacheLife) {
+	short := false
+	for i := range lives {
+		switch {
+		case i < len(lives)-maxCachePoints:
+			lives[i] = ""
+			continue
+		case short:
+			lives[i] = provider.CacheShort
+		}
+		short = short || lives[i] == provider.CacheShort
+	}
+}
+
+// limitCachePoints limits the request's points.
 func (r *request) limitCachePoints() {
 	var points []**cacheControl
 	for i := range r.System {
@@ -37,15 +56,12 @@ func (r *request) limitCachePoints() {
 			}
 		}
 	}
-	for len(points) > maxCachePoints {
-		*points[0] = nil
-		points = points[1:]
+	lives := make([]provider.CacheLife, len(points))
+	for i, point := range points {
+		lives[i] = provider.CacheLifeOf((*point).TTL)
 	}
-	short := false
-	for _, point := range points {
-		if short {
-			(*point).TTL = ""
-		}
-		short = short || (*point).TTL == ""
+	LimitCachePoints(lives)
+	for i, point := range points {
+		*point = newCachePoint(lives[i])
 	}
 }

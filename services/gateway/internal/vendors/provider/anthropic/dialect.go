@@ -5,7 +5,7 @@ import "switchyard.dev/services/gateway/internal/vendors/provider"
 // Dialect returns the entry of this dialect in the list of package adapter.
 func Dialect() provider.Dialect {
 	return provider.Dialect{
-		Name: DialectName, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: reasons,
+		Name: DialectName, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: Reasons,
 		Hints: func(provider.Settings) func(string) provider.Hint {
 			return provider.Takes(provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall)
 		},

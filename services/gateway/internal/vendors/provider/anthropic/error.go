@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// classify classifies an error body. The status decides which texts are compared, because a rate limit may mention
+// Classify classifies an error body. The status decides which texts are compared, because a rate limit may mention
 // tokens, too; a stream's error event has no status. Then come details, text and type.
-func classify(e *provider.Error, _ http.Header, body []byte) {
+func Classify(e *provider.Error, _ http.Header, body []byte) {
 	var doc struct {
 		Error struct {
 			Type    string `json:"type"`

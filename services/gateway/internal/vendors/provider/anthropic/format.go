@@ -18,14 +18,6 @@ type outputFormat struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// output returns the request's configuration of the output.
-func (r *request) output() *outputConfig {
-	if r.OutputConfig == nil {
-		r.OutputConfig = &outputConfig{}
-	}
-	return r.OutputConfig
-}
-
 // Instructions for formats that the dialect has no setting for. A code fence would make the answer's text more than
 // JSON.
 const (
@@ -33,41 +25,72 @@ const (
 	askForSchema = "Answer with one JSON value that matches this JSON schema, and nothing else: no Markdown, no code fence.\n"
 )
 
-// encodeFormat constrains the output if the schema is strict, so that the text is JSON of that schema and never a tool
-// call. The constraint supports only closed schemas, which strict ones are. A loose schema and "any object" are
-// requested by an instruction, because the dialect has no setting for them.
-func encodeFormat(r *request, format json.RawMessage) error {
-	if len(format) == 0 {
+// Format is the form of an answer.
+type Format struct {
+	// Schema constrains the answer's text to JSON of the schema; nil for no constraint. Name and Description are its own,
+	// and may be empty.
+	Schema            json.RawMessage
+	Name, Description string
+	// Instructions are for the model, in addition to the caller's.
+	Instructions []string
+}
+
+func (f *Format) ask(text string) { f.Instructions = append(f.Instructions, text) }
+
+// encodeOutput says how much effort the answer may take, and its form.
+func (r *request) encodeOutput(effort provider.Effort, format json.RawMessage) error {
+	form, err := FormatOf(format)
+	if err != nil {
+		return err
+	}
+	for _, text := range form.Instructions {
+		r.System = append(r.System, block{Type: "text", Text: text})
+	}
+	if effort == "" && form.Schema == nil {
 		return nil
+	}
+	r.OutputConfig = &outputConfig{Effort: effort}
+	if form.Schema != nil {
+		r.OutputConfig.Format = &outputFormat{"json_schema", form.Schema}
+	}
+	return nil
+}
+
+// FormatOf reads the contract's form of an answer; see provider.Chat. A strict schema constrains the output, so that the
+// text is JSON of that schema and never a tool call. The constraint supports only closed schemas, which strict ones are.
+// A loose schema and "any object" are requested by an instruction, because the dialect has no setting for them.
+func FormatOf(format json.RawMessage) (form Format, err error) {
+	if len(format) == 0 {
+		return form, nil
 	}
 	var f struct {
 		Type       string `json:"type"`
 		JSONSchema struct {
+			Name        string          `json:"name"`
 			Description string          `json:"description"`
 			Strict      bool            `json:"strict"`
 			Schema      json.RawMessage `json:"schema"`
 		} `json:"json_schema"`
 	}
 	if err := json.Unmarshal(format, &f); err != nil {
-		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format: is not valid", Cause: err}
+		return form, &provider.Error{Class: apierr.ClassPolicy, Text: "response_format: is not valid", Cause: err}
 	}
-	ask := func(text string) { r.System = append(r.System, block{Type: "text", Text: text}) }
 	switch schema := f.JSONSchema; {
 	case f.Type == "" || f.Type == "text":
-		return nil
+		return form, nil
 	case f.Type == "json_object":
-		ask(askForObject)
+		form.ask(askForObject)
 	case f.Type != "json_schema":
-		return provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
+		return form, provider.Unsupported("response_format.type", "this provider supports json_object and json_schema")
 	case len(schema.Schema) == 0:
-		return &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
+		return form, &provider.Error{Class: apierr.ClassPolicy, Text: "response_format.json_schema.schema: is required"}
 	case schema.Strict:
-		r.output().Format = &outputFormat{"json_schema", schema.Schema}
+		form.Schema, form.Name, form.Description = schema.Schema, schema.Name, schema.Description
 	default:
-		ask(askForSchema + string(schema.Schema))
+		form.ask(askForSchema + string(schema.Schema))
 	}
 	if f.JSONSchema.Description != "" {
-		ask("The answer is: " + f.JSONSchema.Description)
+		form.ask("The answer is: " + f.JSONSchema.Description)
 	}
-	return nil
+	return form, nil
 }

@@ -13,19 +13,19 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// relay returns the caller's body with the candidate's model, streamed or not, and without the parts of other vendors'
-// turns that the vendor would refuse. Thinking is switched off where the vendor would refuse it because another vendor
-// made the last calls without. The rest stays byte for byte.
+// relay returns the caller's body with the candidate's model, streamed or not; see Relay.
 func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
+	return Relay(chat, wire.Member{Name: "model", Value: quote(chat.Model)}, wire.Member{Name: "stream", Value: strconv.FormatBool(stream)})
+}
+
+// Relay returns the caller's body with some members set, and without the parts of other vendors' turns that the vendor
+// would refuse. Thinking is switched off where the vendor would refuse it because another vendor made the last calls
+// without. The rest stays byte for byte.
+func Relay(chat *provider.Chat, members ...wire.Member) (json.RawMessage, error) {
 	body := chat.Native.Body
 	if !jsoncheck.Valid(body) || !wire.ParseView(body).IsObject() {
 		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "the request is not a JSON object"}
 	}
-	model, err := json.Marshal(chat.Model)
-	if err != nil {
-		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "model: can't be encoded as JSON", Cause: err}
-	}
-	members := []wire.Member{{Name: "model", Value: string(model)}, {Name: "stream", Value: strconv.FormatBool(stream)}}
 	root := wire.ParseView(body)
 	if messages := root.Get("messages"); messages.Exists() {
 		text := messages.Raw
@@ -39,7 +39,7 @@ func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
 			members = append(members, wire.Member{Name: "messages", Value: text})
 		}
 	}
-	if root.Get("thinking").Exists() && version(chat.Model) < firstAdaptive && unthought(chat.Messages) { // It would be refused.
+	if root.Get("thinking").Exists() && Version(chat.Model) < firstAdaptive && unthought(chat.Messages) { // It would be refused.
 		members = append(members, wire.Member{Name: "thinking", Value: `{"type":"disabled"}`})
 	}
 	return wire.Override(body, members...), nil

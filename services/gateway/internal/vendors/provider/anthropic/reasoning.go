@@ -7,8 +7,8 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
-// thinkingConfig asks for thinking. Source: Anthropic API reference, "Extended thinking" and "Adaptive thinking".
-type thinkingConfig struct {
+// ThinkingConfig asks for thinking. Source: Anthropic API reference, "Extended thinking" and "Adaptive thinking".
+type ThinkingConfig struct {
 	Type   string `json:"type"`
 	Budget int    `json:"budget_tokens,omitempty"`
 }
@@ -25,8 +25,8 @@ var (
 	oldName = regexp.MustCompile(`claude-(\d{1,2})(?:-(\d{1,2}))?-`)
 )
 
-// version returns the version of a model as a number, 406 for 4.6; 0 for a name of another form.
-func version(model string) int {
+// Version returns the version of a model as a number, 406 for 4.6; 0 for a name of another form.
+func Version(model string) int {
 	found := newName.FindStringSubmatch(model)
 	if found == nil {
 		found = oldName.FindStringSubmatch(model)
@@ -46,30 +46,40 @@ const (
 	firstXHigh    = 407
 )
 
-// reasons reports whether a model is known to think.
-func reasons(model string) bool { return version(model) >= firstThinking }
+// Reasons reports whether a model is known to think.
+func Reasons(model string) bool { return Version(model) >= firstThinking }
 
-// encodeReasoning asks for thinking. A hint that the request's other settings exclude is left out; where it is required,
-// that is an error.
-func encodeReasoning(r *request, chat *provider.Chat) error {
-	asked := chat.Reasoning
+// ThinkingPlan is what a request says of thinking.
+type ThinkingPlan struct {
+	// Config is nil for a request that says nothing.
+	Config *ThinkingConfig
+	// Effort is empty where the vendor is to choose it.
+	Effort provider.Effort
+	// MaxTokens is the largest output, with room for the thinking.
+	MaxTokens int
+}
+
+// PlanThinking returns how a chat with a largest output asks for thinking. A hint that the request's other settings
+// exclude is left out; where it is required, that is an error.
+func PlanThinking(chat *provider.Chat, maxTokens int) (ThinkingPlan, error) {
+	plan, asked := ThinkingPlan{MaxTokens: maxTokens}, chat.Reasoning
 	if asked == nil || asked.Level() == provider.EffortNone {
-		return nil
+		return plan, nil
 	}
 	if obstacle := obstacleTo(chat); obstacle != "" {
 		if asked.Required {
-			return provider.Unsupported("reasoning", "this provider can't think with "+obstacle)
+			return plan, provider.Unsupported("reasoning", "this provider can't think with "+obstacle)
 		}
-		return nil
+		return plan, nil
 	}
-	if v := version(chat.Model); v >= firstAdaptive {
-		r.Thinking = &thinkingConfig{Type: "adaptive"}
+	if v := Version(chat.Model); v >= firstAdaptive {
+		plan.Config = &ThinkingConfig{Type: "adaptive"}
 		if level := asked.Level(); level != "" {
-			r.output().Effort = level.Within(adaptiveLevels(v)...)
+			plan.Effort = level.Within(adaptiveLevels(v)...)
 		}
-		return nil
+		return plan, nil
 	}
-	return r.think(asked, chat.MaxTokens == 0)
+	return plan, plan.think(asked, chat.MaxTokens == 0)
 }
 
 func adaptiveLevels(v int) []provider.Effort {
@@ -82,21 +92,21 @@ func adaptiveLevels(v int) []provider.Effort {
 
 // think asks for thinking with a budget, which is a part of the output: without a bound of the caller's the output gets
 // room for both, else the budget gets less.
-func (r *request) think(asked *provider.Reasoning, open bool) error {
+func (p *ThinkingPlan) think(asked *provider.Reasoning, open bool) error {
 	budget := max(asked.Budget(), leastBudget)
 	if asked.Level() == "" {
 		budget = (&provider.Reasoning{Effort: provider.EffortMedium}).Budget()
 	}
 	if open {
-		r.MaxTokens = max(r.MaxTokens, budget+answerRoom)
+		p.MaxTokens = max(p.MaxTokens, budget+answerRoom)
 	}
-	if budget = min(budget, r.MaxTokens-1); budget < leastBudget {
+	if budget = min(budget, p.MaxTokens-1); budget < leastBudget {
 		if asked.Required {
 			return provider.Unsupported("reasoning", "this provider thinks with 1024 tokens at least, which max_tokens excludes")
 		}
 		return nil
 	}
-	r.Thinking = &thinkingConfig{Type: "enabled", Budget: budget}
+	p.Config = &ThinkingConfig{Type: "enabled", Budget: budget}
 	return nil
 }
 
@@ -107,7 +117,7 @@ func obstacleTo(chat *provider.Chat) string {
 		return "a temperature other than 1"
 	case chat.ToolChoice != nil && (chat.ToolChoice.Mode == "required" || chat.ToolChoice.Mode == "tool"):
 		return "a tool choice that demands a call"
-	case version(chat.Model) < firstAdaptive && unthought(chat.Messages):
+	case Version(chat.Model) < firstAdaptive && unthought(chat.Messages):
 		return "a turn of calls that was made without thinking"
 	}
 	return ""
@@ -123,7 +133,7 @@ func unthought(messages []provider.Message) bool {
 		return false
 	}
 	for _, call := range messages[i].ToolCalls {
-		if thought, err := thinkingOf(call); err == nil && (thought.Lead != nil || thought.Before != nil) {
+		if thought, err := ThinkingOf(call); err == nil && (thought.Lead != nil || thought.Before != nil) {
 			return false
 		}
 	}

@@ -69,7 +69,7 @@ func TestVersion(t *testing.T) {
 		"claude-3-opus-20240229": 300, "claude-3-5-haiku-latest": 305, "anthropic.claude-opus-4-6-v1:0": 406, "claude-opus-5": 500,
 		"claude-instant": 0, "gpt-5": 0, "": 0, "claude-opus-99999999999": 0,
 	} {
-		if got := version(model); got != want {
+		if got := Version(model); got != want {
 			t.Errorf("%s: %d, want %d", model, got, want)
 		}
 	}

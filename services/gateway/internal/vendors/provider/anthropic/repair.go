@@ -14,8 +14,8 @@ import (
 // conversation began with another vendor.
 func needsRepair(chat *provider.Chat) bool {
 	return slices.ContainsFunc(chat.Messages, func(m provider.Message) bool {
-		return toolID(m.ToolCallID) != m.ToolCallID || slices.ContainsFunc(m.ToolCalls, func(call provider.ToolCall) bool {
-			return toolID(call.ID) != call.ID || len(call.Extra) > 0
+		return ToolID(m.ToolCallID) != m.ToolCallID || slices.ContainsFunc(m.ToolCalls, func(call provider.ToolCall) bool {
+			return ToolID(call.ID) != call.ID || len(call.Extra) > 0
 		})
 	})
 }
@@ -37,8 +37,8 @@ func repaired(messages gjson.Result) string {
 
 func repairBlock(edit *wire.Editor, block gjson.Result) {
 	edit.Members(block, func(name string, value gjson.Result) bool {
-		if id := value.Str; (name == "id" || name == "tool_use_id") && toolID(id) != id {
-			edit.Replace(value, quote(toolID(id)))
+		if id := value.Str; (name == "id" || name == "tool_use_id") && ToolID(id) != id {
+			edit.Replace(value, quote(ToolID(id)))
 		}
 		return name == "extra_content"
 	})

@@ -19,7 +19,7 @@ type request struct {
 	Tools        []tool          `json:"tools,omitempty"`
 	ToolChoice   *choice         `json:"tool_choice,omitempty"`
 	OutputConfig *outputConfig   `json:"output_config,omitempty"`
-	Thinking     *thinkingConfig `json:"thinking,omitempty"`
+	Thinking     *ThinkingConfig `json:"thinking,omitempty"`
 	Temperature  *float64        `json:"temperature,omitempty"`
 	TopP         *float64        `json:"top_p,omitempty"`
 	Stop         []string        `json:"stop_sequences,omitempty"`
@@ -104,10 +104,12 @@ func encode(chat *provider.Chat, stream bool, maxTokens int) (*request, error) {
 		r.Tools = append(r.Tools, tool{t.Name, t.Description, schema, t.Strict})
 	}
 	r.limitCachePoints()
-	if err := encodeReasoning(r, chat); err != nil {
+	plan, err := PlanThinking(chat, maxTokens)
+	if err != nil {
 		return nil, err
 	}
-	return r, encodeFormat(r, chat.ResponseFormat)
+	r.Thinking, r.MaxTokens = plan.Config, plan.MaxTokens
+	return r, r.encodeOutput(plan.Effort, chat.ResponseFormat)
 }
 
 // check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left
@@ -145,7 +147,7 @@ func (r *request) join(of provider.Role, blocks []any) {
 func encodeBlocks(m provider.Message) ([]any, error) {
 	parts := encodeParts(m.Content)
 	if m.Role == provider.RoleTool {
-		result := block{Type: "tool_result", ToolUseID: toolID(m.ToolCallID), Content: parts}
+		result := block{Type: "tool_result", ToolUseID: ToolID(m.ToolCallID), Content: parts}
 		for i := range parts { // A point within a result ends behind the result.
 			if parts[i].Cache != nil {
 				result.Cache, parts[i].Cache = parts[i].Cache, nil
@@ -155,7 +157,7 @@ func encodeBlocks(m provider.Message) ([]any, error) {
 	}
 	var lead, calls []any
 	for _, call := range m.ToolCalls {
-		thought, err := thinkingOf(call)
+		thought, err := ThinkingOf(call)
 		if err != nil {
 			return nil, err
 		}
@@ -181,19 +183,25 @@ func appendRaw(blocks []any, raw []json.RawMessage) []any {
 }
 
 func encodeCall(call provider.ToolCall) (block, error) {
+	input, err := Input(call)
+	return block{Type: "tool_use", ID: ToolID(call.ID), Name: call.Name, Input: input}, err
+}
+
+// Input returns the arguments of a call as JSON; none are an empty object.
+func Input(call provider.ToolCall) (json.RawMessage, error) {
 	input := bytes.TrimSpace([]byte(call.Arguments))
 	if len(input) == 0 {
 		input = []byte(noArguments)
 	}
 	if !jsoncheck.Valid(input) {
-		return block{}, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of the function " + screen.Quote(call.Name) + " are not JSON"}
+		return nil, &provider.Error{Class: apierr.ClassPolicy, Text: "tool_calls: the arguments of the function " + screen.Quote(call.Name) + " are not JSON"}
 	}
-	return block{Type: "tool_use", ID: toolID(call.ID), Name: call.Name, Input: input}, nil
+	return input, nil
 }
 
-// toolID replaces the characters that the dialect doesn't accept in an ID: IDs of other vendors
+// ToolID replaces the characters that the dialect doesn't accept in an ID: IDs of other vendors
 // ("functions.get_time:0") come here when a conversation changes its provider.
-func toolID(id string) string {
+func ToolID(id string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || (r >= '0' && r <= '9') || (r >= 'A' && r <= 'Z') || (r >= 'a' && r <= 'z') {
 			return r

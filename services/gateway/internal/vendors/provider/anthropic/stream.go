@@ -15,13 +15,23 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
+// Events are the events of a message, in whatever frames its host sends them: an *sse.Reader from Anthropic itself. Next
+// returns io.EOF at the end; an error of the type *provider.Error is the stream's own.
+type Events interface {
+	Next() (sse.Event, error)
+	// Buffered reports whether Next returns without waiting for the vendor.
+	Buffered() bool
+	// Size returns the number of bytes that have been read.
+	Size() int
+}
+
 // stream reads the dialect's events: message_start, then blocks of content_block_start, _delta and _stop, then
 // message_delta and message_stop. A ping or an error may come at any time, as may events and blocks of future types.
 type stream struct {
 	ctx    context.Context //nolint:containedctx // The call's: it distinguishes a canceled read from a broken one.
 	caller *wire.Caller
 	body   io.ReadCloser
-	events *sse.Reader
+	events Events
 	limits provider.Limits
 	native bool // frames are returned as they were received
 	usage  usage
@@ -56,9 +66,11 @@ type thinkingBlock struct {
 	text, signature []byte
 }
 
-func newStream(ctx context.Context, caller *wire.Caller, response *http.Response, native bool) *stream {
+// NewStream returns the stream of a message whose events come from a response. If native is true, it returns every event
+// as it was received, too.
+func NewStream(ctx context.Context, caller *wire.Caller, response *http.Response, events Events, native bool) provider.Stream {
 	return &stream{
-		ctx: ctx, caller: caller, body: response.Body, events: sse.NewReader(response.Body).Charge(memory.FromContext(ctx)),
+		ctx: ctx, caller: caller, body: response.Body, events: events,
 		limits: caller.Limits(response), native: native, calls: make(map[int64]*call), hold: memory.FromContext(ctx),
 	}
 }
@@ -80,7 +92,7 @@ func (s *stream) Next() (provider.Event, error) {
 		case errors.Is(err, io.EOF):
 			return provider.Event{}, wire.Interrupted(s.ctx, io.ErrUnexpectedEOF)
 		case err != nil:
-			return provider.Event{}, wire.Interrupted(s.ctx, err)
+			return provider.Event{}, s.failed(err)
 		case !jsoncheck.Valid(frame.Data):
 			return provider.Event{}, wire.Malformed("an event is not the JSON expected", nil)
 		}
@@ -108,6 +120,14 @@ func (s *stream) Next() (provider.Event, error) {
 		}
 	}
 	return provider.Event{}, io.EOF
+}
+
+// failed returns the error of a stream that can't be read.
+func (s *stream) failed(err error) error {
+	if own, ok := errors.AsType[*provider.Error](err); ok {
+		return own
+	}
+	return wire.Interrupted(s.ctx, err)
 }
 
 // decode returns the event, and whether it has content for a caller.

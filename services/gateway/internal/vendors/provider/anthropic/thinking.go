@@ -66,8 +66,8 @@ func quote(text string) string {
 	return string(quoted)
 }
 
-// thinkingOf parses the state of a call; the state of another vendor is empty.
-func thinkingOf(call provider.ToolCall) (Thinking, error) {
+// ThinkingOf parses the state of a call; the state of another vendor is empty.
+func ThinkingOf(call provider.ToolCall) (Thinking, error) {
 	if len(call.Extra) == 0 {
 		return Thinking{}, nil
 	}

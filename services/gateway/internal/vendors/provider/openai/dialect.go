@@ -24,10 +24,10 @@ func hints(s provider.Settings) func(model string) provider.Hint {
 }
 
 // forms returns the dialect itself and, for a server that has it, the Responses API.
-func forms(s provider.Settings) []string {
+func forms(s provider.Settings) func(model string) []string {
 	base, err := wire.Base(s.BaseURL)
 	if err == nil && traitsOf(base, s).responses {
-		return []string{DialectName, ResponsesName, CompactionName}
+		return provider.Forms(DialectName, ResponsesName, CompactionName)
 	}
-	return []string{DialectName}
+	return provider.Forms(DialectName)
 }

@@ -175,7 +175,7 @@ func TestWhoTakesResponses(t *testing.T) {
 		"another dialect":     {provider.Settings{BaseURL: "https://api.openai.com/v1"}, "anthropic", false},
 		"no address":          {provider.Settings{}, "responses", false},
 	} {
-		if got := slices.Contains(openai.Dialect().FormsOf(c.settings), c.form); got != c.want {
+		if got := slices.Contains(openai.Dialect().FormsOf(c.settings)("gpt-5"), c.form); got != c.want {
 			t.Errorf("%s takes %s: %t, want %t", name, c.form, got, c.want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Member is a member of a JSON object to set; Value is JSON.
+// Member is a member of a JSON object to set. Value is JSON, or empty for a member to remove.
 type Member struct {
 	Name, Value string
 }
@@ -24,8 +24,11 @@ func Override(body []byte, members ...Member) json.RawMessage {
 		size += len(m.Name) + len(m.Value) + 4
 	}
 	out := append(make([]byte, 0, size), '{')
-	for i, m := range members {
-		if i > 0 {
+	for _, m := range members {
+		if m.Value == "" {
+			continue
+		}
+		if len(out) > 1 {
 			out = append(out, ',')
 		}
 		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)

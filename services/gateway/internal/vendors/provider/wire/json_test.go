@@ -31,6 +31,10 @@ func TestOverride(t *testing.T) {
 	if want := `{"model":"ours","stream":true,"n":1}`; string(got) != want {
 		t.Errorf("two members: %s, want %s", got, want)
 	}
+	got = wire.Override([]byte(`{"stream":false,"n":1,"Model":"a"}`), wire.Member{Name: "model"}, wire.Member{Name: "stream"}, wire.Member{Name: "v", Value: "2"})
+	if want := `{"v":2,"n":1}`; string(got) != want {
+		t.Errorf("removed members: %s, want %s", got, want)
+	}
 	if got := string(wire.Override([]byte(`{"n": 1}`))); got != `{"n":1}` {
 		t.Errorf("no member: %s", got)
 	}
