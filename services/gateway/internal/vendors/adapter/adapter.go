@@ -11,9 +11,10 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
+	"switchyard.dev/services/gateway/internal/vendors/provider/vertex"
 )
 
-var dialects = []provider.Dialect{openai.Dialect(), anthropic.Dialect(), gemini.Dialect(), cohere.Dialect(), sandbox.Dialect()}
+var dialects = []provider.Dialect{openai.Dialect(), anthropic.Dialect(), gemini.Dialect(), cohere.Dialect(), vertex.Dialect(), sandbox.Dialect()}
 
 // Find returns the dialect of a name; false where there is none.
 func Find(name string) (provider.Dialect, bool) {

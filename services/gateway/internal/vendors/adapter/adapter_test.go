@@ -25,7 +25,7 @@ func TestDialectsKeepTheirWord(t *testing.T) {
 		if !ok || found.Name != d.Name || d.Name == "" {
 			t.Errorf("Find(%q) = %q, %t", d.Name, found.Name, ok)
 		}
-		p, err := d.New(provider.Settings{Name: "x", BaseURL: "https://vendor.example", Transport: http.DefaultTransport})
+		p, err := d.New(provider.Settings{Name: "x", BaseURL: "https://vendor.example/v1", Transport: http.DefaultTransport})
 		if err != nil {
 			t.Errorf("%s: %v", d.Name, err)
 			continue
@@ -50,7 +50,7 @@ func TestDialectsThatRunBatches(t *testing.T) {
 	}
 	for _, d := range dialects {
 		for _, on := range []*bool{nil, new(false), new(true)} {
-			p, err := d.New(provider.Settings{Name: "x", BaseURL: "https://vendor.example", Responses: new(true), Batches: on, Transport: http.DefaultTransport})
+			p, err := d.New(provider.Settings{Name: "x", BaseURL: "https://vendor.example/v1", Responses: new(true), Batches: on, Transport: http.DefaultTransport})
 			if err != nil {
 				t.Fatalf("%s: %v", d.Name, err)
 			}
@@ -73,7 +73,7 @@ func relaysOthers(d provider.Dialect, operation provider.Operation) bool {
 }
 
 func TestNames(t *testing.T) {
-	if got, want := Names(), "openai, anthropic, gemini, cohere or sandbox"; got != want {
+	if got, want := Names(), "openai, anthropic, gemini, cohere, vertex or sandbox"; got != want {
 		t.Errorf("Names() = %q, want %q", got, want)
 	}
 }

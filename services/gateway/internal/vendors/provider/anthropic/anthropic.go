@@ -5,8 +5,8 @@ package anthropic
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
@@ -27,8 +27,10 @@ const defaultMaxTokens = 8192
 // Provider is a configured vendor. Safe for concurrent use.
 type Provider struct {
 	settings provider.Settings
-	url      *url.URL
+	host     Host
 	caller   wire.Caller
+	// base is the URL of batch jobs' parent, at Anthropic's own API.
+	base *url.URL
 	// batches reports whether the server runs batch jobs.
 	batches bool
 }
@@ -42,15 +44,13 @@ func New(settings provider.Settings) (*Provider, error) {
 	if !strings.HasSuffix(base.Path, "/v1") {
 		base.Path += "/v1"
 	}
-	base.Path += "/messages"
 	batches := base.Hostname() == "api.anthropic.com"
 	if settings.Batches != nil {
 		batches = *settings.Batches
 	}
-	return &Provider{
-		settings: settings, url: base, batches: batches,
-		caller: wire.NewCaller(settings, "X-Api-Key", Classify),
-	}, nil
+	p := NewAt(settings, own(base))
+	p.base, p.batches = base.JoinPath("messages"), batches
+	return p, nil
 }
 
 // Name returns the provider's name in the policy.
@@ -63,7 +63,7 @@ func (p *Provider) Chat(ctx context.Context, credential provider.Credential, cha
 		return nil, err
 	}
 	caller := p.caller.With(credential)
-	response, err := caller.Post(ctx, p.url, header(chat.Native), body) //nolint:bodyclose // ReadAnswer closes it.
+	response, err := caller.Post(ctx, p.host.Messages(chat.Model, false), p.host.header(chat.Native), body) //nolint:bodyclose // ReadAnswer closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -76,10 +76,10 @@ func (p *Provider) StreamChat(ctx context.Context, credential provider.Credentia
 	if err != nil {
 		return nil, err
 	}
-	h := header(chat.Native)
+	h := p.host.header(chat.Native)
 	h.Set("Accept", "text/event-stream")
 	caller := p.caller.With(credential)
-	response, err := caller.Post(ctx, p.url, h, body) //nolint:bodyclose // The stream or read closes it.
+	response, err := caller.Post(ctx, p.host.Messages(chat.Model, true), h, body) //nolint:bodyclose // The stream or read closes it.
 	if err != nil {
 		return nil, err
 	}
@@ -101,22 +101,11 @@ func native(chat *provider.Chat) bool {
 // body returns the body to send: the caller's own, or one encoded from the parsed fields.
 func (p *Provider) body(chat *provider.Chat, stream bool) (any, error) {
 	if native(chat) {
-		return relay(chat, stream)
+		return Relay(chat, append(p.host.members(chat.Model), wire.Member{Name: "stream", Value: strconv.FormatBool(stream)})...)
 	}
-	return encode(chat, stream, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
-}
-
-// header returns the headers of a call: of the caller's only the version and the beta features that its body is written
-// for.
-func header(body *provider.Native) http.Header {
-	h := http.Header{}
-	h.Set("Anthropic-Version", apiVersion)
-	if body != nil && body.Dialect == DialectName {
-		for name, value := range body.Headers {
-			if name = http.CanonicalHeaderKey(name); value != "" && (name == "Anthropic-Version" || name == "Anthropic-Beta") {
-				h.Set(name, value)
-			}
-		}
+	body, err := encode(chat, stream, cmp.Or(chat.MaxTokens, p.settings.OutputLimits[chat.Model], defaultMaxTokens))
+	if err == nil && p.host.Version != "" {
+		body.Model, body.Version = "", p.host.Version
 	}
-	return h
+	return body, err
 }

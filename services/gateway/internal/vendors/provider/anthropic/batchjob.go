@@ -25,7 +25,7 @@ func (p *Provider) RunsBatches(api string) bool { return p.batches && api == bat
 
 // batchURL returns the URL of the jobs, or of one of them.
 func (p *Provider) batchURL(path ...string) *url.URL {
-	return p.url.JoinPath(append([]string{"batches"}, path...)...)
+	return p.base.JoinPath(append([]string{"batches"}, path...)...)
 }
 
 // CreateBatch implements provider.BatchRunner.
@@ -46,7 +46,7 @@ func (p *Provider) CreateBatch(ctx context.Context, credential provider.Credenti
 		return nil, err
 	}
 	caller := p.caller.With(credential)
-	return caller.MakeBatch(ctx, p.batchURL(), header(nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
+	return caller.MakeBatch(ctx, p.batchURL(), p.host.header(nil), json.RawMessage(append(text, "]}"...)), reportReader(caller))
 }
 
 // params returns a message's body as a job takes it: not streamed, and without the thinking that the gateway itself signed.
@@ -107,7 +107,7 @@ func (p *Provider) page(ctx context.Context, caller *wire.Caller, after string) 
 		query.Set("after_id", after)
 	}
 	at.RawQuery = query.Encode()
-	response, err := caller.Call(ctx, http.MethodGet, at, header(nil)) //nolint:bodyclose // read closes it.
+	response, err := caller.Call(ctx, http.MethodGet, at, p.host.header(nil)) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return gjson.Result{}, err
 	}
@@ -135,7 +135,7 @@ func (p *Provider) ReadBatch(ctx context.Context, credential provider.Credential
 		return nil, wire.NotVendorID()
 	}
 	caller := p.caller.With(credential)
-	report, err := caller.ReadBatch(ctx, p.batchURL(id), header(nil), reportReader(caller))
+	report, err := caller.ReadBatch(ctx, p.batchURL(id), p.host.header(nil), reportReader(caller))
 	if err == nil && report.ID != id {
 		return nil, wire.Malformed("the answer is about another batch job", nil)
 	}
@@ -148,7 +148,7 @@ func (p *Provider) CancelBatch(ctx context.Context, credential provider.Credenti
 		return wire.NotVendorID()
 	}
 	at := p.batchURL(id, "cancel")
-	return p.caller.With(credential).CancelBatch(ctx, at, header(nil), func() (*provider.BatchReport, error) {
+	return p.caller.With(credential).CancelBatch(ctx, at, p.host.header(nil), func() (*provider.BatchReport, error) {
 		return p.ReadBatch(ctx, credential, id)
 	})
 }
@@ -158,5 +158,5 @@ func (p *Provider) DeleteBatch(ctx context.Context, credential provider.Credenti
 	if !wire.IsVendorID(job.ID) {
 		return wire.NotVendorID()
 	}
-	return p.caller.With(credential).Delete(ctx, p.batchURL(job.ID), header(nil))
+	return p.caller.With(credential).Delete(ctx, p.batchURL(job.ID), p.host.header(nil))
 }

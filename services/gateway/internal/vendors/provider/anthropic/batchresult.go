@@ -19,7 +19,7 @@ func (p *Provider) BatchResults(ctx context.Context, credential provider.Credent
 	case !wire.IsVendorID(report.ID):
 		return wire.NotVendorID()
 	}
-	return p.caller.With(credential).Results(ctx, p.batchURL(report.ID, "results"), header(nil), resultOf, each)
+	return p.caller.With(credential).Results(ctx, p.batchURL(report.ID, "results"), p.host.header(nil), resultOf, each)
 }
 
 // resultOf reads a line of results.

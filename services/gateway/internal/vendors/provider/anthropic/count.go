@@ -22,12 +22,16 @@ func (p *Provider) CountTokens(ctx context.Context, credential provider.Credenti
 	if !native(chat) {
 		return 0, provider.Unsupported("messages", "are not in the vendor's own form")
 	}
-	body, err := relay(chat, false)
+	members := []wire.Member{{Name: "model", Value: quote(chat.Model)}}
+	if p.host.Version != "" {
+		members = append(members, wire.Member{Name: "anthropic_version", Value: quote(p.host.Version)})
+	}
+	body, err := Relay(chat, members...)
 	if err != nil {
 		return 0, err
 	}
 	caller := p.caller.With(credential)
-	response, err := caller.Post(ctx, p.url.JoinPath(countTokens), header(chat.Native), countable(body)) //nolint:bodyclose // read closes it.
+	response, err := caller.Post(ctx, p.host.Count(), p.host.header(chat.Native), countable(body)) //nolint:bodyclose // read closes it.
 	if err != nil {
 		return 0, err
 	}

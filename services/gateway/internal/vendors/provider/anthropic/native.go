@@ -3,7 +3,6 @@ package anthropic
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -12,11 +11,6 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
 )
-
-// relay returns the caller's body with the candidate's model, streamed or not; see Relay.
-func relay(chat *provider.Chat, stream bool) (json.RawMessage, error) {
-	return Relay(chat, wire.Member{Name: "model", Value: quote(chat.Model)}, wire.Member{Name: "stream", Value: strconv.FormatBool(stream)})
-}
 
 // Relay returns the caller's body with some members set, and without the parts of other vendors' turns that the vendor
 // would refuse. Thinking is switched off where the vendor would refuse it because another vendor made the last calls

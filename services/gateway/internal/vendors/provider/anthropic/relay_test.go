@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -42,7 +43,12 @@ func TestNativeBodiesWithThinkingOfOthers(t *testing.T) {
 		},
 	} {
 		c.chat.Native = &provider.Native{Dialect: DialectName, Body: []byte(c.body)}
-		got, err := relay(&c.chat, false)
+		p, err := New(provider.Settings{BaseURL: "https://api.anthropic.com"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := p.body(&c.chat, false)
+		got, _ := body.(json.RawMessage)
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %s, %v, want %s", name, got, err, c.want)
 		}

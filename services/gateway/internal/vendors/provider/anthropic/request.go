@@ -12,7 +12,8 @@ import (
 )
 
 type request struct {
-	Model        string          `json:"model"`
+	Model        string          `json:"model,omitempty"`
+	Version      string          `json:"anthropic_version,omitempty"`
 	MaxTokens    int             `json:"max_tokens"`
 	System       []block         `json:"system,omitempty"`
 	Messages     []message       `json:"messages"`

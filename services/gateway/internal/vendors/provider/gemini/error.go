@@ -35,8 +35,8 @@ func failed(root gjson.Result) bool {
 	return root.Get("error").Exists() || root.Get("0.error").Exists()
 }
 
-// classify classifies an error body. The status decides which codes and texts are compared.
-func classify(e *provider.Error, _ http.Header, body []byte) {
+// Classify classifies an error body. The status decides which codes and texts are compared.
+func Classify(e *provider.Error, _ http.Header, body []byte) {
 	doc := readError(body)
 	e.Code, e.Text = doc.Error.Status, doc.Error.Message
 	for _, d := range doc.Error.Details {

@@ -36,7 +36,7 @@ func New(settings provider.Settings) (*Provider, error) {
 	}
 	return &Provider{
 		settings: settings, base: base,
-		caller: wire.NewCaller(settings, keyHeader, classify),
+		caller: wire.NewCaller(settings, keyHeader, Classify),
 	}, nil
 }
 
