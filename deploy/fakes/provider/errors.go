@@ -43,10 +43,12 @@ type geminiErrorDetail struct {
 	Status  string `json:"status"`
 }
 
-func speaksGemini(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1beta/") }
+func speaksGemini(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/v1beta/") || strings.Contains(r.URL.Path, "/publishers/google/")
+}
 
 func speaksAnthropic(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/v1/messages") || r.Header.Get("Anthropic-Version") != ""
+	return strings.HasPrefix(r.URL.Path, "/v1/messages") || strings.Contains(r.URL.Path, "/publishers/anthropic/") || r.Header.Get("Anthropic-Version") != ""
 }
 
 func speaksResponses(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/responses") }

@@ -1,7 +1,6 @@
 // Package provider fakes an AI vendor on one address: the OpenAI faces (chat, responses, embeddings, images, models), the
-// Anthropic Messages face, Gemini's (generateContent, embeddings, images) and Cohere's embeddings, and batch jobs of the
-// first two. Answers are
-// derived from the request alone, so that the same request gets the same bytes.
+// Anthropic Messages face, Gemini's (generateContent, embeddings, images), those of Vertex AI and Cohere's embeddings, and
+// batch jobs of the first two. Answers are derived from the request alone, so that the same request gets the same bytes.
 //
 // The assistant repeats the last user text ("You said: ..."). It calls the first tool offered when that text contains
 // "use tool", and repeats a tool's result ("Tool said: ..."). Tokens counts the tokens of texts.
@@ -18,6 +17,9 @@ import (
 
 // maxBody is the maximum size of a message at Anthropic.
 const maxBody = 32 << 20
+
+// vertexPath begins the paths of Vertex AI.
+const vertexPath = "/v1/projects/{project}/locations/{location}"
 
 // created is the fixed creation time (Unix seconds) of all answers.
 const created = 1767225600
@@ -51,6 +53,8 @@ func New(script fault.Script) *Server {
 	api.HandleFunc("POST /v1/messages", messages)
 	api.HandleFunc("POST /v1beta/models/{call}", gemini)
 	api.HandleFunc("POST /v2/embed", cohere)
+	api.HandleFunc("POST "+vertexPath+"/publishers/{publisher}/models/{call}", vertex)
+	api.Handle("POST "+vertexPath+"/endpoints/openapi/chat/completions", openAI(chat))
 	api.HandleFunc("GET /v1/models", models)
 	api.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") })
 	control := http.NewServeMux()
