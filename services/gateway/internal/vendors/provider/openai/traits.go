@@ -58,6 +58,8 @@ func traitsOf(base *url.URL, settings provider.Settings) traits {
 		t.hints = usualHints | provider.HintVerbosity | provider.HintEndUser | provider.HintCacheKey
 	case settings.APIVersion != "", strings.HasSuffix(host, ".azure.com") && strings.HasPrefix(base.Path, "/openai/"):
 		t = traits{completionTokens: true, streamUsage: true, strict: true, responses: settings.APIVersion == "", encrypts: true, hints: usualHints}
+	case strings.HasSuffix(host, ".api.aws"), strings.HasSuffix(host, ".amazonaws.com"): // OpenAI's own models on Amazon Bedrock.
+		t = traits{completionTokens: true, streamUsage: true, hints: usualHints}
 	case host == "api.mistral.ai": // Usage comes in the last chunk by itself. A seed has another name.
 		t = traits{strict: true, shortToolIDs: true, hints: usualHints &^ provider.HintSeed}
 	}
