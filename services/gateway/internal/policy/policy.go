@@ -57,6 +57,7 @@ type Policy struct {
 	version    string
 	byName     map[string]*entry
 	byModel    map[string][]*Offer
+	byIdentity map[string][]*Offer
 	goal       Goal
 	ranks      map[Goal][]*Offer
 	defaults   map[provider.Operation]*Offer
@@ -83,7 +84,7 @@ func (p *Policy) Version() string { return p.version }
 
 func build(doc document) (*Policy, error) {
 	p := &Policy{
-		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer),
+		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer), byIdentity: make(map[string][]*Offer),
 		goal:  cmp.Or(doc.DefaultGoal, GoalQuality),
 		ranks: make(map[Goal][]*Offer), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, replaced: doc.replaced,
 		approvalTools: doc.ToolsNeedingApproval, hostedTools: doc.HostedTools,
@@ -133,6 +134,9 @@ func (p *Policy) addProvider(index int) error {
 		o := e.offer(model)
 		e.offers[model.Name] = o
 		p.byModel[model.Name] = append(p.byModel[model.Name], o)
+		if o.Identity != "" {
+			p.byIdentity[o.Identity] = append(p.byIdentity[o.Identity], o)
+		}
 	}
 	return p.addDefaults(e)
 }
