@@ -51,6 +51,11 @@ type document struct {
 	replaced map[string]bool
 }
 
+// further is the file of further providers.
+type further struct {
+	Providers []Provider `yaml:"providers"`
+}
+
 // perOperation is a setting for each operation: a mapping by operation, or one value for all operations of
 // the contract that support it.
 type perOperation[T any] struct {
@@ -110,9 +115,7 @@ type Source struct {
 // break a rule; each names the file, the path in it and the rule.
 func Parse(policy, extra Source) (*Policy, error) {
 	doc := document{Resilience: defaults, name: policy.name(), extraName: extra.extraName()}
-	var more struct {
-		Providers []Provider `yaml:"providers"`
-	}
+	var more further
 	var wrong failures
 	wrong.add(doc.name, strict(policy.Text, &doc))
 	wrong.add(doc.extraName, strict(extra.Text, &more))

@@ -1,0 +1,211 @@
+package app
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
+	"switchyard.dev/services/gateway/shipped"
+)
+
+const policyUsage = `gateway policy check [-extra] [-strict] [-identities] [-prices FILE] [-catalog FILE] FILE...
+    checks policies and files of further providers as serve reads them, without keys, network or stores, and prints
+    file:line:column: path: rule for each problem and warning; a file without default_model is one of further
+    providers, which is checked with the policy before it, or the shipped one
+    -extra        every file is one of further providers
+    -strict       warnings end with status 1
+    -identities   warn of models whose names no other host's names are known for
+    status: 0 clean, 1 warnings with -strict, 2 errors`
+
+// maxPolicy bounds a policy file in bytes.
+const maxPolicy = 4 << 20
+
+// checkStatus are the statuses of "gateway policy check".
+const (
+	statusWarnings = 1
+	statusErrors   = 2
+)
+
+// Policy runs `gateway policy`. It needs no settings and no database. Problems and warnings go to out.
+func Policy(args []string, out io.Writer) error {
+	if len(args) == 0 || args[0] != "check" {
+		return &exit{statusErrors, errors.New("policy: want check\n" + policyUsage)}
+	}
+	c := checker{out: out, now: time.Now()}
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.BoolVar(&c.extraOnly, "extra", false, "")
+	flags.BoolVar(&c.identities, "identities", false, "")
+	strict := flags.Bool("strict", false, "")
+	prices, models := flags.String("prices", "", ""), flags.String("catalog", "", "")
+	if err := flags.Parse(args[1:]); err != nil || flags.NArg() == 0 {
+		return &exit{statusErrors, errors.New("policy check: wrong arguments\n" + policyUsage)}
+	}
+	if err := c.open(*prices, *models); err != nil {
+		return &exit{statusErrors, fmt.Errorf("policy check: %w", err)}
+	}
+	for _, path := range flags.Args() {
+		if err := c.check(path); err != nil {
+			return &exit{statusErrors, fmt.Errorf("policy check: %w", err)}
+		}
+	}
+	result := fmt.Errorf("policy check: %d errors, %d warnings", c.errors, c.warnings)
+	switch {
+	case c.errors > 0:
+		return &exit{statusErrors, result}
+	case c.warnings > 0 && *strict:
+		return &exit{statusWarnings, result}
+	}
+	return nil
+}
+
+// checker checks files one after another.
+type checker struct {
+	out                   io.Writer
+	now                   time.Time
+	extraOnly, identities bool
+	prices, catalogText   []byte
+	catalog               *catalog.File
+	// base is the policy that files of further providers are checked with.
+	base             policy.Source
+	errors, warnings int
+}
+
+// open reads the price table and the catalog, by default those that are compiled in.
+func (c *checker) open(prices, models string) (err error) {
+	c.base = policy.Source{Text: shipped.Policy}
+	c.prices, c.catalogText = shipped.Prices, shipped.Catalog
+	if prices != "" {
+		if c.prices, err = readBounded(prices, maxPolicy); err != nil {
+			return err
+		}
+	}
+	if models != "" {
+		if c.catalogText, err = readBounded(models, maxPolicy); err != nil {
+			return err
+		}
+	}
+	if _, err := price.Parse(c.prices); err != nil {
+		return err
+	}
+	c.catalog, err = catalog.Parse(c.catalogText)
+	return err
+}
+
+// readBounded reads a file of at most so many bytes.
+func readBounded(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // It is only read.
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s: larger than %d bytes", path, most)
+	}
+	return text, err
+}
+
+// check checks one file, and prints its problems and warnings.
+func (c *checker) check(path string) error {
+	text, err := readBounded(path, maxPolicy)
+	if err != nil {
+		return err
+	}
+	rules, extra := policy.Source{Name: path, Text: text}, policy.Source{}
+	if c.extraOnly || !isPolicy(text) {
+		rules, extra = c.base, rules
+	}
+	locator := policy.NewLocator(rules, extra)
+	built, prices, err := buildPolicy(c.prices, rules, extra)
+	if err != nil {
+		for _, problem := range locator.Problems(err) {
+			c.errors++
+			if _, err := fmt.Fprintln(c.out, problem); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if extra.Name == "" {
+		c.base = rules
+	}
+	for _, warning := range c.warn(built, prices, locator) {
+		if warning.File != path {
+			continue // One of the policy that the file adds to.
+		}
+		c.warnings++
+		if _, err := fmt.Fprintf(c.out, "%s (warning)\n", warning); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isPolicy reports whether a file is a policy: files of further providers have no default model. A file that is no YAML
+// is taken for a policy.
+func isPolicy(text []byte) bool {
+	var doc struct {
+		DefaultModel yaml.Node `yaml:"default_model"`
+		Providers    yaml.Node `yaml:"providers"`
+	}
+	err := yaml.Unmarshal(text, &doc)
+	return err != nil || !doc.DefaultModel.IsZero() || doc.Providers.IsZero()
+}
+
+// buildPolicy builds a policy with its prices and adapters, as a start of the service does.
+func buildPolicy(prices []byte, rules, extra policy.Source) (*policy.Policy, *price.Table, error) {
+	built, err := policy.Parse(rules, extra)
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := newPrices(prices, built)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, err = newProviders(wire.NewTransport(time.Second), built)
+	return built, table, err
+}
+
+// warn returns what is allowed but probably not intended, in the order of the policy.
+func (c *checker) warn(p *policy.Policy, prices *price.Table, locator *policy.Locator) []policy.Problem {
+	registry := catalog.NewRegistry(catalog.New(p, prices, c.catalog), nil)
+	var all []policy.Problem
+	for _, vendor := range p.Providers {
+		for _, model := range vendor.Models {
+			target := provider.Target{Provider: vendor.Name, Model: model.Name}
+			place := locator.Model(target)
+			note := func(rule string) {
+				place.Rule = target.String() + " " + rule
+				all = append(all, place)
+			}
+			if !prices.Cost(vendor.Name, model.Name, c.now, provider.Usage{}).Known {
+				note("has no price")
+			}
+			if life := registry.Lifecycle(target); life != nil && !life.Cutoff.IsZero() && life.Cutoff.Before(c.now.Add(catalog.NoticeTime)) {
+				text := "is retired on " + life.Cutoff.Format(time.DateOnly)
+				if life.IsRetired(c.now) {
+					text = "was retired on " + life.Cutoff.Format(time.DateOnly)
+				}
+				if life.Successor != "" {
+					text += "; use " + life.Successor
+				}
+				note(text)
+			}
+			if offer := p.Offer(target); c.identities && offer.Identity == "" && vendor.Dialect != "sandbox" {
+				note("has a name that is not known at other hosts; state its identity if another host has it")
+			}
+		}
+	}
+	return all
+}
