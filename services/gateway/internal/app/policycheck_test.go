@@ -54,9 +54,13 @@ func TestPolicyCheck(t *testing.T) {
 		{"clean but for warnings", []string{"-catalog", models, "-prices", prices, good}, 0, old + near},
 		{"strict", []string{"-strict", "-catalog", models, "-prices", prices, good}, 1, old + near},
 		{"without a price", []string{good}, 0, good + ":7:14: providers[0].models[0]: own/old has no price (warning)\n"},
-		{"identities", []string{"-identities", "-prices", prices, good}, 0,
+		{
+			"identities",
+			[]string{"-identities", "-prices", prices, good},
+			0,
 			good + ":7:14: providers[0].models[0]: own/old has a name that is not known at other hosts; state its identity if another host has it (warning)\n" +
-				good + ":7:19: providers[0].models[1]: own/near has a name that is not known at other hosts; state its identity if another host has it (warning)\n"},
+				good + ":7:19: providers[0].models[1]: own/near has a name that is not known at other hosts; state its identity if another host has it (warning)\n",
+		},
 		{"further providers of the policy before", []string{"-prices", prices, good, extra}, 0, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
 		{"further providers of the shipped policy", []string{"-strict", extra}, 1, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
 		{"all problems", []string{bad}, 2, bad + ":4:7: byok: \"maybe\": want fleet, prefer or require\n" + bad + ":1:23: default_model.chat: \"own/gone\": the provider has no such model\n"},
@@ -83,8 +87,14 @@ func TestPolicyCheckRefuses(t *testing.T) {
 	large := filepath.Join(t.TempDir(), "large.yaml")
 	testkit.WriteFile(t, large, strings.Repeat(" ", maxPolicy+1))
 	for _, args := range [][]string{
-		nil, {"lint"}, {"check"}, {"check", "-nope", "x"}, {"check", "/nonexistent/policy.yaml"}, {"check", large},
-		{"check", "-prices", "/nonexistent/prices.yaml", large}, {"check", "-catalog", large, large},
+		nil,
+		{"lint"},
+		{"check"},
+		{"check", "-nope", "x"},
+		{"check", "/nonexistent/policy.yaml"},
+		{"check", large},
+		{"check", "-prices", "/nonexistent/prices.yaml", large},
+		{"check", "-catalog", large, large},
 	} {
 		var out bytes.Buffer
 		if err := Policy(args, &out); ExitCode(err) != 2 || out.Len() > 0 {

@@ -95,9 +95,19 @@ func TestPricesImportRefuses(t *testing.T) {
 	testkit.WriteFile(t, list, importList)
 	testkit.WriteFile(t, text, "prices")
 	for _, args := range [][]string{
-		nil, {"export"}, {"import"}, {"import", list, list}, {"import", "-threshold", "much", list}, {"import", "-threshold", "-1", list}, {"import", "-threshold", "NaN", list},
-		{"import", text}, {"import", "/nonexistent/list.json"}, {"import", "-against", text, list}, {"import", "-policy", text, list},
-		{"import", "-providers", "klingon", list}, {"import", "-o", "/nonexistent/out.yaml", list},
+		nil,
+		{"export"},
+		{"import"},
+		{"import", list, list},
+		{"import", "-threshold", "much", list},
+		{"import", "-threshold", "-1", list},
+		{"import", "-threshold", "NaN", list},
+		{"import", text},
+		{"import", "/nonexistent/list.json"},
+		{"import", "-against", text, list},
+		{"import", "-policy", text, list},
+		{"import", "-providers", "klingon", list},
+		{"import", "-o", "/nonexistent/out.yaml", list},
 	} {
 		var out, report bytes.Buffer
 		if err := Prices(args, &out, &report); ExitCode(err) != 2 || out.Len() > 0 {

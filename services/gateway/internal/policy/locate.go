@@ -119,7 +119,7 @@ func (l *Locator) problem(f *located, text string) Problem {
 	if match := ofProvider.FindStringSubmatch(text); match != nil {
 		p = l.Model(provider.Target{Provider: match[1], Model: match[2]})
 		p.Rule = text[len(match[0]):]
-		f, here = l.file(p.File), l.node(p)
+		here = l.node(p)
 	}
 	for {
 		match := segment.FindStringSubmatch(p.Rule)

@@ -81,20 +81,32 @@ func TestProblems(t *testing.T) {
 func TestPlacesOfProblems(t *testing.T) {
 	small := policytest.Small // Its first line is empty.
 	for _, c := range []struct{ name, policy, extra, want string }{
-		{"an unknown field", small + "colour: red\nsize: big\n", "",
-			"policy.yaml:12:1: field colour: there is no such field\npolicy.yaml:13:1: field size: there is no such field"},
+		{
+			"an unknown field", small + "colour: red\nsize: big\n", "",
+			"policy.yaml:12:1: field colour: there is no such field\npolicy.yaml:13:1: field size: there is no such field",
+		},
 		{"no YAML", "a: [", "", "policy.yaml:1:1: did not find expected node content"},
-		{"an unknown field of a model", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - {name: m, colour: red}\n",
-			"extra.yaml:5:7: field colour: there is no such field"},
-		{"a price that is none", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - {name: m, input_per_mtok_usd: cheap}\n",
-			`extra.yaml:5:7: price "cheap": want a decimal number such as 1.25`},
-		{"two providers", small, "providers:\n  - {name: X}\n  - {name: y, dialect: klingon}\n",
+		{
+			"an unknown field of a model", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - {name: m, colour: red}\n",
+			"extra.yaml:5:7: field colour: there is no such field",
+		},
+		{
+			"a price that is none", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - {name: m, input_per_mtok_usd: cheap}\n",
+			`extra.yaml:5:7: price "cheap": want a decimal number such as 1.25`,
+		},
+		{
+			"two providers", small, "providers:\n  - {name: X}\n  - {name: y, dialect: klingon}\n",
 			"extra.yaml:2:6: providers[0].name: want lower-case letters, digits, '.', '_' and '-', at most 64\n" +
-				`extra.yaml:3:24: providers[1].dialect: "klingon": want openai, anthropic, gemini, cohere or sandbox`},
-		{"a model of a provider", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - m\n      - {name: n, limits: {context: -1}}\n",
-			"extra.yaml:6:19: providers[0].models[1].limits, image_tokens: must not be negative"},
-		{"a further provider after all", small, "providers:\n  - {name: x, dialect: sandbox, models: [m]}\n  - {name: alpha, dialect: sandbox, models: [m], default_model: n}\n",
-			`extra.yaml:3:65: providers[1].default_model: "n": the provider has no such model`},
+				`extra.yaml:3:24: providers[1].dialect: "klingon": want openai, anthropic, gemini, cohere or sandbox`,
+		},
+		{
+			"a model of a provider", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - m\n      - {name: n, limits: {context: -1}}\n",
+			"extra.yaml:6:19: providers[0].models[1].limits, image_tokens: must not be negative",
+		},
+		{
+			"a further provider after all", small, "providers:\n  - {name: x, dialect: sandbox, models: [m]}\n  - {name: alpha, dialect: sandbox, models: [m], default_model: n}\n",
+			`extra.yaml:3:65: providers[1].default_model: "n": the provider has no such model`,
+		},
 		{"nothing", "", "", "policy.yaml: default_model: is required, for chat at least"},
 		{"a list for a mapping", "default_model: a/b\nproviders: {name: x}\n", "", "policy.yaml:2:1: cannot unmarshal !!map"},
 	} {

@@ -32,7 +32,8 @@ func prefix(text string, err error) error {
 
 // flat returns the errors that an error joins, or the error itself.
 func flat(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // Only the error itself joins others, not one that it wraps.
+	// An error that wraps one that joins is one error: the text before it belongs to all.
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}

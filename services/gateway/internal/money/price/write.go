@@ -21,11 +21,14 @@ func Write(w io.Writer, rows []Row) error {
 		text.WriteString(" []")
 	}
 	text.WriteByte('\n')
+	var before *Row
 	for i := range rows {
-		if row := &rows[i]; i == 0 || !row.sharesBlock(&rows[i-1]) {
+		row := &rows[i]
+		if before == nil || !row.sharesBlock(before) {
 			row.writeHead(&text)
 		}
-		rows[i].write(&text)
+		row.write(&text)
+		before = row
 	}
 	_, err := w.Write(text.Bytes())
 	return err

@@ -120,12 +120,18 @@ func TestDifferences(t *testing.T) {
 		want      []Difference
 	}{
 		{"the same", `input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.20", output_per_mtok_usd: "8", reasoning_per_mtok_usd: "8"`, nil},
-		{"a cached read that is not listed costs the full price", `input_per_mtok_usd: "2", output_per_mtok_usd: "8"`,
-			[]Difference{{Bucket: provider.BucketCacheRead, Before: 200_000, Now: 2_000_000}}},
-		{"a new tier", `input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.2", output_per_mtok_usd: "8", tiers: [{above_tokens: 1000, input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.2", output_per_mtok_usd: "12"}]`,
-			[]Difference{{Bucket: provider.BucketOutput, AboveTokens: 1000, Before: 8_000_000, Now: 12_000_000}}},
-		{"a piece", `input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.2", output_per_mtok_usd: "8", per_image_usd: "0.01"`,
-			[]Difference{{Bucket: provider.BucketImages, Now: 10_000_000_000}}},
+		{
+			"a cached read that is not listed costs the full price", `input_per_mtok_usd: "2", output_per_mtok_usd: "8"`,
+			[]Difference{{Bucket: provider.BucketCacheRead, Before: 200_000, Now: 2_000_000}},
+		},
+		{
+			"a new tier", `input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.2", output_per_mtok_usd: "8", tiers: [{above_tokens: 1000, input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.2", output_per_mtok_usd: "12"}]`,
+			[]Difference{{Bucket: provider.BucketOutput, AboveTokens: 1000, Before: 8_000_000, Now: 12_000_000}},
+		},
+		{
+			"a piece", `input_per_mtok_usd: "2", cache_read_per_mtok_usd: "0.2", output_per_mtok_usd: "8", per_image_usd: "0.01"`,
+			[]Difference{{Bucket: provider.BucketImages, Now: 10_000_000_000}},
+		},
 	} {
 		if diff := cmp.Diff(c.want, Differences(before, row(c.now))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)

@@ -2,6 +2,7 @@ package pricelist
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -56,13 +57,8 @@ func hostOf(name, baseURL string) string {
 // hostNamed returns the host of a name or alias; empty if there is none.
 func hostNamed(name string) string {
 	for _, h := range hosts {
-		if h.name == name {
+		if h.name == name || slices.Contains(h.aliases, name) {
 			return h.name
-		}
-		for _, alias := range h.aliases {
-			if alias == name {
-				return h.name
-			}
 		}
 	}
 	return ""

@@ -66,36 +66,69 @@ func TestHostsOfOneModel(t *testing.T) {
 		request Request
 		want    string
 	}{
-		{"a bare name: its hosts, then those of the others", Request{Model: "claude-opus-4-5", Substitution: true},
-			"own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5"},
+		{
+			"a bare name: its hosts, then those of the others",
+			Request{Model: "claude-opus-4-5", Substitution: true},
+			"own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5",
+		},
 		{"without substitution: the hosts of the name", Request{Model: "claude-opus-4-5"}, "own/claude-opus-4-5"},
-		{"a name with a region stays first", Request{Model: "us.anthropic.claude-opus-4-5-20251101-v1:0", Substitution: true},
-			us + " own/claude-opus-4-5 " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5"},
+		{
+			"a name with a region stays first",
+			Request{Model: "us.anthropic.claude-opus-4-5-20251101-v1:0", Substitution: true},
+			us + " own/claude-opus-4-5 " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5",
+		},
 		{"the name of another cloud alone", Request{Model: "claude-opus-4-5@20251101"}, "gcp/claude-opus-4-5@20251101"},
-		{"a name that no provider lists", Request{Model: "claude-opus-4-5-20251101"},
-			"own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101"},
+		{
+			"a name that no provider lists",
+			Request{Model: "claude-opus-4-5-20251101"},
+			"own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101",
+		},
 		{"the identity as a name", Request{Model: "claude-opus-4.5"}, "own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101"},
-		{"a profile that no provider lists", Request{Model: "global.anthropic.claude-opus-4-5-20251101-v1:0", Substitution: true},
-			"own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5"},
-		{"a named host: others are substitutes", Request{Model: "own/claude-opus-4-5", Substitution: true},
-			"own/claude-opus-4-5 ~" + us + " ~" + eu + " ~gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5"},
+		{
+			"a profile that no provider lists",
+			Request{Model: "global.anthropic.claude-opus-4-5-20251101-v1:0", Substitution: true},
+			"own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5",
+		},
+		{
+			"a named host: others are substitutes",
+			Request{Model: "own/claude-opus-4-5", Substitution: true},
+			"own/claude-opus-4-5 ~" + us + " ~" + eu + " ~gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5",
+		},
 		{"a named host by another name", Request{Model: "claude-opus-4-5", Provider: "aws"}, us + " " + eu},
 		{"the same as a prefix", Request{Model: "aws/claude-opus-4-5"}, us + " " + eu},
 		{"the same without substitution of a name at that host", Request{Model: "aws/us.anthropic.claude-opus-4-5-20251101-v1:0"}, us},
-		{"a profile of the same host is no substitute", Request{Model: "aws/us.anthropic.claude-opus-4-5-20251101-v1:0", Substitution: true},
-			us + " ~own/claude-opus-4-5 " + eu + " ~gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5"},
+		{
+			"a profile of the same host is no substitute",
+			Request{Model: "aws/us.anthropic.claude-opus-4-5-20251101-v1:0", Substitution: true},
+			us + " ~own/claude-opus-4-5 " + eu + " ~gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5",
+		},
 		{"the vendor's name decides", Request{Model: "fast", Substitution: true}, "own/fast gcp/claude-sonnet-4-6 ~own/claude-haiku-4-5"},
-		{"a stated identity", Request{Model: "tenant", Needs: Needs{Vision: true}, Substitution: true},
-			"aws/tenant own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101"},
-		{"limits are those of the host", Request{Model: "claude-opus-4-5", Needs: Needs{Output: 2000}, Substitution: true},
-			"own/claude-opus-4-5 " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5"},
+		{
+			"a stated identity",
+			Request{Model: "tenant", Needs: Needs{Vision: true}, Substitution: true},
+			"aws/tenant own/claude-opus-4-5 " + us + " " + eu + " gcp/claude-opus-4-5@20251101",
+		},
+		{
+			"limits are those of the host",
+			Request{Model: "claude-opus-4-5", Needs: Needs{Output: 2000}, Substitution: true},
+			"own/claude-opus-4-5 " + eu + " gcp/claude-opus-4-5@20251101 ~own/claude-haiku-4-5",
+		},
 		{"data rules are those of the host", Request{Model: "claude-opus-4-5", Organization: "bank", Classification: "eu", Substitution: true}, us + " " + eu},
-		{"vectors of one model", Request{Model: "embed-v4.0", Operation: embed, Substitution: true},
-			"vectors/embed-v4.0 more/cohere.embed-v4:0 more/alias ~vectors/text-embedding-3-small"},
-		{"dimensions are those of the host", Request{Model: "cohere.embed-v4:0", Operation: embed, Needs: Needs{Dimensions: 1024}, Substitution: true},
-			"more/cohere.embed-v4:0 more/alias ~vectors/text-embedding-3-small"},
-		{"tokens stay with the model", Request{Model: "deployed", Operation: embed, Needs: Needs{Tokens: 4}, Substitution: true},
-			"vectors/deployed vectors/text-embedding-3-small"},
+		{
+			"vectors of one model",
+			Request{Model: "embed-v4.0", Operation: embed, Substitution: true},
+			"vectors/embed-v4.0 more/cohere.embed-v4:0 more/alias ~vectors/text-embedding-3-small",
+		},
+		{
+			"dimensions are those of the host",
+			Request{Model: "cohere.embed-v4:0", Operation: embed, Needs: Needs{Dimensions: 1024}, Substitution: true},
+			"more/cohere.embed-v4:0 more/alias ~vectors/text-embedding-3-small",
+		},
+		{
+			"tokens stay with the model",
+			Request{Model: "deployed", Operation: embed, Needs: Needs{Tokens: 4}, Substitution: true},
+			"vectors/deployed vectors/text-embedding-3-small",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := NewPlan(p, c.request, State{})
