@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/identity"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/wire"
 	"switchyard.dev/services/gateway/shipped"
@@ -179,33 +182,66 @@ func buildPolicy(prices []byte, rules, extra policy.Source) (*policy.Policy, *pr
 
 // warn returns what is allowed but probably not intended, in the order of the policy.
 func (c *checker) warn(p *policy.Policy, prices *price.Table, locator *policy.Locator) []policy.Problem {
-	registry := catalog.NewRegistry(catalog.New(p, prices, c.catalog), nil)
+	ends := newEnds(catalog.NewRegistry(catalog.New(p, prices, c.catalog), nil))
 	var all []policy.Problem
 	for _, vendor := range p.Providers {
 		for _, model := range vendor.Models {
-			target := provider.Target{Provider: vendor.Name, Model: model.Name}
-			place := locator.Model(target)
-			note := func(rule string) {
-				place.Rule = target.String() + " " + rule
+			offer := p.Offer(provider.Target{Provider: vendor.Name, Model: model.Name})
+			place := locator.Model(offer.Target)
+			for _, rule := range c.rulesOf(offer, prices, ends) {
+				place.Rule = offer.String() + " " + rule
 				all = append(all, place)
-			}
-			if !prices.Cost(vendor.Name, model.Name, c.now, provider.Usage{}).Known {
-				note("has no price")
-			}
-			if life := registry.Lifecycle(target); life != nil && !life.Cutoff.IsZero() && life.Cutoff.Before(c.now.Add(catalog.NoticeTime)) {
-				text := "is retired on " + life.Cutoff.Format(time.DateOnly)
-				if life.IsRetired(c.now) {
-					text = "was retired on " + life.Cutoff.Format(time.DateOnly)
-				}
-				if life.Successor != "" {
-					text += "; use " + life.Successor
-				}
-				note(text)
-			}
-			if offer := p.Offer(target); c.identities && offer.Identity == "" && vendor.Dialect != "sandbox" {
-				note("has a name that is not known at other hosts; state its identity if another host has it")
 			}
 		}
 	}
 	return all
+}
+
+// rulesOf returns the warnings about a model.
+func (c *checker) rulesOf(offer *policy.Offer, prices *price.Table, ends ends) []string {
+	var all []string
+	if !prices.Cost(offer.Provider, offer.Model, c.now, provider.Usage{}).Known {
+		all = append(all, "has no price")
+	}
+	if life := ends.of(offer); life != nil && !life.Cutoff.IsZero() && life.Cutoff.Before(c.now.Add(catalog.NoticeTime)) {
+		text := "is retired on "
+		if life.IsRetired(c.now) {
+			text = "was retired on "
+		}
+		text += life.Cutoff.Format(time.DateOnly)
+		if life.Successor != "" {
+			text += "; use " + life.Successor
+		}
+		all = append(all, text)
+	}
+	if c.identities && offer.Identity == "" && offer.Settings.Dialect != "sandbox" {
+		all = append(all, "has a name that is not known at other hosts; state its identity if another host has it")
+	}
+	return all
+}
+
+// ends finds the end of a model at its provider: under its name, under the vendor's, and under another name of the same
+// model. Requests are refused by the first alone, but the vendor ends the model under all of them.
+type ends struct {
+	registry   *catalog.Registry
+	byIdentity map[provider.Target]*routing.Lifecycle
+}
+
+func newEnds(registry *catalog.Registry) ends {
+	e := ends{registry, make(map[provider.Target]*routing.Lifecycle)}
+	for _, row := range registry.Rows() {
+		if known := identity.Of(row.Model); known != "" {
+			e.byIdentity[provider.Target{Provider: row.Provider, Model: known}] = registry.Lifecycle(row.Target)
+		}
+	}
+	return e
+}
+
+// of returns the lifecycle of a model; nil if no end is known.
+func (e ends) of(offer *policy.Offer) *routing.Lifecycle {
+	return cmp.Or(
+		e.registry.Lifecycle(offer.Target),
+		e.registry.Lifecycle(provider.Target{Provider: offer.Provider, Model: offer.Upstream}),
+		e.byIdentity[provider.Target{Provider: offer.Provider, Model: offer.Identity}],
+	)
 }

@@ -25,6 +25,7 @@ const checkedCatalog = `providers:
       - {model: old, cutoff: 2020-01-01, successor: far}
       - {model: near, cutoff: 2021-01-01}
       - {model: far, cutoff: 9000-01-01}
+      - {model: claude-opus-4-5, cutoff: 2022-01-01}
 `
 
 func TestPolicyCheck(t *testing.T) {
@@ -41,6 +42,13 @@ func TestPolicyCheck(t *testing.T) {
 	bad := write("bad.yaml", "default_model: {chat: own/gone}\nproviders:\n  - {name: own, dialect: openai, base_url: https://own.example, models: [old]}\nbyok: maybe\n")
 	rates := write("rates.yaml", "providers:\n  - {name: x, dialect: openai, base_url: https://x.example, models: [m, {name: n, input_per_mtok_usd: \"1\"}]}\n")
 	address := write("address.yaml", "providers:\n  - {name: x, dialect: openai, base_url: 'ftp://x.example', models: [m]}\n")
+	others := write("others.yaml", `default_model: own/near
+providers:
+  - name: own
+    dialect: openai
+    base_url: https://own.example
+    models: [near, {name: alias, upstream: old}, {name: dated, upstream: claude-opus-4-5-20251101}]
+`)
 	broken := write("broken.yaml", "providers:\n  - {name: x\n")
 	bomb := write("bomb.yaml", "default_model: a/b\na: &a [x, x, x, x, x, x, x, x, x]\n"+strings.Repeat("b: &b [*a, *a, *a, *a, *a, *a, *a, *a]\nc: [*b, *b, *b, *b, *b, *b]\n", 50))
 	old := good + ":7:14: providers[0].models[0]: own/old was retired on 2020-01-01; use far (warning)\n"
@@ -60,6 +68,17 @@ func TestPolicyCheck(t *testing.T) {
 			0,
 			good + ":7:14: providers[0].models[0]: own/old has a name that is not known at other hosts; state its identity if another host has it (warning)\n" +
 				good + ":7:19: providers[0].models[1]: own/near has a name that is not known at other hosts; state its identity if another host has it (warning)\n",
+		},
+		{
+			"the vendor's end under other names",
+			[]string{"-catalog", models, others},
+			0,
+			others + ":6:14: providers[0].models[0]: own/near has no price (warning)\n" +
+				others + ":6:14: providers[0].models[0]: own/near was retired on 2021-01-01 (warning)\n" +
+				others + ":6:20: providers[0].models[1]: own/alias has no price (warning)\n" +
+				others + ":6:20: providers[0].models[1]: own/alias was retired on 2020-01-01; use far (warning)\n" +
+				others + ":6:50: providers[0].models[2]: own/dated has no price (warning)\n" +
+				others + ":6:50: providers[0].models[2]: own/dated was retired on 2022-01-01 (warning)\n",
 		},
 		{"further providers of the policy before", []string{"-prices", prices, good, extra}, 0, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},
 		{"further providers of the shipped policy", []string{"-strict", extra}, 1, extra + ":2:76: providers[0].models[0]: groq/m has no price (warning)\n"},

@@ -48,6 +48,7 @@ var prices = map[string]provider.Bucket{
 // pieceOf is the piece that a mode is billed by, where it has a price.
 var pieceOf = map[string]provider.Bucket{
 	"image_generation":    provider.BucketImages,
+	"image_edit":          provider.BucketImages,
 	"audio_speech":        provider.BucketCharacters,
 	"audio_transcription": provider.BucketAudioSeconds,
 	"rerank":              provider.BucketSearches,
