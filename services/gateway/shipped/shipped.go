@@ -1,5 +1,6 @@
 // Package shipped embeds the routing policy, catalog, prices and golden set that the gateway ships with. internal/app uses
-// each of them unless an operator names a file of their own.
+// each of them unless an operator names a file of their own. It also embeds the identities of models, which package
+// identity reads.
 package shipped
 
 import _ "embed"
@@ -23,3 +24,8 @@ var Prices []byte
 //
 //go:embed golden.yaml
 var Golden []byte
+
+// Identities is the table of the names by which hosts call one model.
+//
+//go:embed identities.yaml
+var Identities []byte

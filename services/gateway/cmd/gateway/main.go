@@ -15,7 +15,7 @@ import (
 func main() {
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "gateway:", err)
-		os.Exit(1)
+		os.Exit(app.ExitCode(err))
 	}
 }
 
@@ -27,8 +27,13 @@ func run() error {
 	if len(os.Args) > 1 {
 		command = cmp.Or(os.Args[1], command)
 	}
-	if command == "byok" {
+	switch command { // These need no settings.
+	case "byok":
 		return app.Byok(ctx, os.Args[2:], os.Stdin, os.Stdout)
+	case "policy":
+		return app.Policy(os.Args[2:], os.Stdout)
+	case "prices":
+		return app.Prices(os.Args[2:], os.Stdout, os.Stderr)
 	}
 	cfg, err := app.Load(os.Environ())
 	if err != nil {
@@ -42,5 +47,5 @@ func run() error {
 	case "config":
 		return app.Print(os.Stdout, cfg)
 	}
-	return fmt.Errorf("unknown command %q; use serve, migrate, config or byok", command)
+	return fmt.Errorf("unknown command %q; use serve, migrate, config, policy, prices or byok", command)
 }

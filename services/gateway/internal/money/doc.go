@@ -2,5 +2,5 @@
 //
 // The serving pipeline reserves a call's worst case before the call and writes the ledger after it. The API reads the
 // ledger, and operators reconcile it with vendors' invoices. From the bottom up: price; ledger and budget, which both
-// count in its unit (pico-USD); reconcile, which is independent of the others.
+// count in its unit (pico-USD), and pricelist, which compares prices; reconcile, which is independent of the others.
 package money

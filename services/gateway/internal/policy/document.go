@@ -43,8 +43,17 @@ type document struct {
 	// Byok is the mode of requests that name none.
 	Byok keyring.Mode `yaml:"byok"`
 
+	// name and extraName are the names of the policy's file and of that of further providers, extra the index of each
+	// provider of the latter.
+	name, extraName string
+	extra           map[string]int
 	// replaced are the providers whose models another file defines: models that the policy ranks may no longer exist.
 	replaced map[string]bool
+}
+
+// further is the file of further providers.
+type further struct {
+	Providers []Provider `yaml:"providers"`
 }
 
 // perOperation is a setting for each operation: a mapping by operation, or one value for all operations of
@@ -102,40 +111,40 @@ type Source struct {
 }
 
 // Parse reads a policy, and the file of further providers, which may be empty. A further provider replaces a provider
-// of the same name; if it lists no models, it keeps the models of the replaced one. An error names the file, the path
-// in it and the rule.
+// of the same name; if it lists no models, it keeps the models of the replaced one. The error joins those of all parts that
+// break a rule; each names the file, the path in it and the rule.
 func Parse(policy, extra Source) (*Policy, error) {
-	policy.Name = cmp.Or(policy.Name, "policy")
-	extra.Name = cmp.Or(extra.Name, "extra providers")
-	doc := document{Resilience: defaults}
-	if err := strict(policy.Text, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", policy.Name, err)
-	}
-	var more struct {
-		Providers []Provider `yaml:"providers"`
-	}
-	if err := strict(extra.Text, &more); err != nil {
-		return nil, fmt.Errorf("%s: %w", extra.Name, err)
-	}
-	if err := checkProviders(policy, doc.Providers); err != nil {
+	doc := document{Resilience: defaults, name: policy.name(), extraName: extra.extraName()}
+	var more further
+	var wrong failures
+	wrong.add(doc.name, strict(policy.Text, &doc))
+	wrong.add(doc.extraName, strict(extra.Text, &more))
+	if err := wrong.err(); err != nil {
 		return nil, err
 	}
-	if err := checkProviders(extra, more.Providers); err != nil {
+	wrong.add(doc.name, checkProviders(policy, doc.Providers))
+	wrong.add(doc.extraName, checkProviders(extra, more.Providers))
+	if err := wrong.err(); err != nil {
 		return nil, err
 	}
 	doc.add(more.Providers)
 	p, err := build(doc)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", policy.Name, err)
+		return nil, err
 	}
 	p.version = Hash(policy.Text, extra.Text)
 	return p, nil
 }
 
+// name returns the name of a policy file in errors, extraName that of a file of further providers.
+func (s Source) name() string      { return cmp.Or(s.Name, "policy") }
+func (s Source) extraName() string { return cmp.Or(s.Name, "extra providers") }
+
 // add adds further providers, which replace those of the same name.
 func (doc *document) add(more []Provider) {
-	doc.replaced = make(map[string]bool)
-	for _, provider := range more {
+	doc.replaced, doc.extra = make(map[string]bool), make(map[string]int)
+	for at, provider := range more {
+		doc.extra[provider.Name] = at
 		i := slices.IndexFunc(doc.Providers, func(p Provider) bool { return p.Name == provider.Name })
 		if i < 0 {
 			doc.Providers = append(doc.Providers, provider)
@@ -165,7 +174,7 @@ func Hash(texts ...[]byte) string {
 }
 
 // typeName matches the Go types in errors of the YAML library, which mean nothing to an operator.
-var typeName = regexp.MustCompile(` (not found )?in type [^\s]+| into [\[\]a-zA-Z]*\.[a-zA-Z.\[\]]+`)
+var typeName = regexp.MustCompile(` (not found )?in type [^\s;]+| into [\[\]a-zA-Z]*\.[a-zA-Z.\[\]]+`)
 
 func strict(text []byte, into any) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -215,6 +224,7 @@ var providerName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 // checkProviders checks a file's providers, and makes the paths of their files absolute, so that they don't depend on
 // the working directory.
 func checkProviders(source Source, providers []Provider) error {
+	var wrong failures
 	seen := make(map[string]bool)
 	for i := range providers {
 		p := &providers[i]
@@ -222,11 +232,9 @@ func checkProviders(source Source, providers []Provider) error {
 		if err == nil && seen[p.Name] {
 			err = errors.New("name: appears twice")
 		}
-		if err != nil {
-			return fmt.Errorf("%s: providers[%d] %q: %w", source.Name, i, p.Name, err)
-		}
+		wrong.add(fmt.Sprintf("providers[%d] %q", i, p.Name), err)
 		seen[p.Name] = true
 		p.resolve(source.absolute)
 	}
-	return nil
+	return wrong.err()
 }

@@ -14,6 +14,8 @@ type Offer struct {
 	provider.Target
 	// Upstream is the vendor's own name of the model.
 	Upstream string
+	// Identity is one name for the model at all of its hosts; empty if it is not known. See package identity.
+	Identity string
 	// Unlisted reports that the policy does not name the model: a request did, for a provider that takes any model.
 	Unlisted bool
 	// Settings are the settings of the provider.
@@ -71,7 +73,7 @@ type entry struct {
 func (e *entry) offer(model *Model) *Offer {
 	target := provider.Target{Provider: e.Name, Model: model.Name}
 	o := &Offer{
-		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Settings: e.Provider, index: e.index,
+		Target: target, Upstream: cmp.Or(model.Upstream, model.Name), Identity: model.identity(), Settings: e.Provider, index: e.index,
 		Capabilities: model.withDefaults(e.Capabilities), Operations: e.dialect.Operations,
 		ranks: [3]int32{Unranked, Unranked, Unranked}, Hash: xxhash.Sum64String(target.String()),
 	}

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"switchyard.dev/services/gateway/internal/content/redact"
@@ -37,6 +38,13 @@ func Goals() []Goal { return slices.Clone(goals) }
 // IsKnown reports whether the goal is one of Goals.
 func (g Goal) IsKnown() bool { return g.index() >= 0 }
 
+func (g Goal) check() error {
+	if !g.IsKnown() {
+		return fmt.Errorf("default_goal %q: want cost, latency or quality", string(g))
+	}
+	return nil
+}
+
 func (g Goal) index() int {
 	switch g {
 	case GoalCost:
@@ -57,6 +65,7 @@ type Policy struct {
 	version    string
 	byName     map[string]*entry
 	byModel    map[string][]*Offer
+	byIdentity map[string][]*Offer
 	goal       Goal
 	ranks      map[Goal][]*Offer
 	defaults   map[provider.Operation]*Offer
@@ -81,43 +90,39 @@ type Policy struct {
 // Version returns a hash of the files that the policy was read from.
 func (p *Policy) Version() string { return p.version }
 
+// build returns the policy of a document, or an error for each part of it that breaks a rule.
 func build(doc document) (*Policy, error) {
 	p := &Policy{
-		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer),
+		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer), byIdentity: make(map[string][]*Offer),
 		goal:  cmp.Or(doc.DefaultGoal, GoalQuality),
 		ranks: make(map[Goal][]*Offer), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, replaced: doc.replaced,
 		approvalTools: doc.ToolsNeedingApproval, hostedTools: doc.HostedTools,
 	}
-	if !p.goal.IsKnown() {
-		return nil, fmt.Errorf("default_goal %q: want cost, latency or quality", doc.DefaultGoal)
-	}
-	if err := errors.Join(doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval), checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases()); err != nil {
-		return nil, err
+	var wrong failures
+	for _, err := range []error{
+		p.goal.check(), doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval),
+		checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases(),
+	} {
+		wrong.add(doc.name, err)
 	}
 	for i := range p.Providers {
-		if err := p.addProvider(i); err != nil {
-			return nil, fmt.Errorf("providers[%d] %q: %w", i, p.Providers[i].Name, err)
-		}
+		file, at := doc.placeOf(i)
+		wrong.add(fmt.Sprintf("%s: providers[%d] %q", file, at, p.Providers[i].Name), p.addProvider(i))
 	}
-	for goal, tiers := range doc.Goals {
-		if err := p.addRanks(goal, tiers); err != nil {
-			return nil, fmt.Errorf("goals.%s: %w", goal, err)
-		}
+	for _, goal := range slices.Sorted(maps.Keys(doc.Goals)) {
+		wrong.add(doc.name+": goals."+string(goal), p.addRanks(goal, doc.Goals[goal]))
 	}
 	var err error
-	if p.defaults, err = p.pick("default_model", doc.DefaultModel); err != nil {
-		return nil, err
+	if p.defaults, err = p.pick("default_model", doc.DefaultModel); err == nil && p.defaults[provider.OperationChat] == nil {
+		err = errors.New("default_model: is required, for chat at least")
 	}
-	if p.defaults[provider.OperationChat] == nil {
-		return nil, errors.New("default_model: is required, for chat at least")
-	}
-	if err := p.addLadders(doc.Ladder); err != nil {
-		return nil, err
-	}
+	wrong.add(doc.name, err)
+	wrong.add(doc.name, p.addLadders(doc.Ladder))
 	for i := range doc.DataClassification {
-		if err := p.addTenant(&doc.DataClassification[i]); err != nil {
-			return nil, fmt.Errorf("data_classification[%d].%w", i, err)
-		}
+		wrong.add(doc.name, prefix(fmt.Sprintf("data_classification[%d].", i), p.addTenant(&doc.DataClassification[i])))
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
@@ -133,6 +138,9 @@ func (p *Policy) addProvider(index int) error {
 		o := e.offer(model)
 		e.offers[model.Name] = o
 		p.byModel[model.Name] = append(p.byModel[model.Name], o)
+		if o.Identity != "" {
+			p.byIdentity[o.Identity] = append(p.byIdentity[o.Identity], o)
+		}
 	}
 	return p.addDefaults(e)
 }

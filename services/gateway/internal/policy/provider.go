@@ -18,7 +18,9 @@ type Model struct {
 	// Name is the name that callers use.
 	Name string `yaml:"name"`
 	// Upstream is the vendor's own name, if it differs.
-	Upstream     string `yaml:"upstream"`
+	Upstream string `yaml:"upstream"`
+	// Identity says which model it is, where neither name does, by any of its names; see package identity.
+	Identity     string `yaml:"identity"`
 	Capabilities `yaml:",inline"`
 	price.Rates  `yaml:",inline"`
 }

@@ -97,18 +97,23 @@ func (r *Rates) cost(u *provider.Usage) Pico {
 	var sum uint64
 	own := r.own()
 	for _, b := range provider.Buckets() {
-		count, rate := *b.Of(u), own[b]
-		for at := b; rate == nil; rate = own[at] {
-			var ok bool
-			if at, ok = at.Fallback(); !ok {
-				break
-			}
-		}
-		if rate != nil {
-			sum = add(sum, count, int64(*rate))
+		if rate := effective(&own, b); rate != nil {
+			sum = add(sum, *b.Of(u), int64(*rate))
 		}
 	}
 	return Pico(sum)
+}
+
+// effective returns the rate of a bucket, its own or that of its wider bucket; nil if it has none.
+func effective(own *[provider.BucketCount]*Rate, b provider.Bucket) *Rate {
+	rate := own[b]
+	for at := b; rate == nil; rate = own[at] {
+		var ok bool
+		if at, ok = at.Fallback(); !ok {
+			break
+		}
+	}
+	return rate
 }
 
 // add returns sum plus count times rate, at most math.MaxInt64.

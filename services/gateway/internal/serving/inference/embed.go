@@ -61,7 +61,7 @@ func (s *selection) anchor() {
 
 // anotherSpace reports whether vectors are, or may be, of another model than the one asked for.
 func (s *selection) anotherSpace(operation provider.Operation, served candidate) bool {
-	return operation == provider.OperationEmbeddings && (served.Substitute || served.Model != s.plan.Candidates[0].Model)
+	return operation == provider.OperationEmbeddings && (served.Substitute || !served.IsSameModel(&s.plan.Candidates[0]))
 }
 
 func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, error) {

@@ -58,13 +58,21 @@ func (b *planner) isRetired(t provider.Target) bool {
 // served refuses offers that were asked for by name if all of them are retired. No substitute is used, since the caller
 // has to move to another model.
 func (b *planner) served(offers []*policy.Offer) ([]*policy.Offer, bool, error) {
-	for _, o := range offers {
-		if !b.isRetired(o.Target) {
-			return offers, false, nil
-		}
+	if !b.areRetired(offers) {
+		return offers, false, nil
 	}
 	t := offers[0].Target
 	return nil, false, errRetired(t, b.lifecycle(t))
+}
+
+// areRetired reports whether none of the offers is served any more.
+func (b *planner) areRetired(offers []*policy.Offer) bool {
+	for _, o := range offers {
+		if !b.isRetired(o.Target) {
+			return false
+		}
+	}
+	return true
 }
 
 // unlisted returns the refusal of a model that no provider has: it may have been retired.

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/platform/screen"
 )
 
-// NewPlan returns the candidates of a request in order: those that were asked for, then other providers of the same
-// model, then the fallback ladder, each section ranked by the goal. Candidates that can't or may not serve the request
+// NewPlan returns the candidates of a request in order: those that were asked for, then other hosts of the same model,
+// under whatever name, then the fallback ladder, each section ranked by the goal. Candidates that can't or may not serve the request
 // are excluded before the ranking and listed in the plan. The same policy, request and state give the same plan. The
 // error is an apierr.Error.
 func NewPlan(p *policy.Policy, r Request, s State) (Plan, error) {
@@ -40,7 +40,7 @@ func NewPlan(p *policy.Policy, r Request, s State) (Plan, error) {
 		return b.plan()
 	}
 	if !open {
-		b.section(p.OffersOf(asked[0].Model), true)
+		b.otherHosts(asked[0])
 	}
 	b.section(p.Ladder(b.operation), !open)
 	b.canary(asked, open)
@@ -58,8 +58,10 @@ type planner struct {
 	access    policy.Access
 	offers    []*policy.Offer
 	requested string
-	// vocabulary is the model whose tokens the request holds; empty for texts.
-	vocabulary string
+	// host is the provider that the request names; empty if it names only a model.
+	host string
+	// vocabulary is the model whose tokens the request holds; nil for texts.
+	vocabulary *policy.Offer
 	picked     []scored
 	excluded   []Exclusion
 	isCanary   bool
@@ -118,7 +120,7 @@ func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
 		return nil, false, apierr.Invalid("model", "is required if the input is tokens: each model has its own tokenizer")
 	case isDefault && r.Provider != "":
 		if o := p.ProviderDefault(r.Provider, b.operation); o != nil {
-			return b.served(b.only(o))
+			return b.served(b.at(o))
 		}
 		return nil, false, apierr.Invalid("model", "is required with the provider "+r.Provider)
 	case isDefault:
@@ -126,7 +128,7 @@ func (b *planner) asked() (offers []*policy.Offer, open bool, err error) {
 	}
 	if offers = b.named(); len(offers) > 0 {
 		if r.Needs.Tokens > 0 {
-			b.vocabulary = offers[0].Model
+			b.vocabulary = offers[0]
 		}
 		return b.served(offers)
 	}
@@ -152,26 +154,60 @@ func (b *planner) open() (offers []*policy.Offer, open bool, err error) {
 	return b.offers, true, nil
 }
 
-// named returns the offers of the request's model: of the provider that its prefix names, or of all providers that list
-// it. A provider without a list of models has any model, but only when the provider is named.
+// named returns the offers of the request's model: those that list the name, or else those that list another name of the
+// same model. If the request names a provider, they are that provider's. A provider without a list of models has any
+// model, but only when the provider is named.
 func (b *planner) named() []*policy.Offer {
 	p, model, of := b.policy, b.request.Model, b.request.Provider
-	if prefix, rest, found := strings.Cut(model, "/"); found && (of == "" || of == prefix) {
+	prefix, rest, prefixed := strings.Cut(model, "/")
+	prefixed = prefixed && (of == "" || of == prefix)
+	if prefixed {
 		if o := p.Offer(provider.Target{Provider: prefix, Model: rest}); o != nil {
-			return b.only(o)
+			return b.at(o)
 		}
 	}
-	if of == "" {
-		return p.OffersOf(model)
+	if of != "" {
+		if o := p.Offer(provider.Target{Provider: of, Model: model}); o != nil {
+			return b.at(o)
+		}
+	} else if hosts := b.hosts(model); len(hosts) > 0 {
+		return hosts
 	}
-	if o := p.Offer(provider.Target{Provider: of, Model: model}); o != nil {
-		return b.only(o)
+	if prefixed && len(b.hostsAt(prefix, rest)) > 0 {
+		return b.offers
 	}
-	return nil
+	if of != "" {
+		return b.hostsAt(of, model)
+	}
+	return p.HostsOf(model)
 }
 
-func (b *planner) only(o *policy.Offer) []*policy.Offer {
-	b.offers = append(b.offers[:0], o)
+// hosts returns the offers that list a name. If all of them are retired, it returns those of the model under all of its
+// names, unless they are retired too: a host's end is not that of the other hosts.
+func (b *planner) hosts(model string) []*policy.Offer {
+	listed := b.policy.OffersOf(model)
+	if len(listed) > 0 && b.areRetired(listed) {
+		if all := b.policy.HostsOf(model); !b.areRetired(all) {
+			return all
+		}
+	}
+	return listed
+}
+
+// hostsAt returns a provider's offers of the model that a name stands for.
+func (b *planner) hostsAt(of, model string) []*policy.Offer {
+	b.offers = b.offers[:0]
+	for _, o := range b.policy.HostsOf(model) {
+		if o.Provider == of {
+			b.offers, b.host = append(b.offers, o), of
+		}
+	}
+	return b.offers
+}
+
+// at returns the one offer of a host that the request names.
+func (b *planner) at(o *policy.Offer) []*policy.Offer {
+	b.host, b.offers = o.Provider, append(b.offers[:0], o)
 	return b.offers
 }
 
@@ -188,10 +224,35 @@ func (b *planner) askedProvider(asked []*policy.Offer) string {
 func (b *planner) section(offers []*policy.Offer, substitute bool) {
 	from := len(b.picked)
 	for _, o := range offers {
-		if !b.has(o) && b.admits(o) {
-			b.picked = append(b.picked, scored{Offer: o, substitute: substitute, native: b.native(o), index: int32(len(b.picked))})
+		b.pick(o, substitute)
+	}
+	b.order(from)
+}
+
+// otherHosts appends the other hosts of the model that was asked for, ranked: those that list it under the same name, or
+// under another. They are substitutes for a host that the request names.
+func (b *planner) otherHosts(asked *policy.Offer) {
+	from := len(b.picked)
+	for _, o := range b.policy.OffersOf(asked.Model) {
+		b.pick(o, b.host != "" && b.host != o.Provider)
+	}
+	if asked.Identity != "" {
+		for _, o := range b.policy.HostsOf(asked.Identity) {
+			b.pick(o, b.host != "" && b.host != o.Provider)
 		}
 	}
+	b.order(from)
+}
+
+// pick appends an offer that can serve, unless it is in the plan.
+func (b *planner) pick(o *policy.Offer, substitute bool) {
+	if !b.has(o) && b.admits(o) {
+		b.picked = append(b.picked, scored{Offer: o, substitute: substitute, native: b.native(o), index: int32(len(b.picked))})
+	}
+}
+
+// order ranks the section that begins at an index.
+func (b *planner) order(from int) {
 	b.rank(b.picked[from:])
 	if b.request.Needs.Offered != "" {
 		nativeFirst(b.picked[from:])
@@ -235,7 +296,7 @@ func (b *planner) admits(o *policy.Offer) bool {
 		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackClassification})
 		return false
 	}
-	if b.vocabulary != "" && b.vocabulary != o.Model {
+	if b.vocabulary != nil && !b.vocabulary.IsSameModel(o) {
 		b.excluded = append(b.excluded, Exclusion{Target: o.Target, Lack: LackVocabulary})
 		return false
 	}

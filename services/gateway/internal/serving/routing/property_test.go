@@ -74,7 +74,7 @@ func drawModels(t *rapid.T) []map[string]any {
 	features := rapid.SampledFrom([]string{"tools", "parallel_tools", "json_object", "json_schema", "image_urls"})
 	var models []map[string]any
 	for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[mn][1-4]`), 0, 4, rapid.ID).Draw(t, "models") {
-		model := map[string]any{"name": name}
+		model := map[string]any{"name": name, "identity": rapid.SampledFrom([]string{"", "", "m", "n"}).Draw(t, "identity")}
 		if rapid.Bool().Draw(t, "limited") {
 			model["features"] = rapid.SliceOfNDistinct(features, 0, 5, rapid.ID).Draw(t, "features")
 			model["operations"] = rapid.SliceOfNDistinct(rapid.SampledFrom(provider.Operations()), 1, 4, rapid.ID).Draw(t, "operations")
@@ -90,7 +90,7 @@ func drawRequest(t *rapid.T) Request {
 		Operation:      rapid.SampledFrom(provider.Operations()).Draw(t, "operation"),
 		Organization:   "acme",
 		Classification: rapid.SampledFrom([]string{"", "named", "eu", "zdr", "no", "all", "unknown"}).Draw(t, "classification"),
-		Model:          rapid.SampledFrom([]string{"", "default", "m1", "m2", "n1", "p0/m1", "p1/n2", "base"}).Draw(t, "model"),
+		Model:          rapid.SampledFrom([]string{"", "default", "m1", "m2", "n1", "p0/m1", "p1/n2", "base", "m", "p0/n"}).Draw(t, "model"),
 		Provider:       rapid.SampledFrom([]string{"", "", "", "p0", "base"}).Draw(t, "provider"),
 		Goal:           rapid.SampledFrom([]policy.Goal{"", policy.GoalCost, policy.GoalLatency, policy.GoalQuality}).Draw(t, "goal"),
 		Substitution:   rapid.Bool().Draw(t, "substitution"),
@@ -168,7 +168,7 @@ func checkPlan(t *rapid.T, p *policy.Policy, r Request, s State, plan Plan) {
 		case r.Substitution || open:
 		case c.Substitute:
 			t.Fatal("a substitute that was not allowed")
-		case c.Model != plan.Candidates[0].Model:
+		case c.Model != plan.Candidates[0].Model && !c.IsSameModel(&plan.Candidates[0]):
 			t.Fatalf("%s without substitution of %s", c.Target, plan.Candidates[0].Target)
 		}
 	}

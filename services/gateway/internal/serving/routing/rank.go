@@ -37,7 +37,7 @@ func (s *scored) is(o *policy.Offer) bool {
 // candidate returns the offer as a plan lists it.
 func (s *scored) candidate() Candidate {
 	return Candidate{
-		Target: s.Target, Upstream: s.Upstream, Unlisted: s.Unlisted,
+		Target: s.Target, Upstream: s.Upstream, Identity: s.Identity, Unlisted: s.Unlisted,
 		Lacks: s.Lacks, Limits: s.Capabilities.Limits, Native: s.native, Hints: s.Hints, Substitute: s.substitute,
 	}
 }
@@ -49,9 +49,9 @@ func (b *planner) rank(section []scored) {
 	if len(section) < 2 {
 		return
 	}
-	model, alike := section[0].Model, true
+	model, alike := section[0].Offer, true
 	for i := range section {
-		alike = alike && section[i].Model == model
+		alike = alike && model.IsSameModel(section[i].Offer)
 	}
 	for i := range section {
 		o := &section[i]

@@ -80,8 +80,8 @@ type Compacted struct {
 // Candidate is a provider and model that may serve a request.
 type Candidate struct {
 	provider.Target
-	// Upstream is the vendor's own name of the model.
-	Upstream string
+	// Upstream is the vendor's own name of the model, Identity one name for it at all of its hosts; empty if not known.
+	Upstream, Identity string
 	// Unlisted reports whether no policy names the model: the request does, at a provider that takes any model name.
 	Unlisted bool
 	// Lacks are the features that the model does not have, Limits its known sizes.
@@ -90,8 +90,13 @@ type Candidate struct {
 	// Native reports whether the candidate takes the request as its caller wrote it. Hints are those that it takes otherwise.
 	Native bool
 	Hints  provider.Hint
-	// Substitute reports whether the candidate replaces what the request asked for.
+	// Substitute reports whether the candidate replaces what the request asked for: the host that it names, or the model.
 	Substitute bool
+}
+
+// IsSameModel reports whether two candidates are hosts of one model.
+func (c *Candidate) IsSameModel(other *Candidate) bool {
+	return policy.IsSameModel(c.Model, c.Identity, other.Model, other.Identity)
 }
 
 // Plan is the list of candidates that may serve a request, best first.
