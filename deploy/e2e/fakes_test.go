@@ -40,9 +40,10 @@ type vendor struct {
 	name, dialect, model string
 	upstream             string // the vendor's name for the model; empty for the same name
 	keyless              bool
-	noImageURLs          bool   // it doesn't fetch images by URL
-	hostile              string // the behaviour of all its answers, which makes it the hostile fake; empty for none
-	more                 object // further fields of its entry in the providers file
+	noImageURLs          bool     // it doesn't fetch images by URL
+	hostile              string   // the behaviour of all its answers, which makes it the hostile fake; empty for none
+	more                 object   // further fields of its entry in the providers file
+	pool                 []string // the names of its credentials; none for one key
 }
 
 // at matches the calls to the vendor on a path of the fake.
@@ -147,6 +148,22 @@ func addPair(model string) pair {
 	}
 }
 
+// poolFiles returns the entries of a vendor's pool, and adds their key files.
+func (h *harness) poolFiles(v vendor, files map[string]string) []object {
+	var pool []object
+	for _, name := range v.pool {
+		file := filepath.Join("keys", v.name+"-"+name)
+		files[file] = v.pooled(name).key() + "\n"
+		pool = append(pool, object{"name": name, "key_file": filepath.Join(h.root, file)})
+	}
+	return pool
+}
+
+// pooled returns a vendor that has the key of a pool's member.
+func (v vendor) pooled(name string) vendor {
+	return vendor{name: v.name + "/" + name, dialect: v.dialect}
+}
+
 // versions are the versions of the dialects, which a base URL with a path must name.
 var versions = map[string]string{"openai": "/v1", "gemini": "/v1beta", "cohere": "/v2"}
 
@@ -171,10 +188,13 @@ func (h *harness) writeFiles(provider string) error {
 		case v.hostile != "" && h.Stack != nil:
 			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile + versions[v.dialect]
 		}
-		providers = append(providers, object{
-			"name": v.name, "dialect": v.dialect, "base_url": base, "key_file": filepath.Join(h.root, keyFile),
-			"models": []object{v.entry()},
-		}.with(v.more))
+		entry := object{"name": v.name, "dialect": v.dialect, "base_url": base, "models": []object{v.entry()}}.with(v.more)
+		if len(v.pool) == 0 {
+			entry["key_file"] = filepath.Join(h.root, keyFile)
+		} else {
+			entry["credentials"] = h.poolFiles(v, files)
+		}
+		providers = append(providers, entry)
 	}
 	text, err := json.Marshal(object{"providers": providers})
 	if err != nil {
