@@ -122,27 +122,27 @@ func TestProvidersPage(t *testing.T) {
 }
 
 // callExample calls the first model of an example, and returns the request that was made.
-func callExample(t *testing.T, e *example, keys string) string {
+func callExample(t *testing.T, e *example, dir string) string {
 	t.Helper()
-	cfg := Config{FleetKeysDir: keys}
+	cfg := Config{FleetKeysDir: dir}
 	files, err := readFiles(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files.extra = policy.Source{Name: "docs/providers.md", Text: []byte(e.settings), KeysDir: keys}
+	files.extra = policy.Source{Name: "docs/providers.md", Text: []byte(e.settings), KeysDir: dir}
 	rules, err := policy.Parse(files.policy, files.extra)
 	if err != nil {
 		t.Fatal(err)
 	}
 	vendor := exampleProvider(t, rules, e)
 	for _, c := range vendor.Pool() {
-		testkit.WriteFile(t, filepath.Join(keys, filepath.Base(c.KeyFile)), "KEY")
+		testkit.WriteFile(t, filepath.Join(dir, filepath.Base(c.KeyFile)), "KEY")
 	}
-	ring, err := newKeyring(cfg, slog.New(slog.NewTextHandler(new(bytes.Buffer), nil)), rules, nil)
+	keys, err := newKeyring(cfg, slog.New(slog.NewTextHandler(new(bytes.Buffer), nil)), rules, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	credentials, err := ring.Resolve(t.Context(), keyring.Scope{Organization: "acme"}, vendor.Name)
+	credentials, err := keys.Resolve(t.Context(), keyring.Scope{Organization: "acme"}, vendor.Name)
 	if err != nil {
 		t.Fatal(err)
 	}

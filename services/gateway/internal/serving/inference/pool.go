@@ -14,14 +14,14 @@ const maxSwitches = 8
 
 // orderPool returns the credentials of a pool in the order in which a request tries them.
 func (e *Engine) orderPool(a *admitted, name string, credentials []provider.Credential) []provider.Credential {
-	standings := make([]pool.Standing, len(credentials))
+	states := make([]pool.State, len(credentials))
 	for i := range credentials {
 		c := &credentials[i]
 		use := e.Health.CredentialUse(name, c.Name)
-		standings[i] = pool.Standing{Name: c.Name, Weight: c.Weight, Load: float64(use.InFlight), Latency: use.Latency}
+		states[i] = pool.State{Name: c.Name, Weight: c.Weight, Load: float64(use.InFlight), Latency: use.Latency}
 	}
 	ordered := make([]provider.Credential, len(credentials))
-	for i, index := range pool.Order(a.fleet.Choices[name], standings, a.request.Route.Affinity, rand.Float64) {
+	for i, index := range pool.Order(a.fleet.Choices[name], states, a.request.Route.Affinity, rand.Float64) {
 		ordered[i] = credentials[index]
 	}
 	return ordered

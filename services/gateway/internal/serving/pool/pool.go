@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/services/gateway/internal/policy"
 )
 
-// Standing is what an order depends on, for one credential.
-type Standing struct {
+// State is what an order depends on, for one credential.
+type State struct {
 	// Name of the credential in the pool.
 	Name string
 	// Weight is its share relative to the others, at least 1.
@@ -29,21 +29,21 @@ const crowded = 1.25
 
 // Order returns the indices of the credentials in the order in which a request tries them. affinity is equal for requests
 // that begin alike. random returns numbers in [0, 1).
-func Order(choice policy.Choice, standings []Standing, affinity uint64, random func() float64) []int {
-	draw := func(*Standing) float64 { return random() }
+func Order(choice policy.Choice, states []State, affinity uint64, random func() float64) []int {
+	draw := func(*State) float64 { return random() }
 	if choice == policy.ChoiceSticky {
-		draw = func(s *Standing) float64 { return fraction(affinity, s.Name) }
+		draw = func(s *State) float64 { return fraction(affinity, s.Name) }
 	}
-	order := weighted(standings, draw)
+	order := weighted(states, draw)
 	switch choice {
 	case policy.ChoiceSticky:
-		passCrowded(order, standings)
+		passCrowded(order, states)
 	case policy.ChoiceLeastLoaded:
 		slices.SortStableFunc(order, func(a, b int) int {
-			return cmp.Compare(standings[a].Load/float64(standings[a].Weight), standings[b].Load/float64(standings[b].Weight))
+			return cmp.Compare(states[a].Load/float64(states[a].Weight), states[b].Load/float64(states[b].Weight))
 		})
 	case policy.ChoiceLowestLatency:
-		if len(order) > 1 && standings[order[1]].Latency < standings[order[0]].Latency {
+		if len(order) > 1 && states[order[1]].Latency < states[order[0]].Latency {
 			order[0], order[1] = order[1], order[0]
 		}
 	case policy.ChoiceWeighted:
@@ -54,10 +54,10 @@ func Order(choice policy.Choice, standings []Standing, affinity uint64, random f
 // weighted returns the indices in a random order in which each credential is first as often as its weight says: by
 // exponentially distributed times with the weights as rates (Efraimidis and Spirakis, "Weighted random sampling with a
 // reservoir", 2006). With a hash in place of chance this is weighted rendezvous hashing.
-func weighted(standings []Standing, draw func(*Standing) float64) []int {
-	order, times := make([]int, len(standings)), make([]float64, len(standings))
-	for i := range standings {
-		order[i], times[i] = i, -math.Log(1-draw(&standings[i]))/float64(standings[i].Weight)
+func weighted(states []State, draw func(*State) float64) []int {
+	order, times := make([]int, len(states)), make([]float64, len(states))
+	for i := range states {
+		order[i], times[i] = i, -math.Log(1-draw(&states[i]))/float64(states[i].Weight)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a], times[b]) })
 	return order
@@ -65,14 +65,14 @@ func weighted(standings []Standing, draw func(*Standing) float64) []int {
 
 // passCrowded moves credentials that are far busier than the others behind them, so that many requests that begin alike
 // don't exhaust one credential.
-func passCrowded(order []int, standings []Standing) {
+func passCrowded(order []int, states []State) {
 	load, weight := 1.0, 0.0 // The request itself counts.
-	for _, s := range standings {
+	for _, s := range states {
 		load += s.Load
 		weight += float64(s.Weight)
 	}
 	isCrowded := func(i int) bool {
-		return standings[i].Load+1 > max(crowded*load*float64(standings[i].Weight)/weight, 1)
+		return states[i].Load+1 > max(crowded*load*float64(states[i].Weight)/weight, 1)
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		switch x, y := isCrowded(a), isCrowded(b); {

@@ -15,21 +15,21 @@ import (
 var seeded = rand.New(rand.NewPCG(1, 2)).Float64
 
 // firsts returns how often each credential is first in a thousand requests.
-func firsts(choice policy.Choice, standings []pool.Standing) []float64 {
-	counts := make([]float64, len(standings))
+func firsts(choice policy.Choice, states []pool.State) []float64 {
+	counts := make([]float64, len(states))
 	for i := range uint64(1000) {
-		counts[pool.Order(choice, standings, i, seeded)[0]]++
+		counts[pool.Order(choice, states, i, seeded)[0]]++
 	}
 	return counts
 }
 
 // Requests are spread by weight, whether by chance or by what they begin with.
 func TestWeights(t *testing.T) {
-	standings := []pool.Standing{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 7}}
+	states := []pool.State{{Name: "a", Weight: 1}, {Name: "b", Weight: 2}, {Name: "c", Weight: 7}}
 	for _, choice := range []policy.Choice{policy.ChoiceWeighted, policy.ChoiceSticky, policy.ChoiceLeastLoaded} {
-		for i, n := range firsts(choice, standings) {
-			if want := float64(standings[i].Weight) * 100; math.Abs(n-want) > 60 {
-				t.Errorf("%s: %s is first %v times, want about %v", choice, standings[i].Name, n, want)
+		for i, n := range firsts(choice, states) {
+			if want := float64(states[i].Weight) * 100; math.Abs(n-want) > 60 {
+				t.Errorf("%s: %s is first %v times, want about %v", choice, states[i].Name, n, want)
 			}
 		}
 	}
@@ -37,14 +37,14 @@ func TestWeights(t *testing.T) {
 
 // Every credential is tried once, whatever the choice.
 func TestEachIsTried(t *testing.T) {
-	var standings []pool.Standing
+	var states []pool.State
 	for i := range 64 {
-		standings = append(standings, pool.Standing{Name: strconv.Itoa(i), Weight: 1 + i, Load: float64(i % 5), Latency: time.Duration(i%7) * time.Second})
+		states = append(states, pool.State{Name: strconv.Itoa(i), Weight: 1 + i, Load: float64(i % 5), Latency: time.Duration(i%7) * time.Second})
 	}
 	for _, choice := range []policy.Choice{policy.ChoiceWeighted, policy.ChoiceSticky, policy.ChoiceLeastLoaded, policy.ChoiceLowestLatency} {
-		order := pool.Order(choice, standings, 7, seeded)
+		order := pool.Order(choice, states, 7, seeded)
 		slices.Sort(order)
-		for i := range standings {
+		for i := range states {
 			if i >= len(order) || order[i] != i {
 				t.Fatalf("%s: %v, want each of 64", choice, order)
 			}
@@ -54,21 +54,21 @@ func TestEachIsTried(t *testing.T) {
 
 // Requests that begin alike stay with one credential, also when others come and go, until it is far busier than they are.
 func TestSticky(t *testing.T) {
-	standings := []pool.Standing{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}}
-	first := pool.Order(policy.ChoiceSticky, standings, 42, seeded)
+	states := []pool.State{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}, {Name: "c", Weight: 1}}
+	first := pool.Order(policy.ChoiceSticky, states, 42, seeded)
 	for range 10 {
-		if again := pool.Order(policy.ChoiceSticky, standings, 42, seeded); !slices.Equal(first, again) {
+		if again := pool.Order(policy.ChoiceSticky, states, 42, seeded); !slices.Equal(first, again) {
 			t.Fatalf("%v, then %v", first, again)
 		}
 	}
 	for affinity := range uint64(200) {
-		with := pool.Order(policy.ChoiceSticky, standings, affinity, seeded)
-		without := pool.Order(policy.ChoiceSticky, standings[:2], affinity, seeded)
+		with := pool.Order(policy.ChoiceSticky, states, affinity, seeded)
+		without := pool.Order(policy.ChoiceSticky, states[:2], affinity, seeded)
 		if with[0] != 2 && with[0] != without[0] {
 			t.Errorf("affinity %d moves from %d to %d though its credential stays", affinity, with[0], without[0])
 		}
 	}
-	busy := slices.Clone(standings)
+	busy := slices.Clone(states)
 	for i := range busy {
 		busy[i].Load = 10
 	}
@@ -83,8 +83,8 @@ func TestSticky(t *testing.T) {
 
 // The credential with the smallest load for its weight comes first.
 func TestLeastLoaded(t *testing.T) {
-	standings := []pool.Standing{{Name: "a", Weight: 1, Load: 3}, {Name: "b", Weight: 4, Load: 8}, {Name: "c", Weight: 1, Load: 4}}
-	if got := pool.Order(policy.ChoiceLeastLoaded, standings, 0, seeded); !slices.Equal(got, []int{1, 0, 2}) {
+	states := []pool.State{{Name: "a", Weight: 1, Load: 3}, {Name: "b", Weight: 4, Load: 8}, {Name: "c", Weight: 1, Load: 4}}
+	if got := pool.Order(policy.ChoiceLeastLoaded, states, 0, seeded); !slices.Equal(got, []int{1, 0, 2}) {
 		t.Errorf("order %v, want 1 0 2", got)
 	}
 }
@@ -92,10 +92,10 @@ func TestLeastLoaded(t *testing.T) {
 // The faster of two random credentials comes first, so that a slow one is seldom chosen, and one without measurements is
 // measured.
 func TestLowestLatency(t *testing.T) {
-	standings := []pool.Standing{
+	states := []pool.State{
 		{Name: "slow", Weight: 1, Latency: 9 * time.Second}, {Name: "fast", Weight: 1, Latency: time.Second}, {Name: "new", Weight: 1},
 	}
-	counts := firsts(policy.ChoiceLowestLatency, standings)
+	counts := firsts(policy.ChoiceLowestLatency, states)
 	if counts[0] > 0 || counts[1] < 200 || counts[2] < 500 {
 		t.Errorf("first %v times, want the slow one never and the new one in two of three", counts)
 	}

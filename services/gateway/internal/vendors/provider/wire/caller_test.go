@@ -94,14 +94,14 @@ func TestHeaderIsUnreadable(t *testing.T) {
 
 // signer signs with the hash of the body.
 type signer struct {
-	err error
-	sum [sha256.Size]byte
-	at  time.Time
-	saw http.Header
+	err    error
+	sum    [sha256.Size]byte
+	at     time.Time
+	header http.Header
 }
 
 func (s *signer) Sign(_ context.Context, r *http.Request, sum [sha256.Size]byte, at time.Time) error {
-	s.sum, s.at, s.saw = sum, at, r.Header.Clone()
+	s.sum, s.at, s.header = sum, at, r.Header.Clone()
 	r.Header.Set("Authorization", "signed")
 	return s.err
 }
@@ -123,8 +123,8 @@ func TestSign(t *testing.T) {
 		"no body": func() (*http.Response, error) { return caller.Call(t.Context(), http.MethodGet, to, http.Header{}) },
 	} {
 		_, _ = send() //nolint:bodyclose // It has none.
-		if over.header.Get("Authorization") != "signed" || by.saw.Get("X-Title") != "mine" || by.saw.Get("User-Agent") == "" || !by.at.Equal(noon) {
-			t.Errorf("%s: sent %v, signed %v at %v", name, over.header, by.saw, by.at)
+		if over.header.Get("Authorization") != "signed" || by.header.Get("X-Title") != "mine" || by.header.Get("User-Agent") == "" || !by.at.Equal(noon) {
+			t.Errorf("%s: sent %v, signed %v at %v", name, over.header, by.header, by.at)
 		}
 		if want := sha256.Sum256([]byte(over.body)); by.sum != want {
 			t.Errorf("%s: the hash is not that of the body %q", name, over.body)
