@@ -7,13 +7,16 @@ import (
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/vendors/provider/bedrock"
 	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sandbox"
 )
 
-var dialects = []provider.Dialect{openai.Dialect(), anthropic.Dialect(), gemini.Dialect(), cohere.Dialect(), sandbox.Dialect()}
+var dialects = []provider.Dialect{
+	openai.Dialect(), anthropic.Dialect(), gemini.Dialect(), bedrock.Dialect(), cohere.Dialect(), sandbox.Dialect(),
+}
 
 // Find returns the dialect of a name; false where there is none.
 func Find(name string) (provider.Dialect, bool) {
