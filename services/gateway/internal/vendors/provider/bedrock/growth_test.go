@@ -75,7 +75,12 @@ func hostile() providertest.Hostile {
 			growth.Repeat("chunks", "", frame("chunk", `{"bytes":"e30="}`), ""),
 		},
 		Dialect: "anthropic",
-		Errors:  growth.Around(`{"message":`, growth.ValidJSON, "}"),
+		Requests: []growth.Input{
+			growth.Repeat("tools", `{"tools":[{}`, `,{"type":"custom","name":"f"}`, "]}"),
+			growth.Repeat("blocks", `{"messages":[{"content":[{}`, `,{"source":{"type":"base64"}}`, "]}]}"),
+			growth.Repeat("betas", `{"messages":[],"anthropic_beta":[1`, `,"a"`, "]}"),
+		},
+		Errors: growth.Around(`{"message":`, growth.ValidJSON, "}"),
 	}
 }
 

@@ -21,11 +21,60 @@ const messagesVersion = "bedrock-2023-05-31"
 // invocation returns the caller's body as the vendor takes it: the model is in the path, how it is answered too, and the
 // beta features of Anthropic's header are in the body. The rest stays byte for byte.
 func invocation(chat *provider.Chat) (json.RawMessage, error) {
+	if err := checkOwn(chat.Native.Body); err != nil {
+		return nil, err
+	}
 	members := []wire.Member{{Name: "model"}, {Name: "stream"}, {Name: "anthropic_version", Value: strconv.Quote(messagesVersion)}}
 	if betas := betasOf(chat.Native); betas != "" {
 		members = append(members, wire.Member{Name: "anthropic_beta", Value: betas})
 	}
 	return anthropic.Relay(chat, members...)
+}
+
+// unserved are members of a body that only Anthropic's own service serves, and serverTools begin the types of tools that
+// only it runs.
+var (
+	unserved    = []string{"mcp_servers", "container", "fallbacks", "inference_geo"}
+	serverTools = []string{"web_search_", "web_fetch_", "code_execution_", "mcp_toolset"}
+)
+
+// checkOwn returns an error for a body that only another host of Claude can serve: the vendor would refuse it, and then
+// no other host would be tried.
+func checkOwn(body json.RawMessage) (err error) {
+	wire.ParseView(body).ForEach(func(name, value gjson.Result) bool {
+		switch {
+		case slices.Contains(unserved, name.Str) && value.Type != gjson.Null, name.Str == "speed" && value.Str == "fast":
+			err = provider.Unsupported(name.Str, "this host of the model has none")
+		case name.Str == "tools" && has(value, isServerTool):
+			err = provider.Unsupported("tools[].type", "this host of the model runs no tools itself")
+		case name.Str == "messages" && has(value, func(message gjson.Result) bool { return has(message.Get("content"), isElsewhere) }):
+			err = provider.Unsupported("messages[].content", "this host of the model fetches nothing, and has no files")
+		}
+		return err == nil
+	})
+	return err
+}
+
+// has reports whether a list has an item of a kind. Any other value is an empty list.
+func has(list gjson.Result, is func(item gjson.Result) bool) (found bool) {
+	if list.IsArray() {
+		list.ForEach(func(_, item gjson.Result) bool {
+			found = is(item)
+			return !found
+		})
+	}
+	return found
+}
+
+func isServerTool(tool gjson.Result) bool {
+	kind := tool.Get("type").Str
+	return slices.ContainsFunc(serverTools, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
+}
+
+// isElsewhere reports whether the data of a block is not in it.
+func isElsewhere(block gjson.Result) bool {
+	kind := block.Get("source.type").Str
+	return kind == "file" || kind == "url"
 }
 
 // betasOf returns the beta features of a body and its headers, as JSON; empty where no header names any.

@@ -91,6 +91,30 @@ func readGolden(t *testing.T, path ...string) string {
 	return string(text)
 }
 
+// What only Anthropic's own service serves is left to it.
+func TestOwnBodiesForOtherHosts(t *testing.T) {
+	for member, field := range map[string]string{
+		`"mcp_servers":[{"type":"url"}]`: "mcp_servers", `"container":"c"`: "container", `"fallbacks":[]`: "fallbacks", `"inference_geo":"us"`: "inference_geo",
+		`"speed":"fast"`: "speed", `"tools":[{"name":"f","input_schema":{}},{"type":"web_search_20250305","name":"web_search"}]`: "tools[].type",
+		`"speed":"standard"`: "", `"container":null`: "", `"tools":[{"type":"bash_20250124","name":"bash"},{"type":"custom","name":"f"}]`: "", `"tools":5`: "",
+		`"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"url","url":"https://a.example"}}]}]`: "messages[].content",
+		`"messages":[{"role":"user","content":"a"},{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]`:      "messages[].content",
+		`"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"AAAA"}}]}]`:                                     "",
+	} {
+		d := claudes()
+		d.New = newAs(claude, []byte(`{`+member+`}`))
+		if field == "" {
+			if body := sentBody(t, &provider.Chat{Model: claude, Native: &provider.Native{Dialect: "anthropic", Body: []byte(`{` + member + `}`)}}); !strings.Contains(body, member) {
+				t.Errorf("%s: sent %q", member, body)
+			}
+			continue
+		}
+		if e := d.Refused(t, &provider.Chat{}); !e.Unsupported || !strings.HasPrefix(e.Text, field+": ") {
+			t.Errorf("%s: %+v", member, e)
+		}
+	}
+}
+
 // An answer in Anthropic's form, whole or as the events of a stream, is returned byte for byte.
 func TestAnswersAreRelayed(t *testing.T) {
 	for _, name := range []string{"text", "parallel_tools", "thinking_tools"} {
