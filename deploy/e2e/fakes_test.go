@@ -149,6 +149,9 @@ func addPair(model string) pair {
 	}
 }
 
+// apiVersions are the versions in the paths of vendors' APIs, which the gateway adds to a base URL without a path only.
+var apiVersions = map[string]string{"openai": "/v1", "gemini": "/v1beta", "cohere": "/v2"}
+
 // writeFiles writes the files that the settings name: the providers file with the vendors at a base URL, their keys,
 // the policy, and an organization's signing secret.
 func (h *harness) writeFiles(provider string) error {
@@ -168,7 +171,7 @@ func (h *harness) writeFiles(provider string) error {
 		case v.name == hangingProvider.name:
 			base = hangingServer.url
 		case v.hostile != "" && h.Stack != nil:
-			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile
+			base = h.FakeURL(stack.FakeHostileProvider) + "/hostile/" + v.hostile + apiVersions[v.dialect]
 		}
 		providers = append(providers, object{
 			"name": v.name, "dialect": v.dialect, "base_url": base, "key_file": filepath.Join(h.root, keyFile),
