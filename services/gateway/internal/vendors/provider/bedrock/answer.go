@@ -19,21 +19,22 @@ const noArguments = "{}"
 // serverTool is the type of a call of a tool that the vendor runs itself.
 const serverTool = "server_tool_use"
 
-// read reads a whole answer. root is valid as long as the returned text.
-func read(ctx context.Context, response *http.Response) (text []byte, root gjson.Result, err error) {
-	if text, err = wire.Read(ctx, response); err != nil {
-		return nil, root, err
+// read reads a whole answer, and closes it.
+func read(ctx context.Context, response *http.Response) (gjson.Result, error) {
+	text, err := wire.Read(ctx, response)
+	if err != nil {
+		return gjson.Result{}, err
 	}
 	if !jsoncheck.Valid(text) {
-		return nil, root, wire.Malformed("the answer is not the JSON expected", nil)
+		return gjson.Result{}, wire.Malformed("the answer is not the JSON expected", nil)
 	}
-	return text, wire.ParseView(text), nil
+	return wire.ParseView(text), nil
 }
 
 // readAnswer keeps text, calls and, of Claude, the thinking that belongs to calls. Blocks of other types have no form in
 // the neutral answer.
 func readAnswer(ctx context.Context, response *http.Response, claude bool) (*provider.Answer, error) {
-	_, root, err := read(ctx, response)
+	root, err := read(ctx, response)
 	if err != nil {
 		return nil, err
 	}

@@ -208,7 +208,13 @@ func TestURLs(t *testing.T) {
 		{base + "/prefix//?x=1", "m", base + "/prefix/model/m/converse?x=1"},
 		{base, "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.x-v1:0", base + "/model/arn%3Aaws%3Abedrock%3Aus-east-1%3A123456789012%3Ainference-profile%2Fus.x-v1%3A0/converse"},
 		{base, "a b?c#d%2Fe;é\n\\", base + "/model/a%20b%3Fc%23d%252Fe%3B%C3%A9%0A%5C/converse"},
-		{base, "a/../../b", ""}, {base, "..", ""}, {base, ".", ""}, {base, "", ""}, {base, "/", ""}, {base, "a//b", ""}, {base, "a/", ""},
+		{base, "a/../../b", ""},
+		{base, "..", ""},
+		{base, ".", ""},
+		{base, "", ""},
+		{base, "/", ""},
+		{base, "a//b", ""},
+		{base, "a/", ""},
 	} {
 		var sent sentTo
 		p, err := bedrock.New(provider.Settings{Name: "mine", BaseURL: c.base, Transport: &sent})
@@ -275,7 +281,8 @@ func TestUnsupported(t *testing.T) {
 		{claude, "messages[].content", content(provider.Part{File: &provider.File{URL: "data:application/zip;base64,AAAA"}})},
 		{claude, "reasoning", &provider.Chat{Temperature: new(0.5), Reasoning: &provider.Reasoning{Effort: "high", Required: true}}},
 		{llama, "reasoning", &provider.Chat{Reasoning: &provider.Reasoning{Effort: "high", Required: true}}},
-		{llama, "response_format.json_schema.strict", strict}, {"anthropic.claude-3-haiku-20240307-v1:0", "response_format.json_schema.strict", strict},
+		{llama, "response_format.json_schema.strict", strict},
+		{"anthropic.claude-3-haiku-20240307-v1:0", "response_format.json_schema.strict", strict},
 	} {
 		d := dialect()
 		d.New = newAs(c.model, nil)

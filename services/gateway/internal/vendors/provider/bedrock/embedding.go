@@ -115,12 +115,12 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 	return made, nil
 }
 
-// inputTokens is the header with the tokens of a call's input.
-const inputTokens = "X-Amzn-Bedrock-Input-Token-Count"
+// inputCount is the header with the tokens of a call's input.
+const inputCount = "X-Amzn-Bedrock-Input-Token-Count"
 
 // vectors reads an answer, and closes it.
 func (by embedder) vectors(ctx context.Context, response *http.Response, texts int) (*provider.Vectors, error) {
-	_, root, err := read(ctx, response)
+	root, err := read(ctx, response)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (by embedder) vectors(ctx context.Context, response *http.Response, texts i
 		made.Vectors = append(made.Vectors, numbers)
 	}
 	tokens, known := wire.Tokens(counted)
-	if n, err := strconv.ParseInt(response.Header.Get(inputTokens), 10, 64); !known && err == nil && n >= 0 {
+	if n, err := strconv.ParseInt(response.Header.Get(inputCount), 10, 64); !known && err == nil && n >= 0 {
 		tokens, known = min(n, wire.MaxTokens), true
 	}
 	if known {

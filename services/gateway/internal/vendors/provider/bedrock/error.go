@@ -46,10 +46,11 @@ func classify(e *provider.Error, header http.Header, body []byte) {
 		return
 	}
 	kind := strings.TrimSuffix(strings.ToLower(e.Code), "exception")
-	known := false
-	if e.Class, known = classes[kind]; !known {
-		e.Class = byStatus(e.Status)
+	class, known := classes[kind]
+	if !known {
+		class = byStatus(e.Status)
 	}
+	e.Class = class
 	text := strings.ToLower(e.Text)
 	switch {
 	case (kind == "modelerror" || kind == "modelstreamerror") && doc.OriginalStatus >= http.StatusBadRequest:

@@ -116,7 +116,7 @@ func (p *Provider) CountTokens(ctx context.Context, credential provider.Credenti
 	if err != nil {
 		return 0, err
 	}
-	_, root, err := read(ctx, response)
+	root, err := read(ctx, response)
 	if err != nil {
 		return 0, err
 	}

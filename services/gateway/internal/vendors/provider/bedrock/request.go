@@ -185,13 +185,14 @@ type cachePoint struct {
 
 // newCachePoint returns nil for no life.
 func newCachePoint(life provider.CacheLife) *cachePoint {
-	switch life {
-	case "":
+	if life == "" {
 		return nil
-	case provider.CacheLong:
-		return &cachePoint{"default", string(life)}
 	}
-	return &cachePoint{Type: "default"}
+	point := &cachePoint{Type: "default"}
+	if life == provider.CacheLong {
+		point.TTL = string(life)
+	}
+	return point
 }
 
 // cachePoint returns the block of a point, as far as the model has such.

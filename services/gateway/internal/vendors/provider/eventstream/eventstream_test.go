@@ -54,7 +54,8 @@ func frame(tb testing.TB, payload string, headers aws.Headers) string {
 func event(tb testing.TB, name, payload string) string {
 	tb.Helper()
 	return frame(tb, payload, aws.Headers{
-		{Name: ":event-type", Value: aws.StringValue(name)}, {Name: ":content-type", Value: aws.StringValue("application/json")},
+		{Name: ":event-type", Value: aws.StringValue(name)},
+		{Name: ":content-type", Value: aws.StringValue("application/json")},
 		{Name: ":message-type", Value: aws.StringValue("event")},
 	})
 }
@@ -62,22 +63,34 @@ func event(tb testing.TB, name, payload string) string {
 // Messages of all kinds, with headers of all types, are read as AWS's encoder writes them.
 func TestReader(t *testing.T) {
 	others := aws.Headers{
-		{Name: "a", Value: aws.BoolValue(true)}, {Name: "b", Value: aws.BoolValue(false)}, {Name: "c", Value: aws.Int8Value(-1)},
-		{Name: "d", Value: aws.Int16Value(2)}, {Name: "e", Value: aws.Int32Value(3)}, {Name: "f", Value: aws.Int64Value(4)},
-		{Name: "g", Value: aws.BytesValue("bytes")}, {Name: "h", Value: aws.TimestampValue(time.UnixMilli(5))},
-		{Name: "i", Value: aws.UUIDValue{1, 2, 3}}, {Name: ":event-type", Value: aws.Int8Value(7)}, {Name: strings.Repeat("n", 255), Value: aws.StringValue("")},
+		{Name: "a", Value: aws.BoolValue(true)},
+		{Name: "b", Value: aws.BoolValue(false)},
+		{Name: "c", Value: aws.Int8Value(-1)},
+		{Name: "d", Value: aws.Int16Value(2)},
+		{Name: "e", Value: aws.Int32Value(3)},
+		{Name: "f", Value: aws.Int64Value(4)},
+		{Name: "g", Value: aws.BytesValue("bytes")},
+		{Name: "h", Value: aws.TimestampValue(time.UnixMilli(5))},
+		{Name: "i", Value: aws.UUIDValue{1, 2, 3}},
+		{Name: ":event-type", Value: aws.Int8Value(7)},
+		{Name: strings.Repeat("n", 255), Value: aws.StringValue("")},
 	}
 	text := event(t, "messageStart", `{"role":"assistant"}`) + frame(t, "", nil) + frame(t, "p", others) +
 		frame(t, `{"message":"m"}`, aws.Headers{
 			{Name: ":exception-type", Value: aws.StringValue("throttlingException")}, {Name: ":message-type", Value: aws.StringValue("exception")},
 		}) +
 		frame(t, "", aws.Headers{
-			{Name: ":message-type", Value: aws.StringValue("error")}, {Name: ":error-code", Value: aws.StringValue("500")},
+			{Name: ":message-type", Value: aws.StringValue("error")},
+			{Name: ":error-code", Value: aws.StringValue("500")},
 			{Name: ":error-message", Value: aws.StringValue("broken")},
 		}) + event(t, "large", strings.Repeat("x", 100_000))
 	want := []message{
-		{"event", "messageStart", "", `{"role":"assistant"}`}, {}, {"", "", "", "p"}, {"exception", "throttlingException", "", `{"message":"m"}`},
-		{"error", "500", "broken", ""}, {"event", "large", "", strings.Repeat("x", 100_000)},
+		{"event", "messageStart", "", `{"role":"assistant"}`},
+		{},
+		{"", "", "", "p"},
+		{"exception", "throttlingException", "", `{"message":"m"}`},
+		{"error", "500", "broken", ""},
+		{"event", "large", "", strings.Repeat("x", 100_000)},
 	}
 	for name, r := range map[string]io.Reader{
 		"whole": strings.NewReader(text), "byte by byte": iotest.OneByteReader(strings.NewReader(text)),
