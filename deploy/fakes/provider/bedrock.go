@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,16 +122,18 @@ type converseThought struct {
 	Signature string `json:"signature"`
 }
 
+var converseImages = []string{"png", "jpeg", "gif", "webp"}
+
 // readConverse reads blocks, of which each must have one field that the fake knows.
 func readConverse(blocks []converseBlock) (c content, err error) {
 	var texts []string
 	for _, b := range blocks {
 		switch {
 		case b.Text != nil && *b.Text == "":
-			return c, errors.New("The text field in the ContentBlock object is blank. Add text to the text field, and try again.")
+			return c, errors.New("the text field of a content block is blank")
 		case b.Text != nil:
 			texts = append(texts, *b.Text)
-		case b.Image != nil && len(b.Image.Source.Bytes) > 0 && strings.Contains(" png jpeg gif webp ", " "+b.Image.Format+" "):
+		case b.Image != nil && len(b.Image.Source.Bytes) > 0 && slices.Contains(converseImages, b.Image.Format):
 			c.images++
 		case b.Document != nil && b.Document.Name != "" && len(b.Document.Source.Bytes) > 0:
 		case b.ToolUse != nil && b.ToolUse.ID != "" && len(b.ToolUse.ID) <= 64:
@@ -146,7 +149,7 @@ func readConverse(blocks []converseBlock) (c content, err error) {
 			c.forged = c.forged || b.Reasoning.Text != nil && !strings.HasPrefix(b.Reasoning.Text.Signature, signaturePrefix)
 		case b.CachePoint != nil && b.CachePoint.Type == "default":
 		default:
-			return c, errors.New("Malformed input request: a content block has no member that is known and complete")
+			return c, errors.New("a content block has no member that is known and complete")
 		}
 	}
 	c.text = strings.Join(texts, "")
@@ -156,7 +159,7 @@ func readConverse(blocks []converseBlock) (c content, err error) {
 // prompt reads a request, with the vendor's rules for turns.
 func (req converseRequest) prompt() (prompt, error) {
 	if len(req.Messages) == 0 {
-		return prompt{}, errors.New("The messages field is empty. Add a message, and try again.")
+		return prompt{}, errors.New("the messages field is empty")
 	}
 	system, err := readConverse(req.System)
 	if err != nil {
@@ -170,14 +173,14 @@ func (req converseRequest) prompt() (prompt, error) {
 	}
 	for i, m := range req.Messages {
 		if m.Role != []string{"user", "assistant"}[i%2] {
-			return prompt{}, errors.New("A conversation must start with a user message and alternate between user and assistant: messages." + strconv.Itoa(i))
+			return prompt{}, errors.New("a conversation must start with a user message and alternate between user and assistant: messages." + strconv.Itoa(i))
 		}
 		c, err := readConverse(m.Content)
 		if err == nil && c.forged {
 			err = errors.New("messages." + strconv.Itoa(i) + ".content: Invalid `signature` in `thinking` block")
 		}
 		if err == nil && req.Tools == nil && hasTools(m.Content) {
-			err = errors.New("The toolConfig field must be defined when using toolUse and toolResult content blocks.")
+			err = errors.New("the toolConfig field must be defined when using toolUse and toolResult content blocks")
 		}
 		if err != nil {
 			return prompt{}, err

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +16,8 @@ const eventStream = "application/vnd.amazon.eventstream"
 // and the checksum of all.
 func frame(payload string, headers ...string) string {
 	var head []byte
-	for i := 0; i < len(headers); i += 2 {
-		name, value := headers[i], headers[i+1]
+	for header := range slices.Chunk(headers, 2) {
+		name, value := header[0], header[1]
 		head = append(append(append(head, byte(len(name))), name...), typeString)
 		head = append(binary.BigEndian.AppendUint16(head, uint16(len(value))), value...)
 	}
