@@ -3,6 +3,7 @@ package bedrock_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	aws "github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 	"go.uber.org/goleak"
@@ -228,6 +230,38 @@ func TestURLs(t *testing.T) {
 		if e := providertest.ErrorOf(t, err); c.want == "" && (e.Class != apierr.ClassPolicy || !strings.HasPrefix(e.Text, "model: ")) {
 			t.Errorf("%q: %v", c.model, e)
 		}
+	}
+}
+
+// signer records what it signs.
+type signer struct {
+	path string
+	sum  [sha256.Size]byte
+}
+
+func (s *signer) Sign(_ context.Context, r *http.Request, sum [sha256.Size]byte, _ time.Time) error {
+	s.path, s.sum = r.URL.EscapedPath(), sum
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 signed")
+	return nil
+}
+
+// A signature is of the path and the body that are sent.
+func TestRequestsAreSigned(t *testing.T) {
+	var path, authorization string
+	var sum [sha256.Size]byte
+	p, err := bedrock.New(provider.Settings{BaseURL: "http://vendor.example", Transport: providertest.Transport(func(r *http.Request) (*http.Response, error) {
+		body, err := io.ReadAll(r.Body)
+		path, _, _ = strings.Cut(r.URL.RequestURI(), "?")
+		authorization, sum = r.Header.Get("Authorization"), sha256.Sum256(body)
+		return &http.Response{StatusCode: http.StatusTeapot, Body: http.NoBody}, err
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(signer)
+	_, _ = p.Chat(t.Context(), provider.Credential{Signer: s}, &provider.Chat{Model: "arn:aws:bedrock:eu-west-1:1:inference-profile/eu.x v1:0"})
+	if path == "" || s.path != path || s.sum != sum || authorization != "AWS4-HMAC-SHA256 signed" {
+		t.Errorf("signed %s, sent %s with %q", s.path, path, authorization)
 	}
 }
 

@@ -21,14 +21,15 @@ const messagesVersion = "bedrock-2023-05-31"
 // invocation returns the caller's body as the vendor takes it: the model is in the path, how it is answered too, and the
 // beta features of Anthropic's header are in the body. The rest stays byte for byte.
 func invocation(chat *provider.Chat) (json.RawMessage, error) {
-	if err := checkOwn(chat.Native.Body); err != nil {
-		return nil, err
-	}
 	members := []wire.Member{{Name: "model"}, {Name: "stream"}, {Name: "anthropic_version", Value: strconv.Quote(messagesVersion)}}
 	if betas := betasOf(chat.Native); betas != "" {
 		members = append(members, wire.Member{Name: "anthropic_beta", Value: betas})
 	}
-	return anthropic.Relay(chat, members...)
+	body, err := anthropic.Relay(chat, members...)
+	if err != nil {
+		return nil, err
+	}
+	return body, checkOwn(body)
 }
 
 // unserved are members of a body that only Anthropic's own service serves, and serverTools begin the types of tools that
