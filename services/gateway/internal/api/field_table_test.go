@@ -43,9 +43,9 @@ adapters, so that it shows what the code does. Its fields are those of the lists
 - **satisfied**: it need not be told: the gateway does it itself, or the provider does so anyway.
 - **refused**: this provider can't serve the request; without another one it is a 400 that names the field.
 
-The models are gpt-5, claude-opus-4-6 (at Bedrock, too) and gemini-3-flash, and a Llama at a compatible server. Penalties
-are mapped for models that take them: Gemini's before 2.5, and those of OpenAI and of compatible servers that don't
-reason.
+The models are gpt-5, claude-opus-4-6 (at Bedrock, too) and gemini-3-flash, and a Llama at a compatible server.
+Penalties are mapped for models that take them: Gemini's before 2.5, and those of OpenAI and of compatible servers that
+don't reason.
 `
 
 // faceFields are values of a face's fields, each of which has an effect unless the provider is satisfied without. before

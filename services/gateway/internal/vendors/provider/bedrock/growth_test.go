@@ -33,6 +33,15 @@ func (f framer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// begun is a provider whose conversations begin with the user, as the vendor wants them.
+type begun struct{ as }
+
+func (b begun) Chat(ctx context.Context, credential provider.Credential, chat *provider.Chat) (*provider.Answer, error) {
+	own := *chat
+	own.Messages = append([]provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: "hi"}}}}, chat.Messages...)
+	return b.as.Chat(ctx, credential, &own)
+}
+
 func hostile() providertest.Hostile {
 	frame := func(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
 	delta := func(of string) string { return frame("contentBlockDelta", `{"contentBlockIndex":0,"delta":{`+of+`}}`) }
@@ -54,7 +63,7 @@ func hostile() providertest.Hostile {
 	return providertest.Hostile{
 		New: func(vendor http.RoundTripper) (provider.Provider, error) {
 			p, err := bedrock.New(provider.Settings{Name: "bedrock", BaseURL: "http://vendor.example", Transport: framer{vendor, converseFrame}})
-			return as{p, claude, nil}, err
+			return begun{as{p, claude, nil}}, err
 		},
 		Answers: append(fields,
 			growth.Repeat("blocks of text", content+"{}", `,{"text":"abcd"}`, "]}}}"),

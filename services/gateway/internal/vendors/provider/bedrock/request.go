@@ -82,6 +82,9 @@ func encode(chat *provider.Chat, maxTokens int) (*request, error) {
 			return nil, err
 		}
 	}
+	if len(e.Messages) > 0 && e.Messages[0].Role == roleAssistant {
+		return nil, provider.Unsupported("messages[0].role", "conversations with this provider begin with the user")
+	}
 	e.declare()
 	e.Inference = inference{MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop}
 	effort, err := e.think()
