@@ -126,6 +126,7 @@ var dialects = []vendor{
 	addVendor(vendor{name: "plain-openai", dialect: "openai", model: "plain-openai"}),
 	addVendor(vendor{name: "plain-anthropic", dialect: "anthropic", model: "plain-anthropic"}),
 	addVendor(vendor{name: "plain-gemini", dialect: "gemini", model: "plain-gemini"}),
+	addVendor(vendor{name: "plain-bedrock", dialect: "bedrock", model: "plain-bedrock", upstream: "eu.anthropic.claude-plain-v1:0"}),
 }
 
 // dialectCase is a call of a vendor of one dialect, for a whole or a streamed answer.

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// trio is a model that three vendors have, one of each dialect.
+// trio is a model that three vendors have, of a dialect each.
 type trio [3]vendor
 
 func addTrio(face string, order ...string) trio {
@@ -31,7 +31,7 @@ func addTrio(face string, order ...string) trio {
 var trios = func() map[string][]trio {
 	all := map[string][]trio{}
 	for _, face := range faces {
-		for _, order := range [][]string{{"openai", "anthropic", "gemini"}, {"anthropic", "gemini", "openai"}, {"gemini", "openai", "anthropic"}} {
+		for _, order := range [][]string{{"openai", "anthropic", "gemini"}, {"anthropic", "gemini", "openai"}, {"gemini", "openai", "anthropic"}, {"bedrock", "openai", "gemini"}, {"anthropic", "bedrock", "openai"}} {
 			all[face.name] = append(all[face.name], addTrio(face.name, order...))
 		}
 	}

@@ -79,13 +79,15 @@ func (v vendor) callPath() string {
 		return "/v1/messages"
 	case "gemini":
 		return "/v1beta/models/" + cmp.Or(v.upstream, v.model) + ":*"
+	case "bedrock":
+		return "/model/" + cmp.Or(v.upstream, v.model) + "/*"
 	}
 	return "/v1/chat/completions"
 }
 
 // match matches the calls to the vendor: no other vendor has its model and its dialect.
 func (v vendor) match() object {
-	if v.dialect == "gemini" {
+	if v.dialect == "gemini" || v.dialect == "bedrock" {
 		return object{"path": v.callPath()} // The model is in the path.
 	}
 	return v.at(v.callPath())

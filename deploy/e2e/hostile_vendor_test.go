@@ -31,7 +31,7 @@ const (
 	repeatedCalls = 30
 )
 
-var hostileDialects = []string{"openai", "anthropic", "gemini", "cohere"}
+var hostileDialects = []string{"openai", "anthropic", "gemini", "bedrock", "cohere"}
 
 // vendorBehaviours returns all behaviours of a hostile vendor.
 func vendorBehaviours() []fault.Behaviour {

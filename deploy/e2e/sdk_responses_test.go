@@ -151,8 +151,9 @@ func TestResponsesSDKState(t *testing.T) {
 					texts = append(texts, part.Text)
 				}
 			}
-			if err := items.Err(); err != nil || len(texts) != 5 || texts[0] != "question 0" || texts[4] != "question 2" {
-				t.Errorf("%v, items %q, want five from question 0 to question 2", err, texts)
+			newest, question := 2*len(sdkModels)-2, fmt.Sprint("question ", len(sdkModels)-1) // Questions and answers, but the last answer.
+			if err := items.Err(); err != nil || len(texts) != newest+1 || texts[0] != "question 0" || texts[newest] != question {
+				t.Errorf("%v, items %q, want question 0 to %s, and the answers between", err, texts, question)
 			}
 			organization := d.organization
 			if organization == "" {

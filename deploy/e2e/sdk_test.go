@@ -11,11 +11,12 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// Models for the SDK tests: one of each dialect, under another name at the vendor; the third is the gateway's own
+// Models for the SDK tests, each of another dialect and under another name at the vendor; the last is the gateway's own
 // sandbox.
 var (
 	sdkOpenAI    = addVendor(vendor{name: "sdk-openai", dialect: "openai", model: "sdk-gpt", upstream: "sdk-gpt-upstream"})
 	sdkAnthropic = addVendor(vendor{name: "sdk-anthropic", dialect: "anthropic", model: "sdk-claude", upstream: "sdk-claude-upstream"})
+	sdkBedrock   = addVendor(vendor{name: "sdk-bedrock", dialect: "bedrock", model: "sdk-bedrock", upstream: "us.anthropic.claude-sdk-4-5-v1:0"})
 )
 
 // Vendors that fail. After a refused key or a broken stream the gateway avoids a vendor for a while, so each test has
@@ -62,7 +63,7 @@ func (h *harness) sdkEndpointsOf(t *testing.T, organization string) []sdkEndpoin
 
 // scriptable are the models whose answers a test may script; sdkModels are all models of the SDK tests.
 var (
-	scriptable = []string{sdkOpenAI.model, sdkAnthropic.model}
+	scriptable = []string{sdkOpenAI.model, sdkAnthropic.model, sdkBedrock.model}
 	sdkModels  = append(slices.Clone(scriptable), "sandbox")
 )
 

@@ -75,6 +75,7 @@ func (in *Injector) serve(w http.ResponseWriter, r *http.Request, next http.Hand
 		return
 	}
 	_, r.URL.Path = hostilePath(r.URL.Path)
+	_, r.URL.RawPath = hostilePath(r.URL.RawPath)
 	in.perform(w, r.WithContext(context.WithValue(r.Context(), actionKey{}, action)), action, next)
 }
 

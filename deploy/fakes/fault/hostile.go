@@ -136,7 +136,8 @@ func (in *Injector) misbehave(w http.ResponseWriter, r *http.Request, b Behaviou
 
 // asksForEvents reports whether a request is for a stream of events.
 func asksForEvents(r *http.Request, body []byte) bool {
-	return bytes.Contains(body, []byte(`"stream":true`)) || strings.HasSuffix(r.URL.Path, ":streamGenerateContent")
+	return bytes.Contains(body, []byte(`"stream":true`)) || strings.HasSuffix(r.URL.Path, ":streamGenerateContent") ||
+		strings.HasSuffix(r.URL.Path, "/converse-stream") || strings.HasSuffix(r.URL.Path, "/invoke-with-response-stream")
 }
 
 // Streams reports whether the request asks for events.

@@ -115,7 +115,8 @@ func (w *writer) pause() {
 }
 
 func (w *writer) streaming() bool {
-	return strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream")
+	kind := w.Header().Get("Content-Type")
+	return strings.HasPrefix(kind, "text/event-stream") || kind == "application/vnd.amazon.eventstream"
 }
 
 func (w *writer) flush() {

@@ -28,7 +28,7 @@ type Answered struct {
 func (s *Server) recordAnswered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost || aboutBatches(r.URL.Path) {
+		if err != nil || r.Method != http.MethodPost || aboutBatches(r.URL.Path) || strings.HasSuffix(r.URL.Path, "/count-tokens") {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			next.ServeHTTP(w, r)
 			return

@@ -15,6 +15,34 @@ type dialect struct {
 	// whole is a whole answer; wholeCall is one of its tool calls.
 	whole, wholeCall string
 	usage            string
+	// frame returns the frames of whole events; nil where the vendor sends server-sent events.
+	frame func(name, data string) string
+}
+
+// framed returns a stream's text as the vendor sends it. What is not a whole event stays as it is.
+func (t dialect) framed(text string) string {
+	if t.frame == nil {
+		return text
+	}
+	var out strings.Builder
+	for piece := range strings.SplitAfterSeq(text, "\n\n") {
+		name, rest, hasName := strings.Cut(strings.TrimPrefix(piece, "event: "), "\ndata: ")
+		data, whole := strings.CutSuffix(rest, "\n\n")
+		if !hasName || !whole {
+			out.WriteString(piece)
+			continue
+		}
+		out.WriteString(t.frame(name, data))
+	}
+	return out.String()
+}
+
+// mediaType returns the media type of the vendor's streams.
+func (t dialect) mediaType() string {
+	if t.frame == nil {
+		return "text/event-stream"
+	}
+	return eventStream
 }
 
 const openAIChunk = `data: {"id":"chatcmpl-hostile","object":"chat.completion.chunk","created":1767225600,"model":"hostile","choices":[{"index":0,"delta":{delta},"finish_reason":null}]}` + "\n\n"
@@ -73,6 +101,8 @@ var geminiDialect = dialect{
 
 func dialectOf(r *http.Request) dialect {
 	switch {
+	case speaksBedrock(r):
+		return bedrockDialectOf(r)
 	case speaksGemini(r):
 		return geminiDialect
 	case speaksAnthropic(r):

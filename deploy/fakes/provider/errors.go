@@ -8,7 +8,7 @@ import (
 )
 
 // The error bodies of the vendors. Anthropic's face is /v1/messages and every call with its version header; Gemini's
-// is /v1beta; all others are OpenAI's.
+// is /v1beta, and Bedrock's /model; all others are OpenAI's.
 
 type openAIError struct {
 	Error openAIErrorDetail `json:"error"`
@@ -82,6 +82,9 @@ func streamError(r *http.Request, status int, data string) string {
 	if data == "" {
 		data = string(encode(vendorError(r, status, "")))
 	}
+	if speaksBedrock(r) {
+		return exceptionFrame(status, data)
+	}
 	if speaksAnthropic(r) {
 		return string(event("error", []byte(data)))
 	}
@@ -92,6 +95,9 @@ func streamError(r *http.Request, status int, data string) string {
 }
 
 func vendorError(r *http.Request, status int, message string) any {
+	if speaksBedrock(r) {
+		return bedrockError{errorTextOf(bedrockErrors, status, message).text}
+	}
 	if speaksAnthropic(r) {
 		s := errorTextOf(anthropicErrors, status, message)
 		return anthropicError{

@@ -42,8 +42,8 @@ func (a hostileAnswer) act(x *fault.Exchange) {
 	t := dialectOf(x.Request)
 	text, usage := cmp.Or(a.text, "hostile"), t.count(cmp.Or(a.usage, "1"))
 	if x.Streams() {
-		x.Writer.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(x.Writer, a.stream(t, text, usage)) // the only error is a client that left
+		x.Writer.Header().Set("Content-Type", t.mediaType())
+		_, _ = io.WriteString(x.Writer, t.framed(a.stream(t, text, usage))) // the only error is a client that left
 		return
 	}
 	var calls []string

@@ -8,7 +8,10 @@ import (
 	"switchyard.dev/deploy/fakes/fault"
 )
 
-const eventsHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+// eventsHead returns the head of a stream without a length.
+func eventsHead(t dialect) string {
+	return "HTTP/1.1 200 OK\r\nContent-Type: " + t.mediaType() + "\r\nTransfer-Encoding: chunked\r\n\r\n"
+}
 
 // streamBehaviours are streams without an end; a request for a whole answer gets the usual one.
 var streamBehaviours = []fault.Behaviour{
@@ -28,15 +31,15 @@ var streamBehaviours = []fault.Behaviour{
 		return t.begin + t.textEvent("hostile") + t.endEvents(t.count("1")), t.textEvent("word ")
 	}),
 	streaming("trickled_comments", "a comment every 50 ms and nothing else", fault.Refused, func(t dialect, c *fault.Conn) {
-		c.Send(eventsHead)
+		c.Send(eventsHead(t))
 		for range maxComments {
 			c.Send("3\r\n: \n\r\n")
 			c.Pause(commentPause)
 		}
 	}),
 	streaming("trickled_text", "an answer whose first events come byte by byte", fault.Open, func(t dialect, c *fault.Conn) {
-		text := t.begin + t.textEvent("hostile") + t.endEvents(t.count("1"))
-		c.Send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+		text := t.framed(t.begin + t.textEvent("hostile") + t.endEvents(t.count("1")))
+		c.Send("HTTP/1.1 200 OK\r\nContent-Type: " + t.mediaType() + "\r\nConnection: close\r\n\r\n")
 		c.Trickle(text, 100, commentPause/10)
 	}),
 }
@@ -45,9 +48,9 @@ var streamBehaviours = []fault.Behaviour{
 func endless(name, effect string, what func(dialect) (begin, piece string)) fault.Behaviour {
 	return streaming(name, effect, fault.Open, func(t dialect, c *fault.Conn) {
 		begin, piece := what(t)
-		c.Send(eventsHead)
-		c.Chunk(begin)
-		c.EndlessChunks(piece)
+		c.Send(eventsHead(t))
+		c.Chunk(t.framed(begin))
+		c.EndlessChunks(t.framed(piece))
 	})
 }
 
@@ -78,8 +81,8 @@ var formBehaviours = []fault.Behaviour{
 	}),
 	{Name: "never_done", Effect: "a stream that stops without its end", Outcome: fault.Open, StreamOnly: true, Act: func(x *fault.Exchange) {
 		t := dialectOf(x.Request)
-		x.Writer.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(x.Writer, t.begin+t.textEvent("hostile")) // the only error is a client that left
+		x.Writer.Header().Set("Content-Type", t.mediaType())
+		_, _ = io.WriteString(x.Writer, t.framed(t.begin+t.textEvent("hostile"))) // the only error is a client that left
 	}},
 	{Name: "duplicate_keys", Effect: "the fake's own answer, with every key of its first object twice, the first time with another value", Outcome: fault.Open, Act: func(x *fault.Exchange) {
 		own := x.Own()

@@ -14,7 +14,7 @@ import (
 // The texts of every dialect are valid JSON with ordinary values in their placeholders: only a behaviour's values make
 // an answer hostile.
 func TestDialectTextsAreJSON(t *testing.T) {
-	for name, dialect := range map[string]dialect{"openai": openAIDialect, "anthropic": anthropicDialect, "gemini": geminiDialect} {
+	for name, dialect := range map[string]dialect{"openai": openAIDialect, "anthropic": anthropicDialect, "gemini": geminiDialect, "bedrock": bedrockDialect} {
 		for _, calls := range [][]string{nil, {dialect.oneCall("0", "b")}, {dialect.oneCall("0", "b"), dialect.oneCall("1", "c")}} {
 			if text := dialect.answer("hello", calls, dialect.count("1")); !json.Valid([]byte(text)) {
 				t.Errorf("%s: no JSON: %s", name, text)
@@ -41,6 +41,8 @@ func TestHostileAnswers(t *testing.T) {
 		"openai":    {"/v1/chat/completions", bearer},
 		"anthropic": {"/v1/messages", anthropic},
 		"gemini":    {"/v1beta/models/m:generateContent", goog},
+		"converse":  {"/model/m/converse", bearer},
+		"converses": {"/model/m/converse-stream", bearer},
 	}
 	wants := map[string]struct {
 		text  string

@@ -1,6 +1,7 @@
 // Package provider fakes an AI vendor on one address: the OpenAI faces (chat, responses, embeddings, images, models), the
-// Anthropic Messages face, Gemini's (generateContent, embeddings, images), those of Vertex AI and Cohere's embeddings, and
-// batch jobs of the first two. Answers are derived from the request alone, so that the same request gets the same bytes.
+// Anthropic Messages face, Gemini's (generateContent, embeddings, images), Cohere's embeddings, those of Vertex AI and
+// Bedrock's (Converse, InvokeModel, CountTokens), and batch jobs of the first two. Answers are derived from the request
+// alone, so that the same request gets the same bytes.
 //
 // The assistant repeats the last user text ("You said: ..."). It calls the first tool offered when that text contains
 // "use tool", and repeats a tool's result ("Tool said: ..."). Tokens counts the tokens of texts.
@@ -53,6 +54,7 @@ func New(script fault.Script) *Server {
 	api.HandleFunc("POST /v1/messages", messages)
 	api.HandleFunc("POST /v1beta/models/{call}", gemini)
 	api.HandleFunc("POST /v2/embed", cohere)
+	api.HandleFunc("POST /model/{model}/{operation}", bedrock)
 	api.HandleFunc("POST "+vertexPath+"/publishers/{publisher}/models/{call}", vertex)
 	api.Handle("POST "+vertexPath+"/endpoints/openapi/chat/completions", openAI(chat))
 	api.HandleFunc("GET /v1/models", models)
@@ -67,6 +69,9 @@ func New(script fault.Script) *Server {
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if speaksBedrock(r) {
+		w = &exceptionNamer{w}
+	}
 	s.handler.ServeHTTP(w, r)
 }
 

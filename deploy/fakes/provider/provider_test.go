@@ -43,6 +43,10 @@ func TestWireShapes(t *testing.T) {
 		tools          = `"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]`
 		responsesTools = `"tools":[{"type":"web_search"},{"type":"function","name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}},{"type":"custom","name":"edit"}]`
 		geminiPath     = "/v1beta/models/gemini-2.5-flash"
+		claudePath     = "/model/eu.anthropic.claude-sonnet-4-5-20250929-v1%3A0"
+		converseTools  = `"toolConfig":{"tools":[{"toolSpec":{"name":"weather","inputSchema":{"json":{"type":"object","properties":{"city":{"type":"string"}}}}}}]}`
+		converseUser   = `{"role":"user","content":[{"text":"hello there"}]}`
+		converseTool   = `{"role":"user","content":[{"text":"use tool"}]}`
 		geminiTools    = `"tools":[{"functionDeclarations":[{"name":"weather","parametersJsonSchema":{"type":"object","properties":{"city":{"type":"string"}}}}]}]`
 		anthropicTools = `"tools":[{"name":"weather","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 	)
@@ -99,6 +103,23 @@ func TestWireShapes(t *testing.T) {
 		{name: "gemini_embeddings", req: request{"POST", "/v1beta/models/gemini-embedding-001:batchEmbedContents", `{"requests":[{"content":{"parts":[{"text":"a"}]},"outputDimensionality":3}]}`, goog}},
 		{name: "gemini_image", req: request{"POST", "/v1beta/models/gemini-2.5-flash-image:generateContent", `{"contents":[{"role":"user","parts":[{"text":"a cat"}]}],"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}`, goog}},
 		{name: "imagen", req: request{"POST", "/v1beta/models/imagen-4.0-generate-001:predict", `{"instances":[{"prompt":"a cat"}],"parameters":{"sampleCount":2}}`, goog}},
+		{name: "bedrock_converse", req: request{"POST", claudePath + "/converse", `{"system":[{"text":"be kind"},{"cachePoint":{"type":"default"}}],"messages":[{"role":"user","content":[{"text":"a <b> & c"},{"image":{"format":"png","source":{"bytes":"aGk="}}},{"document":{"format":"pdf","name":"a","source":{"bytes":"aGk="}}}]}],"inferenceConfig":{"maxTokens":100}}`, bearer}},
+		{name: "bedrock_tool", req: request{"POST", claudePath + "/converse", `{"messages":[` + converseTool + `],` + converseTools + `}`, bearer}},
+		{name: "bedrock_tool_result", req: request{"POST", claudePath + "/converse", `{"messages":[` + converseTool + `,{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"weather","input":{}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[{"text":"sunny"}]}},{"toolResult":{"toolUseId":"b","content":[{"text":"warm"}]}}]}],` + converseTools + `}`, bearer}},
+		{name: "bedrock_thinking", req: request{"POST", claudePath + "/converse", `{"messages":[` + converseUser + `]}`, bearer}, script: thinking},
+		{name: "bedrock_stream", req: request{"POST", claudePath + "/converse-stream", `{"messages":[` + converseUser + `]}`, bearer}},
+		{name: "bedrock_stream_tool", req: request{"POST", claudePath + "/converse-stream", `{"messages":[` + converseTool + `],` + converseTools + `}`, bearer}},
+		{name: "bedrock_stream_thinking", req: request{"POST", claudePath + "/converse-stream", `{"messages":[` + converseUser + `]}`, bearer}, script: thinking},
+		{name: "bedrock_stream_scripted", req: request{"POST", claudePath + "/converse-stream", `{"messages":[` + converseUser + `]}`, bearer}, script: fault.Action{Answer: json.RawMessage(`{"text":"hm","tool_calls":[{"name":"a"}],"finish_reason":"content_filter","usage":{"input":10,"cache_read":20,"cache_write":5,"output":7}}`)}},
+		{name: "bedrock_stream_error", req: request{"POST", claudePath + "/converse-stream", `{"messages":[` + converseUser + `]}`, bearer}, script: fault.Action{ErrorAfterChunks: new(2), Status: 429}},
+		{name: "bedrock_error", req: request{"POST", claudePath + "/converse", `{"messages":[]}`, bearer}},
+		{name: "bedrock_rate_limit", req: request{"POST", claudePath + "/converse", `{}`, bearer}, script: fault.Action{Status: 429}},
+		{name: "bedrock_invoke", req: request{"POST", claudePath + "/invoke", `{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":[{"role":"user","content":"hello there"}]}`, bearer}},
+		{name: "bedrock_invoke_stream", req: request{"POST", claudePath + "/invoke-with-response-stream", `{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":[{"role":"user","content":"use tool"}],` + anthropicTools + `}`, bearer}},
+		{name: "bedrock_invoke_stream_error", req: request{"POST", claudePath + "/invoke-with-response-stream", `{"anthropic_version":"bedrock-2023-05-31","max_tokens":100,"messages":[{"role":"user","content":"hello"}]}`, bearer}, script: fault.Action{ErrorAfterChunks: new(3), Status: 503}},
+		{name: "bedrock_count", req: request{"POST", claudePath + "/count-tokens", `{"input":{"invokeModel":{"body":"` + base64.StdEncoding.EncodeToString([]byte(`{"anthropic_version":"bedrock-2023-05-31","max_tokens":1,"messages":[{"role":"user","content":"hello there"}]}`)) + `"}}}`, bearer}},
+		{name: "bedrock_count_converse", req: request{"POST", claudePath + "/count-tokens", `{"input":{"converse":{"messages":[` + converseUser + `]}}}`, bearer}},
+		{name: "bedrock_titan", req: request{"POST", "/model/amazon.titan-embed-text-v2%3A0/invoke", `{"inputText":"hello","dimensions":3}`, bearer}},
 		{name: "embeddings", req: request{"POST", "/v1/embeddings", `{"model":"text-embedding-3-small","input":["a","bcdefghi"],"dimensions":3}`, bearer}},
 		{name: "image_url", req: request{"POST", "/v1/images/generations", `{"model":"dall-e-3","prompt":"a cat"}`, bearer}},
 		{name: "image_base64", req: request{"POST", "/v1/images/generations", `{"model":"gpt-image-1","prompt":"a black cat","n":2}`, bearer}},
@@ -107,7 +128,7 @@ func TestWireShapes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			srv := New(fault.Script{Rules: []fault.Rule{{Action: tt.script}}})
 			resp := do(t, srv, tt.req)
-			got := strconv.Itoa(resp.Code) + "\n" + resp.Header().Get("Content-Type") + "\n\n" + resp.Body.String()
+			got := strconv.Itoa(resp.Code) + "\n" + resp.Header().Get("Content-Type") + "\n\n" + shown(t, resp)
 			file := filepath.Join("testdata", tt.name+".txt")
 			if os.Getenv("UPDATE_GOLDEN") != "" {
 				if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
@@ -121,7 +142,7 @@ func TestWireShapes(t *testing.T) {
 			if diff := cmp.Diff(string(want), got); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			if again := do(t, srv, tt.req).Body.String(); !strings.HasSuffix(got, again) {
+			if again := shown(t, do(t, srv, tt.req)); !strings.HasSuffix(got, again) {
 				t.Errorf("the second answer differs: %s", again)
 			}
 		})

@@ -43,8 +43,9 @@ adapters, so that it shows what the code does. Its fields are those of the lists
 - **satisfied**: it need not be told: the gateway does it itself, or the provider does so anyway.
 - **refused**: this provider can't serve the request; without another one it is a 400 that names the field.
 
-The models are gpt-5, claude-opus-4-6 and gemini-3-flash, and a Llama at a compatible server. Penalties are mapped for
-models that take them: Gemini's before 2.5, and those of OpenAI and of compatible servers that don't reason.
+The models are gpt-5, claude-opus-4-6 (at Bedrock, too) and gemini-3-flash, and a Llama at a compatible server.
+Penalties are mapped for models that take them: Gemini's before 2.5, and those of OpenAI and of compatible servers that
+don't reason.
 `
 
 // faceFields are values of a face's fields, each of which has an effect unless the provider is satisfied without. before
@@ -139,6 +140,7 @@ var kindsOfProviders = []kindOfProvider{
 	{"OpenAI, responses", "openai", "gpt-5", provider.Settings{BaseURL: "https://api.openai.com"}},
 	{"Compatible", "openai", "llama-3", provider.Settings{BaseURL: "https://vendor.example"}},
 	{"Anthropic", "anthropic", "claude-opus-4-6", provider.Settings{BaseURL: "https://api.anthropic.com"}},
+	{"Bedrock", "bedrock", "anthropic.claude-opus-4-6-v1", provider.Settings{BaseURL: "https://bedrock-runtime.eu-west-1.amazonaws.com"}},
 	{"Gemini", "gemini", "gemini-3-flash", provider.Settings{BaseURL: "https://generativelanguage.googleapis.com"}},
 }
 
@@ -163,6 +165,9 @@ func (k kindOfProvider) becomes(t *testing.T, d dialect.Dialect, without, with *
 	t.Helper()
 	of, _ := adapter.Find(k.dialect)
 	if slices.Contains(of.FormsOf(k.settings)(k.model), d.Name()) {
+		if _, ok := k.sends(t, with.Chat); !ok {
+			return "refused"
+		}
 		return "relayed"
 	}
 	if with.Only != "" {

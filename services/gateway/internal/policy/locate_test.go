@@ -97,7 +97,7 @@ func TestPlacesOfProblems(t *testing.T) {
 		{
 			"two providers", small, "providers:\n  - {name: X}\n  - {name: y, dialect: klingon}\n",
 			"extra.yaml:2:6: providers[0].name: want lower-case letters, digits, '.', '_' and '-', at most 64\n" +
-				`extra.yaml:3:24: providers[1].dialect: "klingon": want openai, anthropic, gemini, cohere, vertex or sandbox`,
+				`extra.yaml:3:24: providers[1].dialect: "klingon": want openai, anthropic, gemini, bedrock, vertex, cohere or sandbox`,
 		},
 		{
 			"a model of a provider", small, "providers:\n  - name: x\n    dialect: openai\n    models:\n      - m\n      - {name: n, limits: {context: -1}}\n",

@@ -141,7 +141,7 @@ type ProviderStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Canonical name.
 	Provider string `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	// Wire dialect: `openai`, `anthropic`, `gemini`, `cohere` or `sandbox`.
+	// Wire dialect: `openai`, `anthropic`, `gemini`, `bedrock`, `cohere` or `sandbox`.
 	Dialect string `protobuf:"bytes,2,opt,name=dialect,proto3" json:"dialect,omitempty"`
 	// Other names that requests may use.
 	Aliases []string `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"`

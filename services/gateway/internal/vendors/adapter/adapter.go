@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+	"switchyard.dev/services/gateway/internal/vendors/provider/bedrock"
 	"switchyard.dev/services/gateway/internal/vendors/provider/cohere"
 	"switchyard.dev/services/gateway/internal/vendors/provider/gemini"
 	"switchyard.dev/services/gateway/internal/vendors/provider/openai"
@@ -14,7 +15,9 @@ import (
 	"switchyard.dev/services/gateway/internal/vendors/provider/vertex"
 )
 
-var dialects = []provider.Dialect{openai.Dialect(), anthropic.Dialect(), gemini.Dialect(), cohere.Dialect(), vertex.Dialect(), sandbox.Dialect()}
+var dialects = []provider.Dialect{
+	openai.Dialect(), anthropic.Dialect(), gemini.Dialect(), bedrock.Dialect(), vertex.Dialect(), cohere.Dialect(), sandbox.Dialect(),
+}
 
 // Find returns the dialect of a name; false where there is none.
 func Find(name string) (provider.Dialect, bool) {

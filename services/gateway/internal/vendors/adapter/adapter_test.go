@@ -73,7 +73,7 @@ func relaysOthers(d provider.Dialect, operation provider.Operation) bool {
 }
 
 func TestNames(t *testing.T) {
-	if got, want := Names(), "openai, anthropic, gemini, cohere, vertex or sandbox"; got != want {
+	if got, want := Names(), "openai, anthropic, gemini, bedrock, vertex, cohere or sandbox"; got != want {
 		t.Errorf("Names() = %q, want %q", got, want)
 	}
 }

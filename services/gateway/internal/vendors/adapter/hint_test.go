@@ -62,6 +62,10 @@ func TestHintsAreSent(t *testing.T) {
 		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.0-flash", provider.HintSeed | provider.HintPenalties},
 		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.5-flash", provider.HintSeed},
 		{"gemini", "https://generativelanguage.googleapis.com", "gemini-flash-latest", provider.HintSeed},
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "eu.anthropic.claude-opus-4-7", provider.HintCachePoint},
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "anthropic.claude-3-haiku-20240307-v1:0", 0},
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "amazon.nova-pro-v1:0", provider.HintCachePoint},
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "openai.gpt-oss-120b-1:0", 0},
 	} {
 		of, _ := Find(c.dialect)
 		over := new(wire)

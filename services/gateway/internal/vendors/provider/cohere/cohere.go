@@ -4,7 +4,6 @@ package cohere
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"net/url"
 
@@ -100,7 +99,7 @@ func read(ctx context.Context, response *http.Response, texts int) (*provider.Ve
 	made := &provider.Vectors{Usage: usageOf(root)}
 	list.ForEach(func(_, vector gjson.Result) bool {
 		var numbers []float32
-		numbers, err = numbersOf(vector)
+		numbers, err = wire.Vector(vector)
 		made.Vectors = append(made.Vectors, numbers)
 		return err == nil && len(made.Vectors) <= texts
 	})
@@ -111,20 +110,6 @@ func read(ctx context.Context, response *http.Response, texts int) (*provider.Ve
 		return nil, wire.Malformed("the answer holds another number of vectors than of texts", nil)
 	}
 	return made, nil
-}
-
-func numbersOf(vector gjson.Result) ([]float32, error) {
-	var numbers []float32
-	broken := !vector.IsArray()
-	vector.ForEach(func(_, n gjson.Result) bool {
-		broken = broken || n.Type != gjson.Number || math.IsInf(float64(float32(n.Num)), 0)
-		numbers = append(numbers, float32(n.Num))
-		return !broken
-	})
-	if broken || len(numbers) == 0 {
-		return nil, wire.Malformed("a vector is missing or holds a value that is not a number", nil)
-	}
-	return numbers, nil
 }
 
 // usageOf returns what is billed, or nil if the answer doesn't contain it.

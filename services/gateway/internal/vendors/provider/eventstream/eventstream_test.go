@@ -228,7 +228,7 @@ func (c *counted) Read(p []byte) (int, error) {
 }
 
 // Of all that AWS's decoder reads, the same is read; and reading anything ends.
-func FuzzReader(f *testing.F) {
+func FuzzNext(f *testing.F) {
 	f.Add([]byte(event(f, "a", "{}")))
 	f.Add([]byte(raw("\x01a\x0a", "")))
 	f.Add([]byte(head(16, 1<<32-1)))

@@ -83,7 +83,7 @@ func (d Dialect) refusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			header := asJSON.Clone()
 			maps.Copy(header, refusal.Header)
-			p := d.serve(t, reply(refusal.Status, header, golden(t, "errors", name+".json")))
+			p := d.serve(t, reply(refusal.Status, header, d.golden(t, "errors", name+".json")))
 			want := refusal.Want
 			want.Status = refusal.Status
 			both(t, p, func(t *testing.T, got *provider.Error) { t.Helper(); compare(t, want, got) })
@@ -94,7 +94,7 @@ func (d Dialect) refusals(t *testing.T) {
 func (d Dialect) streamErrors(t *testing.T) {
 	for name, want := range d.StreamErrors {
 		t.Run(name, func(t *testing.T) {
-			p := d.serve(t, reply(http.StatusOK, asEvents, golden(t, "errors", name+".sse")))
+			p := d.serve(t, d.stream(d.golden(t, "errors", name+".sse")))
 			_, err := ask(t, p)
 			compare(t, want, failure(t, err))
 		})
@@ -136,11 +136,11 @@ func (d Dialect) notJSON(t *testing.T) {
 // cutStreams checks that no beginning of a stream passes for the whole, whether the connection breaks or ends normally.
 func (d Dialect) cutStreams(t *testing.T) {
 	for _, name := range []string{"text", "parallel_tools"} {
-		want, events := *d.Answers[name], strings.SplitAfter(golden(t, "answers", name+".sse"), "\n\n")
+		want, events := *d.Answers[name], strings.SplitAfter(d.golden(t, "answers", name+".sse"), "\n\n")
 		for i := range len(events) - 1 { // after the last blank line comes nothing
 			for way, end := range map[string]func(){"ends": func() {}, "breaks": func() { panic(http.ErrAbortHandler) }} {
 				t.Run(fmt.Sprintf("%s %s after %d events", name, way, i), func(t *testing.T) {
-					begin := reply(http.StatusOK, asEvents, strings.Join(events[:i], ""))
+					begin := d.stream(strings.Join(events[:i], ""))
 					got, err := ask(t, d.serve(t, func(w http.ResponseWriter, r *http.Request) {
 						begin(w, r)
 						flush(w)
@@ -164,13 +164,13 @@ func (d Dialect) cutStreams(t *testing.T) {
 
 // notStream checks that a whole answer is not accepted as a stream.
 func (d Dialect) notStream(t *testing.T) {
-	p := d.serve(t, reply(http.StatusOK, asJSON, golden(t, "answers", "text.json")))
+	p := d.serve(t, reply(http.StatusOK, asJSON, d.golden(t, "answers", "text.json")))
 	_, err := ask(t, p)
 	compare(t, provider.Error{Class: apierr.ClassServerError}, failure(t, err))
 }
 
 func (d Dialect) cutAnswer(t *testing.T) {
-	body := golden(t, "answers", "text.json")
+	body := d.golden(t, "answers", "text.json")
 	begin := reply(http.StatusOK, asJSON, body[:len(body)/2])
 	p := d.serve(t, func(w http.ResponseWriter, r *http.Request) {
 		begin(w, r)
@@ -250,7 +250,7 @@ func (d Dialect) away(t *testing.T) {
 
 // cancelled checks that the vendor's call ends with its context, and that the cause is kept.
 func (d Dialect) cancelled(t *testing.T) {
-	first, _, _ := strings.Cut(golden(t, "answers", "text.sse"), "\n\n")
+	first, _, _ := strings.Cut(d.golden(t, "answers", "text.sse"), "\n\n")
 	for name, tt := range map[string]struct {
 		begin http.HandlerFunc
 		call  func(context.Context, provider.ChatProvider) error
@@ -258,7 +258,7 @@ func (d Dialect) cancelled(t *testing.T) {
 		"waiting for the answer": {func(http.ResponseWriter, *http.Request) {}, chat},
 		"waiting for the stream": {func(http.ResponseWriter, *http.Request) {}, streamChat},
 		"in the answer":          {reply(http.StatusOK, asJSON, "{"), chat},
-		"in the stream":          {reply(http.StatusOK, asEvents, first+"\n\n"), streamChat},
+		"in the stream":          {d.stream(first + "\n\n"), streamChat},
 	} {
 		t.Run(name, func(t *testing.T) {
 			arrived, gone := make(chan struct{}), make(chan struct{})

@@ -52,8 +52,8 @@ func (r *repeated) Read(p []byte) (int, error) {
 func (d Dialect) Endless(tb testing.TB, start, frame string, native bool) provider.Stream {
 	tb.Helper()
 	p, err := d.New(baseURL, Transport(func(r *http.Request) (*http.Response, error) {
-		body := io.MultiReader(strings.NewReader(start), Repeat(frame))
-		return &http.Response{StatusCode: http.StatusOK, Header: asEvents, Request: r, Body: io.NopCloser(body)}, nil
+		body := io.MultiReader(strings.NewReader(d.Framing.frames(start)), Repeat(d.Framing.frames(frame)))
+		return &http.Response{StatusCode: http.StatusOK, Header: d.Framing.header(), Request: r, Body: io.NopCloser(body)}, nil
 	}))
 	if err != nil {
 		tb.Fatal(err)

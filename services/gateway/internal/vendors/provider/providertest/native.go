@@ -92,7 +92,7 @@ func (d Dialect) native(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.nativeBody(t, sent)
-			if diff := cmp.Diff(golden(t, "answers", name+".json"), string(whole.Native)); diff != "" {
+			if diff := cmp.Diff(d.golden(t, "answers", name+".json"), string(whole.Native)); diff != "" {
 				t.Errorf("the answer changed on its way (-sent +got):\n%s", diff)
 			}
 			stream, err := p.StreamChat(t.Context(), Credential(), asked)
@@ -104,7 +104,7 @@ func (d Dialect) native(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.nativeBody(t, sent)
-			if diff := cmp.Diff(d.Native.frames(t, golden(t, "answers", name+".sse")), got, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(d.Native.frames(t, d.golden(t, "answers", name+".sse")), got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("the frames changed on their way (-sent +got):\n%s", diff)
 			}
 		})

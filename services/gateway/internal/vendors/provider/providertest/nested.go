@@ -23,8 +23,8 @@ func nestings(answer string) map[string]string {
 
 // nested checks that an answer, or an event, that is nested too deeply is refused.
 func (d Dialect) nested(t *testing.T) {
-	answer := golden(t, "answers", "text.json")
-	head, event, _ := strings.Cut(golden(t, "answers", "text.sse"), "data: ")
+	answer := d.golden(t, "answers", "text.json")
+	head, event, _ := strings.Cut(d.golden(t, "answers", "text.sse"), "data: ")
 	first, rest, _ := strings.Cut(event, "\n")
 	refused := func(t *testing.T, err error) {
 		t.Helper()
@@ -43,7 +43,7 @@ func (d Dialect) nested(t *testing.T) {
 			t.Run("event "+name+" "+way, func(t *testing.T) {
 				asked := question()
 				asked.Native = native
-				stream, err := d.serve(t, reply(http.StatusOK, asEvents, head+"data: "+body+"\n"+rest)).StreamChat(t.Context(), Credential(), asked)
+				stream, err := d.serve(t, d.stream(head+"data: "+body+"\n"+rest)).StreamChat(t.Context(), Credential(), asked)
 				if err != nil {
 					t.Fatal(err)
 				}

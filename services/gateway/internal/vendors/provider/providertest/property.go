@@ -26,14 +26,14 @@ type Vendor struct {
 // its bytes.
 func Property(t *testing.T, d Dialect, v Vendor) {
 	t.Helper()
-	vendor := new(scissors)
+	vendor := &scissors{framing: d.Framing}
 	p, err := d.New(baseURL, vendor)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := v.Generate(t)
-		vendor.whole, vendor.stream = v.Whole(want), v.Stream(t, want)
+		vendor.whole, vendor.stream = v.Whole(want), d.Framing.frames(v.Stream(t, want))
 		vendor.sizes = rapid.SliceOfN(rapid.IntRange(1, 300), 1, 8).Draw(t, "sizes")
 		if err := answers(t.Context(), p, question(), want); err != nil {
 			t.Fatalf("%v\nwhole: %s\nstream: %s", err, vendor.whole, vendor.stream)
@@ -89,6 +89,7 @@ func Pieces(t *rapid.T, text string) []string {
 
 // scissors is a vendor without a network, whose answers arrive in pieces.
 type scissors struct {
+	framing       Framing
 	whole, stream string
 	sizes         []int
 }
@@ -96,8 +97,8 @@ type scissors struct {
 // RoundTrip answers whole or with a stream, as requested.
 func (s *scissors) RoundTrip(r *http.Request) (*http.Response, error) {
 	text, header := s.whole, asJSON
-	if r.Header.Get("Accept") == "text/event-stream" {
-		text, header = s.stream, asEvents
+	if r.Header.Get("Accept") == s.framing.mediaType() {
+		text, header = s.stream, s.framing.header()
 	}
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: header.Clone(), Request: r, ContentLength: -1,

@@ -36,6 +36,10 @@ type Dialect struct {
 	NoMark bool
 	// Native is the test of native bodies; the zero value skips it.
 	Native Native
+	// Framing is how the vendor sends streams; the zero value is server-sent events.
+	Framing Framing
+	// Testdata is the folder of the golden files; "testdata" if empty.
+	Testdata string
 }
 
 // Refusal is an error that a vendor answers with.
@@ -83,10 +87,10 @@ func (d Dialect) answers(t *testing.T) {
 // either answers whole or with a stream, as requested.
 func (d Dialect) either(t *testing.T, name string) http.HandlerFunc {
 	t.Helper()
-	whole := reply(http.StatusOK, asJSON, golden(t, "answers", name+".json"))
-	streamed := reply(http.StatusOK, asEvents, golden(t, "answers", name+".sse"))
+	whole := reply(http.StatusOK, asJSON, d.golden(t, "answers", name+".json"))
+	streamed := d.stream(d.golden(t, "answers", name+".sse"))
 	return func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Accept") == "text/event-stream" {
+		if r.Header.Get("Accept") == d.Framing.mediaType() {
 			streamed(w, r)
 			return
 		}
@@ -150,7 +154,7 @@ func (d Dialect) concurrent(t *testing.T) {
 func (d Dialect) keptConnections(t *testing.T) {
 	const streams = 10
 	release := make(chan struct{}, streams)
-	whole := reply(http.StatusOK, asEvents, golden(t, "answers", "text.sse"))
+	whole := d.stream(d.golden(t, "answers", "text.sse"))
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whole(w, r)
 		flush(w)

@@ -58,7 +58,7 @@ func (d Dialect) Request(t *testing.T, name string, chat *provider.Chat, stream 
 	if err != nil {
 		t.Fatal(err)
 	}
-	CompareGolden(t, filepath.Join("testdata", "requests", name+".json"), got)
+	CompareGolden(t, filepath.Join(d.testdata(), "requests", name+".json"), got)
 }
 
 func record(t *testing.T, r *http.Request) sent {

@@ -57,15 +57,17 @@ func reply(status int, header http.Header, body string) http.HandlerFunc {
 	}
 }
 
-var (
-	asJSON   = http.Header{"Content-Type": {"application/json"}}
-	asEvents = http.Header{"Content-Type": {"text/event-stream; charset=utf-8"}}
-)
+var asJSON = http.Header{"Content-Type": {"application/json"}}
 
 // golden returns the content of testdata/<dir>/<name>.
 func golden(t *testing.T, dir, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", dir, name))
+	return goldenIn(t, "testdata", dir, name)
+}
+
+func goldenIn(t *testing.T, testdata, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(testdata, dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,237 @@
+package bedrock
+
+import (
+	"encoding/json"
+	"slices"
+
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/gateway/internal/vendors/provider/anthropic"
+)
+
+type request struct {
+	System     []block       `json:"system,omitempty"`
+	Messages   []message     `json:"messages"`
+	Inference  inference     `json:"inferenceConfig"`
+	Tools      *toolConfig   `json:"toolConfig,omitempty"`
+	Output     *outputConfig `json:"outputConfig,omitempty"`
+	Additional *additional   `json:"additionalModelRequestFields,omitempty"`
+}
+
+type inference struct {
+	MaxTokens   int      `json:"maxTokens"`
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"topP,omitempty"`
+	Stop        []string `json:"stopSequences,omitempty"`
+}
+
+type outputConfig struct {
+	Format *textFormat     `json:"textFormat,omitempty"`
+	Effort provider.Effort `json:"effort,omitempty"`
+}
+
+type textFormat struct {
+	Type      string    `json:"type"`
+	Structure structure `json:"structure"`
+}
+
+type structure struct {
+	Schema schema `json:"jsonSchema"`
+}
+
+// schema has the text of a JSON schema.
+type schema struct {
+	Text        string `json:"schema"`
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// additional are fields of the model's own.
+type additional struct {
+	Thinking *anthropic.ThinkingConfig `json:"thinking,omitempty"`
+}
+
+type message struct {
+	Role    string  `json:"role"`
+	Content []block `json:"content"`
+}
+
+// The sides of a conversation.
+const (
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// encoder writes one request.
+type encoder struct {
+	request
+
+	chat      *provider.Chat
+	documents int
+}
+
+// encode puts system messages into the dialect's own field, and joins consecutive turns of the same side: the dialect
+// requires user and assistant to alternate.
+func encode(chat *provider.Chat, maxTokens int) (*request, error) {
+	if err := check(chat); err != nil {
+		return nil, err
+	}
+	e := &encoder{chat: chat}
+	e.Messages = []message{}
+	for _, m := range chat.Messages {
+		if err := e.add(m); err != nil {
+			return nil, err
+		}
+	}
+	if len(e.Messages) > 0 && e.Messages[0].Role == roleAssistant {
+		return nil, provider.Unsupported("messages[0].role", "conversations with this provider begin with the user")
+	}
+	e.declare()
+	e.Inference = inference{MaxTokens: maxTokens, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop}
+	effort, err := e.think()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.form(effort); err != nil {
+		return nil, err
+	}
+	e.limitCachePoints()
+	return &e.request, nil
+}
+
+// check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left
+// out.
+func check(chat *provider.Chat) error {
+	if chat.Temperature != nil && *chat.Temperature > 1 {
+		return provider.Unsupported("temperature", "this provider accepts 0 to 1")
+	}
+	for _, m := range chat.Messages {
+		if m.Name != "" && m.Role != provider.RoleTool {
+			return provider.Unsupported("messages[].name", "this provider has no names of participants")
+		}
+	}
+	return nil
+}
+
+// add adds a turn. An empty turn is left out, because the dialect would refuse it.
+func (e *encoder) add(m provider.Message) error {
+	blocks, err := e.blocks(m)
+	if err != nil || len(blocks) == 0 {
+		return err
+	}
+	role := roleUser
+	switch m.Role {
+	case provider.RoleSystem:
+		e.System = append(e.System, blocks...)
+		return nil
+	case provider.RoleAssistant:
+		role = roleAssistant
+	case provider.RoleUser, provider.RoleTool:
+	}
+	if last := len(e.Messages) - 1; last >= 0 && e.Messages[last].Role == role {
+		e.Messages[last].Content = append(e.Messages[last].Content, blocks...)
+		return nil
+	}
+	e.Messages = append(e.Messages, message{role, blocks})
+	return nil
+}
+
+// instruct adds an instruction to those of the caller.
+func (e *encoder) instruct(text string) { e.System = append(e.System, block{Text: text}) }
+
+// think asks for thinking, as Claude is asked for it, and returns its effort.
+func (e *encoder) think() (provider.Effort, error) {
+	if !isClaude(e.chat.Model) {
+		if asked := e.chat.Reasoning; asked != nil && asked.Required {
+			return "", provider.Unsupported("reasoning", "this provider can ask only Claude to think")
+		}
+		return "", nil
+	}
+	plan, err := anthropic.PlanThinking(e.chat, e.Inference.MaxTokens)
+	if err != nil {
+		return "", err
+	}
+	if plan.Config != nil {
+		e.Additional = &additional{plan.Config}
+	}
+	e.Inference.MaxTokens = plan.MaxTokens
+	return plan.Effort, nil
+}
+
+// form says how much effort the answer may take, and its form.
+func (e *encoder) form(effort provider.Effort) error {
+	form, err := anthropic.FormatOf(e.chat.ResponseFormat)
+	if err != nil {
+		return err
+	}
+	for _, text := range form.Instructions {
+		e.instruct(text)
+	}
+	if form.Schema != nil && !enforces(e.chat.Model) {
+		return provider.Unsupported("response_format.json_schema.strict", "this model has no enforced schemas")
+	}
+	if form.Schema == nil && effort == "" {
+		return nil
+	}
+	e.Output = &outputConfig{Effort: effort}
+	if form.Schema != nil {
+		e.Output.Format = &textFormat{"json_schema", structure{schema{string(form.Schema), form.Name, form.Description}}}
+	}
+	return nil
+}
+
+// cachePoint ends a prefix that the vendor keeps. It is a block of its own.
+type cachePoint struct {
+	Type string `json:"type"`
+	// TTL is "1h", or empty for five minutes.
+	TTL string `json:"ttl,omitempty"`
+}
+
+// newCachePoint returns nil for no life.
+func newCachePoint(life provider.CacheLife) *cachePoint {
+	if life == "" {
+		return nil
+	}
+	point := &cachePoint{Type: "default"}
+	if life == provider.CacheLong {
+		point.TTL = string(life)
+	}
+	return point
+}
+
+// cachePoint returns the block of a point, as far as the model has such.
+func (e *encoder) cachePoint(life provider.CacheLife) []block {
+	switch {
+	case life == "" || !takesCachePoints(e.chat.Model):
+		return nil
+	case !cachesForAnHour(e.chat.Model):
+		life = provider.CacheShort
+	}
+	return []block{{CachePoint: newCachePoint(life)}}
+}
+
+// limitCachePoints keeps as many points as the vendor takes.
+func (e *encoder) limitCachePoints() {
+	lists := []*[]block{&e.System}
+	for i := range e.Messages {
+		lists = append(lists, &e.Messages[i].Content)
+	}
+	var points []**cachePoint
+	var lives []provider.CacheLife
+	for _, list := range lists {
+		for i := range *list {
+			if point := &(*list)[i].CachePoint; *point != nil {
+				points, lives = append(points, point), append(lives, provider.CacheLifeOf((*point).TTL))
+			}
+		}
+	}
+	anthropic.LimitCachePoints(lives)
+	for i, point := range points {
+		*point = newCachePoint(lives[i])
+	}
+	for _, list := range lists {
+		*list = slices.DeleteFunc(*list, func(b block) bool { return b == block{} })
+	}
+}
+
+// anyObject is the schema of a function without parameters.
+var anyObject = json.RawMessage(`{"type":"object"}`)
