@@ -68,10 +68,11 @@ func (s *Source) credential() (azcore.TokenCredential, *identity.Recorder, error
 	}
 	private := !identity.PublicAuthority(c.Authority)
 	if c.FederatedTokenFile != "" {
-		assertion := func(context.Context) (string, error) {
-			token, err := identity.ReadToken(c.FederatedTokenFile)
-			return token.Reveal(), err
+		token, err := identity.ReadToken(c.FederatedTokenFile)
+		if err != nil {
+			return nil, nil, err
 		}
+		assertion := func(context.Context) (string, error) { return token.Reveal(), nil }
 		made, err := azidentity.NewClientAssertionCredential(c.TenantID, c.ClientID, assertion,
 			&azidentity.ClientAssertionCredentialOptions{ClientOptions: common, DisableInstanceDiscovery: private})
 		return made, recorder, err
