@@ -86,19 +86,28 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAnswer returns the body of an answer and closes it. An answer that is not 200 is a Refusal.
-func ReadAnswer(response *http.Response) ([]byte, error) {
+// Call makes a call and returns its answer's headers and body. An answer that is not 200 is a RefusedError; no error
+// holds the text of an answer.
+func Call(client *http.Client, r *http.Request) (http.Header, []byte, error) {
+	header, body, err := call(client, r)
+	if err != nil {
+		return nil, nil, Plain(err, "call the token server")
+	}
+	return header, body, nil
+}
+
+func call(client *http.Client, r *http.Request) (http.Header, []byte, error) {
+	response, err := client.Do(r) //nolint:gosec // The address is one of the configuration.
+	if err != nil {
+		return nil, nil, err
+	}
 	defer response.Body.Close() //nolint:errcheck // Nothing was written.
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, nil, fmt.Errorf("read the answer: %w", err)
 	}
-	if response.StatusCode == http.StatusOK {
-		return body, nil
+	if response.StatusCode != http.StatusOK {
+		return nil, nil, &RefusedError{Host: r.URL.Host, Status: response.StatusCode, Code: oauthCode(body)}
 	}
-	refusal := &Refusal{Status: response.StatusCode, Code: oauthCode(body)}
-	if response.Request != nil {
-		refusal.Host = response.Request.URL.Host
-	}
-	return nil, refusal
+	return response.Header, body, nil
 }

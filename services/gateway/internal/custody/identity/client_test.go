@@ -32,15 +32,8 @@ func get(t *testing.T, client *http.Client, url string) ([]byte, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, Plain(err, "call")
-	}
-	body, err := ReadAnswer(response)
-	if err != nil {
-		return nil, Plain(err, "call")
-	}
-	return body, nil
+	_, body, err := Call(client, request)
+	return body, err
 }
 
 func TestClientsFollowNoRedirects(t *testing.T) {
@@ -104,7 +97,7 @@ func TestRefusals(t *testing.T) {
 		if err = recorder.Error(err, "call"); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%.60s: %v, want a refusal without the text", body, err)
 		}
-		refusal, ok := errors.AsType[*Refusal](err)
+		refusal, ok := errors.AsType[*RefusedError](err)
 		if !ok || refusal.Code != code || refusal.Status != http.StatusBadRequest || refusal.Host != strings.TrimPrefix(server.URL, "http://") {
 			t.Errorf("%.60s: %+v, want code %q", body, err, code)
 		}

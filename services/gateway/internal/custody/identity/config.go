@@ -113,15 +113,13 @@ func (c Config) key(owner string) (k key, err error) {
 	if err != nil {
 		return k, fmt.Errorf("encode the identity: %w", err)
 	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s", owner, text)
+	all := fmt.Appendf(nil, "%s\x00%s", owner, text)
 	if _, of := c.kind(); of != nil {
 		for _, value := range of.secrets() {
-			fmt.Fprintf(h, "\x00%d:%s", len(value.Reveal()), value.Reveal())
+			all = fmt.Appendf(all, "\x00%d:%s", len(value.Reveal()), value.Reveal())
 		}
 	}
-	h.Sum(k[:0])
-	return k, nil
+	return sha256.Sum256(all), nil
 }
 
 // subject returns the name of the identity: its kind, and what the kind says.

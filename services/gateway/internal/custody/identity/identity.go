@@ -69,7 +69,7 @@ func (g *Grant) credential(source, fingerprint string) provider.Credential {
 // Life returns the duration of a number of seconds; 0 for one that is not positive, and a year at most.
 func Life(seconds float64) time.Duration {
 	const year = 365 * 24 * 3600
-	if !(seconds > 0) { //nolint:staticcheck // Not a number, too.
+	if !(seconds > 0) { // Or not a number.
 		return 0
 	}
 	return time.Duration(min(seconds, year) * float64(time.Second))

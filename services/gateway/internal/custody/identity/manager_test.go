@@ -201,7 +201,7 @@ func TestFailuresKeepTheCredential(t *testing.T) {
 		i := must(m.Fleet(openAIConfig))
 		defer run(t, m)()
 		synctest.Wait()
-		server.set(&Refusal{Host: "sts", Status: 400, Code: "invalid_grant"})
+		server.set(&RefusedError{Host: "sts", Status: 400, Code: "invalid_grant"})
 		time.Sleep(999 * time.Second)
 		if got := use(t, i); got != "token-1" {
 			t.Errorf("shortly before its end: %s", got)
@@ -339,7 +339,7 @@ func TestReloadsKeepIdentities(t *testing.T) {
 		t.Errorf("%d identities, want 3", n)
 	}
 	runtime.KeepAlive([]*Identity{first, same, other, own})
-	first, same, other, own = nil, nil, nil, nil //nolint:ineffassign,wastedassign,staticcheck // They are let go.
+	first, same, other, own = nil, nil, nil, nil //nolint:ineffassign,wastedassign // They are let go.
 	for range 10 {
 		runtime.GC()
 		if len(m.all()) == 0 {
@@ -461,7 +461,7 @@ func (signer) Sign(context.Context, *http.Request, [sha256.Size]byte, time.Time)
 
 func TestRenewal(t *testing.T) {
 	issued := time.Unix(1_800_000_000, 0)
-	in := func(d time.Duration) time.Time { return issued.Add(d) }
+	in := issued.Add
 	for name, c := range map[string]struct {
 		grant   Grant
 		expires time.Time

@@ -86,7 +86,7 @@ func TestRefusedOwnIdentities(t *testing.T) {
 }
 
 func TestIsOwn(t *testing.T) {
-	for text, want := range map[string]bool{`{"a":1}`: true, " \n{": true, "sk-key": false, "": false} {
+	for text, want := range map[string]bool{`{"a":1}`: true, "\n\t{": true, "sk-key": false, "": false} {
 		if got := IsOwn(secret.New(text)); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}

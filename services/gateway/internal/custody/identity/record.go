@@ -18,7 +18,7 @@ type Recorder struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex
-	refusal *Refusal
+	refusal *RefusedError
 }
 
 // Record returns a client that makes its calls with the other's transport, and what notes their refusals.
@@ -43,7 +43,7 @@ func (r *Recorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refusal = &Refusal{Host: request.URL.Host, Status: response.StatusCode, Code: oauthCode(body)}
+	r.refusal = &RefusedError{Host: request.URL.Host, Status: response.StatusCode, Code: oauthCode(body)}
 	return response, nil
 }
 

@@ -175,7 +175,7 @@ func BenchmarkSign(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := (&http.Request{Method: "POST", URL: at, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: 2}).WithContext(b.Context())
+	r := (&http.Request{Method: http.MethodPost, URL: at, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: 2}).WithContext(b.Context())
 	sum := sha256.Sum256([]byte("{}"))
 	for b.Loop() {
 		if err := signer.Sign(b.Context(), r, sum, exampleTime); err != nil {

@@ -131,11 +131,11 @@ func (s *Source) authorization() (string, error) {
 
 // plain returns an error of the library without the text of an answer.
 func plain(err error) error {
-	refusal := &identity.Refusal{}
+	refusal := &identity.RefusedError{}
 	if answered, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		refusal.Status = answered.HTTPStatusCode()
-		if answered.Response != nil && answered.Response.Response != nil && answered.Response.Response.Request != nil {
-			refusal.Host = answered.Response.Response.Request.URL.Host
+		if response := answered.HTTPResponse(); response != nil && response.Response != nil && response.Request != nil {
+			refusal.Host = response.Request.URL.Host
 		}
 	}
 	if coded, ok := errors.AsType[smithy.APIError](err); ok {

@@ -105,7 +105,7 @@ func (s *Source) managed() (azcore.TokenCredential, *identity.Recorder, error) {
 	}
 	options := &azidentity.ManagedIdentityCredentialOptions{ClientOptions: azcore.ClientOptions{
 		// By default it tries six times in up to a minute and a half. A server that has just started answers 404 or 410.
-		Transport: client, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: time.Second, MaxRetryDelay: 2 * time.Second, TryTimeout: 5 * time.Second},
+		Transport: client, Retry: policy.RetryOptions{MaxRetries: 2, RetryDelay: 500 * time.Millisecond, MaxRetryDelay: 2 * time.Second, TryTimeout: 5 * time.Second},
 	}}
 	if s.config.ClientID != "" {
 		options.ID = azidentity.ClientID(s.config.ClientID)

@@ -44,8 +44,9 @@ func Check(text []byte) (File, error) {
 		return f, address("token_uri", f.TokenURI, false)
 	case credentials.ExternalAccount:
 		return f, f.checkExternal()
+	default:
+		return f, errors.New(`type: want "service_account" or "external_account"`)
 	}
-	return f, errors.New(`type: want "service_account" or "external_account"`)
 }
 
 func (f *File) checkExternal() error {

@@ -97,7 +97,6 @@ func grant(token *auth.Token, subject string) identity.Grant {
 
 // metadata asks the machine's metadata server. Google's library would take its address from the environment.
 func (s *Source) metadata(ctx context.Context) (identity.Grant, error) {
-	const what = "get a token of the metadata server"
 	at, err := url.Parse(strings.TrimRight(s.config.MetadataURL, "/"))
 	if err != nil {
 		return identity.Grant{}, errors.New("metadata_url: not a URL")
@@ -110,16 +109,11 @@ func (s *Source) metadata(ctx context.Context) (identity.Grant, error) {
 	}
 	request.Header.Set(headerFlavor, flavor)
 	began := time.Now()
-	response, err := s.clients.For(at.Hostname()).Do(request)
+	header, body, err := identity.Call(s.clients.For(at.Hostname()), request)
 	if err != nil {
-		return identity.Grant{}, identity.Plain(err, what)
+		return identity.Grant{}, err
 	}
-	ours := response.Header.Get(headerFlavor) == flavor
-	body, err := identity.ReadAnswer(response)
-	if err != nil {
-		return identity.Grant{}, identity.Plain(err, what)
-	}
-	if !ours {
+	if header.Get(headerFlavor) != flavor {
 		return identity.Grant{}, errors.New("metadata_url: what answers there is not a metadata server, as its answer lacks the header Metadata-Flavor")
 	}
 	var answer struct {

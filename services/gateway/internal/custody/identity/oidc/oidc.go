@@ -33,8 +33,9 @@ func New(c identity.OIDC, clients identity.Clients) (*Source, error) {
 }
 
 const (
+	// The grants of RFC 8693 and of RFC 7523.
 	grantExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
-	grantBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	grantBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // The name of a grant.
 	// betaOAuth marks calls of Anthropic with an access token, betaFederation the exchange for it.
 	betaOAuth      = "oauth-2025-04-20"
 	betaFederation = "oidc-federation-2026-04-01"
@@ -98,15 +99,8 @@ func (s *Source) call(ctx context.Context, body any) ([]byte, error) {
 	if s.config.Vendor == identity.VendorAnthropic {
 		request.Header.Set(headerBeta, betaOAuth+","+betaFederation)
 	}
-	response, err := s.client.Do(request)
-	if err != nil {
-		return nil, identity.Plain(err, "call the token server")
-	}
-	answer, err := identity.ReadAnswer(response)
-	if err != nil {
-		return nil, identity.Plain(err, "call the token server")
-	}
-	return answer, nil
+	_, answer, err := identity.Call(s.client, request)
+	return answer, err
 }
 
 func (s *Source) grant(body []byte, began time.Time) (identity.Grant, error) {

@@ -13,8 +13,8 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Refusal is the answer of a token server that is no token. It holds no text of the answer but Code.
-type Refusal struct {
+// RefusedError is the answer of a token server that is no token. It holds no text of the answer but Code.
+type RefusedError struct {
 	// Host is the token server.
 	Host string
 	// Status is the HTTP status; 0 if the answer has none.
@@ -25,7 +25,7 @@ type Refusal struct {
 }
 
 // Error implements error.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	var b strings.Builder
 	b.WriteString("refused")
 	if r.Host != "" {
@@ -61,8 +61,7 @@ func EntraCode(text string) string { return entraCode.FindString(text) }
 // Plain returns an error of a library without the text of any answer: what a caller may see of a failure to reach a
 // server, to read a file, or of a time-out. Everything else becomes what.
 func Plain(err error, what string) error {
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*RefusedError](err); ok {
 		return refusal
 	}
 	for _, known := range []error{context.Canceled, context.DeadlineExceeded, ErrRedirected, ErrTooLarge} {
