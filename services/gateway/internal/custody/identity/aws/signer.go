@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -66,6 +67,16 @@ func (s *Signer) Sign(ctx context.Context, r *http.Request, sum [sha256.Size]byt
 		}
 	}
 	return nil
+}
+
+// Redact returns a text without the secrets of the key. AWS repeats the signed headers in the text of a refusal.
+func (s *Signer) Redact(text string) string {
+	for _, value := range []string{s.credentials.SecretAccessKey, s.credentials.SessionToken} {
+		if value != "" {
+			text = strings.ReplaceAll(text, value, "[redacted]")
+		}
+	}
+	return text
 }
 
 // own are the headers of a signature: those of an earlier one are replaced.

@@ -153,6 +153,19 @@ func TestPathIsEscapedTwice(t *testing.T) {
 	}
 }
 
+// AWS repeats the headers that it wanted signed.
+func TestRedact(t *testing.T) {
+	temporary := exampleKey
+	temporary.SessionToken = "session-canary"
+	text := "The Canonical String should have been x-amz-security-token:session-canary and not " + temporary.SecretAccessKey
+	if got, want := NewSigner(temporary, "us-east-1", "bedrock").Redact(text), "The Canonical String should have been x-amz-security-token:[redacted] and not [redacted]"; got != want {
+		t.Errorf("%s", got)
+	}
+	if got := NewSigner(aws.Credentials{}, "", "").Redact("text"); got != "text" {
+		t.Errorf("without secrets: %s", got)
+	}
+}
+
 func TestSignIsSafeForConcurrentUse(t *testing.T) {
 	signer := NewSigner(exampleKey, "us-east-1", "bedrock")
 	want, _ := sign(t, signer, newRequest(t, "POST", "https://example.com/", "{}"), "{}", exampleTime)
