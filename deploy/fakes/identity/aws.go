@@ -152,11 +152,25 @@ type errorResponse struct {
 
 func writeSTS(w http.ResponseWriter, action, id string, key accessKey) {
 	w.Header().Set("Content-Type", "text/xml")
-	_, _ = fmt.Fprintf(w, `<%[1]sResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><%[1]sResult>`+
-		`<AssumedRoleUser><AssumedRoleId>AROAFAKES:gateway</AssumedRoleId><Arn>arn:aws:sts::123456789012:assumed-role/gateway/gateway</Arn></AssumedRoleUser>`+
-		`<Credentials><AccessKeyId>%[2]s</AccessKeyId><SecretAccessKey>%[3]s</SecretAccessKey><SessionToken>%[4]s</SessionToken>`+
-		`<Expiration>%[5]s</Expiration></Credentials></%[1]sResult></%[1]sResponse>`,
-		action, id, key.secret, key.session, key.expires.UTC().Format(time.RFC3339Nano))
+	var answer stsAnswer
+	answer.XMLName.Space, answer.XMLName.Local = "https://sts.amazonaws.com/doc/2011-06-15/", action+"Response"
+	answer.Result.XMLName.Local = action + "Result"
+	answer.Result.AssumedRoleUser.AssumedRoleId = "AROAFAKES:gateway"
+	answer.Result.AssumedRoleUser.Arn = "arn:aws:sts::123456789012:assumed-role/gateway/gateway"
+	answer.Result.Credentials.AccessKeyId, answer.Result.Credentials.SecretAccessKey = id, key.secret
+	answer.Result.Credentials.SessionToken = key.session
+	answer.Result.Credentials.Expiration = key.expires.UTC().Format(time.RFC3339Nano)
+	_ = xml.NewEncoder(w).Encode(answer)
+}
+
+// stsAnswer is the answer of both actions, with the names of AWS.
+type stsAnswer struct {
+	XMLName xml.Name
+	Result  struct {
+		XMLName         xml.Name
+		AssumedRoleUser struct{ AssumedRoleId, Arn string }                                     //nolint:revive // See stsAnswer.
+		Credentials     struct{ AccessKeyId, SecretAccessKey, SessionToken, Expiration string } //nolint:revive // See stsAnswer.
+	}
 }
 
 // writeKey writes a key as the metadata servers do.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,10 +14,10 @@ import (
 )
 
 const (
-	grantBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+	grantBearer   = "urn:ietf:params:oauth:grant-type:jwt-bearer" //nolint:gosec // The name of a grant.
 	grantExchange = "urn:ietf:params:oauth:grant-type:token-exchange"
 	typeJWT       = "urn:ietf:params:oauth:token-type:jwt"
-	typeIDToken   = "urn:ietf:params:oauth:token-type:id_token"
+	typeIDToken   = "urn:ietf:params:oauth:token-type:id_token" //nolint:gosec // The name of a type.
 	typeAccess    = "urn:ietf:params:oauth:token-type:access_token"
 
 	flavorHeader = "Metadata-Flavor"
@@ -64,9 +65,7 @@ func (s *Server) answerToken(w http.ResponseWriter, kind, subject string, of tok
 	text, life := s.issue(of.vendor, of.scope, prefix)
 	s.record(kind, subject, text, nil)
 	answer := map[string]any{"access_token": text, "token_type": "Bearer", "expires_in": int64(life / time.Second)}
-	for name, value := range further {
-		answer[name] = value
-	}
+	maps.Copy(answer, further)
 	w.Header().Set("Cache-Control", "no-store")
 	writeJSON(w, http.StatusOK, answer)
 }

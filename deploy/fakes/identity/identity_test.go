@@ -3,6 +3,7 @@ package identity
 import (
 	"encoding/json"
 	"encoding/xml"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -27,7 +28,7 @@ func server(t *testing.T) (s *Server, clock *time.Time) {
 func ask(t *testing.T, s *Server, path string, values map[string]string, header map[string]string) *httptest.ResponseRecorder {
 	t.Helper()
 	all := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
-	body := ""
+	var body string
 	if strings.HasSuffix(path, "/oauth/token") {
 		all["Content-Type"] = "application/json"
 		text, err := json.Marshal(values)
@@ -42,9 +43,7 @@ func ask(t *testing.T, s *Server, path string, values map[string]string, header 
 		}
 		body = form.Encode()
 	}
-	for name, value := range header {
-		all[name] = value
-	}
+	maps.Copy(all, header)
 	return fakestest.Send(t, s, http.MethodPost, "http://fakes.test"+path, body, all)
 }
 
@@ -159,10 +158,7 @@ func TestWrongValues(t *testing.T) {
 	for name, e := range exchanges(s) {
 		for value := range e.values {
 			for _, wrong := range []string{"", "wrong"} {
-				changed := map[string]string{}
-				for k, v := range e.values {
-					changed[k] = v
-				}
+				changed := maps.Clone(e.values)
 				changed[value] = wrong
 				if w := ask(t, s, e.path, changed, e.header); w.Code/100 != 4 || read(t, w).Error == "" {
 					t.Errorf("%s: %s %q: %d %s", name, value, wrong, w.Code, w.Body)
@@ -265,7 +261,7 @@ func TestWebIdentity(t *testing.T) {
 	w := ask(t, s, "/", values(), nil)
 	var got struct {
 		Result struct {
-			Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken, Expiration string } //nolint:revive,staticcheck // The names of AWS.
+			Credentials struct{ AccessKeyId, SecretAccessKey, SessionToken, Expiration string } //nolint:revive // The names of AWS.
 		} `xml:"AssumeRoleWithWebIdentityResult"`
 	}
 	if err := xml.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {

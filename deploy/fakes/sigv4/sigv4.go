@@ -8,6 +8,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,7 @@ func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("X-Amzn-Errortype", name)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = fmt.Fprintf(w, `{"message":%q}`, err.Error())
+	_ = json.NewEncoder(w).Encode(map[string]string{"message": err.Error()}) // A client that has left is the only error.
 }
 
 // Verify returns the id of the key that a request is signed with, or an error that wraps one of this package's.

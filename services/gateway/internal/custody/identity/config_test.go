@@ -3,6 +3,7 @@ package identity
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -212,5 +213,36 @@ func TestConfigurationsShowNoSecrets(t *testing.T) {
 	}
 	if text := fmt.Sprintf("%s %s %+v %#v", asJSON, asYAML, *config.AWS.Keys, config.Azure); strings.Contains(text, canary) {
 		t.Errorf("it is in %s", text)
+	}
+}
+
+// Every example of the documentation is complete.
+func TestDocumentedConfigurations(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/identities.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		block, _, _ = strings.Cut(block, "```")
+		var provider struct {
+			BaseURL     string   `yaml:"base_url"`
+			Credentials []Config `yaml:"credentials"`
+		}
+		decoder := yaml.NewDecoder(strings.NewReader(block))
+		decoder.KnownFields(true)
+		if err := decoder.Decode(&provider); err != nil {
+			t.Errorf("%v in\n%s", err, block)
+		}
+		for i, config := range provider.Credentials {
+			done, err := config.Complete(provider.BaseURL, "/etc/gateway")
+			if err != nil {
+				t.Errorf("credentials[%d]: %v in\n%s", i, err, block)
+			}
+			kinds[done.Kind()]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"aws": 4, "gcp": 2, "azure": 4, "oidc": 2}, kinds); diff != "" {
+		t.Errorf("examples by kind (-want +got):\n%s", diff)
 	}
 }
