@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // newServer returns a server and clients that reach it.
@@ -102,6 +103,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%.60s: %+v, want code %q", body, err, code)
 		}
 	}
+}
+
+func TestCodeGrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) { _ = oauthCode(text) })...)
 }
 
 // Errors of libraries that are not known hold whatever text; only what happened is kept.

@@ -68,14 +68,10 @@ func newIdentity(m *Manager, c Config, source Source, owner string, warm bool) *
 // if renewing has failed for as long as the last credential lived. An error wraps ErrUnavailable unless it is that of
 // ctx.
 func (i *Identity) Credential(ctx context.Context) (provider.Credential, error) {
-	now := time.Now()
-	if second := now.Unix(); i.used.Load() != second {
-		i.used.Store(second)
+	if c, ok := i.Current(); ok {
+		return c, nil
 	}
-	if g := i.present.Load(); g.usable(now) {
-		return g.credential, nil
-	}
-	if err := i.resting(now); err != nil {
+	if err := i.resting(time.Now()); err != nil {
 		return provider.Credential{}, err
 	}
 	done := i.flight.DoChan("", func() (any, error) { return nil, i.exchange(context.WithoutCancel(ctx)) })
@@ -88,6 +84,20 @@ func (i *Identity) Credential(ctx context.Context) (provider.Credential, error) 
 		}
 		return provider.Credential{}, unavailable(result.Err)
 	}
+}
+
+// Current returns the current credential if there is one, without waiting and without an exchange. A pool of credentials
+// prefers those that have one.
+func (i *Identity) Current() (provider.Credential, bool) {
+	now := time.Now()
+	if second := now.Unix(); i.used.Load() != second {
+		i.used.Store(second)
+	}
+	g := i.present.Load()
+	if !g.usable(now) {
+		return provider.Credential{}, false
+	}
+	return g.credential, true
 }
 
 // Drop makes the identity exchange anew if its present credential is still the one that a vendor refused. A credential

@@ -166,6 +166,9 @@ func TestFirstExchangeIsShared(t *testing.T) {
 		server.takes = 5 * time.Second
 		m, _ := newManager(t, server, nil)
 		i := must(m.Own(openAIConfig))
+		if _, ok := i.Current(); ok || server.count() != 0 {
+			t.Error("there is a credential before the first exchange, or asking for it made one")
+		}
 		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()
@@ -190,6 +193,9 @@ func TestFirstExchangeIsShared(t *testing.T) {
 		if n := server.count(); n != 1 {
 			t.Errorf("%d exchanges, want 1", n)
 		}
+		if c, ok := i.Current(); !ok || c.Key.Reveal() != "token-1" {
+			t.Error("there is no current credential behind the exchange")
+		}
 	})
 }
 
@@ -199,7 +205,7 @@ func TestFailuresKeepTheCredential(t *testing.T) {
 		server := newTokenServer(1000 * time.Second)
 		m, log := newManager(t, server, nil)
 		i := must(m.Fleet(openAIConfig))
-		defer run(t, m)()
+		stop := run(t, m)
 		synctest.Wait()
 		server.set(&RefusedError{Host: "sts", Status: 400, Code: "invalid_grant"})
 		time.Sleep(999 * time.Second)
@@ -227,6 +233,7 @@ func TestFailuresKeepTheCredential(t *testing.T) {
 		if got := use(t, i); !strings.HasPrefix(got, "token-") {
 			t.Errorf("recovered: %s", got)
 		}
+		stop()
 		text := log.String()
 		if n := strings.Count(text, "can't be exchanged"); n != 1 {
 			t.Errorf("%d warnings, want 1:\n%s", n, text)

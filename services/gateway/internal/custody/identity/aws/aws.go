@@ -49,9 +49,10 @@ func (s *Source) grant(c aws.Credentials) (identity.Grant, error) {
 	switch {
 	case c.CanExpire:
 		grant.Expires = c.Expires
+	case s.config.Keys != nil:
+		grant.Renew = time.Now().Add(time.Hour) // There is nothing to read.
 	default:
-		grant.Renew = time.Now().Add(rereadEvery)
-		grant.Subject = c.AccessKeyID
+		grant.Renew, grant.Subject = time.Now().Add(rereadEvery), c.AccessKeyID
 	}
 	return grant, nil
 }

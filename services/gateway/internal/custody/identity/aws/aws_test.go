@@ -266,6 +266,7 @@ func TestFailures(t *testing.T) {
 		"no XML":    {http.StatusOK, canary, "get keys"},
 		"no key":    {http.StatusOK, `<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult/></AssumeRoleWithWebIdentityResponse>`, "get keys"},
 		"too large": {http.StatusOK, strings.Repeat("<a>", 1<<20), "too large"},
+		"nested":    {http.StatusOK, strings.Repeat("<a>", 300_000), "get keys"},
 		"redirects": {http.StatusFound, "", "redirects"},
 	} {
 		calls := 0

@@ -194,6 +194,7 @@ func TestFailures(t *testing.T) {
 		"another refusal":     {http.StatusBadRequest, `{"error":"unauthorized_client","error_description":"` + canary + `"}`, "status 400: unauthorized_client"},
 		"down":                {http.StatusServiceUnavailable, canary, "status 503"},
 		"no JSON":             {http.StatusOK, canary, "get a token"},
+		"nested":              {http.StatusOK, `{"access_token":` + strings.Repeat("[", 900_000), "get a token"},
 		"no token":            {http.StatusOK, `{"x":"` + canary + `"}`, "get a token"},
 		"redirects":           {http.StatusFound, canary, "status 302"},
 		"too large":           {http.StatusOK, strings.Repeat(canary, 1<<17), "get a token"},

@@ -232,6 +232,7 @@ func TestFailures(t *testing.T) {
 		"down":      {http.StatusBadGateway, canary, "status 502"},
 		"no JSON":   {http.StatusOK, canary, "get a token"},
 		"redirects": {http.StatusFound, canary, "redirects"},
+		"nested":    {http.StatusOK, `{"access_token":` + strings.Repeat("[", 900_000), "get a token"},
 		"too large": {http.StatusOK, strings.Repeat(canary, 1<<17), "get a token"},
 	} {
 		calls := 0
