@@ -93,8 +93,8 @@ func TestRefusals(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, body)
 		})
-		recorded, recorder := Record(clients.Token)
-		_, err := get(t, recorded, server.URL)
+		recorded, recorder := clients.Record()
+		_, err := get(t, recorded.Token, server.URL)
 		if err = recorder.Error(err, "call"); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%.60s: %v, want a refusal without the text", body, err)
 		}
@@ -117,7 +117,7 @@ func TestPlain(t *testing.T) {
 		err  error
 		want string
 	}{
-		"a library's text": {errors.New("got eyJcanary"), "call"},
+		"a library's text": {errors.New("got eyJcanary"), "call: failed; the cause is not shown, as it may hold what was sent"},
 		"a time-out":       {errors.Join(errors.New("eyJcanary"), context.DeadlineExceeded), "call: context deadline exceeded"},
 		"a file":           {errors.Join(notThere), "call: open " + missing + ": no such file or directory"},
 	} {

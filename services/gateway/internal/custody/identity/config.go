@@ -187,6 +187,14 @@ func absolute(text string) (*url.URL, error) {
 	return at, nil
 }
 
+// checkOrigin returns an error for an address with a path, where the library that calls it has paths of its own.
+func checkOrigin(field, text string) error {
+	if at, err := url.Parse(text); err == nil && strings.Trim(at.Path, "/") != "" {
+		return broken(field, "must have no path")
+	}
+	return nil
+}
+
 // IsLocal reports whether a host is this machine or one of its cloud's metadata servers, which need no TLS.
 func IsLocal(host string) bool { return IsLoopback(host) || IsMetadata(host) }
 

@@ -177,6 +177,11 @@ func (a *AWS) checkMachine() error {
 	case a.AuthorizationTokenFile != "" && a.Source != SourceContainer:
 		return broken("authorization_token_file", `belongs to source "container"`)
 	}
+	if a.Source == SourceInstance {
+		if err := checkOrigin("metadata_url", a.MetadataURL); err != nil {
+			return err
+		}
+	}
 	return checkMetadataURL("metadata_url", a.MetadataURL)
 }
 

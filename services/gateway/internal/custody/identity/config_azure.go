@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 
@@ -96,10 +97,10 @@ func (a *Azure) check() error {
 	case !word.MatchString(a.Scope):
 		return broken("scope", `want the scope of the tokens, such as "https://cognitiveservices.azure.com/.default"; the base URL does not say it`)
 	}
-	if err := checkMetadataURL("metadata_url", a.MetadataURL); err != nil {
-		return err
-	}
-	return checkURL("authority", a.Authority)
+	return cmp.Or(
+		checkMetadataURL("metadata_url", a.MetadataURL), checkOrigin("metadata_url", a.MetadataURL),
+		checkURL("authority", a.Authority), checkOrigin("authority", a.Authority),
+	)
 }
 
 func (a *Azure) files() []*secret.File {

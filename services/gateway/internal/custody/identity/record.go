@@ -13,24 +13,31 @@ import (
 )
 
 // Recorder notes the last refusal that an exchange met. The errors of vendors' libraries hold it only within the whole
-// text of the answer, which may repeat what was sent. Use one for each exchange.
+// text of the answer, which may repeat what was sent.
 type Recorder struct {
-	next http.RoundTripper
-
 	mu      sync.Mutex
 	refusal *RefusedError
 }
 
-// Record returns a client that makes its calls with the other's transport, and what notes their refusals.
-func Record(client *http.Client) (*http.Client, *Recorder) {
-	recorder := &Recorder{next: client.Transport}
-	recorded := *client
-	recorded.Transport = recorder
-	return &recorded, recorder
+// Record returns clients for one exchange, and what notes its refusals.
+func (c Clients) Record() (Clients, *Recorder) {
+	recorder := new(Recorder)
+	of := func(client *http.Client) *http.Client {
+		clone := *client
+		clone.Transport = recorded{client.Transport, recorder}
+		return &clone
+	}
+	return Clients{Token: of(c.Token), Metadata: of(c.Metadata)}, recorder
+}
+
+// recorded is a transport whose refusals are noted.
+type recorded struct {
+	next http.RoundTripper
+	*Recorder
 }
 
 // RoundTrip implements http.RoundTripper.
-func (r *Recorder) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r recorded) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := r.next.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusMultipleChoices {
 		return response, err

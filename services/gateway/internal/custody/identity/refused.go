@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
 	"regexp"
@@ -59,12 +61,12 @@ func Code(text string) string {
 func EntraCode(text string) string { return entraCode.FindString(text) }
 
 // Plain returns an error of a library without the text of any answer: what a caller may see of a failure to reach a
-// server, to read a file, or of a time-out. Everything else becomes what.
+// server, to read a file, or of a time-out. what is the operation.
 func Plain(err error, what string) error {
 	if refusal, ok := errors.AsType[*RefusedError](err); ok {
 		return refusal
 	}
-	for _, known := range []error{context.Canceled, context.DeadlineExceeded, ErrRedirected, ErrTooLarge} {
+	for _, known := range []error{context.Canceled, context.DeadlineExceeded, ErrRedirected, ErrTooLarge, io.ErrUnexpectedEOF} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", what, known)
 		}
@@ -79,7 +81,10 @@ func Plain(err error, what string) error {
 		}
 		return fmt.Errorf("%s: %s: %w", what, host, failed.Err)
 	}
-	return errors.New(what)
+	if broken, ok := errors.AsType[*net.OpError](err); ok { // It names addresses.
+		return fmt.Errorf("%s: %w", what, broken)
+	}
+	return fmt.Errorf("%s: failed; the cause is not shown, as it may hold what was sent", what)
 }
 
 // ReadToken returns the text of a token's file without the white space around it. A file is read anew for each

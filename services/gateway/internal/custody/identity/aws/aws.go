@@ -30,13 +30,14 @@ func New(c identity.AWS, clients identity.Clients) (*Source, error) {
 
 // Exchange implements identity.Source.
 func (s *Source) Exchange(ctx context.Context) (identity.Grant, error) {
-	provider, err := s.provider()
+	clients, recorder := s.clients.Record()
+	provider, err := (&exchange{&s.config, clients}).provider()
 	if err != nil {
 		return identity.Grant{}, err
 	}
 	credentials, err := provider.Retrieve(ctx)
 	if err != nil {
-		return identity.Grant{}, plain(err)
+		return identity.Grant{}, failure(err, recorder)
 	}
 	return s.grant(credentials)
 }

@@ -57,8 +57,8 @@ func file(t *testing.T, text string) secret.File {
 	return secret.File(name)
 }
 
-// exchange returns the grant and the key that its signer uses.
-func exchange(t *testing.T, source *Source) (grant identity.Grant, key string) {
+// exchanged returns the grant and the key that its signer uses.
+func exchanged(t *testing.T, source *Source) (grant identity.Grant, key string) {
 	t.Helper()
 	grant, err := source.Exchange(t.Context())
 	if err != nil {
@@ -107,7 +107,7 @@ func TestWebIdentity(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, answer("AssumeRoleWithWebIdentity", expires))
 	})
-	grant, key := exchange(t, source)
+	grant, key := exchanged(t, source)
 	if key != "ASIAEXAMPLE secret session" || !grant.Expires.Equal(expires) || grant.Subject != "" {
 		t.Errorf("key %q until %v as %q", key, grant.Expires, grant.Subject)
 	}
@@ -131,7 +131,7 @@ func TestAssumeRole(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, answer("AssumeRole", time.Now().Add(time.Hour)))
 	})
-	if _, key := exchange(t, source); key != "ASIAEXAMPLE secret session" {
+	if _, key := exchanged(t, source); key != "ASIAEXAMPLE secret session" {
 		t.Errorf("key %q", key)
 	}
 }
@@ -146,7 +146,7 @@ func TestStaticKey(t *testing.T) {
 		if err := os.WriteFile(string(key), []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		grant, got := exchange(t, source)
+		grant, got := exchanged(t, source)
 		if got != "AKIDEXAMPLE12345 "+text+" session" || !grant.Expires.IsZero() || grant.Subject != "AKIDEXAMPLE12345" {
 			t.Errorf("key %q until %v of %q", got, grant.Expires, grant.Subject)
 		}
@@ -168,7 +168,7 @@ func TestOwnKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := open(t, func(string) identity.AWS { return *config.AWS }, http.NotFound)
-	if _, key := exchange(t, source); key != "AKIDEXAMPLE12345 s " {
+	if _, key := exchanged(t, source); key != "AKIDEXAMPLE12345 s " {
 		t.Errorf("key %q", key)
 	}
 }
@@ -201,7 +201,7 @@ func TestInstance(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
-	if grant, key := exchange(t, source); key != "ASIAEXAMPLE secret session" || !grant.Expires.Equal(expires) {
+	if grant, key := exchanged(t, source); key != "ASIAEXAMPLE secret session" || !grant.Expires.Equal(expires) {
 		t.Errorf("key %q until %v", key, grant.Expires)
 	}
 }
@@ -233,7 +233,7 @@ func TestContainer(t *testing.T) {
 	configured := open(t, func(server string) identity.AWS {
 		return identity.AWS{Source: identity.SourceContainer, MetadataURL: server + "/v1/credentials", AuthorizationTokenFile: token}
 	}, handler)
-	if _, key := exchange(t, configured); key != "ASIAEXAMPLE secret session" {
+	if _, key := exchanged(t, configured); key != "ASIAEXAMPLE secret session" {
 		t.Errorf("key %q", key)
 	}
 	byPlatform := open(t, func(server string) identity.AWS {
@@ -241,7 +241,7 @@ func TestContainer(t *testing.T) {
 		t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", string(token))
 		return identity.AWS{Source: identity.SourceContainer}
 	}, handler)
-	if _, key := exchange(t, byPlatform); key != "ASIAEXAMPLE secret session" {
+	if _, key := exchanged(t, byPlatform); key != "ASIAEXAMPLE secret session" {
 		t.Errorf("key %q", key)
 	}
 	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://credentials.example.com/")
@@ -265,14 +265,15 @@ func TestFailures(t *testing.T) {
 		"down":      {http.StatusServiceUnavailable, canary, "status 503"},
 		"no XML":    {http.StatusOK, canary, "get keys"},
 		"no key":    {http.StatusOK, `<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult/></AssumeRoleWithWebIdentityResponse>`, "get keys"},
-		"too large": {http.StatusOK, strings.Repeat("<a>", 1<<20), "too large"},
+		"too large": {http.StatusOK, strings.Repeat(" ", 2<<20), "get keys: "},
 		"nested":    {http.StatusOK, strings.Repeat("<a>", 300_000), "get keys"},
 		"redirects": {http.StatusFound, "", "redirects"},
 	} {
 		calls := 0
 		source := open(t, func(server string) identity.AWS {
 			return identity.AWS{RoleARN: role, WebIdentityTokenFile: token, STSURL: server}
-		}, func(w http.ResponseWriter, _ *http.Request) {
+		}, func(w http.ResponseWriter, r *http.Request) {
+			form(t, r)
 			calls++
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(c.status)

@@ -54,7 +54,8 @@ func (s *Source) credential() (azcore.TokenCredential, *identity.Recorder, error
 	if c.Source == identity.SourceManagedIdentity {
 		return s.managed()
 	}
-	client, recorder := identity.Record(s.clients.Token)
+	clients, recorder := s.clients.Record()
+	client := clients.Token
 	authority, err := url.Parse(c.Authority)
 	if err != nil {
 		return nil, nil, errors.New("authority: not a URL")
@@ -95,7 +96,8 @@ var noRetry = policy.RetryOptions{MaxRetries: -1}
 const metadataHost = "169.254.169.254"
 
 func (s *Source) managed() (azcore.TokenCredential, *identity.Recorder, error) {
-	client, recorder := identity.Record(s.clients.Metadata)
+	clients, recorder := s.clients.Record()
+	client := clients.Metadata
 	if s.config.MetadataURL != "" {
 		to, err := url.Parse(s.config.MetadataURL)
 		if err != nil {

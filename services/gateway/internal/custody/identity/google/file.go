@@ -2,6 +2,7 @@ package google
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"net/url"
 
@@ -15,6 +16,7 @@ import (
 type File struct {
 	Type           credentials.CredType `json:"type"`
 	ClientEmail    string               `json:"client_email"`
+	PrivateKey     string               `json:"private_key"`
 	TokenURI       string               `json:"token_uri"`
 	UniverseDomain string               `json:"universe_domain"`
 	Audience       string               `json:"audience"`
@@ -40,6 +42,9 @@ func Check(text []byte) (File, error) {
 	case credentials.ServiceAccount:
 		if f.UniverseDomain != "" && f.UniverseDomain != "googleapis.com" {
 			return f, errors.New("universe_domain: want googleapis.com")
+		}
+		if block, _ := pem.Decode([]byte(f.PrivateKey)); block == nil {
+			return f, errors.New("private_key: want a key in PEM")
 		}
 		return f, address("token_uri", f.TokenURI, false)
 	case credentials.ExternalAccount:

@@ -63,9 +63,9 @@ func (s *Source) file(ctx context.Context) (identity.Grant, error) {
 	if err != nil {
 		return identity.Grant{}, fmt.Errorf("credentials_file: %w", err)
 	}
-	client, recorder := identity.Record(s.client())
+	clients, recorder := s.clients.Record()
 	made, err := credentials.NewCredentialsFromJSON(declared.Type, []byte(text.Reveal()), &credentials.DetectOptions{
-		Scopes: s.config.Scopes, Client: client, DisableAsyncRefresh: true, Logger: slog.New(slog.DiscardHandler),
+		Scopes: s.config.Scopes, Client: byHost(clients), DisableAsyncRefresh: true, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return identity.Grant{}, errors.New("credentials_file: not a credential that Google's library takes")
@@ -77,18 +77,18 @@ func (s *Source) file(ctx context.Context) (identity.Grant, error) {
 	return grant(token, declared.subject()), nil
 }
 
-// client returns a client that calls metadata servers without a proxy: an external account may have its token from one.
-func (s *Source) client() *http.Client {
-	client := *s.clients.Token
-	client.Transport = byHost{s.clients}
+// byHost returns a client that calls metadata servers without a proxy: an external account may have its token from one.
+func byHost(clients identity.Clients) *http.Client {
+	client := *clients.Token
+	client.Transport = hostTransport{clients}
 	return &client
 }
 
-type byHost struct{ clients identity.Clients }
+type hostTransport struct{ clients identity.Clients }
 
 // RoundTrip implements http.RoundTripper.
-func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
-	return b.clients.For(r.URL.Hostname()).Transport.RoundTrip(r)
+func (t hostTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.clients.For(r.URL.Hostname()).Transport.RoundTrip(r)
 }
 
 func grant(token *auth.Token, subject string) identity.Grant {

@@ -260,13 +260,17 @@ func TestCheck(t *testing.T) {
 	external := func(source string) string {
 		return `{"type":"external_account","token_url":"https://sts.googleapis.com/v1/token","credential_source":` + source + `}`
 	}
+	account := func(more string) string {
+		return `{"type":"service_account","private_key":"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"` + more + `}`
+	}
 	for name, text := range map[string]string{
 		"no JSON":               canary,
 		"no type":               `{}`,
 		"a user":                `{"type":"authorized_user","refresh_token":"canary"}`,
 		"impersonation":         `{"type":"impersonated_service_account"}`,
-		"a plain token URI":     `{"type":"service_account","token_uri":"http://canary.example.com/"}`,
-		"another universe":      `{"type":"service_account","universe_domain":"canary.example.com"}`,
+		"no private key":        `{"type":"service_account","private_key":"canary"}`,
+		"a plain token URI":     account(`,"token_uri":"http://canary.example.com/"`),
+		"another universe":      account(`,"universe_domain":"canary.example.com"`),
 		"a command":             external(`{"executable":{"command":"canary"}}`),
 		"a command with a file": external(`{"file":"/canary","executable":{"command":"canary"}}`),
 		"a certificate":         external(`{"certificate":{"use_default_certificate_config":true}}`),
@@ -289,7 +293,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"an account":                `{"type":"service_account","token_uri":"https://oauth2.googleapis.com/token"}`,
+		"an account":                account(`,"token_uri":"https://oauth2.googleapis.com/token"`),
 		"a file":                    external(`{"file":"/t"}`),
 		"a source of this machine":  external(`{"url":"http://127.0.0.1:8/token"}`),
 		"a source of this platform": external(`{"url":"http://169.254.169.254/metadata/identity/oauth2/token?resource=x","headers":{"Metadata":"True"}}`),
@@ -313,7 +317,7 @@ func TestCheckGrowsLinearly(t *testing.T) {
 }
 
 func FuzzCheck(f *testing.F) {
-	f.Add([]byte(`{"type":"service_account","token_uri":"https://oauth2.googleapis.com/token"}`))
+	f.Add([]byte(`{"type":"service_account","private_key":"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n","token_uri":"https://oauth2.googleapis.com/token"}`))
 	f.Add([]byte(`{"type":"external_account","token_url":"https://sts.googleapis.com/v1/token","credential_source":{"url":"http://127.0.0.1/"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		declared, err := Check(text)
