@@ -138,7 +138,7 @@ audit: ages ## ages, and known vulnerabilities in what is called, where their da
 .PHONY: test isolate e2e soak k8s alerts bench load ci
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
 	@$(STORES) go test -race -timeout 10m work
-	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref
+	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref ./services/gateway/internal/custody/identity/cloud
 
 isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done

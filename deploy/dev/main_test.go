@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -54,15 +56,21 @@ func TestBuiltByGoRun(t *testing.T) {
 
 func TestBuildOmitsCloudLibrariesUnlessTheyAreUsed(t *testing.T) {
 	for _, tt := range []struct {
-		name, managers string
-		want           []string
+		name, managers, providers string
+		want                      []string
 	}{
-		{"no secret manager", "", []string{"-tags=nocloud"}},
-		{"a secret manager", "awssecretsmanager://byok/{organization}/", nil},
+		{"no secret manager", "", "providers: [{name: azure, credentials: [{name: a, key_file: a}, {name: b, oidc: {vendor: openai}}]}]", []string{"-tags=nocloud"}},
+		{"a secret manager", "awssecretsmanager://byok/{organization}/", "", nil},
+		{"an identity", "", "providers:\n  - name: bedrock\n    credentials:\n      - name: role\n        aws: {source: instance}\n", nil},
+		{"an identity in JSON", "", `{"providers":[{"credentials":[{"name":"a","gcp": {"source":"metadata"}}]}]}`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "providers")
+			if err := os.WriteFile(file, []byte(tt.providers), 0o600); err != nil {
+				t.Fatal(err)
+			}
 			got := buildFlags(func(name string) string {
-				return map[string]string{"GATEWAY_BYOK_SECRET_MANAGERS": tt.managers}[name]
+				return map[string]string{"GATEWAY_BYOK_SECRET_MANAGERS": tt.managers, "GATEWAY_EXTRA_PROVIDERS_FILE": file}[name]
 			})
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)

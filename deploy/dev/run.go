@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -55,14 +56,23 @@ func runStack(ctx context.Context) error {
 	return errors.Join(err, drain(ctx, out, s))
 }
 
-// buildFlags leaves the libraries of cloud secret managers out, a sixth of all that is compiled, unless the gateway is to
-// read from one.
+// buildFlags leaves the libraries of clouds out, a sixth of all that is compiled, unless the gateway is to read from a
+// secret manager or has an identity of a cloud.
 func buildFlags(setting func(string) string) []string {
 	if setting("GATEWAY_BYOK_SECRET_MANAGERS") != "" {
 		return nil
 	}
+	for _, name := range []string{"GATEWAY_POLICY_FILE", "GATEWAY_EXTRA_PROVIDERS_FILE"} {
+		text, err := os.ReadFile(setting(name))
+		if err == nil && cloudIdentity.Match(text) { // A file that can't be read is the gateway's to report.
+			return nil
+		}
+	}
 	return []string{"-tags=nocloud"}
 }
+
+// cloudIdentity matches the beginning of an identity of a cloud in a policy.
+var cloudIdentity = regexp.MustCompile(`\b(aws|gcp|azure)"?\s*:\s`)
 
 // drain stops the stack in order; the next Ctrl-C kills what is left.
 func drain(ctx context.Context, out *demo.Screen, s *stack.Stack) error {

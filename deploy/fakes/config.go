@@ -17,6 +17,8 @@ type config struct {
 	// Further instances of three fakes, for hostile behaviours: the state that a client keeps about their hosts (breakers,
 	// retries) must not affect the others.
 	hostileProvider, hostileWebhook, hostilePush string
+	// identity issues credentials, and guardedProvider is an AI provider that takes no others.
+	identity, guardedProvider string
 
 	webhookSecrets webhook.Secrets
 	verbose        bool
@@ -27,7 +29,7 @@ type config struct {
 }
 
 // httpFakes lists the fakes that --tls accepts.
-var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push"}
+var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider"}
 
 func parseConfig(args []string, help io.Writer) (config, error) {
 	var cfg config
@@ -44,6 +46,8 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	flags.StringVar(&cfg.hostileProvider, "hostile-provider", "", "`address` of a second AI provider, to be called under /hostile/<behaviour> (default none, as for the next two)")
 	flags.StringVar(&cfg.hostileWebhook, "hostile-webhook", "", "`address` of a second webhook receiver")
 	flags.StringVar(&cfg.hostilePush, "hostile-push", "", "`address` of a second web push service")
+	flags.StringVar(&cfg.identity, "identity", "", "`address` of the token servers of clouds and vendors (default none, as for the next)")
+	flags.StringVar(&cfg.guardedProvider, "guarded-provider", "", "`address` of an AI provider that takes only their credentials, called under /aws, /gcp, /azure, /foundry, /openai or /anthropic")
 	flags.StringVar(&secret, "webhook-secret", "", "`secret` that webhook signatures are checked with")
 	flags.StringVar(&secretFile, "webhook-secret-file", "", "`file` with such secrets, one a line")
 	flags.StringVar(&ofEndpoints, "webhook-endpoint-secret-file", "", "`file` with secrets of endpoints, one a line, that signatures of the body alone are checked with")

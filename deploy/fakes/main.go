@@ -1,6 +1,6 @@
 // Command fakes runs the third parties that the services talk to: an AI provider,
-// a webhook receiver, Slack, a web push service and a mail server, each with scriptable
-// faults. It prints the addresses, and stops on SIGINT and SIGTERM.
+// a webhook receiver, Slack, a web push service, a mail server and the token servers of clouds,
+// each with scriptable faults. It prints the addresses, and stops on SIGINT and SIGTERM.
 package main
 
 import (

@@ -17,6 +17,7 @@ import (
 
 	"switchyard.dev/deploy/fakes/cert"
 	"switchyard.dev/deploy/fakes/fault"
+	"switchyard.dev/deploy/fakes/identity"
 	"switchyard.dev/deploy/fakes/provider"
 	"switchyard.dev/deploy/fakes/push"
 	"switchyard.dev/deploy/fakes/slack"
@@ -89,6 +90,7 @@ func services(cfg config, certificate tls.Certificate, out io.Writer) []service 
 	if cfg.verbose {
 		log = slog.New(slog.NewTextHandler(out, nil))
 	}
+	issuer := identity.New(fault.Script{})
 	mail := smtp.New(fault.Script{}, certificate)
 	overHTTP := func(name, address string, handler http.Handler) service {
 		if slices.Contains(cfg.tls, name) {
@@ -108,6 +110,8 @@ func services(cfg config, certificate tls.Certificate, out io.Writer) []service 
 		overHTTP("hostile-provider", cfg.hostileProvider, provider.New(fault.Script{})),
 		overHTTP("hostile-webhook", cfg.hostileWebhook, webhook.New(fault.Script{}, webhook.Options{Secrets: cfg.webhookSecrets, Log: log})),
 		overHTTP("hostile-push", cfg.hostilePush, push.New(fault.Script{})),
+		overHTTP("identity", cfg.identity, issuer),
+		overHTTP("guarded-provider", cfg.guardedProvider, issuer.Guard(provider.New(fault.Script{}))),
 		{name: "tarpit", scheme: "tcp", address: cfg.tarpit, serve: tarpit.Serve},
 	}
 }

@@ -67,10 +67,13 @@ const (
 	FakeHostileProvider Fake = "hostile-provider"
 	FakeHostileWebhook  Fake = "hostile-webhook"
 	FakeHostilePush     Fake = "hostile-push"
+
+	FakeIdentity        Fake = "identity"         // token servers of clouds and vendors
+	FakeGuardedProvider Fake = "guarded-provider" // an AI provider that takes only their credentials
 )
 
 // AllFakes lists all fakes.
-var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush}
+var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush, FakeIdentity, FakeGuardedProvider}
 
 // listener is an address that a member of the stack listens on.
 type listener struct {

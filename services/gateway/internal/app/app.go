@@ -68,7 +68,11 @@ func build(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("%s_PROXY_URL_FILE: %w", prefix, err)
 	}
-	fleets, err := openFleet(ctx, s, cfg, stores, governance, out)
+	identities, err := startIdentities(s, cfg, out)
+	if err != nil {
+		return fmt.Errorf("identities: %w", err)
+	}
+	fleets, err := openFleet(ctx, s, cfg, stores, governance, out, identities)
 	if err != nil {
 		return fmt.Errorf("fleet: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"switchyard.dev/services/gateway/internal/custody/identity"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/policy"
@@ -167,28 +168,18 @@ func newFingerprint(cfg Config) (func(secret.Value) string, error) {
 	return keyring.NewFingerprint(key), err
 }
 
-// newPool returns the fleet's credentials for a provider.
-func newPool(configured []policy.Credential) []keyring.Member {
-	var members []keyring.Member
-	for i := range configured {
-		c := &configured[i]
-		members = append(members, keyring.Member{Name: c.Name, Weight: c.Weight, File: c.KeyFile, Drain: c.Drain})
-	}
-	return members
-}
-
 // newKeyring returns a keyring with the fleet's keys of the policy's providers and access to organizations' own keys.
-func newKeyring(cfg Config, log *slog.Logger, p *policy.Policy, own keyring.Own) (*keyring.Keyring, error) {
+func newKeyring(cfg Config, log *slog.Logger, identities *identity.Manager, p *policy.Policy, own keyring.Own) (*keyring.Keyring, error) {
 	fingerprint, err := newFingerprint(cfg)
 	if err != nil {
 		return nil, err
 	}
-	fleet := make(map[string][]keyring.Member)
-	for i := range p.Providers {
-		vendor := &p.Providers[i]
-		fleet[vendor.Name] = newPool(vendor.Pool())
+	fleet, err := newPools(identities, p)
+	if err != nil {
+		return nil, err
 	}
 	return keyring.New(keyring.Options{
-		Log: log, Fleet: fleet, Fingerprint: fingerprint, Own: own, Mode: p.Byok(), Canonical: p.Canonical,
+		Log: log, Fleet: fleet, Fingerprint: fingerprint, Own: own, OwnIdentity: ownIdentity(identities, p),
+		Mode: p.Byok(), Canonical: p.Canonical,
 	}), nil
 }

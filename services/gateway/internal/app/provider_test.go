@@ -72,7 +72,7 @@ providers:
 	if got := prices.Cost("openai", "gpt-5", time.Now(), one); got.Amount != 7e6 {
 		t.Errorf("cost %+v, want the operator's price in place of the shipped one", got)
 	}
-	keys, err := newKeyring(cfg, slog.New(slog.DiscardHandler), rules, nil)
+	keys, err := newKeyring(cfg, slog.New(slog.DiscardHandler), nil, rules, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -138,7 +137,7 @@ func callExample(t *testing.T, e *example, dir string) string {
 	for _, c := range vendor.Pool() {
 		testkit.WriteFile(t, filepath.Join(dir, filepath.Base(c.KeyFile)), "KEY")
 	}
-	keys, err := newKeyring(cfg, slog.New(slog.NewTextHandler(new(bytes.Buffer), nil)), rules, nil)
+	keys, err := newKeyring(cfg, slog.New(slog.DiscardHandler), nil, rules, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

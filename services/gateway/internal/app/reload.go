@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/custody/identity"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/steering"
@@ -34,6 +36,7 @@ type fleets struct {
 	cfg        Config
 	log        *slog.Logger
 	network    transports
+	identities *identity.Manager
 	affinities *routing.AffinityTable
 	own        keyring.Own
 	// models has the models' lifecycles, override returns the operators' override of the policy.
@@ -64,9 +67,9 @@ type generation struct {
 
 // openFleet reads the files for the first time. It logs which providers have a key: a missing key is the most frequent
 // mistake of a first start.
-func openFleet(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, out *network.Network) (*fleets, error) {
+func openFleet(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, out *network.Network, identities *identity.Manager) (*fleets, error) {
 	f := &fleets{
-		cfg: cfg, log: s.Log, network: out, affinities: routing.NewAffinityTable(),
+		cfg: cfg, log: s.Log, network: out, identities: identities, affinities: routing.NewAffinityTable(),
 		own: g.credentials.cache, models: g.models, override: g.overrides.Override, releases: postgres.NewReleases(stores.control),
 	}
 	first, err := f.read(time.Now())
@@ -77,9 +80,8 @@ func openFleet(ctx context.Context, s *service.Service, cfg Config, stores store
 	stores.watcher.Watch(control.Policy, f.follow)
 	f.models.Put(first.catalog)
 	for _, vendor := range first.policy.Providers {
-		_, err := first.fleet.Keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name)
 		f.log.InfoContext(ctx, "provider", slog.String("name", vendor.Name), slog.String("dialect", vendor.Dialect),
-			slog.Bool("usable", err == nil), slog.String("key_file", vendor.KeyFile))
+			slog.Bool("usable", hasKey(first.fleet.Keys, vendor.Name)), slog.String("key_file", vendor.KeyFile), slog.Int("credentials", len(vendor.Pool())))
 	}
 	if err := f.measure(s.Meter); err != nil {
 		return nil, err
@@ -198,7 +200,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := newKeyring(f.cfg, f.log, rules, f.own)
+	keys, err := newKeyring(f.cfg, f.log, f.identities, rules, f.own)
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +225,8 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 func warnings(p *policy.Policy, prices *price.Table, keys *keyring.Keyring, now time.Time) []string {
 	var all []string
 	for _, vendor := range p.Providers {
-		if _, err := keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, vendor.Name); err != nil {
-			all = append(all, fmt.Sprintf("provider %s has no key in %s", vendor.Name, vendor.KeyFile))
+		if !hasKey(keys, vendor.Name) {
+			all = append(all, fmt.Sprintf("provider %s has no key in %s", vendor.Name, keyFiles(&vendor)))
 			continue
 		}
 		for _, model := range vendor.Models {
@@ -234,6 +236,24 @@ func warnings(p *policy.Policy, prices *price.Table, keys *keyring.Keyring, now 
 		}
 	}
 	return all
+}
+
+// keyFiles returns the paths of a provider's key files.
+func keyFiles(vendor *policy.Provider) string {
+	var files []string
+	for _, c := range vendor.Pool() {
+		files = append(files, c.KeyFile)
+	}
+	return strings.Join(files, ", ")
+}
+
+// hasKey reports whether the fleet has a credential for a provider, or an identity that can be exchanged for one. It does
+// not wait for the exchange.
+func hasKey(keys inference.Keys, name string) bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, name)
+	return !errors.Is(err, keyring.ErrNoKey)
 }
 
 // Latency implements routing.Live. The monitor is built after the first fleet, since the policy configures it; until

@@ -5,7 +5,6 @@ import (
 	"os"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/operations/status"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/redis"
@@ -67,10 +66,7 @@ func facts(g governance, p pipeline) status.Facts {
 	return status.Facts{
 		Policy: now.policy, Override: g.overrides.Override(), State: now.state(p.fleets), Snapshot: p.health.Snapshot(), Figures: p.health.Figures(),
 		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.release.problem(), Now: time.Now().UTC(),
-		HasKey: func(provider string) bool {
-			_, err := now.fleet.Keys.Resolve(context.Background(), keyring.Scope{Byok: keyring.ModeFleet}, provider)
-			return err == nil
-		},
+		HasKey: func(provider string) bool { return hasKey(now.fleet.Keys, provider) },
 	}
 }
 

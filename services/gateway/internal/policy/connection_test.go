@@ -54,6 +54,10 @@ func TestPool(t *testing.T) {
 	if diff := cmp.Diff(want, got.Pool()); diff != "" || got.CredentialChoice != ChoiceSticky {
 		t.Errorf("choice %s, pool (-want +got):\n%s", got.CredentialChoice, diff)
 	}
+	got, err = parseProvider("    credentials: [{name: a, oidc: {vendor: openai, token_file: t, identity_provider_id: i, service_account_id: s}}]\n")
+	if err != nil || got.Pool()[0].OIDC == nil || got.Pool()[0].OIDC.TokenFile != "/keys/t" || got.Pool()[0].OIDC.TokenURL == "" {
+		t.Errorf("%+v, %v; want a complete identity", got, err)
+	}
 	if got, err := parseProvider("    key_file: one.key\n"); err != nil || !cmp.Equal([]Credential{{KeyFile: "/keys/one.key"}}, got.Pool()) {
 		t.Errorf("%+v, %v; want a pool of the one key", got, err)
 	}
@@ -80,7 +84,10 @@ func TestConnectionAndPoolRefuse(t *testing.T) {
 		"    key_file: k\n    credentials: [{name: a, key_file: k}]":                         "key_file: is given beside credentials",
 		"    credentials: [{name: a, key_file: k}, {name: a, key_file: l}]":                  `credentials[1] "a": name: appears twice`,
 		"    credentials: [{key_file: k}]":                                                   "name: want",
-		"    credentials: [{name: a}]":                                                       "key_file: is missing",
+		"    credentials: [{name: a}]":                                                       "want key_file, aws, gcp, azure or oidc",
+		"    credentials: [{name: a, key_file: k, oidc: {vendor: openai}}]":                  "key_file: is given beside an identity",
+		"    credentials: [{name: a, aws: {source: instance}}]":                              `credentials[0] "a": aws.`,
+		"    credentials: [{name: a, oidc: {vendor: canary}}]":                               "oidc.vendor",
 		"    credentials: [{name: a, key_file: k, weight: 1001}]":                            "weight: want 1 to 1000",
 		"    credentials: [{name: a, key_file: k, weight: -1}]":                              "weight: want 1 to 1000",
 		"    credential_choice: best":                                                        "credential_choice: want weighted",

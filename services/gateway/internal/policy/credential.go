@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+
+	"switchyard.dev/services/gateway/internal/custody/identity"
 )
 
 // Choice is how a credential of a pool is chosen for a request.
@@ -22,12 +24,13 @@ const (
 	ChoiceLowestLatency Choice = "lowest_latency"
 )
 
-// Credential is one of the fleet's credentials for a provider.
+// Credential is one of the fleet's credentials for a provider: a key, or an identity.
 type Credential struct {
 	// Name in the pool, for lineage, metrics and operators.
 	Name string `yaml:"name"`
-	// KeyFile is the path of the file with the key.
-	KeyFile string `yaml:"key_file"`
+	// KeyFile is the path of the file with the key; empty for an identity.
+	KeyFile         string `yaml:"key_file"`
+	identity.Config `yaml:",inline"`
 	// Weight is the credential's share of the requests, relative to the others; 1 if absent.
 	Weight int `yaml:"weight"`
 	// Drain takes no new requests; those in flight end with the credential.
@@ -84,10 +87,21 @@ func (c *Credential) check() error {
 		return errors.New("name: want lower-case letters, digits, '.', '_' and '-', at most 64")
 	case c.Weight < 1 || c.Weight > maxWeight:
 		return fmt.Errorf("weight: want 1 to %d", maxWeight)
-	case c.KeyFile == "":
-		return errors.New("key_file: is missing")
+	case c.KeyFile == "" && c.Config.IsZero():
+		return errors.New("want key_file, aws, gcp, azure or oidc")
+	case c.KeyFile != "" && !c.Config.IsZero():
+		return errors.New("key_file: is given beside an identity")
 	}
 	return nil
+}
+
+// resolve makes the paths of the credential's files absolute, and completes an identity by its provider's base URL.
+func (c *Credential) resolve(source *Source, baseURL string) (err error) {
+	c.KeyFile = source.absolute(c.KeyFile)
+	if !c.Config.IsZero() {
+		c.Config, err = c.Config.Complete(baseURL, cmp.Or(source.KeysDir, noKeysDir))
+	}
+	return err
 }
 
 // Choices returns how a credential is chosen, for the providers that have several.

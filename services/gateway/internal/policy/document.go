@@ -232,9 +232,11 @@ func checkProviders(source Source, providers []Provider) error {
 		if err == nil && seen[p.Name] {
 			err = errors.New("name: appears twice")
 		}
+		if err == nil {
+			err = p.resolve(&source)
+		}
 		wrong.add(fmt.Sprintf("providers[%d] %q", i, p.Name), err)
 		seen[p.Name] = true
-		p.resolve(source.absolute)
 	}
 	return wrong.err()
 }

@@ -94,13 +94,17 @@ func (p *Provider) check() error {
 	return nil
 }
 
-// resolve makes the paths of files absolute.
-func (p *Provider) resolve(absolute func(string) string) {
-	p.KeyFile = absolute(p.KeyFile)
+// resolve makes the paths of files absolute, and completes identities.
+func (p *Provider) resolve(source *Source) error {
+	p.KeyFile = source.absolute(p.KeyFile)
+	p.Connection.resolve(source.absolute)
 	for i := range p.Credentials {
-		p.Credentials[i].KeyFile = absolute(p.Credentials[i].KeyFile)
+		c := &p.Credentials[i]
+		if err := c.resolve(source, p.BaseURL); err != nil {
+			return fmt.Errorf("credentials[%d] %q: %w", i, c.Name, err)
+		}
 	}
-	p.Connection.resolve(absolute)
+	return nil
 }
 
 // Adapter returns the settings for the adapter of the provider's dialect. Transport and Headers are left to the caller.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/custody/identity"
 	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/gateway/internal/custody/secretref"
 	"switchyard.dev/services/platform/apierr"
@@ -22,6 +23,9 @@ const (
 	minKey   = 8
 	shownKey = 16
 )
+
+// errNotAnIdentity is the error of a secret that is JSON, but none that package identity takes.
+var errNotAnIdentity = errors.New("the secret is not an identity of AWS, Azure or Google")
 
 // errNotAKey is the error of a secret that an HTTP header can't carry.
 var errNotAKey = errors.New("the secret is not a key: want 8 or more printable characters without spaces")
@@ -59,6 +63,13 @@ func (r *Reader) Read(ctx context.Context, organization, provider string, c Cred
 	if err != nil {
 		return secret.Value{}, err
 	}
+	if identity.IsOwn(value) {
+		_, err := identity.ParseOwn(value, identity.Config{})
+		if err != nil {
+			err = fmt.Errorf("%w: %w", errNotAnIdentity, err)
+		}
+		return value, err
+	}
 	if !usable(value.Reveal()) {
 		return secret.Value{}, errNotAKey
 	}
@@ -76,7 +87,7 @@ func usable(key string) bool {
 
 // permanent reports whether a secret does not exist or must not be used, as opposed to being unreadable at the moment.
 func permanent(err error) bool {
-	for _, cause := range []error{secretref.ErrAbsent, secretref.ErrRefused, sealing.ErrInvalid, sealing.ErrUnknownKey, errNotAKey} {
+	for _, cause := range []error{secretref.ErrAbsent, secretref.ErrRefused, sealing.ErrInvalid, sealing.ErrUnknownKey, errNotAKey, errNotAnIdentity} {
 		if errors.Is(err, cause) {
 			return true
 		}
@@ -101,17 +112,19 @@ func explain(err error) error {
 		return sealed("can't be opened: made for another key, organization or provider, or damaged")
 	case errors.Is(err, errNotAKey):
 		return apierr.Invalid("credential", errNotAKey.Error())
+	case errors.Is(err, errNotAnIdentity): // It repeats nothing of the secret.
+		return apierr.Invalid("credential", err.Error())
 	}
 	e := apierr.New(apierr.KindUnavailable, ReasonSecretUnresolved, "secret_ref: the secret can't be read at the moment")
 	e.RetryAfter = time.Second
 	return e.Wrap(fmt.Errorf("read secret: %w", err))
 }
 
-// hint returns the last four characters of a secret behind a mask; for a short secret, only the mask.
+// hint returns the last four characters of a secret behind a mask; for a short secret and for an identity, only the mask.
 func hint(value secret.Value) string {
 	const mask = "****"
 	text := value.Reveal()
-	if len(text) < shownKey {
+	if len(text) < shownKey || identity.IsOwn(value) {
 		return mask
 	}
 	return mask + text[len(text)-4:]

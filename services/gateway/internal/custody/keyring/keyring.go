@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 
+	"switchyard.dev/services/gateway/internal/custody/identity"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/secret"
 )
@@ -63,6 +64,9 @@ type Options struct {
 	Fingerprint func(secret.Value) string
 	// Own is nil if organizations can't bring credentials.
 	Own Own
+	// OwnIdentity opens an identity that an organization has brought for a provider in place of a key; the secret is its
+	// JSON. Nil if they can bring keys only.
+	OwnIdentity func(provider string, text secret.Value) (Identity, error)
 	// Mode applies to requests that ask for none; ModeFleet if empty.
 	Mode Mode
 	// Canonical returns the name of a provider, given an alias; nil if there are no aliases.
@@ -74,12 +78,13 @@ type Keyring struct {
 	Options
 
 	fleet map[string]*pool
+	own   ownIdentities
 }
 
 // New returns a Keyring.
 func New(o Options) *Keyring {
 	o.Mode = cmp.Or(o.Mode, ModeFleet)
-	k := &Keyring{Options: o, fleet: make(map[string]*pool)}
+	k := &Keyring{Options: o, fleet: make(map[string]*pool), own: newOwnIdentities()}
 	for name, members := range o.Fleet {
 		k.fleet[name] = newPool(name, members, o)
 	}
@@ -98,7 +103,7 @@ func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) ([]prov
 	if mode == ModeFleet {
 		return fleet.credentials(ctx)
 	}
-	own, err := k.own(ctx, scope, name)
+	own, err := k.findOwn(ctx, scope, name)
 	if err == nil {
 		return []provider.Credential{own}, nil
 	}
@@ -112,7 +117,7 @@ func (k *Keyring) Resolve(ctx context.Context, scope Scope, name string) ([]prov
 	return credentials, nil
 }
 
-func (k *Keyring) own(ctx context.Context, scope Scope, name string) (provider.Credential, error) {
+func (k *Keyring) findOwn(ctx context.Context, scope Scope, name string) (provider.Credential, error) {
 	only := scope.Provider
 	if k.Canonical != nil && only != "" {
 		only, _ = k.Canonical(only)
@@ -120,7 +125,11 @@ func (k *Keyring) own(ctx context.Context, scope Scope, name string) (provider.C
 	if k.Own == nil || scope.Provider != "" && only != name {
 		return provider.Credential{}, ErrNoKey
 	}
-	return k.Own.Find(ctx, scope.Organization, name, scope.Byok != "")
+	credential, err := k.Own.Find(ctx, scope.Organization, name, scope.Byok != "")
+	if err != nil || k.OwnIdentity == nil || !identity.IsOwn(credential.Key) {
+		return credential, err
+	}
+	return k.exchangeOwn(ctx, name, credential)
 }
 
 // NewFingerprint returns a function that returns 64 bits of a keyed hash, which distinguishes keys without revealing

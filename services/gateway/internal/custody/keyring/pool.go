@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -24,10 +28,14 @@ type Member struct {
 	Drain bool
 }
 
-// Identity is a credential that renews itself.
+// Identity is a credential that renews itself; see package identity.
 type Identity interface {
-	// Credential returns the present credential. It waits only where there is none yet, for at most as long as ctx lasts.
+	// Current returns the present credential without waiting; false where there is none.
+	Current() (provider.Credential, bool)
+	// Credential returns the present credential. It waits where there is none, for at most as long as ctx lasts.
 	Credential(ctx context.Context) (provider.Credential, error)
+	// Drop has a credential replaced that the vendor refused.
+	Drop(refused provider.Credential)
 }
 
 // pool holds the fleet's credentials for one provider.
@@ -79,26 +87,78 @@ func (p *pool) credentials(ctx context.Context) ([]provider.Credential, error) {
 	}
 	all := make([]provider.Credential, 0, len(p.members))
 	for _, m := range p.members {
-		if some, err := p.read(ctx, m); err == nil {
+		if m.Identity == nil {
+			some, _ := p.key(ctx, m) // It has logged why there is none.
 			all = append(all, some...)
+		} else if present, ok := m.Identity.Current(); ok {
+			all = append(all, m.of(present))
 		}
 	}
 	if len(all) == 0 {
-		return nil, ErrNoKey
+		return p.await(ctx)
 	}
 	return all, nil
 }
 
+// await returns the first credential of the pool's identities, all of which have none yet.
+func (p *pool) await(ctx context.Context) ([]provider.Credential, error) {
+	missing := ErrNoKey
+	for _, m := range p.members {
+		if m.Identity == nil {
+			continue
+		}
+		credential, err := m.Identity.Credential(ctx)
+		if err == nil {
+			return []provider.Credential{m.of(credential)}, nil
+		}
+		missing = notExchanged(err)
+	}
+	return nil, missing
+}
+
+// exchangeAgain is when a caller may ask again for an identity's credential.
+const exchangeAgain = time.Second
+
+// notExchanged returns the caller's error for an identity without a credential. Its manager has logged the cause.
+func notExchanged(err error) error {
+	return (&apierr.Error{
+		Kind: apierr.KindUnavailable, Reason: reasonMissingKeys, Class: apierr.ClassTransient, RetryAfter: exchangeAgain,
+		Text: "no provider configured (missing keys): the identity can't be exchanged for a credential at the moment",
+	}).Wrap(err)
+}
+
+const reasonMissingKeys apierr.Reason = "missing_keys"
+
 // read returns a member's credential as a list of one.
 func (p *pool) read(ctx context.Context, m *member) ([]provider.Credential, error) {
 	if m.Identity != nil {
-		credential, err := m.Identity.Credential(ctx)
-		if err != nil {
-			return nil, err
-		}
-		credential.Name, credential.Weight, credential.Source = m.Name, m.Weight, SourceFleet
-		return []provider.Credential{credential}, nil
+		return p.await(ctx)
 	}
+	return p.key(ctx, m)
+}
+
+// of returns an identity's credential as that of the pool's member.
+func (m *member) of(credential provider.Credential) provider.Credential {
+	credential.Name, credential.Weight, credential.Source = m.Name, m.Weight, SourceFleet
+	return replaceable(credential, m.Identity)
+}
+
+// replaceable returns a credential that its identity replaces once the vendor has refused it.
+func replaceable(credential provider.Credential, by Identity) provider.Credential {
+	refused := credential
+	credential.Refused = func(e *provider.Error) {
+		if e.Status == http.StatusUnauthorized || slices.Contains(expired, e.Code) {
+			by.Drop(refused)
+		}
+	}
+	return credential
+}
+
+// expired are the codes of AWS for credentials that have ended or were withdrawn.
+var expired = []string{"ExpiredToken", "ExpiredTokenException", "UnrecognizedClientException", "InvalidClientTokenId"}
+
+// key returns the key in a member's file as a list of one.
+func (p *pool) key(ctx context.Context, m *member) ([]provider.Credential, error) {
 	credentials, changed, err := m.key.Read()
 	if err == nil {
 		if changed {

@@ -205,6 +205,9 @@ func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (
 func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
 	f := newFailure(c, err)
 	f.full = errors.Is(err, memory.ErrFull)
+	if f.Class == apierr.ClassAuth && c.credential.Refused != nil {
+		c.credential.Refused(f.Error)
+	}
 	r.record.called(c, r.call, trace.TryFailed, &f)
 	r.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
 	f.repeatable = !r.answered && repeatable(err)

@@ -23,6 +23,8 @@ type Credential struct {
 	Headers http.Header
 	// Signer signs each request instead of a key; nil for every credential that has one.
 	Signer Signer
+	// Refused tells the identity behind the credential that the vendor refused it; nil for a key.
+	Refused func(e *Error)
 	// Source is "fleet" or "byok".
 	Source string
 	// Fingerprint is a keyed hash of the key or, where the key changes by itself, of the identity. It is safe to store and

@@ -100,8 +100,15 @@ func unsigned(ctx context.Context, err error) error {
 	return &provider.Error{Class: apierr.ClassAuth, Text: "the request can't be signed", Cause: err}
 }
 
+// redactor is a signer that removes its secrets from a text: AWS repeats the signed headers of a request that it refuses,
+// and the token of a temporary key is one of them.
+type redactor interface{ Redact(text string) string }
+
 // redact returns a text without the call's key.
 func (c *Caller) redact(text string) string {
+	if signer, ok := c.credential.Signer.(redactor); ok {
+		text = signer.Redact(text)
+	}
 	if key := c.credential.Key; !key.IsZero() {
 		return strings.ReplaceAll(text, key.Reveal(), "[redacted]")
 	}

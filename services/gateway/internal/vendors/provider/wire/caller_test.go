@@ -135,3 +135,21 @@ func TestSign(t *testing.T) {
 		t.Errorf("err = %v, sent %v; want an error and nothing sent", err, over.header)
 	}
 }
+
+// secretive is a signer whose secrets a vendor may repeat.
+type secretive struct{ signer }
+
+func (*secretive) Redact(text string) string {
+	return strings.ReplaceAll(text, "token-canary", "[redacted]")
+}
+
+// A signer's secrets are removed from what vendors say.
+func TestShownWithoutSecretsOfTheSigner(t *testing.T) {
+	c := wire.NewCaller(provider.Settings{}, "Authorization", nil)
+	if got := c.With(provider.Credential{Signer: new(secretive)}).Shown("signed token-canary"); got != "signed [redacted]" {
+		t.Errorf("shown %q", got)
+	}
+	if got := c.With(provider.Credential{Signer: new(signer)}).Shown("signed"); got != "signed" {
+		t.Errorf("a signer without secrets: shown %q", got)
+	}
+}

@@ -1,0 +1,66 @@
+package identity
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// renewers is the number of identities that are renewed concurrently.
+	renewers = 8
+	// maxPause is the longest that Run waits before it looks again; minPause the shortest.
+	maxPause = time.Minute
+	minPause = 10 * time.Millisecond
+)
+
+// Run renews the credentials of identities before they end, until ctx ends. It returns nil.
+func (m *Manager) Run(ctx context.Context) error {
+	var group errgroup.Group
+	group.SetLimit(renewers)
+	defer group.Wait() //nolint:errcheck // None of the functions returns an error.
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-m.wake:
+		}
+		timer.Reset(m.renew(ctx, &group, time.Now()))
+	}
+}
+
+// renew begins the exchanges that are due and returns how long to wait for the next one.
+func (m *Manager) renew(ctx context.Context, group *errgroup.Group, now time.Time) time.Duration {
+	pause := maxPause
+	for _, i := range m.all() {
+		at, ok := i.due(now)
+		if !ok {
+			i.rest(now)
+			continue
+		}
+		if wait := at.Sub(now); wait > 0 {
+			pause = min(pause, max(wait, minPause))
+			continue
+		}
+		m.begin(ctx, group, i)
+	}
+	return pause
+}
+
+// begin exchanges an identity in the background. If there is no room, the next one to end makes Run look again.
+func (m *Manager) begin(ctx context.Context, group *errgroup.Group, i *Identity) {
+	i.running.Store(true)
+	begun := group.TryGo(func() error {
+		defer m.look()
+		defer i.running.Store(false)
+		_, _, _ = i.flight.Do("", func() (any, error) { return nil, i.exchange(ctx) })
+		return nil
+	})
+	if !begun {
+		i.running.Store(false)
+	}
+}
