@@ -60,13 +60,13 @@ func build(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("stores: %w", err)
 	}
-	governance, err := openGovernance(ctx, s, cfg, stores)
-	if err != nil {
-		return err
-	}
 	out, err := network.New(network.Options{ConnectTime: cfg.ConnectTimeout, Proxy: cfg.ProxyURLFile, Allowed: cfg.DialNetworks})
 	if err != nil {
 		return fmt.Errorf("%s_PROXY_URL_FILE: %w", prefix, err)
+	}
+	governance, err := openGovernance(ctx, s, cfg, stores, out)
+	if err != nil {
+		return err
 	}
 	identities, err := startIdentities(s, cfg, out)
 	if err != nil {
@@ -126,11 +126,11 @@ type governance struct {
 	models        *catalog.Store
 }
 
-func openGovernance(ctx context.Context, s *service.Service, cfg Config, stores stores) (g governance, err error) {
+func openGovernance(ctx context.Context, s *service.Service, cfg Config, stores stores, out *network.Network) (g governance, err error) {
 	if err := g.openAdmission(ctx, s, stores); err != nil {
 		return g, fmt.Errorf("admission: %w", err)
 	}
-	if g.credentials, err = openCredentials(s, cfg, stores); err != nil {
+	if g.credentials, err = openCredentials(s, cfg, stores, out); err != nil {
 		return g, fmt.Errorf("credentials: %w", err)
 	}
 	g.overrides, g.models = openSteering(s, stores)

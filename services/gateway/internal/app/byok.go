@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/platform/service"
 )
 
@@ -24,7 +25,7 @@ type credentials struct {
 }
 
 // openCredentials opens the store of organizations' own credentials, before the fleet that calls with them.
-func openCredentials(s *service.Service, cfg Config, stores stores) (credentials, error) {
+func openCredentials(s *service.Service, cfg Config, stores stores, out *network.Network) (credentials, error) {
 	fingerprint, err := newFingerprint(cfg)
 	if err != nil {
 		return credentials{}, err
@@ -33,7 +34,7 @@ func openCredentials(s *service.Service, cfg Config, stores stores) (credentials
 	if err != nil {
 		return credentials{}, fmt.Errorf("%s_SEALING_KEYS_DIR: %w", prefix, err)
 	}
-	references, err := newReferences(cfg)
+	references, err := newReferences(cfg, out.Dial)
 	if err != nil {
 		return credentials{}, err
 	}
@@ -50,9 +51,9 @@ func (c credentials) manager(f *fleets) *byok.Manager {
 	return byok.NewManager(c.store, c.reader, fleetNames{f})
 }
 
-func newReferences(cfg Config) (*secretref.Resolver, error) {
+func newReferences(cfg Config, dial secretref.Dial) (*secretref.Resolver, error) {
 	return secretref.New(secretref.Options{
-		FilesDir: cfg.ByokSecretsDir, EnvPrefix: cfg.ByokEnvPrefix, Managers: cfg.ByokSecretManagers,
+		FilesDir: cfg.ByokSecretsDir, EnvPrefix: cfg.ByokEnvPrefix, Managers: cfg.ByokSecretManagers, Dial: dial,
 	})
 }
 

@@ -103,7 +103,7 @@ func (c Config) Validate() error {
 	case c.AuthDisabled && (!rpc.Loopback(c.HTTPListen) || !rpc.Loopback(c.GRPCListen)):
 		errs = append(errs, fmt.Errorf("%s_AUTH_DISABLED: only with %s_HTTP_LISTEN and %s_GRPC_LISTEN on loopback", prefix, prefix, prefix))
 	}
-	if _, err := newReferences(c); err != nil {
+	if _, err := newReferences(c, nil); err != nil {
 		errs = append(errs, fmt.Errorf("%s_BYOK_ENV_PREFIX, %s_BYOK_SECRET_MANAGERS: %w", prefix, prefix, err))
 	}
 	switch ledger.Mode(c.LedgerMode) {

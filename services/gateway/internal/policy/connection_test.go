@@ -87,7 +87,7 @@ func TestConnectionAndPoolRefuse(t *testing.T) {
 		"    credentials: [{name: a}]":                                                       "want key_file, aws, gcp, azure or oidc",
 		"    credentials: [{name: a, key_file: k, oidc: {vendor: openai}}]":                  "key_file: is given beside an identity",
 		"    credentials: [{name: a, aws: {source: instance}}]":                              `credentials[0] "a": aws.`,
-		"    credentials: [{name: a, oidc: {vendor: canary}}]":                               "oidc.vendor",
+		"    credentials: [{name: a, oidc: {vendor: openai}}]":                               "oidc.token_file",
 		"    credentials: [{name: a, key_file: k, weight: 1001}]":                            "weight: want 1 to 1000",
 		"    credentials: [{name: a, key_file: k, weight: -1}]":                              "weight: want 1 to 1000",
 		"    credential_choice: best":                                                        "credential_choice: want weighted",

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -91,6 +92,33 @@ func TestParameterStore(t *testing.T) {
 		t.Fatalf("away: %v, want an error that may pass", err)
 	}
 	testkit.NoLeak(t, canary, err.Error())
+}
+
+// Secret managers are asked by the way out that the service has, whatever proxies the environment names.
+func TestManagersAreAskedByTheNetwork(t *testing.T) {
+	server := parameterStore(t, map[string]string{"/byok/acme/openai": "sk-of-acme"})
+	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+	var dialed []string
+	dial := func(ctx context.Context, kind, address string) (net.Conn, error) {
+		dialed = append(dialed, address)
+		return new(net.Dialer).DialContext(ctx, kind, server.Listener.Addr().String())
+	}
+	const at = "awsparamstore:///byok/{organization}/?region=eu-west-1&anonymous=true&endpoint=http%3A%2F%2Fssm.example"
+	r, err := New(Options{Managers: []string{at}, Dial: dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := r.Read(t.Context(), "acme", "awsparamstore:///byok/acme/openai")
+	if err != nil || value.Reveal() != "sk-of-acme" || len(dialed) != 1 || dialed[0] != "ssm.example:80" {
+		t.Errorf("%v, dialed %q; want the secret by the network", err, dialed)
+	}
+	r, err = New(Options{Managers: []string{"awsparamstore:///byok/{organization}/?wait=1s"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(t.Context(), "acme", "awsparamstore:///byok/acme/openai"); err == nil || !strings.Contains(err.Error(), `parameter "wait": want region`) {
+		t.Errorf("an unknown parameter: %v", err)
+	}
 }
 
 // googleSecrets serves the calls of Google's Secret Manager that its driver makes.

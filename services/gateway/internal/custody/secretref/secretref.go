@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -42,7 +43,12 @@ type Options struct {
 	// Managers are URL prefixes of secrets in secret managers, such as
 	// "awssecretsmanager://byok/{organization}/?region=eu-west-1".
 	Managers []string
+	// Dial connects to secret managers; nil leaves it to their libraries, which use proxies of the environment.
+	Dial Dial
 }
+
+// Dial connects to host:port.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Resolver reads secrets. Safe for concurrent use.
 type Resolver struct {
@@ -54,7 +60,7 @@ type Resolver struct {
 
 // New returns a Resolver, or an error if an option is invalid.
 func New(o Options) (*Resolver, error) {
-	r := &Resolver{files: o.FilesDir, open: newOpener()}
+	r := &Resolver{files: o.FilesDir, open: newOpener(o.Dial)}
 	if o.EnvPrefix != "" {
 		env, err := newScope(o.EnvPrefix)
 		if err != nil {

@@ -161,7 +161,7 @@ func withoutAccount(t *testing.T) {
 }
 
 // aws is a Secrets Manager that holds secrets.
-func aws(t *testing.T, secrets map[string]string) *httptest.Server {
+func secretsManager(t *testing.T, secrets map[string]string) *httptest.Server {
 	t.Helper()
 	withoutAccount(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ func aws(t *testing.T, secrets map[string]string) *httptest.Server {
 
 func TestSecretManager(t *testing.T) {
 	const canary = "sk-canary-cloud-0123456789"
-	server := aws(t, map[string]string{"byok/acme/openai": canary + "\n", "byok/bolt/openai": "bolts"})
+	server := secretsManager(t, map[string]string{"byok/acme/openai": canary + "\n", "byok/bolt/openai": "bolts"})
 	r, err := New(Options{Managers: []string{
 		"awssecretsmanager://byok/{organization}/?region=eu-west-1&anonymous=true&endpoint=" + url.QueryEscape(server.URL),
 	}})

@@ -103,13 +103,30 @@ func (n *Network) control(_ context.Context, _, address string, _ syscall.RawCon
 	return ErrNotAllowed
 }
 
-// Dial connects to host:port the service's way.
+// Dial connects to host:port the service's way. What is on the machine itself is never behind a proxy.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if n.proxy != nil {
+	if n.proxy != nil && !local(address) {
 		return n.proxy.Dial(ctx, address)
 	}
 	return n.direct(ctx, network, address)
 }
+
+// local reports whether an address is of the machine itself: loopback, or a cloud's metadata server.
+func local(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return host == "localhost" || host == "metadata.google.internal"
+	}
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsLinkLocalUnicast() || awsMetadata.Contains(ip)
+}
+
+// awsMetadata are AWS's own addresses within an instance, beside the link-local ones.
+var awsMetadata = netip.MustParsePrefix("fd00:ec2::/32")
 
 // idlePerHost is the number of idle connections that are kept: as many as one vendor may have calls in flight.
 const idlePerHost = 1024
@@ -200,28 +217,4 @@ func proxyURL(r Route) (*url.URL, error) {
 	}
 	u.User = url.UserPassword(user, password)
 	return u, nil
-}
-
-// clientTime bounds a call of a library from the dial to the end of the answer.
-const clientTime = 30 * time.Second
-
-// Client returns a client for the libraries of token servers and secret managers. It follows no redirects.
-func (n *Network) Client() *http.Client {
-	return n.client(n.Dial)
-}
-
-// LocalClient returns a client for servers of the machine itself, such as a cloud's metadata server, which no proxy
-// reaches.
-func (n *Network) LocalClient() *http.Client { return n.client(n.direct) }
-
-func (n *Network) client(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
-	return &http.Client{
-		Timeout: clientTime,
-		Transport: &http.Transport{
-			Proxy: nil, DialContext: dial, TLSHandshakeTimeout: n.options.ConnectTime, ForceAttemptHTTP2: true,
-			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 4,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

@@ -142,16 +142,16 @@ func TestRoutes(t *testing.T) {
 	if text, err := get(t, direct, server.URL); err != nil || text != host || ours.last() != before {
 		t.Errorf("directly: %q, %v; the proxy was asked %q", text, err, ours.last())
 	}
-	if response, err := n.Client().Get("http://token.example/x"); err != nil || ours.last() != "CONNECT token.example:80 Basic ZmxlZXQ6cGFzcw==" {
-		t.Errorf("a client's call: %v, the proxy was asked %q", err, ours.last())
-	} else {
-		_ = response.Body.Close()
+	conn, err := n.Dial(t.Context(), "tcp", "secrets.example:443")
+	if err != nil || ours.last() != "CONNECT secrets.example:443 Basic ZmxlZXQ6cGFzcw==" {
+		t.Fatalf("dialed: %v, the proxy was asked %q", err, ours.last())
 	}
-	if response, err := n.LocalClient().Get(server.URL); err != nil {
-		t.Errorf("a local client's call: %v", err)
-	} else {
-		_ = response.Body.Close()
+	_ = conn.Close()
+	before = ours.last()
+	if conn, err = n.Dial(t.Context(), "tcp", host); err != nil || ours.last() != before {
+		t.Fatalf("the machine itself: %v, the proxy was asked %q", err, ours.last())
 	}
+	_ = conn.Close()
 }
 
 // Nothing outside of the allowed networks is dialed, by whichever way and name.
