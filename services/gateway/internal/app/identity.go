@@ -45,7 +45,7 @@ func newPools(identities *identity.Manager, p *policy.Policy) (map[string][]keyr
 		var members []keyring.Member
 		for _, c := range vendor.Pool() {
 			member := keyring.Member{Name: c.Name, Weight: c.Weight, File: c.KeyFile, Drain: c.Drain}
-			if !c.Config.IsZero() {
+			if !c.IsZero() {
 				opened, err := identities.Fleet(c.Config)
 				if err != nil {
 					return nil, fmt.Errorf("provider %s: credential %s: %w", vendor.Name, c.Name, err)
@@ -70,7 +70,7 @@ func ownIdentity(identities *identity.Manager, p *policy.Policy) func(name strin
 			}
 			var like identity.Config
 			for _, c := range vendor.Pool() {
-				if !c.Config.IsZero() {
+				if !c.IsZero() {
 					like = c.Config
 					break
 				}

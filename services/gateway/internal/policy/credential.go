@@ -87,9 +87,9 @@ func (c *Credential) check() error {
 		return errors.New("name: want lower-case letters, digits, '.', '_' and '-', at most 64")
 	case c.Weight < 1 || c.Weight > maxWeight:
 		return fmt.Errorf("weight: want 1 to %d", maxWeight)
-	case c.KeyFile == "" && c.Config.IsZero():
+	case c.KeyFile == "" && c.IsZero():
 		return errors.New("want key_file, aws, gcp, azure or oidc")
-	case c.KeyFile != "" && !c.Config.IsZero():
+	case c.KeyFile != "" && !c.IsZero():
 		return errors.New("key_file: is given beside an identity")
 	}
 	return nil
@@ -98,7 +98,7 @@ func (c *Credential) check() error {
 // resolve makes the paths of the credential's files absolute, and completes an identity by its provider's base URL.
 func (c *Credential) resolve(source *Source, baseURL string) (err error) {
 	c.KeyFile = source.absolute(c.KeyFile)
-	if !c.Config.IsZero() {
+	if !c.IsZero() {
 		c.Config, err = c.Config.Complete(baseURL, cmp.Or(source.KeysDir, noKeysDir))
 	}
 	return err

@@ -122,7 +122,7 @@ func TestCalls(t *testing.T) {
 		if diff := cmp.Diff(tt.body, over.last()); diff != "" {
 			t.Errorf("%s: body (-want +got):\n%s", tt.model, diff)
 		}
-		_, _ = p.StreamChat(t.Context(), tt.credential, hi(tt.model)) //nolint:staticcheck // The answer is no stream.
+		_, _ = p.StreamChat(t.Context(), tt.credential, hi(tt.model))
 		if over.url != tt.stream {
 			t.Errorf("%s: stream sent to %s, want %s", tt.model, over.url, tt.stream)
 		}
@@ -151,7 +151,7 @@ func TestNative(t *testing.T) {
 		if beta := over.header.Get("Anthropic-Beta"); over.header.Get("Anthropic-Version") != "" || (beta == "b") != (tt.dialect == "anthropic") {
 			t.Errorf("%s: headers %v", tt.model, over.header)
 		}
-		_, _ = p.StreamChat(t.Context(), provider.Credential{}, chat) //nolint:staticcheck // The answer is no stream.
+		_, _ = p.StreamChat(t.Context(), provider.Credential{}, chat)
 		if diff := cmp.Diff(tt.stream, over.last()); diff != "" {
 			t.Errorf("%s, streamed (-want +got):\n%s", tt.model, diff)
 		}
@@ -220,13 +220,9 @@ func TestClaudesErrors(t *testing.T) {
 		`[{"error":{"code":403,"message":"denied","status":"PERMISSION_DENIED"}}]`:                                       {Class: apierr.ClassAuth, Code: "PERMISSION_DENIED", Text: "denied"},
 		`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 tokens > 8 maximum"}}`: {Class: apierr.ClassContextOverflow, Code: "invalid_request_error", Text: "prompt is too long: 9 tokens > 8 maximum"},
 	} {
-		status := http.StatusBadRequest
-		switch want.Class {
-		case apierr.ClassRateLimit:
-			status = http.StatusTooManyRequests
-		case apierr.ClassAuth:
-			status = http.StatusForbidden
-		}
+		status := map[apierr.Class]int{
+			apierr.ClassRateLimit: http.StatusTooManyRequests, apierr.ClassAuth: http.StatusForbidden, apierr.ClassContextOverflow: http.StatusBadRequest,
+		}[want.Class]
 		over := &vendor{status: status, kind: "application/json", answer: body}
 		_, err := at(t, host+project, over).Chat(t.Context(), provider.Credential{}, hi("claude-opus-4-6"))
 		if got := providertest.ErrorOf(t, err); got.Class != want.Class || got.Code != want.Code || got.Text != want.Text {
