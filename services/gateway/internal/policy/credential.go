@@ -99,7 +99,7 @@ func (c *Credential) check() error {
 func (c *Credential) resolve(source *Source, baseURL string) (err error) {
 	c.KeyFile = source.absolute(c.KeyFile)
 	if !c.IsZero() {
-		c.Config, err = c.Config.Complete(baseURL, cmp.Or(source.KeysDir, noKeysDir))
+		c.Config, err = c.Complete(baseURL, cmp.Or(source.KeysDir, noKeysDir))
 	}
 	return err
 }
