@@ -312,7 +312,7 @@ func (b *Books) tryAlone(d *Demand, options []option, now time.Time) (*Reservati
 	if p.members == 0 {
 		if now.Sub(b.born.Add(b.ahead)) < span {
 			o := options[0]
-			return nil, &Refusal{Cause: CauseStore, Subject: o.claims[0].Subject, RetryAfter: retryAlone}
+			return nil, &Refusal{Cause: CauseStore, Subject: o.claims[0].Subject, RetryAfter: retryAlone, served: -1}
 		}
 		p = part{members: b.Replicas, rank: b.Replicas}
 	}
@@ -342,7 +342,7 @@ func (p part) refuses(o option, now time.Time) (longest *Refusal) {
 			wait, cause = ConcurrentWait, CauseConcurrent
 		}
 		if wait > 0 && (longest == nil || wait > longest.RetryAfter) {
-			longest = &Refusal{Cause: cause, Subject: c.Subject, RetryAfter: wait, own: i < o.own}
+			longest = &Refusal{Cause: cause, Subject: c.Subject, RetryAfter: wait, own: i < o.own, served: -1}
 		}
 	}
 	return longest
@@ -367,7 +367,7 @@ func known(options []option, now time.Time) (least *Refusal) {
 				wait, cause = a.fits.Sub(now), CauseLimit
 			}
 			if wait > 0 && (short == nil || wait > short.RetryAfter) {
-				short = &Refusal{Cause: cause, Subject: c.Subject, RetryAfter: wait, own: i < o.own}
+				short = &Refusal{Cause: cause, Subject: c.Subject, RetryAfter: wait, own: i < o.own, served: -1}
 			}
 		}
 		if short == nil {
@@ -425,7 +425,7 @@ func (b *Books) granted(d *Demand, o option, request Request, g Grant, asked tim
 func (b *Books) refused(options []option, g Grant) (least *Refusal) {
 	for i, s := range g.Short {
 		if s.Booking < 0 {
-			return &Refusal{Cause: CauseOrder, RetryAfter: s.Wait}
+			return &Refusal{Cause: CauseOrder, RetryAfter: s.Wait, served: g.Served}
 		}
 		o := options[i]
 		c, a := o.claims[s.Booking], o.accounts[s.Booking]
@@ -433,7 +433,7 @@ func (b *Books) refused(options []option, g Grant) (least *Refusal) {
 			now := b.now()
 			a.fits, a.full, a.fullTokens = now.Add(s.Wait), now.Add(min(s.Wait, askAgain)), c.Tokens
 		}
-		least = least.orSooner(&Refusal{Cause: s.Cause, Subject: c.Subject, RetryAfter: min(s.Wait, never), own: s.Booking < o.own})
+		least = least.orSooner(&Refusal{Cause: s.Cause, Subject: c.Subject, RetryAfter: min(s.Wait, never), own: s.Booking < o.own, served: g.Served})
 	}
 	return least
 }

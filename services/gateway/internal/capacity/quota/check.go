@@ -16,8 +16,10 @@ func check(w *Window, o Outside, l Limit, need Amount, paced bool, now time.Time
 		left := w.outlook(now.Unix())
 		return first(now, func(n int) bool { return room.holds(l, left[n], need, o.unseen(second(now, n))) }), CauseLimit
 	}
-	if paced && l.Tokens > 0 && !w.paced(room.Tokens, now.Unix()) {
-		return time.Unix(now.Unix()+1, 0).Sub(now), CausePace
+	if paced && l.Tokens > 0 {
+		if wait := w.paced(room.Tokens, now); wait > 0 {
+			return wait, CausePace
+		}
 	}
 	return 0, CauseNone
 }

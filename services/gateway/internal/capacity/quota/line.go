@@ -26,13 +26,22 @@ func (q *queue) arrive(d *Demand) *waiter {
 		l = &line{organization: d.Organization}
 		q.lines[d.Organization] = l
 	}
-	if len(l.waiters) == 0 {
-		l.served = max(l.served, q.reached) // Idling earns nothing.
-	}
 	w := &waiter{demand: d, line: l, tokens: d.tokens(), joined: time.Now(), turn: make(chan struct{}, 1)}
+	if len(l.waiters) == 0 {
+		w.joins = true
+		l.served = max(l.served, q.least())
+	}
 	w.cost = float64(max(1, w.tokens)) / float64(d.weight())
 	q.used, l.used = w.joined, w.joined
 	return w
+}
+
+// least returns the least that an organization was served that waits here, 0 without any.
+func (q *queue) least() float64 {
+	if head := q.head(time.Now(), math.MaxInt64); head != nil {
+		return head.line.served
+	}
+	return 0
 }
 
 // join adds a caller to the queue, or refuses it because too many wait, or because it would wait too long.
@@ -85,7 +94,8 @@ func (b *Books) charge(q *queue, w *waiter, r *Reservation) {
 		head.bypassed++
 	}
 	if r.served >= 0 {
-		w.line.served, q.reached = max(w.line.served, r.served), max(q.reached, r.reached)
+		w.line.served = r.served + b.outbox.served[servedKey{q.name, w.line.organization}]
+		q.reached = max(q.reached, r.reached)
 		return
 	}
 	q.reached = max(q.reached, w.line.served)

@@ -76,7 +76,14 @@ func (m *Memory) Reserve(_ context.Context, r Request) (Grant, error) {
 	var q *turns
 	if r.Turn != nil {
 		q = m.queue(r.Turn.Queue)
-		g.Served, g.Reached = max(q.served[r.Turn.Organization], r.Turn.Served), q.reached
+		served := q.served[r.Turn.Organization]
+		if !q.known(r.Turn.Organization) {
+			served = r.Turn.Served
+		}
+		g.Served, g.Reached = served, q.reached
+		if r.Turn.Joins {
+			g.Served = max(served, q.least(m.members, now))
+		}
 		if q.behind(r, g.Served, m.members, now) {
 			g.Short = []Shortage{{CauseOrder, -1, OrderWait}}
 			q.wait(r, g, now)
@@ -144,6 +151,25 @@ func (q *turns) behind(r Request, served float64, members map[string]time.Time, 
 		}
 	}
 	return false
+}
+
+// least returns the least that was served to an organization that waits; without any, what was reached.
+func (q *turns) least(members map[string]time.Time, now time.Time) float64 {
+	least, any := 0.0, false
+	for replica, head := range q.waiting {
+		if head.until.After(now) && now.Sub(members[replica]) < Life && (!any || head.served < least) {
+			least, any = head.served, true
+		}
+	}
+	if !any {
+		return q.reached
+	}
+	return least
+}
+
+func (q *turns) known(organization string) bool {
+	_, known := q.served[organization]
+	return known
 }
 
 // wait announces the caller as the replica's first, unless it lacks something that others don't need.
@@ -238,7 +264,9 @@ func (m *Memory) apply(r Report, now time.Time) {
 		m.subject(n.Subject).outside.Learn(n, now)
 	}
 	for _, s := range r.Served {
-		m.queue(s.Queue).served[s.Organization] += s.Cost
+		if q := m.queue(s.Queue); q.known(s.Organization) {
+			q.served[s.Organization] += s.Cost
+		}
 	}
 	for _, w := range r.Queues {
 		delete(m.queue(w.Queue).waiting, r.Replica)
@@ -270,7 +298,8 @@ func (m *Memory) sweep(now time.Time) {
 		return s.window.used(now.Unix()) == Amount{} && len(s.holds) == 0 && s.outside.over(now)
 	})
 	for name, q := range m.queues {
-		maps.DeleteFunc(q.served, func(_ string, served float64) bool { return served <= q.reached })
+		least := q.least(m.members, now)
+		maps.DeleteFunc(q.served, func(_ string, served float64) bool { return served <= least })
 		maps.DeleteFunc(q.waiting, func(_ string, h waitingHead) bool { return !h.until.After(now) })
 		if len(q.served) == 0 && len(q.waiting) == 0 {
 			delete(m.queues, name)

@@ -58,6 +58,7 @@ type waiter struct {
 	joined   time.Time
 	turn     chan struct{}
 	own      time.Time // until then the caller lacks something of its own
+	joins    bool      // the organization did not wait before
 	bypassed int
 }
 
@@ -222,7 +223,7 @@ func (l *line) first(now time.Time) *waiter {
 func (q *queue) turnOf(w *waiter) *Turn {
 	t := &Turn{
 		Queue: q.name, Organization: w.line.organization, Waits: w.demand.Wait > 0,
-		Served: w.line.served, Cost: w.cost, Slack: slack(w.demand), Next: -1,
+		Served: w.line.served, Joins: w.joins, Cost: w.cost, Slack: slack(w.demand), Next: -1,
 	}
 	now := time.Now()
 	for _, l := range q.lines {
@@ -240,12 +241,12 @@ func (q *queue) turnOf(w *waiter) *Turn {
 	return t
 }
 
-// slack is a second of what all alternatives of a demand can serve.
+// slack is a tenth of a second of what all alternatives of a demand can serve.
 func slack(d *Demand) (tokens float64) {
 	for _, claims := range d.Alternatives {
 		least := 0.0
 		for _, c := range claims {
-			if rate := float64(c.Limit.Tokens) / 60; rate > 0 && (least == 0 || rate < least) {
+			if rate := float64(c.Limit.Tokens) / 600; rate > 0 && (least == 0 || rate < least) {
 				least = rate
 			}
 		}
@@ -271,10 +272,15 @@ func (b *Books) givesUp(q *queue, w *waiter, r *Refusal, direct bool) bool {
 	}
 	jitter := rand.N(min(maxJitter, r.RetryAfter/4) + 1) //nolint:gosec // spreads replicas, hides nothing
 	at := now.Add(r.RetryAfter + jitter)
-	q.announced = true
+	q.announced, w.joins = true, false
+	if r.served >= 0 {
+		w.line.served = r.served + b.outbox.served[servedKey{q.name, w.line.organization}]
+	}
 	switch {
 	case r.own:
 		w.own = at
+	case r.Cause == CauseOrder && q.head(now, math.MaxInt64) != w:
+		// Another organization turns out to be first.
 	case r.Cause == CausePace, r.Cause == CauseOrder:
 		q.retry, q.short, q.steady = at, 0, true
 	case r.Cause == CauseConcurrent:

@@ -44,6 +44,8 @@ type Refusal struct {
 	Waited time.Duration
 	// own: the shortage is one of the caller's own claims, so that others in the queue need not wait for it.
 	own bool
+	// served is what the organization was served, negative if the store was not asked.
+	served float64
 }
 
 // Error says what to do.

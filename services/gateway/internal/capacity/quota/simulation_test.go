@@ -179,7 +179,9 @@ func (f *fleet) one(organization string, random *rand.Rand) {
 		}
 		v := (first + int64(r.Alternative())) % f.vendors
 		f.calls[v] = append(f.calls[v], call{now, actual})
-		f.waits[organization] = append(f.waits[organization], now.Sub(arrived))
+		if arrived.Sub(f.begun) > 90*time.Second {
+			f.waits[organization] = append(f.waits[organization], now.Sub(arrived))
+		}
 		f.served[organization] += actual
 		f.group.Go(func() {
 			select {

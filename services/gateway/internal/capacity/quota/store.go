@@ -46,8 +46,12 @@ type Turn struct {
 	Queue, Organization string
 	// Waits reports whether the caller waits if it is refused. It is granted steadily then.
 	Waits bool
-	// Served is what the organization was served as far as the replica knows, Cost what this call adds.
+	// Served is what the organization was served as far as the replica knows, if the store doesn't. Cost is what this
+	// call adds.
 	Served, Cost float64
+	// Joins: the organization did not wait on this replica. Idling earns nothing, so it starts where the one is that
+	// waits with least; without any, where the one was that went last.
+	Joins bool
 	// Slack is how much more an organization may have been served than the one that has waited with least.
 	Slack float64
 	// Next is what the organization was served that waits next on this replica; negative if none does.

@@ -106,14 +106,27 @@ func (o *outlook) pace(limit int64) float64 {
 	return max(0, best*paceSlack)
 }
 
-// paced reports whether a caller that waits may go on. It may while half of the limit is free; beyond that, grants of
-// this second and the one before are kept at the pace. Otherwise waiting callers would use up the window at once and
-// all wait for the rest of the minute, every minute.
-func (w *Window) paced(limit, slot int64) bool {
+// minPause is the shortest wait of a caller that is granted steadily.
+const minPause = 20 * time.Millisecond
+
+// paced returns how long a caller that waits has to pause. It may go on while half of the limit is free; beyond that,
+// the grants of about the last second are kept at the pace. Otherwise waiting callers would use up the window at once
+// and all wait for the rest of the minute, every minute.
+func (w *Window) paced(limit int64, now time.Time) time.Duration {
+	slot := now.Unix()
 	if w.used(slot).Tokens*2 <= limit {
-		return true
+		return 0
 	}
 	o := w.outlook(slot)
-	recent := w.At(w.newest).Tokens + w.At(w.newest-1).Tokens
-	return float64(recent) < 2*o.pace(limit)
+	passed := float64(now.Nanosecond()) / float64(time.Second)
+	last := float64(max(0, w.At(w.newest-1).Tokens))
+	over := float64(w.At(w.newest).Tokens) + last*(1-passed) - o.pace(limit)
+	switch left := 1 - passed; {
+	case over < 0:
+		return 0
+	case over < last*left:
+		return max(minPause, time.Duration(over/last*float64(time.Second)))
+	default:
+		return max(minPause, time.Duration(left*float64(time.Second)))
+	}
 }
