@@ -324,3 +324,10 @@ func (m *Memory) queue(name string) *turns {
 	}
 	return q
 }
+
+// Lose forgets everything, as a server does that is restarted without a copy. Only tests need it.
+func (m *Memory) Lose() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.epoch = ""
+}
