@@ -44,16 +44,18 @@ type demand struct {
 	calls, prior int
 }
 
-func (d *demand) add(slot int64, a Amount) {
-	switch slot - d.slot {
-	case 0:
-	case 1:
-		d.before, d.prior = d.now, d.calls
-		d.now, d.calls = Amount{}, 0
+func (d *demand) roll(slot int64) {
+	switch {
+	case slot <= d.slot:
+	case slot == d.slot+1:
+		*d = demand{slot: slot, before: d.now, prior: d.calls}
 	default:
-		d.before, d.prior, d.now, d.calls = Amount{}, 0, Amount{}, 0
+		*d = demand{slot: slot}
 	}
-	d.slot = slot
+}
+
+func (d *demand) add(slot int64, a Amount) {
+	d.roll(slot)
 	d.now = d.now.plus(a)
 	d.calls++
 }
@@ -118,7 +120,7 @@ func (a *account) wish(c Claim, slot int64) Amount {
 	if !c.leasable() {
 		return Amount{}
 	}
-	a.demand.add(slot, c.amount())
+	a.demand.roll(slot)
 	if a.demand.calls+a.demand.prior < leaseCalls {
 		return Amount{}
 	}

@@ -84,6 +84,8 @@ type standing struct {
 	ahead time.Duration
 	// shared: the store's books are in reach and trusted.
 	shared bool
+	// failed is when a call last failed. A slow store is left alone for a moment.
+	failed time.Time
 	// trusted: the last exchange said that the books are complete, this replica's part of them included.
 	trusted bool
 	// outage numbers the times without them, from 1.
@@ -265,32 +267,32 @@ func (b *Books) try(ctx context.Context, d Demand, turn *Turn) (*Reservation, *R
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	}
-	b.lost(ctx, err)
+	b.lost(err)
 	r, refusal := b.tryAlone(&d, options, b.now())
 	return r, refusal, nil
 }
 
 // lost stops the use of the shared books until an exchange works again.
-func (b *Books) lost(ctx context.Context, err error) {
-	if !b.shared {
-		return
-	}
+func (b *Books) lost(err error) {
 	if !errors.Is(err, ErrEpoch) {
-		b.Log.WarnContext(ctx, "the shared books of quotas are out of reach; this replica keeps to its part", slog.String("error", err.Error()))
+		b.failed = time.Now()
 	}
 	b.lose()
 	signal(b.work)
 }
 
-// tryLeases books the first option that leases cover, or that nothing limits.
+// tryLeases books the first option that may be free, if leases cover it or nothing limits it.
 func (b *Books) tryLeases(d *Demand, options []option, now time.Time) *Reservation {
 	for _, o := range options {
+		if o.known(now) != nil {
+			continue
+		}
 		covered := true
 		for i, c := range o.claims {
 			covered = covered && b.shared && c.leasable() && o.accounts[i].leased(c, now)
 		}
 		if !covered {
-			continue
+			return nil
 		}
 		r := b.reservation(d, o)
 		for i, c := range o.claims {
@@ -359,23 +361,28 @@ func (r *Refusal) orSooner(other *Refusal) *Refusal {
 // known returns the refusal of a call of which all options are known to be short, nil if the store has to be asked.
 func known(options []option, now time.Time) (least *Refusal) {
 	for _, o := range options {
-		var short *Refusal
-		for i, c := range o.claims {
-			a := o.accounts[i]
-			wait, cause := a.outside.blocked(now), CauseVendor
-			if now.Before(a.full) && c.Tokens >= a.fullTokens && a.fits.Sub(now) > wait {
-				wait, cause = a.fits.Sub(now), CauseLimit
-			}
-			if wait > 0 && (short == nil || wait > short.RetryAfter) {
-				short = &Refusal{Cause: cause, Subject: c.Subject, RetryAfter: wait, own: i < o.own, served: -1}
-			}
-		}
+		short := o.known(now)
 		if short == nil {
 			return nil
 		}
 		least = least.orSooner(short)
 	}
 	return least
+}
+
+// known returns the refusal of an option that is known to be short, nil if the store has to be asked.
+func (o option) known(now time.Time) (short *Refusal) {
+	for i, c := range o.claims {
+		a := o.accounts[i]
+		wait, cause := a.outside.blocked(now), CauseVendor
+		if now.Before(a.full) && c.Tokens >= a.fullTokens && a.fits.Sub(now) > wait {
+			wait, cause = a.fits.Sub(now), CauseLimit
+		}
+		if wait > 0 && (short == nil || wait > short.RetryAfter) {
+			short = &Refusal{Cause: cause, Subject: c.Subject, RetryAfter: wait, own: i < o.own, served: -1}
+		}
+	}
+	return short
 }
 
 // request asks the store for options, and for leases of what is asked for often.
@@ -404,6 +411,7 @@ func (b *Books) granted(d *Demand, o option, request Request, g Grant, asked tim
 	}
 	for i, c := range o.claims {
 		a := o.accounts[i]
+		a.demand.add(slot, c.amount())
 		a.grant(slot, c.amount(), fresh || b.shared)
 		if !fresh && b.shared {
 			a.owe(slot, c.amount())

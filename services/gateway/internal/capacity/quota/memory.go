@@ -214,7 +214,8 @@ func (m *Memory) Exchange(_ context.Context, r Report) (View, error) {
 	}
 	m.beat, m.members[r.Replica] = now, now
 	maps.DeleteFunc(m.members, func(_ string, seen time.Time) bool { return now.Sub(seen) >= Life })
-	for _, replica := range append(r.Members, r.Replica) {
+	m.expected[r.Replica] = true
+	for _, replica := range r.Members {
 		m.expected[replica] = true
 	}
 	if r.Epoch == m.epoch {

@@ -42,7 +42,7 @@ func (r *Reservation) Settle(tokens int64) {
 	r.end(func(Subject) int64 { return tokens }, false)
 }
 
-// SettleEach settles a call of which subjects count different tokens.
+// SettleEach settles a call of which subjects count different tokens. It calls tokens before it changes anything.
 func (r *Reservation) SettleEach(tokens func(Subject) int64) { r.end(tokens, false) }
 
 // Cancel gives back all that a call has booked that was never sent.
@@ -51,6 +51,12 @@ func (r *Reservation) Cancel() { r.end(func(Subject) int64 { return 0 }, true) }
 func (r *Reservation) end(tokens func(Subject) int64, unsent bool) {
 	if r.books == nil {
 		return
+	}
+	taken := make([]int64, len(r.entries))
+	var most int64
+	for i := range r.entries {
+		taken[i] = min(max(0, tokens(r.entries[i].claim.Subject)), maxTokens)
+		most = max(most, taken[i])
 	}
 	b := r.books
 	b.mu.Lock()
@@ -61,11 +67,8 @@ func (r *Reservation) end(tokens func(Subject) int64, unsent bool) {
 	r.done = true
 	delete(b.flights, r)
 	now := b.now().Unix()
-	var most int64
-	for _, e := range r.entries {
-		taken := min(max(0, tokens(e.claim.Subject)), maxTokens)
-		most = max(most, taken)
-		e.end(b, taken, unsent, now)
+	for i, e := range r.entries {
+		e.end(b, taken[i], unsent, now)
 		if e.claim.Limit.Concurrent > 0 {
 			b.outbox.holds = append(b.outbox.holds, Hold{Subject: e.claim.Subject, ID: r.id})
 		}

@@ -30,7 +30,7 @@ type outbox struct {
 	holds    []Hold
 	served   map[servedKey]float64
 	left     map[string]struct{} // queues in which no caller waits any more
-	sequence int64
+	sequence int64               // begins with the time, so that a replica that restarts under its name continues
 	// unsent is the report that failed: the store may have applied it, so it is sent again as it is.
 	unsent *Report
 	// replaying: the store doesn't have all that was granted in the last minute.
@@ -42,7 +42,7 @@ type outbox struct {
 type servedKey struct{ queue, organization string }
 
 func newOutbox() outbox {
-	return outbox{due: make(map[*account]struct{}), leased: make(map[*account]struct{}), served: make(map[servedKey]float64), left: make(map[string]struct{})}
+	return outbox{sequence: time.Now().UnixMilli(), due: make(map[*account]struct{}), leased: make(map[*account]struct{}), served: make(map[servedKey]float64), left: make(map[string]struct{})}
 }
 
 func (o *outbox) empty() bool {
@@ -92,6 +92,10 @@ func (b *Books) Run(ctx context.Context) error {
 // sync tells the store what is due, and reads it on a beat or after an outage.
 func (b *Books) sync(ctx context.Context) error {
 	b.mu.Lock()
+	if time.Since(b.failed) < awayEvery {
+		b.mu.Unlock()
+		return nil
+	}
 	now := b.now()
 	beat := now.Sub(b.outbox.beat) >= beatEvery || now.Before(b.outbox.beat) || !b.shared
 	b.endLeases(now)
@@ -169,7 +173,7 @@ func (b *Books) lose() {
 
 // adopt prepares for books that have nothing of this replica.
 func (b *Books) adopt(epoch string) {
-	b.epoch, b.outbox.sequence, b.outbox.replaying = epoch, 0, true
+	b.epoch, b.outbox.replaying = epoch, true
 	b.lose()
 	now := b.now().Unix()
 	for _, a := range b.accounts {

@@ -85,7 +85,7 @@ type Report struct {
 	Replica, Epoch string
 	// Candidate names the epoch that begins if the books were lost.
 	Candidate string
-	// Sequence numbers the reports of a replica in an epoch, from 1. A report that was applied is not applied again.
+	// Sequence numbers the reports of a replica. A report is applied only if its number is larger than all before.
 	Sequence int64
 	// Members are the replicas that this one knows of. They have to replay before books that begin are trusted.
 	Members []string
