@@ -105,6 +105,7 @@ type quotaAnswer struct {
 	Reached     float64         `json:"reached"`
 	Leases      []int           `json:"leases"`
 	Short       []quotaShortage `json:"short"`
+	Used        [][]int64       `json:"used"`
 }
 
 type quotaShortage struct {
@@ -164,11 +165,21 @@ func grantOf(r quota.Request, reply []string) (quota.Grant, error) {
 		return quota.Grant{}, fmt.Errorf("reserve quota: %w: %w", errQuotaAnswer, err)
 	}
 	g := quota.Grant{Alternative: a.Alternative, Now: now, Served: a.Served, Reached: a.Reached}
-	if a.Alternative >= len(r.Alternatives) || len(a.Short) > len(r.Alternatives) {
-		return g, fmt.Errorf("reserve quota: %w", errQuotaAnswer)
+	if a.Alternative < -1 || a.Alternative >= len(r.Alternatives) || a.Alternative < 0 && len(a.Short) == 0 || len(a.Short) > len(r.Alternatives) {
+		return quota.Grant{}, fmt.Errorf("reserve quota: %w", errQuotaAnswer)
 	}
-	for _, s := range a.Short {
+	for i, s := range a.Short {
+		if s.Booking < -1 || s.Booking >= len(r.Alternatives[i]) {
+			return quota.Grant{}, fmt.Errorf("reserve quota: %w", errQuotaAnswer)
+		}
 		g.Short = append(g.Short, quota.Shortage{Cause: s.Cause, Booking: s.Booking, Wait: time.Duration(s.Wait) * time.Millisecond})
+	}
+	for _, numbers := range a.Used {
+		var used []quota.Amount
+		for pair := range slices.Chunk(numbers, 2) {
+			used = append(used, quota.Amount{Tokens: pair[0], Requests: pair[len(pair)-1]})
+		}
+		g.Used = append(g.Used, used)
 	}
 	if a.Alternative >= 0 {
 		g.Leases = make([]quota.Amount, len(r.Alternatives[a.Alternative]))

@@ -93,6 +93,21 @@ local function serve()
   if turn.next >= 0 then announce(turn.next, 0) end
 end
 
+-- looked adds what is booked of the subjects that were looked at, as tokens and requests in turn.
+local function looked(count)
+  local all = {}
+  for i = 1, count do
+    local used = {}
+    for _, b in ipairs(q.alternatives[i]) do
+      local s = subject(b.subject)
+      used[#used + 1] = s.tokens
+      used[#used + 1] = s.requests
+    end
+    all[i] = #used > 0 and used or cjson.null
+  end
+  if count > 0 then answer.used = all end
+end
+
 local shortages = {}
 for i, bookings in ipairs(q.alternatives) do
   local s = short(bookings)
@@ -100,12 +115,14 @@ for i, bookings in ipairs(q.alternatives) do
     answer.alternative = i - 1
     local leases = book(bookings)
     if #leases > 0 then answer.leases = leases end
+    looked(i)
     if turn then serve() end
     return reply()
   end
   shortages[i] = s
 end
 answer.short = shortages
+looked(#q.alternatives)
 if turn and turn.waits then
   local longest = -1
   for i, s in ipairs(shortages) do

@@ -98,6 +98,16 @@ func (a *account) owe(slot int64, change Amount) {
 	a.out.due[a] = struct{}{}
 }
 
+// observe adds to the view what others have booked beyond it. The view is never lowered here: answers overtake each
+// other, and the next snapshot is exact.
+func (a *account) observe(slot int64, used Amount) {
+	for _, untold := range a.pending {
+		used = used.plus(untold)
+	}
+	known := a.view.used(slot)
+	a.view.Add(slot, Amount{max(0, used.Tokens-known.Tokens), max(0, used.Requests-known.Requests)})
+}
+
 // leasable reports whether small calls of a claim may be booked from a lease.
 func (c Claim) leasable() bool {
 	l := c.Limit
@@ -144,17 +154,16 @@ func (a *account) leased(c Claim, now time.Time) bool {
 	return now.Before(a.lease.until) && a.outside.blocked(now) == 0 && left.Tokens >= c.Tokens && left.Requests >= 1
 }
 
-// end returns what is left of the lease to its slot. It reports whether anything was.
-func (a *account) end() bool {
+// end returns what is left of the lease to its slot.
+func (a *account) end() {
 	left := a.lease.left
 	slot := a.lease.slot
 	a.lease = lease{}
 	if left == (Amount{}) {
-		return false
+		return
 	}
 	a.owe(slot, Amount{}.minus(left))
 	a.view.Add(slot, Amount{}.minus(left))
-	return true
 }
 
 // extend adds an amount to the lease of a slot.

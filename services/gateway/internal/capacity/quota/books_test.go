@@ -42,10 +42,10 @@ func must(t *testing.T, b *Books, claims []Claim) *Reservation {
 }
 
 // refused fails the test unless a demand is refused with a cause, and returns the refusal.
-func refused(t *testing.T, b *Books, d Demand, cause Cause) *Refusal {
+func refused(t *testing.T, b *Books, d Demand, cause Cause) *RefusedError {
 	t.Helper()
 	r, err := b.Reserve(t.Context(), d)
-	var refusal *Refusal
+	var refusal *RefusedError
 	if !errors.As(err, &refusal) || r != nil {
 		t.Fatalf("%v, %v, want it refused", r, err)
 	}
@@ -286,10 +286,9 @@ func TestSlowStore(t *testing.T) {
 		}
 		store.hang(false)
 		time.Sleep(3 * time.Second)
-		if b.mu.Lock(); !b.shared {
+		if !b.Shared() {
 			t.Error("the store is not used again")
 		}
-		b.mu.Unlock()
 	})
 }
 

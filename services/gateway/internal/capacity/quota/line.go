@@ -45,11 +45,11 @@ func (q *queue) least() float64 {
 }
 
 // join adds a caller to the queue, or refuses it because too many wait, or because it would wait too long.
-func (b *Books) join(q *queue, w *waiter) *Refusal {
+func (b *Books) join(q *queue, w *waiter) *RefusedError {
 	l, d := w.line, w.demand
 	if predicted := b.predict(q, w); b.waiting >= b.MaxWaiting || len(l.waiters) >= b.MaxWaitingEach || d.Wait <= 0 ||
 		q.waiting > 0 && predicted > d.Wait {
-		return &Refusal{Cause: CauseQueue, RetryAfter: max(predicted, time.Second)}
+		return &RefusedError{Cause: CauseQueue, RetryAfter: max(predicted, time.Second)}
 	}
 	q.lines[d.Organization] = l // It may have been swept meanwhile.
 	l.waiters = append(l.waiters, w)

@@ -96,14 +96,26 @@ func (m *Memory) Reserve(_ context.Context, r Request) (Grant, error) {
 			g.Short = append(g.Short, short)
 			continue
 		}
-		g.Alternative, g.Leases = i, m.book(r, bookings, now)
+		g.Alternative, g.Leases, g.Short = i, m.book(r, bookings, now), nil
+		g.Used = m.used(r.Alternatives[:i+1], now)
 		q.serve(r, &g, now)
 		return g, nil
 	}
+	g.Used = m.used(r.Alternatives, now)
 	if q != nil {
 		q.wait(r, g, now)
 	}
 	return g, nil
+}
+
+func (m *Memory) used(alternatives [][]Booking, now time.Time) [][]Amount {
+	all := make([][]Amount, len(alternatives))
+	for i, bookings := range alternatives {
+		for _, b := range bookings {
+			all[i] = append(all[i], m.subject(b.Subject).window.used(now.Unix()))
+		}
+	}
+	return all
 }
 
 // short returns the longest of the shortages of bookings.

@@ -67,7 +67,7 @@ func (b *Books) queued(ctx context.Context, d Demand) (*Reservation, error) {
 	b.mu.Lock()
 	q := b.queue(d.Queue)
 	w := q.arrive(&d)
-	var refusal *Refusal
+	var refusal *RefusedError
 	direct := q.waiting == 0
 	if !direct {
 		refusal = b.join(q, w)
@@ -91,7 +91,7 @@ func (b *Books) queued(ctx context.Context, d Demand) (*Reservation, error) {
 }
 
 // done completes the result of a caller.
-func (b *Books) done(q *queue, w *waiter, r *Reservation, refusal *Refusal, err error) (*Reservation, error) {
+func (b *Books) done(q *queue, w *waiter, r *Reservation, refusal *RefusedError, err error) (*Reservation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	waited := time.Since(w.joined)
@@ -106,7 +106,7 @@ func (b *Books) done(q *queue, w *waiter, r *Reservation, refusal *Refusal, err 
 }
 
 // wait leads the queue whenever w has the lead, until the call is booked or may not wait any longer.
-func (b *Books) wait(ctx context.Context, q *queue, w *waiter) (*Reservation, *Refusal, error) {
+func (b *Books) wait(ctx context.Context, q *queue, w *waiter) (*Reservation, *RefusedError, error) {
 	expired, again := time.NewTimer(w.demand.Wait-time.Since(w.joined)), time.NewTimer(0)
 	defer expired.Stop()
 	defer again.Stop()
@@ -256,7 +256,7 @@ func slack(d *Demand) (tokens float64) {
 }
 
 // givesUp applies a refusal, and reports whether the caller has to leave with it. Otherwise it waits in the queue.
-func (b *Books) givesUp(q *queue, w *waiter, r *Refusal, direct bool) bool {
+func (b *Books) givesUp(q *queue, w *waiter, r *RefusedError, direct bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -294,8 +294,8 @@ func (b *Books) givesUp(q *queue, w *waiter, r *Refusal, direct bool) bool {
 }
 
 // expired returns the refusal of a caller that waited as long as it may.
-func (b *Books) expired(q *queue, w *waiter) *Refusal {
+func (b *Books) expired(q *queue, w *waiter) *RefusedError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return &Refusal{Cause: CauseWaited, RetryAfter: max(b.predict(q, w), time.Second)}
+	return &RefusedError{Cause: CauseWaited, RetryAfter: max(b.predict(q, w), time.Second)}
 }

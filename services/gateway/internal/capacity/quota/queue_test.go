@@ -193,8 +193,8 @@ func TestQueueIsBounded(t *testing.T) {
 		}
 		refused(t, b, queued("b", 10), CauseQueue)
 		l.group.Wait()
-		if b.waiting != 0 {
-			t.Errorf("%d still wait", b.waiting)
+		if n := b.Waiting(); n != 0 {
+			t.Errorf("%d still wait", n)
 		}
 	})
 }
@@ -214,8 +214,8 @@ func TestQueueClientGone(t *testing.T) {
 		l.add(t, b, "b", queued("b", 10))
 		gone()
 		synctest.Wait()
-		if b.waiting != 1 {
-			t.Errorf("%d wait, want one", b.waiting)
+		if n := b.Waiting(); n != 1 {
+			t.Errorf("%d wait, want one", n)
 		}
 		l.group.Wait()
 	})

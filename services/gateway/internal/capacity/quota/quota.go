@@ -32,10 +32,10 @@ func (s Subject) Kind() string {
 type Counting uint8
 
 const (
-	// CountArrival: the worst case counts when the call arrives.
+	// CountArrival means that the worst case counts when the call arrives.
 	CountArrival Counting = iota
-	// CountCompletion: what a call produces counts as it is produced. The worst case then counts until the call is
-	// settled, and what it took for a minute more.
+	// CountCompletion means that what a call produces counts as it is produced. The worst case then counts until the
+	// call is settled, and what it took for a minute more.
 	CountCompletion
 )
 

@@ -33,8 +33,8 @@ const (
 	CauseStore Cause = "store"
 )
 
-// Refusal is the error of a call that may not be sent now. A refused call has booked nothing.
-type Refusal struct {
+// RefusedError is the refusal of a call that may not be sent now. A refused call has booked nothing.
+type RefusedError struct {
 	Cause Cause
 	// Subject is the one that was short, "" if there is none.
 	Subject Subject
@@ -49,7 +49,7 @@ type Refusal struct {
 }
 
 // Error says what to do.
-func (r *Refusal) Error() string {
+func (r *RefusedError) Error() string {
 	switch r.Cause {
 	case CauseTooLarge:
 		return fmt.Sprintf("the call may take more tokens than the %s limit allows in a minute; ask for fewer tokens", r.Subject.Kind())

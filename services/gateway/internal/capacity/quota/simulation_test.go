@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sort"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -79,7 +79,7 @@ type call struct {
 
 // worst returns the largest sum of any minute, by two pointers over the calls.
 func worst(calls []call) (most int64) {
-	sort.Slice(calls, func(i, j int) bool { return calls[i].at.Before(calls[j].at) })
+	slices.SortFunc(calls, func(a, b call) int { return a.at.Compare(b.at) })
 	var sum int64
 	oldest := 0
 	for _, c := range calls {
@@ -98,7 +98,7 @@ type member struct {
 	*Books
 
 	stop context.CancelFunc
-	ctx  context.Context //nolint:containedctx // the life of the replica
+	ctx  context.Context // the life of the replica
 }
 
 func launch(t *testing.T, group *sync.WaitGroup, store Store, name string) *member {
@@ -286,6 +286,13 @@ func TestSimulation(t *testing.T) {
 			time.Sleep(100 * time.Second)
 			f.net.set(false)
 		}},
+		"restarted": {events: func(f *fleet) {
+			time.Sleep(100 * time.Second)
+			f.net.set(true)
+			time.Sleep(5 * time.Second)
+			f.net.Lose()
+			f.net.set(false)
+		}},
 		"lost": {events: func(f *fleet) { time.Sleep(100 * time.Second); f.net.Lose() }},
 		// A member that is gone with the books holds them up for a minute, in which its part is not used.
 		"both": {least: 0.85, events: func(f *fleet) {
@@ -305,7 +312,7 @@ func TestSimulation(t *testing.T) {
 				t.Logf("peak %.4f, used %.4f, %d calls of the store", peak, used, f.net.calls)
 				for _, o := range []string{"a", "b", "c", "d", "e", "f"} {
 					waits := f.waits[o]
-					sort.Slice(waits, func(i, j int) bool { return waits[i] < waits[j] })
+					slices.Sort(waits)
 					t.Logf("%s: served %d refused %d wait p50 %v p95 %v max %v", o, f.served[o], f.refused[o], waits[len(waits)/2], waits[len(waits)*95/100], waits[len(waits)-1])
 				}
 				if peak > 1.02 {

@@ -66,8 +66,11 @@ type Grant struct {
 	Now time.Time
 	// Leases are the amounts that were leased, by booking. They may be used until the slot ends.
 	Leases []Amount
-	// Short are the reasons why alternatives were refused, in their order. A turn that has to wait for others has one.
+	// Short are the reasons why all alternatives were refused, in their order. A turn that has to wait for others has
+	// one.
 	Short []Shortage
+	// Used is what is booked afterwards, by alternative and booking, for those that were looked at.
+	Used [][]Amount
 	// Served is what the organization was served, Reached what was served to the one that went last.
 	Served, Reached float64
 }

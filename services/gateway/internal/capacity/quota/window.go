@@ -12,7 +12,8 @@ const (
 // Amount is what calls take of a limit.
 type Amount struct{ Tokens, Requests int64 }
 
-func (a Amount) plus(b Amount) Amount  { return Amount{a.Tokens + b.Tokens, a.Requests + b.Requests} }
+func (a Amount) plus(b Amount) Amount { return Amount{a.Tokens + b.Tokens, a.Requests + b.Requests} }
+
 func (a Amount) minus(b Amount) Amount { return Amount{a.Tokens - b.Tokens, a.Requests - b.Requests} }
 
 // Window is a sliding sum of amounts over slots of a second, which are numbered by Unix time. The zero Window is empty.

@@ -4,6 +4,7 @@ package quotatest
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ func Run(t *testing.T, open Open) {
 	t.Helper()
 	tests := []struct {
 		name string
-		run  func(*testing.T, *books)
+		run  func(*books)
 	}{
 		{"all claims or none", testAllOrNothing},
 		{"waits", testWaits},
@@ -50,7 +51,7 @@ func Run(t *testing.T, open Open) {
 		t.Run(test.name, func(t *testing.T) {
 			all[i].t = t
 			all[i].begin("a")
-			test.run(t, all[i])
+			test.run(all[i])
 		})
 	}
 }
@@ -104,7 +105,7 @@ func (b *books) request(turn *quota.Turn, alternatives ...[]quota.Booking) quota
 func (b *books) requestBy(replica string, turn *quota.Turn, alternatives ...[]quota.Booking) quota.Grant {
 	b.t.Helper()
 	b.calls++
-	r := quota.Request{Epoch: b.epoch, Replica: replica, ID: fmt.Sprint(b.calls), Hold: time.Minute, Turn: turn, Alternatives: alternatives}
+	r := quota.Request{Epoch: b.epoch, Replica: replica, ID: strconv.Itoa(b.calls), Hold: time.Minute, Turn: turn, Alternatives: alternatives}
 	g, err := b.Reserve(b.t.Context(), r)
 	if err != nil {
 		b.t.Fatal(err)
@@ -157,7 +158,8 @@ func granted(t *testing.T, what string, g quota.Grant, alternative int) {
 
 var thousand = quota.Limit{Tokens: 1000}
 
-func testAllOrNothing(t *testing.T, b *books) {
+func testAllOrNothing(b *books) {
+	t := b.t
 	granted(t, "the first", b.request(nil, []quota.Booking{booking("x/1", thousand, 400), booking("x/2", thousand, 800)}), 0)
 	g := b.request(nil, []quota.Booking{booking("x/1", thousand, 400), booking("x/2", thousand, 800)})
 	short(t, "the second", g, quota.CauseLimit, 1, 59*time.Second, 61*time.Second)
@@ -170,7 +172,8 @@ func testAllOrNothing(t *testing.T, b *books) {
 }
 
 // The wait is when enough slots have aged out.
-func testWaits(t *testing.T, b *books) {
+func testWaits(b *books) {
+	t := b.t
 	now := b.request(nil, one(booking("x/1", thousand, 100))).Now.Unix()
 	b.report("a", quota.Report{Entries: []quota.Entry{
 		{Subject: "x/1", Slot: now - 50, Amount: quota.Amount{Tokens: 300}},
@@ -185,13 +188,15 @@ func testWaits(t *testing.T, b *books) {
 	}
 }
 
-func testWhole(t *testing.T, b *books) {
+func testWhole(b *books) {
+	t := b.t
 	granted(t, "as many tokens as the limit", b.request(nil, one(booking("x/1", thousand, 1000))), 0)
 	g := b.request(nil, one(booking("x/2", thousand, 1001)))
 	short(t, "one token more", g, quota.CauseLimit, 0, 61*time.Second, time.Hour)
 }
 
-func testLeases(t *testing.T, b *books) {
+func testLeases(b *books) {
+	t := b.t
 	with := func(tokens, lease int64) []quota.Booking {
 		c := booking("x/1", thousand, tokens)
 		c.Lease = quota.Amount{Tokens: lease, Requests: 2}
@@ -210,12 +215,13 @@ func testLeases(t *testing.T, b *books) {
 	b.used("returned", "x/1", quota.Amount{Tokens: 600, Requests: 2})
 }
 
-func testConcurrent(t *testing.T, b *books) {
+func testConcurrent(b *books) {
+	t := b.t
 	limit := quota.Limit{Concurrent: 2}
 	granted(t, "the first", b.request(nil, one(booking("x/1", limit, 0))), 0)
-	first := fmt.Sprint(b.calls)
+	first := strconv.Itoa(b.calls)
 	granted(t, "the second", b.request(nil, one(booking("x/1", limit, 0))), 0)
-	second := fmt.Sprint(b.calls)
+	second := strconv.Itoa(b.calls)
 	short(t, "the third", b.request(nil, one(booking("x/1", limit, 0))), quota.CauseConcurrent, 0, time.Millisecond, time.Second)
 	b.report("a", quota.Report{Holds: []quota.Hold{{Subject: "x/1", ID: first}}})
 	granted(t, "after the first has ended", b.request(nil, one(booking("x/1", limit, 0))), 0)
@@ -228,7 +234,8 @@ func testConcurrent(t *testing.T, b *books) {
 	})
 }
 
-func testAlternatives(t *testing.T, b *books) {
+func testAlternatives(b *books) {
+	t := b.t
 	granted(t, "the first", b.request(nil, one(booking("x/1", thousand, 600)), one(booking("x/2", thousand, 600))), 0)
 	granted(t, "the next", b.request(nil, one(booking("x/1", thousand, 600)), one(booking("x/2", thousand, 600))), 1)
 	g := b.request(nil, one(booking("x/1", thousand, 600)), one(booking("x/2", thousand, 600)))
@@ -238,7 +245,7 @@ func testAlternatives(t *testing.T, b *books) {
 	granted(t, "one without a limit", b.request(nil, one(booking("x/1", thousand, 600)), nil), 1)
 }
 
-func testOnce(t *testing.T, b *books) {
+func testOnce(b *books) {
 	now := b.request(nil, one(booking("x/1", thousand, 100))).Now.Unix()
 	r := quota.Report{Entries: []quota.Entry{{Subject: "x/1", Slot: now, Amount: quota.Amount{Tokens: 50, Requests: 1}}}}
 	b.report("a", r)
@@ -249,7 +256,8 @@ func testOnce(t *testing.T, b *books) {
 	b.used("another replica's", "x/1", quota.Amount{Tokens: 200, Requests: 3})
 }
 
-func testTooOld(t *testing.T, b *books) {
+func testTooOld(b *books) {
+	t := b.t
 	now := b.request(nil, one(booking("x/1", thousand, 100))).Now.Unix()
 	b.report("a", quota.Report{Entries: []quota.Entry{{Subject: "x/1", Slot: now - 62, Amount: quota.Amount{Tokens: 50}}}})
 	b.used("what has aged out", "x/1", quota.Amount{Tokens: 100, Requests: 1})
@@ -257,7 +265,8 @@ func testTooOld(t *testing.T, b *books) {
 	short(t, "after a debt", b.request(nil, one(booking("x/1", thousand, 0))), quota.CauseLimit, 0, 59*time.Second, 61*time.Second)
 }
 
-func testNews(t *testing.T, b *books) {
+func testNews(b *books) {
+	t := b.t
 	limit := quota.Limit{Tokens: 100_000}
 	b.report("a", quota.Report{News: []quota.News{{Subject: "x/1", Blocked: 20 * time.Second}}})
 	short(t, "blocked", b.request(nil, one(booking("x/1", limit, 1))), quota.CauseVendor, 0, 19*time.Second, 20*time.Second)
@@ -276,7 +285,8 @@ func testNews(t *testing.T, b *books) {
 	granted(t, "what they left", b.request(nil, one(booking("x/3", limit, 49_000))), 0)
 }
 
-func testPace(t *testing.T, b *books) {
+func testPace(b *books) {
+	t := b.t
 	now := b.request(nil, one(booking("x/1", thousand, 0))).Now.Unix()
 	var entries []quota.Entry
 	for i := int64(2); i <= 60; i++ {
@@ -291,7 +301,8 @@ func testPace(t *testing.T, b *books) {
 	granted(t, "a caller that does not wait", b.request(nil, one(booking("x/1", thousand, 1))), 0)
 }
 
-func testOrder(t *testing.T, b *books) {
+func testOrder(b *books) {
+	t := b.t
 	b.report("b", quota.Report{})
 	turn := func(organization string, served, next float64) *quota.Turn {
 		return &quota.Turn{Queue: "q", Organization: organization, Waits: true, Served: served, Cost: 100, Slack: 50, Next: next}
@@ -331,7 +342,8 @@ func testOrder(t *testing.T, b *books) {
 	}
 }
 
-func testJoins(t *testing.T, b *books) {
+func testJoins(b *books) {
+	t := b.t
 	b.report("b", quota.Report{})
 	full, free := one(booking("x/1", thousand, 1000)), one(booking("x/2", thousand, 1))
 	joins := func(organization string) quota.Grant {
@@ -349,7 +361,8 @@ func testJoins(t *testing.T, b *books) {
 	}
 }
 
-func testSnapshots(t *testing.T, b *books) {
+func testSnapshots(b *books) {
+	t := b.t
 	now := b.request(nil, one(booking("x/1", thousand, 100))).Now.Unix()
 	b.report("a", quota.Report{
 		Entries: []quota.Entry{{Subject: "x/1", Slot: now - 20, Amount: quota.Amount{Tokens: 7, Requests: 3}}},
@@ -376,7 +389,8 @@ func testSnapshots(t *testing.T, b *books) {
 	}
 }
 
-func testEpoch(t *testing.T, b *books) {
+func testEpoch(b *books) {
+	t := b.t
 	if _, err := b.Reserve(t.Context(), quota.Request{Epoch: "another", Replica: "a", Alternatives: [][]quota.Booking{nil}}); !errors.Is(err, quota.ErrEpoch) {
 		t.Errorf("Reserve = %v, want ErrEpoch", err)
 	}
@@ -396,7 +410,8 @@ func testEpoch(t *testing.T, b *books) {
 	}
 }
 
-func testLost(t *testing.T, b *books) {
+func testLost(b *books) {
+	t := b.t
 	b.begin("a", "b")
 	granted(t, "before", b.request(nil, one(booking("x/1", thousand, 100))), 0)
 	b.lose()
@@ -417,7 +432,8 @@ func testLost(t *testing.T, b *books) {
 }
 
 // A member that doesn't replay holds the books up.
-func testMissing(t *testing.T, b *books) {
+func testMissing(b *books) {
+	t := b.t
 	b.lose()
 	b.calls++
 	b.report("a", quota.Report{Members: []string{"a", "gone"}})
