@@ -220,6 +220,10 @@ type quotaEntry struct {
 	Slot     int64 `json:"slot"`
 	Tokens   int64 `json:"tokens"`
 	Requests int64 `json:"requests"`
+	// Replay is the key of what was replayed, 0 for another entry.
+	Replay        int   `json:"replay"`
+	KnownTokens   int64 `json:"known_tokens"`
+	KnownRequests int64 `json:"known_requests"`
 }
 
 type quotaHold struct {
@@ -278,7 +282,14 @@ func (k *keys) report(r quota.Report) quotaReport {
 		Replica: r.Replica, Epoch: r.Epoch, Candidate: r.Candidate, Sequence: r.Sequence, Members: r.Members, Replayed: r.Replayed,
 	}
 	for _, e := range r.Entries {
-		report.Entries = append(report.Entries, quotaEntry{k.of("subject", string(e.Subject)), e.Slot, e.Amount.Tokens, e.Amount.Requests})
+		entry := quotaEntry{
+			Key: k.of("subject", string(e.Subject)), Slot: e.Slot, Tokens: e.Amount.Tokens, Requests: e.Amount.Requests,
+			KnownTokens: e.Known.Tokens, KnownRequests: e.Known.Requests,
+		}
+		if e.Replay {
+			entry.Replay = k.of("replayed", string(e.Subject))
+		}
+		report.Entries = append(report.Entries, entry)
 	}
 	for _, h := range r.Holds {
 		report.Holds = append(report.Holds, quotaHold{k.of("calls", string(h.Subject)), h.ID, h.For.Milliseconds()})

@@ -18,11 +18,28 @@ redis.call('HSET', KEYS[1], 'beat', now)
 redis.call('ZADD', KEYS[2], now, r.replica)
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 5000)
 
+-- replay returns what a replayed entry adds to its slot: the slot holds the sum of what replicas granted, and no less
+-- than one of them knows.
+local function replay(key, e)
+  local names = { 't' .. e.slot, 'n' .. e.slot, 'kt' .. e.slot, 'kn' .. e.slot }
+  local v = redis.call('HMGET', key, unpack(names))
+  for i = 1, 4 do v[i] = tonumber(v[i] or 0) end
+  local tokens, requests = math.max(v[1], v[3]), math.max(v[2], v[4])
+  v = { v[1] + e.tokens, v[2] + e.requests, math.max(v[3], e.known_tokens), math.max(v[4], e.known_requests) }
+  redis.call('HSET', key, names[1], v[1], names[2], v[2], names[3], v[3], names[4], v[4])
+  redis.call('PEXPIRE', key, KEEP)
+  return math.max(v[1], v[3]) - tokens, math.max(v[2], v[4]) - requests
+end
+
 local function apply()
   local subjects = {}
   for _, e in ipairs(r.entries or {}) do
     subjects[e.key] = subjects[e.key] or open(KEYS[e.key], slot, now)
-    add(subjects[e.key], math.min(e.slot, slot), e.tokens, e.requests)
+    local tokens, requests = e.tokens, e.requests
+    if e.replay > 0 then
+      tokens, requests = replay(KEYS[e.replay], e)
+    end
+    add(subjects[e.key], math.min(e.slot, slot), tokens, requests)
   end
   for _, h in ipairs(r.holds or {}) do
     if h['for'] > 0 then

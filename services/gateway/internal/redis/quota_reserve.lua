@@ -67,7 +67,7 @@ local function book(bookings)
     add(s, slot, b.tokens, 1)
     leases[i] = 0
     if b.lease_tokens + b.lease_requests > 0
-      and check(s, b.limit_tokens, b.limit_requests, b.lease_tokens, b.lease_requests, false, now) == 0 then
+      and check(s, b.limit_tokens, b.limit_requests, b.lease_tokens, b.lease_requests, turn and turn.waits, now) == 0 then
       add(s, slot, b.lease_tokens, b.lease_requests)
       leases[i] = 1
     end

@@ -19,12 +19,14 @@ type account struct {
 	// granted since. alone is what it granted since it is out of touch.
 	own, view, alone Window
 	// pending is what the store doesn't know of own, by slot.
-	pending  map[int64]Amount
-	outside  Outside
-	news     News // what the store doesn't know of outside
-	inflight Amount
-	lease    lease
-	demand   demand
+	pending map[int64]Amount
+	// replaying: the store doesn\'t have anything of own.
+	replaying bool
+	outside   Outside
+	news      News // what the store doesn't know of outside
+	inflight  Amount
+	lease     lease
+	demand    demand
 	// Until full, the store is not asked for as many tokens as fullTokens again. fits is when they would fit.
 	full, fits time.Time
 	fullTokens int64
@@ -87,15 +89,18 @@ func (a *account) correct(slot, now int64, change Amount, alone bool) {
 	a.owe(slot, change)
 }
 
-// owe queues a change for the store.
+// owe queues a change for the store. What is to be replayed has it anyway.
 func (a *account) owe(slot int64, change Amount) {
+	a.out.due[a] = struct{}{}
+	if a.replaying {
+		return
+	}
 	if a.pending == nil {
 		a.pending = make(map[int64]Amount)
 	}
 	if a.pending[slot] = a.pending[slot].plus(change); a.pending[slot] == (Amount{}) {
 		delete(a.pending, slot)
 	}
-	a.out.due[a] = struct{}{}
 }
 
 // observe adds to the view what others have booked beyond it. The view is never lowered here: answers overtake each
@@ -114,15 +119,30 @@ func (c Claim) leasable() bool {
 	return l.Concurrent == 0 && l.Counting == CountArrival && (l.Requests == 0 || l.Requests >= leasePart) && c.Tokens <= l.Tokens/leasePart
 }
 
-// replay queues all that the replica granted in the last minute, for books that have nothing of it.
-func (a *account) replay(slot int64) {
-	a.lease, a.pending = lease{}, nil
-	a.own.advance(slot)
-	for s := slot - slots + 1; s <= slot; s++ {
-		if amount := a.own.At(s); amount != (Amount{}) {
-			a.owe(s, amount)
+// lost prepares the account for books that have nothing of it.
+func (a *account) lost() {
+	a.lease, a.pending, a.replaying = lease{}, nil, true
+	a.out.due[a] = struct{}{}
+}
+
+// entries takes what the store doesn't know.
+func (a *account) entries(now int64) (all []Entry) {
+	for slot, amount := range a.pending {
+		all = append(all, Entry{Subject: a.subject, Slot: slot, Amount: amount})
+	}
+	clear(a.pending)
+	if !a.replaying {
+		return all
+	}
+	a.replaying = false
+	a.own.advance(now)
+	a.view.advance(now)
+	for slot := now - slots + 1; slot <= now; slot++ {
+		if own, known := a.own.At(slot), a.view.At(slot); own != (Amount{}) || known != (Amount{}) {
+			all = append(all, Entry{a.subject, slot, own, true, known})
 		}
 	}
+	return all
 }
 
 // wish returns what to lease beside a claim: what calls asked for in the last second, at most the largest lease.
@@ -182,6 +202,6 @@ func (a *account) extend(slot int64, amount Amount, until time.Time) {
 
 // idle reports whether a new account would be the same.
 func (a *account) idle(now time.Time, slot int64) bool {
-	return now.Sub(a.touched) > time.Second && a.own.used(slot) == Amount{} && a.inflight == Amount{} && len(a.pending) == 0 &&
+	return now.Sub(a.touched) > time.Second && a.own.used(slot) == Amount{} && a.inflight == Amount{} && len(a.pending) == 0 && !a.replaying &&
 		a.lease.left == Amount{} && a.news == News{} && a.outside.over(now)
 }

@@ -45,10 +45,16 @@ type Memory struct {
 
 // shared is what all replicas booked of a subject.
 type shared struct {
-	window  Window
-	outside Outside
-	holds   map[string]time.Time
+	window   Window
+	outside  Outside
+	holds    map[string]time.Time
+	replayed map[int64]replay
 }
+
+// replay is what replicas granted in a slot before the books began: their sum, and the most that one knows of.
+type replay struct{ own, known Amount }
+
+func (r replay) booked() Amount { return r.own.max(r.known) }
 
 // turns is what organizations were served, and who waits on which replica.
 type turns struct {
@@ -138,12 +144,13 @@ func (m *Memory) short(bookings []Booking, paced bool, now time.Time) (longest S
 
 // book books what fits, and leases what is left of it.
 func (m *Memory) book(r Request, bookings []Booking, now time.Time) []Amount {
+	paced := r.Turn != nil && r.Turn.Waits
 	leases := make([]Amount, len(bookings))
 	for i, b := range bookings {
 		s := m.subject(b.Subject)
 		s.window.Add(now.Unix(), b.amount())
 		if b.Lease != (Amount{}) {
-			if wait, _ := check(&s.window, s.outside, b.Limit, b.Lease, false, now); wait == 0 {
+			if wait, _ := check(&s.window, s.outside, b.Limit, b.Lease, paced, now); wait == 0 {
 				s.window.Add(now.Unix(), b.Lease)
 				leases[i] = b.Lease
 			}
@@ -263,8 +270,12 @@ func (m *Memory) complete() bool {
 
 func (m *Memory) apply(r Report, now time.Time) {
 	for _, e := range r.Entries {
-		m.subject(e.Subject).window.advance(now.Unix())
-		m.subject(e.Subject).window.Add(e.Slot, e.Amount)
+		s, amount := m.subject(e.Subject), e.Amount
+		if e.Replay {
+			amount = s.replay(e)
+		}
+		s.window.advance(now.Unix())
+		s.window.Add(min(e.Slot, now.Unix()), amount)
 	}
 	for _, h := range r.Holds {
 		if holds := m.subject(h.Subject).holds; h.For > 0 {
@@ -284,6 +295,17 @@ func (m *Memory) apply(r Report, now time.Time) {
 	for _, w := range r.Queues {
 		delete(m.queue(w.Queue).waiting, r.Replica)
 	}
+}
+
+// replay returns what a replayed entry adds to its slot.
+func (s *shared) replay(e Entry) Amount {
+	if s.replayed == nil {
+		s.replayed = make(map[int64]replay)
+	}
+	before := s.replayed[e.Slot]
+	after := replay{before.own.plus(e.Amount), before.known.max(e.Known)}
+	s.replayed[e.Slot] = after
+	return after.booked().minus(before.booked())
 }
 
 // Snapshots implements Store.

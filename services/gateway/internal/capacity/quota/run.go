@@ -175,9 +175,8 @@ func (b *Books) lose() {
 func (b *Books) adopt(epoch string) {
 	b.epoch, b.outbox.replaying = epoch, true
 	b.lose()
-	now := b.now().Unix()
 	for _, a := range b.accounts {
-		a.replay(now)
+		a.lost()
 	}
 }
 
@@ -189,15 +188,13 @@ func (b *Books) report() *Report {
 		return o.unsent
 	}
 	o.sequence++
+	now := b.now().Unix()
 	r := &Report{Replica: b.Replica, Epoch: b.epoch, Candidate: rand.Text(), Sequence: o.sequence, Members: b.members}
 	for a := range o.due {
-		if len(r.Entries)+len(a.pending) > maxReport {
+		if len(r.Entries) > maxReport-slots {
 			break
 		}
-		for slot, amount := range a.pending {
-			r.Entries = append(r.Entries, Entry{a.subject, slot, amount})
-		}
-		clear(a.pending)
+		r.Entries = append(r.Entries, a.entries(now)...)
 		if a.news != (News{}) {
 			r.News = append(r.News, a.news)
 			a.news = News{}

@@ -237,6 +237,19 @@ func (f *fleet) report() (peak, used float64) {
 	return peak, float64(sum) / float64(f.limit*f.vendors) / (f.length - 90*time.Second).Minutes()
 }
 
+// parts returns how much of the limit was used in each part of the time.
+func (f *fleet) parts(length time.Duration) []float64 {
+	all := make([]float64, f.length/length)
+	for _, calls := range f.calls {
+		for _, c := range calls {
+			if i := int(c.at.Sub(f.begun) / length); i < len(all) {
+				all[i] += float64(c.tokens) / float64(f.limit*f.vendors) / length.Minutes()
+			}
+		}
+	}
+	return all
+}
+
 // fair fails the test unless organizations got what is theirs, and waited accordingly.
 //
 // Those that ask for less than their part of the limit are served as if they were alone: the queue of one that offers
@@ -286,6 +299,16 @@ func TestSimulation(t *testing.T) {
 			time.Sleep(100 * time.Second)
 			f.net.set(false)
 		}},
+		// What a replica granted that has died is in the books after they were lost.
+		"killed, then lost": {events: func(f *fleet) {
+			time.Sleep(80 * time.Second)
+			f.replace(1, "replica 3")
+			time.Sleep(20 * time.Second)
+			f.net.set(true)
+			time.Sleep(8 * time.Second)
+			f.net.Lose()
+			f.net.set(false)
+		}},
 		"restarted": {events: func(f *fleet) {
 			time.Sleep(100 * time.Second)
 			f.net.set(true)
@@ -322,6 +345,7 @@ func TestSimulation(t *testing.T) {
 					t.Errorf("%.4f of the limit were used", used)
 				}
 				f.fair()
+				t.Logf("used in each 20 s: %.2f", f.parts(20*time.Second))
 			})
 		})
 	}

@@ -106,6 +106,10 @@ type Entry struct {
 	Subject Subject
 	Slot    int64
 	Amount  Amount
+	// Replay marks what the replica granted before the books began, and Known what it knows that all replicas had. The
+	// slot then holds what all replay, and no less than any of them knows: a replica that has died can't replay.
+	Replay bool
+	Known  Amount
 }
 
 // Hold renews a call in flight for a duration; it ends it if that is 0.

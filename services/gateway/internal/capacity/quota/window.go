@@ -16,6 +16,10 @@ func (a Amount) plus(b Amount) Amount { return Amount{a.Tokens + b.Tokens, a.Req
 
 func (a Amount) minus(b Amount) Amount { return Amount{a.Tokens - b.Tokens, a.Requests - b.Requests} }
 
+func (a Amount) max(b Amount) Amount {
+	return Amount{max(a.Tokens, b.Tokens), max(a.Requests, b.Requests)}
+}
+
 // Window is a sliding sum of amounts over slots of a second, which are numbered by Unix time. The zero Window is empty.
 type Window struct {
 	newest int64

@@ -40,6 +40,7 @@ func Run(t *testing.T, open Open) {
 		{"books of another epoch", testEpoch},
 		{"lost books", testLost},
 		{"a member that is missing", testMissing},
+		{"what the dead granted", testDead},
 	}
 	all := make([]*books, len(tests))
 	for i := range tests {
@@ -449,4 +450,23 @@ func testMissing(b *books) {
 	})
 	b.report("gone", quota.Report{Replayed: true})
 	b.begin("a")
+}
+
+// What all knew of a replica that has died is in the books after they were lost.
+func testDead(b *books) {
+	now := b.request(nil, one(booking("x/0", thousand, 1))).Now.Unix()
+	replays := func(own, known int64) quota.Report {
+		return quota.Report{Entries: []quota.Entry{{
+			Subject: "x/1", Slot: now - 9, Replay: true, Amount: quota.Amount{Tokens: own, Requests: 1}, Known: quota.Amount{Tokens: known, Requests: 3},
+		}}}
+	}
+	b.report("a", replays(100, 150))
+	b.used("known of another", "x/1", quota.Amount{Tokens: 150, Requests: 3})
+	b.report("a", quota.Report{Entries: []quota.Entry{{Subject: "x/1", Slot: now - 9, Amount: quota.Amount{Tokens: -40}}}})
+	b.report("b", replays(30, 140))
+	b.used("part of what was known", "x/1", quota.Amount{Tokens: 110, Requests: 3})
+	b.report("c", replays(50, 0))
+	b.used("more than was known", "x/1", quota.Amount{Tokens: 140, Requests: 3})
+	b.report("d", replays(0, 190))
+	b.used("still more", "x/1", quota.Amount{Tokens: 150, Requests: 4})
 }
