@@ -375,6 +375,31 @@ func TestCorrect(t *testing.T) {
 	}
 }
 
+// A vendor that refuses is passed over at once, before the store knows; so is what is out of reach without a store.
+func TestAlternativesThatAreShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &network{Memory: &Memory{}}
+		b := running(t, Options{Store: store})
+		d := Demand{Alternatives: [][]Claim{claim("x/1", Limit{Tokens: 1000}, 1), claim("x/2", Limit{}, 1)}}
+		if r, err := b.Reserve(t.Context(), d); err != nil || r.Alternative() != 1 {
+			t.Errorf("%v, %v before the store was reached, want the one without a limit", r, err)
+		}
+		time.Sleep(3 * time.Second)
+		d.Alternatives[1] = claim("x/2", Limit{Tokens: 1000}, 1)
+		if r, err := b.Reserve(t.Context(), d); err != nil || r.Alternative() != 0 {
+			t.Errorf("%v, %v, want the first", r, err)
+		}
+		b.Exhausted("x/1", time.Minute)
+		if r, err := b.Reserve(t.Context(), d); err != nil || r.Alternative() != 1 {
+			t.Errorf("%v, %v after a refusal, want the second", r, err)
+		}
+		b.Exhausted("x/2", 10*time.Second)
+		if r := refused(t, b, d, CauseVendor); r.RetryAfter != 10*time.Second || r.Subject != "x/2" {
+			t.Errorf("%+v, want the one that is back first", r)
+		}
+	})
+}
+
 // What one replica learns of a vendor, the others know soon.
 func TestNewsReachOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -53,11 +53,12 @@ func (b *Books) try(ctx context.Context, d Demand, turn *Turn) (*Reservation, *R
 		b.mu.Unlock()
 		return r, refusal, nil
 	}
-	if refusal := known(options, now); refusal != nil {
+	open, short := ask(options, now)
+	if len(open) == 0 {
 		b.mu.Unlock()
-		return nil, refusal, nil
+		return nil, short, nil
 	}
-	request := b.request(options, turn, now)
+	request := b.request(open, turn, now)
 	b.mu.Unlock()
 
 	asked := time.Now()
@@ -69,12 +70,12 @@ func (b *Books) try(ctx context.Context, d Demand, turn *Turn) (*Reservation, *R
 	defer b.mu.Unlock()
 	switch {
 	case err == nil && g.Alternative >= 0:
-		r := b.granted(&d, options[g.Alternative], request, g, asked)
-		b.observe(options, request, g)
+		r := b.granted(&d, open[g.Alternative], request, g, asked)
+		b.observe(open, request, g)
 		return r, nil, nil
 	case err == nil:
-		b.observe(options, request, g)
-		return nil, b.refused(options, g), nil
+		b.observe(open, request, g)
+		return nil, b.refused(open, g, short), nil
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	}
@@ -113,16 +114,16 @@ func (b *Books) tryLeases(d *Demand, options []option, now time.Time) *Reservati
 // tryAlone books the first option that fits this replica's part.
 func (b *Books) tryAlone(d *Demand, options []option, now time.Time) (*Reservation, *RefusedError) {
 	p := b.part
+	nothing := p.members == 0 && now.Sub(b.born.Add(b.ahead)) < span
 	if p.members == 0 {
-		if now.Sub(b.born.Add(b.ahead)) < span {
-			o := options[0]
-			return nil, &RefusedError{Cause: CauseStore, Subject: o.claims[0].Subject, RetryAfter: retryAlone, served: -1}
-		}
 		p = part{members: b.Replicas, rank: b.Replicas}
 	}
 	var least *RefusedError
 	for _, o := range options {
 		refusal := p.refuses(o, now)
+		if nothing && len(o.claims) > 0 {
+			refusal = &RefusedError{Cause: CauseStore, Subject: o.claims[0].Subject, RetryAfter: retryAlone, served: -1}
+		}
 		if refusal == nil {
 			r := b.reservation(d, o)
 			for i, c := range o.claims {
@@ -160,16 +161,16 @@ func (r *RefusedError) orSooner(other *RefusedError) *RefusedError {
 	return r
 }
 
-// known returns the refusal of a call of which all options are known to be short, nil if the store has to be asked.
-func known(options []option, now time.Time) (least *RefusedError) {
+// ask returns the options of which the store has to be asked, and the sooner refusal of those that are known to be short.
+func ask(options []option, now time.Time) (open []option, least *RefusedError) {
 	for _, o := range options {
-		short := o.known(now)
-		if short == nil {
-			return nil
+		if short := o.known(now); short != nil {
+			least = least.orSooner(short)
+		} else {
+			open = append(open, o)
 		}
-		least = least.orSooner(short)
 	}
-	return least
+	return open, least
 }
 
 // known returns the refusal of an option that is known to be short, nil if the store has to be asked.
@@ -243,8 +244,9 @@ func (b *Books) observe(options []option, request Request, g Grant) {
 	}
 }
 
-// refused returns the shortage that ends first, and remembers what is full.
-func (b *Books) refused(options []option, g Grant) (least *RefusedError) {
+// refused returns the shortage that ends first, and remembers what is full. least is that of options that were not asked
+// for, nil without any.
+func (b *Books) refused(options []option, g Grant, least *RefusedError) *RefusedError {
 	for i, s := range g.Short {
 		if s.Booking < 0 {
 			return &RefusedError{Cause: CauseOrder, RetryAfter: s.Wait, served: g.Served}
