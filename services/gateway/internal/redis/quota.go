@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,7 +68,7 @@ func (q *Quotas) keys(epoch string, common ...string) *keys {
 	return k
 }
 
-type quotaTurn struct {
+type quotaPlace struct {
 	Organization string  `json:"organization"`
 	Waits        bool    `json:"waits"`
 	Served       float64 `json:"served"`
@@ -95,7 +94,7 @@ type quotaRequest struct {
 	Replica      string           `json:"replica"`
 	ID           string           `json:"id"`
 	Hold         int64            `json:"hold"`
-	Turn         *quotaTurn       `json:"turn,omitempty"`
+	Place        *quotaPlace      `json:"place,omitempty"`
 	Alternatives [][]quotaBooking `json:"alternatives"`
 }
 
@@ -119,9 +118,9 @@ func (q *Quotas) Reserve(ctx context.Context, r quota.Request) (quota.Grant, err
 	k := q.keys(r.Epoch, "epoch", "members")
 	request := quotaRequest{Epoch: r.Epoch, Replica: r.Replica, ID: r.ID, Hold: r.Hold.Milliseconds()}
 	queue := ""
-	if t := r.Turn; t != nil {
+	if t := r.Place; t != nil {
 		queue = t.Queue
-		request.Turn = &quotaTurn{t.Organization, t.Waits, t.Served, t.Cost, t.Joins, t.Slack, t.Next}
+		request.Place = &quotaPlace{t.Organization, t.Waits, t.Served, t.Cost, t.Joins, t.Slack, t.Next}
 	}
 	k.of("served", queue)
 	k.of("waiting", queue)
@@ -306,57 +305,4 @@ func (k *keys) report(r quota.Report) quotaReport {
 		report.Queues = append(report.Queues, k.of("waiting", w.Queue))
 	}
 	return report
-}
-
-// Snapshots implements quota.Store in one round trip.
-func (q *Quotas) Snapshots(ctx context.Context, epoch string, subjects []quota.Subject) ([]quota.Snapshot, time.Time, error) {
-	pipe := q.client.Pipeline()
-	clock := pipe.Time(ctx)
-	id := pipe.HGet(ctx, q.client.Key("quota", "epoch"), "id")
-	hashes := make([]*redis.MapStringStringCmd, len(subjects))
-	for i, s := range subjects {
-		hashes[i] = pipe.HGetAll(ctx, q.client.Key("quota", epoch, "subject", string(s)))
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, time.Time{}, fmt.Errorf("read quotas: %w", err)
-	}
-	if id.Val() != epoch {
-		return nil, clock.Val(), quota.ErrEpoch
-	}
-	all := make([]quota.Snapshot, len(subjects))
-	for i, hash := range hashes {
-		all[i] = snapshotOf(hash.Val(), clock.Val())
-	}
-	return all, clock.Val(), nil
-}
-
-// snapshotOf decodes the hash of a subject. What can't be parsed is another version's and is skipped.
-func snapshotOf(hash map[string]string, now time.Time) (s quota.Snapshot) {
-	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(hash[name], 10, 64)
-		return n
-	}
-	moment := func(name string) time.Time {
-		if n := number(name); n > 0 {
-			return time.UnixMilli(n)
-		}
-		return time.Time{}
-	}
-	s.Outside = quota.Outside{Blocked: moment("blocked"), Cut: moment("cut"), Unseen: number("unseen"), From: moment("from"), Until: moment("till")}
-	s.Outside.Factor, _ = strconv.ParseFloat(hash["factor"], 64)
-	s.Window.Add(now.Unix(), quota.Amount{})
-	for name, text := range hash {
-		slot, err := strconv.ParseInt(name[min(1, len(name)):], 10, 64)
-		n, err2 := strconv.ParseInt(text, 10, 64)
-		if err != nil || err2 != nil || slot < 0 || slot > now.Unix() {
-			continue
-		}
-		switch {
-		case strings.HasPrefix(name, "t"):
-			s.Window.Add(slot, quota.Amount{Tokens: n})
-		case strings.HasPrefix(name, "n"):
-			s.Window.Add(slot, quota.Amount{Requests: n})
-		}
-	}
-	return s
 }

@@ -7,7 +7,7 @@ local now, slot, time = clock()
 local epoch = redis.call('HMGET', KEYS[1], 'id', 'trusted', 'beat')
 if epoch[1] ~= q.epoch or epoch[2] ~= '1' or now - (epoch[3] or 0) > 3000 then return {} end
 
-local turn, members, ranking, waiting = q.turn, KEYS[2], KEYS[3], KEYS[4]
+local place, members, ranking, waiting = q.place, KEYS[2], KEYS[3], KEYS[4]
 local answer = { alternative = -1, served = 0, reached = 0 }
 local subjects = {}
 
@@ -26,18 +26,18 @@ local function announce(served, wait)
   redis.call('PEXPIRE', waiting, KEEP)
 end
 
-if turn then
-  local known = redis.call('ZSCORE', ranking, turn.organization)
-  answer.served = tonumber(known or turn.served)
-  if turn.joins then
+if place then
+  local known = redis.call('ZSCORE', ranking, place.organization)
+  answer.served = tonumber(known or place.served)
+  if place.joins then
     local first, reached = least(waiting, members, now)
     answer.served = math.max(answer.served, first or reached)
   end
   local first, reached = least(waiting, members, now, q.replica)
   answer.reached = reached
-  if first and first + turn.slack < answer.served then
+  if first and first + place.slack < answer.served then
     answer.short = { { cause = 'order', booking = -1, wait = 100 } }
-    if turn.waits then announce(answer.served, 100) end
+    if place.waits then announce(answer.served, 100) end
     return reply()
   end
 end
@@ -47,7 +47,7 @@ local function short(bookings)
   local longest = { wait = 0 }
   for i, b in ipairs(bookings) do
     local s = subject(b.subject)
-    local wait, cause = check(s, b.limit_tokens, b.limit_requests, b.tokens, 1, turn and turn.waits, now)
+    local wait, cause = check(s, b.limit_tokens, b.limit_requests, b.tokens, 1, place and place.waits, now)
     if wait == 0 and b.concurrent > 0 then
       local holds = KEYS[4 + 2 * b.subject]
       redis.call('ZREMRANGEBYSCORE', holds, '-inf', now)
@@ -67,7 +67,7 @@ local function book(bookings)
     add(s, slot, b.tokens, 1)
     leases[i] = 0
     if b.lease_tokens + b.lease_requests > 0
-      and check(s, b.limit_tokens, b.limit_requests, b.lease_tokens, b.lease_requests, turn and turn.waits, now) == 0 then
+      and check(s, b.limit_tokens, b.limit_requests, b.lease_tokens, b.lease_requests, place and place.waits, now) == 0 then
       add(s, slot, b.lease_tokens, b.lease_requests)
       leases[i] = 1
     end
@@ -83,17 +83,17 @@ end
 -- serve charges the grant to the caller's organization.
 local function serve()
   answer.reached = math.max(answer.reached, answer.served)
-  answer.served = answer.served + turn.cost
-  redis.call('ZADD', ranking, string.format('%.17g', answer.served), turn.organization)
+  answer.served = answer.served + place.cost
+  redis.call('ZADD', ranking, string.format('%.17g', answer.served), place.organization)
   redis.call('ZREMRANGEBYRANK', ranking, 0, -10001)
   redis.call('PEXPIRE', ranking, KEEP)
   redis.call('HSET', waiting, 'reached', string.format('%.17g', answer.reached))
   redis.call('HDEL', waiting, 'w:' .. q.replica)
   redis.call('PEXPIRE', waiting, KEEP)
-  if turn.next >= 0 then announce(turn.next, 0) end
+  if place.next >= 0 then announce(place.next, 0) end
 end
 
--- looked adds what is booked of the subjects that were looked at, as tokens and requests in turn.
+-- looked adds what is booked of the subjects that were looked at, as tokens and requests in place.
 local function looked(count)
   local all = {}
   for i = 1, count do
@@ -116,14 +116,14 @@ for i, bookings in ipairs(q.alternatives) do
     local leases = book(bookings)
     if #leases > 0 then answer.leases = leases end
     looked(i)
-    if turn then serve() end
+    if place then serve() end
     return reply()
   end
   shortages[i] = s
 end
 answer.short = shortages
 looked(#q.alternatives)
-if turn and turn.waits then
+if place and place.waits then
   local longest = -1
   for i, s in ipairs(shortages) do
     if not q.alternatives[i][s.booking + 1].own and s.wait <= SLOTS * 1000 then longest = math.max(longest, s.wait) end

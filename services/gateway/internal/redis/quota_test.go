@@ -33,7 +33,7 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
-// Books that another run of the server wrote, or that nobody has written to for a while, are not trusted.
+// Books that another run of the server wrote, or that no replica has written to for a while, are not trusted.
 func TestQuotaBooksOfThePast(t *testing.T) {
 	for name, past := range map[string][]any{"another run": {"run", "another"}, "silence": {"beat", 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestQuotasAgreeWithMemory(t *testing.T) {
 		}
 		request := quota.Request{
 			Epoch: epochs[0], Replica: "a", ID: strconv.FormatInt(step, 10), Hold: time.Hour,
-			Turn: &quota.Turn{Queue: "q", Organization: strconv.Itoa(random.IntN(4)), Cost: float64(random.IntN(50)), Joins: random.IntN(5) == 0, Next: -1},
+			Place: &quota.Place{Queue: "q", Organization: strconv.Itoa(random.IntN(4)), Cost: float64(random.IntN(50)), Joins: random.IntN(5) == 0, Next: -1},
 		}
 		for range 1 + random.IntN(3) {
 			b := quota.Booking{Claim: quota.Claim{Subject: subject(), Limit: limits[random.IntN(len(limits))], Tokens: random.Int64N(300)}}

@@ -69,13 +69,13 @@ type Books struct {
 	calls   int64
 	work    chan struct{} // an exchange should not wait for its time
 
-	standing
+	storeState
 
 	outbox outbox
 }
 
-// standing is how a replica stands with the store. Books.mu guards it.
-type standing struct {
+// storeState is how a replica stands with the store. Books.mu guards it.
+type storeState struct {
 	born  time.Time
 	epoch string
 	// ahead is how far the store's clock is ahead of this replica's.
@@ -97,7 +97,7 @@ type standing struct {
 func New(o Options) *Books {
 	b := &Books{
 		Options: o.withDefaults(), accounts: make(map[Subject]*account), queues: make(map[string]*queue),
-		flights: make(map[*Reservation]struct{}), work: make(chan struct{}, 1), standing: standing{born: time.Now()}, outbox: newOutbox(),
+		flights: make(map[*Reservation]struct{}), work: make(chan struct{}, 1), storeState: storeState{born: time.Now()}, outbox: newOutbox(),
 	}
 	if b.Store == nil {
 		m := &Memory{alone: true}

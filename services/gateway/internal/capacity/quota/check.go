@@ -46,7 +46,7 @@ func (p part) of(n int64) int64 {
 
 // checkPart decides as check does, for a replica that is on its own: shared is what all replicas had booked when they
 // were last in touch, alone what this one granted since. What ages out of the shared books is divided between the
-// members, so that they together stay within the limit whoever had used it.
+// members, so that they together stay within the limit however uneven its use was.
 func (p part) check(shared, alone *Window, o Outside, l Limit, need Amount, now time.Time) (time.Duration, Cause) {
 	if wait := o.blocked(now); wait > 0 {
 		return wait, CauseVendor

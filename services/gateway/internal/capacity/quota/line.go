@@ -26,7 +26,7 @@ func (q *queue) arrive(d *Demand) *waiter {
 		l = &line{organization: d.Organization}
 		q.lines[d.Organization] = l
 	}
-	w := &waiter{demand: d, line: l, tokens: d.tokens(), joined: time.Now(), turn: make(chan struct{}, 1)}
+	w := &waiter{demand: d, line: l, tokens: d.tokens(), joined: time.Now(), woken: make(chan struct{}, 1)}
 	if len(l.waiters) == 0 {
 		w.joins = true
 		l.served = max(l.served, q.least())

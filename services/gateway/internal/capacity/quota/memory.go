@@ -12,12 +12,12 @@ import (
 const (
 	// Life is how long a replica counts as alive after its last exchange.
 	Life = 5 * time.Second
-	// Silence is how long nobody may have exchanged anything before the books are taken for lost: replicas then went on
+	// Silence is the time without any exchange after which the books are taken for lost: replicas then went on
 	// alone, or the server came back with an old copy.
 	Silence = 3 * time.Second
 	// Gathering is how long replicas have to appear when an epoch begins.
 	Gathering = 1500 * time.Millisecond
-	// OrderWait is when a turn that is behind others asks again.
+	// OrderWait is when a place that is behind others asks again.
 	OrderWait = 100 * time.Millisecond
 	// WaitingSlack is how long after its announced wait a waiting caller keeps its place before those of other replicas.
 	WaitingSlack = 1500 * time.Millisecond
@@ -30,17 +30,17 @@ type Memory struct {
 	// alone: there is one replica, and its books are never incomplete.
 	alone bool
 
-	mu            sync.Mutex
-	epoch         string
-	started, beat time.Time
-	trusted       bool
-	members       map[string]time.Time
-	expected      map[string]bool // replicas that have yet to replay
-	replayed      map[string]bool
-	sequences     map[string]int64
-	subjects      map[Subject]*shared
-	queues        map[string]*turns
-	swept         time.Time
+	mu                 sync.Mutex
+	epoch              string
+	started, heartbeat time.Time
+	trusted            bool
+	members            map[string]time.Time
+	expected           map[string]bool // replicas that have yet to replay
+	replayed           map[string]bool
+	sequences          map[string]int64
+	subjects           map[Subject]*shared
+	queues             map[string]*turns
+	swept              time.Time
 }
 
 // shared is what all replicas booked of a subject.
@@ -56,18 +56,6 @@ type replay struct{ own, known Amount }
 
 func (r replay) booked() Amount { return r.own.max(r.known) }
 
-// turns is what organizations were served, and who waits on which replica.
-type turns struct {
-	served  map[string]float64
-	reached float64
-	waiting map[string]waitingHead
-}
-
-type waitingHead struct {
-	served float64
-	until  time.Time
-}
-
 var _ Store = (*Memory)(nil)
 
 // Reserve implements Store.
@@ -76,18 +64,18 @@ func (m *Memory) Reserve(_ context.Context, r Request) (Grant, error) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	g := Grant{Alternative: -1, Now: now}
-	if !m.alone && (m.epoch == "" || m.epoch != r.Epoch || !m.trusted || now.Sub(m.beat) > Silence) {
+	if !m.alone && (m.epoch == "" || m.epoch != r.Epoch || !m.trusted || now.Sub(m.heartbeat) > Silence) {
 		return g, ErrEpoch
 	}
 	var q *turns
-	if r.Turn != nil {
-		q = m.queue(r.Turn.Queue)
-		served := q.served[r.Turn.Organization]
-		if !q.known(r.Turn.Organization) {
-			served = r.Turn.Served
+	if r.Place != nil {
+		q = m.queue(r.Place.Queue)
+		served := q.served[r.Place.Organization]
+		if !q.known(r.Place.Organization) {
+			served = r.Place.Served
 		}
 		g.Served, g.Reached = served, q.reached
-		if r.Turn.Joins {
+		if r.Place.Joins {
 			g.Served = max(served, q.least(m.members, now))
 		}
 		if q.behind(r, g.Served, m.members, now) {
@@ -97,12 +85,12 @@ func (m *Memory) Reserve(_ context.Context, r Request) (Grant, error) {
 		}
 	}
 	for i, bookings := range r.Alternatives {
-		short := m.short(bookings, r.Turn != nil && r.Turn.Waits, now)
+		short := m.short(bookings, r.Place != nil && r.Place.Waits, now)
 		if short.Wait > 0 {
 			g.Short = append(g.Short, short)
 			continue
 		}
-		g.Alternative, g.Leases, g.Short = i, m.book(r, bookings, now), nil
+		g.Alternative, g.Leases, g.Short = i, m.commit(r, bookings, now), nil
 		g.Used = m.used(r.Alternatives[:i+1], now)
 		q.serve(r, &g, now)
 		return g, nil
@@ -142,9 +130,9 @@ func (m *Memory) short(bookings []Booking, paced bool, now time.Time) (longest S
 	return longest
 }
 
-// book books what fits, and leases what is left of it.
-func (m *Memory) book(r Request, bookings []Booking, now time.Time) []Amount {
-	paced := r.Turn != nil && r.Turn.Waits
+// commit books what fits, and leases what is left of it.
+func (m *Memory) commit(r Request, bookings []Booking, now time.Time) []Amount {
+	paced := r.Place != nil && r.Place.Waits
 	leases := make([]Amount, len(bookings))
 	for i, b := range bookings {
 		s := m.subject(b.Subject)
@@ -162,76 +150,15 @@ func (m *Memory) book(r Request, bookings []Booking, now time.Time) []Amount {
 	return leases
 }
 
-// behind reports whether a caller on another live replica waits whose organization was served much less.
-func (q *turns) behind(r Request, served float64, members map[string]time.Time, now time.Time) bool {
-	for replica, head := range q.waiting {
-		if replica != r.Replica && head.until.After(now) && now.Sub(members[replica]) < Life && head.served+r.Turn.Slack < served {
-			return true
-		}
-	}
-	return false
-}
-
-// least returns the least that was served to an organization that waits; without any, what was reached.
-func (q *turns) least(members map[string]time.Time, now time.Time) float64 {
-	least, any := 0.0, false
-	for replica, head := range q.waiting {
-		if head.until.After(now) && now.Sub(members[replica]) < Life && (!any || head.served < least) {
-			least, any = head.served, true
-		}
-	}
-	if !any {
-		return q.reached
-	}
-	return least
-}
-
-func (q *turns) known(organization string) bool {
-	_, known := q.served[organization]
-	return known
-}
-
-// wait announces the caller as the replica's first, unless it lacks something that others don't need.
-func (q *turns) wait(r Request, g Grant, now time.Time) {
-	if !r.Turn.Waits {
-		return
-	}
-	longest := time.Duration(-1)
-	for i, s := range g.Short {
-		if s.Booking < 0 || !r.Alternatives[i][s.Booking].Own && s.Wait <= span {
-			longest = max(longest, s.Wait)
-		}
-	}
-	if longest >= 0 {
-		q.waiting[r.Replica] = waitingHead{g.Served, now.Add(min(longest, span) + WaitingSlack)}
-	}
-}
-
-// serve charges a grant to the caller's organization.
-func (q *turns) serve(r Request, g *Grant, now time.Time) {
-	if q == nil {
-		return
-	}
-	q.reached = max(q.reached, g.Served)
-	g.Served += r.Turn.Cost
-	g.Reached = q.reached
-	q.served[r.Turn.Organization] = g.Served
-	if r.Turn.Next >= 0 {
-		q.waiting[r.Replica] = waitingHead{r.Turn.Next, now.Add(WaitingSlack)}
-	} else {
-		delete(q.waiting, r.Replica)
-	}
-}
-
 // Exchange implements Store.
 func (m *Memory) Exchange(_ context.Context, r Report) (View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	if m.epoch == "" || !m.alone && now.Sub(m.beat) > Silence {
+	if m.epoch == "" || !m.alone && now.Sub(m.heartbeat) > Silence {
 		m.begin(r.Candidate, now)
 	}
-	m.beat, m.members[r.Replica] = now, now
+	m.heartbeat, m.members[r.Replica] = now, now
 	maps.DeleteFunc(m.members, func(_ string, seen time.Time) bool { return now.Sub(seen) >= Life })
 	m.expected[r.Replica] = true
 	for _, replica := range r.Members {

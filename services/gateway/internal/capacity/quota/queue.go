@@ -56,13 +56,13 @@ type waiter struct {
 	tokens   int64
 	cost     float64
 	joined   time.Time
-	turn     chan struct{}
+	woken    chan struct{}
 	own      time.Time // until then the caller lacks something of its own
 	joins    bool      // the organization did not wait before
 	bypassed int
 }
 
-// queued reserves for a demand with a queue. If nobody waits in it, the call asks the store at once.
+// queued reserves for a demand with a queue. If no caller waits in it, the call asks the store at once.
 func (b *Books) queued(ctx context.Context, d Demand) (*Reservation, error) {
 	b.mu.Lock()
 	q := b.queue(d.Queue)
@@ -72,13 +72,13 @@ func (b *Books) queued(ctx context.Context, d Demand) (*Reservation, error) {
 	if !direct {
 		refusal = b.join(q, w)
 	}
-	turn := q.turnOf(w)
+	place := q.placeOf(w)
 	b.mu.Unlock()
 	if refusal != nil {
 		return nil, refusal
 	}
 	if direct {
-		r, refusal, err := b.try(ctx, d, turn)
+		r, refusal, err := b.try(ctx, d, place)
 		if refusal == nil || b.givesUp(q, w, refusal, true) {
 			return b.done(q, w, r, refusal, err)
 		}
@@ -113,10 +113,10 @@ func (b *Books) wait(ctx context.Context, q *queue, w *waiter) (*Reservation, *R
 	for {
 		b.mu.Lock()
 		pause, leads := b.step(q, w)
-		turn := q.turnOf(w)
+		place := q.placeOf(w)
 		b.mu.Unlock()
 		if leads && pause <= 0 {
-			r, refusal, err := b.try(ctx, *w.demand, turn)
+			r, refusal, err := b.try(ctx, *w.demand, place)
 			if refusal == nil || b.givesUp(q, w, refusal, false) {
 				return r, refusal, err
 			}
@@ -133,7 +133,7 @@ func (b *Books) wait(ctx context.Context, q *queue, w *waiter) (*Reservation, *R
 			return nil, nil, ctx.Err()
 		case <-expired.C:
 			return nil, b.expired(q, w), nil
-		case <-w.turn:
+		case <-w.woken:
 		case <-again.C:
 		case <-kick:
 		}
@@ -157,7 +157,7 @@ func (b *Books) step(q *queue, w *waiter) (pause time.Duration, leads bool) {
 
 func (q *queue) pass(to *waiter) {
 	q.lead = to
-	signal(to.turn)
+	signal(to.woken)
 }
 
 // head returns the first caller of the queue that lacks nothing of its own and claims fewer tokens than below, nil if
@@ -219,9 +219,9 @@ func (l *line) first(now time.Time) *waiter {
 	return nil
 }
 
-// turnOf returns the place of w over all replicas.
-func (q *queue) turnOf(w *waiter) *Turn {
-	t := &Turn{
+// placeOf returns the place of w over all replicas.
+func (q *queue) placeOf(w *waiter) *Place {
+	t := &Place{
 		Queue: q.name, Organization: w.line.organization, Waits: w.demand.Wait > 0,
 		Served: w.line.served, Joins: w.joins, Cost: w.cost, Slack: slack(w.demand), Next: -1,
 	}

@@ -132,7 +132,7 @@ func TestQueueKeepsRoomForALargeCall(t *testing.T) {
 	})
 }
 
-// A caller that lacks something of its own holds up nobody else.
+// A caller that lacks something of its own holds up no other.
 func TestQueueOwnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := full(t)
@@ -275,7 +275,7 @@ func TestQueueWakesOnSettlement(t *testing.T) {
 	})
 }
 
-// Calls of a queue in which nobody waits do not wait for each other.
+// Calls of a queue in which no caller waits do not wait for each other.
 func TestQueueDirect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &network{Memory: &Memory{}}

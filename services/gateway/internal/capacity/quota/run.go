@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// beatEvery is how often a replica announces itself, renews its calls and reads the shared books. What it has to
+	// heartbeatEvery is how often a replica announces itself, renews its calls and reads the shared books. What it has to
 	// tell goes out every flushEvery, or after urgentAfter if a caller waits for it.
-	beatEvery   = time.Second
-	flushEvery  = 100 * time.Millisecond
-	urgentAfter = 10 * time.Millisecond
+	heartbeatEvery = time.Second
+	flushEvery     = 100 * time.Millisecond
+	urgentAfter    = 10 * time.Millisecond
 	// exchangeTimeout bounds one call of the store in the background, awayEvery is how often a store is tried that
 	// failed.
 	exchangeTimeout = 500 * time.Millisecond
@@ -36,7 +36,7 @@ type outbox struct {
 	// replaying: the store doesn't have all that was granted in the last minute.
 	replaying bool
 	swept     time.Time
-	beat      time.Time
+	heartbeat time.Time
 }
 
 type servedKey struct{ queue, organization string }
@@ -89,7 +89,7 @@ func (b *Books) Run(ctx context.Context) error {
 	}
 }
 
-// sync tells the store what is due, and reads it on a beat or after an outage.
+// sync tells the store what is due, and reads it on a heartbeat or after an outage.
 func (b *Books) sync(ctx context.Context) error {
 	b.mu.Lock()
 	if time.Since(b.failed) < awayEvery {
@@ -97,15 +97,15 @@ func (b *Books) sync(ctx context.Context) error {
 		return nil
 	}
 	now := b.now()
-	beat := now.Sub(b.outbox.beat) >= beatEvery || now.Before(b.outbox.beat) || !b.shared
+	heartbeat := now.Sub(b.outbox.heartbeat) >= heartbeatEvery || now.Before(b.outbox.heartbeat) || !b.shared
 	b.endLeases(now)
-	if beat {
-		b.outbox.beat = now
+	if heartbeat {
+		b.outbox.heartbeat = now
 		b.renew(now.Unix())
 		b.sweep(now)
 		b.sweepQueues(now)
 	}
-	idle := b.outbox.empty() && !beat
+	idle := b.outbox.empty() && !heartbeat
 	b.mu.Unlock()
 	if idle {
 		return nil
@@ -122,7 +122,7 @@ func (b *Books) sync(ctx context.Context) error {
 			break
 		}
 	}
-	if beat {
+	if heartbeat {
 		return b.read(ctx)
 	}
 	return nil

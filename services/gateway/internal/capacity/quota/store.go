@@ -27,8 +27,8 @@ type Request struct {
 	// ID identifies the call among those in flight, Hold is when it ends by itself unless it is renewed.
 	ID   string
 	Hold time.Duration
-	// Turn is the caller's place in a queue; nil without a queue.
-	Turn         *Turn
+	// Place is the caller's place in a queue; nil without a queue.
+	Place        *Place
 	Alternatives [][]Booking
 }
 
@@ -41,8 +41,8 @@ type Booking struct {
 	Own bool
 }
 
-// Turn is the place of a caller in a queue over all replicas.
-type Turn struct {
+// Place is the place of a caller in a queue over all replicas.
+type Place struct {
 	Queue, Organization string
 	// Waits reports whether the caller waits if it is refused. It is granted steadily then.
 	Waits bool
@@ -66,8 +66,8 @@ type Grant struct {
 	Now time.Time
 	// Leases are the amounts that were leased, by booking. They may be used until the slot ends.
 	Leases []Amount
-	// Short are the reasons why all alternatives were refused, in their order. A turn that has to wait for others has
-	// one.
+	// Short are the reasons why all alternatives were refused, in their order. A place behind others has
+	// one, of booking -1.
 	Short []Shortage
 	// Used is what is booked afterwards, by alternative and booking, for those that were looked at.
 	Used [][]Amount

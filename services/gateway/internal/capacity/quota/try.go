@@ -35,8 +35,8 @@ func (b *Books) options(d *Demand, now time.Time) ([]option, *RefusedError) {
 	return all, nil
 }
 
-// try makes one attempt. Exactly one of its results is not nil. turn is nil without a queue.
-func (b *Books) try(ctx context.Context, d Demand, turn *Turn) (*Reservation, *RefusedError, error) {
+// try makes one attempt. Exactly one of its results is not nil. place is nil without a queue.
+func (b *Books) try(ctx context.Context, d Demand, place *Place) (*Reservation, *RefusedError, error) {
 	b.mu.Lock()
 	now := b.now()
 	options, refusal := b.options(&d, now)
@@ -58,7 +58,7 @@ func (b *Books) try(ctx context.Context, d Demand, turn *Turn) (*Reservation, *R
 		b.mu.Unlock()
 		return nil, short, nil
 	}
-	request := b.request(open, turn, now)
+	request := b.request(open, place, now)
 	b.mu.Unlock()
 
 	asked := time.Now()
@@ -189,9 +189,9 @@ func (o option) known(now time.Time) (short *RefusedError) {
 }
 
 // request asks the store for options, and for leases of what is asked for often.
-func (b *Books) request(options []option, turn *Turn, now time.Time) Request {
+func (b *Books) request(options []option, place *Place, now time.Time) Request {
 	b.calls++
-	r := Request{Epoch: b.epoch, Replica: b.Replica, ID: b.Replica + "." + strconv.FormatInt(b.calls, 36), Hold: holdTime, Turn: turn}
+	r := Request{Epoch: b.epoch, Replica: b.Replica, ID: b.Replica + "." + strconv.FormatInt(b.calls, 36), Hold: holdTime, Place: place}
 	for _, o := range options {
 		bookings := make([]Booking, len(o.claims))
 		for i, c := range o.claims {
@@ -225,7 +225,7 @@ func (b *Books) granted(d *Demand, o option, request Request, g Grant, asked tim
 		}
 		r.entries = append(r.entries, entry{account: a, claim: c, slot: slot, outage: outage})
 	}
-	if request.Turn != nil {
+	if request.Place != nil {
 		r.served, r.reached = g.Served, g.Reached
 	}
 	b.track(r)

@@ -24,7 +24,7 @@ func (a Amount) max(b Amount) Amount {
 type Window struct {
 	newest int64
 	sum    Amount
-	ring   [slots]Amount
+	bySlot [slots]Amount
 }
 
 // advance lets the slots age out that are too old at a slot.
@@ -38,7 +38,7 @@ func (w *Window) advance(slot int64) {
 	}
 	for w.newest < slot {
 		w.newest++
-		oldest := &w.ring[w.newest%slots]
+		oldest := &w.bySlot[w.newest%slots]
 		w.sum = w.sum.minus(*oldest)
 		*oldest = Amount{}
 	}
@@ -50,7 +50,7 @@ func (w *Window) Add(slot int64, a Amount) bool {
 	if slot <= w.newest-slots {
 		return false
 	}
-	at := &w.ring[slot%slots]
+	at := &w.bySlot[slot%slots]
 	*at = at.plus(a)
 	w.sum = w.sum.plus(a)
 	return true
@@ -61,7 +61,7 @@ func (w *Window) At(slot int64) Amount {
 	if slot > w.newest || slot <= w.newest-slots {
 		return Amount{}
 	}
-	return w.ring[slot%slots]
+	return w.bySlot[slot%slots]
 }
 
 // used returns the sum at a slot.
@@ -77,7 +77,7 @@ type outlook [slots + 1]Amount
 func (w *Window) outlook(slot int64) (o outlook) {
 	o[0] = w.used(slot)
 	for i := 1; i <= slots; i++ {
-		o[i] = o[i-1].minus(w.ring[(w.newest+int64(i))%slots])
+		o[i] = o[i-1].minus(w.bySlot[(w.newest+int64(i))%slots])
 	}
 	return o
 }

@@ -116,7 +116,7 @@ func TestNoMinuteHoldsMore(t *testing.T) {
 	})
 }
 
-// Replicas that are on their own stay within the limit together, whoever had used it before.
+// Replicas that are on their own stay within the limit together, however uneven its use was before.
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := Limit{Tokens: rapid.Int64Range(1, 1000).Draw(t, "limit")}

@@ -98,15 +98,15 @@ func (b *books) report(replica string, r quota.Report) quota.View {
 	return v
 }
 
-func (b *books) request(turn *quota.Turn, alternatives ...[]quota.Booking) quota.Grant {
+func (b *books) request(place *quota.Place, alternatives ...[]quota.Booking) quota.Grant {
 	b.t.Helper()
-	return b.requestBy("a", turn, alternatives...)
+	return b.requestBy("a", place, alternatives...)
 }
 
-func (b *books) requestBy(replica string, turn *quota.Turn, alternatives ...[]quota.Booking) quota.Grant {
+func (b *books) requestBy(replica string, place *quota.Place, alternatives ...[]quota.Booking) quota.Grant {
 	b.t.Helper()
 	b.calls++
-	r := quota.Request{Epoch: b.epoch, Replica: replica, ID: strconv.Itoa(b.calls), Hold: time.Minute, Turn: turn, Alternatives: alternatives}
+	r := quota.Request{Epoch: b.epoch, Replica: replica, ID: strconv.Itoa(b.calls), Hold: time.Minute, Place: place, Alternatives: alternatives}
 	g, err := b.Reserve(b.t.Context(), r)
 	if err != nil {
 		b.t.Fatal(err)
@@ -294,51 +294,51 @@ func testPace(b *books) {
 		entries = append(entries, quota.Entry{Subject: "x/1", Slot: now - i, Amount: quota.Amount{Tokens: 10}})
 	}
 	b.report("a", quota.Report{Entries: entries})
-	turn := func() *quota.Turn {
-		return &quota.Turn{Queue: "q", Organization: "o", Waits: true, Next: -1}
+	place := func() *quota.Place {
+		return &quota.Place{Queue: "q", Organization: "o", Waits: true, Next: -1}
 	}
-	granted(t, "at the pace", b.request(turn(), one(booking("x/1", thousand, 100))), 0)
-	short(t, "faster", b.request(turn(), one(booking("x/1", thousand, 1))), quota.CausePace, 0, time.Millisecond, time.Second)
+	granted(t, "at the pace", b.request(place(), one(booking("x/1", thousand, 100))), 0)
+	short(t, "faster", b.request(place(), one(booking("x/1", thousand, 1))), quota.CausePace, 0, time.Millisecond, time.Second)
 	granted(t, "a caller that does not wait", b.request(nil, one(booking("x/1", thousand, 1))), 0)
 }
 
 func testOrder(b *books) {
 	t := b.t
 	b.report("b", quota.Report{})
-	turn := func(organization string, served, next float64) *quota.Turn {
-		return &quota.Turn{Queue: "q", Organization: organization, Waits: true, Served: served, Cost: 100, Slack: 50, Next: next}
+	place := func(organization string, served, next float64) *quota.Place {
+		return &quota.Place{Queue: "q", Organization: organization, Waits: true, Served: served, Cost: 100, Slack: 50, Next: next}
 	}
 	full := one(booking("x/1", thousand, 1001))
 	free := one(booking("x/2", thousand, 1))
 	half := one(booking("x/3", thousand, 1000))
 	granted(t, "before", b.request(nil, half), 0)
-	short(t, "waits", b.requestBy("b", turn("low", 1000, -1), half), quota.CauseLimit, 0, 59*time.Second, 61*time.Second)
-	g := b.requestBy("a", turn("high", 1100, -1), free)
+	short(t, "waits", b.requestBy("b", place("low", 1000, -1), half), quota.CauseLimit, 0, 59*time.Second, 61*time.Second)
+	g := b.requestBy("a", place("high", 1100, -1), free)
 	if short(t, "another replica's", g, quota.CauseOrder, -1, time.Millisecond, time.Second); g.Served != 1100 {
 		t.Errorf("served %v, want 1100", g.Served)
 	}
-	granted(t, "within the slack", b.requestBy("a", turn("near", 1040, -1), free), 0)
-	g = b.requestBy("b", turn("low", 0, 1500), free)
+	granted(t, "within the slack", b.requestBy("a", place("near", 1040, -1), free), 0)
+	g = b.requestBy("b", place("low", 0, 1500), free)
 	if granted(t, "the first", g, 0); g.Served != 100 || g.Reached != 1040 {
 		t.Errorf("served %v, reached %v, want 100 and 1040", g.Served, g.Reached)
 	}
-	granted(t, "after it", b.requestBy("a", turn("high", 1100, -1), free), 0)
-	short(t, "the next one", b.requestBy("a", turn("higher", 1600, -1), free), quota.CauseOrder, -1, time.Millisecond, time.Second)
+	granted(t, "after it", b.requestBy("a", place("high", 1100, -1), free), 0)
+	short(t, "the next one", b.requestBy("a", place("higher", 1600, -1), free), quota.CauseOrder, -1, time.Millisecond, time.Second)
 	b.report("b", quota.Report{Queues: []quota.Waiting{{Queue: "q"}}})
-	granted(t, "after it left", b.requestBy("a", turn("higher", 1600, -1), free), 0)
+	granted(t, "after it left", b.requestBy("a", place("higher", 1600, -1), free), 0)
 
 	own := booking("x/3", thousand, 10)
 	own.Own = true
-	b.requestBy("b", turn("own", 0, -1), one(own))
-	granted(t, "one that lacks something of its own", b.requestBy("a", turn("higher", 1700, -1), free), 0)
-	b.requestBy("b", turn("never", 0, -1), full)
-	granted(t, "one that never fits", b.requestBy("a", turn("higher", 1800, -1), free), 0)
+	b.requestBy("b", place("own", 0, -1), one(own))
+	granted(t, "one that lacks something of its own", b.requestBy("a", place("higher", 1700, -1), free), 0)
+	b.requestBy("b", place("never", 0, -1), full)
+	granted(t, "one that never fits", b.requestBy("a", place("higher", 1800, -1), free), 0)
 
 	b.report("a", quota.Report{Served: []quota.Served{{Queue: "q", Organization: "higher", Cost: -1000}, {Queue: "q", Organization: "unknown", Cost: -1000}}})
-	if g := b.requestBy("a", turn("higher", 5000, -1), free); g.Served != 1000 {
+	if g := b.requestBy("a", place("higher", 5000, -1), free); g.Served != 1000 {
 		t.Errorf("served %v after a correction, want 1000", g.Served)
 	}
-	if g := b.requestBy("a", turn("unknown", 5000, -1), free); g.Served != 5100 {
+	if g := b.requestBy("a", place("unknown", 5000, -1), free); g.Served != 5100 {
 		t.Errorf("served %v to one that the store doesn't know, want 5100", g.Served)
 	}
 }
@@ -349,14 +349,14 @@ func testJoins(b *books) {
 	full, free := one(booking("x/1", thousand, 1000)), one(booking("x/2", thousand, 1))
 	joins := func(organization string) quota.Grant {
 		t.Helper()
-		return b.request(&quota.Turn{Queue: "q", Organization: organization, Cost: 1, Slack: 1e9, Next: -1, Joins: true}, free)
+		return b.request(&quota.Place{Queue: "q", Organization: organization, Cost: 1, Slack: 1e9, Next: -1, Joins: true}, free)
 	}
 	granted(t, "before", b.request(nil, full), 0)
-	granted(t, "before", b.request(&quota.Turn{Queue: "q", Organization: "old", Served: 700, Cost: 100, Next: -1}, free), 0)
+	granted(t, "before", b.request(&quota.Place{Queue: "q", Organization: "old", Served: 700, Cost: 100, Next: -1}, free), 0)
 	if g := joins("first"); g.Served != 701 {
 		t.Errorf("starts at %v without others, want 700", g.Served-1)
 	}
-	b.requestBy("b", &quota.Turn{Queue: "q", Organization: "waits", Waits: true, Served: 300, Cost: 1, Next: -1}, full)
+	b.requestBy("b", &quota.Place{Queue: "q", Organization: "waits", Waits: true, Served: 300, Cost: 1, Next: -1}, full)
 	if g := joins("second"); g.Served != 301 {
 		t.Errorf("starts at %v beside one that waits, want 300", g.Served-1)
 	}
