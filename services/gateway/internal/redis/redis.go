@@ -1,5 +1,5 @@
-// Package redis stores what replicas share for a short time: the reports on circuits and replicas, change notifications
-// and the response cache. Losing all of it loses no completion.
+// Package redis stores what replicas share for a short time: the reports on circuits and replicas, change notifications,
+// the books of quotas and the response cache. Losing all of it loses no completion.
 package redis
 
 import (
