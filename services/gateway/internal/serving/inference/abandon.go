@@ -14,34 +14,31 @@ import (
 // the caller closed the connection, the gateway ended the request, or a clock ran out. The vendor goes on working, or
 // bills what it did. An attempt that the vendor refused or failed itself is not billed, except for the other calls of a
 // request that takes several.
-func (x *execution) abandon(ctx context.Context, c candidate, err error) {
-	outcome := x.givenUp(ctx, err)
+func (x *execution) abandon(ctx context.Context, a *attempt, err error) {
+	outcome := x.givenUp(ctx, a, err)
 	if partial, ok := errors.AsType[*provider.PartialError](err); ok {
-		x.answered = true // A repeated call to the same vendor would bill the request twice.
-		x.bill(ctx, c, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
+		a.answered = true // A repeated call to the same vendor would bill the request twice.
+		x.bill(ctx, &a.candidate, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
 		return
 	}
-	if outcome == "" || !x.call.receipt.Sent() {
+	if outcome == "" || !a.call.receipt.Sent() {
 		return
 	}
-	x.bill(ctx, c, outcome, x.arrived)
+	x.bill(ctx, &a.candidate, outcome, a.arrived)
 }
 
 // bill records an attempt whose answer was not served.
-func (x *execution) bill(ctx context.Context, c candidate, outcome ledger.Outcome, arrived tally) {
+func (x *execution) bill(ctx context.Context, of *candidate, outcome ledger.Outcome, arrived tally) {
 	if x.request.ImageRequest.Prompt != "" {
 		arrived.images = max(x.request.ImageRequest.Count, 1) // The request determines their price.
 	}
-	served := x.served
-	x.served = c
-	x.settle(ctx, outcome, arrived)
+	x.billed, x.recorded = x.commit(ctx, charge{id: x.id, of: of, attempts: x.attempts, outcome: outcome, tally: arrived})
 	x.billed.abandoned = true
-	x.served = served
 }
 
 // givenUp returns the outcome of an attempt that ended with err; empty where its vendor ended it, and for a stream
 // whose clock ran out before the vendor had acknowledged the request.
-func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
+func (x *execution) givenUp(ctx context.Context, a *attempt, err error) ledger.Outcome {
 	if errors.Is(err, errBeyondLimit) || errors.Is(err, budget.ErrOutgrown) {
 		return ledger.OutcomeAborted
 	}
@@ -55,7 +52,7 @@ func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
 		return ""
 	}
 	for _, clock := range []error{errAnswer, errFirstToken, errIdle, errTotal} {
-		if errors.Is(err, clock) && (x.answered || !x.streams) {
+		if errors.Is(err, clock) && (a.answered || !x.streams) {
 			return ledger.OutcomeInterrupted
 		}
 	}

@@ -30,14 +30,14 @@ const (
 	maxPause    = 5 * time.Second
 )
 
-// attempt is a call to one candidate; grace multiplies its clocks.
-type attempt func(ctx context.Context, c candidate, grace time.Duration) error
+// ask makes the call of an attempt.
+type ask func(ctx context.Context, a *attempt) error
 
 // round tries the candidates of one request. It is the only place that retries.
 type round struct {
 	*execution
 
-	ask      attempt
+	ask      ask
 	failures []failure
 	// switched counts the calls that failed through a credential whose place another one of the pool took. They don't count
 	// as attempts.
@@ -50,7 +50,7 @@ type round struct {
 }
 
 // try calls the candidates in turn until one serves.
-func (x *execution) try(ctx context.Context, call attempt) error {
+func (x *execution) try(ctx context.Context, call ask) error {
 	r := round{execution: x, ask: call}
 	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) {
 		return r.err
@@ -65,15 +65,15 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 
 // tryWhole is try for whole answers, where one clock bounds each attempt: Clocks.Answer, or what is left of
 // Clocks.Total.
-func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context, c candidate) error) error {
-	return x.try(ctx, func(ctx context.Context, c candidate, grace time.Duration) error {
-		end, cause := time.Now().Add(x.engine.Clocks.Answer*grace), errAnswer
+func (x *execution) tryWhole(ctx context.Context, call ask) error {
+	return x.try(ctx, func(ctx context.Context, a *attempt) error {
+		end, cause := time.Now().Add(x.engine.Clocks.Answer*a.grace), errAnswer
 		if x.deadline(x.engine.Clocks).Before(end) {
 			end, cause = x.deadline(x.engine.Clocks), errTotal
 		}
 		ctx, cancel := context.WithDeadlineCause(ctx, end, cause)
 		defer cancel()
-		return call(ctx, c)
+		return call(ctx, a)
 	})
 }
 
@@ -163,55 +163,71 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	if last {
 		grace = lastGrace
 	}
-	r.permit, r.answered, r.arrived = permit, false, tally{}
+	a := &r.space
+	*a = attempt{candidate: c, grace: grace, permit: permit, hold: r.hold}
+	r.present = a
 	r.attempts++
 	r.engine.metrics.attempt(c.Provider, r.attempts)
-	called, made := r.engine.beginCall(ctx, r.request, c)
-	r.call = made
-	err := r.guarded(called, c, grace)
-	r.upstream += time.Since(r.call.started)
+	err := r.call(ctx, a)
+	r.upstream += time.Since(a.call.started)
+	return r.conclude(ctx, a, err)
+}
+
+// call makes the call of an attempt and returns its error. A panic of the adapter is one.
+func (r *round) call(ctx context.Context, a *attempt) (err error) {
+	ctx, a.call = r.engine.beginCall(ctx, r.request, &a.candidate)
+	defer guard(&err)
+	return r.ask(ctx, a)
+}
+
+// conclude records the result of an attempt whose call has returned err.
+func (r *round) conclude(ctx context.Context, a *attempt, err error) verdict {
 	if err != nil {
-		r.abandon(ctx, c, err)
+		r.abandon(ctx, a, err)
 	}
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
-		r.served = c
-		r.record.called(c, r.call, trace.TryOK, nil)
-		if !r.streams {
-			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
-		}
+		r.serves(ctx, a)
 		return over
 	case ok: // The request's own error, found while the call was prepared.
-		r.record.called(c, r.call, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
-		r.call.fail(ctx, r.engine.metrics, string(fault.Reason), time.Now())
-		r.permit.End(ctx, health.Verdict{})
-		return r.end(c, fault)
+		r.record.called(a, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		a.call.fail(ctx, r.engine.metrics, string(fault.Reason), time.Now())
+		a.permit.End(ctx, health.Verdict{})
+		return r.end(a.candidate, fault)
 	}
 	if ended := r.over(ctx); ended != nil {
-		r.record.called(c, r.call, trace.TryCancelled, nil)
-		r.call.fail(ctx, r.engine.metrics, string(ledger.OutcomeCancelled), time.Now())
-		r.permit.End(ctx, health.Verdict{})
-		return r.end(c, ended)
+		r.record.called(a, trace.TryCancelled, nil)
+		a.call.fail(ctx, r.engine.metrics, string(ledger.OutcomeCancelled), time.Now())
+		a.permit.End(ctx, health.Verdict{})
+		return r.end(a.candidate, ended)
 	}
-	return r.fail(ctx, c, err)
+	return r.fail(ctx, a, err)
 }
 
-func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
-	defer guard(&err)
-	return r.ask(ctx, c, grace)
+// serves records that an attempt serves the request. The permit of a stream is kept until its end.
+func (r *round) serves(ctx context.Context, a *attempt) {
+	r.served = a.candidate
+	r.record.called(a, trace.TryOK, nil)
+	if !r.streams {
+		a.permit.End(ctx, health.Verdict{Outcome: health.Good})
+		return
+	}
+	a.permit.Begin(ctx)
+	r.record.began(a.began)
+	r.engine.metrics.first(ctx, a.call.label, a.began.Sub(a.call.started))
 }
 
 // fail records an attempt that failed at the vendor.
-func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
-	f := newFailure(c, err)
+func (r *round) fail(ctx context.Context, a *attempt, err error) verdict {
+	f := newFailure(a.candidate, err)
 	f.full = errors.Is(err, memory.ErrFull)
-	r.record.called(c, r.call, trace.TryFailed, &f)
-	r.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
-	f.repeatable = !r.answered && repeatable(err)
+	r.record.called(a, trace.TryFailed, &f)
+	a.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
+	f.repeatable = !a.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok || f.full {
-		r.permit.End(ctx, health.Verdict{})
+		a.permit.End(ctx, health.Verdict{})
 	} else {
-		r.permit.Fail(ctx, f.Error, r.met(f))
+		a.permit.Fail(ctx, f.Error, r.met(f))
 	}
 	r.failures = append(r.failures, f)
 	r.failed(ctx, f)

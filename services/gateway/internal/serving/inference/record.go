@@ -97,13 +97,13 @@ func (r *record) planned(p *routing.Plan) {
 }
 
 // called records a call that was made, with its failure; nil is an answer.
-func (r *record) called(c candidate, made call, outcome string, f *failure) {
+func (r *record) called(a *attempt, outcome string, f *failure) {
 	if r == nil {
 		return
 	}
 	try := trace.Try{
-		Target: c.Target, Credential: c.credential.Source, Outcome: outcome, VendorID: made.receipt.ID(),
-		Started: made.started, Duration: time.Since(made.started),
+		Target: a.Target, Credential: a.credential.Source, Outcome: outcome, VendorID: a.call.receipt.ID(),
+		Started: a.call.started, Duration: time.Since(a.call.started),
 	}
 	if f != nil {
 		try.Class, try.Code, try.HTTPStatus = f.Class, shortCode(f.Code), f.Status
