@@ -55,6 +55,11 @@ func (b *bulkhead) full(organization string) bool {
 	return b.inFlight.Load() >= int64(b.limit) || organization != "" && b.parts.Full(organization)
 }
 
+// spares reports whether a quarter of the permits is free, and the organization has some of its share left.
+func (b *bulkhead) spares(organization string) bool {
+	return 4*b.inFlight.Load() < 3*int64(b.limit) && !b.full(organization)
+}
+
 func (b *bulkhead) wait(ctx context.Context) bool {
 	defer b.waiting.Add(-1)
 	if b.waiting.Add(1) > int64(max(b.limit/4, 1)) {
