@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -28,6 +29,8 @@ const (
 	headerModel    = "X-Switchyard-Model"
 	// headerWarning warns that the model is deprecated and says until when it is served and what succeeds it.
 	headerWarning = "X-Switchyard-Warning"
+	// headerHedged names the provider and model whose call was ended because another call of the request answered first.
+	headerHedged = "X-Switchyard-Hedged"
 )
 
 // inferenceServer serves completions on both faces.
@@ -203,6 +206,9 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 	set(headerModel, route.Model)
 	if route.Warning != "" {
 		set(headerWarning, route.Warning)
+	}
+	if route.Hedged != (provider.Target{}) {
+		set(headerHedged, route.Hedged.String())
 	}
 	if len(route.Ignored) > 0 {
 		set(headerIgnored, ignored(route.Ignored))

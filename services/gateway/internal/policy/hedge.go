@@ -15,6 +15,8 @@ type Hedge struct {
 	BudgetPercent float64 `yaml:"budget_percent"`
 	// After is the wait before the second call; 0 follows from the budget and from how long calls usually take.
 	After time.Duration `yaml:"after"`
+	// Goal is the one whose completions the budget is a part of.
+	Goal Goal `yaml:"-"`
 }
 
 const (
@@ -49,7 +51,9 @@ func (p *Policy) setHedges(of map[Goal]Hedge) error {
 		if err := of[goal].check(); err != nil {
 			wrong = append(wrong, flat(prefix("hedge."+string(goal)+".", err))...)
 		}
-		p.hedges[goal.index()] = of[goal]
+		h := of[goal]
+		h.Goal = goal
+		p.hedges[goal.index()] = h
 	}
 	return wrong.err()
 }

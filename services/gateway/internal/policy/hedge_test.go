@@ -12,8 +12,8 @@ import (
 func TestHedge(t *testing.T) {
 	p := policytest.Parse(t, policytest.Wide+"hedge: {latency: {budget_percent: 2}, quality: {budget_percent: 0.5, after: 3s}}\n")
 	want := map[policy.Goal]policy.Hedge{
-		policy.GoalLatency: {BudgetPercent: 2}, policy.GoalQuality: {BudgetPercent: 0.5, After: 3 * time.Second}, policy.GoalCost: {}, "speed": {},
-		"": {BudgetPercent: 0.5, After: 3 * time.Second}, // Quality is the default goal.
+		policy.GoalLatency: {BudgetPercent: 2, Goal: policy.GoalLatency}, policy.GoalQuality: {BudgetPercent: 0.5, After: 3 * time.Second, Goal: policy.GoalQuality}, policy.GoalCost: {}, "speed": {},
+		"": {BudgetPercent: 0.5, After: 3 * time.Second, Goal: policy.GoalQuality}, // Quality is the default goal.
 	}
 	for goal, want := range want {
 		if got := p.Hedge(goal); got != want || got.On() != (want.BudgetPercent > 0) {

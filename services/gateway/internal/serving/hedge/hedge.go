@@ -88,11 +88,11 @@ func share(cost, percent float64) price.Pico {
 	return price.Pico(min(cost*percent/100, math.MaxInt64/4))
 }
 
-// Worth returns what a cost counts in a budget: itself, or so many tokens at a nominal price where it is unknown or
-// nothing.
-func Worth(cost price.Cost, tokens int64) price.Pico {
-	if cost.Known && cost.Amount > 0 {
-		return cost.Amount
+// Worth returns what a cost counts in a budget: itself, or so many tokens at a nominal price where the model has no price
+// or is free.
+func Worth(cost price.Pico, tokens int64) price.Pico {
+	if cost > 0 {
+		return cost
 	}
 	return price.Pico(min(float64(tokens)*nominalRate, math.MaxInt64/4))
 }

@@ -102,17 +102,13 @@ func TestHugeAmounts(t *testing.T) {
 }
 
 func TestWorth(t *testing.T) {
-	for _, c := range []struct {
-		cost price.Cost
-		want price.Pico
-	}{
-		{price.Cost{Known: true, Amount: 7}, 7},
-		{price.Cost{Known: true}, 3e6},
-		{price.Cost{}, 3e6},
-	} {
-		if got := Worth(c.cost, 3); got != c.want {
-			t.Errorf("%+v: %d, want %d", c.cost, got, c.want)
+	for cost, want := range map[price.Pico]price.Pico{7: 7, 0: 3e6} {
+		if got := Worth(cost, 3); got != want {
+			t.Errorf("%d: %d, want %d", cost, got, want)
 		}
+	}
+	if got := Worth(0, math.MaxInt64); got <= 0 {
+		t.Errorf("%d of more tokens than there are", got)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -15,16 +17,23 @@ import (
 // bills what it did. An attempt that the vendor refused or failed itself is not billed, except for the other calls of a
 // request that takes several.
 func (x *execution) abandon(ctx context.Context, a *attempt, err error) {
+	if outcome, arrived := x.owed(ctx, a, err); outcome != "" {
+		x.bill(ctx, &a.candidate, outcome, arrived)
+	}
+}
+
+// owed returns what is billed of an attempt that ended with err and whose answer is not served; an empty outcome is
+// nothing.
+func (x *execution) owed(ctx context.Context, a *attempt, err error) (ledger.Outcome, tally) {
 	outcome := x.givenUp(ctx, a, err)
 	if partial, ok := errors.AsType[*provider.PartialError](err); ok {
 		a.answered = true // A repeated call to the same vendor would bill the request twice.
-		x.bill(ctx, &a.candidate, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
-		return
+		return cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated}
 	}
 	if outcome == "" || !a.call.receipt.Sent() {
-		return
+		return "", tally{}
 	}
-	x.bill(ctx, &a.candidate, outcome, a.arrived)
+	return outcome, a.arrived
 }
 
 // bill records an attempt whose answer was not served.
@@ -44,6 +53,9 @@ func (x *execution) givenUp(ctx context.Context, a *attempt, err error) ledger.O
 	}
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Status != 0 && e.Status/100 != 2 {
 		return ""
+	}
+	if errors.Is(err, errHedged) {
+		return ledger.OutcomeInterrupted
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTotal) {
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) {
@@ -71,12 +83,20 @@ func (x *execution) renew(ctx context.Context) error {
 	if !recorded {
 		return errLedgerAway
 	}
-	x.id = newID()
-	if x.record != nil {
-		x.record.ID = x.id
+	if x.grant != nil {
+		x.grant.Settle(x.id, true)
 	}
+	x.rename(newID())
 	if !x.reserves() {
 		return nil
 	}
 	return x.grant.Reserve(ctx, x.id, x.reservation)
+}
+
+// rename sets the id of the request's ledger row.
+func (x *execution) rename(id uuid.UUID) {
+	x.id = id
+	if x.record != nil {
+		x.record.ID = id
+	}
 }

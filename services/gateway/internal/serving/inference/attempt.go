@@ -92,6 +92,12 @@ func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (
 		if r.left() == 0 {
 			return false
 		}
+		if r.race.called(&c) {
+			if len(c.others) == 0 {
+				continue
+			}
+			c = c.another()
+		}
 		switch r.serve(ctx, c, candidates[i+1:], insist) {
 		case over:
 			return true
@@ -112,15 +118,20 @@ func (r *round) serve(ctx context.Context, c candidate, rest []candidate, insist
 	for {
 		last := !r.more(rest) && !r.spare(c)
 		before := r.attempts
-		v := r.attempt(ctx, c, last, insist)
+		v := r.attempt(ctx, c, rest, last, insist)
 		if v == next && r.repeats(ctx, c, last) {
-			v = r.attempt(ctx, c, last, insist)
+			v = r.attempt(ctx, c, rest, last, insist)
 		}
 		if v != next || !r.switches(&c) {
 			return v
 		}
 		r.switched += r.attempts - before
-		c = c.another()
+		if c = c.another(); r.race.called(&c) {
+			if len(c.others) == 0 {
+				return v
+			}
+			c = c.another()
+		}
 	}
 }
 
@@ -129,15 +140,15 @@ func (r *round) more(candidates []candidate) bool {
 	if r.left() <= 1 {
 		return false
 	}
-	for _, c := range candidates {
-		if r.engine.Health.Admits(r.asks(c, false)) {
+	for i := range candidates {
+		if r.engine.Health.Admits(r.asks(&candidates[i], false)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *round) asks(c candidate, insist bool) health.Call {
+func (r *round) asks(c *candidate, insist bool) health.Call {
 	return health.Call{
 		Target: c.Target, Unlisted: c.Unlisted, Organization: r.request.Organization, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
 		Pooled: c.credential.Name, Tokens: r.request.Route.Needs.Context, Insist: insist,
@@ -145,14 +156,14 @@ func (r *round) asks(c candidate, insist bool) health.Call {
 }
 
 // attempt acquires a permit, makes the call and records its result.
-func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) verdict {
+func (r *round) attempt(ctx context.Context, c candidate, rest []candidate, last, insist bool) verdict {
 	if err := r.over(ctx); err != nil {
 		return r.end(c, err)
 	}
 	if err := r.renew(ctx); err != nil {
 		return r.end(c, err)
 	}
-	permit, refused := r.engine.Health.Acquire(ctx, r.asks(c, insist))
+	permit, refused := r.acquire(ctx, r.asks(&c, insist))
 	if refused != nil {
 		return r.skip(ctx, c, refused)
 	}
@@ -163,21 +174,35 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	if last {
 		grace = lastGrace
 	}
-	a := &r.space
-	*a = attempt{candidate: c, grace: grace, permit: permit, hold: r.hold}
-	r.present = a
+	kind := attemptFirst
+	if r.attempts > 0 {
+		kind = attemptFailover
+	}
 	r.attempts++
-	r.engine.metrics.attempt(c.Provider, r.attempts)
-	err := r.call(ctx, a)
+	r.engine.metrics.attempt(c.Provider, kind)
+	made := attempt{candidate: c, id: r.id, number: r.attempts, grace: grace, permit: permit, hold: r.hold}
+	if !insist {
+		if h := r.mayHedge(&made.candidate, rest); h != nil {
+			return r.raceOf(ctx, made, h)
+		}
+	}
+	a := &r.space
+	*a, r.present = made, a
+	err := r.call(ctx, a, r.ask)
 	r.upstream += time.Since(a.call.started)
 	return r.conclude(ctx, a, err)
 }
 
+// acquire returns a permit for a call, or why it may not be made now. Every call to a vendor takes one here.
+func (r *round) acquire(ctx context.Context, c health.Call) (health.Permit, *health.Refusal) {
+	return r.engine.Health.Acquire(ctx, c)
+}
+
 // call makes the call of an attempt and returns its error. A panic of the adapter is one.
-func (r *round) call(ctx context.Context, a *attempt) (err error) {
-	ctx, a.call = r.engine.beginCall(ctx, r.request, &a.candidate)
+func (x *execution) call(ctx context.Context, a *attempt, call ask) (err error) {
 	defer guard(&err)
-	return r.ask(ctx, a)
+	ctx, a.call = x.engine.beginCall(ctx, x.request, &a.candidate)
+	return call(ctx, a)
 }
 
 // conclude records the result of an attempt whose call has returned err.

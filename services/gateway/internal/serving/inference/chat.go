@@ -23,11 +23,7 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 	}
 	answer := x.present.answer
 	x.finish = answer.FinishReason
-	tally := tally{usage: answer.Usage}
-	if answer.Usage == nil {
-		tally.written = x.present.transcript()
-	}
-	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
+	tally := x.present.whole()
 	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
 		tally.whole = true
 		x.record.failed(err)
@@ -46,6 +42,16 @@ func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
 		Usage: completion.Report.Usage, State: x.billed.state, Native: completion.Native,
 	})
 	return completion, nil
+}
+
+// whole returns the size of a whole answer.
+func (a *attempt) whole() tally {
+	t := tally{usage: a.answer.Usage}
+	if t.usage == nil {
+		t.written = a.transcript()
+	}
+	t.output(&provider.Event{Text: a.answer.Text, Reasoning: a.answer.Reasoning, Other: a.answer.Other, ToolCalls: a.answer.ToolCalls, Native: a.answer.Native})
+	return t
 }
 
 // answer asks a candidate for a whole answer.

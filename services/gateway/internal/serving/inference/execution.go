@@ -49,6 +49,8 @@ type progress struct {
 	// present is the attempt that is being made or that served; nil before the first. It is at space.
 	present *attempt
 	space   attempt
+	// race is the one of two attempts; nil where there was none.
+	race *race
 	// streams reports whether a permit is kept beyond its attempt, until the stream ends.
 	streams bool
 	// unserved reports whether no provider served the request, through the fault of the last one.
@@ -60,6 +62,9 @@ type progress struct {
 type attempt struct {
 	candidate
 
+	// id is that of the ledger row, if the attempt has one, and number counts the attempts of the request.
+	id     uuid.UUID
+	number int
 	// grace multiplies the clocks of the call.
 	grace  time.Duration
 	call   call
@@ -72,6 +77,8 @@ type attempt struct {
 	// answer is a whole answer. began is when the first content of a stream arrived.
 	answer *provider.Answer
 	began  time.Time
+	// racer is what an attempt has that another one may outrun; nil for any other.
+	racer *racer
 }
 
 // candidate is a planned candidate with its provider and credential.
@@ -283,7 +290,7 @@ func (x *execution) relays(c *candidate) bool {
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
+		Attempts: x.attempts, Hedged: x.race.loserTarget(), Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
 	}
 }
 

@@ -55,6 +55,7 @@ func (t *tally) text(s string) {
 // settle commits the ledger row of the completion and returns the report for the caller.
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) ledger.Report {
 	x.billed, x.recorded = x.commit(ctx, charge{id: x.id, of: &x.served, attempts: x.attempts, outcome: outcome, tally: t})
+	x.earnHedges(x.billed)
 	return x.billed.report
 }
 

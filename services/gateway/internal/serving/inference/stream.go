@@ -56,13 +56,25 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 	s := &Stream{incoming: incoming{x: x, ctx: ctx}, approvals: x.tools.newCheck(x.hold)}
 	bounded, release := context.WithDeadlineCause(ctx, x.deadline(x.engine.Clocks), errTotal)
 	s.release = release
-	if err := x.try(bounded, s.incoming.open); err != nil {
+	if err := x.try(bounded, s.open); err != nil {
 		release()
 		return nil, err
 	}
 	begun = true
+	if r := x.present.racer; r != nil {
+		s.incoming = *r.incoming
+	}
 	s.route = x.route()
 	return s, nil
+}
+
+// open opens the stream of an attempt. One that another attempt may outrun has a place of its own for it.
+func (s *Stream) open(ctx context.Context, a *attempt) error {
+	if a.racer == nil {
+		return s.incoming.open(ctx, a)
+	}
+	a.racer.incoming = &incoming{x: s.x, ctx: s.ctx}
+	return a.racer.incoming.open(ctx, a)
 }
 
 // Route returns how the stream is served.

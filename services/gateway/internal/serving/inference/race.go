@@ -1,0 +1,368 @@
+package inference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
+)
+
+// loserTime bounds the wait, at the end of a request, for the call that lost: its context has been cancelled long ago,
+// and what is left is its ledger row.
+const loserTime = 2 * time.Second
+
+// codeHedged is the code of a call that was ended because another one answered first, in traces and metrics.
+const codeHedged = "hedged"
+
+// race is the first call of a request and the second one that may join it, the hedge. Each call runs in a goroutine that
+// owns its attempt until it sends it to results. The request's own goroutine decides; what the loser leaves behind is
+// settled in a goroutine of its own, so that the winner's answer doesn't wait for it.
+type race struct {
+	ask     ask
+	group   errgroup.Group
+	results chan *attempt
+	first   *attempt
+	// second is nil until there is a hedge, for whose estimated cost the budget holds held.
+	second *attempt
+	plan   *plannedHedge
+	held   price.Pico
+	gate   atomic.Int32
+	// losing is the attempt that another one outran, and lost is closed when it is settled. loser is the same if its call
+	// was made.
+	losing, loser *attempt
+	lost          chan struct{}
+}
+
+// States of the gate before the hedge's call: its reservation may take a while, and the first call may answer meanwhile.
+const (
+	gateWaits int32 = iota
+	gatePassed
+	gateShut
+)
+
+// racer is the part of an attempt that belongs to a race.
+type racer struct {
+	cancel context.CancelCauseFunc
+	// made reports whether the call was made, and err is its error, or that of the reservation.
+	made bool
+	err  error
+	// incoming is the answer of a stream.
+	incoming *incoming
+	// try is the loser's record.
+	try trace.Try
+}
+
+// called reports whether the hedge has called a candidate with its present credential.
+func (h *race) called(c *candidate) bool {
+	return h != nil && h.second != nil && h.gate.Load() == gatePassed &&
+		h.second.Target == c.Target && h.second.credential.Fingerprint == c.credential.Fingerprint
+}
+
+// loserTarget returns the target of the call that lost; zero for none.
+func (h *race) loserTarget() provider.Target {
+	if h == nil || h.loser == nil {
+		return provider.Target{}
+	}
+	return h.loser.Target
+}
+
+// raceOf makes a call that the planned hedge may join, and returns the verdict of both.
+func (r *round) raceOf(ctx context.Context, made attempt, plan *plannedHedge) verdict {
+	made.racer = &racer{}
+	h := &race{ask: r.ask, results: make(chan *attempt, 2), first: &made, plan: plan, lost: make(chan struct{})}
+	r.race, r.present = h, h.first
+	began := time.Now()
+	r.start(ctx, h.first)
+	timer := time.NewTimer(plan.after)
+	defer timer.Stop()
+	var got *attempt
+	select {
+	case got = <-h.results:
+	case <-timer.C:
+		r.join(ctx)
+		got = <-h.results
+	}
+	r.upstream += time.Since(began)
+	if got == h.second && got.racer.err != nil {
+		r.dropSecond(ctx)
+		got = r.await()
+		return r.conclude(ctx, got, got.racer.err)
+	}
+	switch {
+	case h.second == nil:
+		return r.conclude(ctx, got, got.racer.err)
+	case got.racer.err != nil:
+		return r.firstFailed(ctx)
+	}
+	r.wins(ctx, got)
+	return r.conclude(ctx, got, nil)
+}
+
+// start makes the call of an attempt in the race.
+func (x *execution) start(ctx context.Context, a *attempt) {
+	h := x.race
+	ctx, a.racer.cancel = context.WithCancelCause(ctx)
+	h.group.Go(panics.Guard(func() error {
+		defer func() { h.results <- a }()
+		if a != h.first {
+			if a.racer.err = x.reserveSecond(ctx, a); a.racer.err != nil {
+				return nil
+			}
+		}
+		a.racer.made = true
+		err := x.call(ctx, a, h.ask)
+		if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), errHedged) {
+			err = fmt.Errorf("%w: %w", errHedged, err)
+		}
+		a.racer.err = err
+		return nil
+	}))
+}
+
+// join starts the hedge, if there is room and money for it. Both vendors must be well: where everything is slow, a
+// second call helps nobody.
+func (r *round) join(ctx context.Context) {
+	h := r.race
+	c, budget := &h.plan.candidate, r.engine.hedges.of(h.plan.rule.Goal)
+	if !r.engine.Health.Spares(h.first.Target, r.request.Organization) {
+		r.engine.metrics.hedge(c.Provider, hedgeNoRoom)
+		return
+	}
+	held := r.hedgeCost(c, budget)
+	if !budget.Take(held, h.plan.rule.BudgetPercent, time.Now()) {
+		r.engine.metrics.hedge(c.Provider, hedgeNoBudget)
+		return
+	}
+	asked := r.asks(c, false)
+	asked.Spare = true
+	permit, refused := r.acquire(ctx, asked)
+	if refused != nil {
+		budget.Settle(held, 0)
+		r.engine.metrics.hedge(c.Provider, hedgeNoRoom)
+		return
+	}
+	r.attempts++
+	h.held = held
+	h.second = &attempt{
+		candidate: *c, id: newID(), number: r.attempts, grace: 1, permit: permit, racer: &racer{},
+		hold: r.engine.Memory.Open(r.request.Organization, largest[r.request.Route.Operation]),
+	}
+	r.start(memory.NewContext(ctx, h.second.hold), h.second)
+}
+
+// errOutrun is the error of a hedge whose call was not made because the first one answered.
+var errOutrun = errors.New("the first call answered before the second was made")
+
+// reserveSecond reserves the worst case of the hedge, beside that of the first call.
+func (x *execution) reserveSecond(ctx context.Context, a *attempt) error {
+	if x.reserves() {
+		if err := x.grant.Reserve(ctx, a.id, x.reservation); err != nil {
+			return err
+		}
+	}
+	if !x.race.gate.CompareAndSwap(gateWaits, gatePassed) {
+		return errOutrun
+	}
+	x.engine.metrics.attempt(a.Provider, attemptHedge)
+	return nil
+}
+
+// await returns the other attempt of the race.
+func (r *round) await() *attempt {
+	began := time.Now()
+	defer func() { r.upstream += time.Since(began) }()
+	return <-r.race.results
+}
+
+// wins makes an attempt that has answered the request's own, and ends the other one.
+func (r *round) wins(ctx context.Context, a *attempt) {
+	h := r.race
+	if a == h.first {
+		r.outrun(ctx, h.second)
+		return
+	}
+	r.engine.metrics.hedge(a.Provider, hedgeWon)
+	r.outrun(ctx, h.first)
+	r.present = a
+	r.rename(a.id)
+}
+
+// firstFailed returns the verdict after the first call has failed while the hedge was in flight. The hedge takes its
+// place, unless the request has ended or is itself at fault.
+func (r *round) firstFailed(ctx context.Context) verdict {
+	h := r.race
+	v := r.conclude(ctx, h.first, h.first.racer.err)
+	if v != next {
+		r.outrun(ctx, h.second)
+		return v
+	}
+	second := r.await()
+	if second.racer.err != nil && !second.racer.made {
+		r.dropSecond(ctx)
+		return next
+	}
+	if r.billed != nil {
+		r.engine.metrics.spent(&r.billed.report)
+	}
+	if r.grant != nil {
+		r.grant.Settle(h.first.id, r.recorded)
+	}
+	r.billed, r.recorded = nil, false
+	r.engine.hedges.of(h.plan.rule.Goal).Settle(h.held, 0) // It is the only call that is to be paid for, or the next one after a failure.
+	r.present = second
+	r.rename(second.id)
+	outcome := hedgeWon
+	if second.racer.err != nil {
+		outcome = hedgeFailed
+	}
+	r.engine.metrics.hedge(second.Provider, outcome)
+	return r.conclude(ctx, second, second.racer.err)
+}
+
+// dropSecond records a hedge that was not made, or that failed while the first call was still in flight.
+func (r *round) dropSecond(ctx context.Context) {
+	h := r.race
+	a := h.second
+	if !a.racer.made {
+		r.attempts--
+		r.engine.metrics.hedge(a.Provider, hedgeNoReservation)
+		r.settleLoser(ctx, h, a)
+		a.racer.cancel(nil)
+		h.second = nil
+		return
+	}
+	r.engine.metrics.hedge(a.Provider, hedgeFailed)
+	r.billLoser(ctx, h, a)
+	a.hold.Close()
+	if _, own := errors.AsType[*apierr.Error](a.racer.err); !own && r.over(ctx) == nil {
+		r.fail(ctx, a, a.racer.err)
+		return
+	}
+	r.record.called(a, trace.TryCancelled, nil)
+	a.call.fail(ctx, r.engine.metrics, string(ledger.OutcomeCancelled), time.Now())
+	a.permit.End(ctx, health.Verdict{})
+}
+
+// outrun ends the call of an attempt at once, and settles it when the call has returned.
+func (r *round) outrun(ctx context.Context, a *attempt) {
+	h, x := r.race, r.execution
+	if a == h.first || !h.gate.CompareAndSwap(gateWaits, gateShut) {
+		h.loser = a
+	} else {
+		r.attempts--
+	}
+	h.losing = a
+	a.racer.cancel(errHedged)
+	h.group.Go(panics.Guard(func() error {
+		defer close(h.lost)
+		<-h.results
+		x.settleLoser(ctx, h, a)
+		return nil
+	}))
+}
+
+// settleLoser settles an attempt that another one outran: its ledger row, its reservation and its permit. It changes
+// nothing of the execution.
+func (x *execution) settleLoser(ctx context.Context, h *race, a *attempt) {
+	if a != h.first {
+		defer a.hold.Close()
+	}
+	x.billLoser(ctx, h, a)
+	if !a.racer.made {
+		a.permit.End(ctx, health.Verdict{})
+		return
+	}
+	if a != h.first {
+		x.engine.metrics.hedge(a.Provider, hedgeLost)
+	}
+	a.permit.Lose(ctx, x.streams)
+	a.racer.try = tryOf(a, trace.TryCancelled, &failure{Error: &provider.Error{Code: codeHedged}})
+	a.call.fail(ctx, x.engine.metrics, codeHedged, time.Now())
+}
+
+// billLoser bills an attempt beside the one that serves: what its vendor reported, or an estimate.
+func (x *execution) billLoser(ctx context.Context, h *race, a *attempt) {
+	outcome, arrived := ledger.Outcome(""), tally{}
+	switch {
+	case !a.racer.made:
+	case a.racer.err != nil:
+		outcome, arrived = x.owed(ctx, a, a.racer.err)
+	case a.racer.incoming != nil:
+		outcome, arrived = ledger.OutcomeInterrupted, a.racer.incoming.drop()
+	default:
+		outcome, arrived = ledger.OutcomeInterrupted, a.whole()
+		arrived.whole = true
+	}
+	var cost price.Pico
+	recorded := false
+	if outcome != "" {
+		var b *bill
+		b, recorded = x.commit(ctx, charge{id: a.id, of: &a.candidate, attempts: a.number, outcome: outcome, tally: arrived})
+		x.engine.metrics.spent(&b.report)
+		cost = b.worth()
+	}
+	if x.grant != nil {
+		x.grant.Settle(a.id, recorded)
+	}
+	x.engine.hedges.of(h.plan.rule.Goal).Settle(h.held, cost)
+}
+
+// drop closes a stream that is not served, and returns what has arrived.
+func (s *incoming) drop() tally {
+	s.timer.stop()
+	s.cancel(errHedged)
+	_ = s.upstream.Close()
+	return s.tally
+}
+
+// endRace waits until the loser of a race is settled, and records it. The contexts of both calls end here.
+func (x *execution) endRace(ctx context.Context) {
+	h := x.race
+	if h == nil {
+		return
+	}
+	defer h.first.racer.cancel(nil)
+	if h.second != nil {
+		defer h.second.racer.cancel(nil)
+	}
+	if h.losing != nil {
+		timer := time.NewTimer(loserTime)
+		defer timer.Stop()
+		select {
+		case <-h.lost:
+		case <-timer.C:
+			x.engine.Log.ErrorContext(ctx, "a call that was cancelled does not end; the answer doesn't wait for its ledger row",
+				slog.String("provider", h.losing.Provider), slog.String("model", h.losing.Model))
+			if x.grant != nil {
+				x.grant.Settle(h.losing.id, false)
+			}
+			return
+		}
+	}
+	if err := h.group.Wait(); err != nil {
+		x.engine.Log.ErrorContext(ctx, "a call of a race failed", slog.String("error", err.Error()))
+	}
+	if h.loser != nil {
+		x.record.lost(h.loser.racer.try)
+	}
+}
+
+// close gives back the memory of the hedge's answer.
+func (h *race) close() {
+	if h != nil && h.second != nil {
+		h.second.hold.Close()
+	}
+}
