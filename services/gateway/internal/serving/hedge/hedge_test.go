@@ -58,7 +58,7 @@ func TestSavingsFade(t *testing.T) {
 // Hedges that cost no more than estimated never cost more than the percentage, whatever happens in which order.
 func TestBudgetHolds(t *testing.T) {
 	for seed := range uint64(50) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // A test needs no secret.
+		r := rand.New(rand.NewPCG(seed, 1))
 		percent := 0.1 + 20*r.Float64()
 		var s State
 		var spent, hedged price.Pico
