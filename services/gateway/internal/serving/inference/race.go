@@ -125,7 +125,7 @@ func (x *execution) start(ctx context.Context, a *attempt) {
 }
 
 // join starts the hedge, if there is room and money for it. Both vendors must be well: where everything is slow, a
-// second call helps nobody.
+// second call only adds load.
 func (r *round) join(ctx context.Context) {
 	h := r.race
 	c, budget := &h.plan.candidate, r.engine.hedges.of(h.plan.rule.Goal)
