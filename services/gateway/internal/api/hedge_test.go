@@ -50,6 +50,11 @@ func TestChatIsHedged(t *testing.T) {
 			t.Errorf("attempts %v", attempts)
 		}
 	}
+	// Both calls count in a run.
+	b.mint(t, "hedged-run", `,"max_calls":2`)
+	b.chat(t, `{"model":"mute/tale","max_tokens":1,"optimization_goal":"latency",`+messages+`}`, "X-Run-Id", "hedged-run").contains(t, 200, "hello")
+	<-b.vendor.left
+	has(t, b.authority(t, "hedged-run"), map[string]any{"calls": 2, "reserved_cents": 0, "status": "exhausted"})
 	if got := b.chat(t, `{"model":"lively/tale","optimization_goal":"latency",`+messages+`}`); got.header.Get("X-Switchyard-Hedged") != "" || got.header.Get("X-Switchyard-Attempts") != "1" {
 		t.Errorf("a quick answer has %v", got.header)
 	}

@@ -180,6 +180,9 @@ func annotate(ctx context.Context, route inference.Route, report ledger.Report) 
 		slog.Int64("prompt_tokens", report.Prompt), slog.Int64("completion_tokens", report.Completion),
 		slog.Int64("cost_pico_usd", int64(report.Cost)), slog.Bool("substituted", report.Substituted),
 		slog.Int64("overhead_us", route.Overhead.Microseconds()))
+	if route.Hedged != (provider.Target{}) {
+		rpc.Annotate(ctx, slog.String("hedged", route.Hedged.String()))
+	}
 }
 
 func milliseconds(route inference.Route) float64 {

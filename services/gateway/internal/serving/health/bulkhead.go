@@ -29,14 +29,14 @@ func newBulkhead(limit, percent int, queue time.Duration) *bulkhead {
 }
 
 // acquire takes a permit for an organization's call, or waits for at most the queue time with a bounded number of other
-// calls. An empty organization has no share to keep to. The returned cause is empty when the permit was granted.
-func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
+// calls, if the call may wait. An empty organization has no share to keep to. The returned cause is empty when the permit was granted.
+func (b *bulkhead) acquire(ctx context.Context, organization string, mayWait bool) Cause {
 	if !b.permits.TryAcquirePermit() {
 		if organization != "" && b.parts.HeldBy(organization) >= b.parts.Share() { // It takes no place in the queue.
 			b.rejected.Add(1)
 			return CauseShare
 		}
-		if !b.wait(ctx) {
+		if !mayWait || !b.wait(ctx) {
 			b.rejected.Add(1)
 			return CauseFull
 		}

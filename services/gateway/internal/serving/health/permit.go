@@ -27,7 +27,7 @@ type Call struct {
 	Tokens int
 	// Insist makes the call in spite of a Soft refusal, where no other candidate is left.
 	Insist bool
-	// Spare makes the call only where there is room to spare; see Spares. It is neither a probe nor does it wait.
+	// Spare makes the call only where there is room to spare; see Spares. It neither probes nor waits.
 	Spare bool
 }
 
@@ -148,7 +148,7 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
 		return Permit{}, &Refusal{Cause: CauseOpen}
 	}
-	if cause := t.vendor.bulkhead.acquire(ctx, by.name); cause != "" {
+	if cause := t.vendor.bulkhead.acquire(ctx, by.name, !c.Spare); cause != "" {
 		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
 		return Permit{}, &Refusal{Cause: cause}
 	}

@@ -90,15 +90,17 @@ func (r *round) mayHedge(c *candidate, rest []candidate) *plannedHedge {
 }
 
 // secondTo returns the candidate of a hedge: the next other host of the very model, or else the next credential of the
-// same pool; nil for none. An operator's pin holds for hedges too. A hedge is not worth fetching images for.
+// same pool; nil for none. The fleet and an organization's own credentials don't mix, since each pays for its
+// own calls. An operator's pin holds for hedges too. A hedge is not worth fetching images for.
 func (r *round) secondTo(c *candidate, rest []candidate) *candidate {
 	for i := range rest {
 		other := &rest[i]
-		if !r.plan.Pinned && other.Provider != c.Provider && other.IsSameModel(&c.Candidate) && !r.inlines(other) {
+		if !r.plan.Pinned && other.Provider != c.Provider && other.IsSameModel(&c.Candidate) &&
+			other.credential.Source == c.credential.Source && !r.inlines(other) {
 			return other
 		}
 	}
-	if len(c.others) == 0 || r.inlines(c) {
+	if len(c.others) == 0 || c.others[0].Source != c.credential.Source || r.inlines(c) {
 		return nil
 	}
 	other := c.another()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price/pricetest"
 	"switchyard.dev/services/gateway/internal/policy"
@@ -134,6 +135,23 @@ func checkRows(t *testing.T, b *bench, want string) {
 // its grant has ended, and its permits were returned once.
 func checkSettled(t *testing.T, b *bench, d *fakeAdmission) {
 	t.Helper()
+	checkReservations(t, b, d)
+	for name := range b.scripts {
+		target := provider.Target{Provider: name, Model: "m"}
+		for i := range concurrency {
+			if _, refused := b.Health.Acquire(t.Context(), health.Call{Target: target}); refused != nil && refused.Cause == health.CauseFull {
+				t.Errorf("%s has only %d of %d permits: %s", name, i, concurrency, refused.Cause)
+				break
+			}
+		}
+		if _, refused := b.Health.Acquire(t.Context(), health.Call{Target: target}); refused == nil {
+			t.Errorf("%s has more permits than %d", name, concurrency)
+		}
+	}
+}
+
+func checkReservations(t *testing.T, b *bench, d *fakeAdmission) {
+	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.inside != 0 || len(d.ended) != 1 {
@@ -163,16 +181,14 @@ func checkSettled(t *testing.T, b *bench, d *fakeAdmission) {
 			t.Errorf("the row %s was not reserved", id)
 		}
 	}
-	for name := range b.scripts {
-		target := provider.Target{Provider: name, Model: "m"}
-		for i := range concurrency {
-			if _, refused := b.Health.Acquire(t.Context(), health.Call{Target: target}); refused != nil && refused.Cause == health.CauseFull {
-				t.Errorf("%s has only %d of %d permits: %s", name, i, concurrency, refused.Cause)
-				break
-			}
-		}
-		if _, refused := b.Health.Acquire(t.Context(), health.Call{Target: target}); refused == nil {
-			t.Errorf("%s has more permits than %d", name, concurrency)
-		}
+}
+
+// byokAt is the provider for which the organization has a credential of its own.
+type byokAt string
+
+func (k byokAt) Resolve(_ context.Context, _ keyring.Scope, name string) ([]provider.Credential, error) {
+	if name == string(k) {
+		return []provider.Credential{{Source: keyring.SourceByok, Fingerprint: "own"}}, nil
 	}
+	return []provider.Credential{{Source: keyring.SourceFleet, Fingerprint: "fleet"}}, nil
 }

@@ -129,6 +129,7 @@ func TestNoHedge(t *testing.T) {
 		"another model":   {change: func(b *bench, _ *Request) { b.Fleet().Planner = twins{names: []string{"a", "b*"}} }},
 		"a pin":           {change: func(b *bench, _ *Request) { b.Fleet().Planner = twins{names: []string{"a", "b"}, pinned: true} }},
 		"a canary":        {change: func(b *bench, _ *Request) { b.Fleet().Planner = twins{names: []string{"a", "b"}, canary: 1} }},
+		"another payer":   {change: func(b *bench, _ *Request) { b.Fleet().Keys = byokAt("b") }},
 		"no substitution": {change: func(_ *bench, r *Request) { r.Route.Substitution = false }},
 		"a probe":         {change: func(_ *bench, r *Request) { r.Probe = true }},
 		"stored":          {change: func(_ *bench, r *Request) { r.Stored = true }},

@@ -119,7 +119,7 @@ func (x *execution) endRace(ctx context.Context) {
 	if err := h.group.Wait(); err != nil {
 		x.engine.Log.ErrorContext(ctx, "a call of a race failed", slog.String("error", err.Error()))
 	}
-	if h.loser != nil {
+	if h.loser != nil && h.loser.racer.try.Outcome != "" { // It is empty after a panic.
 		x.record.lost(h.loser.racer.try)
 	}
 }

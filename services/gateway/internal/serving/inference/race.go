@@ -213,7 +213,7 @@ func (r *round) firstFailed(ctx context.Context) verdict {
 		r.grant.Settle(h.first.id, r.recorded)
 	}
 	r.billed, r.recorded = nil, false
-	r.engine.hedges.of(h.plan.rule.Goal).Settle(h.held, 0) // It is the only call that is to be paid for, or the next one after a failure.
+	r.engine.hedges.of(h.plan.rule.Goal).Settle(h.held, 0) // A call after one that failed is no hedge.
 	r.present = second
 	r.rename(second.id)
 	outcome := hedgeWon
