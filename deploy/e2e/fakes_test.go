@@ -207,7 +207,11 @@ func (h *harness) writeFiles(provider string) error {
 	if err != nil {
 		return err
 	}
-	files["policy.yaml"] = string(policy) + "\ntools_needing_approval: [" + guardedTool + "]\n"
+	more := "\ntools_needing_approval: [" + guardedTool + "]\n"
+	if h.policy == shippedPolicy { // The programs of an earlier release don't know of hedging.
+		more += hedgedPolicy + "\n"
+	}
+	files["policy.yaml"] = string(policy) + more
 	for name, text := range files {
 		path := filepath.Join(h.root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -228,7 +232,7 @@ func (h *harness) gatewaySettings() []string {
 	)
 }
 
-// The gateway's policy is the shipped one, with one tool that needs an approval.
+// The gateway's policy is the shipped one, with one tool that needs an approval, and with hedging.
 const (
 	policyInTree  = "services/gateway/shipped/policy.yaml"
 	shippedPolicy = "../../" + policyInTree

@@ -153,7 +153,7 @@ func toNativeRequest(ctx context.Context, chat *dialect.Chat, header http.Header
 		return nil, err
 	}
 	r.Chat, r.Bounds, r.ShowsReasoning, r.KeepsAnswer = chat.Chat, chat.Bounds, chat.Reasoning, chat.Keeps
-	r.Hints, r.Route.Needs = chat.Hints, chat.Needs()
+	r.Hints, r.Route.Needs, r.Stored = chat.Hints, chat.Needs(), chat.Stored
 	if r.Locale == "" {
 		return r, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -28,6 +29,8 @@ const (
 	headerModel    = "X-Switchyard-Model"
 	// headerWarning warns that the model is deprecated and says until when it is served and what succeeds it.
 	headerWarning = "X-Switchyard-Warning"
+	// headerHedged names the provider and model whose call was ended because another call of the request answered first.
+	headerHedged = "X-Switchyard-Hedged"
 )
 
 // inferenceServer serves completions on both faces.
@@ -177,6 +180,9 @@ func annotate(ctx context.Context, route inference.Route, report ledger.Report) 
 		slog.Int64("prompt_tokens", report.Prompt), slog.Int64("completion_tokens", report.Completion),
 		slog.Int64("cost_pico_usd", int64(report.Cost)), slog.Bool("substituted", report.Substituted),
 		slog.Int64("overhead_us", route.Overhead.Microseconds()))
+	if route.Hedged != (provider.Target{}) {
+		rpc.Annotate(ctx, slog.String("hedged", route.Hedged.String()))
+	}
 }
 
 func milliseconds(route inference.Route) float64 {
@@ -203,6 +209,9 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 	set(headerModel, route.Model)
 	if route.Warning != "" {
 		set(headerWarning, route.Warning)
+	}
+	if route.Hedged != (provider.Target{}) {
+		set(headerHedged, route.Hedged.String())
 	}
 	if len(route.Ignored) > 0 {
 		set(headerIgnored, ignored(route.Ignored))

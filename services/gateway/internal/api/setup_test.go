@@ -202,7 +202,7 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 		tb.Fatal(err)
 	}
 	b.knows(tb, policy, prices)
-	fleet := &inference.Fleet{NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Fleet: fleetKeys, Fingerprint: fingerprint, Own: b.cache, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lifecycles: b.models, Override: b.overrides.Override}), Providers: providers, Prices: prices}
+	fleet := &inference.Fleet{Hedge: policy.Hedge, NeedsApproval: policy.NeedsApproval(), Keys: keyring.New(keyring.Options{Log: log, Fleet: fleetKeys, Fingerprint: fingerprint, Own: b.cache, Canonical: policy.Canonical}), Planner: routing.NewRouter(routing.Options{Policy: policy, Prices: prices, Live: b.monitor, Lifecycles: b.models, Override: b.overrides.Override}), Providers: providers, Prices: prices}
 	b.fleet = fleet
 	engine, err := inference.New(inference.Options{
 		Fleet:  func() *inference.Fleet { return fleet },

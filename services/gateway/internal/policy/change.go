@@ -72,6 +72,11 @@ func Changes(before, now *Policy) []string {
 	if !slices.EqualFunc(before.tenants, now.tenants, func(a, b tenant) bool { return reflect.DeepEqual(a.Tenant, b.Tenant) }) {
 		note("data_classification changed")
 	}
+	for _, name := range goals {
+		if before.Hedge(name) != now.Hedge(name) {
+			note("hedge.%s changed", name)
+		}
+	}
 	if !reflect.DeepEqual(before.cache, now.cache) {
 		note("cache changed")
 	}

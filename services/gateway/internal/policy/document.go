@@ -32,9 +32,11 @@ type document struct {
 	Ladder             perOperation[[]string] `yaml:"ladder"`
 	DataClassification []Tenant               `yaml:"data_classification"`
 	Resilience         Resilience             `yaml:"resilience"`
-	Cache              Cache                  `yaml:"cache"`
-	Budget             Budget                 `yaml:"budget"`
-	Traces             Traces                 `yaml:"traces"`
+	// Hedge is when requests of a goal are hedged; a goal without an entry never.
+	Hedge  map[Goal]Hedge `yaml:"hedge"`
+	Cache  Cache          `yaml:"cache"`
+	Budget Budget         `yaml:"budget"`
+	Traces Traces         `yaml:"traces"`
 	// ToolsNeedingApproval are patterns of tool names; "*" stands for any characters.
 	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
 	// HostedTools is what happens to requests that offer the model tools of a vendor's own where no provider has them:

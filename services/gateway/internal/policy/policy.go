@@ -72,8 +72,10 @@ type Policy struct {
 	ladders    map[provider.Operation][]*Offer
 	tenants    []tenant
 	resilience Resilience
-	cache      Cache
-	budget     Budget
+	// hedges are by the index of their goal.
+	hedges [3]Hedge
+	cache  Cache
+	budget Budget
 	// traces are the settings; tracings are the resulting values, the policy's own first, then one for each
 	// organization rule.
 	traces   Traces
@@ -101,7 +103,7 @@ func build(doc document) (*Policy, error) {
 	var wrong failures
 	for _, err := range []error{
 		p.goal.check(), doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval),
-		checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases(),
+		checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases(), p.setHedges(doc.Hedge),
 	} {
 		wrong.add(doc.name, err)
 	}

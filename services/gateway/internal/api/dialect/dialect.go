@@ -79,6 +79,8 @@ type Chat struct {
 	Reasoning bool
 	// Keeps reports whether the writer keeps a streamed answer until its end.
 	Keeps bool
+	// Stored reports whether the answer is stored for later requests.
+	Stored bool
 }
 
 // Reply is what an answer says of itself.

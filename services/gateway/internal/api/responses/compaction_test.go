@@ -42,7 +42,7 @@ func TestCompaction(t *testing.T) {
 	if got := strings.Join(asked, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("the model is asked\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
-	if chat.Model != "m" || chat.Stream || compaction.Stores() || len(chat.Chat.Tools) != 0 {
+	if chat.Model != "m" || chat.Stream || compaction.Stores() || chat.Stored || len(chat.Chat.Tools) != 0 {
 		t.Errorf("model %q, streamed %t, stored %t; want m, neither", chat.Model, chat.Stream, compaction.Stores())
 	}
 	text, err := chat.Writer.Answer(dialect.Reply{}, &inference.Completion{Text: "All <is> built.", Report: ledger.Report{Prompt: 9, Completion: 4}})

@@ -85,6 +85,7 @@ func (r *reader) settings() error {
 			return err
 		}
 	}
+	r.chat.Stored = e.Store
 	var options struct {
 		Obfuscate bool `json:"include_obfuscation"`
 	}

@@ -251,3 +251,16 @@ func TestFiles(t *testing.T) {
 		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
 	}
 }
+
+// A response is stored unless the caller says otherwise.
+func TestStored(t *testing.T) {
+	for body, want := range map[string]bool{`{` + hi + `}`: true, `{"store":true,` + hi + `}`: true, `{"store":false,` + hi + `}`: false} {
+		chat, x, err := Read([]byte(body), http.Header{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chat.Stored != want || x.Stores() != want {
+			t.Errorf("%s: stored %t and %t, want %t", body, chat.Stored, x.Stores(), want)
+		}
+	}
+}

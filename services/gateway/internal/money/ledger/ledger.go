@@ -44,8 +44,8 @@ const (
 	// OutcomeAborted: the completion was ended by a suspension, the end of its run, a limit of the request or of its
 	// reservation, or a tool call without approval.
 	OutcomeAborted Outcome = "aborted"
-	// OutcomeInterrupted: the provider failed after the first piece, or in one of the request's several calls, or its
-	// time was up.
+	// OutcomeInterrupted: the provider failed after the first piece, or in one of the request's several calls, its time was
+	// up, or another call of the request answered first.
 	OutcomeInterrupted Outcome = "interrupted"
 )
 

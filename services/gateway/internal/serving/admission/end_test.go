@@ -148,3 +148,45 @@ func TestEndReleasesTheReservation(t *testing.T) {
 		}
 	}
 }
+
+// A request may have two reservations. Each is released or replaced by its row on its own, and the end of either ends
+// the request.
+func TestTwoReservations(t *testing.T) {
+	d, s := open(t)
+	g, err := d.Admit(t.Context(), "acme", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
+	for _, id := range ids[:2] {
+		if err := g.Reserve(t.Context(), id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Reserve(t.Context(), ids[2], 1); err == nil || len(s.released) != 1 || s.released[0] != ids[2] {
+		t.Errorf("a third reservation: %v, released %v", err, s.released)
+	}
+	g.Settle(ids[0], true)
+	g.Settle(uuid.New(), false)
+	g.Settle(uuid.Nil, false)
+	if err := g.Reserve(t.Context(), ids[2], 1); err != nil || len(s.released) != 1 {
+		t.Errorf("%v, released %v", err, s.released)
+	}
+	g.Settle(ids[1], false)
+	g.Settle(ids[1], false)
+	if len(s.released) != 2 || s.released[1] != ids[1] {
+		t.Errorf("released %v", s.released)
+	}
+	d.EndCall(ids[1], budget.ErrLapsed)
+	if g.Context().Err() != nil {
+		t.Error("a settled reservation ends the request")
+	}
+	d.EndCall(ids[2], budget.ErrLapsed)
+	if !errors.Is(context.Cause(g.Context()), budget.ErrLapsed) {
+		t.Errorf("%v", context.Cause(g.Context()))
+	}
+	g.End(false)
+	if len(s.released) != 3 || s.released[2] != ids[2] {
+		t.Errorf("released %v", s.released)
+	}
+}

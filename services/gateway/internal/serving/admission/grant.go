@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -19,18 +20,21 @@ type Terms struct {
 	Reserves, Priced bool
 }
 
-// Grant is the admission of one request. Not safe for concurrent use.
+// Grant is the admission of one request. Reserve and Settle are safe for concurrent use; End must be the last call.
 type Grant interface {
 	// Context returns the context of Admit. It also ends when the gateway ends the request; its cause is then an
 	// *apierr.Error.
 	Context() context.Context
 	// Terms returns the conditions that the request runs under.
 	Terms() Terms
-	// Reserve reserves the worst case under the id that the ledger row will have. It may be called again only after the
-	// row of the last id is safe.
+	// Reserve reserves the worst case of a call under the id that its ledger row will have. A request has at most two
+	// reservations at a time.
 	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
-	// End ends the request. The reservation is released unless recorded reports that its ledger row is safe. Calls after
-	// the first have no effect.
+	// Settle ends a reservation before the request has ended. It is released unless recorded reports that its ledger row
+	// is safe. An id without a reservation has no effect.
+	Settle(execution uuid.UUID, recorded bool)
+	// End ends the request. The reservations left are released unless recorded reports that their ledger rows are safe.
+	// Calls after the first have no effect.
 	End(recorded bool)
 }
 
@@ -42,7 +46,7 @@ type grant struct {
 	cancel            func(cause error)
 	terms             Terms
 
-	reserved uuid.UUID // Guarded by the lock of live: endCall looks for it.
+	reserved [2]uuid.UUID // Guarded by the lock of live: endCall looks for them.
 	ended    bool
 }
 
@@ -52,10 +56,19 @@ func (g *grant) Terms() Terms { return g.terms }
 
 func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
 	err := g.controller.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
-	if err == nil {
-		g.controller.live.hold(g, execution)
+	if err == nil && !g.controller.live.replace(g, uuid.Nil, execution) {
+		g.controller.Budget.Release(g.ctx, execution)
+		return errTooMany
 	}
 	return err
+}
+
+var errTooMany = errors.New("admission: a request has more than two reservations")
+
+func (g *grant) Settle(execution uuid.UUID, recorded bool) {
+	if execution != uuid.Nil && g.controller.live.replace(g, execution, uuid.Nil) && !recorded {
+		g.controller.Budget.Release(g.ctx, execution)
+	}
 }
 
 func (g *grant) End(recorded bool) {
@@ -65,7 +78,9 @@ func (g *grant) End(recorded bool) {
 	g.ended = true
 	g.controller.live.remove(g)
 	g.cancel(nil)
-	if g.reserved != uuid.Nil && !recorded {
-		g.controller.Budget.Release(g.ctx, g.reserved)
+	for _, left := range g.reserved {
+		if left != uuid.Nil && !recorded {
+			g.controller.Budget.Release(g.ctx, left)
+		}
 	}
 }

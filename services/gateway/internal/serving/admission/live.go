@@ -2,6 +2,7 @@ package admission
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -61,12 +62,17 @@ func (l *live) remove(g *grant) {
 	}
 }
 
-// hold sets the reservation of a request.
-func (l *live) hold(g *grant, reserved uuid.UUID) {
+// replace replaces one of a request's reservations, where uuid.Nil is none, and reports whether there was such a one.
+func (l *live) replace(g *grant, old, reserved uuid.UUID) bool {
 	s := l.shard(g.organization)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.reserved = reserved
+	i := slices.Index(g.reserved[:], old)
+	if i < 0 {
+		return false
+	}
+	g.reserved[i] = reserved
+	return true
 }
 
 // endCall ends the request that holds a reservation. It searches all requests in flight: calls are rare.
@@ -76,7 +82,7 @@ func (l *live) endCall(reserved uuid.UUID, cause error) {
 		s.mu.Lock()
 		for _, of := range s.of {
 			for g := range of {
-				if g.reserved == reserved {
+				if slices.Contains(g.reserved[:], reserved) {
 					g.cancel(cause)
 				}
 			}

@@ -29,14 +29,14 @@ func newBulkhead(limit, percent int, queue time.Duration) *bulkhead {
 }
 
 // acquire takes a permit for an organization's call, or waits for at most the queue time with a bounded number of other
-// calls. An empty organization has no share to keep to. The returned cause is empty when the permit was granted.
-func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
+// calls, if the call may wait. An empty organization has no share to keep to. The returned cause is empty when the permit was granted.
+func (b *bulkhead) acquire(ctx context.Context, organization string, mayWait bool) Cause {
 	if !b.permits.TryAcquirePermit() {
 		if organization != "" && b.parts.HeldBy(organization) >= b.parts.Share() { // It takes no place in the queue.
 			b.rejected.Add(1)
 			return CauseShare
 		}
-		if !b.wait(ctx) {
+		if !mayWait || !b.wait(ctx) {
 			b.rejected.Add(1)
 			return CauseFull
 		}
@@ -53,6 +53,11 @@ func (b *bulkhead) acquire(ctx context.Context, organization string) Cause {
 // full reports whether an organization's call would have to wait or be refused.
 func (b *bulkhead) full(organization string) bool {
 	return b.inFlight.Load() >= int64(b.limit) || organization != "" && b.parts.Full(organization)
+}
+
+// spares reports whether a quarter of the permits is free, and the organization has some of its share left.
+func (b *bulkhead) spares(organization string) bool {
+	return 4*b.inFlight.Load() < 3*int64(b.limit) && !b.full(organization)
 }
 
 func (b *bulkhead) wait(ctx context.Context) bool {

@@ -244,6 +244,19 @@ func (m *Monitor) Latency(t provider.Target) (time.Duration, bool) {
 	return wait, wait > 0
 }
 
+// Slow returns the time that only a share of the recent calls of a target exceed: until the first content of streams, or
+// until whole answers. It returns 0 until there are enough measurements.
+func (m *Monitor) Slow(t provider.Target, streams bool, share float64) time.Duration {
+	found := (*m.targets.Load())[t]
+	switch {
+	case found == nil:
+		return 0
+	case streams:
+		return found.beginning.slow(m.now(), share)
+	}
+	return found.answers.slow(m.now(), share)
+}
+
 // Available reports whether circuit and bulkhead would let a call of an organization through, whatever its credential.
 func (m *Monitor) Available(t provider.Target, organization string) bool {
 	found := (*m.targets.Load())[t]

@@ -69,6 +69,32 @@ func (s *speeds) quantile(now time.Time, share float32) time.Duration {
 	return found
 }
 
+// slow returns the time that only a share of all measurements exceed; 0 until there are enough to tell so small a share.
+// It is the upper edge of a bucket: calls of the usual speed vary within a bucket, and must not exceed it.
+func (s *speeds) slow(now time.Time, share float64) time.Duration {
+	var all sketch
+	all.faded = now
+	for i := range s {
+		if group := s[i].Load(); group != nil {
+			group.addTo(&all, now)
+		}
+	}
+	if found, _ := all.find(now, float32(1-share), float32(1/share)); found >= 0 {
+		return edge(found)
+	}
+	return 0
+}
+
+// addAtLeast adds the measurement of a call that was ended after d, before its end: it would have taken at least as
+// long. Left out, the slow calls that are ended would be missing, the quantiles would sink, and with them the time after
+// which calls are ended. The time so far stands for the whole where it is among the slowest tenth, since the quantiles
+// below are the same however much longer the call would have taken. A shorter one says nothing and is left out.
+func (s *speeds) addAtLeast(by caller, d time.Duration, now time.Time) {
+	if d >= s.quantile(now, 0.9) {
+		s.add(by, d, now)
+	}
+}
+
 // Latency is the recent latency of a target.
 type Latency struct {
 	// P50 is the median time of a whole answer, FirstToken the median time to the first content of a stream; 0 when too
@@ -103,23 +129,32 @@ func (s *sketch) addTo(sum *sketch, now time.Time) {
 // quantile returns the time below which the given share of the measurements lies, and how many measurements there are.
 // The time is 0 when there are fewer than least.
 func (s *sketch) quantile(now time.Time, share, least float32) (time.Duration, float32) {
+	found, sum := s.find(now, share, least)
+	if found < 0 {
+		return 0, sum
+	}
+	return middle(found), sum
+}
+
+// find returns the bucket in which a quantile lies, and how many measurements there are. The bucket is -1 when there are
+// fewer than least.
+func (s *sketch) find(now time.Time, share, least float32) (found int, sum float32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fade(now)
-	var sum float32
 	for _, n := range s.counts {
 		sum += n
 	}
 	if sum < least {
-		return 0, sum
+		return -1, sum
 	}
 	var seen float32
 	for i, n := range s.counts {
 		if seen += n; seen >= sum*share {
-			return middle(i), sum
+			return i, sum
 		}
 	}
-	return middle(buckets - 1), sum
+	return buckets - 1, sum
 }
 
 // fade applies the loss of weight since the last call, in ten steps to a half-life. The caller holds the lock.
@@ -147,6 +182,12 @@ func bucket(d time.Duration) int {
 		return 0
 	}
 	return min(double*perDouble+int(units>>double&(perDouble-1)), buckets-1)
+}
+
+// edge returns the time at the end of a bucket.
+func edge(i int) time.Duration {
+	i++
+	return time.Duration((perDouble+i%perDouble)<<(i/perDouble)) << unitBits
 }
 
 // middle returns the time in the middle of a bucket.

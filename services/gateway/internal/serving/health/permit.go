@@ -27,6 +27,8 @@ type Call struct {
 	Tokens int
 	// Insist makes the call in spite of a Soft refusal, where no other candidate is left.
 	Insist bool
+	// Spare makes the call only where there is room to spare; see Spares. It neither probes nor waits.
+	Spare bool
 }
 
 // Cause is why a call was refused.
@@ -135,11 +137,18 @@ func (m *Monitor) Acquire(ctx context.Context, c Call) (Permit, *Refusal) {
 	if r := t.cooldown(c, by, now); r != nil {
 		return Permit{}, r
 	}
+	if c.Spare && !t.spares(by) {
+		return Permit{}, &Refusal{Cause: CauseFull}
+	}
 	p, r := m.pass(ctx, t, c, by, now)
 	if r != nil {
 		return Permit{}, r
 	}
-	if cause := t.vendor.bulkhead.acquire(ctx, by.name); cause != "" {
+	if c.Spare && (p.probe || p.own.probe) { // The circuit opened meanwhile.
+		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
+		return Permit{}, &Refusal{Cause: CauseOpen}
+	}
+	if cause := t.vendor.bulkhead.acquire(ctx, by.name, !c.Spare); cause != "" {
 		t.circuit.record(ctx, p, by, Verdict{}, now.Sub(m.base))
 		return Permit{}, &Refusal{Cause: cause}
 	}
@@ -181,6 +190,20 @@ func (m *Monitor) Admits(c Call) bool {
 // available reports whether circuit and bulkhead would let an organization's call go.
 func (t *target) available(by caller, now time.Time) bool {
 	return t.circuit.passable(by.id, now) == nil && !t.vendor.bulkhead.full(by.name)
+}
+
+// Spares reports whether a target has room for calls that need not be made: its circuit is closed for the organization
+// and a quarter of its bulkhead is free.
+func (m *Monitor) Spares(t provider.Target, organization string) bool {
+	found := (*m.targets.Load())[t]
+	return found == nil || found.spares(callerOf(organization))
+}
+
+func (t *target) spares(by caller) bool {
+	if hold := t.circuit.tenants.held(by.id); hold != nil && hold.now().Phase != Closed {
+		return false
+	}
+	return !open(t.circuit.generation.Load()) && t.vendor.bulkhead.spares(by.name)
 }
 
 // First counts a request's first call to a vendor, which earns a tenth of a retry.
@@ -225,6 +248,18 @@ func (p *Permit) End(ctx context.Context, v Verdict) {
 		}
 	}
 	p.record(ctx, v, now)
+}
+
+// Lose ends a call that was ended because another one answered first. It shows nothing of the vendor but that the first
+// content of a stream, or a whole answer, took at least so long.
+func (p *Permit) Lose(ctx context.Context, streams bool) {
+	now := p.monitor.now()
+	measured := &p.target.answers
+	if streams {
+		measured = &p.target.beginning
+	}
+	measured.addAtLeast(p.by, now.Sub(p.begun), now)
+	p.End(ctx, Verdict{})
 }
 
 func (p *Permit) record(ctx context.Context, v Verdict, now time.Time) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/google/uuid"
+
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -14,39 +16,46 @@ import (
 // the caller closed the connection, the gateway ended the request, or a clock ran out. The vendor goes on working, or
 // bills what it did. An attempt that the vendor refused or failed itself is not billed, except for the other calls of a
 // request that takes several.
-func (x *execution) abandon(ctx context.Context, c candidate, err error) {
-	outcome := x.givenUp(ctx, err)
+func (x *execution) abandon(ctx context.Context, a *attempt, err error) {
+	if outcome, arrived := x.owed(ctx, a, err); outcome != "" {
+		x.bill(ctx, &a.candidate, outcome, arrived)
+	}
+}
+
+// owed returns what is billed of an attempt that ended with err and whose answer is not served; an empty outcome is
+// nothing.
+func (x *execution) owed(ctx context.Context, a *attempt, err error) (ledger.Outcome, tally) {
+	outcome := x.givenUp(ctx, a, err)
 	if partial, ok := errors.AsType[*provider.PartialError](err); ok {
-		x.answered = true // A repeated call to the same vendor would bill the request twice.
-		x.bill(ctx, c, cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated})
-		return
+		a.answered = true // A repeated call to the same vendor would bill the request twice.
+		return cmp.Or(outcome, ledger.OutcomeInterrupted), tally{usage: &partial.Usage, counted: partial.Estimated}
 	}
-	if outcome == "" || !x.call.receipt.Sent() {
-		return
+	if outcome == "" || !a.call.receipt.Sent() {
+		return "", tally{}
 	}
-	x.bill(ctx, c, outcome, x.arrived)
+	return outcome, a.arrived
 }
 
 // bill records an attempt whose answer was not served.
-func (x *execution) bill(ctx context.Context, c candidate, outcome ledger.Outcome, arrived tally) {
+func (x *execution) bill(ctx context.Context, of *candidate, outcome ledger.Outcome, arrived tally) {
 	if x.request.ImageRequest.Prompt != "" {
 		arrived.images = max(x.request.ImageRequest.Count, 1) // The request determines their price.
 	}
-	served := x.served
-	x.served = c
-	x.settle(ctx, outcome, arrived)
+	x.billed, x.recorded = x.commit(ctx, charge{id: x.id, of: of, attempts: x.attempts, outcome: outcome, tally: arrived})
 	x.billed.abandoned = true
-	x.served = served
 }
 
 // givenUp returns the outcome of an attempt that ended with err; empty where its vendor ended it, and for a stream
 // whose clock ran out before the vendor had acknowledged the request.
-func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
+func (x *execution) givenUp(ctx context.Context, a *attempt, err error) ledger.Outcome {
 	if errors.Is(err, errBeyondLimit) || errors.Is(err, budget.ErrOutgrown) {
 		return ledger.OutcomeAborted
 	}
 	if e, ok := errors.AsType[*provider.Error](err); ok && e.Status != 0 && e.Status/100 != 2 {
 		return ""
+	}
+	if errors.Is(err, errHedged) {
+		return ledger.OutcomeInterrupted
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errTotal) {
 		if errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()) {
@@ -55,7 +64,7 @@ func (x *execution) givenUp(ctx context.Context, err error) ledger.Outcome {
 		return ""
 	}
 	for _, clock := range []error{errAnswer, errFirstToken, errIdle, errTotal} {
-		if errors.Is(err, clock) && (x.answered || !x.streams) {
+		if errors.Is(err, clock) && (a.answered || !x.streams) {
 			return ledger.OutcomeInterrupted
 		}
 	}
@@ -74,12 +83,20 @@ func (x *execution) renew(ctx context.Context) error {
 	if !recorded {
 		return errLedgerAway
 	}
-	x.id = newID()
-	if x.record != nil {
-		x.record.ID = x.id
+	if x.grant != nil {
+		x.grant.Settle(x.id, true)
 	}
+	x.rename(newID())
 	if !x.reserves() {
 		return nil
 	}
 	return x.grant.Reserve(ctx, x.id, x.reservation)
+}
+
+// rename sets the id of the request's ledger row.
+func (x *execution) rename(id uuid.UUID) {
+	x.id = id
+	if x.record != nil {
+		x.record.ID = id
+	}
 }

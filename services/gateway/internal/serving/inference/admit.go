@@ -71,6 +71,7 @@ func (a *admitted) boundAt(c *candidate) bound { return mostUsage(a.request, c, 
 // recorder after the response has been written.
 func (x *execution) end(ctx context.Context) {
 	x.recordCanarySample()
+	x.endRace(ctx)
 	if x.grant != nil {
 		x.grant.End(x.recorded)
 	}
@@ -78,6 +79,7 @@ func (x *execution) end(ctx context.Context) {
 	x.engine.After(ctx, func() {
 		x.recordOutcome(ctx)
 		x.hold.Close()
+		x.race.close()
 	})
 }
 

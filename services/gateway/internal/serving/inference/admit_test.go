@@ -29,7 +29,8 @@ type fakeAdmission struct {
 	inside   int
 	cancel   context.CancelCauseFunc
 	reserved map[uuid.UUID]price.Pico
-	ended    []bool // the argument recorded of each End
+	settled  map[uuid.UUID]bool // the argument recorded of each Settle
+	ended    []bool             // the argument recorded of each End
 }
 
 type fakeGrant struct {
@@ -72,6 +73,15 @@ func (p *fakeGrant) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) e
 	}
 	p.reserved[id] = worst
 	return nil
+}
+
+func (p *fakeGrant) Settle(id uuid.UUID, recorded bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.settled == nil {
+		p.settled = make(map[uuid.UUID]bool)
+	}
+	p.settled[id] = recorded
 }
 
 func (p *fakeGrant) End(recorded bool) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
-	"net/http"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
@@ -24,20 +22,16 @@ const (
 	// lastGrace multiplies the clocks of the last candidate: after it the request fails, so that a slow answer is worth
 	// waiting for.
 	lastGrace = 2
-	// repeatPause, and at most as much again, passes before a call is repeated. maxPause is the longest Retry-After that
-	// is waited for.
-	repeatPause = 100 * time.Millisecond
-	maxPause    = 5 * time.Second
 )
 
-// attempt is a call to one candidate; grace multiplies its clocks.
-type attempt func(ctx context.Context, c candidate, grace time.Duration) error
+// ask makes the call of an attempt.
+type ask func(ctx context.Context, a *attempt) error
 
 // round tries the candidates of one request. It is the only place that retries.
 type round struct {
 	*execution
 
-	ask      attempt
+	ask      ask
 	failures []failure
 	// switched counts the calls that failed through a credential whose place another one of the pool took. They don't count
 	// as attempts.
@@ -50,7 +44,7 @@ type round struct {
 }
 
 // try calls the candidates in turn until one serves.
-func (x *execution) try(ctx context.Context, call attempt) error {
+func (x *execution) try(ctx context.Context, call ask) error {
 	r := round{execution: x, ask: call}
 	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) {
 		return r.err
@@ -65,15 +59,15 @@ func (x *execution) try(ctx context.Context, call attempt) error {
 
 // tryWhole is try for whole answers, where one clock bounds each attempt: Clocks.Answer, or what is left of
 // Clocks.Total.
-func (x *execution) tryWhole(ctx context.Context, call func(ctx context.Context, c candidate) error) error {
-	return x.try(ctx, func(ctx context.Context, c candidate, grace time.Duration) error {
-		end, cause := time.Now().Add(x.engine.Clocks.Answer*grace), errAnswer
+func (x *execution) tryWhole(ctx context.Context, call ask) error {
+	return x.try(ctx, func(ctx context.Context, a *attempt) error {
+		end, cause := time.Now().Add(x.engine.Clocks.Answer*a.grace), errAnswer
 		if x.deadline(x.engine.Clocks).Before(end) {
 			end, cause = x.deadline(x.engine.Clocks), errTotal
 		}
 		ctx, cancel := context.WithDeadlineCause(ctx, end, cause)
 		defer cancel()
-		return call(ctx, c)
+		return call(ctx, a)
 	})
 }
 
@@ -91,6 +85,12 @@ func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (
 	for i, c := range candidates {
 		if r.left() == 0 {
 			return false
+		}
+		if r.race.called(&c) {
+			if len(c.others) == 0 {
+				continue
+			}
+			c = c.another()
 		}
 		switch r.serve(ctx, c, candidates[i+1:], insist) {
 		case over:
@@ -112,15 +112,20 @@ func (r *round) serve(ctx context.Context, c candidate, rest []candidate, insist
 	for {
 		last := !r.more(rest) && !r.spare(c)
 		before := r.attempts
-		v := r.attempt(ctx, c, last, insist)
+		v := r.attempt(ctx, c, rest, last, insist)
 		if v == next && r.repeats(ctx, c, last) {
-			v = r.attempt(ctx, c, last, insist)
+			v = r.attempt(ctx, c, rest, last, insist)
 		}
 		if v != next || !r.switches(&c) {
 			return v
 		}
 		r.switched += r.attempts - before
-		c = c.another()
+		if c = c.another(); r.race.called(&c) {
+			if len(c.others) == 0 {
+				return v
+			}
+			c = c.another()
+		}
 	}
 }
 
@@ -129,15 +134,15 @@ func (r *round) more(candidates []candidate) bool {
 	if r.left() <= 1 {
 		return false
 	}
-	for _, c := range candidates {
-		if r.engine.Health.Admits(r.asks(c, false)) {
+	for i := range candidates {
+		if r.engine.Health.Admits(r.asks(&candidates[i], false)) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *round) asks(c candidate, insist bool) health.Call {
+func (r *round) asks(c *candidate, insist bool) health.Call {
 	return health.Call{
 		Target: c.Target, Unlisted: c.Unlisted, Organization: r.request.Organization, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
 		Pooled: c.credential.Name, Tokens: r.request.Route.Needs.Context, Insist: insist,
@@ -145,14 +150,14 @@ func (r *round) asks(c candidate, insist bool) health.Call {
 }
 
 // attempt acquires a permit, makes the call and records its result.
-func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) verdict {
+func (r *round) attempt(ctx context.Context, c candidate, rest []candidate, last, insist bool) verdict {
 	if err := r.over(ctx); err != nil {
 		return r.end(c, err)
 	}
 	if err := r.renew(ctx); err != nil {
 		return r.end(c, err)
 	}
-	permit, refused := r.engine.Health.Acquire(ctx, r.asks(c, insist))
+	permit, refused := r.acquire(ctx, r.asks(&c, insist))
 	if refused != nil {
 		return r.skip(ctx, c, refused)
 	}
@@ -163,58 +168,88 @@ func (r *round) attempt(ctx context.Context, c candidate, last, insist bool) ver
 	if last {
 		grace = lastGrace
 	}
-	r.permit, r.answered, r.arrived = permit, false, tally{}
+	kind := attemptFirst
+	if r.attempts > 0 {
+		kind = attemptFailover
+	}
 	r.attempts++
-	r.engine.metrics.attempt(c.Provider, r.attempts)
-	called, made := r.engine.beginCall(ctx, r.request, c)
-	r.call = made
-	err := r.guarded(called, c, grace)
-	r.upstream += time.Since(r.call.started)
+	r.engine.metrics.attempt(c.Provider, kind)
+	made := attempt{candidate: c, id: r.id, number: r.attempts, grace: grace, permit: permit, hold: r.hold}
+	if !insist {
+		if h := r.mayHedge(&made.candidate, rest); h != nil {
+			return r.raceOf(ctx, made, h)
+		}
+	}
+	a := &r.space
+	*a, r.present = made, a
+	err := r.call(ctx, a, r.ask)
+	r.upstream += time.Since(a.call.started)
+	return r.conclude(ctx, a, err)
+}
+
+// acquire returns a permit for a call, or why it may not be made now. Every call to a vendor takes one here.
+func (r *round) acquire(ctx context.Context, c health.Call) (health.Permit, *health.Refusal) {
+	return r.engine.Health.Acquire(ctx, c)
+}
+
+// call makes the call of an attempt and returns its error. A panic of the adapter is one.
+func (x *execution) call(ctx context.Context, a *attempt, call ask) (err error) {
+	defer guard(&err)
+	ctx, a.call = x.engine.beginCall(ctx, x.request, &a.candidate)
+	return call(ctx, a)
+}
+
+// conclude records the result of an attempt whose call has returned err.
+func (r *round) conclude(ctx context.Context, a *attempt, err error) verdict {
 	if err != nil {
-		r.abandon(ctx, c, err)
+		r.abandon(ctx, a, err)
 	}
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
-		r.served = c
-		r.record.called(c, r.call, trace.TryOK, nil)
-		if !r.streams {
-			r.permit.End(ctx, health.Verdict{Outcome: health.Good})
-		}
+		r.serves(ctx, a)
 		return over
 	case ok: // The request's own error, found while the call was prepared.
-		r.record.called(c, r.call, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
-		r.call.fail(ctx, r.engine.metrics, string(fault.Reason), time.Now())
-		r.permit.End(ctx, health.Verdict{})
-		return r.end(c, fault)
+		r.record.called(a, trace.TryFailed, &failure{Error: &provider.Error{Class: fault.ErrorClass(), Code: string(fault.Reason)}})
+		a.call.fail(ctx, r.engine.metrics, string(fault.Reason), time.Now())
+		a.permit.End(ctx, health.Verdict{})
+		return r.end(a.candidate, fault)
 	}
 	if ended := r.over(ctx); ended != nil {
-		r.record.called(c, r.call, trace.TryCancelled, nil)
-		r.call.fail(ctx, r.engine.metrics, string(ledger.OutcomeCancelled), time.Now())
-		r.permit.End(ctx, health.Verdict{})
-		return r.end(c, ended)
+		r.record.called(a, trace.TryCancelled, nil)
+		a.call.fail(ctx, r.engine.metrics, string(ledger.OutcomeCancelled), time.Now())
+		a.permit.End(ctx, health.Verdict{})
+		return r.end(a.candidate, ended)
 	}
-	return r.fail(ctx, c, err)
+	return r.fail(ctx, a, err)
 }
 
-func (r *round) guarded(ctx context.Context, c candidate, grace time.Duration) (err error) {
-	defer guard(&err)
-	return r.ask(ctx, c, grace)
+// serves records that an attempt serves the request. The permit of a stream is kept until its end.
+func (r *round) serves(ctx context.Context, a *attempt) {
+	r.served = a.candidate
+	r.record.called(a, trace.TryOK, nil)
+	if !r.streams {
+		a.permit.End(ctx, health.Verdict{Outcome: health.Good})
+		return
+	}
+	a.permit.Begin(ctx)
+	r.record.began(a.began)
+	r.engine.metrics.first(ctx, a.call.label, a.began.Sub(a.call.started))
 }
 
 // fail records an attempt that failed at the vendor.
-func (r *round) fail(ctx context.Context, c candidate, err error) verdict {
-	f := newFailure(c, err)
+func (r *round) fail(ctx context.Context, a *attempt, err error) verdict {
+	f := newFailure(a.candidate, err)
 	f.full = errors.Is(err, memory.ErrFull)
-	if f.Class == apierr.ClassAuth && c.credential.Refused != nil {
-		c.credential.Refused(f.Error)
+	if f.Class == apierr.ClassAuth && a.credential.Refused != nil {
+		a.credential.Refused(f.Error)
 	}
-	r.record.called(c, r.call, trace.TryFailed, &f)
-	r.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
-	f.repeatable = !r.answered && repeatable(err)
+	r.record.called(a, trace.TryFailed, &f)
+	a.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
+	f.repeatable = !a.answered && repeatable(err)
 	if _, ok := errors.AsType[blameless](err); ok || f.full {
-		r.permit.End(ctx, health.Verdict{})
+		a.permit.End(ctx, health.Verdict{})
 	} else {
-		r.permit.Fail(ctx, f.Error, r.met(f))
+		a.permit.Fail(ctx, f.Error, r.met(f))
 	}
 	r.failures = append(r.failures, f)
 	r.failed(ctx, f)
@@ -269,52 +304,6 @@ func (r *round) met(f failure) bool {
 		if g.provider == f.provider && g.skipped == "" && g.Class == f.Class && g.Status == f.Status && g.Code == f.Code {
 			return true
 		}
-	}
-	return false
-}
-
-// repeats reports whether the only candidate is called once more, and waits for the pause before. Where there is
-// another candidate, that one is called instead. A call is repeated only if the vendor had not begun to answer, so that
-// no answer is paid for twice.
-func (r *round) repeats(ctx context.Context, c candidate, last bool) bool {
-	if !last || r.attempts != 1 || len(r.failures) == 0 {
-		return false
-	}
-	f := r.failures[len(r.failures)-1]
-	pause := max(repeatPause+rand.N(repeatPause), f.RetryAfter) //nolint:gosec // It spreads load and protects no secret.
-	if !f.repeatable || pause > maxPause {
-		return false
-	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= pause || time.Until(r.deadline(r.engine.Clocks)) <= pause {
-		return false
-	}
-	if !r.engine.Health.Retry(c.Target, r.request.Organization) {
-		r.engine.metrics.retry(c.Provider, false)
-		return false
-	}
-	r.engine.metrics.retry(c.Provider, true)
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	r.upstream += pause
-	return true
-}
-
-// repeatable reports whether the same call may be made again: it did not reach the vendor, or the vendor had no answer
-// and did not say that a retry is pointless.
-func repeatable(err error) bool {
-	e, ok := errors.AsType[*provider.Error](err)
-	switch {
-	case !ok, e.Unsupported, e.ShouldRetry != nil && !*e.ShouldRetry:
-		return false
-	case e.Status == 0:
-		// After a clock ran out the request has waited long enough.
-		return e.Class == apierr.ClassTransient && !errors.Is(err, errAnswer) && !errors.Is(err, errFirstToken)
-	case e.Status == http.StatusRequestTimeout, e.Status >= http.StatusInternalServerError:
-		return e.Class == apierr.ClassTransient || e.Class == apierr.ClassServerError
 	}
 	return false
 }

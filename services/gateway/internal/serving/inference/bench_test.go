@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -47,6 +48,27 @@ func BenchmarkPipeline(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkHedgeable measures a request that may be hedged, and answers before it is.
+func BenchmarkHedgeable(b *testing.B) {
+	steps := []step{text("yes"), end(used)}
+	bench := setupHedged(b, &script{name: "a", answer: good, steps: steps}, &script{name: "b", answer: good, steps: steps})
+	bench.Log = slog.New(slog.DiscardHandler)
+	fleet := bench.Fleet()
+	for range 100 { // Enough to know what is slow.
+		if _, err := bench.Chat(b.Context(), request()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	fleet.Hedge = func(policy.Goal) policy.Hedge { return policy.Hedge{BudgetPercent: 2, Goal: policy.GoalLatency} }
+	b.ReportAllocs()
+	for b.Loop() {
+		bench.ledger.entries = bench.ledger.entries[:0]
+		if _, err := bench.Chat(b.Context(), request()); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkUnreported measures a whole answer whose usage is not reported, with 10 kB of prompt: by the vocabulary and

@@ -276,7 +276,7 @@ const (
 // usage that the vendor reports, or without a report the fewest tokens that so many bytes of output, or of the whole
 // stream, can be. Where no bound is known an estimate by bytes decides, since each event comes here. ended reports
 // whether the vendor had announced its end before, and size is how many bytes have arrived.
-func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
+func (s *incoming) outgrown(event provider.Event, ended bool, size int) error {
 	most := s.most.Output
 	beyond := int64(size-streamSpare)/streamToken > most
 	switch {
@@ -293,8 +293,8 @@ func (s *Stream) outgrown(event provider.Event, ended bool, size int) error {
 	case leastTokens(s.tally.bytes, s.tally.runs) <= most && (ended || s.tally.usage == nil || s.tally.usage.Completion() <= most):
 		return nil
 	}
-	s.x.engine.metrics.implausible(s.x.served.Provider, excessStream)
+	s.x.engine.metrics.implausible(s.attempt.Provider, excessStream)
 	s.x.engine.Log.WarnContext(s.ctx, "a stream exceeded the output that was asked for and was cut",
-		slog.String("provider", s.x.served.Provider), slog.String("model", s.x.served.Model), slog.Int("bytes", s.tally.bytes))
+		slog.String("provider", s.attempt.Provider), slog.String("model", s.attempt.Model), slog.Int("bytes", s.tally.bytes))
 	return errBeyondLimit
 }

@@ -22,7 +22,7 @@ type call struct {
 }
 
 // beginCall starts the telemetry of a call to a candidate.
-func (e *Engine) beginCall(ctx context.Context, r *Request, c candidate) (context.Context, call) {
+func (e *Engine) beginCall(ctx context.Context, r *Request, c *candidate) (context.Context, call) {
 	operation := operationNames[r.Route.Operation]
 	made := call{
 		label:   label{provider: c.Provider, model: e.modelLabel(c), operation: operation},
@@ -42,7 +42,7 @@ func (e *Engine) beginCall(ctx context.Context, r *Request, c candidate) (contex
 
 // modelLabel returns a candidate's model as a metric's label. At a provider without a list of models callers may invent
 // names, so that only a bounded number of them has a label of its own.
-func (e *Engine) modelLabel(c candidate) string {
+func (e *Engine) modelLabel(c *candidate) string {
 	if c.Unlisted && !e.Health.Known(c.Target) {
 		return other
 	}

@@ -119,10 +119,10 @@ type transcript struct {
 	text []byte
 }
 
-// transcript returns an empty one for a candidate whose vocabulary is known.
-func (x *execution) transcript(c *candidate) transcript {
-	_, known := token.For(c.names()...)
-	return transcript{keeps: known, hold: x.hold}
+// transcript returns one that keeps a text only if the vocabulary of the candidate's model is known.
+func (a *attempt) transcript() transcript {
+	_, known := token.For(a.names()...)
+	return transcript{keeps: known, hold: a.hold}
 }
 
 // A transcript has mostTranscript bytes at most, and leastTranscript bytes of memory if it isn't empty. The rest of an
@@ -149,10 +149,10 @@ func (t *transcript) write(s string) {
 	t.text = append(t.text, s...)
 }
 
-// outputTokens estimates the output of an answer without a report: by the vocabulary of the model that served where it
+// outputTokens estimates the output of an answer without a report: by the vocabulary of the candidate's model where it
 // is known, else by bytes. It is for the bill, after the last byte of the answer has arrived.
-func (x *execution) outputTokens(t *tally) int64 {
-	counter, known := token.For(x.served.names()...)
+func (t *tally) outputTokens(of *candidate) int64 {
+	counter, known := token.For(of.names()...)
 	if !known {
 		return provider.Estimate(0, t.bytes).Output
 	}

@@ -32,16 +32,16 @@ func (e *Engine) Embed(ctx context.Context, r *Request) (*Embedded, error) {
 	x.anchor()
 	var vectors *provider.Vectors
 	var unfit candidate // its vectors are not what was asked for
-	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
-		made, err := x.embed(ctx, c)
+	err = x.tryWhole(ctx, func(ctx context.Context, a *attempt) (err error) {
+		made, err := x.embed(ctx, &a.candidate)
 		if made != nil {
-			vectors, unfit = made, c
+			vectors, unfit = made, a.candidate
 		}
 		return err
 	})
 	if err != nil {
 		if vectors != nil && x.billed == nil { // The vendor has made vectors, and bills them.
-			x.bill(ctx, unfit, ledger.OutcomeAborted, tally{usage: vectors.Usage, whole: true})
+			x.bill(ctx, &unfit, ledger.OutcomeAborted, tally{usage: vectors.Usage, whole: true})
 		}
 		return nil, err
 	}
@@ -60,11 +60,11 @@ func (s *selection) anchor() {
 }
 
 // anotherSpace reports whether vectors are, or may be, of another model than the one asked for.
-func (s *selection) anotherSpace(operation provider.Operation, served candidate) bool {
+func (s *selection) anotherSpace(operation provider.Operation, served *candidate) bool {
 	return operation == provider.OperationEmbeddings && (served.Substitute || !served.IsSameModel(&s.plan.Candidates[0]))
 }
 
-func (x *execution) embed(ctx context.Context, c candidate) (*provider.Vectors, error) {
+func (x *execution) embed(ctx context.Context, c *candidate) (*provider.Vectors, error) {
 	embedder, ok := c.provider.(provider.Embedder)
 	if !ok {
 		return nil, incapable("embeddings")

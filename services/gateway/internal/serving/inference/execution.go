@@ -10,11 +10,9 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
-	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
-	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -48,16 +46,39 @@ type progress struct {
 	attempts int
 	// upstream is the time spent waiting for providers.
 	upstream time.Duration
-	// call is the telemetry of the present attempt, and permit its permit. streams reports whether the permit is kept
-	// beyond the attempt, until the stream ends.
-	call    call
-	permit  health.Permit
+	// present is the attempt that is being made or that served; nil before the first. It is at space.
+	present *attempt
+	space   attempt
+	// race is the one of two attempts; nil where there was none.
+	race *race
+	// streams reports whether a permit is kept beyond its attempt, until the stream ends.
 	streams bool
+	// unserved reports whether no provider served the request, through the fault of the last one.
+	unserved bool
+}
+
+// attempt is one call to a candidate, with its state. Only the goroutine that makes the call may use it until the call
+// has returned.
+type attempt struct {
+	candidate
+
+	// id is that of the ledger row, if the attempt has one, and number counts the attempts of the request.
+	id     uuid.UUID
+	number int
+	// grace multiplies the clocks of the call.
+	grace  time.Duration
+	call   call
+	permit health.Permit
+	// hold charges the memory that the answer takes.
+	hold *memory.Hold
 	// answered reports whether the vendor has begun to answer. arrived is what came before its answer began.
 	answered bool
 	arrived  tally
-	// unserved reports whether no provider served the request, through the fault of the last one.
-	unserved bool
+	// answer is a whole answer. began is when the first content of a stream arrived.
+	answer *provider.Answer
+	began  time.Time
+	// racer is what an attempt has that another one may outrun; nil for any other.
+	racer *racer
 }
 
 // candidate is a planned candidate with its provider and credential.
@@ -71,7 +92,7 @@ type candidate struct {
 
 // chatProvider returns the candidate's provider if it can chat. Plans contain no other; a policy that claims otherwise
 // gets the answer of a vendor that can't serve.
-func (c candidate) chatProvider() (provider.ChatProvider, error) {
+func (c *candidate) chatProvider() (provider.ChatProvider, error) {
 	if p, ok := c.provider.(provider.ChatProvider); ok {
 		return p, nil
 	}
@@ -236,7 +257,7 @@ func (s *selection) settleRequested() {
 
 // chat returns the request as a candidate gets it. A native body names images by URL, so that it can't be sent to a
 // candidate that fetches none, unless only its dialect can carry it: then that vendor decides.
-func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, error) {
+func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Chat, error) {
 	chat := x.request.Chat
 	chat.Model = c.Upstream
 	if c.Lacks&policy.FeatureReasoning != 0 {
@@ -257,26 +278,26 @@ func (x *execution) chat(ctx context.Context, c candidate) (*provider.Chat, erro
 }
 
 // inlines reports whether a candidate gets the bytes of images instead of their URLs.
-func (x *execution) inlines(c candidate) bool {
+func (x *execution) inlines(c *candidate) bool {
 	return !c.fetches() && namesImages(x.request.Chat.Messages)
 }
 
 // relays reports whether a candidate gets the request as its caller wrote it.
-func (x *execution) relays(c candidate) bool {
+func (x *execution) relays(c *candidate) bool {
 	return c.Native && x.request.Chat.Native != nil && (x.request.Route.Needs.Dialect != "" || !x.inlines(c))
 }
 
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
+		Attempts: x.attempts, Hedged: x.race.loserTarget(), Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
 	}
 }
 
 // ignored returns the hints of the request that the provider that served did not get. What a vendor makes of a request
 // that it got as it came is its own affair.
 func (x *execution) ignored() []string {
-	if x.relays(x.served) {
+	if x.relays(&x.served) {
 		return nil
 	}
 	names := provider.Ignored(x.request.Hints, x.served.Hints)
@@ -284,69 +305,4 @@ func (x *execution) ignored() []string {
 		names = append(names, "reasoning")
 	}
 	return names
-}
-
-// Chat returns a whole answer.
-func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
-	ctx, x, err := e.begin(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	defer x.end(ctx)
-	if answer := x.recall(ctx, false); answer != nil {
-		return x.replay(ctx, answer)
-	}
-	var answer *provider.Answer
-	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) error {
-		p, err := c.chatProvider()
-		if err != nil {
-			return err
-		}
-		chat, err := x.chat(ctx, c)
-		if err != nil {
-			return err
-		}
-		if answer, err = p.Chat(ctx, c.credential, chat); err == nil {
-			x.permit.Learn(answer.Limits)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	x.finish = answer.FinishReason
-	tally := tally{usage: answer.Usage}
-	if answer.Usage == nil {
-		tally.written = x.transcript(&x.served)
-	}
-	tally.output(&provider.Event{Text: answer.Text, Reasoning: answer.Reasoning, Other: answer.Other, ToolCalls: answer.ToolCalls, Native: answer.Native})
-	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
-		tally.whole = true
-		x.record.failed(err)
-		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
-		return nil, err
-	}
-	completion := &Completion{
-		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls,
-		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
-		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, record: x.record,
-	}
-	completion.Route = x.route()
-	x.record.answered(trace.Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
-	x.remember(ctx, kept{
-		Text: completion.Text, Reasoning: completion.Reasoning, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
-		Usage: completion.Report.Usage, State: x.billed.state, Native: completion.Native,
-	})
-	return completion, nil
-}
-
-// finishReason returns the finish reason, or the usual one where the provider sent none.
-func finishReason(reason provider.FinishReason, calls bool) provider.FinishReason {
-	switch {
-	case reason != "":
-		return reason
-	case calls:
-		return provider.FinishToolCalls
-	}
-	return provider.FinishStop
 }

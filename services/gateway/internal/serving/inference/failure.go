@@ -60,6 +60,7 @@ var (
 	errIdle       = errors.New("no further event in time")
 	errTotal      = errors.New("the request ran out of time")
 	errLeft       = errors.New("the caller closed the connection")
+	errHedged     = errors.New("another call of the request answered first")
 )
 
 // failure is an attempt that failed. The key of the attempt is removed from every text: vendors echo what they were

@@ -34,8 +34,8 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, erro
 	}
 	defer x.end(ctx)
 	var images *provider.Images
-	err = x.tryWhole(ctx, func(ctx context.Context, c candidate) (err error) {
-		images, err = x.draw(ctx, c)
+	err = x.tryWhole(ctx, func(ctx context.Context, a *attempt) (err error) {
+		images, err = x.draw(ctx, &a.candidate)
 		return err
 	})
 	if err != nil {
@@ -53,7 +53,7 @@ func (e *Engine) MakeImages(ctx context.Context, r *Request) (*ImageResult, erro
 	return result, nil
 }
 
-func (x *execution) draw(ctx context.Context, c candidate) (*provider.Images, error) {
+func (x *execution) draw(ctx context.Context, c *candidate) (*provider.Images, error) {
 	maker, ok := c.provider.(provider.ImageMaker)
 	if !ok {
 		return nil, incapable("images")

@@ -64,6 +64,8 @@ type Fleet struct {
 	CacheTTL func(organization string) time.Duration
 	// NeedsApproval reports whether calls of a tool need an approval. A nil func requires none.
 	NeedsApproval func(tool string) bool
+	// Hedge returns when requests of a goal are hedged. A nil func hedges none.
+	Hedge func(goal policy.Goal) policy.Hedge
 	// ServesUnpriced reports whether calls under a ceiling may use models without a price, which then count as free.
 	ServesUnpriced bool
 	// Version is that of the files that the Fleet was read from.
@@ -130,6 +132,7 @@ type Options struct {
 type Engine struct {
 	Options
 	metrics *metrics
+	hedges  hedgeBudgets
 }
 
 // New returns an Engine, or an error of the meter.
@@ -172,6 +175,8 @@ type Request struct {
 	ShowsReasoning, KeepsAnswer bool
 	// BypassCache skips the response cache.
 	BypassCache bool
+	// Stored reports whether the answer is stored for later requests. Such a request is never hedged.
+	Stored bool
 	// Metadata are the caller's labels. ApprovalRef names the approval of the answer's tool calls.
 	Metadata    map[string]string
 	ApprovalRef string
@@ -201,6 +206,8 @@ func (r *Request) Shows(e provider.Event) bool {
 type Route struct {
 	Provider, Model string
 	Attempts        int
+	// Hedged is the target whose call was ended because another call of the request answered first; zero for none.
+	Hedged provider.Target
 	// Overhead is the time spent in the gateway and not waiting for providers.
 	Overhead time.Duration
 	// Warning is for the caller, about the model it asked for; empty for none.

@@ -52,35 +52,52 @@ func (t *tally) text(s string) {
 	t.written.write(s)
 }
 
-// settle prices a completion, commits its ledger row, and returns the report for the caller. The provider has been
-// paid: if the row can't be committed, that is logged and the answer is still sent. A completion of a model without a
-// price costs 0 and is marked estimated; a request under a ceiling has been refused before, unless the policy allows
-// it.
+// settle commits the ledger row of the completion and returns the report for the caller.
 func (x *execution) settle(ctx context.Context, outcome ledger.Outcome, t tally) ledger.Report {
+	x.billed, x.recorded = x.commit(ctx, charge{id: x.id, of: &x.served, attempts: x.attempts, outcome: outcome, tally: t})
+	x.earnHedges(x.billed)
+	return x.billed.report
+}
+
+// charge is a call that is to be billed.
+type charge struct {
+	// id is the ledger row's.
+	id uuid.UUID
+	of *candidate
+	// attempts is the number of calls of the request until then.
+	attempts int
+	outcome  ledger.Outcome
+	tally
+}
+
+// commit prices a call and commits its ledger row, and reports whether the row is safe. The provider has been paid: if
+// the row can't be committed, that is logged and the answer is still sent. A completion of a model without a price costs
+// 0 and is marked estimated; a request under a ceiling has been refused before, unless the policy allows it. It changes
+// nothing of the execution.
+func (x *execution) commit(ctx context.Context, c charge) (*bill, bool) {
 	now := time.Now()
-	usage, state := x.usage(ctx, t, outcome)
-	cost := x.cost(now, usage)
+	usage, state := x.usage(ctx, &c)
+	cost := x.cost(c.of, now, usage)
 	if !cost.Known {
 		x.engine.Log.InfoContext(ctx, "the model has no price; the completion is billed as 0",
-			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model))
+			slog.String("provider", c.of.Provider), slog.String("model", c.of.Model))
 	}
-	requested := x.requestedProvider(x.request.Route.Operation, x.served)
+	requested := x.requestedProvider(x.request.Route.Operation, c.of)
 	report := ledger.Report{
-		Provider: x.served.Provider, Model: x.served.Model,
+		Provider: c.of.Provider, Model: c.of.Model,
 		Prompt: usage.Prompt(), Completion: usage.Completion(), Usage: usage, Cost: cost.Amount,
 		Estimated:         state != ledger.StateReported || !cost.Known,
 		RequestedProvider: requested, RequestedGoal: string(x.request.Route.Goal),
 		CacheHit:    x.hit,
-		Substituted: requested != "" && (requested != x.served.Provider || x.anotherSpace(x.request.Route.Operation, x.served)),
+		Substituted: requested != "" && (requested != c.of.Provider || x.anotherSpace(x.request.Route.Operation, c.of)),
 	}
-	entry := x.entry(report, outcome, now)
+	entry := x.entry(&c, report, now)
 	entry.Usage, entry.State, entry.PriceVersion = usage, state, cost.Version
 	err := x.engine.Ledger.Commit(context.WithoutCancel(ctx), entry)
-	if x.recorded = err == nil; !x.recorded {
+	if err != nil {
 		x.engine.Log.ErrorContext(ctx, "the ledger row of a completion could not be committed", slog.String("error", err.Error()))
 	}
-	x.billed = &bill{report: report, price: cost.Version, outcome: outcome, served: x.served, state: state}
-	return report
+	return &bill{report: report, price: cost.Version, outcome: c.outcome, served: *c.of, state: state}, err == nil
 }
 
 // account is what the ledger holds of a request.
@@ -114,46 +131,47 @@ func (x *execution) recordOutcome(ctx context.Context) {
 			x.engine.metrics.request(b.report.Provider, b.outcome)
 		}
 		if !b.abandoned && !x.hit {
-			x.call.billed(ctx, x.engine.metrics, b, x.finish, x.ended)
+			x.present.call.billed(ctx, x.engine.metrics, b, x.finish, x.ended)
 		}
 	}
 	x.record.close(ctx, x)
 }
 
 // cost returns the price of a usage. An answer from the cache was paid for when it was made.
-func (x *execution) cost(now time.Time, usage provider.Usage) price.Cost {
+func (x *execution) cost(of *candidate, now time.Time, usage provider.Usage) price.Cost {
 	if x.hit {
 		return price.Cost{Known: true}
 	}
-	return x.fleet.Prices.Cost(x.served.Provider, x.served.Model, now, usage)
+	return x.fleet.Prices.Cost(of.Provider, of.Model, now, usage)
 }
 
 // usage returns the provider's report, as far as it is plausible. Where the answer was cut, a report covers what had
 // arrived until then; where there is none, the gateway counts.
-func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) (provider.Usage, ledger.State) {
+func (x *execution) usage(ctx context.Context, c *charge) (provider.Usage, ledger.State) {
+	t := &c.tally
 	if t.usage != nil && t.state != "" {
 		return *t.usage, t.state
 	}
-	most := x.boundAt(&x.served)
+	most := x.boundAt(c.of)
 	if t.usage == nil {
-		u := estimateInput(x.request, x.served.names()...)
-		u.Output += x.outputTokens(&t)
+		u := estimateInput(x.request, c.of.names()...)
+		u.Output += t.outputTokens(c.of)
 		u.Images += int64(t.images)
 		most.clamp(&u, 0)
 		return u, ledger.StateEstimated
 	}
 	u := *t.usage
 	beyond := most.clamp(&u, t.bytes+t.frames)
-	x.implausible(ctx, beyond, most.assumed, t.usage)
-	if outcome != ledger.OutcomeCompleted && !t.whole {
+	x.implausible(ctx, c.of, beyond, most.assumed, t.usage)
+	if c.outcome != ledger.OutcomeCompleted && !t.whole {
 		// Some vendors report the input at the beginning and the output only at the end.
-		u.Output = min(max(u.Output, x.outputTokens(&t)), most.Output-u.Completion()+u.Output)
+		u.Output = min(max(u.Output, t.outputTokens(c.of)), most.Output-u.Completion()+u.Output)
 		if t.counted {
 			return u, ledger.StateEstimated
 		}
 		return u, ledger.StatePartial
 	}
-	if x.request.Bounds.surcharges(&x.served) || len(beyond) > 0 {
+	if x.request.Bounds.surcharges(c.of) || len(beyond) > 0 {
 		return u, ledger.StatePartial
 	}
 	return u, ledger.StateReported
@@ -161,20 +179,20 @@ func (x *execution) usage(ctx context.Context, t tally, outcome ledger.Outcome) 
 
 // implausible counts and logs a report of more than the request can use. Where the answer has no bound, a long one is
 // not the vendor's fault.
-func (x *execution) implausible(ctx context.Context, beyond []excess, assumed bool, reported *provider.Usage) {
+func (x *execution) implausible(ctx context.Context, of *candidate, beyond []excess, assumed bool, reported *provider.Usage) {
 	for _, part := range beyond {
 		if part == excessOutput && assumed {
 			continue
 		}
-		x.engine.metrics.implausible(x.served.Provider, part)
+		x.engine.metrics.implausible(of.Provider, part)
 		x.engine.Log.WarnContext(ctx, "a provider reports more than the request can use; the excess is not billed",
-			slog.String("provider", x.served.Provider), slog.String("model", x.served.Model),
+			slog.String("provider", of.Provider), slog.String("model", of.Model),
 			slog.String("part", string(part)), slog.Any("reported", *reported))
 	}
 }
 
 // requestedProvider returns the provider asked for, where another one might have served; empty otherwise.
-func (s *selection) requestedProvider(operation provider.Operation, served candidate) string {
+func (s *selection) requestedProvider(operation provider.Operation, served *candidate) string {
 	risk := len(s.candidates) > 1 || served.Provider != s.plan.Requested || s.anotherSpace(operation, served)
 	if !risk {
 		return ""
@@ -182,16 +200,16 @@ func (s *selection) requestedProvider(operation provider.Operation, served candi
 	return s.plan.Requested
 }
 
-func (x *execution) entry(report ledger.Report, outcome ledger.Outcome, now time.Time) ledger.Entry {
+func (x *execution) entry(c *charge, report ledger.Report, now time.Time) ledger.Entry {
 	r := x.request
 	return ledger.Entry{
-		ID: x.id, RequestID: r.ID,
+		ID: c.id, RequestID: r.ID,
 		Organization: r.Organization, Key: r.Key, Service: r.Service, Run: r.Run, Operation: r.ledgerOperation(),
 		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
 		Provider: report.Provider, Model: report.Model,
-		Credential: x.served.credential.Source, Fingerprint: x.served.credential.Fingerprint,
-		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: x.attempts,
-		Cost: report.Cost, Outcome: outcome, StartedAt: x.started, EndedAt: now,
+		Credential: c.of.credential.Source, Fingerprint: c.of.credential.Fingerprint,
+		Substituted: report.Substituted, CacheHit: report.CacheHit, Attempts: c.attempts,
+		Cost: report.Cost, Outcome: c.outcome, StartedAt: x.started, EndedAt: now,
 	}
 }
 

@@ -22,7 +22,7 @@ const outcomeFailed ledger.Outcome = "failed"
 // metrics are the pipeline's instruments. None has the organization as a label: the number of organizations is
 // unbounded. Models are a label; see Engine.modelLabel.
 type metrics struct {
-	requests, failures, attempts, skips, retries, tokens, cost, beyond *counter
+	requests, failures, attempts, skips, retries, hedges, tokens, cost, beyond *counter
 
 	duration, firstChunk, perChunk metric.Float64Histogram
 	tokenUsage                     metric.Int64Histogram
@@ -50,9 +50,10 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	count(&m.requests, "switchyard.gateway.requests", "Completions by the provider that ended them and by outcome.")
 	count(&m.failures, "switchyard.gateway.attempt.failures", "Attempts that failed, by provider and error class.")
 	count(&m.tokens, "switchyard.gateway.tokens", "Tokens metered, by provider and bucket.")
-	count(&m.attempts, "switchyard.gateway.attempts", "Calls to providers; kind is failover where the request had called another before.")
+	count(&m.attempts, "switchyard.gateway.attempts", "Calls to providers; kind is failover where the request had called another before, and hedge where another call was still in flight.")
 	count(&m.skips, "switchyard.gateway.skips", "Candidates not called, by provider and cause: breaker, bulkhead, rest of a credential.")
 	count(&m.retries, "switchyard.gateway.retries", "Calls repeated at the same provider, and those that the retry budget refused.")
+	count(&m.hedges, "switchyard.gateway.hedges", "Second calls of requests whose first call was slow, by the provider of the second call and outcome: won, lost, failed, or why there was none (no_budget, no_room, no_reservation).")
 	count(&m.beyond, "switchyard.gateway.usage.implausible", "Usage reports and streams that exceed what the request can use, by provider and part; the excess is not billed.")
 	observe := func(into *metric.Float64Histogram, name, what string, buckets []float64) {
 		var err error
@@ -113,12 +114,15 @@ func (m *metrics) attemptFailed(name string, class apierr.Class) {
 	m.failures.add(by(name, "error_class", string(class)), 1)
 }
 
-// attempt counts the nth call of a request.
-func (m *metrics) attempt(name string, n int) {
-	kind := "first"
-	if n > 1 {
-		kind = "failover"
-	}
+// Kinds of an attempt.
+const (
+	attemptFirst    = "first"
+	attemptFailover = "failover"
+	attemptHedge    = "hedge"
+)
+
+// attempt counts a call of a request.
+func (m *metrics) attempt(name, kind string) {
 	m.attempts.add(by(name, "kind", kind), 1)
 }
 
@@ -132,6 +136,10 @@ func (m *metrics) retry(name string, granted bool) {
 		outcome = "refused"
 	}
 	m.retries.add(by(name, "budget", outcome), 1)
+}
+
+func (m *metrics) hedge(name string, outcome hedgeOutcome) {
+	m.hedges.add(by(name, "outcome", string(outcome)), 1)
 }
 
 // called records one call to a provider that has ended.

@@ -52,7 +52,7 @@ func (c candidate) another() candidate {
 // spare reports whether one of the candidate's other credentials may be called.
 func (r *round) spare(c candidate) bool {
 	for len(c.others) > 0 {
-		if c = c.another(); r.engine.Health.Admits(r.asks(c, false)) {
+		if c = c.another(); r.engine.Health.Admits(r.asks(&c, false)) {
 			return true
 		}
 	}

@@ -156,8 +156,8 @@ func (k *kept) tally() tally { return tally{usage: &k.Usage, state: k.State} }
 // replayStream streams an answer from the cache: the frames as they arrived, or all at once.
 func (x *execution) replayStream(ctx context.Context, answer *kept) *Stream {
 	s := &Stream{
-		x: x, ctx: ctx, release: func() {}, route: x.route(), ended: true,
-		approvals: x.tools.newCheck(x.hold), held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0,
+		release: func() {}, route: x.route(), approvals: x.tools.newCheck(x.hold),
+		incoming: incoming{x: x, ctx: ctx, held: answer.Frames, tally: answer.tally(), finish: answer.FinishReason, calls: len(answer.ToolCalls) > 0, ended: true},
 	}
 	for i := range answer.ToolCalls {
 		answer.ToolCalls[i].Index = i // A whole answer has no indexes.

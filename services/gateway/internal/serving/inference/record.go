@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,6 +32,8 @@ type record struct {
 	// text and calls are the parts of a streamed answer.
 	text  []byte
 	calls callJoiner
+	// served counts the tries up to the one that serves; 0 while there is none.
+	served int
 	// hold is charged for what is kept of a stream; nil charges nothing.
 	hold *memory.Hold
 }
@@ -97,18 +100,39 @@ func (r *record) planned(p *routing.Plan) {
 }
 
 // called records a call that was made, with its failure; nil is an answer.
-func (r *record) called(c candidate, made call, outcome string, f *failure) {
+func (r *record) called(a *attempt, outcome string, f *failure) {
 	if r == nil {
 		return
 	}
+	r.Tries = append(r.Tries, tryOf(a, outcome, f))
+	if outcome == trace.TryOK {
+		r.served = len(r.Tries)
+	}
+}
+
+// lost records a call that another one outran, in the order in which they were made.
+func (r *record) lost(try trace.Try) {
+	if r == nil {
+		return
+	}
+	place := len(r.Tries)
+	if r.served > 0 && try.Started.Before(r.Tries[r.served-1].Started) {
+		place = r.served - 1
+		r.served++
+	}
+	r.Tries = slices.Insert(r.Tries, place, try)
+}
+
+// tryOf returns the record of a call that has ended now.
+func tryOf(a *attempt, outcome string, f *failure) trace.Try {
 	try := trace.Try{
-		Target: c.Target, Credential: c.credential.Source, Outcome: outcome, VendorID: made.receipt.ID(),
-		Started: made.started, Duration: time.Since(made.started),
+		Target: a.Target, Credential: a.credential.Source, Outcome: outcome, VendorID: a.call.receipt.ID(),
+		Started: a.call.started, Duration: time.Since(a.call.started),
 	}
 	if f != nil {
 		try.Class, try.Code, try.HTTPStatus = f.Class, shortCode(f.Code), f.Status
 	}
-	r.Tries = append(r.Tries, try)
+	return try
 }
 
 // skipped records a candidate that was not called.
@@ -236,8 +260,8 @@ func (r *record) close(ctx context.Context, x *execution) {
 	default:
 		r.Status = trace.StatusFailed
 	}
-	if last := len(r.Tries) - 1; r.Stream && last >= 0 && r.Report != nil && !x.hit && !x.billed.abandoned {
-		try := &r.Tries[last]
+	if r.Stream && r.served > 0 && r.Report != nil && !x.hit && !x.billed.abandoned {
+		try := &r.Tries[r.served-1]
 		try.FirstToken, try.Duration = r.Started.Add(r.FirstToken).Sub(try.Started), r.Ended.Sub(try.Started)
 		switch r.Status {
 		case trace.StatusFailed:

@@ -11,20 +11,20 @@ import (
 func (e *Engine) Relay(ctx context.Context, r *Request) (*Stream, error) { return e.StreamChat(ctx, r) }
 
 // relay makes a relayed call and returns once the vendor's response head has arrived.
-func (s *Stream) relay(ctx context.Context, c candidate) (provider.Stream, error) {
-	p, ok := c.provider.(provider.Relayer)
+func (s *incoming) relay(ctx context.Context) (provider.Stream, error) {
+	p, ok := s.attempt.provider.(provider.Relayer)
 	if !ok {
 		return nil, incapable(string(s.x.request.Route.Operation))
 	}
 	call := *s.x.request.Relay
-	call.Model = c.Upstream
-	upstream, err := p.Relay(ctx, c.credential, &call)
+	call.Model = s.attempt.Upstream
+	upstream, err := p.Relay(ctx, s.attempt.credential, &call)
 	if err != nil {
 		return nil, err
 	}
-	s.x.answered, s.contentType, s.whole = true, upstream.ContentType(), upstream.Whole()
+	s.attempt.answered, s.contentType, s.whole = true, upstream.ContentType(), upstream.Whole()
 	if limited, ok := upstream.(provider.LimitedStream); ok {
-		s.x.permit.Learn(limited.Limits())
+		s.attempt.permit.Learn(limited.Limits())
 	}
 	return upstream, nil
 }

@@ -27,10 +27,10 @@ func TestSpaceOfVectors(t *testing.T) {
 		{"a substitute", candidateOf("vectors", "", true), true},
 	} {
 		s := selection{plan: routing.Plan{Candidates: []routing.Candidate{asked, c.served}}}
-		if got := s.anotherSpace(provider.OperationEmbeddings, candidate{Candidate: c.served}); got != c.another {
+		if got := s.anotherSpace(provider.OperationEmbeddings, &candidate{Candidate: c.served}); got != c.another {
 			t.Errorf("%s: another space is %t, want %t", c.name, got, c.another)
 		}
-		if s.anotherSpace(provider.OperationChat, candidate{Candidate: c.served}) {
+		if s.anotherSpace(provider.OperationChat, &candidate{Candidate: c.served}) {
 			t.Errorf("%s: a chat has no space", c.name)
 		}
 	}

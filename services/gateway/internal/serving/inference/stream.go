@@ -2,14 +2,12 @@ package inference
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/money/ledger"
-	"switchyard.dev/services/gateway/internal/serving/cache"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -18,43 +16,17 @@ import (
 // Stream is an answer as it arrives. It begins once a provider has sent content: before that a failure moves on to the
 // next candidate, afterwards it ends the stream. The caller must call Close. Not safe for concurrent use.
 type Stream struct {
-	x   *execution
-	ctx context.Context //nolint:containedctx // The request's own: the stream is the rest of that call.
+	incoming
+
 	// release ends the total clock.
 	release context.CancelFunc
-
-	upstream provider.Stream
-	cancel   context.CancelCauseFunc
-	timer    *streamTimer
-	route    Route
-
-	// held are the events up to the first content, in order; most is what the answer may use.
-	held   []provider.Event
-	most   bound
-	tally  tally
-	finish provider.FinishReason
-	calls  bool
-	ended  bool // the provider has sent its last event
-	// buffered reports whether the provider's next event has arrived.
-	buffered bool
-	// pieces counts the pieces of content; the first arrived at began.
-	pieces int
-	began  time.Time
-
-	// recording is what is stored in the response cache; nil for nothing.
-	recording *recording
+	route   Route
 
 	// approvals withholds tool calls until they are approved; nil where none needs an approval. passed are the events that
 	// it passed on; withheld is the error with which it ended the stream.
 	approvals *approvalCheck
 	passed    []provider.Event
 	withheld  error
-
-	// contentType is the media type of a relayed answer, and whole reports whether it came whole.
-	contentType string
-	whole       bool
-	// answer is the vendor's JSON where it came whole.
-	answer json.RawMessage
 
 	settled bool
 	report  ledger.Report
@@ -81,10 +53,7 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 		return x.replayStream(ctx, answer), nil
 	}
 	x.streams = true
-	s := &Stream{x: x, ctx: ctx, approvals: x.tools.newCheck(x.hold)}
-	if x.cacheKey != (cache.Key{}) {
-		s.recording = &recording{}
-	}
+	s := &Stream{incoming: incoming{x: x, ctx: ctx}, approvals: x.tools.newCheck(x.hold)}
 	bounded, release := context.WithDeadlineCause(ctx, x.deadline(x.engine.Clocks), errTotal)
 	s.release = release
 	if err := x.try(bounded, s.open); err != nil {
@@ -92,32 +61,20 @@ func (e *Engine) StreamChat(ctx context.Context, r *Request) (*Stream, error) {
 		return nil, err
 	}
 	begun = true
+	if r := x.present.racer; r != nil {
+		s.incoming = *r.incoming
+	}
 	s.route = x.route()
 	return s, nil
 }
 
-// note records an event of the answer, of which size bytes have arrived. The error is that of an answer that exceeded
-// its bound.
-func (s *Stream) note(event provider.Event, size int) error {
-	ended := s.finish != ""
-	s.tally.output(&event)
-	if event.Content() {
-		s.pieces++
+// open opens the stream of an attempt. One that another attempt may outrun has a place of its own for it.
+func (s *Stream) open(ctx context.Context, a *attempt) error {
+	if a.racer == nil {
+		return s.incoming.open(ctx, a)
 	}
-	s.calls = s.calls || len(event.ToolCalls) > 0
-	if event.Usage != nil {
-		s.tally.usage = event.Usage
-	}
-	if event.FinishReason != "" {
-		s.finish = event.FinishReason
-	}
-	if s.recording != nil && s.x.hold.Charge(recorded(event)) != nil {
-		s.recording = nil // The cached copy is given up first where memory is short.
-	}
-	if s.recording != nil {
-		s.recording.add(event)
-	}
-	return s.outgrown(event, ended, size)
+	a.racer.incoming = &incoming{x: s.x, ctx: s.ctx}
+	return a.racer.incoming.open(ctx, a)
 }
 
 // Route returns how the stream is served.
@@ -238,9 +195,9 @@ func (s *Stream) fail(err error) {
 	}
 	s.x.failed(s.ctx, f)
 	if f.full = errors.Is(err, memory.ErrFull); f.full || errors.Is(err, errTotal) { // The gateway's own memory and clock do not count against the vendor.
-		s.x.permit.End(s.ctx, health.Verdict{})
+		s.attempt.permit.End(s.ctx, health.Verdict{})
 	} else {
-		s.x.permit.Fail(s.ctx, f.Error, false)
+		s.attempt.permit.Fail(s.ctx, f.Error, false)
 	}
 	s.err = interrupted(f)
 	s.x.record.failed(s.err)
@@ -257,12 +214,12 @@ func (s *Stream) settle(outcome ledger.Outcome) {
 	}
 	s.stop()
 	s.x.finish = s.finish
-	s.x.engine.metrics.streamed(s.ctx, s.x.call.label, s.pieces, time.Since(s.began))
+	s.x.engine.metrics.streamed(s.ctx, s.attempt.call.label, s.pieces, time.Since(s.attempt.began))
 	switch outcome {
 	case ledger.OutcomeCompleted:
-		s.x.permit.End(s.ctx, health.Verdict{Outcome: health.Good})
+		s.attempt.permit.End(s.ctx, health.Verdict{Outcome: health.Good})
 	case ledger.OutcomeCancelled, ledger.OutcomeAborted:
-		s.x.permit.End(s.ctx, health.Verdict{})
+		s.attempt.permit.End(s.ctx, health.Verdict{})
 	case ledger.OutcomeInterrupted: // fail has ended it.
 	}
 	s.report = s.x.settle(s.ctx, outcome, s.tally)

@@ -95,7 +95,7 @@ func within(field string, err error) error {
 }
 
 // fetches reports whether a candidate's vendor fetches images itself. The policy or the dialect may exclude it.
-func (c candidate) fetches() bool {
+func (c *candidate) fetches() bool {
 	if c.Lacks&policy.FeatureImageURLs != 0 {
 		return false
 	}

@@ -1,0 +1,82 @@
+package inference
+
+import (
+	"context"
+
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
+)
+
+// Chat returns a whole answer.
+func (e *Engine) Chat(ctx context.Context, r *Request) (*Completion, error) {
+	ctx, x, err := e.begin(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer x.end(ctx)
+	if answer := x.recall(ctx, false); answer != nil {
+		return x.replay(ctx, answer)
+	}
+	if err := x.tryWhole(ctx, x.answer); err != nil {
+		return nil, err
+	}
+	answer := x.present.answer
+	x.finish = answer.FinishReason
+	tally := x.present.whole()
+	if err := x.tools.approveAnswer(ctx, answer.ToolCalls, answer.Native); err != nil {
+		tally.whole = true
+		x.record.failed(err)
+		x.settle(ctx, ledger.OutcomeAborted, tally) // The vendor has been paid.
+		return nil, err
+	}
+	completion := &Completion{
+		Text: answer.Text, Reasoning: answer.Reasoning, ToolCalls: answer.ToolCalls,
+		FinishReason: finishReason(answer.FinishReason, len(answer.ToolCalls) > 0),
+		Report:       x.settle(ctx, ledger.OutcomeCompleted, tally), Native: answer.Native, record: x.record,
+	}
+	completion.Route = x.route()
+	x.record.answered(trace.Answer{Text: completion.Text, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason})
+	x.remember(ctx, kept{
+		Text: completion.Text, Reasoning: completion.Reasoning, ToolCalls: completion.ToolCalls, FinishReason: completion.FinishReason,
+		Usage: completion.Report.Usage, State: x.billed.state, Native: completion.Native,
+	})
+	return completion, nil
+}
+
+// whole returns the size of a whole answer.
+func (a *attempt) whole() tally {
+	t := tally{usage: a.answer.Usage}
+	if t.usage == nil {
+		t.written = a.transcript()
+	}
+	t.output(&provider.Event{Text: a.answer.Text, Reasoning: a.answer.Reasoning, Other: a.answer.Other, ToolCalls: a.answer.ToolCalls, Native: a.answer.Native})
+	return t
+}
+
+// answer asks a candidate for a whole answer.
+func (x *execution) answer(ctx context.Context, a *attempt) error {
+	p, err := a.chatProvider()
+	if err != nil {
+		return err
+	}
+	chat, err := x.chat(ctx, &a.candidate)
+	if err != nil {
+		return err
+	}
+	if a.answer, err = p.Chat(ctx, a.credential, chat); err == nil {
+		a.permit.Learn(a.answer.Limits)
+	}
+	return err
+}
+
+// finishReason returns the finish reason, or the usual one where the provider sent none.
+func finishReason(reason provider.FinishReason, calls bool) provider.FinishReason {
+	switch {
+	case reason != "":
+		return reason
+	case calls:
+		return provider.FinishToolCalls
+	}
+	return provider.FinishStop
+}
