@@ -25,3 +25,20 @@ func TestParseGrowsLinearly(t *testing.T) {
 	}
 	growth.Linear(t, growth.Each(growth.UpTo(64<<10, policies), func(text []byte) { _, _ = policy.Parse(policy.Source{Text: text}, policy.Source{}) })...)
 }
+
+// The places of problems are found in time that is linear in the file and in the number of problems.
+func TestProblemsGrowsLinearly(t *testing.T) {
+	inputs := []growth.Input{
+		growth.Number("wrong providers", "providers:\n", "  - {name: P#, dialect: openai}\n", ""),
+		growth.Number("wrong models", "providers:\n  - name: p\n    dialect: openai\n    models:\n", "      - {name: default}\n", ""),
+		growth.Number("unknown fields", "providers:\n", "  - {nam#: p}\n", ""),
+		growth.Nest("nested lists", "[", "", "]").In("providers: ", ""),
+		growth.Repeat("a long name", `providers: [{name: "`, "N", `"}]`),
+	}
+	growth.Linear(t, growth.Each(growth.UpTo(64<<10, inputs), func(text []byte) {
+		rules, extra := policy.Source{Text: []byte(policytest.Small)}, policy.Source{Name: "extra.yaml", Text: text}
+		if _, err := policy.Parse(rules, extra); err != nil {
+			_ = policy.NewLocator(rules, extra).Problems(err)
+		}
+	})...)
+}

@@ -268,7 +268,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestListsGrowLinearly(t *testing.T) {
+func TestParseGrowsLinearly(t *testing.T) {
 	table := pricetest.Table(t, string(shipped.Prices))
 	one := `"m#": {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6},`
 	inputs := []growth.Input{

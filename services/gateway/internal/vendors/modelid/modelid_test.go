@@ -110,6 +110,16 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestParseGrowsLinearly(t *testing.T) {
+	inputs := []growth.Input{
+		growth.Number("models", "models:\n", "  - {identity: m#, names: [n#]}\n", ""),
+		growth.Number("names", "models:\n  - identity: m\n    names:\n", "      - n#\n", ""),
+		growth.Number("bedrock's names", "models:\n  - identity: m\n    bedrock:\n", "      - v.n#\n", ""),
+		growth.Nest("nested lists", "[", "", "]").In("models: ", ""),
+	}
+	growth.Linear(t, growth.Each(growth.UpTo(64<<10, inputs), func(text []byte) { _, _ = Parse(text) })...)
+}
+
 func TestOfGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each([]growth.Input{growth.Repeat("a long name", "us.", "n", "")}, func(text []byte) { _ = Of(string(text)) })...)
 }

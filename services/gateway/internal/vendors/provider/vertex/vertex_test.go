@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,13 +38,17 @@ const (
 type vendor struct {
 	status       int
 	kind, answer string
-	url          string
-	header       http.Header
-	bodies       []string
+
+	mu     sync.Mutex
+	url    string
+	header http.Header
+	bodies []string
 }
 
 func (v *vendor) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	v.url, v.header, v.bodies = r.URL.String(), r.Header, append(v.bodies, string(body))
 	status, kind := v.status, v.kind
 	if status == 0 {
