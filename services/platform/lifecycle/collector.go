@@ -14,6 +14,10 @@ const (
 	// restingHeap is how large the heap may grow, in bytes, before it is collected at all. A service that holds ten
 	// megabytes would otherwise collect many times a second, to save memory that is not needed.
 	restingHeap = 64 << 20
+	// crowdedHeap is how many live bytes are so many that garbage may grow to only as much: services are given 512 MiB, and
+	// three times a third of that would leave nothing for what lives a moment later.
+	crowdedHeap    = 128 << 20
+	crowdedPercent = 100
 	// mostPercent bounds the growth allowed after one collection, since the live bytes may have grown by the next one.
 	mostPercent = 1000
 )
@@ -41,7 +45,10 @@ func followCollector(before int) {
 // collectAt returns the growth, in percent of the live bytes, at which to collect again. Steps of 50 avoid a change for
 // every megabyte.
 func collectAt(live uint64) int {
-	if live >= restingHeap {
+	switch {
+	case live >= crowdedHeap:
+		return crowdedPercent
+	case live >= restingHeap:
 		return garbagePercent
 	}
 	percent := int((restingHeap - live) * 100 / max(live, 1<<20) / 50 * 50)

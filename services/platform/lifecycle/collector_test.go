@@ -10,7 +10,7 @@ import (
 func TestCollectAt(t *testing.T) {
 	for live, want := range map[uint64]int{
 		0: mostPercent, 2 << 20: mostPercent, 10 << 20: 500, 16 << 20: 300, 22 << 20: garbagePercent,
-		restingHeap: garbagePercent, 10 * restingHeap: garbagePercent,
+		restingHeap: garbagePercent, crowdedHeap - 1: garbagePercent, crowdedHeap: crowdedPercent, 10 * restingHeap: crowdedPercent,
 	} {
 		if got := collectAt(live); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d %%", live>>20, got, want)
@@ -30,7 +30,7 @@ func TestCollectorFollowsTheHeap(t *testing.T) {
 		}
 	}
 	until(mostPercent)
-	held := make([]byte, 2*restingHeap)
+	held := make([]byte, restingHeap*3/2)
 	until(garbagePercent)
 	runtime.KeepAlive(held) // and no longer
 	until(mostPercent)
