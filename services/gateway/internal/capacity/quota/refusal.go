@@ -17,7 +17,7 @@ const (
 	CauseLimit Cause = "limit"
 	// CauseConcurrent: too many calls are in flight.
 	CauseConcurrent Cause = "concurrent"
-	// CauseVendor: the vendor refuses for now.
+	// CauseVendor: the vendor has refused, and the time that it named is not over.
 	CauseVendor Cause = "vendor"
 	// CausePace: some of the limit is free, and is granted to waiting callers steadily.
 	CausePace Cause = "pace"

@@ -148,21 +148,16 @@ func together(first string, a bool, second string, b bool) error {
 // checkURL returns an error for the URL of a token server that is neither https nor on this machine. An empty URL is
 // valid.
 func checkURL(field, text string) error {
-	if text == "" {
-		return nil
-	}
-	at, err := absolute(text)
-	switch {
-	case err != nil:
-		return broken(field, err.Error())
-	case at.Scheme != "https" && !IsLoopback(at.Hostname()):
-		return broken(field, "must be https, except on this machine")
-	}
-	return nil
+	return checkSecure(field, text, IsLoopback, "must be https, except on this machine")
 }
 
 // checkMetadataURL is checkURL for a server that a cloud has in each machine, which answers without TLS.
 func checkMetadataURL(field, text string) error {
+	return checkSecure(field, text, IsLocal, "must be https, except on this machine and at the addresses of metadata servers")
+}
+
+// checkSecure returns an error with the rule for a URL that is neither https nor at a host where plain HTTP is allowed.
+func checkSecure(field, text string, allowed func(host string) bool, rule string) error {
 	if text == "" {
 		return nil
 	}
@@ -170,8 +165,8 @@ func checkMetadataURL(field, text string) error {
 	switch {
 	case err != nil:
 		return broken(field, err.Error())
-	case at.Scheme != "https" && !IsLocal(at.Hostname()):
-		return broken(field, "must be https, except on this machine and at the addresses of metadata servers")
+	case at.Scheme != "https" && !allowed(at.Hostname()):
+		return broken(field, rule)
 	}
 	return nil
 }

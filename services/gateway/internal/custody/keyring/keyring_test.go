@@ -120,7 +120,7 @@ func (o own) Find(_ context.Context, organization, name string, _ bool) (provide
 func TestByokOrder(t *testing.T) {
 	away := errors.New("away")
 	path := filepath.Join(t.TempDir(), "k")
-	replace(t, path, "fleet-key")
+	testkit.WriteFile(t, path, "fleet-key")
 	files := map[string]string{"both": path, "mine": filepath.Join(t.TempDir(), "absent"), "theirs": path, "broken": path, "alone": filepath.Join(t.TempDir(), "absent")}
 	mine := own{"acme/both": nil, "acme/mine": nil, "acme/broken": away, "acme/alone": away, "acme/unknown": nil}
 	for _, test := range []struct {
@@ -191,12 +191,14 @@ func TestFingerprintIsKeyed(t *testing.T) {
 	}
 }
 
-func TestKeysStayOutOfTheLog(t *testing.T) {
+func TestKeysStayOutOfTheLog(t *testing.T) { synctest.Test(t, keysStayOutOfTheLog) }
+
+func keysStayOutOfTheLog(t *testing.T) {
 	var log bytes.Buffer
 	const canary = "sk-canary-0123456789"
 	path := filepath.Join(t.TempDir(), "k")
 	k := newKeyring(slog.New(slog.NewJSONHandler(&log, nil)), map[string]string{"a": path})
-	replace(t, path, canary)
+	testkit.WriteFile(t, path, canary)
 	credential, err := first(t, k, Scope{}, "a")
 	if err != nil {
 		t.Fatal(err)
@@ -205,6 +207,7 @@ func TestKeysStayOutOfTheLog(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(checked) // The failure is logged.
 	_, _ = first(t, k, Scope{}, "a")
 	testkit.NoLeak(t, canary, log.String(), credential.Fingerprint)
 }

@@ -76,3 +76,21 @@ func TooManyCalls() error {
 func unboundedCalls(format string, bound int) error {
 	return &Error{Class: apierr.ClassServerError, Text: fmt.Sprintf(format, bound)}
 }
+
+// CallDeltas makes events of single deltas of tool calls, many from one allocation. The zero value is ready for use. Not
+// safe for concurrent use.
+type CallDeltas struct{ free []ToolCall }
+
+// deltasAtOnce is a compromise between few allocations and little waste.
+const deltasAtOnce = 16
+
+// Event returns the event of one delta, which is the caller's to keep.
+func (d *CallDeltas) Event(delta ToolCall) Event {
+	if len(d.free) == 0 {
+		d.free = make([]ToolCall, deltasAtOnce)
+	}
+	one := d.free[:1:1]
+	d.free = d.free[1:]
+	one[0] = delta
+	return Event{ToolCalls: one}
+}

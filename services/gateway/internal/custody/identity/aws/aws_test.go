@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/custody/identity"
+	"switchyard.dev/services/gateway/internal/custody/identity/identitytest"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -30,31 +29,17 @@ const (
 // open returns the source of a configuration, given the address of a server; handler serves it.
 func open(t *testing.T, configure func(server string) identity.AWS, handler http.HandlerFunc) *Source {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	transport := &http.Transport{}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-	})
+	server, clients := identitytest.Serve(t, handler)
 	config := configure(server.URL)
 	complete, err := identity.Config{AWS: &config}.Complete(base, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := New(*complete.AWS, identity.NewClients(transport, transport))
+	source, err := New(*complete.AWS, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return source
-}
-
-func file(t *testing.T, text string) secret.File {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return secret.File(name)
 }
 
 // exchanged returns the grant and the key that its signer uses.
@@ -94,7 +79,7 @@ func form(t *testing.T, r *http.Request) url.Values {
 
 func TestWebIdentity(t *testing.T) {
 	expires := time.Now().Add(time.Hour).Truncate(time.Second)
-	token := file(t, canary+"\n")
+	token := identitytest.File(t, canary+"\n")
 	source := open(t, func(server string) identity.AWS {
 		return identity.AWS{RoleARN: role, WebIdentityTokenFile: token, STSURL: server}
 	}, func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +100,7 @@ func TestWebIdentity(t *testing.T) {
 
 // A role on top of a static key: the call for it is signed with the key.
 func TestAssumeRole(t *testing.T) {
-	id, key := file(t, "AKIDEXAMPLE12345"), file(t, "wJalrXUtnFEMI\n")
+	id, key := identitytest.File(t, "AKIDEXAMPLE12345"), identitytest.File(t, "wJalrXUtnFEMI\n")
 	source := open(t, func(server string) identity.AWS {
 		return identity.AWS{
 			AccessKeyIDFile: id, SecretAccessKeyFile: key, STSURL: server,
@@ -138,7 +123,7 @@ func TestAssumeRole(t *testing.T) {
 
 // A static key is replaced by replacing its files.
 func TestStaticKey(t *testing.T) {
-	id, key, token := file(t, "AKIDEXAMPLE12345\n"), file(t, "one"), file(t, "session")
+	id, key, token := identitytest.File(t, "AKIDEXAMPLE12345\n"), identitytest.File(t, "one"), identitytest.File(t, "session")
 	source := open(t, func(string) identity.AWS {
 		return identity.AWS{AccessKeyIDFile: id, SecretAccessKeyFile: key, SessionTokenFile: token}
 	}, http.NotFound)
@@ -222,7 +207,7 @@ func TestNoVersion1(t *testing.T) {
 }
 
 func TestContainer(t *testing.T) {
-	token := file(t, "pod-token\n")
+	token := identitytest.File(t, "pod-token\n")
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/credentials" || r.Header.Get("Authorization") != "pod-token" {
 			w.WriteHeader(http.StatusForbidden)
@@ -255,7 +240,7 @@ func TestContainer(t *testing.T) {
 }
 
 func TestFailures(t *testing.T) {
-	token := file(t, canary)
+	token := identitytest.File(t, canary)
 	for name, c := range map[string]struct {
 		status       int
 		answer, want string

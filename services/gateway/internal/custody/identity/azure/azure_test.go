@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/custody/identity"
+	"switchyard.dev/services/gateway/internal/custody/identity/identitytest"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -65,15 +66,6 @@ func open(t *testing.T, config identity.Azure, clients identity.Clients) *Source
 	return source
 }
 
-func file(t *testing.T, text string) secret.File {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return secret.File(name)
-}
-
 func form(t *testing.T, r *http.Request) url.Values {
 	t.Helper()
 	body, err := io.ReadAll(r.Body)
@@ -99,7 +91,7 @@ func TestClientSecret(t *testing.T) {
 		}
 		_, _ = fmt.Fprintf(w, `{"token_type":"Bearer","access_token":"tok-%d","expires_in":3600,"ext_expires_in":3600,"refresh_in":1800}`, n)
 	})
-	source := open(t, identity.Azure{TenantID: tenant, ClientID: client, ClientSecretFile: file(t, "s3cr3t\n"), Authority: at}, clients)
+	source := open(t, identity.Azure{TenantID: tenant, ClientID: client, ClientSecretFile: identitytest.File(t, "s3cr3t\n"), Authority: at}, clients)
 	for _, want := range []string{"tok-1", "tok-2"} { // No cache of the library keeps the first.
 		grant, err := source.Exchange(t.Context())
 		if err != nil {
@@ -127,7 +119,7 @@ func TestFederatedToken(t *testing.T) {
 		got = append(got, f.Get("client_assertion"))
 		_, _ = io.WriteString(w, `{"token_type":"Bearer","access_token":"tok","expires_in":3600}`)
 	})
-	name := file(t, "one")
+	name := identitytest.File(t, "one")
 	source := open(t, identity.Azure{TenantID: tenant, ClientID: client, FederatedTokenFile: name, Authority: at}, clients)
 	for _, text := range []string{"one", "two"} {
 		if err := os.WriteFile(string(name), []byte(text+"\n"), 0o600); err != nil {
@@ -206,7 +198,7 @@ func TestFailures(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.answer)
 		})
-		_, err := open(t, identity.Azure{TenantID: tenant, ClientID: client, ClientSecretFile: file(t, canary), Authority: at}, clients).Exchange(t.Context())
+		_, err := open(t, identity.Azure{TenantID: tenant, ClientID: client, ClientSecretFile: identitytest.File(t, canary), Authority: at}, clients).Exchange(t.Context())
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, want an error that says %q without the secret", name, err, c.want)
 		}

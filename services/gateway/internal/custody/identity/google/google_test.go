@@ -12,10 +12,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/custody/identity"
+	"switchyard.dev/services/gateway/internal/custody/identity/identitytest"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit/growth"
 )
@@ -38,13 +36,8 @@ const (
 // serve returns a server's address, and clients that reach it.
 func serve(t *testing.T, handler http.HandlerFunc) (string, identity.Clients) {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	transport := &http.Transport{}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-	})
-	return server.URL, identity.NewClients(transport, transport)
+	server, clients := identitytest.Serve(t, handler)
+	return server.URL, clients
 }
 
 func open(t *testing.T, config identity.GCP, clients identity.Clients) *Source {
@@ -70,11 +63,7 @@ func file(t *testing.T, content any) secret.File {
 		}
 		text = string(encoded)
 	}
-	name := filepath.Join(t.TempDir(), "credentials.json")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return secret.File(name)
+	return identitytest.File(t, text)
 }
 
 // newKey returns a key and its PEM.

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/custody/identity"
-	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/gateway/internal/custody/identity/identitytest"
+	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -27,31 +26,18 @@ const canary = "eyJhbGciOiJSUzI1NiJ9.canary.x"
 // open returns the source of a configuration whose token server is handler, and the file of its token.
 func open(t *testing.T, c identity.OIDC, handler http.HandlerFunc) (*Source, string) {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	transport := &http.Transport{}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-	})
-	file := filepath.Join(t.TempDir(), "token")
-	write(t, file, canary+"\n")
-	c.TokenFile, c.TokenURL = secret.File(file), server.URL+"/v1/oauth/token"
+	server, clients := identitytest.Serve(t, handler)
+	file := identitytest.File(t, canary+"\n")
+	c.TokenFile, c.TokenURL = file, server.URL+"/v1/oauth/token"
 	complete, err := identity.Config{OIDC: &c}.Complete(server.URL, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := New(*complete.OIDC, identity.NewClients(transport, transport))
+	source, err := New(*complete.OIDC, clients)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return source, file
-}
-
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	return source, string(file)
 }
 
 var (
@@ -119,7 +105,7 @@ func TestTokenFileIsReadAnew(t *testing.T) {
 		_, _ = io.WriteString(w, `{"access_token":"tok","expires_in":900}`)
 	})
 	for _, text := range []string{"one", "two\n"} {
-		write(t, file, text)
+		testkit.WriteFile(t, file, text)
 		if _, err := source.Exchange(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -32,8 +32,7 @@ type stream struct {
 	thought, charged int
 	hold             *memory.Hold
 	contentBegun     bool // text or a call has begun
-	// deltas are slots for the events of calls, many from one allocation, each used once.
-	deltas []provider.ToolCall
+	deltas           provider.CallDeltas
 
 	finished, metered, done bool
 }
@@ -202,17 +201,8 @@ func (s *stream) end(number int64) provider.Event {
 func (s *stream) called(c *call, delta provider.ToolCall) provider.Event {
 	delta.Index = c.number
 	c.hasArguments = c.hasArguments || delta.Arguments != ""
-	if len(s.deltas) == 0 {
-		s.deltas = make([]provider.ToolCall, deltasAtOnce)
-	}
-	one := s.deltas[:1:1]
-	s.deltas = s.deltas[1:]
-	one[0] = delta
-	return provider.Event{ToolCalls: one}
+	return s.deltas.Event(delta)
 }
-
-// deltasAtOnce is a compromise between few allocations and little waste.
-const deltasAtOnce = 16
 
 // Buffered implements provider.Stream.
 func (s *stream) Buffered() bool { return s.done || s.events.Buffered() }

@@ -183,7 +183,7 @@ data: {"type":"message_stop"}
 		t.Fatal(err)
 	}
 	defer stream.Close()
-	var text string
+	var text strings.Builder
 	var usage *provider.Usage
 	for {
 		event, err := stream.Next()
@@ -193,13 +193,13 @@ data: {"type":"message_stop"}
 		if err != nil {
 			t.Fatal(err)
 		}
-		text += event.Text
+		text.WriteString(event.Text)
 		if event.Usage != nil {
 			usage = event.Usage
 		}
 	}
-	if text != "hello" || usage == nil || usage.Input != 3 || usage.Output != 2 {
-		t.Errorf("text %q, usage %+v", text, usage)
+	if text.String() != "hello" || usage == nil || usage.Input != 3 || usage.Output != 2 {
+		t.Errorf("text %q, usage %+v", text.String(), usage)
 	}
 }
 
