@@ -4,8 +4,20 @@ import "context"
 
 // EmbedBatches embeds inputs in batches of at most size texts, for vendors that accept no more at once. The vectors are
 // in the order of the inputs. The usage is the sum, or unknown if that of any batch is. It fails as a whole, with the
-// first failure; the calls of the other batches are then ended. See Parts for what the vendor bills of a failure.
+// first failure; the calls of the other batches are then ended. See Parts for what the vendor bills of a failure. Vectors
+// that are not all of one length are a failure too.
 func EmbedBatches(ctx context.Context, inputs []string, size int, embed func(ctx context.Context, part []string) (*Vectors, error)) (*Vectors, error) {
+	made, err := embedParts(ctx, inputs, size, embed)
+	if err == nil {
+		err = made.Check()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+func embedParts(ctx context.Context, inputs []string, size int, embed func(ctx context.Context, part []string) (*Vectors, error)) (*Vectors, error) {
 	if len(inputs) <= size {
 		return embed(ctx, inputs)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -217,4 +218,37 @@ func TestEmbedBatchesThatAreLeft(t *testing.T) {
 			t.Errorf("%d tokens, estimated %t; want 14, estimated", e.Usage.Input, e.Estimated)
 		}
 	})
+}
+
+// Vectors that are missing, or not all of one length, are a failure of the vendor: in one batch, and over several.
+func TestEmbedBatchesOfUnevenVectors(t *testing.T) {
+	for name, c := range map[string]struct {
+		lengths []int // of the vectors
+		want    string
+	}{
+		"even":            {[]int{2, 2, 2, 2}, ""},
+		"one missing":     {[]int{2, 0}, "lacks a vector"},
+		"all missing":     {[]int{0, 0}, "lacks a vector"},
+		"in one batch":    {[]int{2, 3}, "differ in length"},
+		"in two batches":  {[]int{2, 2, 2, 3, 3, 3}, "differ in length"},
+		"one in the last": {[]int{2, 2, 2, 3}, "differ in length"},
+	} {
+		made, err := provider.EmbedBatches(t.Context(), texts(len(c.lengths)), 3, func(_ context.Context, part []string) (*provider.Vectors, error) {
+			made := &provider.Vectors{}
+			for _, text := range part {
+				n, _ := strconv.Atoi(text)
+				made.Vectors = append(made.Vectors, make([]float32, c.lengths[n]))
+			}
+			return made, nil
+		})
+		if c.want == "" {
+			if err != nil || len(made.Vectors) != len(c.lengths) {
+				t.Errorf("%s: %v, %v", name, made, err)
+			}
+			continue
+		}
+		if failure, ok := errors.AsType[*provider.Error](err); !ok || failure.Class != apierr.ClassServerError || !strings.Contains(failure.Text, c.want) {
+			t.Errorf("%s: %v, want a failure that says %q", name, err, c.want)
+		}
+	}
 }

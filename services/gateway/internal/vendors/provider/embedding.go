@@ -1,5 +1,7 @@
 package provider
 
+import "switchyard.dev/services/platform/apierr"
+
 // Embedding is a request for the vectors of texts, or of token sequences.
 type Embedding struct {
 	// Model is the vendor's own name of the model.
@@ -32,4 +34,18 @@ type Vectors struct {
 	Usage *Usage
 	// Model is the vendor's name of the model that it ran; may be empty.
 	Model string
+}
+
+// Check returns the failure of a vendor whose vectors are empty, or not all of one length.
+func (v *Vectors) Check() error {
+	for _, vector := range v.Vectors {
+		switch len(vector) {
+		case 0:
+			return &Error{Class: apierr.ClassServerError, Text: "the answer lacks a vector"}
+		case len(v.Vectors[0]):
+		default:
+			return &Error{Class: apierr.ClassServerError, Text: "the vectors differ in length"}
+		}
+	}
+	return nil
 }

@@ -114,6 +114,17 @@ type Chat struct {
 	Native *Native
 }
 
+// WithoutNames returns the error of a vendor that has no names of participants, or nil if the request has none. The names
+// of tools' results are no such names.
+func (c *Chat) WithoutNames() error {
+	for i := range c.Messages {
+		if m := &c.Messages[i]; m.Name != "" && m.Role != RoleTool {
+			return Unsupported("messages[].name", "this provider has no names of participants")
+		}
+	}
+	return nil
+}
+
 // Native is a request body in a vendor's dialect.
 type Native struct {
 	// Dialect is the dialect of the body, such as "openai", "responses" or "anthropic".

@@ -119,12 +119,7 @@ func check(chat *provider.Chat) error {
 	if chat.Temperature != nil && *chat.Temperature > 1 {
 		return provider.Unsupported("temperature", "this provider accepts 0 to 1")
 	}
-	for _, m := range chat.Messages {
-		if m.Name != "" && m.Role != provider.RoleTool {
-			return provider.Unsupported("messages[].name", "this provider has no names of participants")
-		}
-	}
-	return nil
+	return chat.WithoutNames()
 }
 
 // join adds a turn. An empty turn is left out, because the dialect would refuse it.

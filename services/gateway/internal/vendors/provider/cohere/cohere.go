@@ -62,7 +62,7 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 		return nil, err
 	}
 	caller := p.caller.With(credential)
-	made, err := provider.EmbedBatches(ctx, r.Input, maxTexts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
+	return provider.EmbedBatches(ctx, r.Input, maxTexts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
 		response, err := caller.Post(ctx, p.base.JoinPath("embed"), http.Header{}, request{ //nolint:bodyclose // read closes it.
 			Model: r.Model, Texts: texts, InputType: inputType,
 			EmbeddingTypes: []string{"float"}, OutputDimension: r.Dimensions,
@@ -72,15 +72,6 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, r 
 		}
 		return read(ctx, response, len(texts))
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, vector := range made.Vectors {
-		if len(vector) != len(made.Vectors[0]) {
-			return nil, wire.Malformed("the vectors differ in length", nil)
-		}
-	}
-	return made, nil
 }
 
 func read(ctx context.Context, response *http.Response, texts int) (*provider.Vectors, error) {

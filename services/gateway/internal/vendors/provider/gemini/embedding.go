@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -30,20 +29,13 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	if err := request.TextsOnly(); err != nil {
 		return nil, err
 	}
-	made, err := provider.EmbedBatches(ctx, request.Input, maxBatch, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
+	return provider.EmbedBatches(ctx, request.Input, maxBatch, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
 		answer, _, err := p.call(ctx, credential, p.url(request.Model, "batchEmbedContents"), embedBatch(request, texts))
 		if err != nil {
 			return nil, err
 		}
 		return vectorsOf(answer, len(texts))
 	})
-	if err != nil {
-		return nil, err
-	}
-	if first := made.Vectors; slices.ContainsFunc(first, func(v []float32) bool { return len(v) != len(first[0]) }) {
-		return nil, wire.Malformed("the vectors are not of one length", nil)
-	}
-	return made, nil
 }
 
 func embedBatch(request *provider.Embedding, texts []string) batch {
@@ -82,8 +74,6 @@ func vectorsOf(answer gjson.Result, texts int) (*provider.Vectors, error) {
 		return nil, bad
 	case len(made.Vectors) != texts:
 		return nil, wire.Malformed("the answer holds another number of vectors than of texts", nil)
-	case slices.ContainsFunc(made.Vectors, func(v []float32) bool { return len(v) == 0 }):
-		return nil, wire.Malformed("a vector is missing", nil)
 	}
 	if u := usageOf(answer.Get("usageMetadata")); u != nil {
 		made.Usage = &provider.Usage{Input: u.Input}

@@ -93,12 +93,7 @@ func encodeSeed(seed *int64) *int64 {
 // check returns an error for settings that the dialect can't express and on which the answer depends. Hints are left
 // out: that only one call may be made at a time, for one.
 func check(chat *provider.Chat) error {
-	for _, m := range chat.Messages {
-		if m.Name != "" && m.Role != provider.RoleTool {
-			return provider.Unsupported("messages[].name", "this provider has no names of participants")
-		}
-	}
-	return nil
+	return chat.WithoutNames()
 }
 
 // The sides of a conversation.

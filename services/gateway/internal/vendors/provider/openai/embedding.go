@@ -45,9 +45,11 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 	if err != nil {
 		return nil, err
 	}
-	return &provider.Vectors{
-		Vectors: vectors, Usage: inputOf(answer.usage), Model: wire.Text(answer.model),
-	}, nil
+	made := &provider.Vectors{Vectors: vectors, Usage: inputOf(answer.usage), Model: wire.Text(answer.model)}
+	if err := made.Check(); err != nil {
+		return nil, err
+	}
+	return made, nil
 }
 
 // inputOf returns a usage that is all input; some servers report only the total.
@@ -60,7 +62,7 @@ func inputOf(usage gjson.Result) *provider.Usage {
 	return nil
 }
 
-// vectorsOf returns the vectors in the order of their inputs. Each must be present exactly once.
+// vectorsOf returns the vectors in the order of their inputs. None is there twice.
 func vectorsOf(data gjson.Result, inputs int) ([][]float32, error) {
 	vectors := make([][]float32, inputs)
 	var problem error
@@ -82,19 +84,7 @@ func vectorsOf(data gjson.Result, inputs int) ([][]float32, error) {
 	if problem != nil {
 		return nil, problem
 	}
-	return vectors, checkVectors(vectors)
-}
-
-func checkVectors(vectors [][]float32) error {
-	for _, vector := range vectors {
-		if len(vector) == 0 {
-			return wire.Malformed("the answer lacks a vector", nil)
-		}
-		if len(vector) != len(vectors[0]) {
-			return wire.Malformed("the vectors differ in length", nil)
-		}
-	}
-	return nil
+	return vectors, nil
 }
 
 // vectorOf parses both forms: base64 of little-endian 32-bit floats, and numbers.

@@ -63,7 +63,7 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 		texts = 1
 	}
 	caller := p.caller.With(credential)
-	made, err := provider.EmbedBatches(ctx, request.Input, texts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
+	return provider.EmbedBatches(ctx, request.Input, texts, func(ctx context.Context, texts []string) (*provider.Vectors, error) {
 		method, body := embedding(request, texts)
 		at := p.publisher.JoinPath("models", url.PathEscape(request.Model)+":"+method)
 		response, err := caller.Post(ctx, at, http.Header{}, body) //nolint:bodyclose // vectorsOf closes it.
@@ -72,15 +72,6 @@ func (p *Provider) Embed(ctx context.Context, credential provider.Credential, re
 		}
 		return vectorsOf(ctx, caller, response, len(texts))
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, vector := range made.Vectors {
-		if len(vector) != len(made.Vectors[0]) {
-			return nil, wire.Malformed("the vectors differ in length", nil)
-		}
-	}
-	return made, nil
 }
 
 // embedding returns the method and the body of a call.
