@@ -134,7 +134,9 @@ func (h *harness) addStackSecrets() error {
 		}
 		for line := range strings.Lines(string(text)) {
 			words := strings.Fields(line) // the line of a sealing key begins with its kind
-			knownSecrets.add("the content of "+entry.Name(), words[len(words)-1])
+			if pemBoundary := strings.HasPrefix(line, "-----"); !pemBoundary {
+				knownSecrets.add("the content of "+entry.Name(), words[len(words)-1])
+			}
 		}
 		return nil
 	})

@@ -269,6 +269,27 @@ func TestNeverReached(t *testing.T) {
 	})
 }
 
+// A replica that was told of the others, but not yet of what they have booked, has nothing for a minute either.
+func TestNeverRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := running(t, Options{Store: unread{&network{Memory: &Memory{}}}})
+		claims := claim("x/1", Limit{Tokens: 900}, 10)
+		for range 60 {
+			refused(t, b, Demand{Claims: claims}, CauseStore)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Second)
+		must(t, b, claims)
+	})
+}
+
+// unread is a store of which only reading fails.
+type unread struct{ *network }
+
+func (unread) Snapshots(context.Context, string, []Subject) ([]Snapshot, time.Time, error) {
+	return nil, time.Time{}, errAway
+}
+
 // A store that does not answer is waited for once, not by each call.
 func TestSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package quota
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // second adds seconds to a time.
 func second(now time.Time, n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
@@ -33,6 +36,12 @@ func (room Limit) holds(l Limit, used, need Amount, unseen int64) bool {
 // part is what one replica has of every limit while the replicas can't share their books: one part for each member, of
 // which rank numbers its own.
 type part struct{ members, rank int }
+
+// partOf returns the part of one of the members, which are sorted.
+func partOf(members []string, replica string) part {
+	rank, _ := slices.BinarySearch(members, replica)
+	return part{members: max(1, len(members)), rank: rank}
+}
 
 // of returns the part of a number. The parts of all members add up to it.
 func (p part) of(n int64) int64 {

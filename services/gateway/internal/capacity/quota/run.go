@@ -156,8 +156,9 @@ func (b *Books) exchange(ctx context.Context) (more bool, err error) {
 		return b.outbox.replaying, nil
 	}
 	b.members = view.Members
-	rank, _ := slices.BinarySearch(view.Members, b.Replica)
-	b.part = part{members: max(1, len(view.Members)), rank: rank}
+	if p := partOf(view.Members, b.Replica); 0 < b.part.members && b.part.members <= p.members {
+		b.part = p // It gets larger only with a view: this one may lack what others have booked.
+	}
 	b.trusted = !b.outbox.replaying
 	return !b.outbox.empty(), nil
 }
@@ -254,7 +255,11 @@ func (b *Books) read(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.freed = true
-	if !b.shared && b.trusted && b.epoch == epoch {
+	if !b.trusted || b.epoch != epoch {
+		return nil
+	}
+	b.part = partOf(b.members, b.Replica)
+	if !b.shared {
 		b.shared = true
 		for _, a := range b.accounts {
 			a.alone = Window{}
