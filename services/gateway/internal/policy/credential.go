@@ -35,6 +35,12 @@ type Credential struct {
 	Weight int `yaml:"weight"`
 	// Drain takes no new requests; those in flight end with the credential.
 	Drain bool `yaml:"drain"`
+	// Quota is the vendor's limit for each model, ModelQuotas are the limits of models that differ.
+	Quota       `yaml:",inline"`
+	ModelQuotas []ModelQuota `yaml:"model_quotas"`
+	// QuotaGroup names the account that the vendor limits, for credentials that share one; a credential without it has
+	// limits of its own.
+	QuotaGroup string `yaml:"quota_group"`
 }
 
 const (
@@ -66,7 +72,7 @@ func (p *Provider) checkCredentials() error {
 	seen := make(map[string]bool)
 	for i := range p.Credentials {
 		c := &p.Credentials[i]
-		err := c.check()
+		err := cmp.Or(c.check(), c.checkQuotas())
 		if err == nil && seen[c.Name] {
 			err = errors.New("name: appears twice")
 		}
@@ -75,7 +81,7 @@ func (p *Provider) checkCredentials() error {
 		}
 		seen[c.Name] = true
 	}
-	return nil
+	return p.checkGroups()
 }
 
 func (c *Credential) check() error {

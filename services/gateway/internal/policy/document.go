@@ -36,7 +36,9 @@ type document struct {
 	Hedge  map[Goal]Hedge `yaml:"hedge"`
 	Cache  Cache          `yaml:"cache"`
 	Budget Budget         `yaml:"budget"`
-	Traces Traces         `yaml:"traces"`
+	// Quotas limits organizations.
+	Quotas Quotas `yaml:"quotas"`
+	Traces Traces `yaml:"traces"`
 	// ToolsNeedingApproval are patterns of tool names; "*" stands for any characters.
 	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
 	// HostedTools is what happens to requests that offer the model tools of a vendor's own where no provider has them:

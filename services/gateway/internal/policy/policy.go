@@ -76,6 +76,9 @@ type Policy struct {
 	hedges [3]Hedge
 	cache  Cache
 	budget Budget
+	quotas Quotas
+	// credentialQuotas are those of the credentials that have limits.
+	credentialQuotas map[credentialName]credentialQuotas
 	// traces are the settings; tracings are the resulting values, the policy's own first, then one for each
 	// organization rule.
 	traces   Traces
@@ -97,12 +100,13 @@ func build(doc document) (*Policy, error) {
 	p := &Policy{
 		Providers: doc.Providers, byName: make(map[string]*entry), byModel: make(map[string][]*Offer), byIdentity: make(map[string][]*Offer),
 		goal:  cmp.Or(doc.DefaultGoal, GoalQuality),
-		ranks: make(map[Goal][]*Offer), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, replaced: doc.replaced,
-		approvalTools: doc.ToolsNeedingApproval, hostedTools: doc.HostedTools,
+		ranks: make(map[Goal][]*Offer), resilience: doc.Resilience, cache: doc.Cache, budget: doc.Budget, quotas: doc.Quotas, replaced: doc.replaced,
+		credentialQuotas: make(map[credentialName]credentialQuotas),
+		approvalTools:    doc.ToolsNeedingApproval, hostedTools: doc.HostedTools,
 	}
 	var wrong failures
 	for _, err := range []error{
-		p.goal.check(), doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), checkTools(doc.ToolsNeedingApproval),
+		p.goal.check(), doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), doc.Quotas.check(), checkTools(doc.ToolsNeedingApproval),
 		checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases(), p.setHedges(doc.Hedge),
 	} {
 		wrong.add(doc.name, err)
@@ -135,6 +139,9 @@ func (p *Policy) addProvider(index int) error {
 	settings := e.Adapter()
 	e.forms, e.hints = e.dialect.FormsOf(settings), e.dialect.HintsOf(settings)
 	p.byName[e.Name] = e
+	if err := p.setQuotas(e.Provider); err != nil {
+		return err
+	}
 	for i := range e.Models {
 		model := &e.Models[i]
 		o := e.offer(model)

@@ -97,6 +97,40 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// The caller's own claims outlive a call that failed, and those of the call that follows add nothing to them.
+func TestSplit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := running(t, Options{})
+		d := Demand{
+			Claims:       []Claim{{"organization/1", Limit{Tokens: 1000, Concurrent: 1}, 600}},
+			Alternatives: [][]Claim{{{"credential/1", Limit{Tokens: 1000}, 600}}},
+		}
+		r, err := b.TryReserve(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := r.Split()
+		r.Settle(10)
+		time.Sleep(2 * time.Minute) // Calls in flight are renewed.
+		refused(t, b, Demand{Claims: d.Claims}, CauseConcurrent)
+		second, err := b.TryReserve(t.Context(), Demand{Alternatives: d.Alternatives})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second.Settle(20)
+		own.Settle(30)
+		own.Settle(40)
+		time.Sleep(time.Second)
+		if got := b.booked("credential/1"); got != (Amount{20, 1}) {
+			t.Errorf("the credential has %+v booked", got)
+		}
+		must(t, b, d.Claims).Cancel()
+	})
+	if r := unlimited.Split(); r != unlimited {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A call that is settled after its minute changes nothing.
 func TestSettleLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,7 @@ type Reservation struct {
 	alternative int
 	waited      time.Duration
 	entries     []entry
+	own         int // how many of the entries are the caller's own claims
 	done        bool
 	// What the call was charged in its queue; served and reached are what the store said afterwards, negative if it
 	// was not asked.
@@ -47,6 +48,23 @@ func (r *Reservation) SettleEach(tokens func(Subject) int64) { r.end(tokens, fal
 
 // Cancel gives back all that a call has booked that was never sent.
 func (r *Reservation) Cancel() { r.end(func(Subject) int64 { return 0 }, true) }
+
+// Split moves the caller's own claims to a reservation of their own, so that they can be settled later than the others: a
+// request may make several calls. It must be called before the reservation ends, at most once.
+func (r *Reservation) Split() *Reservation {
+	if r.own == 0 {
+		return unlimited
+	}
+	b := r.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := &Reservation{books: b, id: r.id, entries: r.entries[:r.own:r.own], served: -1, reached: -1}
+	r.entries, r.own = r.entries[r.own:], 0
+	delete(b.flights, r)
+	b.track(r)
+	b.track(own)
+	return own
+}
 
 func (r *Reservation) end(tokens func(Subject) int64, unsent bool) {
 	if r.books == nil {
@@ -105,7 +123,7 @@ func (b *Books) alone(e entry) bool { return !b.shared && e.outage == b.outage }
 // reservation returns the empty reservation of an option.
 func (b *Books) reservation(d *Demand, o option) *Reservation {
 	return &Reservation{
-		books: b, alternative: o.alternative, entries: make([]entry, 0, len(o.claims)),
+		books: b, alternative: o.alternative, entries: make([]entry, 0, len(o.claims)), own: o.own,
 		queue: d.Queue, organization: d.Organization, weight: d.weight(), tokens: d.tokens(), served: -1, reached: -1,
 	}
 }
