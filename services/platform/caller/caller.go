@@ -14,6 +14,7 @@ import (
 const (
 	HeaderOrganization = "X-Organization-Id"
 	HeaderKey          = "X-Key-Id"
+	HeaderKeyTerms     = "X-Key-Terms"
 	HeaderOwner        = "X-Owner-Id"
 	HeaderUser         = "X-User-Id"
 	HeaderRun          = "X-Run-Id"
@@ -55,6 +56,8 @@ type Caller struct {
 	// Organization, Owner and User are on whose behalf the request is made. Key is the customer key that the edge
 	// admitted, Run the session that the request belongs to.
 	Organization, Key, Owner, User, Run string
+	// KeyTerms is the unparsed value of the X-Key-Terms header: the limits of the customer key.
+	KeyTerms string
 	// IdempotencyKey is the value of the Idempotency-Key header.
 	IdempotencyKey string
 }
@@ -74,7 +77,8 @@ func From(ctx context.Context) Caller {
 
 // Read sets the identity fields from headers or metadata; get returns a header's value or "". It refuses a value that
 // is too long, not printable ASCII or similar to a key, because identifiers are stored and displayed. An idempotency
-// key may look random, but must not have the form of a known key.
+// key may look random, but must not have the form of a known key. It does not check KeyTerms, which is no identifier:
+// the service that enforces the terms parses them.
 func (c *Caller) Read(get func(name string) string) error {
 	for name, field := range map[string]*string{
 		HeaderOrganization: &c.Organization,
@@ -93,6 +97,7 @@ func (c *Caller) Read(get func(name string) string) error {
 		}
 		*field = value
 	}
+	c.KeyTerms = get(HeaderKeyTerms)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -56,8 +57,12 @@ func newRequest(ctx context.Context, operation provider.Operation, m asked, subs
 	if byokProvider != "" && m.GetProvider() != "" && !strings.EqualFold(byokProvider, m.GetProvider()) {
 		return nil, apierr.Invalid("byok.provider", "differs from provider")
 	}
+	terms, err := keyterm.Parse(c.KeyTerms)
+	if err != nil {
+		return nil, err
+	}
 	return &inference.Request{
-		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, Service: c.Name, Run: run,
+		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, KeyTerms: terms, Service: c.Name, Run: run,
 		Route: routing.Request{
 			Operation: operation, Organization: organization, Classification: m.GetDataClassification(),
 			Model: cmp.Or(m.GetModel(), policy.DefaultModel), Provider: cmp.Or(m.GetProvider(), byokProvider), Goal: policy.Goal(m.GetOptimizationGoal()),

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
@@ -160,7 +161,9 @@ type Request struct {
 	// Organization pays; Key is the customer key, Service the first-party caller and Run the session, as far as they are
 	// known.
 	Organization, Key, Service, Run string
-	Route                           routing.Request
+	// KeyTerms are the limits of the customer key.
+	KeyTerms keyterm.Terms
+	Route    routing.Request
 	// Byok is how to use the organization's own credentials; empty: as the policy says. ByokProvider is the only provider
 	// whose own credential is used; empty is any.
 	Byok         keyring.Mode
