@@ -31,6 +31,8 @@ const (
 	headerWarning = "X-Switchyard-Warning"
 	// headerHedged names the provider and model whose call was ended because another call of the request answered first.
 	headerHedged = "X-Switchyard-Hedged"
+	// headerQueue is how long the request waited until limits of tokens or requests had room, in milliseconds.
+	headerQueue = "X-Switchyard-Queue-Ms"
 )
 
 // inferenceServer serves completions on both faces.
@@ -183,6 +185,9 @@ func annotate(ctx context.Context, route inference.Route, report ledger.Report) 
 	if route.Hedged != (provider.Target{}) {
 		rpc.Annotate(ctx, slog.String("hedged", route.Hedged.String()))
 	}
+	if route.Queued > 0 {
+		rpc.Annotate(ctx, slog.Int64("queue_ms", route.Queued.Milliseconds()))
+	}
 }
 
 func milliseconds(route inference.Route) float64 {
@@ -212,6 +217,9 @@ func eachHeader(route inference.Route, set func(name, value string)) {
 	}
 	if route.Hedged != (provider.Target{}) {
 		set(headerHedged, route.Hedged.String())
+	}
+	if route.Queued > 0 {
+		set(headerQueue, strconv.FormatInt(max(1, route.Queued.Milliseconds()), 10))
 	}
 	if len(route.Ignored) > 0 {
 		set(headerIgnored, ignored(route.Ignored))

@@ -14,6 +14,7 @@ import (
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/custody/exposure"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/steering"
@@ -141,6 +142,7 @@ func openGovernance(ctx context.Context, s *service.Service, cfg Config, stores 
 type pipeline struct {
 	fleets  *fleets
 	health  *health.Monitor
+	quotas  *quota.Books
 	ledger  *ledger.Writer
 	answers *cache.Cache
 	traces  traces
@@ -152,6 +154,9 @@ func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores st
 	p.fleets = fleets
 	if p.health, err = startHealth(s, cfg, stores, fleets); err != nil {
 		return p, fmt.Errorf("health: %w", err)
+	}
+	if p.quotas, err = startQuotas(s, stores); err != nil {
+		return p, fmt.Errorf("quotas: %w", err)
 	}
 	if p.ledger, err = startLedger(ctx, s, cfg, stores); err != nil {
 		return p, fmt.Errorf("ledger: %w", err)
@@ -210,7 +215,7 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 		return nil, err
 	}
 	return inference.New(inference.Options{
-		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.cache}, Images: images, Health: p.health, Answers: p.answers, Admission: g.admission,
+		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.cache}, Images: images, Health: p.health, Quotas: p.quotas, Answers: p.answers, Admission: g.admission,
 		Approvals: postgres.NewApprovals(stores.control), Canary: g.overrides, Recorder: p.traces.recorder, Memory: answers, After: rpc.After,
 		Pseudonym: inference.NewPseudonym(key),
 		Clocks: inference.Clocks{

@@ -206,10 +206,18 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 	}
 	router := routing.NewRouter(routing.Options{Policy: rules, Prices: prices, Live: f, Lifecycles: f.models, Override: f.override, Affinities: f.affinities})
 	g := &generation{
-		fleet: &inference.Fleet{Planner: router, Keys: keys, Providers: providers, Choices: rules.Choices(), Prices: prices, CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Hedge: rules.Hedge, Version: files.hash()}, policy: rules,
+		fleet: &inference.Fleet{
+			Planner: router, Keys: keys, Providers: providers, Choices: rules.Choices(), Prices: prices,
+			CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Hedge: rules.Hedge,
+			QuotaWait: rules.MaxQuotaWait(), Version: files.hash(),
+		},
+		policy:   rules,
 		version:  policy.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(rules, prices, keys, now),
 		prices:   prices, catalog: catalog.New(rules, prices, models), files: files,
+	}
+	if rules.HasQuotas() {
+		g.fleet.Limits = rules
 	}
 	for _, vendor := range rules.Providers {
 		g.version.Providers = append(g.version.Providers, vendor.Name)

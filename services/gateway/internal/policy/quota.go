@@ -45,11 +45,10 @@ type OrganizationQuota struct {
 
 // Bounds of quotas.
 const (
-	mostPerMinute    = 1 << 40
-	mostConcurrency  = 100_000
-	mostWait         = 5 * time.Minute
-	mostModelQuotas  = 64
-	quotaOfAnyModels = "*" // stands for the models that only callers name
+	mostPerMinute   = 1 << 40
+	mostConcurrency = 100_000
+	mostWait        = 5 * time.Minute
+	mostModelQuotas = 64
 )
 
 // DefaultMaxWait is how long requests may wait for a quota where the policy doesn't say.
@@ -176,13 +175,8 @@ func (p *Policy) setQuotas(of *Provider) error {
 type credentialName struct{ provider, credential string }
 
 func (q *credentialQuotas) subject(model string) quota.Subject {
-	return quota.Subject(q.group + shorten(model))
+	return quota.Subject(q.group + quota.Name(model))
 }
-
-// longestModel is the length up to which a model's name is part of a subject.
-const longestModel = 100
-
-func shorten(name string) string { return name[:min(len(name), longestModel)] }
 
 // CredentialQuota returns the limit of one of the fleet's credentials for a model, and under which subject it counts.
 // Models that no policy names count together, as callers may invent their names.
@@ -198,7 +192,7 @@ func (p *Policy) CredentialQuota(t provider.Target, unlisted bool, credential st
 		return "", quota.Limit{}
 	}
 	if unlisted {
-		return of.subject(quotaOfAnyModels), of.other
+		return of.subject(quota.AnyModel), of.other
 	}
 	return of.subject(t.Model), of.other
 }

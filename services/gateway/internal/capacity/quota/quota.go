@@ -28,6 +28,12 @@ func (s Subject) Kind() string {
 	return kind
 }
 
+// AnyModel stands in subjects for all models that only callers name, since they may invent names.
+const AnyModel = "*"
+
+// Name returns a name as it is a part of a subject: without what is beyond 100 bytes.
+func Name(name string) string { return name[:min(len(name), 100)] }
+
 // Counting is when a vendor counts the tokens of a call.
 type Counting uint8
 
@@ -62,7 +68,7 @@ func (c Claim) unlimited() bool {
 
 // Bounds of a demand.
 const (
-	maxSubject      = 256
+	maxSubject      = 512
 	maxAlternatives = 32
 	maxClaims       = 8
 	maxTokens       = 1 << 40

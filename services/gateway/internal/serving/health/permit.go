@@ -44,6 +44,8 @@ const (
 	CauseKeyRefused  Cause = "key_refused"
 	CauseNoRequests  Cause = "no_requests_left"
 	CauseNoTokens    Cause = "no_tokens_left"
+	// CauseQuota is one of the limits that the gateway itself keeps; see package quota.
+	CauseQuota Cause = "quota"
 )
 
 // Refusal says why a call may not be made now.
@@ -62,6 +64,7 @@ func (r *Refusal) Text() string {
 		CauseHeld: "this organization's calls failed there too often", CauseShare: "too many of this organization's calls are in flight",
 		CauseRateLimited: "its rate limit was hit", CauseKeyRefused: "it refused the key recently",
 		CauseNoRequests: "its rate limit is used up", CauseNoTokens: "its token limit is used up",
+		CauseQuota: "a limit of tokens, requests or concurrent calls is used up",
 	}[r.Cause]
 	if r.RetryAfter > 0 {
 		text += fmt.Sprintf(" (for %s more)", r.RetryAfter.Round(100*time.Millisecond))
@@ -72,7 +75,7 @@ func (r *Refusal) Text() string {
 // Class returns the error class of the refusal.
 func (r *Refusal) Class() apierr.Class {
 	switch r.Cause {
-	case CauseRateLimited, CauseNoRequests, CauseNoTokens:
+	case CauseRateLimited, CauseNoRequests, CauseNoTokens, CauseQuota:
 		return apierr.ClassRateLimit
 	case CauseKeyRefused:
 		return apierr.ClassAuth

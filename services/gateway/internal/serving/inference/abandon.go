@@ -79,6 +79,7 @@ func (x *execution) renew(ctx context.Context) error {
 	}
 	x.engine.metrics.spent(&x.billed.report)
 	recorded := x.recorded
+	x.taken.Add(x.billedTokens())
 	x.billed, x.recorded = nil, false
 	if !recorded {
 		return errLedgerAway

@@ -72,6 +72,7 @@ func (a *admitted) boundAt(c *candidate) bound { return mostUsage(a.request, c, 
 func (x *execution) end(ctx context.Context) {
 	x.recordCanarySample()
 	x.endRace(ctx)
+	x.settleQuotas()
 	if x.grant != nil {
 		x.grant.End(x.recorded)
 	}

@@ -46,7 +46,7 @@ type round struct {
 // try calls the candidates in turn until one serves.
 func (x *execution) try(ctx context.Context, call ask) error {
 	r := round{execution: x, ask: call}
-	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) {
+	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) || r.await(ctx) {
 		return r.err
 	}
 	last := r.failures[len(r.failures)-1]
@@ -96,7 +96,7 @@ func (r *round) each(ctx context.Context, candidates []candidate, insist bool) (
 		case over:
 			return true
 		case failed:
-			r.spared = nil
+			r.spared, r.full = nil, nil
 			return false
 		case next:
 		}
@@ -157,7 +157,7 @@ func (r *round) attempt(ctx context.Context, c candidate, rest []candidate, last
 	if err := r.renew(ctx); err != nil {
 		return r.end(c, err)
 	}
-	permit, refused := r.acquire(ctx, r.asks(&c, insist))
+	permit, booked, refused := r.acquire(ctx, &c, r.asks(&c, insist))
 	if refused != nil {
 		return r.skip(ctx, c, refused)
 	}
@@ -174,7 +174,7 @@ func (r *round) attempt(ctx context.Context, c candidate, rest []candidate, last
 	}
 	r.attempts++
 	r.engine.metrics.attempt(c.Provider, kind)
-	made := attempt{candidate: c, id: r.id, number: r.attempts, grace: grace, permit: permit, hold: r.hold}
+	made := attempt{candidate: c, id: r.id, number: r.attempts, grace: grace, permit: permit, booked: booked, hold: r.hold}
 	if !insist {
 		if h := r.mayHedge(&made.candidate, rest); h != nil {
 			return r.raceOf(ctx, made, h)
@@ -187,9 +187,19 @@ func (r *round) attempt(ctx context.Context, c candidate, rest []candidate, last
 	return r.conclude(ctx, a, err)
 }
 
-// acquire returns a permit for a call, or why it may not be made now. Every call to a vendor takes one here.
-func (r *round) acquire(ctx context.Context, c health.Call) (health.Permit, *health.Refusal) {
-	return r.engine.Health.Acquire(ctx, c)
+// acquire returns a permit for a call and what it books of limits, or why it may not be made now. Every call to a vendor
+// takes both here.
+func (r *round) acquire(ctx context.Context, c *candidate, call health.Call) (health.Permit, booking, *health.Refusal) {
+	permit, refused := r.engine.Health.Acquire(ctx, call)
+	if refused != nil {
+		c.held.cancel()
+		return permit, booking{}, refused
+	}
+	booked, refused := r.reserveQuota(ctx, c)
+	if refused != nil {
+		permit.End(ctx, health.Verdict{})
+	}
+	return permit, booked, refused
 }
 
 // call makes the call of an attempt and returns its error. A panic of the adapter is one.
@@ -203,6 +213,7 @@ func (x *execution) call(ctx context.Context, a *attempt, call ask) (err error) 
 func (r *round) conclude(ctx context.Context, a *attempt, err error) verdict {
 	if err != nil {
 		r.abandon(ctx, a, err)
+		a.booked.settle(r.billedTokens())
 	}
 	switch fault, ok := errors.AsType[*apierr.Error](err); {
 	case err == nil:
@@ -243,6 +254,10 @@ func (r *round) fail(ctx context.Context, a *attempt, err error) verdict {
 	if f.Class == apierr.ClassAuth && a.credential.Refused != nil {
 		a.credential.Refused(f.Error)
 	}
+	if a.booked.learn(f.Limits); f.Class == apierr.ClassRateLimit {
+		a.booked.exhausted(f.RetryAfter)
+		r.keepFull(a.candidate)
+	}
 	r.record.called(a, trace.TryFailed, &f)
 	a.call.fail(ctx, r.engine.metrics, string(f.Class), time.Now())
 	f.repeatable = !a.answered && repeatable(err)
@@ -264,8 +279,11 @@ func (r *round) skip(ctx context.Context, c candidate, refused *health.Refusal) 
 	if ctx.Err() != nil { // The request ended while it waited for a permit.
 		return r.end(c, ended(ctx))
 	}
-	if refused.Soft {
+	switch {
+	case refused.Soft:
 		r.spared = append(r.spared, c)
+	case !r.awaits && (refused.Cause == health.CauseQuota || refused.Cause == health.CauseRateLimited):
+		r.keepFull(c)
 	}
 	r.engine.metrics.skipped(c.Provider, refused.Cause)
 	r.record.skipped(c, refused)

@@ -65,7 +65,7 @@ func (x *execution) answer(ctx context.Context, a *attempt) error {
 		return err
 	}
 	if a.answer, err = p.Chat(ctx, a.credential, chat); err == nil {
-		a.permit.Learn(a.answer.Limits)
+		a.learn(a.answer.Limits)
 	}
 	return err
 }

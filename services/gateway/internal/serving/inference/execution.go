@@ -27,6 +27,7 @@ type execution struct {
 	images imageInliner
 	recalled
 	progress
+	quotas
 	// served is the candidate that answered, and finish why its answer ended.
 	served candidate
 	finish provider.FinishReason
@@ -69,6 +70,7 @@ type attempt struct {
 	grace  time.Duration
 	call   call
 	permit health.Permit
+	booked booking
 	// hold charges the memory that the answer takes.
 	hold *memory.Hold
 	// answered reports whether the vendor has begun to answer. arrived is what came before its answer began.
@@ -88,6 +90,8 @@ type candidate struct {
 	credential provider.Credential
 	// others are those of the provider's pool that may take the credential's place, in the order in which they are tried.
 	others []provider.Credential
+	// held is what was booked for it while the request waited; zero else.
+	held booking
 }
 
 // chatProvider returns the candidate's provider if it can chat. Plans contain no other; a policy that claims otherwise
@@ -210,9 +214,9 @@ func (e *Engine) resolve(ctx context.Context, s *selection, a *admitted) error {
 			continue
 		}
 		if len(credentials) > 1 {
-			credentials = e.orderPool(a, planned.Provider, credentials)
+			credentials = e.orderPool(a, &planned, credentials)
 		}
-		s.candidates = append(s.candidates, candidate{planned, a.fleet.Providers[planned.Provider], credentials[0], credentials[1:]})
+		s.candidates = append(s.candidates, candidate{Candidate: planned, provider: a.fleet.Providers[planned.Provider], credential: credentials[0], others: credentials[1:]})
 		if len(s.candidates) == maxCandidates || !a.request.Route.Substitution {
 			break
 		}
@@ -290,7 +294,7 @@ func (x *execution) relays(c *candidate) bool {
 func (x *execution) route() Route {
 	return Route{
 		Provider: x.served.Provider, Model: x.served.Model,
-		Attempts: x.attempts, Hedged: x.race.loserTarget(), Overhead: time.Since(x.started) - x.upstream, Warning: x.plan.Warning, Ignored: x.ignored(),
+		Attempts: x.attempts, Hedged: x.race.loserTarget(), Queued: x.queued, Overhead: time.Since(x.started) - x.upstream - x.queued, Warning: x.plan.Warning, Ignored: x.ignored(),
 	}
 }
 

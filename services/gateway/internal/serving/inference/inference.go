@@ -67,6 +67,10 @@ type Fleet struct {
 	NeedsApproval func(tool string) bool
 	// Hedge returns when requests of a goal are hedged. A nil func hedges none.
 	Hedge func(goal policy.Goal) policy.Hedge
+	// Limits are those of credentials and organizations; nil for none.
+	Limits Limits
+	// QuotaWait is how long a request may wait until limits have room.
+	QuotaWait time.Duration
 	// ServesUnpriced reports whether calls under a ceiling may use models without a price, which then count as free.
 	ServesUnpriced bool
 	// Version is that of the files that the Fleet was read from.
@@ -95,7 +99,7 @@ type Clocks struct {
 	Total time.Duration
 }
 
-// Options of an Engine. All but Health, Answers, Admission, Approvals, Recorder,
+// Options of an Engine. All but Health, Quotas, Answers, Admission, Approvals, Recorder,
 // Canary, Pseudonym, Memory and After are required.
 type Options struct {
 	// Fleet returns the one in force; it is called once a request.
@@ -105,6 +109,8 @@ type Options struct {
 	Images ImageSource
 	// Health decides which providers may be called now; nil makes a Monitor that other replicas don't share.
 	Health *health.Monitor
+	// Quotas are the books of the limits of tokens and requests; nil holds nothing to them.
+	Quotas Quotas
 	// Answers is the response cache; nil for none.
 	Answers Answers
 	// Admission decides which requests may run; nil admits every request.
@@ -134,6 +140,7 @@ type Engine struct {
 	Options
 	metrics *metrics
 	hedges  hedgeBudgets
+	usual   usualOutputs
 }
 
 // New returns an Engine, or an error of the meter.
@@ -211,7 +218,9 @@ type Route struct {
 	Attempts        int
 	// Hedged is the target whose call was ended because another call of the request answered first; zero for none.
 	Hedged provider.Target
-	// Overhead is the time spent in the gateway and not waiting for providers.
+	// Queued is how long the request waited until limits had room; zero if it did not wait.
+	Queued time.Duration
+	// Overhead is the time spent in the gateway and not waiting for providers, nor for limits.
 	Overhead time.Duration
 	// Warning is for the caller, about the model it asked for; empty for none.
 	Warning string

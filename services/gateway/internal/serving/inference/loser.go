@@ -62,6 +62,7 @@ func (x *execution) billLoser(ctx context.Context, h *race, a *attempt) {
 	outcome, arrived := ledger.Outcome(""), tally{}
 	switch {
 	case !a.racer.made:
+		a.booked.cancel()
 	case a.racer.err != nil:
 		outcome, arrived = x.owed(ctx, a, a.racer.err)
 	case a.racer.incoming != nil:
@@ -77,7 +78,10 @@ func (x *execution) billLoser(ctx context.Context, h *race, a *attempt) {
 		b, recorded = x.commit(ctx, charge{id: a.id, of: &a.candidate, attempts: a.number, outcome: outcome, tally: arrived})
 		x.engine.metrics.spent(&b.report)
 		cost = b.worth()
+		x.taken.Add(b.tokens())
+		a.booked.settle(b.tokens())
 	}
+	a.booked.settle(0)
 	if x.grant != nil {
 		x.grant.Settle(a.id, recorded)
 	}

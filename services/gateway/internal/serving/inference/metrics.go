@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -24,8 +26,9 @@ const outcomeFailed ledger.Outcome = "failed"
 type metrics struct {
 	requests, failures, attempts, skips, retries, hedges, tokens, cost, beyond *counter
 
-	duration, firstChunk, perChunk metric.Float64Histogram
-	tokenUsage                     metric.Int64Histogram
+	duration, firstChunk, perChunk, queue metric.Float64Histogram
+	tokenUsage                            metric.Int64Histogram
+	refusals                              metric.Int64Counter
 
 	mu     sync.RWMutex
 	labels map[label]metric.MeasurementOption
@@ -63,9 +66,13 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	observe(&m.duration, metricDuration, "Time of one call to a provider, to the end of its answer.", durationBuckets)
 	observe(&m.firstChunk, metricFirstChunk, "Time to the first content of a stream.", chunkBuckets)
 	observe(&m.perChunk, metricPerOutputChunk, "Mean time between the pieces of a stream, after the first.", chunkBuckets)
+	observe(&m.queue, "switchyard.gateway.queue.duration", "Time that requests waited until limits had room, by outcome: served, refused or left.", chunkBuckets)
 	var err error
 	m.tokenUsage, err = meter.Int64Histogram(metricTokens, metric.WithUnit("{token}"),
 		metric.WithDescription("Tokens of one call, as billed."), metric.WithExplicitBucketBoundaries(tokenBuckets...))
+	errs = append(errs, err)
+	m.refusals, err = meter.Int64Counter("switchyard.gateway.quota.refusals",
+		metric.WithDescription("Requests that a limit refused, by what it applies to (credential, organization, key, or the queue) and cause."))
 	errs = append(errs, err)
 	m.cost, err = newCostCounter(meter, "switchyard.gateway.cost", "Cost metered, by provider.")
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -140,6 +147,17 @@ func (m *metrics) retry(name string, granted bool) {
 
 func (m *metrics) hedge(name string, outcome hedgeOutcome) {
 	m.hedges.add(by(name, "outcome", string(outcome)), 1)
+}
+
+// queued records a request that waited until limits had room.
+func (m *metrics) queued(ctx context.Context, waited time.Duration, outcome string) {
+	m.queue.Record(ctx, waited.Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
+}
+
+// refused counts a request that a limit refused.
+func (m *metrics) refused(ctx context.Context, e *quota.RefusedError) {
+	limit := cmp.Or(e.Subject.Kind(), "queue")
+	m.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("limit", limit), attribute.String("cause", string(e.Cause))))
 }
 
 // called records one call to a provider that has ended.

@@ -37,6 +37,10 @@ type pooledVendor struct {
 	calls  []string
 	// hold keeps calls open until it is closed; nil for none.
 	hold chan struct{}
+	// usage and limits are what an answer reports, and slow is how long answers take by credential.
+	usage  *provider.Usage
+	limits provider.Limits
+	slow   map[string]time.Duration
 }
 
 func (*pooledVendor) Name() string { return "a" }
@@ -50,15 +54,22 @@ func (v *pooledVendor) Chat(ctx context.Context, c provider.Credential, _ *provi
 	if v.hold != nil {
 		<-v.hold
 	}
+	if err := (step{wait: v.slow[c.Name]}).take(ctx); err != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &provider.Answer{Text: "hi", Usage: &provider.Usage{Input: 1, Output: 1}}, nil
+	usage := provider.Usage{Input: 1, Output: 1}
+	if v.usage != nil {
+		usage = *v.usage
+	}
+	return &provider.Answer{Text: "hi", Usage: &usage, Limits: v.limits}, nil
 }
 
 func (v *pooledVendor) StreamChat(ctx context.Context, c provider.Credential, chat *provider.Chat) (provider.Stream, error) {
 	_, err := v.Chat(ctx, c, chat)
-	return &scriptStream{ctx: ctx, of: &script{}, steps: []step{{event: provider.Event{Text: "hi"}}, {event: provider.Event{FinishReason: provider.FinishStop}}}}, err
+	return &scriptStream{ctx: ctx, of: &script{}, steps: []step{{event: provider.Event{Text: "hi"}}, {event: provider.Event{FinishReason: provider.FinishStop, Usage: v.usage}}}}, err
 }
 
 func (v *pooledVendor) names() []string {

@@ -90,7 +90,7 @@ func (r *round) raceOf(ctx context.Context, made attempt, plan *plannedHedge) ve
 	r.upstream += time.Since(began)
 	if got == h.second && got.racer.err != nil {
 		r.dropSecond(ctx)
-		got = r.await()
+		got = r.other()
 		return r.conclude(ctx, got, got.racer.err)
 	}
 	switch {
@@ -140,7 +140,7 @@ func (r *round) join(ctx context.Context) {
 	}
 	asked := r.asks(c, false)
 	asked.Spare = true
-	permit, refused := r.acquire(ctx, asked)
+	permit, booked, refused := r.acquire(ctx, c, asked)
 	if refused != nil {
 		budget.Settle(held, 0)
 		r.engine.metrics.hedge(c.Provider, hedgeNoRoom)
@@ -149,7 +149,7 @@ func (r *round) join(ctx context.Context) {
 	r.attempts++
 	h.held = held
 	h.second = &attempt{
-		candidate: *c, id: newID(), number: r.attempts, grace: 1, permit: permit, racer: &racer{},
+		candidate: *c, id: newID(), number: r.attempts, grace: 1, permit: permit, booked: booked, racer: &racer{},
 		hold: r.engine.Memory.Open(r.request.Organization, largest[r.request.Route.Operation]),
 	}
 	r.start(memory.NewContext(ctx, h.second.hold), h.second)
@@ -172,8 +172,8 @@ func (x *execution) reserveSecond(ctx context.Context, a *attempt) error {
 	return nil
 }
 
-// await returns the other attempt of the race.
-func (r *round) await() *attempt {
+// other waits for the other attempt of the race.
+func (r *round) other() *attempt {
 	began := time.Now()
 	defer func() { r.upstream += time.Since(began) }()
 	return <-r.race.results
@@ -201,7 +201,7 @@ func (r *round) firstFailed(ctx context.Context) verdict {
 		r.outrun(ctx, h.second)
 		return v
 	}
-	second := r.await()
+	second := r.other()
 	if second.racer.err != nil && !second.racer.made {
 		r.dropSecond(ctx)
 		return next
@@ -212,6 +212,7 @@ func (r *round) firstFailed(ctx context.Context) verdict {
 	if r.grant != nil {
 		r.grant.Settle(h.first.id, r.recorded)
 	}
+	r.taken.Add(r.billedTokens())
 	r.billed, r.recorded = nil, false
 	r.engine.hedges.of(h.plan.rule.Goal).Settle(h.held, 0) // A call after one that failed is no hedge.
 	r.present = second

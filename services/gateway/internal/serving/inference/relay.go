@@ -24,7 +24,7 @@ func (s *incoming) relay(ctx context.Context) (provider.Stream, error) {
 	}
 	s.attempt.answered, s.contentType, s.whole = true, upstream.ContentType(), upstream.Whole()
 	if limited, ok := upstream.(provider.LimitedStream); ok {
-		s.attempt.permit.Learn(limited.Limits())
+		s.attempt.learn(limited.Limits())
 	}
 	return upstream, nil
 }

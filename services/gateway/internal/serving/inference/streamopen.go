@@ -92,7 +92,7 @@ func (s *incoming) dial(ctx context.Context) (provider.Stream, error) {
 	}
 	s.attempt.answered = true
 	if limited, ok := upstream.(provider.LimitedStream); ok {
-		s.attempt.permit.Learn(limited.Limits())
+		s.attempt.learn(limited.Limits())
 	}
 	return &callStream{Stream: upstream, hold: s.attempt.hold, kept: s.x.request.KeepsAnswer}, nil
 }
