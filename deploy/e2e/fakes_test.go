@@ -44,6 +44,7 @@ type vendor struct {
 	hostile              string   // the behaviour of all its answers, which makes it the hostile fake; empty for none
 	more                 object   // further fields of its entry in the providers file
 	pool                 []string // the names of its credentials; none for one key
+	quota                object   // the limits of each credential of the pool
 }
 
 // at matches the calls to the vendor on a path of the fake.
@@ -156,7 +157,7 @@ func (h *harness) poolFiles(v vendor, files map[string]string) []object {
 	for _, name := range v.pool {
 		file := filepath.Join("keys", v.name+"-"+name)
 		files[file] = v.pooled(name).key() + "\n"
-		pool = append(pool, object{"name": name, "key_file": filepath.Join(h.root, file)})
+		pool = append(pool, object{"name": name, "key_file": filepath.Join(h.root, file)}.with(v.quota))
 	}
 	return pool
 }

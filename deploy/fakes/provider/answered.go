@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"switchyard.dev/deploy/fakes/fault"
 )
 
 const (
@@ -20,6 +22,8 @@ type Answered struct {
 	Path string    `json:"path"`
 	// Body is the request's, its first 2 KiB.
 	Body string `json:"body"`
+	// Credential is that of the call, hashed as in the list of calls; empty for one in another header than Authorization.
+	Credential string `json:"credential,omitempty"`
 	// Batch is the id of the job that the request was in; empty for a call of its own.
 	Batch string `json:"batch,omitempty"`
 }
@@ -35,7 +39,10 @@ func (s *Server) recordAnswered(next http.Handler) http.Handler {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		head := &head{ResponseWriter: w}
-		entry := Answered{Time: time.Now().UTC(), Path: r.URL.Path, Body: string(body[:min(len(body), maxAnsweredBody)])}
+		sent := fault.RedactHeader(http.Header{"Authorization": r.Header["Authorization"]})
+		entry := Answered{
+			Time: time.Now().UTC(), Path: r.URL.Path, Body: string(body[:min(len(body), maxAnsweredBody)]), Credential: sent.Get("Authorization"),
+		}
 		// Deferred: a script may end the answer with a panic.
 		defer func() {
 			if head.status/100 == 2 {

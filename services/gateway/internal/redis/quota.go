@@ -87,6 +87,7 @@ type quotaBooking struct {
 	LeaseTokens   int64 `json:"lease_tokens"`
 	LeaseRequests int64 `json:"lease_requests"`
 	Own           bool  `json:"own"`
+	Steady        bool  `json:"steady"`
 }
 
 type quotaRequest struct {
@@ -131,7 +132,7 @@ func (q *Quotas) Reserve(ctx context.Context, r quota.Request) (quota.Grant, err
 			k.of("calls", string(b.Subject))
 			all[i] = quotaBooking{
 				Subject: (subject - 3) / 2, Tokens: b.Tokens, LimitTokens: b.Limit.Tokens, LimitRequests: b.Limit.Requests,
-				Concurrent: b.Limit.Concurrent, LeaseTokens: b.Lease.Tokens, LeaseRequests: b.Lease.Requests, Own: b.Own,
+				Concurrent: b.Limit.Concurrent, LeaseTokens: b.Lease.Tokens, LeaseRequests: b.Lease.Requests, Own: b.Own, Steady: b.Steady,
 			}
 		}
 		request.Alternatives = append(request.Alternatives, all)

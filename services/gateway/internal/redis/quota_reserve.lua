@@ -47,7 +47,7 @@ local function short(bookings)
   local longest = { wait = 0 }
   for i, b in ipairs(bookings) do
     local s = subject(b.subject)
-    local wait, cause = check(s, b.limit_tokens, b.limit_requests, b.tokens, 1, place and place.waits, now)
+    local wait, cause = check(s, b.limit_tokens, b.limit_requests, b.tokens, 1, b.steady, now)
     if wait == 0 and b.concurrent > 0 then
       local holds = KEYS[4 + 2 * b.subject]
       redis.call('ZREMRANGEBYSCORE', holds, '-inf', now)
@@ -67,7 +67,7 @@ local function book(bookings)
     add(s, slot, b.tokens, 1)
     leases[i] = 0
     if b.lease_tokens + b.lease_requests > 0
-      and check(s, b.limit_tokens, b.limit_requests, b.lease_tokens, b.lease_requests, place and place.waits, now) == 0 then
+      and check(s, b.limit_tokens, b.limit_requests, b.lease_tokens, b.lease_requests, b.steady, now) == 0 then
       add(s, slot, b.lease_tokens, b.lease_requests)
       leases[i] = 1
     end

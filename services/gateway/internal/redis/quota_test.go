@@ -122,6 +122,7 @@ func TestQuotasAgreeWithMemory(t *testing.T) {
 		for range 1 + random.IntN(3) {
 			b := quota.Booking{Claim: quota.Claim{Subject: subject(), Limit: limits[random.IntN(len(limits))], Tokens: random.Int64N(300)}}
 			b.Lease = quota.Amount{Tokens: random.Int64N(50), Requests: random.Int64N(2)}
+			b.Steady = random.IntN(2) == 0
 			request.Alternatives = append(request.Alternatives, []quota.Booking{b})
 		}
 		var grants [2]quota.Grant

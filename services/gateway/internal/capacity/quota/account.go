@@ -200,8 +200,8 @@ func (a *account) extend(slot int64, amount Amount, until time.Time) {
 	a.view.Add(slot, amount)
 }
 
-// idle reports whether a new account would be the same.
+// idle reports whether a new account would be the same, also in an outage, which begins with the view.
 func (a *account) idle(now time.Time, slot int64) bool {
-	return now.Sub(a.touched) > time.Second && a.own.used(slot) == Amount{} && a.inflight == Amount{} && len(a.pending) == 0 && !a.replaying &&
+	return now.Sub(a.touched) > time.Second && a.own.used(slot) == Amount{} && a.view.used(slot) == Amount{} && a.inflight == Amount{} && len(a.pending) == 0 && !a.replaying &&
 		a.lease.left == Amount{} && a.news == News{} && a.outside.over(now)
 }

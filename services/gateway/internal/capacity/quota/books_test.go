@@ -324,6 +324,23 @@ func (unread) Snapshots(context.Context, string, []Subject) ([]Snapshot, time.Ti
 	return nil, time.Time{}, errAway
 }
 
+// A replica remembers what others have booked of a subject that it grants nothing of.
+func TestOutageOfTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &network{Memory: &Memory{}}
+		first, second := running(t, Options{Store: store}), running(t, Options{Store: store})
+		time.Sleep(3 * time.Second)
+		must(t, first, claim("x/1", Limit{Tokens: 900}, 900))
+		refused(t, second, Demand{Claims: claim("x/1", Limit{Tokens: 900}, 10)}, CauseLimit)
+		time.Sleep(20 * time.Second)
+		store.set(true)
+		time.Sleep(20 * time.Second)
+		refused(t, second, Demand{Claims: claim("x/1", Limit{Tokens: 900}, 10)}, CauseStore)
+		time.Sleep(25 * time.Second)
+		must(t, second, claim("x/1", Limit{Tokens: 900}, 450))
+	})
+}
+
 // A store that does not answer is waited for once, not by each call.
 func TestSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

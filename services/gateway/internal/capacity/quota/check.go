@@ -55,20 +55,25 @@ func (p part) of(n int64) int64 {
 
 // checkPart decides as check does, for a replica that is on its own: shared is what all replicas had booked when they
 // were last in touch, alone what this one granted since. What ages out of the shared books is divided between the
-// members, so that they together stay within the limit however uneven its use was.
-func (p part) check(shared, alone *Window, o Outside, l Limit, need Amount, now time.Time) (time.Duration, Cause) {
+// members, so that they together stay within the limit however uneven its use was. paced callers are ready to wait.
+func (p part) check(shared, alone *Window, o Outside, l Limit, need Amount, paced bool, now time.Time) (time.Duration, Cause) {
 	if wait := o.blocked(now); wait > 0 {
 		return wait, CauseVendor
 	}
 	tokens, requests := o.believed(l.Tokens, now), o.believed(l.Requests, now)
 	before, since := shared.outlook(now.Unix()), alone.outlook(now.Unix())
-	wait := first(now, func(n int) bool {
-		unseen := o.unseen(second(now, n))
-		room := Limit{Tokens: p.of(tokens - before[n].Tokens - unseen), Requests: p.of(requests - before[n].Requests)}
-		return room.holds(l, since[n], need, 0)
-	})
-	if wait > 0 {
+	room := func(n int) Limit {
+		return Limit{Tokens: p.of(tokens - before[n].Tokens - o.unseen(second(now, n))), Requests: p.of(requests - before[n].Requests)}
+	}
+	if wait := first(now, func(n int) bool { return room(n).holds(l, since[n], need, 0) }); wait > 0 {
 		return wait, CauseStore
+	}
+	if halfUsed := 2*since[0].Tokens >= p.of(tokens-2*before[0].Tokens); !paced || l.Tokens == 0 || !halfUsed {
+		return 0, CauseNone
+	}
+	steady := pace(float64(p.of(tokens)), func(n int) int64 { return room(n).Tokens - since[n].Tokens })
+	if wait := alone.pauseAt(steady, now); wait > 0 {
+		return wait, CausePace
 	}
 	return 0, CauseNone
 }

@@ -85,7 +85,7 @@ func (m *Memory) Reserve(_ context.Context, r Request) (Grant, error) {
 		}
 	}
 	for i, bookings := range r.Alternatives {
-		short := m.short(bookings, r.Place != nil && r.Place.Waits, now)
+		short := m.short(bookings, now)
 		if short.Wait > 0 {
 			g.Short = append(g.Short, short)
 			continue
@@ -113,10 +113,10 @@ func (m *Memory) used(alternatives [][]Booking, now time.Time) [][]Amount {
 }
 
 // short returns the longest of the shortages of bookings.
-func (m *Memory) short(bookings []Booking, paced bool, now time.Time) (longest Shortage) {
+func (m *Memory) short(bookings []Booking, now time.Time) (longest Shortage) {
 	for i, b := range bookings {
 		s := m.subject(b.Subject)
-		wait, cause := check(&s.window, s.outside, b.Limit, b.amount(), paced, now)
+		wait, cause := check(&s.window, s.outside, b.Limit, b.amount(), b.Steady, now)
 		if b.Limit.Concurrent > 0 && wait == 0 {
 			maps.DeleteFunc(s.holds, func(_ string, until time.Time) bool { return !until.After(now) })
 			if len(s.holds) >= b.Limit.Concurrent {
@@ -132,13 +132,12 @@ func (m *Memory) short(bookings []Booking, paced bool, now time.Time) (longest S
 
 // commit books what fits, and leases what is left of it.
 func (m *Memory) commit(r Request, bookings []Booking, now time.Time) []Amount {
-	paced := r.Place != nil && r.Place.Waits
 	leases := make([]Amount, len(bookings))
 	for i, b := range bookings {
 		s := m.subject(b.Subject)
 		s.window.Add(now.Unix(), b.amount())
 		if b.Lease != (Amount{}) {
-			if wait, _ := check(&s.window, s.outside, b.Limit, b.Lease, paced, now); wait == 0 {
+			if wait, _ := check(&s.window, s.outside, b.Limit, b.Lease, b.Steady, now); wait == 0 {
 				s.window.Add(now.Unix(), b.Lease)
 				leases[i] = b.Lease
 			}

@@ -84,6 +84,9 @@ func (b *Books) queued(ctx context.Context, d Demand) (*Reservation, error) {
 		}
 	}
 	r, refusal, err := b.wait(ctx, q, w)
+	if r != nil {
+		r.queued = true
+	}
 	b.mu.Lock()
 	b.leave(q, w)
 	b.mu.Unlock()

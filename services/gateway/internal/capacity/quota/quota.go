@@ -14,6 +14,7 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -92,6 +93,9 @@ type Demand struct {
 	Alternatives [][]Claim
 }
 
+// IsLimited reports whether a limit may refuse the call.
+func (d *Demand) IsLimited() bool { return !d.unlimited() }
+
 func (d *Demand) unlimited() bool {
 	for i := range d.Claims {
 		if !d.Claims[i].unlimited() {
@@ -145,6 +149,25 @@ func (d *Demand) tokens() (most int64) {
 	}
 	return most
 }
+
+// isEveryLimited reports whether each alternative has a limit.
+func (d *Demand) isEveryLimited() bool {
+	return !slices.ContainsFunc(d.Alternatives, func(claims []Claim) bool {
+		return !slices.ContainsFunc(claims, func(c Claim) bool { return !c.unlimited() })
+	})
+}
+
+// pacing is which claims are granted steadily.
+type pacing struct{ own, others bool }
+
+// paces returns how a caller at a place is granted: steadily where it waits. One that can go on with an alternative that
+// has no limit doesn't wait for the others.
+func (d *Demand) paces(place *Place) pacing {
+	waits := place != nil && place.Waits
+	return pacing{own: waits, others: waits && d.isEveryLimited()}
+}
+
+func (p pacing) of(own bool) bool { return own && p.own || !own && p.others }
 
 func (d *Demand) weight() int64 { return int64(max(1, d.Weight)) }
 

@@ -8,6 +8,7 @@ type Reservation struct {
 	id          string
 	alternative int
 	waited      time.Duration
+	queued      bool
 	entries     []entry
 	own         int // how many of the entries are the caller's own claims
 	done        bool
@@ -34,7 +35,10 @@ var unlimited = &Reservation{done: true}
 // Alternative returns the index of the alternative that was booked; 0 if there was none to choose.
 func (r *Reservation) Alternative() int { return r.alternative }
 
-// Waited returns how long the call waited in its queue.
+// Queued reports whether the call waited in its queue, and Waited how long.
+func (r *Reservation) Queued() bool { return r.queued }
+
+// Waited returns how long the call waited.
 func (r *Reservation) Waited() time.Duration { return r.waited }
 
 // Settle replaces the worst case of a call that has ended with the tokens that it took. More tokens than were reserved

@@ -39,12 +39,14 @@ type Booking struct {
 	Lease Amount
 	// Own marks a limit of the caller itself, for which others in the queue need not wait.
 	Own bool
+	// Steady grants at the pace at which the limit never becomes full; see Window.paced.
+	Steady bool
 }
 
 // Place is the place of a caller in a queue over all replicas.
 type Place struct {
 	Queue, Organization string
-	// Waits reports whether the caller waits if it is refused. It is granted steadily then.
+	// Waits reports whether the caller waits if it is refused.
 	Waits bool
 	// Served is what the organization was served as far as the replica knows, if the store doesn't. Cost is what this
 	// call adds.

@@ -49,7 +49,7 @@ func (b *Books) try(ctx context.Context, d Demand, place *Place) (*Reservation, 
 		return r, nil, nil
 	}
 	if !b.shared {
-		r, refusal := b.tryAlone(&d, options, now)
+		r, refusal := b.tryAlone(&d, options, place, now)
 		b.mu.Unlock()
 		return r, refusal, nil
 	}
@@ -58,7 +58,7 @@ func (b *Books) try(ctx context.Context, d Demand, place *Place) (*Reservation, 
 		b.mu.Unlock()
 		return nil, short, nil
 	}
-	request := b.request(open, place, now)
+	request := b.request(&d, open, place, now)
 	b.mu.Unlock()
 
 	asked := time.Now()
@@ -80,7 +80,7 @@ func (b *Books) try(ctx context.Context, d Demand, place *Place) (*Reservation, 
 		return nil, nil, ctx.Err()
 	}
 	b.lost(err)
-	r, refusal := b.tryAlone(&d, options, b.now())
+	r, refusal := b.tryAlone(&d, options, place, b.now())
 	return r, refusal, nil
 }
 
@@ -112,7 +112,7 @@ func (b *Books) tryLeases(d *Demand, options []option, now time.Time) *Reservati
 }
 
 // tryAlone books the first option that fits this replica's part.
-func (b *Books) tryAlone(d *Demand, options []option, now time.Time) (*Reservation, *RefusedError) {
+func (b *Books) tryAlone(d *Demand, options []option, place *Place, now time.Time) (*Reservation, *RefusedError) {
 	p := b.part
 	nothing := p.members == 0 && now.Sub(b.born.Add(b.ahead)) < span
 	if p.members == 0 {
@@ -120,7 +120,7 @@ func (b *Books) tryAlone(d *Demand, options []option, now time.Time) (*Reservati
 	}
 	var least *RefusedError
 	for _, o := range options {
-		refusal := p.refuses(o, now)
+		refusal := p.refuses(o, d.paces(place), now)
 		if nothing && len(o.claims) > 0 {
 			refusal = &RefusedError{Cause: CauseStore, Subject: o.claims[0].Subject, RetryAfter: retryAlone, served: -1}
 		}
@@ -139,10 +139,10 @@ func (b *Books) tryAlone(d *Demand, options []option, now time.Time) (*Reservati
 }
 
 // refuses returns why an option does not fit a part of the limits, nil if it does.
-func (p part) refuses(o option, now time.Time) (longest *RefusedError) {
+func (p part) refuses(o option, paces pacing, now time.Time) (longest *RefusedError) {
 	for i, c := range o.claims {
 		a := o.accounts[i]
-		wait, cause := p.check(&a.view, &a.alone, a.outside, c.Limit, c.amount(), now)
+		wait, cause := p.check(&a.view, &a.alone, a.outside, c.Limit, c.amount(), paces.of(i < o.own), now)
 		if c.Limit.Concurrent > 0 && wait == 0 && a.inflight.Requests >= p.of(int64(c.Limit.Concurrent)) {
 			wait, cause = ConcurrentWait, CauseConcurrent
 		}
@@ -189,13 +189,14 @@ func (o option) known(now time.Time) (short *RefusedError) {
 }
 
 // request asks the store for options, and for leases of what is asked for often.
-func (b *Books) request(options []option, place *Place, now time.Time) Request {
+func (b *Books) request(d *Demand, options []option, place *Place, now time.Time) Request {
 	b.calls++
+	paces := d.paces(place)
 	r := Request{Epoch: b.epoch, Replica: b.Replica, ID: b.Replica + "." + strconv.FormatInt(b.calls, 36), Hold: holdTime, Place: place}
 	for _, o := range options {
 		bookings := make([]Booking, len(o.claims))
 		for i, c := range o.claims {
-			bookings[i] = Booking{Claim: c, Lease: o.accounts[i].wish(c, now.Unix()), Own: i < o.own}
+			bookings[i] = Booking{Claim: c, Lease: o.accounts[i].wish(c, now.Unix()), Own: i < o.own, Steady: paces.of(i < o.own)}
 		}
 		r.Alternatives = append(r.Alternatives, bookings)
 	}

@@ -104,9 +104,13 @@ const paceSlack = 1.2
 // pace returns the tokens per second that can be granted steadily: the largest rate at which the window, as its slots
 // age out, never becomes full.
 func (o *outlook) pace(limit int64) float64 {
-	best := float64(limit)
+	return pace(float64(limit), func(second int) int64 { return limit - o[second].Tokens })
+}
+
+// pace returns the largest rate, at most best, at which what is free after so many seconds is never exceeded.
+func pace(best float64, free func(second int) int64) float64 {
 	for second := 1; second <= slots; second++ {
-		best = min(best, float64(limit-o[second].Tokens)/float64(second))
+		best = min(best, float64(free(second))/float64(second))
 	}
 	return max(0, best*paceSlack)
 }
@@ -123,9 +127,14 @@ func (w *Window) paced(limit int64, now time.Time) time.Duration {
 		return 0
 	}
 	o := w.outlook(slot)
+	return w.pauseAt(o.pace(limit), now)
+}
+
+// pauseAt returns how long a caller has to pause so that the grants of about the last second stay at a pace.
+func (w *Window) pauseAt(pace float64, now time.Time) time.Duration {
 	passed := float64(now.Nanosecond()) / float64(time.Second)
 	last := float64(max(0, w.At(w.newest-1).Tokens))
-	over := float64(w.At(w.newest).Tokens) + last*(1-passed) - o.pace(limit)
+	over := float64(w.At(w.newest).Tokens) + last*(1-passed) - pace
 	switch left := 1 - passed; {
 	case over < 0:
 		return 0

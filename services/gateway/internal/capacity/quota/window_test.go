@@ -137,7 +137,7 @@ func TestPartsAddUp(t *testing.T) {
 			now = now.Add(time.Duration(rapid.Int64Range(0, 2000).Draw(t, "pause")) * time.Millisecond)
 			who := rapid.IntRange(0, members-1).Draw(t, "replica")
 			need := Amount{Tokens: rapid.Int64Range(0, limit.Tokens).Draw(t, "tokens")}
-			if wait, _ := (part{members, who}).check(&shared, &alone[who], Outside{}, limit, need, now); wait == 0 {
+			if wait, _ := (part{members, who}).check(&shared, &alone[who], Outside{}, limit, need, rapid.Bool().Draw(t, "paced"), now); wait == 0 {
 				alone[who].Add(now.Unix(), need)
 				log = append(log, call{now, need.Tokens})
 			}
@@ -183,5 +183,35 @@ func TestPaceSpreadsABurst(t *testing.T) {
 	}
 	if used := float64(sum) / 60_000 / 5; used < 0.95 {
 		t.Errorf("%.3f of the limit was granted", used)
+	}
+}
+
+// A replica on its own grants waiting callers its part steadily, too, from a minute after the outage began.
+func TestPartsArePaced(t *testing.T) {
+	limit := Limit{Tokens: 6000}
+	var shared, alone Window
+	for i := range int64(60) {
+		shared.Add(noon.Unix()-i, Amount{Tokens: 100})
+	}
+	p, now, stalled, worst := part{members: 3, rank: 1}, noon, time.Duration(0), time.Duration(0)
+	granted := int64(0)
+	for now.Before(noon.Add(5 * time.Minute)) {
+		wait, _ := p.check(&shared, &alone, Outside{}, limit, Amount{Tokens: 20}, true, now)
+		if wait == 0 {
+			alone.Add(now.Unix(), Amount{Tokens: 20})
+			granted += 20
+			stalled = 0
+			continue
+		}
+		wait = min(wait, time.Second)
+		now = now.Add(wait)
+		stalled += wait
+		worst = max(worst, stalled)
+	}
+	if want := int64(5 * 6000 / 3); granted < want*9/10 || granted > want {
+		t.Errorf("%d were granted in five minutes, of %d", granted, want)
+	}
+	if worst > 5*time.Second {
+		t.Errorf("nothing was granted for %s", worst)
 	}
 }

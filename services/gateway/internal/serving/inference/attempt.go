@@ -46,13 +46,18 @@ type round struct {
 // try calls the candidates in turn until one serves.
 func (x *execution) try(ctx context.Context, call ask) error {
 	r := round{execution: x, ask: call}
-	if r.each(ctx, x.candidates, false) || r.each(ctx, r.spared, true) || r.await(ctx) {
+	candidates, err := r.choose(ctx, x.candidates)
+	if err != nil {
+		r.end(x.candidates[0], err)
+		return err
+	}
+	if r.each(ctx, candidates, false) || r.each(ctx, r.spared, true) || r.await(ctx) {
 		return r.err
 	}
 	last := r.failures[len(r.failures)-1]
 	x.unserved = last.Failover()
 	x.engine.metrics.request(last.provider, outcomeFailed)
-	err := refusal(r.failures, x.request.Route.Substitution)
+	err = refusal(r.failures, x.request.Route.Substitution)
 	x.record.failed(err)
 	return err
 }
@@ -192,7 +197,8 @@ func (r *round) attempt(ctx context.Context, c candidate, rest []candidate, last
 func (r *round) acquire(ctx context.Context, c *candidate, call health.Call) (health.Permit, booking, *health.Refusal) {
 	permit, refused := r.engine.Health.Acquire(ctx, call)
 	if refused != nil {
-		c.held.cancel()
+		held := c.held.take()
+		held.cancel()
 		return permit, booking{}, refused
 	}
 	booked, refused := r.reserveQuota(ctx, c)

@@ -90,8 +90,8 @@ type candidate struct {
 	credential provider.Credential
 	// others are those of the provider's pool that may take the credential's place, in the order in which they are tried.
 	others []provider.Credential
-	// held is what was booked for it while the request waited; zero else.
-	held booking
+	// held is what was booked for the call to it; nil until then.
+	held *booking
 }
 
 // chatProvider returns the candidate's provider if it can chat. Plans contain no other; a policy that claims otherwise

@@ -70,7 +70,7 @@ func (r *round) switches(c *candidate) bool {
 
 // another returns the candidate with its next credential.
 func (c candidate) another() candidate {
-	c.credential, c.others = c.others[0], c.others[1:]
+	c.credential, c.others, c.held = c.others[0], c.others[1:], nil
 	return c
 }
 

@@ -44,6 +44,8 @@ type quotas struct {
 	taken atomic.Int64
 	// input is the estimated input in tokens; 0 is not known yet.
 	input int64
+	// held is what was booked for the candidate that is called next.
+	held *booking
 	// full are the candidates that may serve once limits have room. awaits reports whether the request waits for that, and
 	// queued how long it has waited.
 	full   []candidate
@@ -70,6 +72,14 @@ func (b *booking) cancel() {
 	if b.reservation != nil {
 		b.reservation.Cancel()
 	}
+}
+
+// take returns what was booked and leaves nothing.
+func (b *booking) take() (taken booking) {
+	if b != nil {
+		taken, *b = *b, booking{}
+	}
+	return taken
 }
 
 // learn applies what the vendor says is left.
@@ -157,8 +167,8 @@ func (r *round) reserveQuota(ctx context.Context, c *candidate) (booking, *healt
 	if !r.isLimited() {
 		return booking{}, nil
 	}
-	if c.held != (booking{}) {
-		return c.held, nil
+	if held := c.held.take(); held.reservation != nil {
+		return held, nil
 	}
 	reservation, err := r.engine.Quotas.Reserve(ctx, r.demand([]candidate{*c}))
 	if err != nil {
@@ -182,20 +192,72 @@ func (r *round) booked(c *candidate, reservation *quota.Reservation) booking {
 	return booking{r.engine.Quotas, reservation, claim.Subject}
 }
 
-// await waits until limits have room for one of the candidates that they kept from serving, and calls it. It reports
-// whether the request is served or has ended.
+// choose books a call to the first of the candidates, with any of their credentials, that limits have room for, and
+// returns them with that one first. It waits if none has room.
+func (r *round) choose(ctx context.Context, candidates []candidate) ([]candidate, error) {
+	if !r.isLimited() {
+		return candidates, nil
+	}
+	open, of := r.open(candidates)
+	if d := r.demand(open); len(open) == 0 || !d.IsLimited() {
+		return candidates, nil
+	}
+	at, reservation, err := r.queue(ctx, open)
+	if err != nil {
+		return nil, err
+	}
+	chosen := r.assign(open[at], reservation)
+	first := candidates[of[at]]
+	for _, other := range append([]provider.Credential{first.credential}, first.others...) {
+		if other.Fingerprint != chosen.credential.Fingerprint {
+			chosen.others = append(chosen.others, other)
+		}
+	}
+	return slices.Concat([]candidate{chosen}, candidates[:of[at]], candidates[of[at]+1:]), nil
+}
+
+// open returns candidates with one credential each, of those that may be called now, and which of the candidates each is
+// of.
+func (r *round) open(candidates []candidate) (all []candidate, of []int) {
+	for i, c := range candidates {
+		for {
+			if len(all) == maxFull {
+				return all, of
+			}
+			rest := c.others
+			if c.others = nil; r.engine.Health.Admits(r.asks(&c, false)) {
+				all, of = append(all, c), append(of, i)
+			}
+			if len(rest) == 0 {
+				break
+			}
+			c.credential, c.others = rest[0], rest[1:]
+		}
+	}
+	return all, of
+}
+
+// assign keeps a reservation for the candidate that is called next.
+func (r *round) assign(c candidate, reservation *quota.Reservation) candidate {
+	made := r.booked(&c, reservation)
+	r.held = &made
+	c.held = r.held
+	return c
+}
+
+// await waits until limits have room for one of the candidates that they kept from serving after another one had failed,
+// and calls it. It reports whether the request is served or has ended.
 func (r *round) await(ctx context.Context) (done bool) {
 	r.awaits = true
 	for r.left() > 0 && len(r.full) > 0 {
 		if err := r.over(ctx); err != nil {
 			return r.end(r.full[0], err) == over
 		}
-		at, reservation, err := r.queue(ctx)
+		at, reservation, err := r.queue(ctx, r.full)
 		if err != nil {
 			return r.end(r.full[0], err) == over
 		}
-		c := r.full[at]
-		c.held, c.others = r.booked(&c, reservation), nil
+		c := r.assign(r.full[at], reservation)
 		r.full = slices.Delete(r.full, at, at+1)
 		if v := r.attempt(ctx, c, nil, len(r.full) == 0, true); v != next {
 			return v == over
@@ -211,9 +273,9 @@ const (
 	queueLeft    = "left"
 )
 
-// queue waits until limits have room for one of the candidates that are full, and returns which.
-func (r *round) queue(ctx context.Context) (at int, reservation *quota.Reservation, err error) {
-	d := r.demand(r.full)
+// queue books a call to one of the candidates, waits for room if need be, and returns which.
+func (r *round) queue(ctx context.Context, candidates []candidate) (at int, reservation *quota.Reservation, err error) {
+	d := r.demand(candidates)
 	d.Wait = max(0, min(r.fleet.QuotaWait-r.queued, time.Until(r.deadline(r.engine.Clocks))))
 	began := time.Now()
 	reservation, err = r.engine.Quotas.Reserve(ctx, d)
@@ -221,6 +283,9 @@ func (r *round) queue(ctx context.Context) (at int, reservation *quota.Reservati
 	r.queued += waited
 	refused, isRefusal := errors.AsType[*quota.RefusedError](err)
 	switch {
+	case err == nil && !reservation.Queued():
+		r.queued -= waited
+		return reservation.Alternative(), reservation, nil
 	case err == nil:
 		r.engine.metrics.queued(ctx, waited, queueServed)
 		return reservation.Alternative(), reservation, nil
@@ -251,7 +316,7 @@ func (r *round) keepFull(c candidate) {
 		return
 	}
 	if _, limited := r.claim(&c); limited || r.own == nil && len(r.ownClaims()) > 0 {
-		c.held = booking{}
+		c.held, c.others = nil, nil
 		if len(r.full) < maxFull {
 			r.full = append(r.full, c)
 		}
@@ -263,9 +328,11 @@ const maxFull = 32
 
 // settleQuotas settles what the request has booked, with the tokens that were billed.
 func (x *execution) settleQuotas() {
-	if x.own == nil && x.present == nil {
+	if !x.isLimited() {
 		return
 	}
+	unused := x.held.take()
+	unused.cancel()
 	tokens := x.billedTokens()
 	if x.present != nil {
 		x.present.booked.settle(tokens)

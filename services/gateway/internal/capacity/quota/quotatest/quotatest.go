@@ -294,11 +294,15 @@ func testPace(b *books) {
 		entries = append(entries, quota.Entry{Subject: "x/1", Slot: now - i, Amount: quota.Amount{Tokens: 10}})
 	}
 	b.report("a", quota.Report{Entries: entries})
-	place := func() *quota.Place {
-		return &quota.Place{Queue: "q", Organization: "o", Waits: true, Next: -1}
+	place := &quota.Place{Queue: "q", Organization: "o", Waits: true, Next: -1}
+	steady := func(tokens int64) []quota.Booking {
+		made := booking("x/1", thousand, tokens)
+		made.Steady = true
+		return one(made)
 	}
-	granted(t, "at the pace", b.request(place(), one(booking("x/1", thousand, 100))), 0)
-	short(t, "faster", b.request(place(), one(booking("x/1", thousand, 1))), quota.CausePace, 0, time.Millisecond, time.Second)
+	granted(t, "at the pace", b.request(place, steady(100)), 0)
+	short(t, "faster", b.request(place, steady(1)), quota.CausePace, 0, time.Millisecond, time.Second)
+	granted(t, "a caller that goes on elsewhere", b.request(place, one(booking("x/1", thousand, 1))), 0)
 	granted(t, "a caller that does not wait", b.request(nil, one(booking("x/1", thousand, 1))), 0)
 }
 
