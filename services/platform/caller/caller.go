@@ -14,6 +14,7 @@ import (
 const (
 	HeaderOrganization = "X-Organization-Id"
 	HeaderKey          = "X-Key-Id"
+	HeaderKeyTerms     = "X-Key-Terms"
 	HeaderOwner        = "X-Owner-Id"
 	HeaderUser         = "X-User-Id"
 	HeaderRun          = "X-Run-Id"
