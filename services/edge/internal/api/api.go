@@ -285,7 +285,8 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			return err
 		}
 		call := proxy.Call{
-			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
+			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
+			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
