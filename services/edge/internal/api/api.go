@@ -252,8 +252,10 @@ func (a *API) mountOperators() {
 // operatorRoutes returns the operators' operations by path and method.
 func (a *API) operatorRoutes() map[string]map[string]handler {
 	return map[string]map[string]handler{
-		"/admin/v1/keys":             {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
-		"/admin/v1/keys/{id}":        {http.MethodGet: a.getKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey},
+		"/admin/v1/keys": {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
+		"/admin/v1/keys/{id}": {
+			http.MethodGet: a.getKey, http.MethodPut: a.replaceKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey,
+		},
 		"/admin/v1/keys/{id}/rotate": {http.MethodPost: a.rotateKey},
 		"/admin/v1/organizations/{organization_id}/rate-limit": {
 			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,

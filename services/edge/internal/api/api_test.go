@@ -344,6 +344,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{
 		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
 		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "rate_limit": nil,
+		"tpm": nil, "models": nil, "budget": nil, "class": nil,
 	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
 		t.Errorf("key (-want +got):\n%s", diff)
 	}
