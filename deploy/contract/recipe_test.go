@@ -94,6 +94,7 @@ GET /product/v1/_meta/catalog
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}
+PUT /admin/v1/keys/{id}
 PATCH /admin/v1/keys/{id}
 DELETE /admin/v1/keys/{id}
 POST /admin/v1/keys/{id}/rotate

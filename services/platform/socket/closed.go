@@ -28,6 +28,8 @@ func (e *ClosedError) Error() string { return fmt.Sprintf("closed with %d: %s", 
 var (
 	// ErrDrained ends the connections of a service that stops.
 	ErrDrained = &ClosedError{websocket.StatusServiceRestart, "the service is stopping; connect again"}
+	// ErrStale ends a connection whose caller's rights or limits have changed since it was opened.
+	ErrStale = &ClosedError{websocket.StatusServiceRestart, "the connection was opened with other terms; connect again"}
 	// ErrAged ends a connection that is older than Bounds.Life, ErrUnused one without a message for Bounds.Idle.
 	ErrAged   = &ClosedError{websocket.StatusGoingAway, "the connection is too old; connect again"}
 	ErrUnused = &ClosedError{websocket.StatusGoingAway, "the connection was not used; connect again"}

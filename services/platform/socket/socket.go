@@ -38,7 +38,7 @@ type Bounds struct {
 	Last func(*ClosedError) []byte
 }
 
-// Conn is a connection. Send, Pass, Begin, End and Go are safe for concurrent use.
+// Conn is a connection. Send, Pass, Begin, End, Leave and Go are safe for concurrent use.
 type Conn struct {
 	bounds Bounds
 	socket *websocket.Conn
@@ -161,6 +161,12 @@ func (c *Conn) Begin() error {
 	return nil
 }
 
+// Leave lets no request begin any more, and ends the connection for this reason once those in flight have ended.
+func (c *Conn) Leave(why *ClosedError) {
+	c.leave(why)
+	c.wake()
+}
+
 // End ends a request; it does nothing if none is in flight.
 func (c *Conn) End() {
 	c.mu.Lock()
@@ -170,10 +176,15 @@ func (c *Conn) End() {
 	}
 	if c.inflight--; c.inflight == 0 {
 		c.rested = time.Now()
-		select {
-		case c.quiet <- struct{}{}:
-		default:
-		}
+		c.wake()
+	}
+}
+
+// wake makes await check whether the connection ends.
+func (c *Conn) wake() {
+	select {
+	case c.quiet <- struct{}{}:
+	default:
 	}
 }
 

@@ -302,3 +302,27 @@ func TestDial(t *testing.T) {
 		t.Errorf("ended with %v", got)
 	}
 }
+
+// A connection that is told to leave ends at once when nothing is in flight, otherwise with the last request.
+func TestLeave(t *testing.T) {
+	for name, requests := range map[string]int{"idle": 0, "in flight": 2} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, roomy, nil)
+			for range requests {
+				if err := s.service.Begin(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.service.Leave(socket.ErrStale)
+			if err := s.service.Begin(); !errors.Is(err, socket.ErrStale) {
+				t.Errorf("a request began: %v", err)
+			}
+			for range requests {
+				s.service.End()
+			}
+			if got := s.code(t); got != 1012 {
+				t.Errorf("closed with %d, want 1012", got)
+			}
+		})
+	}
+}

@@ -252,8 +252,10 @@ func (a *API) mountOperators() {
 // operatorRoutes returns the operators' operations by path and method.
 func (a *API) operatorRoutes() map[string]map[string]handler {
 	return map[string]map[string]handler{
-		"/admin/v1/keys":             {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
-		"/admin/v1/keys/{id}":        {http.MethodGet: a.getKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey},
+		"/admin/v1/keys": {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
+		"/admin/v1/keys/{id}": {
+			http.MethodGet: a.getKey, http.MethodPut: a.replaceKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey,
+		},
 		"/admin/v1/keys/{id}/rotate": {http.MethodPost: a.rotateKey},
 		"/admin/v1/organizations/{organization_id}/rate-limit": {
 			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
@@ -285,7 +287,8 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			return err
 		}
 		call := proxy.Call{
-			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout, Organization: key.Organization, Key: key.ID, Dialect: dialect,
+			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
+			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {

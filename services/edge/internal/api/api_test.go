@@ -40,8 +40,9 @@ var retention = meter.Retention{Minutes: 7 * 24 * time.Hour, Hours: 90 * 24 * ti
 type world struct {
 	http.Handler
 
-	manager *apikey.Manager
-	logs    bytes.Buffer
+	manager  *apikey.Manager
+	verifier *apikey.Verifier
+	logs     bytes.Buffer
 	// calls are those that were relayed, connections those of WebSockets.
 	calls, connections []proxy.Call
 	// counted are the metrics of successes.
@@ -86,13 +87,14 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
+	x.verifier = apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{})
 	upstreams := map[string]*url.URL{}
 	for _, r := range table.Routes {
 		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
 	}
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Table: table, Upstreams: upstreams, Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
+		Table: table, Upstreams: upstreams, Verifier: x.verifier,
 		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
@@ -342,6 +344,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{
 		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
 		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "rate_limit": nil,
+		"tpm": nil, "models": nil, "budget": nil, "class": nil,
 	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
 		t.Errorf("key (-want +got):\n%s", diff)
 	}

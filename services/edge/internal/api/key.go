@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -27,6 +28,7 @@ type Key struct {
 	RevokedAt    *time.Time          `json:"revoked_at"`
 	LastUsedAt   *time.Time          `json:"last_used_at"`
 	RateLimit    *RateLimit          `json:"rate_limit"`
+	Terms
 	// Origin is the first key of the chain of rotations, ReplacedBy the next one.
 	Origin     string `json:"origin,omitempty"`
 	ReplacedBy string `json:"replaced_by,omitempty"`
@@ -46,7 +48,7 @@ func NewKey(k apikey.Key, text secret.Value) Key {
 		ID: k.ID, Key: text.Reveal(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions,
 		Name: k.Name, Environment: k.Environment, CreatedAt: k.CreatedAt,
 		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt,
-		RateLimit: newRateLimit(k.Limit), Origin: k.Origin, ReplacedBy: k.ReplacedBy,
+		RateLimit: newRateLimit(k.Limit), Terms: newTerms(k.Terms), Origin: k.Origin, ReplacedBy: k.ReplacedBy,
 	}
 }
 
@@ -93,24 +95,31 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
 		Organization string              `json:"organization_id"`
 		Product      string              `json:"product"`
 		Permissions  []apikey.Permission `json:"permissions"`
-		Name         string              `json:"name"`
 		Environment  string              `json:"environment"`
-		ExpiresAt    *time.Time          `json:"expires_at"`
-		RateLimit    *RateLimit          `json:"rate_limit"`
+
+		Name            string         `json:"name"`
+		ExpiresAt       *time.Time     `json:"expires_at"`
+		RateLimit       *RateLimit     `json:"rate_limit"`
+		TokensPerMinute *int64         `json:"tpm"`
+		Models          []string       `json:"models"`
+		Budget          *apikey.Budget `json:"budget"`
+		Class           *apikey.Class  `json:"class"`
 	}
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	if err := identifiers("organization_id", body.Organization, "product", body.Product, "name", body.Name, "environment", body.Environment); err != nil {
+	if err := identifiers("organization_id", body.Organization, "product", body.Product, "environment", body.Environment); err != nil {
 		return err
 	}
-	bound, err := body.RateLimit.limit()
+	bound, terms, err := settings{
+		body.Name, body.ExpiresAt, body.RateLimit, body.TokensPerMinute, body.Models, body.Budget, body.Class,
+	}.read()
 	if err != nil {
 		return err
 	}
 	key, text, err := a.options.Keys.Create(r.Context(), actor(r, l), apikey.Request{
 		Organization: body.Organization, Product: body.Product, Permissions: body.Permissions, Name: body.Name,
-		Environment: body.Environment, ExpiresAt: body.ExpiresAt, Limit: bound,
+		Environment: body.Environment, ExpiresAt: body.ExpiresAt, Limit: bound, Terms: terms,
 	})
 	if err != nil {
 		return err
@@ -158,34 +167,39 @@ type maybe[T any] struct {
 // UnmarshalJSON implements json.Unmarshaler; it is not called for an absent field.
 func (m *maybe[T]) UnmarshalJSON(text []byte) error {
 	m.given = true
-	return json.Unmarshal(text, &m.value)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(&m.value)
 }
 
 func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
-	var body struct {
-		Name      *string          `json:"name"`
-		ExpiresAt maybe[time.Time] `json:"expires_at"`
-		RateLimit maybe[RateLimit] `json:"rate_limit"`
-	}
+	var body change
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	if body.Name != nil {
-		if err := identifiers("name", *body.Name); err != nil {
-			return err
-		}
+	update, err := body.update()
+	if err != nil {
+		return err
 	}
-	update := apikey.Update{Name: body.Name}
-	if body.ExpiresAt.given {
-		update.ExpiresAt = &body.ExpiresAt.value
+	return a.changeKey(w, r, l, update)
+}
+
+func (a *API) replaceKey(w http.ResponseWriter, r *http.Request, l *line) error {
+	var body *settings
+	if err := read(w, r, &body); err != nil {
+		return err
 	}
-	if body.RateLimit.given {
-		bound, err := body.RateLimit.value.limit()
-		if err != nil {
-			return err
-		}
-		update.Limit = &bound
+	if body == nil { // It would remove all settings, which {} asks for.
+		return apierr.Invalid("body", "is required")
 	}
+	update, err := body.replacement()
+	if err != nil {
+		return err
+	}
+	return a.changeKey(w, r, l, update)
+}
+
+func (a *API) changeKey(w http.ResponseWriter, r *http.Request, l *line, update apikey.Update) error {
 	key, err := a.options.Keys.Update(r.Context(), actor(r, l), r.PathValue("id"), update)
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 		Methods: map[string]string{"GET /product/v1/_meta/catalog": ""},
 		Bodies: map[string]string{
 			"POST /admin/v1/keys":                                      `{"organization_id":"o","product":"ai","permissions":["read"],"name":"n"}`,
+			"PUT /admin/v1/keys/{id}":                                  `{"name":"n","tpm":1,"models":["a"],"budget":{"ceiling_cents":1,"period":"day"}}`,
 			"PATCH /admin/v1/keys/{id}":                                `{"name":"n"}`,
 			"POST /admin/v1/keys/{id}/rotate":                          `{"overlap_seconds":1}`,
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,

@@ -10,7 +10,12 @@ import (
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/socket"
 )
+
+// errTerms refuses a request on a connection that was opened with other terms of the key: the gateway knows those of the
+// upgrade only.
+var errTerms = apierr.Unavailable("the terms of this API key have changed; connect again", socket.ErrStale)
 
 // connect relays a WebSocket connection. Each request on it is admitted as a call of its own: with the key as it is then.
 func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, r route.Route, call proxy.Call) error {
@@ -22,6 +27,9 @@ func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, r route
 		}
 		if err := key.May(r.Products, r.Permission); err != nil {
 			return err
+		}
+		if key.TermsHeader != call.Terms {
+			return errTerms
 		}
 		if _, err := a.options.Limiter.Take(ctx, key.Buckets.Key, key.Buckets.Organization); err != nil {
 			return err

@@ -51,23 +51,28 @@ type Key struct {
 	ExpiresAt, RevokedAt, LastUsedAt *time.Time
 	// Limit is the key's own, OrganizationLimit its organization's; the zero Limit means the edge's setting.
 	Limit, OrganizationLimit limit.Limit
+	Terms                    Terms
 	// Origin is the first key of the chain of rotations, empty for the first itself; ReplacedBy is the next one, if
 	// any.
 	Origin, ReplacedBy string
-	// Digest is the lookup key, and Buckets the rate limits of a request. A Verifier fills them in.
-	Digest  Digest
-	Buckets Buckets
+	// Digest is the lookup key, Buckets the rate limits of a request, and TermsHeader its caller.HeaderKeyTerms, empty
+	// without terms. A Verifier fills them in.
+	Digest      Digest
+	Buckets     Buckets
+	TermsHeader string
 }
+
+// chain returns the first key of the chain of rotations. Limits and terms count under it, or a rotation would double
+// them.
+func (k *Key) chain() string { return cmp.Or(k.Origin, k.ID) }
 
 // Buckets holds the rate limits of a key and of its organization.
 type Buckets struct{ Key, Organization limit.Bucket }
 
-// buckets returns the buckets of a key; defaults apply where there is no own limit. A key shares the bucket with
-// those it replaces, or a rotation would double it.
+// buckets returns the buckets of a key; defaults apply where there is no own limit.
 func (k *Key) buckets(defaults Limits) Buckets {
-	origin := cmp.Or(k.Origin, k.ID)
 	return Buckets{
-		Key:          limit.Bucket{Name: "key " + origin, Limit: cmp.Or(k.Limit, defaults.Key)},
+		Key:          limit.Bucket{Name: "key " + k.chain(), Limit: cmp.Or(k.Limit, defaults.Key)},
 		Organization: limit.Bucket{Name: "organization " + k.Organization, Limit: cmp.Or(k.OrganizationLimit, defaults.Organization)},
 	}
 }

@@ -28,6 +28,11 @@ type Update struct {
 	// ExpiresAt and Limit point to the new values; nil and the zero Limit remove them.
 	ExpiresAt **time.Time
 	Limit     *limit.Limit
+	// TokensPerMinute, Models, Budget and Class point to the new terms; zero values remove them.
+	TokensPerMinute *int64
+	Models          *[]string
+	Budget          *Budget
+	Class           *Class
 }
 
 // Rotate replaces a key by a new one with the same rights, and returns it with its text. The old one stays valid for
@@ -73,10 +78,7 @@ func (k *Key) rotatable(now time.Time) error {
 func (k *Key) succeed(r Rotation, now time.Time) Key {
 	next := Key{
 		ID: newID(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions, Name: k.Name,
-		Environment: k.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: k.Limit, Origin: k.Origin,
-	}
-	if next.Origin == "" {
-		next.Origin = k.ID
+		Environment: k.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: k.Limit, Terms: k.Terms, Origin: k.chain(),
 	}
 	if next.ExpiresAt == nil && k.ExpiresAt != nil {
 		next.ExpiresAt = new(now.Add(k.ExpiresAt.Sub(k.CreatedAt)))
@@ -130,10 +132,11 @@ func (k *Key) update(u Update, now time.Time) (details map[string]any, err error
 	if u.Limit != nil {
 		k.Limit, details["rate_limit"] = *u.Limit, describe(*u.Limit)
 	}
+	k.Terms.update(u, details)
 	if len(details) == 0 {
-		return nil, apierr.Invalid("body", "must hold name, expires_at or rate_limit")
+		return nil, apierr.Invalid("body", "must hold name, expires_at, rate_limit, tpm, models, budget or class")
 	}
-	return details, checkMutable(k.Name, expiresAt, k.Limit, now)
+	return details, checkMutable(k.Name, expiresAt, k.Limit, k.Terms, now)
 }
 
 func describe(l limit.Limit) string {

@@ -79,6 +79,7 @@ type Request struct {
 	Environment  string // "live" when empty
 	ExpiresAt    *time.Time
 	Limit        limit.Limit // optional
+	Terms        Terms       // optional
 }
 
 const maxName = 200
@@ -88,6 +89,7 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 	if r.Environment == "" {
 		r.Environment = "live"
 	}
+	r.Terms = r.Terms.normal()
 	r.Permissions = slices.Compact(slices.Sorted(slices.Values(r.Permissions)))
 	unknown := func(p Permission) bool { return p != Read && p != Write }
 	switch {
@@ -100,18 +102,21 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 	case !validEnvironment(r.Environment):
 		return r, apierr.Invalid("environment", "must have 1 to 16 lower-case letters and digits")
 	}
-	return r, checkMutable(r.Name, r.ExpiresAt, r.Limit, now)
+	return r, checkMutable(r.Name, r.ExpiresAt, r.Limit, r.Terms, now)
 }
 
 // checkMutable validates the fields that may also be changed later.
-func checkMutable(name string, expiresAt *time.Time, l limit.Limit, now time.Time) error {
+func checkMutable(name string, expiresAt *time.Time, l limit.Limit, t Terms, now time.Time) error {
 	switch {
 	case len(name) > maxName || !utf8.ValidString(name) || strings.ContainsRune(name, 0):
 		return apierr.Invalid("name", "must have at most 200 bytes of UTF-8, and no zero byte")
 	case expiresAt != nil && !now.Before(*expiresAt):
 		return apierr.Invalid("expires_at", "must lie in the future")
 	}
-	return checkLimit(l)
+	if err := checkLimit(l); err != nil {
+		return err
+	}
+	return t.check()
 }
 
 func checkLimit(l limit.Limit) error {
@@ -136,14 +141,24 @@ func (m *Manager) Create(ctx context.Context, by Actor, r Request) (Key, secret.
 	text := mint(r.Environment)
 	key := Key{
 		ID: newID(), Organization: r.Organization, Product: r.Product, Permissions: r.Permissions,
-		Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: r.Limit,
+		Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: r.Limit, Terms: r.Terms,
 	}
-	entry := key.entry(ActionCreate, by, now, map[string]any{"product": key.Product, "permissions": key.Permissions, "expires_at": key.ExpiresAt})
+	entry := key.entry(ActionCreate, by, now, key.created())
 	if err := m.store.Insert(ctx, key, m.pepper.Digest(text), *entry); err != nil {
 		return Key{}, secret.Value{}, fmt.Errorf("create key: %w", err)
 	}
 	m.log.InfoContext(ctx, "key created", "key", key.ID, "organization", key.Organization, "product", key.Product)
 	return key, secret.New(text), nil
+}
+
+// created returns the details of the audit entry of a new key.
+func (k *Key) created() map[string]any {
+	details := map[string]any{"product": k.Product, "permissions": k.Permissions, "expires_at": k.ExpiresAt}
+	if k.Limit != (limit.Limit{}) {
+		details["rate_limit"] = describe(k.Limit)
+	}
+	k.Terms.describe(details)
+	return details
 }
 
 func (k *Key) entry(action string, by Actor, now time.Time, details map[string]any) *Entry {

@@ -31,6 +31,7 @@ func TestRequestCheck(t *testing.T) {
 		"environment":        {func(r *Request) { r.Environment = "li_ve" }, "environment"},
 		"expired":            {func(r *Request) { r.ExpiresAt = &now }, "expires_at"},
 		"limit":              {func(r *Request) { r.Limit.Requests = 5 }, "rate_limit"},
+		"terms":              {func(r *Request) { r.Terms.Models = []string{"a", "a"} }, "models"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

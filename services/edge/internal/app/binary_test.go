@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,13 +135,16 @@ func (x *replica) kill() {
 	_ = x.process.Wait()
 }
 
-// chat makes a call and reports whether its answer came whole.
-func (x *replica) chat(ctx context.Context, key string) (status int, err error) {
+// chat makes a call with further headers (name, value, …) and reports whether its answer came whole.
+func (x *replica) chat(ctx context.Context, key string, headers ...string) (status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, x.url+"/product/v1/ai/chat", strings.NewReader("{}"))
 	if err != nil {
 		return 0, err
 	}
 	r.Header.Set("Authorization", "Bearer "+key)
+	for header := range slices.Chunk(headers, 2) {
+		r.Header.Set(header[0], header[1])
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, err

@@ -25,11 +25,13 @@ import (
 )
 
 var errKeysUsage = errors.New(`use
-  edge keys create --org O --product P --permission read,write [--env live] [--name N] [--expires-in 720h] [--limit 600/1m] [--json]
+  edge keys create --org O --product P --permission read,write [--env live] [--name N] [--expires-in 720h] [--limit 600/1m]
+      [--tpm 100000] [--model M]... [--budget 5000/month] [--class interactive|standard|bulk] [--json]
   edge keys list [--org O] [--json]
   edge keys rotate ID [--overlap 24h] [--expires-in 720h] [--json]
   edge keys expire ID --in 24h | --never
   edge keys limit ID 600/1m | none
+  edge keys terms ID [--tpm 100000 | none] [--model M ... | --all-models] [--budget 5000/month | none] [--class bulk | none]
   edge keys revoke ID`)
 
 // keyCommand is a subcommand of `edge keys`.
@@ -41,7 +43,7 @@ func Keys(ctx context.Context, cfg Config, args []string, out io.Writer) error {
 		return errKeysUsage
 	}
 	command, ok := map[string]keyCommand{
-		"create": createKey, "list": listKeys, "rotate": rotateKey, "expire": expireKey, "limit": limitKey, "revoke": revokeKey,
+		"create": createKey, "list": listKeys, "rotate": rotateKey, "expire": expireKey, "limit": limitKey, "terms": setTerms, "revoke": revokeKey,
 	}[args[0]]
 	if !ok {
 		return errKeysUsage
@@ -104,6 +106,7 @@ func createKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, ar
 	flags.StringVar(&r.Name, "name", "", "name for people")
 	lifetime := flags.Duration("expires-in", 0, "lifetime; 0 is without end")
 	flags.TextVar(&r.Limit, "limit", limit.Limit{}, "rate limit; none is the edge's own")
+	termFlags(flags, &r.Terms)
 	asJSON := flags.Bool("json", false, "print JSON")
 	if err := parse(flags, args, 0); err != nil {
 		return err

@@ -48,7 +48,11 @@ func key(row dbsql.KeyByDigestRow) apikey.Key {
 		ExpiresAt: utc(row.ExpiresAt), RevokedAt: utc(row.RevokedAt), LastUsedAt: utc(row.LastUsedAt),
 		Limit:             limitOf(row.LimitRequests, row.LimitWindowSeconds, row.LimitBurst),
 		OrganizationLimit: limitOf(row.Requests, row.WindowSeconds, row.Burst),
-		Origin:            text(row.Origin), ReplacedBy: text(row.ReplacedBy),
+		Terms: apikey.Terms{
+			TokensPerMinute: value(row.TokensPerMinute), Models: row.Models, Class: apikey.Class(value(row.Class)),
+			Budget: apikey.Budget{CeilingCents: value(row.BudgetCeilingCents), Period: apikey.Period(value(row.BudgetPeriod))},
+		},
+		Origin: value(row.Origin), ReplacedBy: value(row.ReplacedBy),
 	}
 }
 
@@ -59,19 +63,20 @@ func utc(t *time.Time) *time.Time {
 	return new(t.UTC())
 }
 
-func text(s *string) string {
-	if s == nil {
-		return ""
+// value returns the zero value for null.
+func value[T any](column *T) (v T) {
+	if column != nil {
+		v = *column
 	}
-	return *s
+	return v
 }
 
-// null returns nil for an empty text.
-func null(s string) *string {
-	if s == "" {
+// null is the inverse of value.
+func null[T comparable](v T) *T {
+	if v == *new(T) {
 		return nil
 	}
-	return &s
+	return &v
 }
 
 // limitOf returns the limit of three columns, the zero Limit if they are null.

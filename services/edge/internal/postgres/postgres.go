@@ -54,7 +54,10 @@ func insert(ctx context.Context, q *dbsql.Queries, key apikey.Key, digest apikey
 		ID: key.ID, Digest: digest[:], OrganizationID: key.Organization, Product: key.Product,
 		Permissions: permissions, Name: key.Name, Environment: key.Environment,
 		CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt,
-		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst, Origin: null(key.Origin), Position: position,
+		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst,
+		TokensPerMinute: null(key.Terms.TokensPerMinute), Models: key.Terms.Models, Class: null(string(key.Terms.Class)),
+		BudgetCeilingCents: null(key.Terms.Budget.CeilingCents), BudgetPeriod: null(string(key.Terms.Budget.Period)),
+		Origin: null(key.Origin), Position: position,
 	})
 }
 
@@ -140,7 +143,10 @@ func update(ctx context.Context, q *dbsql.Queries, key apikey.Key, position int6
 	requests, window, burst := limitColumns(key.Limit)
 	return q.UpdateKey(ctx, dbsql.UpdateKeyParams{
 		ID: key.ID, Name: key.Name, ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, ReplacedBy: null(key.ReplacedBy),
-		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst, Position: position,
+		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst,
+		TokensPerMinute: null(key.Terms.TokensPerMinute), Models: key.Terms.Models, Class: null(string(key.Terms.Class)),
+		BudgetCeilingCents: null(key.Terms.Budget.CeilingCents), BudgetPeriod: null(string(key.Terms.Budget.Period)),
+		Position: position,
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // passed are the request headers that reach a service, in canonical form. All others are dropped: credentials,
-// identities, X-Forwarded-*, hop-by-hop headers. The edge sets traceparent itself. Owner, user and run narrow a request
+// identities, terms of keys, X-Forwarded-*, hop-by-hop headers. The edge sets traceparent itself. Owner, user and run narrow a request
 // within the customer's own organization, which the key alone determines.
 var passed = []string{
 	"Accept", "Content-Type",
@@ -30,7 +30,7 @@ const product = "X-Switchyard-"
 // request returns the headers of the call to a service: the customer's allowed ones, and the identity that the edge
 // has verified. A repeated header passes once.
 func request(inbound http.Header, authorization string, call Call) http.Header {
-	h := outbound{make(http.Header, usual), make([]string, 0, usual)}
+	h := outbound{make(http.Header, usual), make([]string, 0, usual+min(1, len(call.Terms)))}
 	for _, name := range passed {
 		if values := inbound[name]; len(values) > 0 && values[0] != "" {
 			h.set(name, values[0])
@@ -39,6 +39,9 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 	h.set("Authorization", authorization)
 	h.set(caller.HeaderOrganization, call.Organization)
 	h.set(caller.HeaderKey, call.Key)
+	if call.Terms != "" {
+		h.set(caller.HeaderKeyTerms, call.Terms)
+	}
 	if call.Dialect != "" {
 		h.set(product+"Dialect", call.Dialect)
 	}

@@ -44,6 +44,8 @@ type Call struct {
 	Timeout time.Duration
 	// Organization and Key identify the caller.
 	Organization, Key string
+	// Terms is the value of caller.HeaderKeyTerms; empty sends no such header.
+	Terms string
 	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
 	Dialect string
 	// Follow is called with the function that ends the call early, for which the caller may give an *apierr.Error as the
@@ -55,7 +57,8 @@ type Call struct {
 	// returned function has returned nil.
 	Succeeded func() (settled func() error)
 	// Admit and Refusal are for WebSocket connections, on which Succeeded is called for each response. Admit admits a
-	// request; Refusal returns the message that refuses one, on a lane of the connection.
+	// request; if its error wraps a *socket.ClosedError, the connection ends with it after the responses in flight.
+	// Refusal returns the message that refuses a request, on a lane of the connection.
 	Admit   func(ctx context.Context) error
 	Refusal func(e *apierr.Error, stream string) []byte
 }

@@ -131,6 +131,7 @@ func TestHeadersIn(t *testing.T) {
 	}))
 	e.post(t, strings.NewReader(`{"a":1}`), http.Header{
 		"Authorization": {"Bearer swy_test_customer"}, "X-Organization-Id": {"org-of-somebody"}, "X-Key-Id": {"key_of_somebody"},
+		"X-Key-Terms": {`{"key":"key_of_somebody"}`}, "x-key-terms": {`{"key":"key_of_somebody"}`},
 		"X-Owner-Id": {"ann", "bob"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"},
 		"Accept": {"text/event-stream"}, "Content-Type": {"application/json"}, "Traceparent": {"of-the-customer"}, "Tracestate": {"t"},
 		"X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1"}, "Cookie": {"c"}, "X-Principal": {"root"}, "Connection": {"X-Owner-Id"},

@@ -162,7 +162,10 @@ func (t *tunnel) up(ctx context.Context, message io.Reader) error {
 		return t.refuse(h, apierr.Unavailable("the connection is closing; connect again", err))
 	}
 	if err := t.call.Admit(ctx); err != nil {
-		t.customer.End()
+		defer t.customer.End()
+		if ending, ok := errors.AsType[*socket.ClosedError](err); ok {
+			t.customer.Leave(ending)
+		}
 		return t.refuse(h, apierr.From(err))
 	}
 	t.requests++

@@ -34,6 +34,7 @@ type tunnelled struct {
 	headers http.Header
 	refuse  int
 	admit   func() error
+	terms   string
 	settle  func() error
 	end     context.CancelCauseFunc
 }
@@ -97,7 +98,7 @@ func newTunnel(t *testing.T) *tunnelled {
 
 func (x *tunnelled) call(target *url.URL) proxy.Call {
 	return proxy.Call{
-		Target: target, Timeout: 10 * time.Second, Organization: "org-1", Key: "key_1", Dialect: "openai",
+		Target: target, Timeout: 10 * time.Second, Organization: "org-1", Key: "key_1", Terms: x.terms, Dialect: "openai",
 		Follow:    func(end context.CancelCauseFunc) func() { x.end = end; return func() {} },
 		Succeeded: func() func() error { x.counted.Add(1); return x.settle },
 		Admit:     func(context.Context) error { return x.admit() },
@@ -121,7 +122,7 @@ func (x *tunnelled) open(t *testing.T) (customer, service *websocket.Conn) {
 func (x *tunnelled) dial(t *testing.T) (customer *websocket.Conn, status int, header http.Header) {
 	t.Helper()
 	customer, response, err := websocket.Dial(t.Context(), x.url, &websocket.DialOptions{HTTPClient: x.client, HTTPHeader: http.Header{
-		"Authorization": {"Bearer swy_key"}, "X-Organization-Id": {"other"}, "Openai-Beta": {"responses_websockets=2026-02-06"},
+		"Authorization": {"Bearer swy_key"}, "X-Organization-Id": {"other"}, "X-Key-Terms": {`{"key":"other"}`}, "Openai-Beta": {"responses_websockets=2026-02-06"},
 	}})
 	if err != nil {
 		defer func() { _ = response.Body.Close() }()
@@ -204,6 +205,7 @@ func TestTunnel(t *testing.T) {
 	for name, want := range map[string]string{
 		"Authorization": "Bearer " + token, "X-Organization-Id": "org-1", "X-Key-Id": "key_1", "X-Switchyard-Dialect": "openai",
 		"Openai-Beta": "responses_websockets=2026-02-06", "Sec-Websocket-Extensions": "",
+		"X-Key-Terms": "",
 	} {
 		if got := x.headers.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

@@ -46,9 +46,10 @@ func (q *Queries) ChangedSince(ctx context.Context, arg ChangedSinceParams) ([]C
 
 const insertKey = `-- name: InsertKey :exec
 INSERT INTO api_keys (id, digest, organization_id, product, permissions, name, environment, created_at, expires_at,
-    limit_requests, limit_window_seconds, limit_burst, origin, position)
+    limit_requests, limit_window_seconds, limit_burst, tokens_per_minute, models, budget_ceiling_cents, budget_period, class, origin, position)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
-    $10, $11, $12, $13, $14)
+    $10, $11, $12, $13, $14,
+    $15, $16, $17, $18, $19)
 `
 
 type InsertKeyParams struct {
@@ -64,6 +65,11 @@ type InsertKeyParams struct {
 	LimitRequests      *int32
 	LimitWindowSeconds *int32
 	LimitBurst         *int32
+	TokensPerMinute    *int64
+	Models             []string
+	BudgetCeilingCents *int64
+	BudgetPeriod       *string
+	Class              *string
 	Origin             *string
 	Position           int64
 }
@@ -82,6 +88,11 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 		arg.LimitRequests,
 		arg.LimitWindowSeconds,
 		arg.LimitBurst,
+		arg.TokensPerMinute,
+		arg.Models,
+		arg.BudgetCeilingCents,
+		arg.BudgetPeriod,
+		arg.Class,
 		arg.Origin,
 		arg.Position,
 	)
@@ -90,7 +101,8 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 
 const keyByDigest = `-- name: KeyByDigest :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
-    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
+    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
 FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
 WHERE k.digest = $1
 `
@@ -110,6 +122,11 @@ type KeyByDigestRow struct {
 	LimitRequests      *int32
 	LimitWindowSeconds *int32
 	LimitBurst         *int32
+	TokensPerMinute    *int64
+	Models             []string
+	BudgetCeilingCents *int64
+	BudgetPeriod       *string
+	Class              *string
 	Origin             *string
 	ReplacedBy         *string
 	Requests           *int32
@@ -135,6 +152,11 @@ func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRo
 		&i.LimitRequests,
 		&i.LimitWindowSeconds,
 		&i.LimitBurst,
+		&i.TokensPerMinute,
+		&i.Models,
+		&i.BudgetCeilingCents,
+		&i.BudgetPeriod,
+		&i.Class,
 		&i.Origin,
 		&i.ReplacedBy,
 		&i.Requests,
@@ -146,7 +168,8 @@ func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRo
 
 const keyByID = `-- name: KeyByID :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
-    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
+    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
 FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
 WHERE k.id = $1
 `
@@ -166,6 +189,11 @@ type KeyByIDRow struct {
 	LimitRequests      *int32
 	LimitWindowSeconds *int32
 	LimitBurst         *int32
+	TokensPerMinute    *int64
+	Models             []string
+	BudgetCeilingCents *int64
+	BudgetPeriod       *string
+	Class              *string
 	Origin             *string
 	ReplacedBy         *string
 	Requests           *int32
@@ -191,6 +219,11 @@ func (q *Queries) KeyByID(ctx context.Context, id string) (KeyByIDRow, error) {
 		&i.LimitRequests,
 		&i.LimitWindowSeconds,
 		&i.LimitBurst,
+		&i.TokensPerMinute,
+		&i.Models,
+		&i.BudgetCeilingCents,
+		&i.BudgetPeriod,
+		&i.Class,
 		&i.Origin,
 		&i.ReplacedBy,
 		&i.Requests,
@@ -202,7 +235,8 @@ func (q *Queries) KeyByID(ctx context.Context, id string) (KeyByIDRow, error) {
 
 const listKeys = `-- name: ListKeys :many
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
-    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
+    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
 FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
 WHERE ($1::text = '' OR k.organization_id = $1) AND k.id > $2
 ORDER BY k.id
@@ -230,6 +264,11 @@ type ListKeysRow struct {
 	LimitRequests      *int32
 	LimitWindowSeconds *int32
 	LimitBurst         *int32
+	TokensPerMinute    *int64
+	Models             []string
+	BudgetCeilingCents *int64
+	BudgetPeriod       *string
+	Class              *string
 	Origin             *string
 	ReplacedBy         *string
 	Requests           *int32
@@ -261,6 +300,11 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 			&i.LimitRequests,
 			&i.LimitWindowSeconds,
 			&i.LimitBurst,
+			&i.TokensPerMinute,
+			&i.Models,
+			&i.BudgetCeilingCents,
+			&i.BudgetPeriod,
+			&i.Class,
 			&i.Origin,
 			&i.ReplacedBy,
 			&i.Requests,
@@ -279,7 +323,8 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 
 const lockKey = `-- name: LockKey :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
-    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
+    k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
+    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
 FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
 WHERE k.id = $1
 FOR UPDATE OF k
@@ -300,6 +345,11 @@ type LockKeyRow struct {
 	LimitRequests      *int32
 	LimitWindowSeconds *int32
 	LimitBurst         *int32
+	TokensPerMinute    *int64
+	Models             []string
+	BudgetCeilingCents *int64
+	BudgetPeriod       *string
+	Class              *string
 	Origin             *string
 	ReplacedBy         *string
 	Requests           *int32
@@ -325,6 +375,11 @@ func (q *Queries) LockKey(ctx context.Context, id string) (LockKeyRow, error) {
 		&i.LimitRequests,
 		&i.LimitWindowSeconds,
 		&i.LimitBurst,
+		&i.TokensPerMinute,
+		&i.Models,
+		&i.BudgetCeilingCents,
+		&i.BudgetPeriod,
+		&i.Class,
 		&i.Origin,
 		&i.ReplacedBy,
 		&i.Requests,
@@ -471,8 +526,10 @@ const updateKey = `-- name: UpdateKey :exec
 UPDATE api_keys
 SET name = $1, expires_at = $2, revoked_at = $3, replaced_by = $4,
     limit_requests = $5, limit_window_seconds = $6,
-    limit_burst = $7, position = $8
-WHERE id = $9
+    limit_burst = $7, tokens_per_minute = $8, models = $9,
+    budget_ceiling_cents = $10, budget_period = $11, class = $12,
+    position = $13
+WHERE id = $14
 `
 
 type UpdateKeyParams struct {
@@ -483,6 +540,11 @@ type UpdateKeyParams struct {
 	LimitRequests      *int32
 	LimitWindowSeconds *int32
 	LimitBurst         *int32
+	TokensPerMinute    *int64
+	Models             []string
+	BudgetCeilingCents *int64
+	BudgetPeriod       *string
+	Class              *string
 	Position           int64
 	ID                 string
 }
@@ -496,6 +558,11 @@ func (q *Queries) UpdateKey(ctx context.Context, arg UpdateKeyParams) error {
 		arg.LimitRequests,
 		arg.LimitWindowSeconds,
 		arg.LimitBurst,
+		arg.TokensPerMinute,
+		arg.Models,
+		arg.BudgetCeilingCents,
+		arg.BudgetPeriod,
+		arg.Class,
 		arg.Position,
 		arg.ID,
 	)
