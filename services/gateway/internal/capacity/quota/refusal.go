@@ -50,18 +50,19 @@ type RefusedError struct {
 
 // Error says what to do.
 func (r *RefusedError) Error() string {
+	wait := r.RetryAfter.Round(100 * time.Millisecond)
 	switch r.Cause {
 	case CauseTooLarge:
 		return fmt.Sprintf("the call may take more tokens than the %s limit allows in a minute; ask for fewer tokens", r.Subject.Kind())
 	case CauseConcurrent:
-		return fmt.Sprintf("too many calls of this %s are in flight; try again in %s", r.Subject.Kind(), r.RetryAfter)
+		return fmt.Sprintf("too many calls of this %s are in flight; try again in %s", r.Subject.Kind(), wait)
 	case CauseQueue, CauseOrder, CauseWaited:
-		return fmt.Sprintf("too many calls wait for this model; try again in %s", r.RetryAfter)
+		return fmt.Sprintf("too many calls wait for this model; try again in %s", wait)
 	case CauseSubjects:
-		return "the replica keeps books of as many subjects as it may; try again in " + r.RetryAfter.String()
+		return "the replica keeps books of as many subjects as it may; try again in " + wait.String()
 	case CauseStore:
-		return fmt.Sprintf("the shared books of the %s limit are not available, and this replica's part of it is used up; try again in %s", r.Subject.Kind(), r.RetryAfter)
+		return fmt.Sprintf("the shared books of the %s limit are not available, and this replica's part of it is used up; try again in %s", r.Subject.Kind(), wait)
 	default:
-		return fmt.Sprintf("the %s limit of tokens or requests per minute is used up; try again in %s", r.Subject.Kind(), r.RetryAfter)
+		return fmt.Sprintf("the %s limit of tokens or requests per minute is used up; try again in %s", r.Subject.Kind(), wait)
 	}
 }
