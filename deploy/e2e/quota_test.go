@@ -95,6 +95,14 @@ func (h *harness) compareWithLimits(t *testing.T, length time.Duration) {
 			calls[call.Credential] = append(calls[call.Credential], call.Time)
 		}
 	}
+	byMinute := make(map[int]int)
+	for _, call := range report.Answered {
+		byMinute[int(call.Time.Sub(report.Answered[0].Time).Minutes())]++
+	}
+	fits := float64(limitedTPM*len(limitedVendor.pool)) / limitedTokens
+	for _, minute := range slices.Sorted(maps.Keys(byMinute)) {
+		t.Logf("minute %d: %d calls, %.3f of what fits", minute, byMinute[minute], float64(byMinute[minute])/fits)
+	}
 	if len(calls) != len(limitedVendor.pool) {
 		t.Fatalf("%d credentials were used, want all %d", len(calls), len(limitedVendor.pool))
 	}
@@ -108,7 +116,7 @@ func (h *harness) compareWithLimits(t *testing.T, length time.Duration) {
 			t.Logf("%s: %.3f of its limit in its worst minute", credential, most)
 		}
 	}
-	allowed := float64(limitedTPM*len(limitedVendor.pool)) / limitedTokens * max(1, length.Minutes())
+	allowed := fits * max(1, length.Minutes())
 	t.Logf("%d calls, of about %.0f that fit", total, allowed)
 	if float64(total) < allowed/2 {
 		t.Errorf("only %d calls were made, of about %.0f that fit", total, allowed)
