@@ -58,10 +58,14 @@ func TestTokenLimitsHold(t *testing.T) {
 	load := h.startLimitedLoad(t)
 	begun := time.Now()
 	for _, d := range []disturbance{
-		{length * 2 / 8, member(stack.Gateway, 2), true}, {length*2/8 + 2*time.Second, member(stack.Gateway, 2), false},
-		{length * 3 / 8, store.Redis, true}, {length*3/8 + 4*time.Second, store.Redis, false},
-		{length * 5 / 8, member(stack.Gateway, 3), true}, {length*5/8 + 1*time.Second, store.Redis, true},
-		{length*5/8 + 3*time.Second, store.Redis, false}, {length*5/8 + 5*time.Second, member(stack.Gateway, 3), false},
+		{length * 2 / 8, member(stack.Gateway, 2), true},
+		{length*2/8 + 2*time.Second, member(stack.Gateway, 2), false},
+		{length * 3 / 8, store.Redis, true},
+		{length*3/8 + 4*time.Second, store.Redis, false},
+		{length * 5 / 8, member(stack.Gateway, 3), true},
+		{length*5/8 + 1*time.Second, store.Redis, true},
+		{length*5/8 + 3*time.Second, store.Redis, false},
+		{length*5/8 + 5*time.Second, member(stack.Gateway, 3), false},
 	} {
 		load.pause(time.Until(begun.Add(d.after)))
 		change := h.Kill

@@ -122,7 +122,7 @@ func (r *round) queue(ctx context.Context, d quota.Demand) (at int, reservation 
 // refusalOf returns the caller's error for a request that a limit refuses.
 func refusalOf(refused *quota.RefusedError) *apierr.Error {
 	if refused.Cause == quota.CauseTooLarge {
-		return &apierr.Error{Kind: apierr.KindInvalid, Reason: ReasonTooManyTokens, Class: apierr.ClassPolicy, Text: refused.Error()}
+		return &apierr.Error{Kind: apierr.KindInvalid, Reason: ReasonExceedsQuota, Class: apierr.ClassPolicy, Text: refused.Error()}
 	}
 	e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, refused.Error())
 	e.RetryAfter = refused.RetryAfter

@@ -32,8 +32,8 @@ type Limits interface {
 	OrganizationQuota(organization string) quota.Limit
 }
 
-// ReasonTooManyTokens is the reason of a refusal because no limit can ever hold the request.
-const ReasonTooManyTokens apierr.Reason = "token_limit_exceeded"
+// ReasonExceedsQuota is the reason of a refusal because no limit can ever hold the request.
+const ReasonExceedsQuota apierr.Reason = "exceeds_quota"
 
 // quotas are what a request has booked, and how it waited.
 type quotas struct {
@@ -136,7 +136,7 @@ func (x *execution) claim(c *candidate) (claim quota.Claim, limited bool) {
 // demand returns what a call to one of the candidates needs before it may be made.
 func (x *execution) demand(candidates []candidate) quota.Demand {
 	d := quota.Demand{
-		Queue: "model/" + quota.Name(x.candidates[0].Target.String()), Organization: x.request.Organization, Weight: x.request.KeyTerms.Class.Weight(),
+		Queue: "model/" + quota.Name(x.candidates[0].String()), Organization: x.request.Organization, Weight: x.request.KeyTerms.Class.Weight(),
 	}
 	if x.own == nil {
 		d.Claims = x.ownClaims()

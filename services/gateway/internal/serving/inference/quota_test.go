@@ -99,11 +99,13 @@ func TestOwnLimits(t *testing.T) {
 		text   string
 	}{
 		"of the organization": {
-			stated{organizations: map[string]quota.Limit{"acme": {Tokens: 1500}}}, func(*Request) {},
+			stated{organizations: map[string]quota.Limit{"acme": {Tokens: 1500}}},
+			func(*Request) {},
 			"the organization limit of tokens or requests per minute is used up",
 		},
 		"of the key": {
-			stated{}, func(r *Request) { r.KeyTerms = keyterm.Terms{Key: "key_1", TokensPerMinute: 1500} },
+			stated{},
+			func(r *Request) { r.KeyTerms = keyterm.Terms{Key: "key_1", TokensPerMinute: 1500} },
 			"the key limit of tokens or requests per minute is used up",
 		},
 	} {
@@ -144,7 +146,7 @@ func TestTooManyTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := limitedSetup(t, &pooledVendor{}, 1, stated{credentials: map[string]quota.Limit{"k0": {Tokens: 1000}}})
 		_, err := b.Chat(t.Context(), lone(1001))
-		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.KindInvalid || e.Reason != ReasonTooManyTokens {
+		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.KindInvalid || e.Reason != ReasonExceedsQuota {
 			t.Errorf("%v", err)
 		}
 		if _, err := b.Chat(t.Context(), lone(0)); err == nil {
@@ -188,38 +190,44 @@ func TestReservationsAreSettled(t *testing.T) {
 		organizations: map[string]quota.Limit{"acme": {Tokens: 100_000, Concurrent: 5}},
 	}
 	const usage = 1000
+	whole := func(ctx context.Context, b *bench) error {
+		_, err := b.Chat(ctx, lone(1000))
+		return err
+	}
 	for name, c := range map[string]struct {
 		errors map[string]*provider.Error
-		call   func(*testing.T, *bench)
+		call   func(context.Context, *bench) error
+		serves bool
 		billed int64
 	}{
-		"whole":    {nil, func(t *testing.T, b *bench) { _, _ = b.Chat(t.Context(), lone(1000)) }, usage},
-		"streamed": {nil, func(t *testing.T, b *bench) { readAll(t, b) }, usage},
-		"left": {nil, func(t *testing.T, b *bench) {
-			ctx, leave := context.WithCancel(t.Context())
+		"whole":    {nil, whole, true, usage},
+		"streamed": {nil, stream, true, usage},
+		"left": {nil, func(ctx context.Context, b *bench) error {
+			ctx, leave := context.WithCancel(ctx)
 			leave()
-			_, _ = b.Chat(ctx, lone(1000))
-		}, 0},
-		"refused by the vendor": {everyKey(&provider.Error{Class: apierr.ClassPolicy, Status: 400}), func(t *testing.T, b *bench) { _, _ = b.Chat(t.Context(), lone(1000)) }, 0},
-		"failed":                {everyKey(&provider.Error{Class: apierr.ClassServerError, Status: 500}), func(t *testing.T, b *bench) { _, _ = b.Chat(t.Context(), lone(1000)) }, 0},
-		"failed over": {everyKey(&provider.Error{Class: apierr.ClassServerError, Status: 500}), func(t *testing.T, b *bench) {
-			if c, err := b.Chat(t.Context(), request()); err != nil || c.Report.Provider != "b" {
-				t.Errorf("%+v, %v", c, err)
-			}
-		}, good.Usage.Prompt() + good.Usage.Completion()},
-		"rate limited": {everyKey(&provider.Error{Class: apierr.ClassRateLimit, Status: 429, RetryAfter: time.Minute}), func(t *testing.T, b *bench) { _, _ = b.Chat(t.Context(), lone(1000)) }, 0},
-		"another key":  {map[string]*provider.Error{"k0": refusal401()}, func(t *testing.T, b *bench) { _, _ = b.Chat(t.Context(), lone(1000)) }, usage},
-		"a panic": {nil, func(t *testing.T, b *bench) {
+			return whole(ctx, b)
+		}, false, 0},
+		"refused by the vendor": {everyKey(&provider.Error{Class: apierr.ClassPolicy, Status: 400}), whole, false, 0},
+		"failed":                {everyKey(&provider.Error{Class: apierr.ClassServerError, Status: 500}), whole, false, 0},
+		"failed over": {everyKey(&provider.Error{Class: apierr.ClassServerError, Status: 500}), func(ctx context.Context, b *bench) error {
+			_, err := b.Chat(ctx, request())
+			return err
+		}, true, good.Usage.Prompt() + good.Usage.Completion()},
+		"rate limited": {everyKey(&provider.Error{Class: apierr.ClassRateLimit, Status: 429, RetryAfter: time.Minute}), whole, false, 0},
+		"another key":  {map[string]*provider.Error{"k0": refusal401()}, whole, true, usage},
+		"a panic": {nil, func(ctx context.Context, b *bench) (err error) {
 			b.Fleet().Prices = nil
-			defer func() { _ = recover() }()
-			_, _ = b.Chat(t.Context(), lone(1000))
-		}, 0},
+			defer func() { err = fmt.Errorf("panic: %v", recover()) }()
+			return whole(ctx, b)
+		}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				vendor := &pooledVendor{errors: c.errors, usage: &provider.Usage{Input: 400, Output: usage - 400}}
 				b, books := limitedSetup(t, vendor, 2, limits)
-				c.call(t, b)
+				if err := c.call(t.Context(), b); (err == nil) != c.serves {
+					t.Errorf("the call returns %v", err)
+				}
 				for _, s := range []quota.Subject{credentialSubject("k0"), credentialSubject("k1"), "organization/acme/a-1"} {
 					if load := books.Load(s); load.InFlight != 0 {
 						t.Errorf("%s has %+v in flight", s, load)
@@ -237,15 +245,12 @@ func everyKey(e *provider.Error) map[string]*provider.Error {
 	return map[string]*provider.Error{"k0": e, "k1": e}
 }
 
-func readAll(t *testing.T, b *bench) {
-	t.Helper()
-	s, err := b.StreamChat(t.Context(), lone(1000))
+func stream(ctx context.Context, b *bench) error {
+	s, err := b.StreamChat(ctx, lone(1000))
 	if err == nil {
 		_, err = read(s)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	return err
 }
 
 // The least loaded credential is the one with the smallest part of its limit in use, however large that is.
