@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
@@ -178,7 +179,7 @@ func (s *batchServer) submit(r *http.Request, j *batchjob.Job, extension []byte,
 	}
 	var reserve *batchjob.Reservation
 	if plan.Reserves {
-		j.Reserved, reserve = plan.Worst, &batchjob.Reservation{Worst: plan.Worst, Calls: j.Count}
+		j.Reserved, reserve = plan.Worst, &batchjob.Reservation{Worst: plan.Worst, Calls: j.Count, KeyBudget: c.budget}
 	}
 	if prepare != nil {
 		if err := prepare(); err != nil {
@@ -198,6 +199,8 @@ type batchCheck struct {
 	at     string
 	bounds []batchjob.Request
 	known  map[string]bool
+	// budget is that of the API key.
+	budget keyterm.Budget
 }
 
 // requests returns the requests of a batch as the pipeline's.
@@ -242,6 +245,7 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 	if len(c.bounds) == 0 {
 		j := c.job
 		j.Model, j.RequestID, j.Key, j.Service, j.Run = r.Route.Model, r.ID, r.Key, r.Service, r.Run
+		j.KeyOrigin, c.budget = r.KeyTerms.Key, r.KeyTerms.Budget
 	}
 	c.bounds = append(c.bounds, batchjob.Request{ID: line.id})
 	return r, nil

@@ -18,6 +18,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/serving/file"
@@ -54,7 +55,7 @@ func (b *bench) openBatches(tb testing.TB, log *slog.Logger, keep bool) (api.Fil
 		Ledger: postgres.NewLedger(b.pool), Recorder: b.recorder, Retention: retention, Replica: "here", Log: log,
 		Meter: metricnoop.NewMeterProvider().Meter(""),
 		Refusal: func(ctx context.Context, organization, run string) error {
-			grant, err := b.admission.Admit(ctx, organization, run)
+			grant, err := b.admission.Admit(ctx, organization, run, keyterm.Terms{})
 			if err == nil {
 				grant.End(false)
 			}

@@ -280,7 +280,7 @@ func (v *visited) faces(t *testing.T) {
 	headers := []string{
 		"X-Switchyard-Provider", "X-Switchyard-Byok", "X-Switchyard-Goal", "X-Switchyard-Classification", "X-Switchyard-Locale",
 		"X-Switchyard-Language-Mode", "X-Switchyard-Cache", "X-Switchyard-Approval-Ref", "X-Switchyard-Allow-Substitution", "X-Switchyard-Dialect",
-		"X-Organization-Id", "X-Key-Id", "X-Owner-Id", "X-User-Id", "X-Run-Id", "X-Request-Id", "Idempotency-Key", "Traceparent", "If-None-Match",
+		"X-Organization-Id", "X-Key-Id", "X-Key-Terms", "X-Owner-Id", "X-User-Id", "X-Run-Id", "X-Request-Id", "Idempotency-Key", "Traceparent", "If-None-Match",
 		"Anthropic-Version", "Anthropic-Beta", "X-Stainless-Lang", "Content-Type", "Accept",
 	}
 	fields := (&gatewayv1.LlmRequest{}).ProtoReflect().Descriptor().Fields()

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/capacity/fairshare"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -39,7 +40,7 @@ type Sockets struct {
 
 // Admission admits connections; see admission.Controller.
 type Admission interface {
-	Admit(ctx context.Context, organization, run string) (admission.Grant, error)
+	Admit(ctx context.Context, organization, run string, key keyterm.Terms) (admission.Grant, error)
 }
 
 // The times of a connection. socketLife is that of the vendor, which clients expect.
@@ -79,7 +80,7 @@ func (s *socketServer) connect(w http.ResponseWriter, r *http.Request) error {
 		return apierr.Unavailable("the service is stopping; connect again", nil)
 	}
 	organization := caller.From(r.Context()).Organization // Empty where each message names its own.
-	grant, err := s.Admission.Admit(r.Context(), organization, "")
+	grant, err := s.Admission.Admit(r.Context(), organization, "", keyterm.Terms{})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
@@ -47,7 +48,7 @@ func openBatches(s *service.Service, stores stores, g governance, p pipeline) (b
 
 // refusal returns why an organization, or its run, may not call now.
 func refusal(ctx context.Context, controller *admission.Controller, organization, run string) error {
-	grant, err := controller.Admit(ctx, organization, run)
+	grant, err := controller.Admit(ctx, organization, run, keyterm.Terms{})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/gateway/internal/serving/batchjob"
 	"switchyard.dev/services/gateway/internal/serving/file"
@@ -37,7 +38,11 @@ func (b *BatchJobs) Insert(ctx context.Context, r batchjob.Row, requests batchjo
 	err := pgdb.InTx(ctx, b.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
 		if reserve != nil {
-			if err := reserveCalls(ctx, q, &r.Job, reserve); err != nil {
+			call := budget.Call{
+				ID: r.Reservation, Organization: r.Organization, Run: r.Run,
+				KeyOrigin: r.KeyOrigin, KeyBudget: reserve.KeyBudget, Worst: reserve.Worst,
+			}
+			if err := reserveCalls(ctx, q, batchHolder, &call, reserve.Calls); err != nil {
 				return err
 			}
 		}
@@ -55,15 +60,6 @@ func (b *BatchJobs) Insert(ctx context.Context, r batchjob.Row, requests batchjo
 		return false, refused
 	}
 	return changed("insert batch", err)
-}
-
-// reserveCalls reserves the worst case of a job. An *apierr.Error refuses it.
-func reserveCalls(ctx context.Context, q *dbsql.Queries, j *batchjob.Job, reserve *batchjob.Reservation) error {
-	refusal, err := q.ReserveCalls(ctx, dbsql.ReserveCallsParams{
-		Call: j.Reservation, Replica: batchHolder, OrganizationID: j.Organization, RunID: j.Run,
-		Amount: int64(reserve.Worst), Calls: int32(reserve.Calls),
-	})
-	return refused(refusal, err)
 }
 
 // Requests implements batchjob.Store.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,13 +35,17 @@ var refusals = map[string]*apierr.Error{
 	"run_cost":               run.ErrCostLeft,
 	"run_calls":              run.ErrCallsLeft,
 	"budget_exceeded":        budget.ErrExceeded,
+	"key_budget_exceeded":    budget.ErrKeyExceeded,
 }
+
+// passing are the refusals that the entries of calls that have been answered may end.
+var passing = []*apierr.Error{run.ErrCostLeft, run.ErrCallsLeft, budget.ErrExceeded, budget.ErrKeyExceeded}
 
 // Reserve implements budget.Store, in one round trip unless a limit seems to be reached: calls that have been answered
 // may hold their worst case until their entries are stored, so it waits for these and tries again.
 func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
 	err := r.reserve(ctx, replica, c)
-	if !errors.Is(err, run.ErrCostLeft) && !errors.Is(err, run.ErrCallsLeft) && !errors.Is(err, budget.ErrExceeded) {
+	if !slices.ContainsFunc(passing, func(refusal *apierr.Error) bool { return errors.Is(err, refusal) }) {
 		return err
 	}
 	if err := awaitEntries(ctx, r.pool); err != nil {
@@ -50,8 +55,15 @@ func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.
 }
 
 func (r *Reservations) reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
-	refusal, err := dbsql.New(r.pool).Reserve(ctx, dbsql.ReserveParams{
-		Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst),
+	return reserveCalls(ctx, dbsql.New(r.pool), replica, &c, 1)
+}
+
+// reserveCalls reserves the worst case of a call, or of a batch job that counts as so many calls. An *apierr.Error
+// refuses it.
+func reserveCalls(ctx context.Context, q *dbsql.Queries, replica uuid.UUID, c *budget.Call, calls int) error {
+	refusal, err := q.Reserve(ctx, dbsql.ReserveParams{
+		Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst), Calls: int32(calls),
+		KeyOrigin: c.KeyOrigin, KeyCeilingCents: c.KeyBudget.CeilingCents, KeyPeriod: string(c.KeyBudget.Period),
 	})
 	return refused(refusal, err)
 }

@@ -62,7 +62,7 @@ func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 	return ledger.Record{
 		Entry: ledger.Entry{
 			ID: r.ID, RequestID: r.RequestID,
-			Organization: r.OrganizationID, Key: r.KeyID, Service: r.Service, Run: r.RunID, Operation: r.Operation,
+			Organization: r.OrganizationID, Key: r.KeyID, KeyOrigin: r.KeyOrigin, Service: r.Service, Run: r.RunID, Operation: r.Operation,
 			RequestedProvider: r.RequestedProvider, RequestedModel: r.RequestedModel, RequestedGoal: r.RequestedGoal,
 			Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
 			Substituted: r.Substituted, CacheHit: r.CacheHit, Attempts: int(r.Attempts),

@@ -1,5 +1,5 @@
 // Package budget reserves the worst-case cost of a call before it is made. A reservation counts against the limits of
-// the run and of the organization together, so that concurrent calls can't overrun a ceiling. The store is the ledger's
+// the run, of the API key and of the organization together, so that concurrent calls can't overrun a ceiling. The store is the ledger's
 // own: a ledger row replaces its reservation in one transaction. Package admission reserves; internal/postgres stores
 // the reservations.
 package budget
@@ -14,24 +14,29 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonExceeded is the reason of a refusal because the organization's ceiling does not cover the call.
+// ReasonExceeded is the reason of a refusal because the ceiling of the organization or of the API key does not cover the
+// call.
 const ReasonExceeded apierr.Reason = "budget_exceeded"
 
 // Refusals that are not a run's.
 var (
-	// ErrExceeded refuses a call that the ceiling does not cover.
+	// ErrExceeded refuses a call that the organization's ceiling does not cover.
 	ErrExceeded = denied(ReasonExceeded,
 		"the organization's remaining budget, less its calls in flight, does not cover the worst case of this call")
+	// ErrKeyExceeded refuses a call that the ceiling of its API key does not cover.
+	ErrKeyExceeded = denied(ReasonExceeded,
+		"the API key's remaining budget, less its calls in flight, does not cover the worst case of this call")
 	// ErrOutgrown ends an answer that became larger than its reservation.
 	ErrOutgrown = denied(ReasonExceeded,
 		"the answer became larger than its budget reservation; set max_tokens")
 	// ErrUnpriced refuses models whose cost is unknown.
 	ErrUnpriced = denied("model_not_allowed",
-		"model: has no price, and the run or the organization has a ceiling")
+		"model: has no price, and the run, the API key or the organization has a ceiling")
 	// ErrLapsed ends a call whose reservation was given to other calls: its replica lost contact with the store and
 	// returned too late.
 	ErrLapsed = denied(ReasonExceeded,
@@ -45,7 +50,10 @@ type Call struct {
 	// ID is the ID of the call's later ledger row.
 	ID                uuid.UUID
 	Organization, Run string
-	Worst             price.Pico
+	// KeyOrigin is the key under which the call's product key counts, and KeyBudget its ceiling; zero for none.
+	KeyOrigin string
+	KeyBudget keyterm.Budget
+	Worst     price.Pico
 }
 
 // Session is a run of an organization; an empty Run stands for the calls without one.

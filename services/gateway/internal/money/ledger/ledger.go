@@ -60,8 +60,11 @@ type Entry struct {
 
 	Organization string `json:"organization_id"`
 	Key          string `json:"key_id,omitzero"`
-	Service      string `json:"service,omitzero"`
-	Run          string `json:"run_id,omitzero"`
+	// KeyOrigin is the key under which a budget counts the completion: the first of Key's rotations. It is empty where the
+	// call came without terms of its key.
+	KeyOrigin string `json:"key_origin,omitzero"`
+	Service   string `json:"service,omitzero"`
+	Run       string `json:"run_id,omitzero"`
 	// Operation is "chat", "embeddings", "vision", "images" or "probe".
 	Operation string `json:"operation"`
 
@@ -97,7 +100,7 @@ func (e *Entry) Estimated() bool {
 // caller must not cause the row to be lost.
 func (e Entry) cleaned() Entry {
 	for _, field := range []*string{
-		&e.RequestID, &e.Organization, &e.Key, &e.Service, &e.Run,
+		&e.RequestID, &e.Organization, &e.Key, &e.KeyOrigin, &e.Service, &e.Run,
 		&e.RequestedProvider, &e.RequestedModel, &e.RequestedGoal, &e.Provider, &e.Model, &e.Fingerprint,
 	} {
 		if strings.IndexByte(*field, 0) >= 0 || !utf8.ValidString(*field) {
@@ -112,6 +115,7 @@ func (e Entry) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("id", e.ID.String()), slog.String("request_id", e.RequestID),
 		slog.String("organization_id", e.Organization), slog.String("key_id", e.Key),
+		slog.String("key_origin", e.KeyOrigin),
 		slog.String("service", e.Service), slog.String("run_id", e.Run), slog.String("operation", e.Operation),
 		slog.String("requested_provider", e.RequestedProvider), slog.String("requested_model", e.RequestedModel),
 		slog.String("requested_goal", e.RequestedGoal),

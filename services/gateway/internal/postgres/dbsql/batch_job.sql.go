@@ -602,34 +602,6 @@ func (q *Queries) RenewBatchJob(ctx context.Context, arg RenewBatchJobParams) (i
 	return result.RowsAffected(), nil
 }
 
-const reserveCalls = `-- name: ReserveCalls :one
-SELECT budget_reserve($1, $2, $3, $4, $5, $6::integer)::text AS refusal
-`
-
-type ReserveCallsParams struct {
-	Call           uuid.UUID
-	Replica        uuid.UUID
-	OrganizationID string
-	RunID          string
-	Amount         int64
-	Calls          int32
-}
-
-// ReserveCalls reserves the worst case of a batch job, which counts as so many calls.
-func (q *Queries) ReserveCalls(ctx context.Context, arg ReserveCallsParams) (string, error) {
-	row := q.db.QueryRow(ctx, reserveCalls,
-		arg.Call,
-		arg.Replica,
-		arg.OrganizationID,
-		arg.RunID,
-		arg.Amount,
-		arg.Calls,
-	)
-	var refusal string
-	err := row.Scan(&refusal)
-	return refusal, err
-}
-
 const saveBatchJob = `-- name: SaveBatchJob :execrows
 UPDATE batch_job SET key_id = $1, sealed_state = $2 WHERE id = $3 AND lease = $4 AND holder <> ''
 `

@@ -131,17 +131,24 @@ func (q *Queries) RemoveReplica(ctx context.Context, id uuid.UUID) error {
 }
 
 const reserve = `-- name: Reserve :one
-SELECT budget_reserve($1, $2, $3, $4, $5)::text AS refusal
+SELECT budget_reserve(
+    $1, $2, $3, $4, $5, $6::integer, $7, $8, $9
+)::text AS refusal
 `
 
 type ReserveParams struct {
-	Call           uuid.UUID
-	Replica        uuid.UUID
-	OrganizationID string
-	RunID          string
-	Amount         int64
+	Call            uuid.UUID
+	Replica         uuid.UUID
+	OrganizationID  string
+	RunID           string
+	Amount          int64
+	Calls           int32
+	KeyOrigin       string
+	KeyCeilingCents int64
+	KeyPeriod       string
 }
 
+// Reserve reserves the worst case of calls under the limits of their organization, run and key.
 func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) (string, error) {
 	row := q.db.QueryRow(ctx, reserve,
 		arg.Call,
@@ -149,6 +156,10 @@ func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) (string, error
 		arg.OrganizationID,
 		arg.RunID,
 		arg.Amount,
+		arg.Calls,
+		arg.KeyOrigin,
+		arg.KeyCeilingCents,
+		arg.KeyPeriod,
 	)
 	var refusal string
 	err := row.Scan(&refusal)

@@ -21,6 +21,7 @@ SELECT
     request_id,
     organization_id,
     key_id,
+    key_origin,
     service,
     run_id,
     operation,
@@ -87,6 +88,7 @@ type ListEntriesRow struct {
 	RequestID             string
 	OrganizationID        string
 	KeyID                 string
+	KeyOrigin             string
 	Service               string
 	RunID                 string
 	Operation             string
@@ -151,6 +153,7 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 			&i.RequestID,
 			&i.OrganizationID,
 			&i.KeyID,
+			&i.KeyOrigin,
 			&i.Service,
 			&i.RunID,
 			&i.Operation,

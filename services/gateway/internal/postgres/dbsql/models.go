@@ -82,22 +82,28 @@ type BatchJob struct {
 }
 
 type BudgetLapse struct {
-	ID             uuid.UUID
-	ReplicaID      uuid.UUID
-	OrganizationID string
-	RunID          string
-	AmountPicoUsd  int64
-	LapsedAt       time.Time
+	ID              uuid.UUID
+	ReplicaID       uuid.UUID
+	OrganizationID  string
+	RunID           string
+	AmountPicoUsd   int64
+	LapsedAt        time.Time
+	KeyOrigin       string
+	KeyCeilingCents int64
+	KeyPeriod       string
 }
 
 type BudgetReservation struct {
-	ID             uuid.UUID
-	ReplicaID      uuid.UUID
-	OrganizationID string
-	RunID          string
-	AmountPicoUsd  int64
-	ReservedAt     time.Time
-	Calls          int32
+	ID              uuid.UUID
+	ReplicaID       uuid.UUID
+	OrganizationID  string
+	RunID           string
+	AmountPicoUsd   int64
+	ReservedAt      time.Time
+	Calls           int32
+	KeyOrigin       string
+	KeyCeilingCents int64
+	KeyPeriod       string
 }
 
 type ByokConfig struct {
@@ -289,6 +295,7 @@ type LedgerEntry struct {
 	Characters            int64
 	AudioSeconds          int64
 	Searches              int64
+	KeyOrigin             string
 }
 
 type ModelDeprecation struct {
@@ -435,6 +442,15 @@ type Run struct {
 
 type SpendDay struct {
 	OrganizationID string
+	Day            pgtype.Date
+	Shard          int16
+	Calls          int64
+	CostPicoUsd    pgtype.Numeric
+}
+
+type SpendKey struct {
+	OrganizationID string
+	KeyOrigin      string
 	Day            pgtype.Date
 	Shard          int16
 	Calls          int64

@@ -1,7 +1,3 @@
--- name: ReserveCalls :one
--- ReserveCalls reserves the worst case of a batch job, which counts as so many calls.
-SELECT budget_reserve(@call, @replica, @organization_id, @run_id, @amount, @calls::integer)::text AS refusal;
-
 -- name: InsertBatchJob :execrows
 -- InsertBatchJob begins a job unless its organization has a number of them under way already.
 INSERT INTO batch_job (

@@ -1,5 +1,8 @@
 -- name: Reserve :one
-SELECT budget_reserve(@call, @replica, @organization_id, @run_id, @amount)::text AS refusal;
+-- Reserve reserves the worst case of calls under the limits of their organization, run and key.
+SELECT budget_reserve(
+    @call, @replica, @organization_id, @run_id, @amount, @calls::integer, @key_origin, @key_ceiling_cents, @key_period
+)::text AS refusal;
 
 -- name: ReleaseReservations :exec
 WITH lapsed AS (

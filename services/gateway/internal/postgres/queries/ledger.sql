@@ -8,6 +8,7 @@ SELECT
     request_id,
     organization_id,
     key_id,
+    key_origin,
     service,
     run_id,
     operation,

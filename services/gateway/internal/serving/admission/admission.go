@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -146,12 +147,12 @@ func (c *Controller) tidy(now time.Time) {
 }
 
 // Admit admits a request of an organization and, where runID is not empty, of a run, or refuses it with an
-// *apierr.Error.
-func (c *Controller) Admit(ctx context.Context, organizationID, runID string) (Grant, error) {
+// *apierr.Error. Of the terms of its product key it applies the budget.
+func (c *Controller) Admit(ctx context.Context, organizationID, runID string, key keyterm.Terms) (Grant, error) {
 	if c.suspended(organizationID) { // Before the run is looked up.
 		return nil, organization.ErrSuspended
 	}
-	g := &grant{controller: c, organization: organizationID, run: runID}
+	g := &grant{controller: c, organization: organizationID, run: runID, key: key}
 	of, err := c.runOf(ctx, organizationID, runID)
 	if err != nil {
 		return nil, err
@@ -198,7 +199,7 @@ func (c *Controller) judge(g *grant, session *run.Run) error {
 			return refused
 		}
 	}
-	ceiling := of.Budget.CeilingCents > 0
+	ceiling := of.Budget.CeilingCents > 0 || g.key.Budget.Limited()
 	g.terms.Reserves = ceiling || g.terms.Run != nil
 	g.terms.Priced = ceiling || g.terms.Run != nil && g.terms.Run.Limits.MaxCostCents > 0
 	return nil

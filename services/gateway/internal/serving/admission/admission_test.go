@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"go.uber.org/goleak"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -126,7 +127,7 @@ func TestAdmitRefuses(t *testing.T) {
 			{"acme", "aborted", run.ErrAborted},
 			{"other", "revoked", nil}, // A run of another organization with the same id.
 		} {
-			g, err := d.Admit(t.Context(), c.organization, c.run)
+			g, err := d.Admit(t.Context(), c.organization, c.run, keyterm.Terms{})
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Errorf("%s: %s %s: %v, want %v", when, c.organization, c.run, err, c.want)
 			}
@@ -154,18 +155,18 @@ func TestLookUp(t *testing.T) {
 	revoked := minted("r")
 	revoked.Status = run.Revoked
 	s.setRun(revoked)
-	if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) {
+	if _, err := d.Admit(t.Context(), "acme", "r", keyterm.Terms{}); !errors.Is(err, run.ErrRevoked) {
 		t.Errorf("%v", err)
 	}
 	s.away = errors.New("away")
-	g, err := d.Admit(t.Context(), "acme", "x")
+	g, err := d.Admit(t.Context(), "acme", "x", keyterm.Terms{})
 	if err != nil || g.Terms() != (Terms{}) {
 		t.Fatalf("%v", err)
 	}
 	g.End(true)
 	s.away = nil
 	s.setRun(minted("x")) // Minted after a lookup found no run.
-	if g, err = d.Admit(t.Context(), "acme", "x"); err != nil || g.Terms().Run == nil || !g.Terms().Reserves {
+	if g, err = d.Admit(t.Context(), "acme", "x", keyterm.Terms{}); err != nil || g.Terms().Run == nil || !g.Terms().Reserves {
 		t.Fatalf("%+v %v", g, err)
 	}
 	g.End(true)
@@ -174,7 +175,7 @@ func TestLookUp(t *testing.T) {
 // What package control delivers replaces the result of an earlier lookup.
 func TestDeliveredRunReplacesLookup(t *testing.T) {
 	d, s := open(t)
-	g, err := d.Admit(t.Context(), "acme", "r")
+	g, err := d.Admit(t.Context(), "acme", "r", keyterm.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func TestDeliveredRunReplacesLookup(t *testing.T) {
 	revoked.Status = run.Revoked
 	s.setRun(revoked)
 	follow(t, d)
-	if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) {
+	if _, err := d.Admit(t.Context(), "acme", "r", keyterm.Terms{}); !errors.Is(err, run.ErrRevoked) {
 		t.Errorf("%v", err)
 	}
 }
@@ -206,7 +207,7 @@ func TestTerms(t *testing.T) {
 		{"acme", "costs", true, true, true},
 		{"capped", "", true, true, false},
 	} {
-		g, err := d.Admit(t.Context(), c.organization, c.run)
+		g, err := d.Admit(t.Context(), c.organization, c.run, keyterm.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +234,7 @@ func TestTidy(t *testing.T) {
 		if len(d.runs) != 1 {
 			t.Errorf("%d runs known", len(d.runs))
 		}
-		if _, err := d.Admit(t.Context(), "acme", "r"); !errors.Is(err, run.ErrRevoked) || s.asked != 1 {
+		if _, err := d.Admit(t.Context(), "acme", "r", keyterm.Terms{}); !errors.Is(err, run.ErrRevoked) || s.asked != 1 {
 			t.Errorf("%v, %d look-ups", err, s.asked)
 		}
 	})
@@ -245,7 +246,7 @@ func BenchmarkAdmit(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			g, err := d.Admit(context.Background(), "acme", "")
+			g, err := d.Admit(context.Background(), "acme", "", keyterm.Terms{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -22,7 +23,7 @@ func TestEndCall(t *testing.T) {
 	lost, kept := uuid.New(), uuid.New()
 	grants := map[uuid.UUID]Grant{}
 	for _, id := range []uuid.UUID{lost, kept} {
-		g, err := d.Admit(t.Context(), "acme", "")
+		g, err := d.Admit(t.Context(), "acme", "", keyterm.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +50,7 @@ func TestChangesEndRequestsInFlight(t *testing.T) {
 	follow(t, d)
 	enter := func(organization, id string) Grant {
 		t.Helper()
-		g, err := d.Admit(t.Context(), organization, id)
+		g, err := d.Admit(t.Context(), organization, id, keyterm.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,7 @@ func TestNoRequestSurvivesASuspension(t *testing.T) {
 		var group sync.WaitGroup
 		grants := make([]Grant, 8)
 		for i := range grants {
-			group.Go(func() { grants[i], _ = d.Admit(t.Context(), "gone", "") })
+			group.Go(func() { grants[i], _ = d.Admit(t.Context(), "gone", "", keyterm.Terms{}) })
 		}
 		group.Go(func() { _, _ = d.LoadOrganizations(t.Context(), 0) })
 		group.Wait()
@@ -110,7 +111,7 @@ func TestExpiryEndsRequestsInFlight(t *testing.T) {
 		of.Limits.ExpiresAt = time.Now().Add(time.Minute)
 		s.setRun(of)
 		follow(t, d)
-		g, err := d.Admit(t.Context(), "acme", "r")
+		g, err := d.Admit(t.Context(), "acme", "r", keyterm.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,7 @@ func TestEndReleasesTheReservation(t *testing.T) {
 	}{{true, false, nil, 1}, {true, true, nil, 0}, {false, false, nil, 0}, {true, false, budget.ErrExceeded, 0}} {
 		d, s := open(t)
 		s.refuses = c.refuses
-		g, err := d.Admit(t.Context(), "acme", "")
+		g, err := d.Admit(t.Context(), "acme", "", keyterm.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +154,7 @@ func TestEndReleasesTheReservation(t *testing.T) {
 // the request.
 func TestTwoReservations(t *testing.T) {
 	d, s := open(t)
-	g, err := d.Admit(t.Context(), "acme", "")
+	g, err := d.Admit(t.Context(), "acme", "", keyterm.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/price"
@@ -42,6 +43,7 @@ type Grant interface {
 type grant struct {
 	controller        *Controller
 	organization, run string
+	key               keyterm.Terms
 	ctx               context.Context //nolint:containedctx // The request's own context, which other goroutines may cancel.
 	cancel            func(cause error)
 	terms             Terms
@@ -55,7 +57,9 @@ func (g *grant) Context() context.Context { return g.ctx }
 func (g *grant) Terms() Terms { return g.terms }
 
 func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
-	err := g.controller.Budget.Reserve(ctx, budget.Call{ID: execution, Organization: g.organization, Run: g.run, Worst: worst})
+	err := g.controller.Budget.Reserve(ctx, budget.Call{
+		ID: execution, Organization: g.organization, Run: g.run, KeyOrigin: g.key.Key, KeyBudget: g.key.Budget, Worst: worst,
+	})
 	if err == nil && !g.controller.live.replace(g, uuid.Nil, execution) {
 		g.controller.Budget.Release(g.ctx, execution)
 		return errTooMany

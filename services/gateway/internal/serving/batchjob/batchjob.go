@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/s2"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/conversation"
 	"switchyard.dev/services/gateway/internal/serving/file"
@@ -96,9 +97,10 @@ type State struct {
 	Input string `json:"input"`
 	// Metadata are the caller's labels: a JSON object, or nothing.
 	Metadata json.RawMessage `json:"metadata,omitzero"`
-	// RequestID, Key and Service are of the call that made it.
+	// RequestID, Key and Service are of the call that made it, KeyOrigin is the key under which a budget counts it.
 	RequestID string `json:"request_id"`
 	Key       string `json:"key,omitzero"`
+	KeyOrigin string `json:"key_origin,omitzero"`
 	Service   string `json:"service,omitzero"`
 	// Policy is the version of the policy that planned it. Targets are who may run it, best first.
 	Policy  string   `json:"policy"`
@@ -204,6 +206,8 @@ type SealedRequests struct {
 type Reservation struct {
 	Worst price.Pico
 	Calls int
+	// KeyBudget is the ceiling of the job's KeyOrigin.
+	KeyBudget keyterm.Budget
 }
 
 // Store keeps jobs. What a replica claims, no other may work on until the hold ends; a lease is the number of a claim, and

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -154,8 +155,8 @@ func TestAnAttemptAfterAnAbandonedOneIsReserved(t *testing.T) {
 // full refuses every reservation but the first.
 type full struct{ *fakeAdmission }
 
-func (f full) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
-	g, err := f.fakeAdmission.Admit(ctx, organization, id)
+func (f full) Admit(ctx context.Context, organization, id string, key keyterm.Terms) (admission.Grant, error) {
+	g, err := f.fakeAdmission.Admit(ctx, organization, id, key)
 	return once{g.(*fakeGrant)}, err //nolint:forcetypeassert // fakeAdmission returns no other type.
 }
 

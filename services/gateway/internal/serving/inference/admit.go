@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -19,14 +20,20 @@ import (
 // Admission decides which requests may run now; see admission.Controller.
 type Admission interface {
 	// Admit admits a request, or refuses it with an *apierr.Error.
-	Admit(ctx context.Context, organization, run string) (admission.Grant, error)
+	Admit(ctx context.Context, organization, run string, key keyterm.Terms) (admission.Grant, error)
 }
 
-// ReasonModelNotAllowed refuses a model that the run may not use.
+// ReasonModelNotAllowed refuses a model that the run or the API key may not use.
 const ReasonModelNotAllowed apierr.Reason = "model_not_allowed"
 
-var errModelNotAllowed = &apierr.Error{
-	Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy, Text: "model: the run's authority does not have it",
+// Refusals of models.
+var (
+	errModelNotAllowed    = modelNotAllowed("model: the run's authority does not have it")
+	errKeyModelNotAllowed = modelNotAllowed("model: the API key may not use it")
+)
+
+func modelNotAllowed(text string) *apierr.Error {
+	return &apierr.Error{Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy, Text: text}
 }
 
 // admitted is a request that may run, with what it runs on. It does not change while the request lasts.
@@ -49,7 +56,7 @@ func (a *admitted) admit(ctx context.Context, controller Admission) (context.Con
 		return ctx, nil
 	}
 	var err error
-	if a.grant, err = controller.Admit(ctx, a.request.Organization, a.request.Run); err != nil {
+	if a.grant, err = controller.Admit(ctx, a.request.Organization, a.request.Run, a.request.KeyTerms); err != nil {
 		return ctx, err
 	}
 	if authority := a.grant.Terms().Run; authority != nil && a.request.ApprovalRef == "" {
@@ -98,29 +105,34 @@ func (x *execution) recordCanarySample() {
 
 // reserve keeps the candidates that the request's terms allow, and reserves the worst case of the most expensive.
 func (x *execution) reserve(ctx context.Context) error {
-	if x.grant == nil {
-		return nil
-	}
-	terms := x.grant.Terms()
-	if err := x.allow(terms.Run); err != nil {
+	if err := x.allow(&x.admitted); err != nil || !x.reserves() {
 		return err
 	}
-	if !terms.Reserves {
-		return nil
-	}
 	var err error
-	if x.reservation, err = x.worst(&x.admitted, terms.Priced); err != nil {
+	if x.reservation, err = x.worst(&x.admitted, x.grant.Terms().Priced); err != nil {
 		return err
 	}
 	return x.grant.Reserve(ctx, x.id, x.reservation)
 }
 
-// allow keeps the candidates whose models the run may use.
-func (s *selection) allow(authority *run.Run) error {
-	if authority == nil || len(authority.Limits.Models) == 0 {
+// allow keeps the candidates whose models both the run and the API key of a request may use.
+func (s *selection) allow(a *admitted) error {
+	if a.grant != nil {
+		if authority := a.grant.Terms().Run; authority != nil {
+			if err := s.keepModels(authority.Limits, errModelNotAllowed); err != nil {
+				return err
+			}
+		}
+	}
+	return s.keepModels(run.Limits{Models: a.request.KeyTerms.Models}, errKeyModelNotAllowed)
+}
+
+// keepModels keeps the candidates whose models limits allow.
+func (s *selection) keepModels(limits run.Limits, refusal error) error {
+	if len(limits.Models) == 0 {
 		return nil
 	}
-	return s.keep(func(c candidate) bool { return authority.Limits.Allows(c.Model, c.String(), c.Upstream) }, errModelNotAllowed)
+	return s.keep(func(c candidate) bool { return limits.Allows(c.Model, c.String(), c.Upstream) }, refusal)
 }
 
 // keep removes the candidates that may not serve. The target that was asked for must be among the rest: no failure has
@@ -169,10 +181,7 @@ func (s *selection) withhold(r *Request) {
 
 // unpricedField returns the error for a field whose surcharge has no price.
 func unpricedField(field string) error {
-	return &apierr.Error{
-		Kind: apierr.KindForbidden, Reason: ReasonModelNotAllowed, Class: apierr.ClassPolicy,
-		Text: field + ": its surcharge has no price, and the run or the organization has a ceiling",
-	}
+	return modelNotAllowed(field + ": its surcharge has no price, and the run, the API key or the organization has a ceiling")
 }
 
 // priceOf is one of the methods of Prices.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -40,7 +41,7 @@ type fakeGrant struct {
 	out bool
 }
 
-func (d *fakeAdmission) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
+func (d *fakeAdmission) Admit(ctx context.Context, organization, id string, key keyterm.Terms) (admission.Grant, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refuses != nil {
@@ -292,8 +293,8 @@ func TestFailoverKeepsToTheRunsModels(t *testing.T) {
 // endsWhileReserving ends a request, as the gateway does, while its reservation is made.
 type endsWhileReserving struct{ *fakeAdmission }
 
-func (e endsWhileReserving) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
-	g, err := e.fakeAdmission.Admit(ctx, organization, id)
+func (e endsWhileReserving) Admit(ctx context.Context, organization, id string, key keyterm.Terms) (admission.Grant, error) {
+	g, err := e.fakeAdmission.Admit(ctx, organization, id, key)
 	p := g.(*fakeGrant) //nolint:forcetypeassert // fakeAdmission returns no other type.
 	p.terms.Reserves, p.full = true, context.Canceled
 	e.end(run.ErrRevoked)

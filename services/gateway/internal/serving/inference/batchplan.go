@@ -143,10 +143,8 @@ func (b *batchPlanner) runners(ctx context.Context, a *admitted) ([]candidate, e
 	if err := b.engine.resolve(ctx, &s, &every); err != nil {
 		return nil, err
 	}
-	if b.grant != nil {
-		if err := s.allow(b.grant.Terms().Run); err != nil {
-			return nil, err
-		}
+	if err := s.allow(a); err != nil {
+		return nil, err
 	}
 	return s.candidates, nil
 }

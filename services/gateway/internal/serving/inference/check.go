@@ -22,8 +22,5 @@ func (e *Engine) Check(ctx context.Context, r *Request) error {
 	if err := e.resolve(ctx, &s, &a); err != nil {
 		return err
 	}
-	if a.grant == nil {
-		return nil
-	}
-	return s.allow(a.grant.Terms().Run)
+	return s.allow(&a)
 }

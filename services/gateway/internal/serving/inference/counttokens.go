@@ -29,7 +29,7 @@ func (e *Engine) CountTokens(ctx context.Context, r *Request) (tokens int64, cou
 	if err := e.resolve(ctx, &s, &a); err != nil {
 		return 0, false, nil
 	}
-	if a.grant != nil && s.allow(a.grant.Terms().Run) != nil {
+	if s.allow(&a) != nil {
 		return 0, false, nil
 	}
 	first := s.candidates[0]

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/admission"
@@ -23,8 +24,8 @@ import (
 // slowReservation takes its time for every reservation but the first.
 type slowReservation struct{ *fakeAdmission }
 
-func (s slowReservation) Admit(ctx context.Context, organization, id string) (admission.Grant, error) {
-	g, err := s.fakeAdmission.Admit(ctx, organization, id)
+func (s slowReservation) Admit(ctx context.Context, organization, id string, key keyterm.Terms) (admission.Grant, error) {
+	g, err := s.fakeAdmission.Admit(ctx, organization, id, key)
 	return slowGrant{g.(*fakeGrant)}, err //nolint:forcetypeassert // fakeAdmission returns no other type.
 }
 
