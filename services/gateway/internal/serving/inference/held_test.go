@@ -65,6 +65,7 @@ func TestWhatStreamsHoldIsCharged(t *testing.T) {
 				var all sync.WaitGroup
 				for i := range streams {
 					all.Go(func() {
+						time.Sleep(time.Duration(i) * time.Millisecond) // One after the other: at once, each may be the one too many.
 						r := asking("approved")
 						r.Organization, r.Chat.MaxTokens = "acme", 1<<20
 						r.ShowsReasoning, r.KeepsAnswer = c.keeps, c.keeps
