@@ -272,6 +272,42 @@ func TestLeastLoadedByLimits(t *testing.T) {
 	})
 }
 
+// A request that waits ends with its caller, and with the gateway's decision to end it.
+func TestWaitingRequestsEnd(t *testing.T) {
+	suspended := &apierr.Error{Kind: apierr.KindForbidden, Reason: "suspended"}
+	for name, cause := range map[string]error{"the caller leaves": nil, "the gateway ends it": suspended} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, books := limitedSetup(t, &pooledVendor{}, 1, stated{credentials: map[string]quota.Limit{"k0": {Concurrent: 1}}})
+				first, err := b.StreamChat(t.Context(), lone(10))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer first.Close()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				ended := make(chan error, 1)
+				began := time.Now()
+				go func() {
+					_, err := b.Chat(ctx, lone(10))
+					ended <- err
+				}()
+				time.Sleep(2 * time.Second)
+				if n := books.Waiting(); n != 1 {
+					t.Errorf("%d requests wait, want one", n)
+				}
+				cancel(cause)
+				err = <-ended
+				if took := time.Since(began); took != 2*time.Second || books.Waiting() != 0 {
+					t.Errorf("it ended after %s, and %d wait", took, books.Waiting())
+				}
+				if cause != nil && !errors.Is(err, cause) || cause == nil && apierr.From(err).Kind != apierr.KindCanceled {
+					t.Errorf("it ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
 // Both calls of a hedged request are booked, and settled by what each was billed.
 func TestHedgesAreBooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
