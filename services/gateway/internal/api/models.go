@@ -208,6 +208,7 @@ func fromCard(c catalog.Card, now time.Time) *gatewayv1.ModelCard {
 		InputModalities: c.Input, OutputModalities: c.Output, Capabilities: c.Capabilities,
 		ContextWindow: positive(max(c.Limits.Context, c.Limits.Input)), MaxOutputTokens: positive(c.Limits.Output), EmbeddingDimensions: positive(c.Dimensions),
 		Status: string(c.Lifecycle.Status(now)), Successor: toNullable(c.Lifecycle.Successor), CutoffDate: toDay(c.Lifecycle.Cutoff), IsDefault: c.IsDefault,
+		Identity: toNullable(c.Identity),
 	}
 	for _, operation := range c.Operations {
 		out.Operations = append(out.Operations, string(operation))

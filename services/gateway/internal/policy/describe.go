@@ -97,6 +97,8 @@ type Description struct {
 	Limits   Limits
 	// MostDimensions is the length of its longest vectors; 0 is unknown.
 	MostDimensions int
+	// Identity is one name for the model at all of its hosts; empty if unknown.
+	Identity string
 }
 
 // Describe returns what is known about a model, or false if the policy has no such model.
@@ -105,7 +107,7 @@ func (p *Policy) Describe(t provider.Target) (Description, bool) {
 	if o == nil {
 		return Description{}, false
 	}
-	d := Description{Operations: p.Serves(t), Limits: o.Capabilities.Limits, MostDimensions: o.Capabilities.Dimensions.Max}
+	d := Description{Operations: p.Serves(t), Limits: o.Capabilities.Limits, MostDimensions: o.Capabilities.Dimensions.Max, Identity: o.Identity}
 	if lengths := o.Capabilities.Dimensions.AnyOf; len(lengths) > 0 {
 		d.MostDimensions = slices.Max(lengths)
 	}

@@ -37,6 +37,9 @@ providers:
 		if got := p.Offer(target).Identity; got != want {
 			t.Errorf("%s has the identity %q, want %q", target, got, want)
 		}
+		if d, known := p.Describe(target); !known || d.Identity != want {
+			t.Errorf("%s is described with the identity %q, want %q", target, d.Identity, want)
+		}
 	}
 	for name, want := range map[string]int{"our-own-model": 1, "gpt-5.5": 1, "claude-sonnet-4.6": 2, "claude-haiku-4-5": 1, "unknown": 0, "": 0} {
 		if got := p.HostsOf(name); len(got) != want {

@@ -64,7 +64,9 @@ type ModelCard struct {
 	// Day on which it stops being served (YYYY-MM-DD); null when unknown.
 	CutoffDate *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=cutoff_date,json=cutoffDate,proto3" json:"cutoff_date,omitempty"`
 	// True when a request without a model uses it at this provider, for one of its operations.
-	IsDefault     bool `protobuf:"varint,17,opt,name=is_default,json=isDefault,proto3" json:"is_default,omitempty"`
+	IsDefault bool `protobuf:"varint,17,opt,name=is_default,json=isDefault,proto3" json:"is_default,omitempty"`
+	// One name for the model at all of its hosts, by which they stand in for one another; null when unknown.
+	Identity      *wrapperspb.StringValue `protobuf:"bytes,18,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -216,6 +218,13 @@ func (x *ModelCard) GetIsDefault() bool {
 		return x.IsDefault
 	}
 	return false
+}
+
+func (x *ModelCard) GetIdentity() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
 }
 
 // ModelPrice is a row of the price table, in US cents.
@@ -1153,7 +1162,7 @@ var File_switchyard_gateway_v1_models_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_models_proto_rawDesc = "" +
 	"\n" +
-	"\"switchyard/gateway/v1/models.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xf9\x05\n" +
+	"\"switchyard/gateway/v1/models.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xb3\x06\n" +
 	"\tModelCard\x12\x19\n" +
 	"\bmodel_id\x18\x01 \x01(\tR\amodelId\x12\x1a\n" +
 	"\bprovider\x18\x02 \x01(\tR\bprovider\x12!\n" +
@@ -1176,7 +1185,8 @@ const file_switchyard_gateway_v1_models_proto_rawDesc = "" +
 	"\vcutoff_date\x18\x10 \x01(\v2\x1c.google.protobuf.StringValueR\n" +
 	"cutoffDate\x12\x1d\n" +
 	"\n" +
-	"is_default\x18\x11 \x01(\bR\tisDefault\"\xcc\x03\n" +
+	"is_default\x18\x11 \x01(\bR\tisDefault\x128\n" +
+	"\bidentity\x18\x12 \x01(\v2\x1c.google.protobuf.StringValueR\bidentity\"\xcc\x03\n" +
 	"\n" +
 	"ModelPrice\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x125\n" +
@@ -1313,38 +1323,39 @@ var file_switchyard_gateway_v1_models_proto_depIdxs = []int32{
 	1,  // 3: switchyard.gateway.v1.ModelCard.price:type_name -> switchyard.gateway.v1.ModelPrice
 	14, // 4: switchyard.gateway.v1.ModelCard.successor:type_name -> google.protobuf.StringValue
 	14, // 5: switchyard.gateway.v1.ModelCard.cutoff_date:type_name -> google.protobuf.StringValue
-	15, // 6: switchyard.gateway.v1.ModelPrice.cache_read_cents_per_million:type_name -> google.protobuf.DoubleValue
-	15, // 7: switchyard.gateway.v1.ModelPrice.cache_write_cents_per_million:type_name -> google.protobuf.DoubleValue
-	15, // 8: switchyard.gateway.v1.ModelPrice.image_cents:type_name -> google.protobuf.DoubleValue
-	0,  // 9: switchyard.gateway.v1.ListModelCardsResponse.models:type_name -> switchyard.gateway.v1.ModelCard
-	0,  // 10: switchyard.gateway.v1.ProviderCard.models:type_name -> switchyard.gateway.v1.ModelCard
-	14, // 11: switchyard.gateway.v1.RegistryModel.successor:type_name -> google.protobuf.StringValue
-	14, // 12: switchyard.gateway.v1.RegistryModel.cutoff_date:type_name -> google.protobuf.StringValue
-	14, // 13: switchyard.gateway.v1.RegistryModel.reason:type_name -> google.protobuf.StringValue
-	16, // 14: switchyard.gateway.v1.RegistryModel.deprecated_at:type_name -> google.protobuf.Timestamp
-	14, // 15: switchyard.gateway.v1.RegistryModel.deprecated_by:type_name -> google.protobuf.StringValue
-	16, // 16: switchyard.gateway.v1.RegistryModel.updated_at:type_name -> google.protobuf.Timestamp
-	6,  // 17: switchyard.gateway.v1.ListRegistryResponse.models:type_name -> switchyard.gateway.v1.RegistryModel
-	12, // 18: switchyard.gateway.v1.ListDeprecationNotificationsResponse.models:type_name -> switchyard.gateway.v1.DeprecationNotification
-	14, // 19: switchyard.gateway.v1.DeprecationNotification.successor:type_name -> google.protobuf.StringValue
-	14, // 20: switchyard.gateway.v1.DeprecationNotification.reason:type_name -> google.protobuf.StringValue
-	14, // 21: switchyard.gateway.v1.DeprecationNotification.cutoff_date:type_name -> google.protobuf.StringValue
-	13, // 22: switchyard.gateway.v1.DeprecationNotification.days_until_cutoff:type_name -> google.protobuf.Int32Value
-	2,  // 23: switchyard.gateway.v1.ModelService.ListModelCards:input_type -> switchyard.gateway.v1.ListModelCardsRequest
-	4,  // 24: switchyard.gateway.v1.ModelService.GetProviderCard:input_type -> switchyard.gateway.v1.GetProviderCardRequest
-	7,  // 25: switchyard.gateway.v1.ModelService.ListRegistry:input_type -> switchyard.gateway.v1.ListRegistryRequest
-	9,  // 26: switchyard.gateway.v1.ModelService.DeprecateModel:input_type -> switchyard.gateway.v1.DeprecateModelRequest
-	10, // 27: switchyard.gateway.v1.ModelService.ListDeprecationNotifications:input_type -> switchyard.gateway.v1.ListDeprecationNotificationsRequest
-	3,  // 28: switchyard.gateway.v1.ModelService.ListModelCards:output_type -> switchyard.gateway.v1.ListModelCardsResponse
-	5,  // 29: switchyard.gateway.v1.ModelService.GetProviderCard:output_type -> switchyard.gateway.v1.ProviderCard
-	8,  // 30: switchyard.gateway.v1.ModelService.ListRegistry:output_type -> switchyard.gateway.v1.ListRegistryResponse
-	6,  // 31: switchyard.gateway.v1.ModelService.DeprecateModel:output_type -> switchyard.gateway.v1.RegistryModel
-	11, // 32: switchyard.gateway.v1.ModelService.ListDeprecationNotifications:output_type -> switchyard.gateway.v1.ListDeprecationNotificationsResponse
-	28, // [28:33] is the sub-list for method output_type
-	23, // [23:28] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	14, // 6: switchyard.gateway.v1.ModelCard.identity:type_name -> google.protobuf.StringValue
+	15, // 7: switchyard.gateway.v1.ModelPrice.cache_read_cents_per_million:type_name -> google.protobuf.DoubleValue
+	15, // 8: switchyard.gateway.v1.ModelPrice.cache_write_cents_per_million:type_name -> google.protobuf.DoubleValue
+	15, // 9: switchyard.gateway.v1.ModelPrice.image_cents:type_name -> google.protobuf.DoubleValue
+	0,  // 10: switchyard.gateway.v1.ListModelCardsResponse.models:type_name -> switchyard.gateway.v1.ModelCard
+	0,  // 11: switchyard.gateway.v1.ProviderCard.models:type_name -> switchyard.gateway.v1.ModelCard
+	14, // 12: switchyard.gateway.v1.RegistryModel.successor:type_name -> google.protobuf.StringValue
+	14, // 13: switchyard.gateway.v1.RegistryModel.cutoff_date:type_name -> google.protobuf.StringValue
+	14, // 14: switchyard.gateway.v1.RegistryModel.reason:type_name -> google.protobuf.StringValue
+	16, // 15: switchyard.gateway.v1.RegistryModel.deprecated_at:type_name -> google.protobuf.Timestamp
+	14, // 16: switchyard.gateway.v1.RegistryModel.deprecated_by:type_name -> google.protobuf.StringValue
+	16, // 17: switchyard.gateway.v1.RegistryModel.updated_at:type_name -> google.protobuf.Timestamp
+	6,  // 18: switchyard.gateway.v1.ListRegistryResponse.models:type_name -> switchyard.gateway.v1.RegistryModel
+	12, // 19: switchyard.gateway.v1.ListDeprecationNotificationsResponse.models:type_name -> switchyard.gateway.v1.DeprecationNotification
+	14, // 20: switchyard.gateway.v1.DeprecationNotification.successor:type_name -> google.protobuf.StringValue
+	14, // 21: switchyard.gateway.v1.DeprecationNotification.reason:type_name -> google.protobuf.StringValue
+	14, // 22: switchyard.gateway.v1.DeprecationNotification.cutoff_date:type_name -> google.protobuf.StringValue
+	13, // 23: switchyard.gateway.v1.DeprecationNotification.days_until_cutoff:type_name -> google.protobuf.Int32Value
+	2,  // 24: switchyard.gateway.v1.ModelService.ListModelCards:input_type -> switchyard.gateway.v1.ListModelCardsRequest
+	4,  // 25: switchyard.gateway.v1.ModelService.GetProviderCard:input_type -> switchyard.gateway.v1.GetProviderCardRequest
+	7,  // 26: switchyard.gateway.v1.ModelService.ListRegistry:input_type -> switchyard.gateway.v1.ListRegistryRequest
+	9,  // 27: switchyard.gateway.v1.ModelService.DeprecateModel:input_type -> switchyard.gateway.v1.DeprecateModelRequest
+	10, // 28: switchyard.gateway.v1.ModelService.ListDeprecationNotifications:input_type -> switchyard.gateway.v1.ListDeprecationNotificationsRequest
+	3,  // 29: switchyard.gateway.v1.ModelService.ListModelCards:output_type -> switchyard.gateway.v1.ListModelCardsResponse
+	5,  // 30: switchyard.gateway.v1.ModelService.GetProviderCard:output_type -> switchyard.gateway.v1.ProviderCard
+	8,  // 31: switchyard.gateway.v1.ModelService.ListRegistry:output_type -> switchyard.gateway.v1.ListRegistryResponse
+	6,  // 32: switchyard.gateway.v1.ModelService.DeprecateModel:output_type -> switchyard.gateway.v1.RegistryModel
+	11, // 33: switchyard.gateway.v1.ModelService.ListDeprecationNotifications:output_type -> switchyard.gateway.v1.ListDeprecationNotificationsResponse
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_models_proto_init() }

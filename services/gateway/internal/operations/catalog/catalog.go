@@ -187,7 +187,9 @@ type Card struct {
 	Limits     policy.Limits
 	// Dimensions is the largest dimension of its vectors; 0 is unknown.
 	Dimensions int
-	Price      *price.Row
+	// Identity is one name for the model at all of its hosts; empty if unknown.
+	Identity string
+	Price    *price.Row
 	// IsDefault reports whether requests without a model get this one from its provider, for one of its operations.
 	IsDefault bool
 	Lifecycle Row
@@ -237,7 +239,7 @@ func (c *Catalog) card(t provider.Target, now time.Time) Card {
 	d, _ := c.policy.Describe(t)
 	e.Input, e.Output = modalities(e, d.Operations)
 	e.Capabilities = abilities(e, d)
-	card := Card{Entry: e, Aliases: []string{t.String()}, Operations: d.Operations, Limits: d.Limits, Dimensions: d.MostDimensions}
+	card := Card{Entry: e, Aliases: []string{t.String()}, Operations: d.Operations, Limits: d.Limits, Dimensions: d.MostDimensions, Identity: d.Identity}
 	if row, ok := c.prices.At(t.Provider, t.Model, now); ok {
 		card.Price = &row
 	}

@@ -107,6 +107,25 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// A card names the identity of its model, by which hosts stand in for one another.
+func TestCardsNameIdentities(t *testing.T) {
+	p, err := policy.Parse(policy.Source{Text: []byte("default_model: a/small\nproviders: [{name: a, dialect: openai, base_url: \"https://a.example\", models: [{name: small, upstream: claude-haiku-4-5@20251001}, other]}]")}, policy.Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prices, err := price.NewTable(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]string)
+	for _, c := range NewRegistry(New(p, prices, &File{}), nil).Cards(now(t, "2026-11-21T12:00:00Z")) {
+		got[c.Model] = c.Identity
+	}
+	if want := map[string]string{"small": "claude-haiku-4.5", "other": ""}; !maps.Equal(got, want) {
+		t.Errorf("identities %v, want %v", got, want)
+	}
+}
+
 func TestCards(t *testing.T) {
 	r := NewRegistry(sources(t), nil)
 	at := now(t, "2026-11-21T12:00:00Z")
