@@ -40,6 +40,13 @@ func (s *providerServer) ListProviders(_ context.Context, m *gatewayv1.ListProvi
 	return out, nil
 }
 
+func fromCredential(c *status.Credential) *gatewayv1.CredentialStatus {
+	return &gatewayv1.CredentialStatus{
+		Name: c.Name, Kind: c.Kind, Status: string(c.State), Reason: toNullable(string(c.Reason)), RestingUntil: optionalTime(c.Until),
+		Fingerprint: toNullable(c.Fingerprint), InFlight: int32(c.InFlight),
+	}
+}
+
 func fromProvider(p *status.Provider) *gatewayv1.ProviderStatus {
 	out := &gatewayv1.ProviderStatus{
 		Provider: p.Name, Dialect: p.Dialect, Aliases: p.Aliases, Status: string(p.Health), FleetKey: p.FleetKey,
@@ -56,6 +63,9 @@ func fromProvider(p *status.Provider) *gatewayv1.ProviderStatus {
 	}
 	for _, f := range p.Models {
 		out.Models = append(out.Models, fromFigures(f))
+	}
+	for i := range p.Credentials {
+		out.Credentials = append(out.Credentials, fromCredential(&p.Credentials[i]))
 	}
 	out.Ranks = fromRanking(p.Ranking)
 	return out

@@ -258,10 +258,15 @@ func keyFiles(vendor *policy.Provider) string {
 // hasKey reports whether the fleet has a credential for a provider, or an identity that can be exchanged for one. It does
 // not wait for the exchange.
 func hasKey(keys inference.Keys, name string) bool {
+	_, err := resolveNow(keys, name)
+	return !errors.Is(err, keyring.ErrNoKey)
+}
+
+// resolveNow returns the fleet's credentials for a provider without waiting for any.
+func resolveNow(keys inference.Keys, name string) ([]provider.Credential, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, name)
-	return !errors.Is(err, keyring.ErrNoKey)
+	return keys.Resolve(ctx, keyring.Scope{Byok: keyring.ModeFleet}, name)
 }
 
 // Latency implements routing.Live. The monitor is built after the first fleet, since the policy configures it; until

@@ -1,14 +1,19 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/operations/status"
+	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/redis"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
+	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/service"
 )
@@ -66,9 +71,39 @@ func facts(g governance, p pipeline) status.Facts {
 	return status.Facts{
 		Policy: now.policy, Override: g.overrides.Override(), State: now.state(p.fleets), Snapshot: p.health.Snapshot(), Figures: p.health.Figures(),
 		Bulkheads: p.health.Bulkhead, PolicyProblem: p.fleets.release.problem(), Now: time.Now().UTC(),
-		HasKey: func(provider string) bool { return hasKey(now.fleet.Keys, provider) },
+		HasKey:      func(provider string) bool { return hasKey(now.fleet.Keys, provider) },
+		Credentials: func(of *policy.Provider) []status.Credential { return credentialStates(now.fleet.Keys, p.health, of) },
 	}
 }
+
+// credentialStates returns the credentials that the policy lists for a provider, as this replica sees them.
+func credentialStates(keys inference.Keys, monitor *health.Monitor, of *policy.Provider) (all []status.Credential) {
+	usable := make(map[string]provider.Credential)
+	present, _ := resolveNow(keys, of.Name) // Without any, all are missing.
+	for _, c := range present {
+		usable[c.Name] = c
+	}
+	for i := range of.Credentials {
+		listed := &of.Credentials[i]
+		made := status.Credential{
+			Name: listed.Name, Kind: cmp.Or(listed.Kind(), kindKey), State: status.CredentialMissing,
+			InFlight: int(monitor.CredentialUse(of.Name, listed.Name).InFlight),
+		}
+		if found, ok := usable[listed.Name]; ok {
+			made.State, made.Fingerprint = status.CredentialReady, found.Fingerprint
+			if made.Until, made.Reason = monitor.CredentialRest(of.Name, found.Fingerprint); made.Reason != "" {
+				made.State = status.CredentialResting
+			}
+		} else if listed.Drain {
+			made.State = status.CredentialDraining
+		}
+		all = append(all, made)
+	}
+	return all
+}
+
+// kindKey is the kind of a credential that is no identity.
+const kindKey = "key"
 
 // state returns what a generation's plans depend on besides the requests.
 func (g *generation) state(f *fleets) routing.State {

@@ -166,7 +166,9 @@ type ProviderStatus struct {
 	// Its rank for each operation and goal.
 	Ranks []*SelectionRank `protobuf:"bytes,12,rep,name=ranks,proto3" json:"ranks,omitempty"`
 	// When its status last changed.
-	StatusSince   *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=status_since,json=statusSince,proto3" json:"status_since,omitempty"`
+	StatusSince *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=status_since,json=statusSince,proto3" json:"status_since,omitempty"`
+	// Its credentials that the policy lists, as this replica sees them.
+	Credentials   []*CredentialStatus `protobuf:"bytes,14,rep,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -292,6 +294,114 @@ func (x *ProviderStatus) GetStatusSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ProviderStatus) GetCredentials() []*CredentialStatus {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+// CredentialStatus is one of the fleet's credentials for a provider.
+type CredentialStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name in the policy.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// `key`, `aws`, `gcp`, `azure` or `oidc`.
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// `ready`, `resting` (the vendor refused it or limited its rate, for some models at least), `missing` (its key can't be
+	// read, or its identity has got no credential) or `draining`.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Why it rests, as a short code (as `rate_limited`, `key_refused`); null unless resting.
+	Reason *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Until when it rests; null unless resting.
+	RestingUntil *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=resting_until,json=restingUntil,proto3" json:"resting_until,omitempty"`
+	// Its fingerprint, as in usage and lineage; null when missing or draining.
+	Fingerprint *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// Its calls in flight on this replica.
+	InFlight      int32 `protobuf:"varint,7,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CredentialStatus) Reset() {
+	*x = CredentialStatus{}
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CredentialStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CredentialStatus) ProtoMessage() {}
+
+func (x *CredentialStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CredentialStatus.ProtoReflect.Descriptor instead.
+func (*CredentialStatus) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CredentialStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CredentialStatus) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *CredentialStatus) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *CredentialStatus) GetReason() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+func (x *CredentialStatus) GetRestingUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RestingUntil
+	}
+	return nil
+}
+
+func (x *CredentialStatus) GetFingerprint() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
+func (x *CredentialStatus) GetInFlight() int32 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
 // BreakerStatus is one circuit breaker.
 type BreakerStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -315,7 +425,7 @@ type BreakerStatus struct {
 
 func (x *BreakerStatus) Reset() {
 	*x = BreakerStatus{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +437,7 @@ func (x *BreakerStatus) String() string {
 func (*BreakerStatus) ProtoMessage() {}
 
 func (x *BreakerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +450,7 @@ func (x *BreakerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakerStatus.ProtoReflect.Descriptor instead.
 func (*BreakerStatus) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BreakerStatus) GetModelFamily() string {
@@ -409,7 +519,7 @@ type BulkheadStatus struct {
 
 func (x *BulkheadStatus) Reset() {
 	*x = BulkheadStatus{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +531,7 @@ func (x *BulkheadStatus) String() string {
 func (*BulkheadStatus) ProtoMessage() {}
 
 func (x *BulkheadStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +544,7 @@ func (x *BulkheadStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BulkheadStatus.ProtoReflect.Descriptor instead.
 func (*BulkheadStatus) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BulkheadStatus) GetInFlight() int32 {
@@ -488,7 +598,7 @@ type ModelStats struct {
 
 func (x *ModelStats) Reset() {
 	*x = ModelStats{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +610,7 @@ func (x *ModelStats) String() string {
 func (*ModelStats) ProtoMessage() {}
 
 func (x *ModelStats) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +623,7 @@ func (x *ModelStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelStats.ProtoReflect.Descriptor instead.
 func (*ModelStats) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ModelStats) GetModel() string {
@@ -589,7 +699,7 @@ type SelectionRank struct {
 
 func (x *SelectionRank) Reset() {
 	*x = SelectionRank{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +711,7 @@ func (x *SelectionRank) String() string {
 func (*SelectionRank) ProtoMessage() {}
 
 func (x *SelectionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +724,7 @@ func (x *SelectionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SelectionRank.ProtoReflect.Descriptor instead.
 func (*SelectionRank) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SelectionRank) GetOperation() string {
@@ -675,7 +785,7 @@ type GetAvailabilityRequest struct {
 
 func (x *GetAvailabilityRequest) Reset() {
 	*x = GetAvailabilityRequest{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +797,7 @@ func (x *GetAvailabilityRequest) String() string {
 func (*GetAvailabilityRequest) ProtoMessage() {}
 
 func (x *GetAvailabilityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +810,7 @@ func (x *GetAvailabilityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAvailabilityRequest.ProtoReflect.Descriptor instead.
 func (*GetAvailabilityRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{8}
 }
 
 // Availability describes the gateway's dependencies, and what happens without them.
@@ -720,7 +830,7 @@ type Availability struct {
 
 func (x *Availability) Reset() {
 	*x = Availability{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +842,7 @@ func (x *Availability) String() string {
 func (*Availability) ProtoMessage() {}
 
 func (x *Availability) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +855,7 @@ func (x *Availability) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Availability.ProtoReflect.Descriptor instead.
 func (*Availability) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Availability) GetStatus() string {
@@ -807,7 +917,7 @@ type Dependency struct {
 
 func (x *Dependency) Reset() {
 	*x = Dependency{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +929,7 @@ func (x *Dependency) String() string {
 func (*Dependency) ProtoMessage() {}
 
 func (x *Dependency) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +942,7 @@ func (x *Dependency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
 func (*Dependency) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Dependency) GetName() string {
@@ -921,7 +1031,7 @@ type GetFleetStatusRequest struct {
 
 func (x *GetFleetStatusRequest) Reset() {
 	*x = GetFleetStatusRequest{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[10]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1043,7 @@ func (x *GetFleetStatusRequest) String() string {
 func (*GetFleetStatusRequest) ProtoMessage() {}
 
 func (x *GetFleetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[10]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1056,7 @@ func (x *GetFleetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{11}
 }
 
 // FleetStatus shows whether the gateway or a vendor is failing.
@@ -975,7 +1085,7 @@ type FleetStatus struct {
 
 func (x *FleetStatus) Reset() {
 	*x = FleetStatus{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[11]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1097,7 @@ func (x *FleetStatus) String() string {
 func (*FleetStatus) ProtoMessage() {}
 
 func (x *FleetStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[11]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1110,7 @@ func (x *FleetStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetStatus.ProtoReflect.Descriptor instead.
 func (*FleetStatus) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FleetStatus) GetStatus() string {
@@ -1086,7 +1196,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[12]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1208,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[12]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1221,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReplicaStatus) GetReplicaId() string {
@@ -1195,7 +1305,7 @@ type VendorStatus struct {
 
 func (x *VendorStatus) Reset() {
 	*x = VendorStatus{}
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[13]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1317,7 @@ func (x *VendorStatus) String() string {
 func (*VendorStatus) ProtoMessage() {}
 
 func (x *VendorStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[13]
+	mi := &file_switchyard_gateway_v1_providers_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1330,7 @@ func (x *VendorStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VendorStatus.ProtoReflect.Descriptor instead.
 func (*VendorStatus) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_gateway_v1_providers_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *VendorStatus) GetProvider() string {
@@ -1292,7 +1402,7 @@ const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	"\x15ListProvidersResponse\x12C\n" +
 	"\tproviders\x18\x01 \x03(\v2%.switchyard.gateway.v1.ProviderStatusR\tproviders\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xe2\x04\n" +
+	"nextCursor\"\xad\x05\n" +
 	"\x0eProviderStatus\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x18\n" +
 	"\adialect\x18\x02 \x01(\tR\adialect\x12\x18\n" +
@@ -1311,7 +1421,16 @@ const file_switchyard_gateway_v1_providers_proto_rawDesc = "" +
 	" \x01(\v2%.switchyard.gateway.v1.BulkheadStatusR\bbulkhead\x129\n" +
 	"\x06models\x18\v \x03(\v2!.switchyard.gateway.v1.ModelStatsR\x06models\x12:\n" +
 	"\x05ranks\x18\f \x03(\v2$.switchyard.gateway.v1.SelectionRankR\x05ranks\x12=\n" +
-	"\fstatus_since\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vstatusSince\"\xba\x02\n" +
+	"\fstatus_since\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\vstatusSince\x12I\n" +
+	"\vcredentials\x18\x0e \x03(\v2'.switchyard.gateway.v1.CredentialStatusR\vcredentials\"\xa6\x02\n" +
+	"\x10CredentialStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x124\n" +
+	"\x06reason\x18\x04 \x01(\v2\x1c.google.protobuf.StringValueR\x06reason\x12?\n" +
+	"\rresting_until\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\frestingUntil\x12>\n" +
+	"\vfingerprint\x18\x06 \x01(\v2\x1c.google.protobuf.StringValueR\vfingerprint\x12\x1b\n" +
+	"\tin_flight\x18\a \x01(\x05R\binFlight\"\xba\x02\n" +
 	"\rBreakerStatus\x12!\n" +
 	"\fmodel_family\x18\x01 \x01(\tR\vmodelFamily\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x120\n" +
@@ -1420,63 +1539,68 @@ func file_switchyard_gateway_v1_providers_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_providers_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_providers_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_switchyard_gateway_v1_providers_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_switchyard_gateway_v1_providers_proto_goTypes = []any{
 	(*ListProvidersRequest)(nil),   // 0: switchyard.gateway.v1.ListProvidersRequest
 	(*ListProvidersResponse)(nil),  // 1: switchyard.gateway.v1.ListProvidersResponse
 	(*ProviderStatus)(nil),         // 2: switchyard.gateway.v1.ProviderStatus
-	(*BreakerStatus)(nil),          // 3: switchyard.gateway.v1.BreakerStatus
-	(*BulkheadStatus)(nil),         // 4: switchyard.gateway.v1.BulkheadStatus
-	(*ModelStats)(nil),             // 5: switchyard.gateway.v1.ModelStats
-	(*SelectionRank)(nil),          // 6: switchyard.gateway.v1.SelectionRank
-	(*GetAvailabilityRequest)(nil), // 7: switchyard.gateway.v1.GetAvailabilityRequest
-	(*Availability)(nil),           // 8: switchyard.gateway.v1.Availability
-	(*Dependency)(nil),             // 9: switchyard.gateway.v1.Dependency
-	(*GetFleetStatusRequest)(nil),  // 10: switchyard.gateway.v1.GetFleetStatusRequest
-	(*FleetStatus)(nil),            // 11: switchyard.gateway.v1.FleetStatus
-	(*ReplicaStatus)(nil),          // 12: switchyard.gateway.v1.ReplicaStatus
-	(*VendorStatus)(nil),           // 13: switchyard.gateway.v1.VendorStatus
-	(*wrapperspb.StringValue)(nil), // 14: google.protobuf.StringValue
-	(*timestamppb.Timestamp)(nil),  // 15: google.protobuf.Timestamp
-	(*wrapperspb.DoubleValue)(nil), // 16: google.protobuf.DoubleValue
+	(*CredentialStatus)(nil),       // 3: switchyard.gateway.v1.CredentialStatus
+	(*BreakerStatus)(nil),          // 4: switchyard.gateway.v1.BreakerStatus
+	(*BulkheadStatus)(nil),         // 5: switchyard.gateway.v1.BulkheadStatus
+	(*ModelStats)(nil),             // 6: switchyard.gateway.v1.ModelStats
+	(*SelectionRank)(nil),          // 7: switchyard.gateway.v1.SelectionRank
+	(*GetAvailabilityRequest)(nil), // 8: switchyard.gateway.v1.GetAvailabilityRequest
+	(*Availability)(nil),           // 9: switchyard.gateway.v1.Availability
+	(*Dependency)(nil),             // 10: switchyard.gateway.v1.Dependency
+	(*GetFleetStatusRequest)(nil),  // 11: switchyard.gateway.v1.GetFleetStatusRequest
+	(*FleetStatus)(nil),            // 12: switchyard.gateway.v1.FleetStatus
+	(*ReplicaStatus)(nil),          // 13: switchyard.gateway.v1.ReplicaStatus
+	(*VendorStatus)(nil),           // 14: switchyard.gateway.v1.VendorStatus
+	(*wrapperspb.StringValue)(nil), // 15: google.protobuf.StringValue
+	(*timestamppb.Timestamp)(nil),  // 16: google.protobuf.Timestamp
+	(*wrapperspb.DoubleValue)(nil), // 17: google.protobuf.DoubleValue
 }
 var file_switchyard_gateway_v1_providers_proto_depIdxs = []int32{
 	2,  // 0: switchyard.gateway.v1.ListProvidersResponse.providers:type_name -> switchyard.gateway.v1.ProviderStatus
-	14, // 1: switchyard.gateway.v1.ProviderStatus.not_selectable_reason:type_name -> google.protobuf.StringValue
-	3,  // 2: switchyard.gateway.v1.ProviderStatus.breakers:type_name -> switchyard.gateway.v1.BreakerStatus
-	4,  // 3: switchyard.gateway.v1.ProviderStatus.bulkhead:type_name -> switchyard.gateway.v1.BulkheadStatus
-	5,  // 4: switchyard.gateway.v1.ProviderStatus.models:type_name -> switchyard.gateway.v1.ModelStats
-	6,  // 5: switchyard.gateway.v1.ProviderStatus.ranks:type_name -> switchyard.gateway.v1.SelectionRank
-	15, // 6: switchyard.gateway.v1.ProviderStatus.status_since:type_name -> google.protobuf.Timestamp
-	15, // 7: switchyard.gateway.v1.BreakerStatus.since:type_name -> google.protobuf.Timestamp
-	15, // 8: switchyard.gateway.v1.BreakerStatus.retry_at:type_name -> google.protobuf.Timestamp
-	14, // 9: switchyard.gateway.v1.BreakerStatus.last_error_class:type_name -> google.protobuf.StringValue
-	9,  // 10: switchyard.gateway.v1.Availability.dependencies:type_name -> switchyard.gateway.v1.Dependency
-	15, // 11: switchyard.gateway.v1.Availability.measured_at:type_name -> google.protobuf.Timestamp
-	16, // 12: switchyard.gateway.v1.Dependency.latency_ms:type_name -> google.protobuf.DoubleValue
-	15, // 13: switchyard.gateway.v1.Dependency.checked_at:type_name -> google.protobuf.Timestamp
-	15, // 14: switchyard.gateway.v1.Dependency.since:type_name -> google.protobuf.Timestamp
-	15, // 15: switchyard.gateway.v1.FleetStatus.since:type_name -> google.protobuf.Timestamp
-	12, // 16: switchyard.gateway.v1.FleetStatus.replicas:type_name -> switchyard.gateway.v1.ReplicaStatus
-	13, // 17: switchyard.gateway.v1.FleetStatus.vendors:type_name -> switchyard.gateway.v1.VendorStatus
-	15, // 18: switchyard.gateway.v1.FleetStatus.measured_at:type_name -> google.protobuf.Timestamp
-	15, // 19: switchyard.gateway.v1.ReplicaStatus.started_at:type_name -> google.protobuf.Timestamp
-	15, // 20: switchyard.gateway.v1.ReplicaStatus.last_seen_at:type_name -> google.protobuf.Timestamp
-	15, // 21: switchyard.gateway.v1.VendorStatus.since:type_name -> google.protobuf.Timestamp
-	14, // 22: switchyard.gateway.v1.VendorStatus.last_error_class:type_name -> google.protobuf.StringValue
-	15, // 23: switchyard.gateway.v1.VendorStatus.last_success_at:type_name -> google.protobuf.Timestamp
-	15, // 24: switchyard.gateway.v1.VendorStatus.last_failure_at:type_name -> google.protobuf.Timestamp
-	0,  // 25: switchyard.gateway.v1.ProviderService.ListProviders:input_type -> switchyard.gateway.v1.ListProvidersRequest
-	7,  // 26: switchyard.gateway.v1.ProviderService.GetAvailability:input_type -> switchyard.gateway.v1.GetAvailabilityRequest
-	10, // 27: switchyard.gateway.v1.ProviderService.GetFleetStatus:input_type -> switchyard.gateway.v1.GetFleetStatusRequest
-	1,  // 28: switchyard.gateway.v1.ProviderService.ListProviders:output_type -> switchyard.gateway.v1.ListProvidersResponse
-	8,  // 29: switchyard.gateway.v1.ProviderService.GetAvailability:output_type -> switchyard.gateway.v1.Availability
-	11, // 30: switchyard.gateway.v1.ProviderService.GetFleetStatus:output_type -> switchyard.gateway.v1.FleetStatus
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	15, // 1: switchyard.gateway.v1.ProviderStatus.not_selectable_reason:type_name -> google.protobuf.StringValue
+	4,  // 2: switchyard.gateway.v1.ProviderStatus.breakers:type_name -> switchyard.gateway.v1.BreakerStatus
+	5,  // 3: switchyard.gateway.v1.ProviderStatus.bulkhead:type_name -> switchyard.gateway.v1.BulkheadStatus
+	6,  // 4: switchyard.gateway.v1.ProviderStatus.models:type_name -> switchyard.gateway.v1.ModelStats
+	7,  // 5: switchyard.gateway.v1.ProviderStatus.ranks:type_name -> switchyard.gateway.v1.SelectionRank
+	16, // 6: switchyard.gateway.v1.ProviderStatus.status_since:type_name -> google.protobuf.Timestamp
+	3,  // 7: switchyard.gateway.v1.ProviderStatus.credentials:type_name -> switchyard.gateway.v1.CredentialStatus
+	15, // 8: switchyard.gateway.v1.CredentialStatus.reason:type_name -> google.protobuf.StringValue
+	16, // 9: switchyard.gateway.v1.CredentialStatus.resting_until:type_name -> google.protobuf.Timestamp
+	15, // 10: switchyard.gateway.v1.CredentialStatus.fingerprint:type_name -> google.protobuf.StringValue
+	16, // 11: switchyard.gateway.v1.BreakerStatus.since:type_name -> google.protobuf.Timestamp
+	16, // 12: switchyard.gateway.v1.BreakerStatus.retry_at:type_name -> google.protobuf.Timestamp
+	15, // 13: switchyard.gateway.v1.BreakerStatus.last_error_class:type_name -> google.protobuf.StringValue
+	10, // 14: switchyard.gateway.v1.Availability.dependencies:type_name -> switchyard.gateway.v1.Dependency
+	16, // 15: switchyard.gateway.v1.Availability.measured_at:type_name -> google.protobuf.Timestamp
+	17, // 16: switchyard.gateway.v1.Dependency.latency_ms:type_name -> google.protobuf.DoubleValue
+	16, // 17: switchyard.gateway.v1.Dependency.checked_at:type_name -> google.protobuf.Timestamp
+	16, // 18: switchyard.gateway.v1.Dependency.since:type_name -> google.protobuf.Timestamp
+	16, // 19: switchyard.gateway.v1.FleetStatus.since:type_name -> google.protobuf.Timestamp
+	13, // 20: switchyard.gateway.v1.FleetStatus.replicas:type_name -> switchyard.gateway.v1.ReplicaStatus
+	14, // 21: switchyard.gateway.v1.FleetStatus.vendors:type_name -> switchyard.gateway.v1.VendorStatus
+	16, // 22: switchyard.gateway.v1.FleetStatus.measured_at:type_name -> google.protobuf.Timestamp
+	16, // 23: switchyard.gateway.v1.ReplicaStatus.started_at:type_name -> google.protobuf.Timestamp
+	16, // 24: switchyard.gateway.v1.ReplicaStatus.last_seen_at:type_name -> google.protobuf.Timestamp
+	16, // 25: switchyard.gateway.v1.VendorStatus.since:type_name -> google.protobuf.Timestamp
+	15, // 26: switchyard.gateway.v1.VendorStatus.last_error_class:type_name -> google.protobuf.StringValue
+	16, // 27: switchyard.gateway.v1.VendorStatus.last_success_at:type_name -> google.protobuf.Timestamp
+	16, // 28: switchyard.gateway.v1.VendorStatus.last_failure_at:type_name -> google.protobuf.Timestamp
+	0,  // 29: switchyard.gateway.v1.ProviderService.ListProviders:input_type -> switchyard.gateway.v1.ListProvidersRequest
+	8,  // 30: switchyard.gateway.v1.ProviderService.GetAvailability:input_type -> switchyard.gateway.v1.GetAvailabilityRequest
+	11, // 31: switchyard.gateway.v1.ProviderService.GetFleetStatus:input_type -> switchyard.gateway.v1.GetFleetStatusRequest
+	1,  // 32: switchyard.gateway.v1.ProviderService.ListProviders:output_type -> switchyard.gateway.v1.ListProvidersResponse
+	9,  // 33: switchyard.gateway.v1.ProviderService.GetAvailability:output_type -> switchyard.gateway.v1.Availability
+	12, // 34: switchyard.gateway.v1.ProviderService.GetFleetStatus:output_type -> switchyard.gateway.v1.FleetStatus
+	32, // [32:35] is the sub-list for method output_type
+	29, // [29:32] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_providers_proto_init() }
@@ -1491,7 +1615,7 @@ func file_switchyard_gateway_v1_providers_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_providers_proto_rawDesc), len(file_switchyard_gateway_v1_providers_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

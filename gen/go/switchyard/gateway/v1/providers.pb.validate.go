@@ -522,6 +522,40 @@ func (m *ProviderStatus) validate(all bool) error {
 		}
 	}
 
+	for idx, item := range m.GetCredentials() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ProviderStatusValidationError{
+						field:  fmt.Sprintf("Credentials[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ProviderStatusValidationError{
+						field:  fmt.Sprintf("Credentials[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ProviderStatusValidationError{
+					field:  fmt.Sprintf("Credentials[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return ProviderStatusMultiError(errors)
 	}
@@ -599,6 +633,201 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = ProviderStatusValidationError{}
+
+// Validate checks the field values on CredentialStatus with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *CredentialStatus) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on CredentialStatus with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// CredentialStatusMultiError, or nil if none found.
+func (m *CredentialStatus) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *CredentialStatus) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Name
+
+	// no validation rules for Kind
+
+	// no validation rules for Status
+
+	if all {
+		switch v := interface{}(m.GetReason()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, CredentialStatusValidationError{
+					field:  "Reason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, CredentialStatusValidationError{
+					field:  "Reason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetReason()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return CredentialStatusValidationError{
+				field:  "Reason",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetRestingUntil()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, CredentialStatusValidationError{
+					field:  "RestingUntil",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, CredentialStatusValidationError{
+					field:  "RestingUntil",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetRestingUntil()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return CredentialStatusValidationError{
+				field:  "RestingUntil",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetFingerprint()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, CredentialStatusValidationError{
+					field:  "Fingerprint",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, CredentialStatusValidationError{
+					field:  "Fingerprint",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetFingerprint()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return CredentialStatusValidationError{
+				field:  "Fingerprint",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for InFlight
+
+	if len(errors) > 0 {
+		return CredentialStatusMultiError(errors)
+	}
+
+	return nil
+}
+
+// CredentialStatusMultiError is an error wrapping multiple validation errors
+// returned by CredentialStatus.ValidateAll() if the designated constraints
+// aren't met.
+type CredentialStatusMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m CredentialStatusMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m CredentialStatusMultiError) AllErrors() []error { return m }
+
+// CredentialStatusValidationError is the validation error returned by
+// CredentialStatus.Validate if the designated constraints aren't met.
+type CredentialStatusValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e CredentialStatusValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e CredentialStatusValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e CredentialStatusValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e CredentialStatusValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e CredentialStatusValidationError) ErrorName() string { return "CredentialStatusValidationError" }
+
+// Error satisfies the builtin error interface
+func (e CredentialStatusValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCredentialStatus.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = CredentialStatusValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = CredentialStatusValidationError{}
 
 // Validate checks the field values on BreakerStatus with the rules defined in
 // the proto definition for this message. If any rules are violated, the first

@@ -80,6 +80,8 @@ type storeState struct {
 	epoch string
 	// ahead is how far the store's clock is ahead of this replica's.
 	ahead time.Duration
+	// counted is the epoch in which what organizations were served is counted.
+	counted string
 	// shared: the store's books are in reach and trusted.
 	shared bool
 	// failed is when a call last failed. A slow store is left alone for a moment.

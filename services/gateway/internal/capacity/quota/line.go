@@ -116,6 +116,22 @@ func (b *Books) correctServed(r *Reservation, tokens int64) {
 	b.outbox.served[servedKey{r.queue, r.organization}] += change
 }
 
+// rebase lets the counters of what organizations were served begin anew, for a store that has none. Replicas count
+// differently while they are on their own, so that only the differences between organizations mean the same to all.
+func (b *Books) rebase() {
+	clear(b.outbox.served)
+	for _, q := range b.queues {
+		base := q.reached
+		if q.waiting > 0 {
+			base = q.least()
+		}
+		for _, l := range q.lines {
+			l.served = max(0, l.served-base)
+		}
+		q.reached = max(0, q.reached-base)
+	}
+}
+
 // wake lets the callers with the lead look again, if something may have become free.
 func (b *Books) wake() {
 	b.mu.Lock()

@@ -298,3 +298,24 @@ func TestQueueDirect(t *testing.T) {
 		}
 	})
 }
+
+// The counters of a replica that was on its own begin anew: only their differences mean something to the others.
+func TestRebase(t *testing.T) {
+	b := New(Options{})
+	busy, idle := b.queue("busy"), b.queue("idle")
+	for name, served := range map[string]float64{"first": 5_000_500, "second": 5_000_520, "idle": 100} {
+		busy.lines[name] = &line{organization: name, served: served}
+	}
+	for _, name := range []string{"first", "second"} {
+		busy.lines[name].waiters = []*waiter{{line: busy.lines[name]}}
+	}
+	busy.waiting = 2
+	busy.reached = 5_000_510
+	idle.lines["first"], idle.reached = &line{organization: "first", served: 700}, 690
+	b.outbox.served[servedKey{"busy", "first"}] = 9
+	b.rebase()
+	got := []float64{busy.lines["first"].served, busy.lines["second"].served, busy.lines["idle"].served, busy.reached, idle.lines["first"].served, idle.reached}
+	if want := []float64{0, 20, 0, 10, 10, 0}; !slices.Equal(got, want) || len(b.outbox.served) != 0 {
+		t.Errorf("%v with %v to tell, want %v", got, b.outbox.served, want)
+	}
+}

@@ -260,6 +260,10 @@ func (b *Books) read(ctx context.Context) error {
 	}
 	b.part = partOf(b.members, b.Replica)
 	if !b.shared {
+		if b.counted != epoch {
+			b.counted = epoch
+			b.rebase()
+		}
 		b.shared = true
 		for _, a := range b.accounts {
 			a.alone = Window{}

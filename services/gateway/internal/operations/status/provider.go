@@ -47,7 +47,32 @@ type Provider struct {
 	Bulkhead      health.Bulkhead
 	Models        []health.Figures
 	Ranking       []routing.RankedCandidate
+	Credentials   []Credential
 }
+
+// Credential is one of the fleet's credentials that the policy lists, as this replica sees it.
+type Credential struct {
+	Name  string
+	Kind  string
+	State CredentialState
+	// Reason is why it rests, and Until how long.
+	Reason health.Cause
+	Until  time.Time
+	// Fingerprint is empty for a credential that is missing or draining.
+	Fingerprint string
+	InFlight    int
+}
+
+// CredentialState is whether calls are made with a credential.
+type CredentialState string
+
+// The states of credentials.
+const (
+	CredentialReady    CredentialState = "ready"
+	CredentialResting  CredentialState = "resting"
+	CredentialMissing  CredentialState = "missing"
+	CredentialDraining CredentialState = "draining"
+)
 
 // Circuit is a circuit with the class of the last failure in its family.
 type Circuit struct {
@@ -66,6 +91,8 @@ type Facts struct {
 	Bulkheads func(provider string) health.Bulkhead
 	// HasKey reports whether the fleet has a credential for a provider or the provider needs none.
 	HasKey func(provider string) bool
+	// Credentials returns the credentials that the policy lists for a provider; nil returns none.
+	Credentials func(p *policy.Provider) []Credential
 	// PolicyProblem is a short code of what keeps the policy that was last released from being in force here; empty for
 	// nothing.
 	PolicyProblem string
@@ -96,6 +123,9 @@ func Providers(f Facts) []Provider {
 			if s.Provider == p.Name {
 				p.Ranking = append(p.Ranking, s)
 			}
+		}
+		if f.Credentials != nil {
+			p.Credentials = f.Credentials(configured)
 		}
 		p.Health = p.judge()
 		p.NotSelectable = p.reason(f.Override)

@@ -185,6 +185,13 @@ func (c *credentials) refuse(fingerprint string, by uint64, tokens int, now time
 	return nil
 }
 
+// rest returns the longer one of the cooldowns.
+func (a *allowance) rest() cooldown {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all.longer(a.own)
+}
+
 func (a *allowance) quiet(now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -36,6 +36,33 @@ func (m *Monitor) CredentialUse(provider, name string) CredentialUse {
 	return CredentialUse{p.inFlight.Load(), cmp.Or(p.beginning.median(now), p.answers.median(now))}
 }
 
+// CredentialRest returns until when a provider's credential rests, for some of its models at least, and why; the zero
+// time if it doesn't.
+func (m *Monitor) CredentialRest(provider, fingerprint string) (until time.Time, cause Cause) {
+	m.mu.Lock()
+	v := m.vendors[provider]
+	all := []*credentials{}
+	for name, c := range m.circuits {
+		if name.Provider == provider {
+			all = append(all, &c.credentials)
+		}
+	}
+	m.mu.Unlock()
+	if v == nil {
+		return time.Time{}, ""
+	}
+	now, longest := m.now(), cooldown{}
+	for _, c := range append(all, &v.credentials) {
+		if a := c.find(fingerprint); a != nil {
+			longest = longest.longer(a.rest())
+		}
+	}
+	if !now.Before(longest.until) {
+		return time.Time{}, ""
+	}
+	return longest.until, longest.cause
+}
+
 // pooledCredentials are a vendor's by their names.
 type pooledCredentials struct {
 	mu sync.Mutex
