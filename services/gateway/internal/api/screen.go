@@ -38,7 +38,7 @@ var classes = map[protoreflect.FullName]class{
 
 	"actor": classID, "initiated_by": classID, "requested_by": classID, "decided_by": classID, "assigned_by": classID,
 	"reviewed_by": classID, "revoked_by": classID, "reason": classID, "description": classID, "invoice_ref": classID,
-	"MintRunRequest.metadata": classID, "metadata": classLabel, "idempotency_key": classLabel,
+	"MintRunRequest.metadata": classID, "metadata": classLabel, "tags": classLabel, "idempotency_key": classLabel,
 
 	"messages": classContent, "prompt": classContent, "stop": classContent, "csv": classContent, "cursor": classContent,
 	"ToolFunction.description": classContent, "ImageRef.url": classContent, "ImageRef.base64": classContent,

@@ -89,7 +89,7 @@ func toMoment(field string, t *timestamppb.Timestamp) (time.Time, error) {
 
 func toRecord(r *ledger.Record) *gatewayv1.UsageRecord {
 	record := &gatewayv1.UsageRecord{
-		Id: r.ID.String(), RequestId: r.RequestID, OrganizationId: r.Organization, KeyId: toNullable(r.Key),
+		Id: r.ID.String(), RequestId: r.RequestID, OrganizationId: r.Organization, KeyId: toNullable(r.Key), UserId: toNullable(r.User), Tags: r.Tags,
 		Service: r.Service, RunId: toNullable(r.Run), Operation: r.Operation, Provider: r.Provider, Model: r.Model,
 		Credential: r.Credential, CredentialFingerprint: r.Fingerprint,
 		CostCents: r.Cost.Cents(), CostPicoUsd: strconv.FormatInt(int64(r.Cost), 10), PriceVersion: r.PriceVersion,

@@ -394,7 +394,11 @@ type UsageRecord struct {
 	// Seconds of a recording to transcribe, rounded up.
 	AudioSeconds int32 `protobuf:"varint,34,opt,name=audio_seconds,json=audioSeconds,proto3" json:"audio_seconds,omitempty"`
 	// Searches of a reranker, as its provider counts them.
-	Searches      int32 `protobuf:"varint,35,opt,name=searches,proto3" json:"searches,omitempty"`
+	Searches int32 `protobuf:"varint,35,opt,name=searches,proto3" json:"searches,omitempty"`
+	// User on whose behalf the request was made, from X-User-Id; null without one.
+	UserId *wrapperspb.StringValue `protobuf:"bytes,36,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The request's tags.
+	Tags          map[string]string `protobuf:"bytes,37,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -674,6 +678,20 @@ func (x *UsageRecord) GetSearches() int32 {
 	return 0
 }
 
+func (x *UsageRecord) GetUserId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.UserId
+	}
+	return nil
+}
+
+func (x *UsageRecord) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
 var File_switchyard_gateway_v1_usage_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
@@ -709,8 +727,7 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xc1\n" +
-	"\n" +
+	"nextCursor\"\xf3\v\n" +
 	"\vUsageRecord\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -756,7 +773,12 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"characters\x18! \x01(\x05R\n" +
 	"characters\x12#\n" +
 	"\raudio_seconds\x18\" \x01(\x05R\faudioSeconds\x12\x1a\n" +
-	"\bsearches\x18# \x01(\x05R\bsearches2\x85\x01\n" +
+	"\bsearches\x18# \x01(\x05R\bsearches\x125\n" +
+	"\auser_id\x18$ \x01(\v2\x1c.google.protobuf.StringValueR\x06userId\x12@\n" +
+	"\x04tags\x18% \x03(\v2,.switchyard.gateway.v1.UsageRecord.TagsEntryR\x04tags\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\x85\x01\n" +
 	"\fUsageService\x12u\n" +
 	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usageB\xd4\x01\n" +
 	"\x19com.switchyard.gateway.v1B\n" +
@@ -774,30 +796,33 @@ func file_switchyard_gateway_v1_usage_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_usage_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_switchyard_gateway_v1_usage_proto_goTypes = []any{
 	(*Usage)(nil),                  // 0: switchyard.gateway.v1.Usage
 	(*ListUsageRequest)(nil),       // 1: switchyard.gateway.v1.ListUsageRequest
 	(*ListUsageResponse)(nil),      // 2: switchyard.gateway.v1.ListUsageResponse
 	(*UsageRecord)(nil),            // 3: switchyard.gateway.v1.UsageRecord
-	(*timestamppb.Timestamp)(nil),  // 4: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil), // 5: google.protobuf.StringValue
+	nil,                            // 4: switchyard.gateway.v1.UsageRecord.TagsEntry
+	(*timestamppb.Timestamp)(nil),  // 5: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 6: google.protobuf.StringValue
 }
 var file_switchyard_gateway_v1_usage_proto_depIdxs = []int32{
-	4, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	4, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	3, // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
-	5, // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
-	5, // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
-	4, // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
-	4, // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
-	1, // 7: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
-	2, // 8: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	5,  // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	5,  // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	3,  // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
+	6,  // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
+	6,  // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
+	5,  // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
+	5,  // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
+	6,  // 7: switchyard.gateway.v1.UsageRecord.user_id:type_name -> google.protobuf.StringValue
+	4,  // 8: switchyard.gateway.v1.UsageRecord.tags:type_name -> switchyard.gateway.v1.UsageRecord.TagsEntry
+	1,  // 9: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
+	2,  // 10: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_usage_proto_init() }
@@ -813,7 +838,7 @@ func file_switchyard_gateway_v1_usage_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_usage_proto_rawDesc), len(file_switchyard_gateway_v1_usage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

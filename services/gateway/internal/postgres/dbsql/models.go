@@ -296,6 +296,8 @@ type LedgerEntry struct {
 	AudioSeconds          int64
 	Searches              int64
 	KeyOrigin             string
+	UserID                string
+	Tags                  []byte
 }
 
 type ModelDeprecation struct {
