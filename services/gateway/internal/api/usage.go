@@ -12,6 +12,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/spend"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -20,11 +21,12 @@ import (
 // defaultPage is the default size of a page.
 const defaultPage = 50
 
-// usageServer serves the feed of billed records.
+// usageServer serves the feed of billed records and the sums of what is spent.
 type usageServer struct {
 	gatewayv1.UnimplementedUsageServiceServer
 
-	feed ledger.Feed
+	feed  ledger.Feed
+	spend spend.Store
 }
 
 // ListUsage returns the records after a cursor. An operator who names no organization gets those of all.
