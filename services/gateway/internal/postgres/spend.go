@@ -61,6 +61,9 @@ func (s *Spend) alone(ctx context.Context, do func(*dbsql.Queries, dbsql.LockSpe
 		if err != nil {
 			return err
 		}
+		if err := q.PlanForSpend(ctx); err != nil {
+			return err
+		}
 		n, err = do(q, mark)
 		return err
 	})

@@ -81,6 +81,25 @@ func BenchmarkSpend(b *testing.B) {
 	}
 }
 
+// BenchmarkSpendAggregate times the aggregation; ns/row is the result that matters.
+func BenchmarkSpendAggregate(b *testing.B) {
+	const rows, atOnce = 20_000, 5000
+	for b.Loop() {
+		b.StopTimer()
+		pool := testkit.Postgres(b, migrations.FS)
+		makeLedger(b, pool, rows)
+		b.StartTimer()
+		for done := 0; done < rows; {
+			n, err := NewSpend(pool).Aggregate(b.Context(), roomy(), atOnce)
+			if err != nil {
+				b.Fatal(err)
+			}
+			done += n
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/row")
+}
+
 // A report reads the rows of its window and of the end of the feed by their indexes, however long the tables are.
 func TestSpendPlan(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
