@@ -20,6 +20,7 @@ const (
 	HeaderRun          = "X-Run-Id"
 	HeaderRequest      = "X-Request-Id"
 	HeaderIdempotency  = "Idempotency-Key"
+	HeaderTags         = "X-Switchyard-Tags"
 )
 
 // Reasons for refusing requests whose fields name another identity than their headers.
@@ -58,6 +59,8 @@ type Caller struct {
 	Organization, Key, Owner, User, Run string
 	// KeyTerms is the unparsed value of the X-Key-Terms header: the limits of the customer key.
 	KeyTerms string
+	// Tags is the unparsed value of the X-Switchyard-Tags header: labels of what the request costs.
+	Tags string
 	// IdempotencyKey is the value of the Idempotency-Key header.
 	IdempotencyKey string
 }
@@ -77,8 +80,8 @@ func From(ctx context.Context) Caller {
 
 // Read sets the identity fields from headers or metadata; get returns a header's value or "". It refuses a value that
 // is too long, not printable ASCII or similar to a key, because identifiers are stored and displayed. An idempotency
-// key may look random, but must not have the form of a known key. It does not check KeyTerms, which is no identifier:
-// the service that enforces the terms parses them.
+// key may look random, but must not have the form of a known key. It does not check KeyTerms and Tags, which are no
+// identifiers: the service that uses them parses them.
 func (c *Caller) Read(get func(name string) string) error {
 	for name, field := range map[string]*string{
 		HeaderOrganization: &c.Organization,
@@ -97,7 +100,7 @@ func (c *Caller) Read(get func(name string) string) error {
 		}
 		*field = value
 	}
-	c.KeyTerms = get(HeaderKeyTerms)
+	c.KeyTerms, c.Tags = get(HeaderKeyTerms), get(HeaderTags)
 	return nil
 }
 

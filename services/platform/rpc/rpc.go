@@ -17,12 +17,15 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -222,6 +225,17 @@ func (s *Server) Decode(r *http.Request, m proto.Message) error {
 		return err
 	}
 	return ValidateRead(m, text)
+}
+
+// DecodeQuery reads the query of a handler's request into m and applies the contract's rules, as transcoding does.
+func (s *Server) DecodeQuery(r *http.Request, m proto.Message) error {
+	if err := runtime.PopulateQueryParameters(m, r.URL.Query(), utilities.NewDoubleArray(nil)); err != nil {
+		return apierr.From(withoutParameter(status.Error(codes.InvalidArgument, err.Error())))
+	}
+	if err := s.refuseMessage(m); err != nil {
+		return err
+	}
+	return Validate(m)
 }
 
 // Encode returns the JSON of a message for a handler's response, as transcoding writes it.

@@ -15,7 +15,7 @@ var passed = []string{
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
 	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
-	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref",
+	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref", product + "Tags",
 }
 
 // returned are the response headers that reach a customer, in addition to those that begin with product. The edge

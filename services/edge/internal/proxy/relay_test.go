@@ -140,7 +140,7 @@ func TestHeadersIn(t *testing.T) {
 		"anthropic-version": {"v"}, "anthropic-beta": {"b"}, "openai-beta": {"c"}, "x-switchyard-goal": {"cheap"}, "x-switchyard-provider": {"p"},
 		"x-switchyard-byok": {"y"}, "x-switchyard-allow-substitution": {"true"}, "x-switchyard-classification": {"c"},
 		"x-switchyard-locale": {"de"}, "x-switchyard-language-mode": {"l"}, "x-switchyard-cache": {"off"},
-		"x-switchyard-approval-ref": {"a"}, "x-switchyard-dialect": {"of-the-customer"},
+		"x-switchyard-approval-ref": {"a"}, "x-switchyard-tags": {"team=web"}, "x-switchyard-dialect": {"of-the-customer"},
 	})
 	want := http.Header{
 		"Authorization": {"Bearer " + token}, "X-Organization-Id": {"org-1"}, "X-Key-Id": {"key_1"},
@@ -150,7 +150,7 @@ func TestHeadersIn(t *testing.T) {
 		"Anthropic-Version": {"v"}, "Anthropic-Beta": {"b"}, "Openai-Beta": {"c"}, "X-Switchyard-Goal": {"cheap"}, "X-Switchyard-Provider": {"p"},
 		"X-Switchyard-Byok": {"y"}, "X-Switchyard-Allow-Substitution": {"true"}, "X-Switchyard-Classification": {"c"},
 		"X-Switchyard-Locale": {"de"}, "X-Switchyard-Language-Mode": {"l"}, "X-Switchyard-Cache": {"off"},
-		"X-Switchyard-Approval-Ref": {"a"},
+		"X-Switchyard-Approval-Ref": {"a"}, "X-Switchyard-Tags": {"team=web"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("headers at the service (-want +got):\n%s", diff)

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/spend"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/rpc"
@@ -48,6 +49,7 @@ type Dependencies struct {
 	Engine   Engine
 	Policies Policies
 	Usage    ledger.Feed
+	Spend    spend.Store
 	Answers  Purger
 	Byok     CredentialManager
 	// Traces reads what was recorded of requests.
@@ -95,6 +97,7 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
 	}
+	mountSpend(server, deps.Spend)
 	server.Handle("POST", "/v1/llm/chat", gatewayv1.InferenceService_Chat_FullMethodName, inferences.serveChat)
 	server.Handle("POST", "/v1/embeddings", gatewayv1.InferenceService_Embed_FullMethodName, inferences.embeddingsOf)
 	server.Handle("POST", "/v1/vision", gatewayv1.InferenceService_DescribeImage_FullMethodName, inferences.serveVision)
@@ -119,7 +122,7 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Depende
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})
 	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
-	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage})
+	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage, spend: deps.Spend})
 }
 
 // transcode registers the JSON form of every method with a path.

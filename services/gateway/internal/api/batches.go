@@ -246,6 +246,7 @@ func (c *batchCheck) request(ctx context.Context, line *batchLine) (*inference.R
 		j := c.job
 		j.Model, j.RequestID, j.Key, j.Service, j.Run = r.Route.Model, r.ID, r.Key, r.Service, r.Run
 		j.KeyOrigin, c.budget = r.KeyTerms.Key, r.KeyTerms.Budget
+		j.User, j.Tags = r.User, r.Tags
 	}
 	c.bounds = append(c.bounds, batchjob.Request{ID: line.id})
 	return r, nil

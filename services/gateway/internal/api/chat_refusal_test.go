@@ -91,6 +91,7 @@ func chatRefusals() []chatRefusal {
 		{`{"max_tokens":10000001,{M}}`, with(func(m *gatewayv1.LlmRequest) { m.MaxTokens = new(int32(10_000_001)) }), 400, "max_tokens"},
 		{`{"stop":["1","2","3","4","5","6","7","8","9","10","11","12","13","14","15","16","17"],{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Stop = strings.Split(strings.Repeat("x", 17), "") }), 400, "stop"},
 		{`{"metadata":{"":"v"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Metadata = map[string]string{"": "v"} }), 400, "metadata"},
+		{`{"tags":{"Team":"v"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Tags = map[string]string{"Team": "v"} }), 400, "tags: a name must"},
 		{`{"metadata":{"k":"` + strings.Repeat("v", 513) + `"},{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Metadata = map[string]string{"k": strings.Repeat("v", 513)} }), 400, "metadata[k]"},
 		{`{"cache":"maybe",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.Cache = "maybe" }), 400, "cache"},
 		{`{"approval_ref":"` + strings.Repeat("r", 129) + `",{M}}`, with(func(m *gatewayv1.LlmRequest) { m.ApprovalRef = strings.Repeat("r", 129) }), 400, "approval_ref"},

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
+	"switchyard.dev/services/gateway/internal/money/tag"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -32,6 +33,7 @@ type asked interface {
 	GetDataClassification() string
 	GetByok() *gatewayv1.ByokReference
 	GetMetadata() map[string]string
+	GetTags() map[string]string
 }
 
 // newRequest returns a request from what the messages of all operations have in common: the caller, the organization
@@ -61,14 +63,18 @@ func newRequest(ctx context.Context, operation provider.Operation, m asked, subs
 	if err != nil {
 		return nil, err
 	}
+	tags, err := tag.Of(c.Tags, m.GetTags())
+	if err != nil {
+		return nil, err
+	}
 	return &inference.Request{
-		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, KeyTerms: terms, Service: c.Name, Run: run,
+		ID: telemetry.RequestID(ctx), Organization: organization, Key: c.Key, KeyTerms: terms, Service: c.Name, Run: run, User: c.User,
 		Route: routing.Request{
 			Operation: operation, Organization: organization, Classification: m.GetDataClassification(),
 			Model: cmp.Or(m.GetModel(), policy.DefaultModel), Provider: cmp.Or(m.GetProvider(), byokProvider), Goal: policy.Goal(m.GetOptimizationGoal()),
 			Substitution: substitution == nil || *substitution,
 		},
-		Byok: byokMode(m.GetByok()), ByokProvider: byokProvider, Metadata: m.GetMetadata(),
+		Byok: byokMode(m.GetByok()), ByokProvider: byokProvider, Metadata: m.GetMetadata(), Tags: tags,
 	}, nil
 }
 

@@ -30,6 +30,7 @@ type extension struct {
 	RunID              string            `json:"run_id"`
 	ApprovalRef        string            `json:"approval_ref"`
 	Metadata           map[string]string `json:"metadata"`
+	Tags               map[string]string `json:"tags"`
 
 	// deployment is the model of the request's path; empty for none.
 	deployment string
@@ -123,7 +124,7 @@ func (e *extension) message(model string, labels map[string]string) *gatewayv1.L
 		OrganizationId: e.OrganizationID, Model: cmp.Or(e.deployment, model), Provider: e.Provider, OptimizationGoal: e.OptimizationGoal,
 		AllowSubstitution: e.AllowSubstitution, DataClassification: e.DataClassification,
 		Locale: e.Locale, LanguageMode: e.LanguageMode, Cache: e.Cache, RunId: e.RunID, ApprovalRef: e.ApprovalRef,
-		Metadata: labels,
+		Metadata: labels, Tags: e.Tags,
 		Messages: []*gatewayv1.ChatMessage{{Role: "user", Content: json.RawMessage(`"-"`)}},
 	}
 	if e.Metadata != nil {

@@ -84,6 +84,7 @@ func TestEveryExtensionFieldHasItsError(t *testing.T) {
 		"run_id":              {`"a b"`, "run_id: must be printable"},
 		"approval_ref":        {`"` + strings.Repeat("r", 129) + `"`, "approval_ref: "},
 		"metadata":            {`{"":"v"}`, "metadata"},
+		"tags":                {`{"Team":"v"}`, "tags: a name must"},
 		"api_key":             {`"x"`, "switchyard: unknown field"}, // Not one of them.
 	}
 	for _, field := range append(api.ExtensionFields(), "api_key") {

@@ -72,6 +72,7 @@ func embeddingRefusals() []refusal {
 		{body: `"provider":"nobody-there"`, grpc: embedding(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
 		{body: `"data_classification":"-"`, grpc: embedding(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
 		{body: `"metadata":{"":"v"}`, grpc: embedding(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
+		{body: `"tags":{"Team":"v"}`, grpc: embedding(func(m *request) { m.Tags = map[string]string{"Team": "v"} }), text: "tags: a name must"},
 		{body: `"cache":"maybe"`, grpc: embedding(func(m *request) { m.Cache = "maybe" }), text: "cache"},
 		{body: `"run_id":"a b"`, grpc: embedding(func(m *request) { m.RunId = "a b" }), text: "run_id: must be printable"},
 		{body: `"organization_id":"a b"`, grpc: embedding(func(m *request) { m.OrganizationId = "a b" }), text: "organization_id: must be printable"},
@@ -111,6 +112,7 @@ func visionRefusals() []refusal {
 		{body: `"provider":"nobody-there"`, grpc: vision(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
 		{body: `"data_classification":"-"`, grpc: vision(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
 		{body: `"metadata":{"":"v"}`, grpc: vision(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
+		{body: `"tags":{"Team":"v"}`, grpc: vision(func(m *request) { m.Tags = map[string]string{"Team": "v"} }), text: "tags: a name must"},
 		{body: `"cache":"maybe"`, grpc: vision(func(m *request) { m.Cache = "maybe" }), text: "cache"},
 		{body: `"run_id":"a b"`, grpc: vision(func(m *request) { m.RunId = "a b" }), text: "run_id: must be printable"},
 		{body: `"organization_id":"a b"`, grpc: vision(func(m *request) { m.OrganizationId = "a b" }), text: "organization_id: must be printable"},
@@ -152,6 +154,7 @@ func imageRefusals() []refusal {
 		{body: `"provider":"nobody-there"`, grpc: imagesRequest(func(m *request) { m.Provider = "nobody-there" }), text: `provider: no provider "nobody-there"`, reason: "provider_unknown"},
 		{body: `"data_classification":"-"`, grpc: imagesRequest(func(m *request) { m.DataClassification = "-" }), text: "data_classification"},
 		{body: `"metadata":{"":"v"}`, grpc: imagesRequest(func(m *request) { m.Metadata = map[string]string{"": "v"} }), text: "metadata"},
+		{body: `"tags":{"Team":"v"}`, grpc: imagesRequest(func(m *request) { m.Tags = map[string]string{"Team": "v"} }), text: "tags: a name must"},
 		{body: `"run_id":"a b"`, grpc: imagesRequest(func(m *request) { m.RunId = "a b" }), text: "run_id: must be printable"},
 		{body: `"organization_id":"a b"`, grpc: imagesRequest(func(m *request) { m.OrganizationId = "a b" }), text: "organization_id: must be printable"},
 	}

@@ -34,11 +34,11 @@ const (
 // classes of fields by their name, or by message and name where the name alone is ambiguous.
 var classes = map[protoreflect.FullName]class{
 	"organization_id": classID, "org_id": classID, "run_id": classID, "request_id": classID, "reconciliation_id": classID,
-	"server_id": classID, "ref": classID, "approval_ref": classID, "fingerprint": classID, "subject": classID,
+	"server_id": classID, "key_id": classID, "user_id": classID, "group_by": classID, "ref": classID, "approval_ref": classID, "fingerprint": classID, "subject": classID,
 
 	"actor": classID, "initiated_by": classID, "requested_by": classID, "decided_by": classID, "assigned_by": classID,
 	"reviewed_by": classID, "revoked_by": classID, "reason": classID, "description": classID, "invoice_ref": classID,
-	"MintRunRequest.metadata": classID, "metadata": classLabel, "idempotency_key": classLabel,
+	"MintRunRequest.metadata": classID, "metadata": classLabel, "tags": classLabel, "tag": classLabel, "idempotency_key": classLabel,
 
 	"messages": classContent, "prompt": classContent, "stop": classContent, "csv": classContent, "cursor": classContent,
 	"ToolFunction.description": classContent, "ImageRef.url": classContent, "ImageRef.base64": classContent,

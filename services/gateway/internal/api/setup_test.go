@@ -130,7 +130,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 	files, jobs := b.openBatches(tb, log, keepsFiles)
 	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Files: files, BatchJobs: jobs,
-		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
+		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Spend: postgres.NewSpend(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,

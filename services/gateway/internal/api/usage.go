@@ -12,6 +12,7 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/spend"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -20,11 +21,12 @@ import (
 // defaultPage is the default size of a page.
 const defaultPage = 50
 
-// usageServer serves the feed of billed records.
+// usageServer serves the feed of billed records and the sums of what is spent.
 type usageServer struct {
 	gatewayv1.UnimplementedUsageServiceServer
 
-	feed ledger.Feed
+	feed  ledger.Feed
+	spend spend.Store
 }
 
 // ListUsage returns the records after a cursor. An operator who names no organization gets those of all.
@@ -89,7 +91,7 @@ func toMoment(field string, t *timestamppb.Timestamp) (time.Time, error) {
 
 func toRecord(r *ledger.Record) *gatewayv1.UsageRecord {
 	record := &gatewayv1.UsageRecord{
-		Id: r.ID.String(), RequestId: r.RequestID, OrganizationId: r.Organization, KeyId: toNullable(r.Key),
+		Id: r.ID.String(), RequestId: r.RequestID, OrganizationId: r.Organization, KeyId: toNullable(r.Key), UserId: toNullable(r.User), Tags: r.Tags,
 		Service: r.Service, RunId: toNullable(r.Run), Operation: r.Operation, Provider: r.Provider, Model: r.Model,
 		Credential: r.Credential, CredentialFingerprint: r.Fingerprint,
 		CostCents: r.Cost.Cents(), CostPicoUsd: strconv.FormatInt(int64(r.Cost), 10), PriceVersion: r.PriceVersion,

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/money/spend"
 	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/operations/console"
 	"switchyard.dev/services/gateway/internal/operations/probe"
@@ -184,7 +185,7 @@ type operations struct {
 }
 
 // openOperations builds the operators' parts. It loads the settings, which all parts before it follow, and aggregates
-// credential usage asynchronously, after the ledger commit.
+// credential usage and spend asynchronously, after the ledger commit.
 func openOperations(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline) (o operations, err error) {
 	if o.prober, err = openProbes(ctx, s, cfg, stores, g, p); err != nil {
 		return o, fmt.Errorf("probes: %w", err)
@@ -193,6 +194,9 @@ func openOperations(ctx context.Context, s *service.Service, cfg Config, stores 
 		return o, fmt.Errorf("settings: %w", err)
 	}
 	s.Runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(stores.pool), s.Log).Run)
+	sums := spend.NewAggregator(postgres.NewSpend(stores.pool), s.Log)
+	s.Runner.Go("spend", sums.Run)
+	s.Runner.Go("spend expiry", sums.Upkeep)
 	o.reconciler = startReconciliations(s, cfg, stores)
 	o.status = startStatus(s, cfg, stores, g, p)
 	return o, nil
@@ -232,7 +236,7 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		return err
 	}
 	if err := api.Register(ctx, server, api.Dependencies{
-		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
+		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),

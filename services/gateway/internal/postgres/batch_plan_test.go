@@ -85,7 +85,7 @@ func TestBatchesGoByIndexes(t *testing.T) {
 	} {
 		var query caughtAny
 		c.ask(dbsql.New(&query))
-		plan := explain(t, pool, &query.caught)
+		plan := explain(t, pool, &query.caught, (*dbsql.Queries).PlanForValues)
 		if !strings.Contains(plan, c.want) || strings.Contains(plan, "Seq Scan") || strings.HasPrefix(name, "list") && strings.Contains(plan, "Sort") {
 			t.Errorf("%s is planned without %s, or reads or sorts a whole table:\n%s", name, c.want, plan)
 		}

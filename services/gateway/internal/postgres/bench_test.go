@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -14,13 +14,17 @@ import (
 // BenchmarkAppend measures one transaction by its number of rows; ns/row is the result that matters.
 func BenchmarkAppend(b *testing.B) {
 	store := NewLedger(testkit.Postgres(b, migrations.FS))
-	for _, rows := range []int{1, 2, 4, 16, 256} {
-		b.Run(fmt.Sprint(rows), func(b *testing.B) {
+	for name, rows := range map[string]int{"1": 1, "2": 2, "4": 4, "16": 16, "256": 256, "256/tagged": 256} {
+		tagged := strings.HasSuffix(name, "tagged")
+		b.Run(name, func(b *testing.B) {
 			entries := make([]ledger.Entry, rows)
 			for b.Loop() {
 				for i := range entries {
 					entries[i] = entry()
 					entries[i].ID = uuid.New()
+					if !tagged {
+						entries[i].User, entries[i].Tags = "", nil
+					}
 				}
 				if err := store.Append(b.Context(), entries); err != nil {
 					b.Fatal(err)

@@ -122,15 +122,15 @@ func (c *caught) Query(_ context.Context, sql string, args ...any) (pgx.Rows, er
 	return nil, errors.New("caught")
 }
 
-// explain returns the plan of a query, as Radius has it planned.
-func explain(t *testing.T, pool *pgxpool.Pool, query *caught) string {
+// explain returns the plan of a query in a transaction with the settings of a report.
+func explain(t *testing.T, pool *pgxpool.Pool, query *caught, settings func(*dbsql.Queries, context.Context) error) string {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	if err := dbsql.New(tx).PlanForValues(t.Context()); err != nil {
+	if err := settings(dbsql.New(tx), t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := tx.Query(t.Context(), "EXPLAIN "+query.sql, query.args...)
@@ -158,7 +158,7 @@ func TestRadiusGoesByIndexes(t *testing.T) {
 	for query, indexes := range map[*caught][]string{
 		&services: {"exposure_use_pkey"}, &runs: {"exposure_run_pkey", "exposure_run_began", "exposure_run_use_pkey"},
 	} {
-		plan := explain(t, pool, query)
+		plan := explain(t, pool, query, (*dbsql.Queries).PlanForValues)
 		for _, name := range append(indexes, "ledger_entry_provider", "ledger_entry_feed") {
 			if !strings.Contains(plan, name) {
 				t.Errorf("goes without %s:\n%s", name, plan)

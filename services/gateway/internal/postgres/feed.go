@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -59,10 +60,16 @@ func record(r *dbsql.ListEntriesRow) (ledger.Record, error) {
 	if err != nil {
 		return ledger.Record{}, fmt.Errorf("transaction id: %w", err)
 	}
+	var tags map[string]string
+	if string(r.Tags) != noTags {
+		if err := json.Unmarshal(r.Tags, &tags); err != nil {
+			return ledger.Record{}, fmt.Errorf("tags: %w", err)
+		}
+	}
 	return ledger.Record{
 		Entry: ledger.Entry{
 			ID: r.ID, RequestID: r.RequestID,
-			Organization: r.OrganizationID, Key: r.KeyID, KeyOrigin: r.KeyOrigin, Service: r.Service, Run: r.RunID, Operation: r.Operation,
+			Organization: r.OrganizationID, Key: r.KeyID, KeyOrigin: r.KeyOrigin, User: r.UserID, Tags: tags, Service: r.Service, Run: r.RunID, Operation: r.Operation,
 			RequestedProvider: r.RequestedProvider, RequestedModel: r.RequestedModel, RequestedGoal: r.RequestedGoal,
 			Provider: r.Provider, Model: r.Model, Credential: r.Credential, Fingerprint: r.CredentialFingerprint,
 			Substituted: r.Substituted, CacheHit: r.CacheHit, Attempts: int(r.Attempts),

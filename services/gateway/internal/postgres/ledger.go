@@ -84,10 +84,21 @@ func copyEntries(ctx context.Context, to copier, entries []ledger.Entry) error {
 	return err
 }
 
+// noTags is the tags column of an entry without tags.
+const noTags = "{}"
+
+// tagsJSON returns the value of the tags column.
+func tagsJSON(tags map[string]string) any {
+	if len(tags) == 0 {
+		return noTags
+	}
+	return tags
+}
+
 // entryColumns are the columns of an entryRow.
 var entryColumns = func() []string {
 	columns := []string{
-		"id", "request_id", "organization_id", "key_id", "key_origin", "service", "run_id", "operation", "requested_provider",
+		"id", "request_id", "organization_id", "key_id", "key_origin", "user_id", "tags", "service", "run_id", "operation", "requested_provider",
 		"requested_model", "requested_goal", "provider", "model", "credential", "credential_fingerprint",
 		"substituted", "cache_hit", "attempts", "usage_state", "cost_pico_usd", "price_version", "outcome",
 		"started_at", "ended_at",
@@ -102,7 +113,7 @@ var entryColumns = func() []string {
 func entryRow(e *ledger.Entry) []any {
 	row := make([]any, 0, len(entryColumns))
 	row = append(row,
-		e.ID, e.RequestID, e.Organization, e.Key, e.KeyOrigin, e.Service, e.Run, e.Operation, e.RequestedProvider,
+		e.ID, e.RequestID, e.Organization, e.Key, e.KeyOrigin, e.User, tagsJSON(e.Tags), e.Service, e.Run, e.Operation, e.RequestedProvider,
 		e.RequestedModel, e.RequestedGoal, e.Provider, e.Model, e.Credential, e.Fingerprint,
 		e.Substituted, e.CacheHit, int16(e.Attempts), string(e.State), int64(e.Cost), e.PriceVersion, string(e.Outcome),
 		e.StartedAt, e.EndedAt,

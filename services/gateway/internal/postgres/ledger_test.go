@@ -21,7 +21,7 @@ import (
 func entry() ledger.Entry {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	return ledger.Entry{
-		ID: uuid.New(), RequestID: "req_1", Organization: "acme", Key: "key", Service: "edge", Run: "run", Operation: "chat",
+		ID: uuid.New(), RequestID: "req_1", Organization: "acme", Key: "key", User: "ann", Tags: map[string]string{"team": "web ü", "a.b": "\"c\""}, Service: "edge", Run: "run", Operation: "chat",
 		RequestedProvider: "alpha", RequestedModel: "m", RequestedGoal: "cost", Provider: "beta", Model: "m2",
 		Credential: "fleet", Fingerprint: "0011", Substituted: true, CacheHit: true, Attempts: 2,
 		Usage: everyBucket(),
@@ -56,7 +56,7 @@ func TestAppend(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewLedger(pool)
 	first, second := entry(), entry()
-	second.Key, second.Run, second.Fingerprint = "", "", ""
+	second.Key, second.Run, second.Fingerprint, second.User, second.Tags = "", "", "", "", nil
 	if err := store.Append(t.Context(), []ledger.Entry{first, second}); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,11 @@ type LlmRequest struct {
 	ApprovalRef string `protobuf:"bytes,24,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
 	// How much the model is to think before it answers. Absent: as the model does by itself. A model that doesn't reason
 	// ignores it, and X-Switchyard-Ignored names it.
-	Reasoning     *Reasoning `protobuf:"bytes,25,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
+	Reasoning *Reasoning `protobuf:"bytes,25,opt,name=reasoning,proto3" json:"reasoning,omitempty"`
+	// Labels of the request's cost, such as `team` or `feature`: at most 10, with names of 1 to 64 of `a-z 0-9 _ - .` and
+	// values of 1 to 128 printable characters. The ledger keeps them, GET /v1/spend groups by them, and no provider gets
+	// them. Also in X-Switchyard-Tags; both present and different is 400.
+	Tags          map[string]string `protobuf:"bytes,26,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +293,13 @@ func (x *LlmRequest) GetApprovalRef() string {
 func (x *LlmRequest) GetReasoning() *Reasoning {
 	if x != nil {
 		return x.Reasoning
+	}
+	return nil
+}
+
+func (x *LlmRequest) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
 	}
 	return nil
 }
@@ -1033,7 +1044,7 @@ var File_switchyard_gateway_v1_chat_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x97\f\n" +
+	" switchyard/gateway/v1/chat.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x91\r\n" +
 	"\n" +
 	"LlmRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
@@ -1064,8 +1075,12 @@ const file_switchyard_gateway_v1_chat_proto_rawDesc = "" +
 	"\x05cache\x18\x16 \x01(\tB\x19\xfaB\x16r\x14R\adefaultR\x06bypass\xd0\x01\x01R\x05cache\x12\x1f\n" +
 	"\x06run_id\x18\x17 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12+\n" +
 	"\fapproval_ref\x18\x18 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vapprovalRef\x12>\n" +
-	"\treasoning\x18\x19 \x01(\v2 .switchyard.gateway.v1.ReasoningR\treasoning\x1a;\n" +
+	"\treasoning\x18\x19 \x01(\v2 .switchyard.gateway.v1.ReasoningR\treasoning\x12?\n" +
+	"\x04tags\x18\x1a \x03(\v2+.switchyard.gateway.v1.LlmRequest.TagsEntryR\x04tags\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
 	"\x13_allow_substitutionB\r\n" +
@@ -1161,7 +1176,7 @@ func file_switchyard_gateway_v1_chat_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_chat_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_gateway_v1_chat_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_gateway_v1_chat_proto_goTypes = []any{
 	(*LlmRequest)(nil),        // 0: switchyard.gateway.v1.LlmRequest
 	(*Reasoning)(nil),         // 1: switchyard.gateway.v1.Reasoning
@@ -1175,28 +1190,30 @@ var file_switchyard_gateway_v1_chat_proto_goTypes = []any{
 	(*ToolCallDelta)(nil),     // 9: switchyard.gateway.v1.ToolCallDelta
 	(*FunctionCallDelta)(nil), // 10: switchyard.gateway.v1.FunctionCallDelta
 	nil,                       // 11: switchyard.gateway.v1.LlmRequest.MetadataEntry
-	(*ByokReference)(nil),     // 12: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),             // 13: switchyard.gateway.v1.Usage
+	nil,                       // 12: switchyard.gateway.v1.LlmRequest.TagsEntry
+	(*ByokReference)(nil),     // 13: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),             // 14: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_chat_proto_depIdxs = []int32{
 	2,  // 0: switchyard.gateway.v1.LlmRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
 	3,  // 1: switchyard.gateway.v1.LlmRequest.tools:type_name -> switchyard.gateway.v1.Tool
-	12, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	13, // 2: switchyard.gateway.v1.LlmRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
 	11, // 3: switchyard.gateway.v1.LlmRequest.metadata:type_name -> switchyard.gateway.v1.LlmRequest.MetadataEntry
 	1,  // 4: switchyard.gateway.v1.LlmRequest.reasoning:type_name -> switchyard.gateway.v1.Reasoning
-	5,  // 5: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	4,  // 6: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
-	6,  // 7: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
-	5,  // 8: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
-	13, // 9: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	9,  // 10: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
-	13, // 11: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
-	10, // 12: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	12, // 5: switchyard.gateway.v1.LlmRequest.tags:type_name -> switchyard.gateway.v1.LlmRequest.TagsEntry
+	5,  // 6: switchyard.gateway.v1.ChatMessage.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
+	4,  // 7: switchyard.gateway.v1.Tool.function:type_name -> switchyard.gateway.v1.ToolFunction
+	6,  // 8: switchyard.gateway.v1.ToolCall.function:type_name -> switchyard.gateway.v1.FunctionCall
+	5,  // 9: switchyard.gateway.v1.LlmResponse.tool_calls:type_name -> switchyard.gateway.v1.ToolCall
+	14, // 10: switchyard.gateway.v1.LlmResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	9,  // 11: switchyard.gateway.v1.LlmChunk.tool_calls:type_name -> switchyard.gateway.v1.ToolCallDelta
+	14, // 12: switchyard.gateway.v1.LlmChunk.usage:type_name -> switchyard.gateway.v1.Usage
+	10, // 13: switchyard.gateway.v1.ToolCallDelta.function:type_name -> switchyard.gateway.v1.FunctionCallDelta
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_chat_proto_init() }
@@ -1219,7 +1236,7 @@ func file_switchyard_gateway_v1_chat_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_chat_proto_rawDesc), len(file_switchyard_gateway_v1_chat_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

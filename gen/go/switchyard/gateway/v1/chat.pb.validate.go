@@ -486,6 +486,8 @@ func (m *LlmRequest) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for Tags
+
 	if m.AllowSubstitution != nil {
 		// no validation rules for AllowSubstitution
 	}

@@ -52,7 +52,11 @@ type EmbeddingsRequest struct {
 	// `default`: as the policy defines. `bypass`: without the response cache.
 	Cache string `protobuf:"bytes,11,opt,name=cache,proto3" json:"cache,omitempty"`
 	// Run that the request belongs to. Also in X-Run-Id; both present and different is 400.
-	RunId         string `protobuf:"bytes,12,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,12,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Labels of the request's cost, such as `team` or `feature`: at most 10, with names of 1 to 64 of `a-z 0-9 _ - .` and
+	// values of 1 to 128 printable characters. The ledger keeps them, GET /v1/spend groups by them, and no provider gets
+	// them. Also in X-Switchyard-Tags; both present and different is 400.
+	Tags          map[string]string `protobuf:"bytes,13,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -169,6 +173,13 @@ func (x *EmbeddingsRequest) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *EmbeddingsRequest) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
 }
 
 // EmbeddingsResponse holds the vectors. On the JSON face it is compatible with OpenAI's clients: it also has `object`
@@ -304,7 +315,7 @@ var File_switchyard_gateway_v1_embeddings_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_embeddings_proto_rawDesc = "" +
 	"\n" +
-	"&switchyard/gateway/v1/embeddings.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xbd\x06\n" +
+	"&switchyard/gateway/v1/embeddings.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xbe\a\n" +
 	"\x11EmbeddingsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12 \n" +
 	"\x05model\x18\x02 \x01(\tB\n" +
@@ -321,8 +332,12 @@ const file_switchyard_gateway_v1_embeddings_proto_rawDesc = "" +
 	"\bmetadata\x18\n" +
 	" \x03(\v26.switchyard.gateway.v1.EmbeddingsRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12/\n" +
 	"\x05cache\x18\v \x01(\tB\x19\xfaB\x16r\x14R\adefaultR\x06bypass\xd0\x01\x01R\x05cache\x12\x1f\n" +
-	"\x06run_id\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x1a;\n" +
+	"\x06run_id\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12F\n" +
+	"\x04tags\x18\r \x03(\v22.switchyard.gateway.v1.EmbeddingsRequest.TagsEntryR\x04tags\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\r\n" +
 	"\v_dimensionsB\x15\n" +
@@ -350,25 +365,27 @@ func file_switchyard_gateway_v1_embeddings_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_embeddings_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_embeddings_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_gateway_v1_embeddings_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_switchyard_gateway_v1_embeddings_proto_goTypes = []any{
 	(*EmbeddingsRequest)(nil),  // 0: switchyard.gateway.v1.EmbeddingsRequest
 	(*EmbeddingsResponse)(nil), // 1: switchyard.gateway.v1.EmbeddingsResponse
 	(*Embedding)(nil),          // 2: switchyard.gateway.v1.Embedding
 	nil,                        // 3: switchyard.gateway.v1.EmbeddingsRequest.MetadataEntry
-	(*ByokReference)(nil),      // 4: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),              // 5: switchyard.gateway.v1.Usage
+	nil,                        // 4: switchyard.gateway.v1.EmbeddingsRequest.TagsEntry
+	(*ByokReference)(nil),      // 5: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),              // 6: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_embeddings_proto_depIdxs = []int32{
-	4, // 0: switchyard.gateway.v1.EmbeddingsRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	5, // 0: switchyard.gateway.v1.EmbeddingsRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
 	3, // 1: switchyard.gateway.v1.EmbeddingsRequest.metadata:type_name -> switchyard.gateway.v1.EmbeddingsRequest.MetadataEntry
-	2, // 2: switchyard.gateway.v1.EmbeddingsResponse.data:type_name -> switchyard.gateway.v1.Embedding
-	5, // 3: switchyard.gateway.v1.EmbeddingsResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 2: switchyard.gateway.v1.EmbeddingsRequest.tags:type_name -> switchyard.gateway.v1.EmbeddingsRequest.TagsEntry
+	2, // 3: switchyard.gateway.v1.EmbeddingsResponse.data:type_name -> switchyard.gateway.v1.Embedding
+	6, // 4: switchyard.gateway.v1.EmbeddingsResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_embeddings_proto_init() }
@@ -385,7 +402,7 @@ func file_switchyard_gateway_v1_embeddings_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_embeddings_proto_rawDesc), len(file_switchyard_gateway_v1_embeddings_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -260,6 +260,8 @@ func (m *EmbeddingsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	// no validation rules for Tags
+
 	if m.Dimensions != nil {
 
 		if val := m.GetDimensions(); val < 1 || val > 65536 {

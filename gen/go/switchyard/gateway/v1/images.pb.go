@@ -58,7 +58,11 @@ type ImagesRequest struct {
 	// Labels of the request, stored with its trace and never sent to a provider.
 	Metadata map[string]string `protobuf:"bytes,15,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Run that the request belongs to. Also in X-Run-Id; both present and different is 400.
-	RunId         string `protobuf:"bytes,16,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,16,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Labels of the request's cost, such as `team` or `feature`: at most 10, with names of 1 to 64 of `a-z 0-9 _ - .` and
+	// values of 1 to 128 printable characters. The ledger keeps them, GET /v1/spend groups by them, and no provider gets
+	// them. Also in X-Switchyard-Tags; both present and different is 400.
+	Tags          map[string]string `protobuf:"bytes,17,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -203,6 +207,13 @@ func (x *ImagesRequest) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *ImagesRequest) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
 }
 
 // ImagesResponse holds the generated images.
@@ -356,7 +367,7 @@ var File_switchyard_gateway_v1_images_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_images_proto_rawDesc = "" +
 	"\n" +
-	"\"switchyard/gateway/v1/images.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a switchyard/gateway/v1/chat.proto\x1a!switchyard/gateway/v1/usage.proto\x1a\x17validate/validate.proto\"\xc7\b\n" +
+	"\"switchyard/gateway/v1/images.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a switchyard/gateway/v1/chat.proto\x1a!switchyard/gateway/v1/usage.proto\x1a\x17validate/validate.proto\"\xc4\t\n" +
 	"\rImagesRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
 	"\x05model\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12I\n" +
@@ -375,8 +386,12 @@ const file_switchyard_gateway_v1_images_proto_rawDesc = "" +
 	"\x12allow_substitution\x18\r \x01(\bH\x01R\x11allowSubstitution\x88\x01\x01\x12Y\n" +
 	"\x13data_classification\x18\x0e \x01(\tB(\xfaB%r#\x18@2\x1c^[A-Za-z0-9][A-Za-z0-9_.-]*$\xd0\x01\x01R\x12dataClassification\x12g\n" +
 	"\bmetadata\x18\x0f \x03(\v22.switchyard.gateway.v1.ImagesRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12\x1f\n" +
-	"\x06run_id\x18\x10 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x1a;\n" +
+	"\x06run_id\x18\x10 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12B\n" +
+	"\x04tags\x18\x11 \x03(\v2..switchyard.gateway.v1.ImagesRequest.TagsEntryR\x04tags\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x04\n" +
 	"\x02_nB\x15\n" +
@@ -411,27 +426,29 @@ func file_switchyard_gateway_v1_images_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_images_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_images_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_gateway_v1_images_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_switchyard_gateway_v1_images_proto_goTypes = []any{
 	(*ImagesRequest)(nil),  // 0: switchyard.gateway.v1.ImagesRequest
 	(*ImagesResponse)(nil), // 1: switchyard.gateway.v1.ImagesResponse
 	(*GeneratedImage)(nil), // 2: switchyard.gateway.v1.GeneratedImage
 	nil,                    // 3: switchyard.gateway.v1.ImagesRequest.MetadataEntry
-	(*ChatMessage)(nil),    // 4: switchyard.gateway.v1.ChatMessage
-	(*ByokReference)(nil),  // 5: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),          // 6: switchyard.gateway.v1.Usage
+	nil,                    // 4: switchyard.gateway.v1.ImagesRequest.TagsEntry
+	(*ChatMessage)(nil),    // 5: switchyard.gateway.v1.ChatMessage
+	(*ByokReference)(nil),  // 6: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),          // 7: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_images_proto_depIdxs = []int32{
-	4, // 0: switchyard.gateway.v1.ImagesRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
-	5, // 1: switchyard.gateway.v1.ImagesRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	5, // 0: switchyard.gateway.v1.ImagesRequest.messages:type_name -> switchyard.gateway.v1.ChatMessage
+	6, // 1: switchyard.gateway.v1.ImagesRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
 	3, // 2: switchyard.gateway.v1.ImagesRequest.metadata:type_name -> switchyard.gateway.v1.ImagesRequest.MetadataEntry
-	2, // 3: switchyard.gateway.v1.ImagesResponse.data:type_name -> switchyard.gateway.v1.GeneratedImage
-	6, // 4: switchyard.gateway.v1.ImagesResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 3: switchyard.gateway.v1.ImagesRequest.tags:type_name -> switchyard.gateway.v1.ImagesRequest.TagsEntry
+	2, // 4: switchyard.gateway.v1.ImagesResponse.data:type_name -> switchyard.gateway.v1.GeneratedImage
+	7, // 5: switchyard.gateway.v1.ImagesResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_images_proto_init() }
@@ -450,7 +467,7 @@ func file_switchyard_gateway_v1_images_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_images_proto_rawDesc), len(file_switchyard_gateway_v1_images_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

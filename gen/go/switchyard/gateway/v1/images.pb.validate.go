@@ -361,6 +361,8 @@ func (m *ImagesRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	// no validation rules for Tags
+
 	if m.N != nil {
 
 		if val := m.GetN(); val < 1 || val > 10 {

@@ -394,7 +394,11 @@ type UsageRecord struct {
 	// Seconds of a recording to transcribe, rounded up.
 	AudioSeconds int32 `protobuf:"varint,34,opt,name=audio_seconds,json=audioSeconds,proto3" json:"audio_seconds,omitempty"`
 	// Searches of a reranker, as its provider counts them.
-	Searches      int32 `protobuf:"varint,35,opt,name=searches,proto3" json:"searches,omitempty"`
+	Searches int32 `protobuf:"varint,35,opt,name=searches,proto3" json:"searches,omitempty"`
+	// User on whose behalf the request was made, from X-User-Id; null without one.
+	UserId *wrapperspb.StringValue `protobuf:"bytes,36,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The request's tags.
+	Tags          map[string]string `protobuf:"bytes,37,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -674,6 +678,532 @@ func (x *UsageRecord) GetSearches() int32 {
 	return 0
 }
 
+func (x *UsageRecord) GetUserId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.UserId
+	}
+	return nil
+}
+
+func (x *UsageRecord) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+// GetSpendRequest selects what is summed up. Times are those at which the ledger recorded the calls.
+type GetSpendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenant. Absent: the one in X-Organization-Id. Operators name one.
+	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Required. The beginning of an interval in UTC, inclusive. Hours reach 35 days back and days 400; months are kept.
+	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// The beginning of an interval in UTC, exclusive; at most 168 hours, 92 days or 36 months after from. Absent: the end of
+	// the present interval.
+	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// `hour`, `day` or `month` in UTC. Absent: `day`.
+	Interval string `protobuf:"bytes,4,opt,name=interval,proto3" json:"interval,omitempty"`
+	// List of `model`, `provider`, `key`, `user` and `tag.NAME` (at most 3 tags), separated by commas. Absent: one row for
+	// each interval.
+	GroupBy string `protobuf:"bytes,5,opt,name=group_by,json=groupBy,proto3" json:"group_by,omitempty"`
+	// Only this provider's calls.
+	Provider string `protobuf:"bytes,6,opt,name=provider,proto3" json:"provider,omitempty"`
+	// Only this model's calls.
+	Model string `protobuf:"bytes,7,opt,name=model,proto3" json:"model,omitempty"`
+	// Only this customer key's calls.
+	KeyId string `protobuf:"bytes,8,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// Only this user's calls.
+	UserId string `protobuf:"bytes,9,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// Only calls with all of these tags, each in the form `name=value`.
+	Tag []string `protobuf:"bytes,10,rep,name=tag,proto3" json:"tag,omitempty"`
+	// Page size, 1..1000. Absent: 1000. The formats `csv` and `focus` have no pages.
+	Limit *int32 `protobuf:"varint,11,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// next_cursor of the previous page.
+	Cursor string `protobuf:"bytes,12,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// `json`, `csv` (also by `Accept: text/csv`) or `focus`, a CSV file in the format of FOCUS 1.2, which groups by
+	// everything. Absent: `json`. Over gRPC only `json`.
+	Format        string `protobuf:"bytes,13,opt,name=format,proto3" json:"format,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetSpendRequest) Reset() {
+	*x = GetSpendRequest{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetSpendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetSpendRequest) ProtoMessage() {}
+
+func (x *GetSpendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetSpendRequest.ProtoReflect.Descriptor instead.
+func (*GetSpendRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GetSpendRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *GetSpendRequest) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *GetSpendRequest) GetInterval() string {
+	if x != nil {
+		return x.Interval
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetGroupBy() string {
+	if x != nil {
+		return x.GroupBy
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetTag() []string {
+	if x != nil {
+		return x.Tag
+	}
+	return nil
+}
+
+func (x *GetSpendRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *GetSpendRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *GetSpendRequest) GetFormat() string {
+	if x != nil {
+		return x.Format
+	}
+	return ""
+}
+
+// Spend is a page of the sums.
+type Spend struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenant whose spend it is.
+	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// `hour`, `day` or `month`.
+	Interval string `protobuf:"bytes,2,opt,name=interval,proto3" json:"interval,omitempty"`
+	// Beginning of the first interval.
+	From *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	// End of the last interval.
+	To *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// The rows, in the order of intervals and then of groups. An interval or a group without calls has none.
+	Rows []*SpendRow `protobuf:"bytes,5,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Sums of all rows, on this page and others.
+	Total *SpendSums `protobuf:"bytes,6,opt,name=total,proto3" json:"total,omitempty"`
+	// Cursor of the next page; empty on the last one.
+	NextCursor    string `protobuf:"bytes,7,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Spend) Reset() {
+	*x = Spend{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Spend) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Spend) ProtoMessage() {}
+
+func (x *Spend) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Spend.ProtoReflect.Descriptor instead.
+func (*Spend) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Spend) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *Spend) GetInterval() string {
+	if x != nil {
+		return x.Interval
+	}
+	return ""
+}
+
+func (x *Spend) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *Spend) GetTo() *timestamppb.Timestamp {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *Spend) GetRows() []*SpendRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *Spend) GetTotal() *SpendSums {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *Spend) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// SpendRow is what a group of calls spent in an interval.
+type SpendRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Beginning of the interval.
+	Start *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	// The group: a value for each item of group_by. It is empty where calls have none, and `(other)` for calls whose own
+	// values were not kept because the interval has too many groups.
+	Groups map[string]string `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What was spent.
+	Sums          *SpendSums `protobuf:"bytes,3,opt,name=sums,proto3" json:"sums,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendRow) Reset() {
+	*x = SpendRow{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendRow) ProtoMessage() {}
+
+func (x *SpendRow) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendRow.ProtoReflect.Descriptor instead.
+func (*SpendRow) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *SpendRow) GetStart() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *SpendRow) GetGroups() map[string]string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *SpendRow) GetSums() *SpendSums {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+// SpendSums are sums over calls. Counts are whole numbers; token buckets are disjoint.
+type SpendSums struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Billed calls.
+	Calls float64 `protobuf:"fixed64,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Cost in cents.
+	CostCents float64 `protobuf:"fixed64,2,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
+	// The exact cost in pico-USD (1e-12 USD), a decimal integer that may exceed 64 bits.
+	CostPicoUsd string `protobuf:"bytes,3,opt,name=cost_pico_usd,json=costPicoUsd,proto3" json:"cost_pico_usd,omitempty"`
+	// Input tokens that were not in the provider's cache.
+	InputTokens float64 `protobuf:"fixed64,4,opt,name=input_tokens,json=inputTokens,proto3" json:"input_tokens,omitempty"`
+	// Input tokens read from the provider's prompt cache.
+	CacheReadTokens float64 `protobuf:"fixed64,5,opt,name=cache_read_tokens,json=cacheReadTokens,proto3" json:"cache_read_tokens,omitempty"`
+	// Input tokens written to the provider's prompt cache for minutes.
+	CacheWriteTokens float64 `protobuf:"fixed64,6,opt,name=cache_write_tokens,json=cacheWriteTokens,proto3" json:"cache_write_tokens,omitempty"`
+	// Input tokens written to the provider's prompt cache for an hour.
+	CacheWriteLongTokens float64 `protobuf:"fixed64,7,opt,name=cache_write_long_tokens,json=cacheWriteLongTokens,proto3" json:"cache_write_long_tokens,omitempty"`
+	// Input tokens of images, if the provider distinguishes them from text.
+	ImageInputTokens float64 `protobuf:"fixed64,8,opt,name=image_input_tokens,json=imageInputTokens,proto3" json:"image_input_tokens,omitempty"`
+	// Input tokens of audio, if the provider distinguishes them from text.
+	AudioInputTokens float64 `protobuf:"fixed64,9,opt,name=audio_input_tokens,json=audioInputTokens,proto3" json:"audio_input_tokens,omitempty"`
+	// Output tokens without reasoning.
+	OutputTokens float64 `protobuf:"fixed64,10,opt,name=output_tokens,json=outputTokens,proto3" json:"output_tokens,omitempty"`
+	// Output tokens of reasoning.
+	ReasoningTokens float64 `protobuf:"fixed64,11,opt,name=reasoning_tokens,json=reasoningTokens,proto3" json:"reasoning_tokens,omitempty"`
+	// Output tokens of images.
+	ImageOutputTokens float64 `protobuf:"fixed64,12,opt,name=image_output_tokens,json=imageOutputTokens,proto3" json:"image_output_tokens,omitempty"`
+	// Output tokens of audio.
+	AudioOutputTokens float64 `protobuf:"fixed64,13,opt,name=audio_output_tokens,json=audioOutputTokens,proto3" json:"audio_output_tokens,omitempty"`
+	// Generated images.
+	Images float64 `protobuf:"fixed64,14,opt,name=images,proto3" json:"images,omitempty"`
+	// Characters of texts to speak.
+	Characters float64 `protobuf:"fixed64,15,opt,name=characters,proto3" json:"characters,omitempty"`
+	// Seconds of recordings to transcribe, each rounded up.
+	AudioSeconds float64 `protobuf:"fixed64,16,opt,name=audio_seconds,json=audioSeconds,proto3" json:"audio_seconds,omitempty"`
+	// Searches of rerankers, as their providers count them.
+	Searches      float64 `protobuf:"fixed64,17,opt,name=searches,proto3" json:"searches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpendSums) Reset() {
+	*x = SpendSums{}
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpendSums) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpendSums) ProtoMessage() {}
+
+func (x *SpendSums) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_usage_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpendSums.ProtoReflect.Descriptor instead.
+func (*SpendSums) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_usage_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *SpendSums) GetCalls() float64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *SpendSums) GetCostCents() float64 {
+	if x != nil {
+		return x.CostCents
+	}
+	return 0
+}
+
+func (x *SpendSums) GetCostPicoUsd() string {
+	if x != nil {
+		return x.CostPicoUsd
+	}
+	return ""
+}
+
+func (x *SpendSums) GetInputTokens() float64 {
+	if x != nil {
+		return x.InputTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetCacheReadTokens() float64 {
+	if x != nil {
+		return x.CacheReadTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetCacheWriteTokens() float64 {
+	if x != nil {
+		return x.CacheWriteTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetCacheWriteLongTokens() float64 {
+	if x != nil {
+		return x.CacheWriteLongTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetImageInputTokens() float64 {
+	if x != nil {
+		return x.ImageInputTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetAudioInputTokens() float64 {
+	if x != nil {
+		return x.AudioInputTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetOutputTokens() float64 {
+	if x != nil {
+		return x.OutputTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetReasoningTokens() float64 {
+	if x != nil {
+		return x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetImageOutputTokens() float64 {
+	if x != nil {
+		return x.ImageOutputTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetAudioOutputTokens() float64 {
+	if x != nil {
+		return x.AudioOutputTokens
+	}
+	return 0
+}
+
+func (x *SpendSums) GetImages() float64 {
+	if x != nil {
+		return x.Images
+	}
+	return 0
+}
+
+func (x *SpendSums) GetCharacters() float64 {
+	if x != nil {
+		return x.Characters
+	}
+	return 0
+}
+
+func (x *SpendSums) GetAudioSeconds() float64 {
+	if x != nil {
+		return x.AudioSeconds
+	}
+	return 0
+}
+
+func (x *SpendSums) GetSearches() float64 {
+	if x != nil {
+		return x.Searches
+	}
+	return 0
+}
+
 var File_switchyard_gateway_v1_usage_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
@@ -709,8 +1239,7 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"\x11ListUsageResponse\x12<\n" +
 	"\arecords\x18\x01 \x03(\v2\".switchyard.gateway.v1.UsageRecordR\arecords\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xc1\n" +
-	"\n" +
+	"nextCursor\"\xf3\v\n" +
 	"\vUsageRecord\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12'\n" +
@@ -756,9 +1285,71 @@ const file_switchyard_gateway_v1_usage_proto_rawDesc = "" +
 	"characters\x18! \x01(\x05R\n" +
 	"characters\x12#\n" +
 	"\raudio_seconds\x18\" \x01(\x05R\faudioSeconds\x12\x1a\n" +
-	"\bsearches\x18# \x01(\x05R\bsearches2\x85\x01\n" +
+	"\bsearches\x18# \x01(\x05R\bsearches\x125\n" +
+	"\auser_id\x18$ \x01(\v2\x1c.google.protobuf.StringValueR\x06userId\x12@\n" +
+	"\x04tags\x18% \x03(\v2,.switchyard.gateway.v1.UsageRecord.TagsEntryR\x04tags\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa9\x04\n" +
+	"\x0fGetSpendRequest\x121\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12.\n" +
+	"\x04from\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x126\n" +
+	"\binterval\x18\x04 \x01(\tB\x1a\xfaB\x17r\x15R\x04hourR\x03dayR\x05month\xd0\x01\x01R\binterval\x12#\n" +
+	"\bgroup_by\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\agroupBy\x12#\n" +
+	"\bprovider\x18\x06 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12\x1e\n" +
+	"\x05model\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12\x1f\n" +
+	"\x06key_id\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05keyId\x12!\n" +
+	"\auser_id\x18\t \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x06userId\x12\x1a\n" +
+	"\x03tag\x18\n" +
+	" \x03(\tB\b\xfaB\x05\x92\x01\x02\x10\n" +
+	"R\x03tag\x12%\n" +
+	"\x05limit\x18\v \x01(\x05B\n" +
+	"\xfaB\a\x1a\x05\x18\xe8\a(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80@R\x06cursor\x122\n" +
+	"\x06format\x18\r \x01(\tB\x1a\xfaB\x17r\x15R\x04jsonR\x03csvR\x05focus\xd0\x01\x01R\x06formatB\b\n" +
+	"\x06_limit\"\xb6\x02\n" +
+	"\x05Spend\x12'\n" +
+	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12\x1a\n" +
+	"\binterval\x18\x02 \x01(\tR\binterval\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\x12*\n" +
+	"\x02to\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02to\x123\n" +
+	"\x04rows\x18\x05 \x03(\v2\x1f.switchyard.gateway.v1.SpendRowR\x04rows\x126\n" +
+	"\x05total\x18\x06 \x01(\v2 .switchyard.gateway.v1.SpendSumsR\x05total\x12\x1f\n" +
+	"\vnext_cursor\x18\a \x01(\tR\n" +
+	"nextCursor\"\xf2\x01\n" +
+	"\bSpendRow\x120\n" +
+	"\x05start\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05start\x12C\n" +
+	"\x06groups\x18\x02 \x03(\v2+.switchyard.gateway.v1.SpendRow.GroupsEntryR\x06groups\x124\n" +
+	"\x04sums\x18\x03 \x01(\v2 .switchyard.gateway.v1.SpendSumsR\x04sums\x1a9\n" +
+	"\vGroupsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x9d\x05\n" +
+	"\tSpendSums\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\x01R\x05calls\x12\x1d\n" +
+	"\n" +
+	"cost_cents\x18\x02 \x01(\x01R\tcostCents\x12\"\n" +
+	"\rcost_pico_usd\x18\x03 \x01(\tR\vcostPicoUsd\x12!\n" +
+	"\finput_tokens\x18\x04 \x01(\x01R\vinputTokens\x12*\n" +
+	"\x11cache_read_tokens\x18\x05 \x01(\x01R\x0fcacheReadTokens\x12,\n" +
+	"\x12cache_write_tokens\x18\x06 \x01(\x01R\x10cacheWriteTokens\x125\n" +
+	"\x17cache_write_long_tokens\x18\a \x01(\x01R\x14cacheWriteLongTokens\x12,\n" +
+	"\x12image_input_tokens\x18\b \x01(\x01R\x10imageInputTokens\x12,\n" +
+	"\x12audio_input_tokens\x18\t \x01(\x01R\x10audioInputTokens\x12#\n" +
+	"\routput_tokens\x18\n" +
+	" \x01(\x01R\foutputTokens\x12)\n" +
+	"\x10reasoning_tokens\x18\v \x01(\x01R\x0freasoningTokens\x12.\n" +
+	"\x13image_output_tokens\x18\f \x01(\x01R\x11imageOutputTokens\x12.\n" +
+	"\x13audio_output_tokens\x18\r \x01(\x01R\x11audioOutputTokens\x12\x16\n" +
+	"\x06images\x18\x0e \x01(\x01R\x06images\x12\x1e\n" +
+	"\n" +
+	"characters\x18\x0f \x01(\x01R\n" +
+	"characters\x12#\n" +
+	"\raudio_seconds\x18\x10 \x01(\x01R\faudioSeconds\x12\x1a\n" +
+	"\bsearches\x18\x11 \x01(\x01R\bsearches2\xee\x01\n" +
 	"\fUsageService\x12u\n" +
-	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usageB\xd4\x01\n" +
+	"\tListUsage\x12'.switchyard.gateway.v1.ListUsageRequest\x1a(.switchyard.gateway.v1.ListUsageResponse\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/usage\x12g\n" +
+	"\bGetSpend\x12&.switchyard.gateway.v1.GetSpendRequest\x1a\x1c.switchyard.gateway.v1.Spend\"\x15\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\v\x12\t/v1/spendB\xd4\x01\n" +
 	"\x19com.switchyard.gateway.v1B\n" +
 	"UsageProtoP\x01Z5switchyard.dev/gen/go/switchyard/gateway/v1;gatewayv1\xa2\x02\x03SGX\xaa\x02\x15Switchyard.Gateway.V1\xca\x02\x15Switchyard\\Gateway\\V1\xe2\x02!Switchyard\\Gateway\\V1\\GPBMetadata\xea\x02\x17Switchyard::Gateway::V1b\x06proto3"
 
@@ -774,30 +1365,49 @@ func file_switchyard_gateway_v1_usage_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_usage_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_gateway_v1_usage_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_switchyard_gateway_v1_usage_proto_goTypes = []any{
 	(*Usage)(nil),                  // 0: switchyard.gateway.v1.Usage
 	(*ListUsageRequest)(nil),       // 1: switchyard.gateway.v1.ListUsageRequest
 	(*ListUsageResponse)(nil),      // 2: switchyard.gateway.v1.ListUsageResponse
 	(*UsageRecord)(nil),            // 3: switchyard.gateway.v1.UsageRecord
-	(*timestamppb.Timestamp)(nil),  // 4: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil), // 5: google.protobuf.StringValue
+	(*GetSpendRequest)(nil),        // 4: switchyard.gateway.v1.GetSpendRequest
+	(*Spend)(nil),                  // 5: switchyard.gateway.v1.Spend
+	(*SpendRow)(nil),               // 6: switchyard.gateway.v1.SpendRow
+	(*SpendSums)(nil),              // 7: switchyard.gateway.v1.SpendSums
+	nil,                            // 8: switchyard.gateway.v1.UsageRecord.TagsEntry
+	nil,                            // 9: switchyard.gateway.v1.SpendRow.GroupsEntry
+	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 11: google.protobuf.StringValue
 }
 var file_switchyard_gateway_v1_usage_proto_depIdxs = []int32{
-	4, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
-	4, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
-	3, // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
-	5, // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
-	5, // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
-	4, // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
-	4, // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
-	1, // 7: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
-	2, // 8: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	10, // 0: switchyard.gateway.v1.ListUsageRequest.since:type_name -> google.protobuf.Timestamp
+	10, // 1: switchyard.gateway.v1.ListUsageRequest.until:type_name -> google.protobuf.Timestamp
+	3,  // 2: switchyard.gateway.v1.ListUsageResponse.records:type_name -> switchyard.gateway.v1.UsageRecord
+	11, // 3: switchyard.gateway.v1.UsageRecord.key_id:type_name -> google.protobuf.StringValue
+	11, // 4: switchyard.gateway.v1.UsageRecord.run_id:type_name -> google.protobuf.StringValue
+	10, // 5: switchyard.gateway.v1.UsageRecord.started_at:type_name -> google.protobuf.Timestamp
+	10, // 6: switchyard.gateway.v1.UsageRecord.recorded_at:type_name -> google.protobuf.Timestamp
+	11, // 7: switchyard.gateway.v1.UsageRecord.user_id:type_name -> google.protobuf.StringValue
+	8,  // 8: switchyard.gateway.v1.UsageRecord.tags:type_name -> switchyard.gateway.v1.UsageRecord.TagsEntry
+	10, // 9: switchyard.gateway.v1.GetSpendRequest.from:type_name -> google.protobuf.Timestamp
+	10, // 10: switchyard.gateway.v1.GetSpendRequest.to:type_name -> google.protobuf.Timestamp
+	10, // 11: switchyard.gateway.v1.Spend.from:type_name -> google.protobuf.Timestamp
+	10, // 12: switchyard.gateway.v1.Spend.to:type_name -> google.protobuf.Timestamp
+	6,  // 13: switchyard.gateway.v1.Spend.rows:type_name -> switchyard.gateway.v1.SpendRow
+	7,  // 14: switchyard.gateway.v1.Spend.total:type_name -> switchyard.gateway.v1.SpendSums
+	10, // 15: switchyard.gateway.v1.SpendRow.start:type_name -> google.protobuf.Timestamp
+	9,  // 16: switchyard.gateway.v1.SpendRow.groups:type_name -> switchyard.gateway.v1.SpendRow.GroupsEntry
+	7,  // 17: switchyard.gateway.v1.SpendRow.sums:type_name -> switchyard.gateway.v1.SpendSums
+	1,  // 18: switchyard.gateway.v1.UsageService.ListUsage:input_type -> switchyard.gateway.v1.ListUsageRequest
+	4,  // 19: switchyard.gateway.v1.UsageService.GetSpend:input_type -> switchyard.gateway.v1.GetSpendRequest
+	2,  // 20: switchyard.gateway.v1.UsageService.ListUsage:output_type -> switchyard.gateway.v1.ListUsageResponse
+	5,  // 21: switchyard.gateway.v1.UsageService.GetSpend:output_type -> switchyard.gateway.v1.Spend
+	20, // [20:22] is the sub-list for method output_type
+	18, // [18:20] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_usage_proto_init() }
@@ -807,13 +1417,14 @@ func file_switchyard_gateway_v1_usage_proto_init() {
 	}
 	file_switchyard_gateway_v1_usage_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_gateway_v1_usage_proto_msgTypes[1].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_usage_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_usage_proto_rawDesc), len(file_switchyard_gateway_v1_usage_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -723,6 +723,37 @@ func (m *UsageRecord) validate(all bool) error {
 
 	// no validation rules for Searches
 
+	if all {
+		switch v := interface{}(m.GetUserId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, UsageRecordValidationError{
+					field:  "UserId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, UsageRecordValidationError{
+					field:  "UserId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetUserId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return UsageRecordValidationError{
+				field:  "UserId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for Tags
+
 	if len(errors) > 0 {
 		return UsageRecordMultiError(errors)
 	}
@@ -799,3 +830,823 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = UsageRecordValidationError{}
+
+// Validate checks the field values on GetSpendRequest with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *GetSpendRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on GetSpendRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// GetSpendRequestMultiError, or nil if none found.
+func (m *GetSpendRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *GetSpendRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := GetSpendRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if all {
+		switch v := interface{}(m.GetFrom()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, GetSpendRequestValidationError{
+					field:  "From",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, GetSpendRequestValidationError{
+					field:  "From",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetFrom()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return GetSpendRequestValidationError{
+				field:  "From",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetTo()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, GetSpendRequestValidationError{
+					field:  "To",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, GetSpendRequestValidationError{
+					field:  "To",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetTo()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return GetSpendRequestValidationError{
+				field:  "To",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if m.GetInterval() != "" {
+
+		if _, ok := _GetSpendRequest_Interval_InLookup[m.GetInterval()]; !ok {
+			err := GetSpendRequestValidationError{
+				field:  "Interval",
+				reason: "value must be in list [hour day month]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if utf8.RuneCountInString(m.GetGroupBy()) > 512 {
+		err := GetSpendRequestValidationError{
+			field:  "GroupBy",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetProvider()) > 64 {
+		err := GetSpendRequestValidationError{
+			field:  "Provider",
+			reason: "value length must be at most 64 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetModel()) > 256 {
+		err := GetSpendRequestValidationError{
+			field:  "Model",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetKeyId()) > 256 {
+		err := GetSpendRequestValidationError{
+			field:  "KeyId",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetUserId()) > 256 {
+		err := GetSpendRequestValidationError{
+			field:  "UserId",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(m.GetTag()) > 10 {
+		err := GetSpendRequestValidationError{
+			field:  "Tag",
+			reason: "value must contain no more than 10 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetCursor()) > 8192 {
+		err := GetSpendRequestValidationError{
+			field:  "Cursor",
+			reason: "value length must be at most 8192 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetFormat() != "" {
+
+		if _, ok := _GetSpendRequest_Format_InLookup[m.GetFormat()]; !ok {
+			err := GetSpendRequestValidationError{
+				field:  "Format",
+				reason: "value must be in list [json csv focus]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 1000 {
+			err := GetSpendRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 1000]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return GetSpendRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// GetSpendRequestMultiError is an error wrapping multiple validation errors
+// returned by GetSpendRequest.ValidateAll() if the designated constraints
+// aren't met.
+type GetSpendRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m GetSpendRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m GetSpendRequestMultiError) AllErrors() []error { return m }
+
+// GetSpendRequestValidationError is the validation error returned by
+// GetSpendRequest.Validate if the designated constraints aren't met.
+type GetSpendRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e GetSpendRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e GetSpendRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e GetSpendRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e GetSpendRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e GetSpendRequestValidationError) ErrorName() string { return "GetSpendRequestValidationError" }
+
+// Error satisfies the builtin error interface
+func (e GetSpendRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sGetSpendRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = GetSpendRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = GetSpendRequestValidationError{}
+
+var _GetSpendRequest_Interval_InLookup = map[string]struct{}{
+	"hour":  {},
+	"day":   {},
+	"month": {},
+}
+
+var _GetSpendRequest_Format_InLookup = map[string]struct{}{
+	"json":  {},
+	"csv":   {},
+	"focus": {},
+}
+
+// Validate checks the field values on Spend with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *Spend) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on Spend with the rules defined in the
+// proto definition for this message. If any rules are violated, the result is
+// a list of violation errors wrapped in SpendMultiError, or nil if none found.
+func (m *Spend) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *Spend) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for OrganizationId
+
+	// no validation rules for Interval
+
+	if all {
+		switch v := interface{}(m.GetFrom()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SpendValidationError{
+					field:  "From",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SpendValidationError{
+					field:  "From",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetFrom()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SpendValidationError{
+				field:  "From",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetTo()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SpendValidationError{
+					field:  "To",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SpendValidationError{
+					field:  "To",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetTo()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SpendValidationError{
+				field:  "To",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	for idx, item := range m.GetRows() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, SpendValidationError{
+						field:  fmt.Sprintf("Rows[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, SpendValidationError{
+						field:  fmt.Sprintf("Rows[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return SpendValidationError{
+					field:  fmt.Sprintf("Rows[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	if all {
+		switch v := interface{}(m.GetTotal()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SpendValidationError{
+					field:  "Total",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SpendValidationError{
+					field:  "Total",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetTotal()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SpendValidationError{
+				field:  "Total",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for NextCursor
+
+	if len(errors) > 0 {
+		return SpendMultiError(errors)
+	}
+
+	return nil
+}
+
+// SpendMultiError is an error wrapping multiple validation errors returned by
+// Spend.ValidateAll() if the designated constraints aren't met.
+type SpendMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m SpendMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m SpendMultiError) AllErrors() []error { return m }
+
+// SpendValidationError is the validation error returned by Spend.Validate if
+// the designated constraints aren't met.
+type SpendValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e SpendValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e SpendValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e SpendValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e SpendValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e SpendValidationError) ErrorName() string { return "SpendValidationError" }
+
+// Error satisfies the builtin error interface
+func (e SpendValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sSpend.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = SpendValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = SpendValidationError{}
+
+// Validate checks the field values on SpendRow with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *SpendRow) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on SpendRow with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in SpendRowMultiError, or nil
+// if none found.
+func (m *SpendRow) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *SpendRow) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if all {
+		switch v := interface{}(m.GetStart()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SpendRowValidationError{
+					field:  "Start",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SpendRowValidationError{
+					field:  "Start",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetStart()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SpendRowValidationError{
+				field:  "Start",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for Groups
+
+	if all {
+		switch v := interface{}(m.GetSums()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SpendRowValidationError{
+					field:  "Sums",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SpendRowValidationError{
+					field:  "Sums",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetSums()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SpendRowValidationError{
+				field:  "Sums",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return SpendRowMultiError(errors)
+	}
+
+	return nil
+}
+
+// SpendRowMultiError is an error wrapping multiple validation errors returned
+// by SpendRow.ValidateAll() if the designated constraints aren't met.
+type SpendRowMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m SpendRowMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m SpendRowMultiError) AllErrors() []error { return m }
+
+// SpendRowValidationError is the validation error returned by
+// SpendRow.Validate if the designated constraints aren't met.
+type SpendRowValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e SpendRowValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e SpendRowValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e SpendRowValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e SpendRowValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e SpendRowValidationError) ErrorName() string { return "SpendRowValidationError" }
+
+// Error satisfies the builtin error interface
+func (e SpendRowValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sSpendRow.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = SpendRowValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = SpendRowValidationError{}
+
+// Validate checks the field values on SpendSums with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *SpendSums) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on SpendSums with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in SpendSumsMultiError, or nil
+// if none found.
+func (m *SpendSums) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *SpendSums) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Calls
+
+	// no validation rules for CostCents
+
+	// no validation rules for CostPicoUsd
+
+	// no validation rules for InputTokens
+
+	// no validation rules for CacheReadTokens
+
+	// no validation rules for CacheWriteTokens
+
+	// no validation rules for CacheWriteLongTokens
+
+	// no validation rules for ImageInputTokens
+
+	// no validation rules for AudioInputTokens
+
+	// no validation rules for OutputTokens
+
+	// no validation rules for ReasoningTokens
+
+	// no validation rules for ImageOutputTokens
+
+	// no validation rules for AudioOutputTokens
+
+	// no validation rules for Images
+
+	// no validation rules for Characters
+
+	// no validation rules for AudioSeconds
+
+	// no validation rules for Searches
+
+	if len(errors) > 0 {
+		return SpendSumsMultiError(errors)
+	}
+
+	return nil
+}
+
+// SpendSumsMultiError is an error wrapping multiple validation errors returned
+// by SpendSums.ValidateAll() if the designated constraints aren't met.
+type SpendSumsMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m SpendSumsMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m SpendSumsMultiError) AllErrors() []error { return m }
+
+// SpendSumsValidationError is the validation error returned by
+// SpendSums.Validate if the designated constraints aren't met.
+type SpendSumsValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e SpendSumsValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e SpendSumsValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e SpendSumsValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e SpendSumsValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e SpendSumsValidationError) ErrorName() string { return "SpendSumsValidationError" }
+
+// Error satisfies the builtin error interface
+func (e SpendSumsValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sSpendSums.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = SpendSumsValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = SpendSumsValidationError{}

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	UsageService_ListUsage_FullMethodName = "/switchyard.gateway.v1.UsageService/ListUsage"
+	UsageService_GetSpend_FullMethodName  = "/switchyard.gateway.v1.UsageService/GetSpend"
 )
 
 // UsageServiceClient is the client API for UsageService service.
@@ -32,6 +33,9 @@ type UsageServiceClient interface {
 	// ListUsage reads the ledger in the order of commits, so that a reader that stores its cursor receives each record
 	// once.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
+	// GetSpend sums up the ledger of an organization by hour, day or month and by what the caller groups by. Its sums equal
+	// those of the ledger at every moment. Over HTTP it also answers as CSV and in the FOCUS 1.2 format.
+	GetSpend(ctx context.Context, in *GetSpendRequest, opts ...grpc.CallOption) (*Spend, error)
 }
 
 type usageServiceClient struct {
@@ -52,6 +56,16 @@ func (c *usageServiceClient) ListUsage(ctx context.Context, in *ListUsageRequest
 	return out, nil
 }
 
+func (c *usageServiceClient) GetSpend(ctx context.Context, in *GetSpendRequest, opts ...grpc.CallOption) (*Spend, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Spend)
+	err := c.cc.Invoke(ctx, UsageService_GetSpend_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // UsageServiceServer is the server API for UsageService service.
 // All implementations must embed UnimplementedUsageServiceServer
 // for forward compatibility.
@@ -62,6 +76,9 @@ type UsageServiceServer interface {
 	// ListUsage reads the ledger in the order of commits, so that a reader that stores its cursor receives each record
 	// once.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
+	// GetSpend sums up the ledger of an organization by hour, day or month and by what the caller groups by. Its sums equal
+	// those of the ledger at every moment. Over HTTP it also answers as CSV and in the FOCUS 1.2 format.
+	GetSpend(context.Context, *GetSpendRequest) (*Spend, error)
 	mustEmbedUnimplementedUsageServiceServer()
 }
 
@@ -74,6 +91,9 @@ type UnimplementedUsageServiceServer struct{}
 
 func (UnimplementedUsageServiceServer) ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUsage not implemented")
+}
+func (UnimplementedUsageServiceServer) GetSpend(context.Context, *GetSpendRequest) (*Spend, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetSpend not implemented")
 }
 func (UnimplementedUsageServiceServer) mustEmbedUnimplementedUsageServiceServer() {}
 func (UnimplementedUsageServiceServer) testEmbeddedByValue()                      {}
@@ -114,6 +134,24 @@ func _UsageService_ListUsage_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _UsageService_GetSpend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetSpendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(UsageServiceServer).GetSpend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: UsageService_GetSpend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(UsageServiceServer).GetSpend(ctx, req.(*GetSpendRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // UsageService_ServiceDesc is the grpc.ServiceDesc for UsageService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -124,6 +162,10 @@ var UsageService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListUsage",
 			Handler:    _UsageService_ListUsage_Handler,
+		},
+		{
+			MethodName: "GetSpend",
+			Handler:    _UsageService_GetSpend_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

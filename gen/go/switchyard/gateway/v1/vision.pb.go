@@ -50,7 +50,11 @@ type VisionRequest struct {
 	// `default`: as the policy defines. `bypass`: without the response cache.
 	Cache string `protobuf:"bytes,12,opt,name=cache,proto3" json:"cache,omitempty"`
 	// Run that the request belongs to. Also in X-Run-Id; both present and different is 400.
-	RunId         string `protobuf:"bytes,13,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,13,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Labels of the request's cost, such as `team` or `feature`: at most 10, with names of 1 to 64 of `a-z 0-9 _ - .` and
+	// values of 1 to 128 printable characters. The ledger keeps them, GET /v1/spend groups by them, and no provider gets
+	// them. Also in X-Switchyard-Tags; both present and different is 400.
+	Tags          map[string]string `protobuf:"bytes,14,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,6 +178,13 @@ func (x *VisionRequest) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *VisionRequest) GetTags() map[string]string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
 }
 
 // ImageRef is an image: exactly one of url and base64, otherwise 400.
@@ -328,7 +339,7 @@ var File_switchyard_gateway_v1_vision_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_vision_proto_rawDesc = "" +
 	"\n" +
-	"\"switchyard/gateway/v1/vision.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a\x17validate/validate.proto\"\xf6\x06\n" +
+	"\"switchyard/gateway/v1/vision.proto\x12\x15switchyard.gateway.v1\x1a switchyard/gateway/v1/byok.proto\x1a!switchyard/gateway/v1/usage.proto\x1a\x17validate/validate.proto\"\xf3\a\n" +
 	"\rVisionRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
 	"\x05model\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12#\n" +
@@ -344,8 +355,12 @@ const file_switchyard_gateway_v1_vision_proto_rawDesc = "" +
 	" \x01(\x05B\f\xfaB\t\x1a\a\x18\x80\xad\xe2\x04(\x01H\x01R\tmaxTokens\x88\x01\x01\x12g\n" +
 	"\bmetadata\x18\v \x03(\v22.switchyard.gateway.v1.VisionRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12/\n" +
 	"\x05cache\x18\f \x01(\tB\x19\xfaB\x16r\x14R\adefaultR\x06bypass\xd0\x01\x01R\x05cache\x12\x1f\n" +
-	"\x06run_id\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x1a;\n" +
+	"\x06run_id\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12B\n" +
+	"\x04tags\x18\x0e \x03(\v2..switchyard.gateway.v1.VisionRequest.TagsEntryR\x04tags\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a7\n" +
+	"\tTagsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x15\n" +
 	"\x13_allow_substitutionB\r\n" +
@@ -377,25 +392,27 @@ func file_switchyard_gateway_v1_vision_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_vision_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_vision_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_gateway_v1_vision_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_switchyard_gateway_v1_vision_proto_goTypes = []any{
 	(*VisionRequest)(nil),  // 0: switchyard.gateway.v1.VisionRequest
 	(*ImageRef)(nil),       // 1: switchyard.gateway.v1.ImageRef
 	(*VisionResponse)(nil), // 2: switchyard.gateway.v1.VisionResponse
 	nil,                    // 3: switchyard.gateway.v1.VisionRequest.MetadataEntry
-	(*ByokReference)(nil),  // 4: switchyard.gateway.v1.ByokReference
-	(*Usage)(nil),          // 5: switchyard.gateway.v1.Usage
+	nil,                    // 4: switchyard.gateway.v1.VisionRequest.TagsEntry
+	(*ByokReference)(nil),  // 5: switchyard.gateway.v1.ByokReference
+	(*Usage)(nil),          // 6: switchyard.gateway.v1.Usage
 }
 var file_switchyard_gateway_v1_vision_proto_depIdxs = []int32{
 	1, // 0: switchyard.gateway.v1.VisionRequest.image:type_name -> switchyard.gateway.v1.ImageRef
-	4, // 1: switchyard.gateway.v1.VisionRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
+	5, // 1: switchyard.gateway.v1.VisionRequest.byok:type_name -> switchyard.gateway.v1.ByokReference
 	3, // 2: switchyard.gateway.v1.VisionRequest.metadata:type_name -> switchyard.gateway.v1.VisionRequest.MetadataEntry
-	5, // 3: switchyard.gateway.v1.VisionResponse.usage:type_name -> switchyard.gateway.v1.Usage
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 3: switchyard.gateway.v1.VisionRequest.tags:type_name -> switchyard.gateway.v1.VisionRequest.TagsEntry
+	6, // 4: switchyard.gateway.v1.VisionResponse.usage:type_name -> switchyard.gateway.v1.Usage
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_vision_proto_init() }
@@ -412,7 +429,7 @@ func file_switchyard_gateway_v1_vision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_vision_proto_rawDesc), len(file_switchyard_gateway_v1_vision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -300,6 +300,8 @@ func (m *VisionRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	// no validation rules for Tags
+
 	if m.AllowSubstitution != nil {
 		// no validation rules for AllowSubstitution
 	}

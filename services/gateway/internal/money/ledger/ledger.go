@@ -63,8 +63,12 @@ type Entry struct {
 	// KeyOrigin is the key under which a budget counts the completion: the first of Key's rotations. It is empty where the
 	// call came without terms of its key.
 	KeyOrigin string `json:"key_origin,omitzero"`
-	Service   string `json:"service,omitzero"`
-	Run       string `json:"run_id,omitzero"`
+	// User is on whose behalf the completion was made, as the caller named it.
+	User    string `json:"user_id,omitzero"`
+	Service string `json:"service,omitzero"`
+	Run     string `json:"run_id,omitzero"`
+	// Tags are the caller's labels of what the completion costs; see package tag.
+	Tags map[string]string `json:"tags,omitzero"`
 	// Operation is "chat", "embeddings", "vision", "images" or "probe".
 	Operation string `json:"operation"`
 
@@ -100,7 +104,7 @@ func (e *Entry) Estimated() bool {
 // caller must not cause the row to be lost.
 func (e Entry) cleaned() Entry {
 	for _, field := range []*string{
-		&e.RequestID, &e.Organization, &e.Key, &e.KeyOrigin, &e.Service, &e.Run,
+		&e.RequestID, &e.Organization, &e.Key, &e.KeyOrigin, &e.User, &e.Service, &e.Run,
 		&e.RequestedProvider, &e.RequestedModel, &e.RequestedGoal, &e.Provider, &e.Model, &e.Fingerprint,
 	} {
 		if strings.IndexByte(*field, 0) >= 0 || !utf8.ValidString(*field) {
@@ -115,7 +119,7 @@ func (e Entry) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("id", e.ID.String()), slog.String("request_id", e.RequestID),
 		slog.String("organization_id", e.Organization), slog.String("key_id", e.Key),
-		slog.String("key_origin", e.KeyOrigin),
+		slog.String("key_origin", e.KeyOrigin), slog.String("user_id", e.User), slog.Any("tags", e.Tags),
 		slog.String("service", e.Service), slog.String("run_id", e.Run), slog.String("operation", e.Operation),
 		slog.String("requested_provider", e.RequestedProvider), slog.String("requested_model", e.RequestedModel),
 		slog.String("requested_goal", e.RequestedGoal),

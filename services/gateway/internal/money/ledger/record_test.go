@@ -55,6 +55,8 @@ func fill(t *testing.T, v reflect.Value, next *int64) {
 		v.SetString("v" + strings.Repeat("x", int(*next)))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(*next)
+	case reflect.Map:
+		v.Set(reflect.ValueOf(map[string]string{"name": "v" + strings.Repeat("x", int(*next))}))
 	case reflect.Bool:
 		v.SetBool(true)
 	default:

@@ -22,6 +22,8 @@ SELECT
     organization_id,
     key_id,
     key_origin,
+    user_id,
+    tags,
     service,
     run_id,
     operation,
@@ -89,6 +91,8 @@ type ListEntriesRow struct {
 	OrganizationID        string
 	KeyID                 string
 	KeyOrigin             string
+	UserID                string
+	Tags                  []byte
 	Service               string
 	RunID                 string
 	Operation             string
@@ -154,6 +158,8 @@ func (q *Queries) ListEntries(ctx context.Context, arg ListEntriesParams) ([]Lis
 			&i.OrganizationID,
 			&i.KeyID,
 			&i.KeyOrigin,
+			&i.UserID,
+			&i.Tags,
 			&i.Service,
 			&i.RunID,
 			&i.Operation,

@@ -296,6 +296,8 @@ type LedgerEntry struct {
 	AudioSeconds          int64
 	Searches              int64
 	KeyOrigin             string
+	UserID                string
+	Tags                  []byte
 }
 
 type ModelDeprecation struct {
@@ -440,6 +442,13 @@ type Run struct {
 	Version          int64
 }
 
+type SpendBucket struct {
+	OrganizationID string
+	Span           string
+	Bucket         time.Time
+	Groups         int32
+}
+
 type SpendDay struct {
 	OrganizationID string
 	Day            pgtype.Date
@@ -455,6 +464,41 @@ type SpendKey struct {
 	Shard          int16
 	Calls          int64
 	CostPicoUsd    pgtype.Numeric
+}
+
+type SpendMark struct {
+	One  bool
+	Txid interface{}
+	Seq  int64
+}
+
+type SpendRollup struct {
+	OrganizationID       string
+	Span                 string
+	Bucket               time.Time
+	GroupID              []byte
+	IsRest               bool
+	Provider             string
+	Model                string
+	KeyID                string
+	UserID               string
+	Tags                 []byte
+	Calls                int64
+	CostPicoUsd          pgtype.Numeric
+	InputTokens          int64
+	CacheReadTokens      int64
+	CacheWriteTokens     int64
+	CacheWriteLongTokens int64
+	ImageInputTokens     int64
+	AudioInputTokens     int64
+	OutputTokens         int64
+	ReasoningTokens      int64
+	ImageOutputTokens    int64
+	AudioOutputTokens    int64
+	Images               int64
+	Characters           int64
+	AudioSeconds         int64
+	Searches             int64
 }
 
 type SpendRun struct {

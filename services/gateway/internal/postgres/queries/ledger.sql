@@ -9,6 +9,8 @@ SELECT
     organization_id,
     key_id,
     key_origin,
+    user_id,
+    tags,
     service,
     run_id,
     operation,

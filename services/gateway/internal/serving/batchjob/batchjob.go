@@ -97,11 +97,15 @@ type State struct {
 	Input string `json:"input"`
 	// Metadata are the caller's labels: a JSON object, or nothing.
 	Metadata json.RawMessage `json:"metadata,omitzero"`
-	// RequestID, Key and Service are of the call that made it, KeyOrigin is the key under which a budget counts it.
+	// RequestID, Key, User, Tags and Service are of the call that made it, KeyOrigin is the key under which a budget counts
+	// it.
 	RequestID string `json:"request_id"`
 	Key       string `json:"key,omitzero"`
 	KeyOrigin string `json:"key_origin,omitzero"`
+	User      string `json:"user,omitzero"`
 	Service   string `json:"service,omitzero"`
+
+	Tags map[string]string `json:"tags,omitzero"`
 	// Policy is the version of the policy that planned it. Targets are who may run it, best first.
 	Policy  string   `json:"policy"`
 	Targets []Target `json:"targets"`

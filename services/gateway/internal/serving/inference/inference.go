@@ -168,6 +168,8 @@ type Request struct {
 	// Organization pays; Key is the customer key, Service the first-party caller and Run the session, as far as they are
 	// known.
 	Organization, Key, Service, Run string
+	// User is on whose behalf the request is made; empty if the caller named none.
+	User string
 	// KeyTerms are the limits of the customer key.
 	KeyTerms keyterm.Terms
 	Route    routing.Request
@@ -190,6 +192,8 @@ type Request struct {
 	// Metadata are the caller's labels. ApprovalRef names the approval of the answer's tool calls.
 	Metadata    map[string]string
 	ApprovalRef string
+	// Tags are the caller's labels of what the request costs; see package tag.
+	Tags map[string]string
 	// Raw is the request as it arrived, ReplayOf the request that it repeats; both are only recorded. Probe marks an
 	// operator's probe in the ledger.
 	Raw      trace.RawRequest

@@ -204,8 +204,8 @@ func (x *execution) entry(c *charge, report ledger.Report, now time.Time) ledger
 	r := x.request
 	return ledger.Entry{
 		ID: c.id, RequestID: r.ID,
-		Organization: r.Organization, Key: r.Key, KeyOrigin: r.KeyTerms.Key, Service: r.Service,
-		Run: r.Run, Operation: r.ledgerOperation(),
+		Organization: r.Organization, Key: r.Key, KeyOrigin: r.KeyTerms.Key, User: r.User, Service: r.Service,
+		Run: r.Run, Tags: r.Tags, Operation: r.ledgerOperation(),
 		RequestedProvider: x.plan.Requested, RequestedModel: r.Route.Model, RequestedGoal: string(r.Route.Goal),
 		Provider: report.Provider, Model: report.Model,
 		Credential: c.of.credential.Source, Fingerprint: c.of.credential.Fingerprint,

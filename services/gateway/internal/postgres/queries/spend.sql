@@ -1,0 +1,248 @@
+-- name: LockSpendMark :one
+-- LockSpendMark lets one replica aggregate or expire at a time; the others get no row.
+SELECT txid::text AS txid, seq FROM spend_mark FOR UPDATE SKIP LOCKED;
+
+-- name: FoldSpend :one
+-- FoldSpend aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no row
+-- can appear before the mark. A group that a full bucket doesn't have yet is added to the bucket's rest. Rows from before
+-- hours_since or days_since are added to no hour or day, because those have expired.
+WITH fresh AS MATERIALIZED (
+    SELECT
+        txid, seq, organization_id, provider, model, key_id, user_id, tags, recorded_at, cost_pico_usd,
+        input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
+        audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
+        characters, audio_seconds, searches
+    FROM ledger_entry
+    WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
+        AND txid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY ledger_entry.txid, ledger_entry.seq
+    LIMIT @count::int
+),
+hourly AS MATERIALIZED (
+    SELECT
+        organization_id, provider, model, key_id, user_id, tags, date_trunc('hour', recorded_at, 'UTC') AS hour,
+        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd,
+        sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
+        sum(cache_write_tokens) AS cache_write_tokens, sum(cache_write_long_tokens) AS cache_write_long_tokens,
+        sum(image_input_tokens) AS image_input_tokens, sum(audio_input_tokens) AS audio_input_tokens,
+        sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_tokens,
+        sum(image_output_tokens) AS image_output_tokens, sum(audio_output_tokens) AS audio_output_tokens,
+        sum(images) AS images, sum(characters) AS characters, sum(audio_seconds) AS audio_seconds,
+        sum(searches) AS searches
+    FROM fresh
+    GROUP BY organization_id, provider, model, key_id, user_id, tags, hour
+),
+spread AS MATERIALIZED (
+    SELECT
+        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket,
+        spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
+        sum(calls) AS calls, sum(cost_pico_usd) AS cost_pico_usd,
+        sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
+        sum(cache_write_tokens) AS cache_write_tokens, sum(cache_write_long_tokens) AS cache_write_long_tokens,
+        sum(image_input_tokens) AS image_input_tokens, sum(audio_input_tokens) AS audio_input_tokens,
+        sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_tokens,
+        sum(image_output_tokens) AS image_output_tokens, sum(audio_output_tokens) AS audio_output_tokens,
+        sum(images) AS images, sum(characters) AS characters, sum(audio_seconds) AS audio_seconds,
+        sum(searches) AS searches
+    FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
+    WHERE s.span = 'month' OR (s.span = 'day' AND hour >= @days_since::timestamptz) OR (s.span = 'hour' AND hour >= @hours_since::timestamptz)
+    GROUP BY organization_id, s.span, bucket, provider, model, key_id, user_id, tags
+),
+-- new_place numbers the groups that a bucket doesn't have yet, from the count of those that it has.
+placed AS MATERIALIZED (
+    SELECT
+        s.*, r.group_id IS NOT NULL AS known,
+        coalesce(b.groups, 0) + row_number() OVER (
+            PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NULL ORDER BY s.group_id
+        ) AS new_place
+    FROM spread AS s
+    -- One look-up for each group, whatever the plan's estimates are: the rollup is much longer than these rows.
+    LEFT JOIN LATERAL (
+        SELECT e.group_id FROM spend_rollup AS e
+        WHERE e.organization_id = s.organization_id AND e.span = s.span AND e.bucket = s.bucket AND e.group_id = s.group_id
+        OFFSET 0
+    ) AS r ON true
+    LEFT JOIN LATERAL (
+        SELECT e.groups FROM spend_bucket AS e
+        WHERE e.organization_id = s.organization_id AND e.span = s.span AND e.bucket = s.bucket
+        OFFSET 0
+    ) AS b ON true
+),
+bounded AS MATERIALIZED (
+    SELECT
+        p.*,
+        NOT known AND new_place > CASE p.span
+            WHEN 'hour' THEN @hour_groups::int
+            WHEN 'day' THEN @day_groups::int
+            ELSE @month_groups::int
+        END AS is_rest
+    FROM placed AS p
+),
+counted AS (
+    INSERT INTO spend_bucket AS b (organization_id, span, bucket, groups)
+    SELECT organization_id, span, bucket, count(*) FILTER (WHERE NOT known AND NOT is_rest)
+    FROM bounded
+    GROUP BY organization_id, span, bucket
+    ON CONFLICT (organization_id, span, bucket) DO UPDATE SET groups = b.groups + excluded.groups
+),
+added AS (
+    INSERT INTO spend_rollup AS r (
+        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags, calls, cost_pico_usd,
+        input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
+        audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
+        characters, audio_seconds, searches
+    )
+    SELECT
+        organization_id, span, bucket, CASE WHEN is_rest THEN '\x00000000000000000000000000000000' ELSE group_id END AS id, is_rest,
+        CASE WHEN is_rest THEN '(other)' ELSE provider END AS of_provider,
+        CASE WHEN is_rest THEN '(other)' ELSE model END AS of_model,
+        CASE WHEN is_rest THEN '(other)' ELSE key_id END AS of_key,
+        CASE WHEN is_rest THEN '(other)' ELSE user_id END AS of_user,
+        CASE WHEN is_rest THEN '{}' ELSE tags END AS of_tags,
+        sum(calls), sum(cost_pico_usd),
+        sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_long_tokens),
+        sum(image_input_tokens), sum(audio_input_tokens), sum(output_tokens), sum(reasoning_tokens),
+        sum(image_output_tokens), sum(audio_output_tokens), sum(images), sum(characters), sum(audio_seconds),
+        sum(searches)
+    FROM bounded
+    GROUP BY organization_id, span, bucket, id, is_rest, of_provider, of_model, of_key, of_user, of_tags
+    ON CONFLICT (organization_id, span, bucket, group_id) DO UPDATE SET
+        calls = r.calls + excluded.calls,
+        cost_pico_usd = r.cost_pico_usd + excluded.cost_pico_usd,
+        input_tokens = r.input_tokens + excluded.input_tokens,
+        cache_read_tokens = r.cache_read_tokens + excluded.cache_read_tokens,
+        cache_write_tokens = r.cache_write_tokens + excluded.cache_write_tokens,
+        cache_write_long_tokens = r.cache_write_long_tokens + excluded.cache_write_long_tokens,
+        image_input_tokens = r.image_input_tokens + excluded.image_input_tokens,
+        audio_input_tokens = r.audio_input_tokens + excluded.audio_input_tokens,
+        output_tokens = r.output_tokens + excluded.output_tokens,
+        reasoning_tokens = r.reasoning_tokens + excluded.reasoning_tokens,
+        image_output_tokens = r.image_output_tokens + excluded.image_output_tokens,
+        audio_output_tokens = r.audio_output_tokens + excluded.audio_output_tokens,
+        images = r.images + excluded.images,
+        characters = r.characters + excluded.characters,
+        audio_seconds = r.audio_seconds + excluded.audio_seconds,
+        searches = r.searches + excluded.searches
+),
+moved AS (
+    UPDATE spend_mark SET txid = fresh.txid, seq = fresh.seq
+    FROM fresh
+    WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
+)
+SELECT count(*) FROM fresh;
+
+-- name: ExpireSpend :one
+-- ExpireSpend deletes some of the hours and days that begin before these moments, and returns how many buckets.
+WITH old AS MATERIALIZED (
+    SELECT organization_id, span, bucket
+    FROM spend_bucket
+    WHERE (span = 'hour' AND bucket < @hours_since::timestamptz) OR (span = 'day' AND bucket < @days_since::timestamptz)
+    LIMIT @count::int
+),
+emptied AS (
+    DELETE FROM spend_rollup AS r USING old
+    WHERE r.organization_id = old.organization_id AND r.span = old.span AND r.bucket = old.bucket
+),
+deleted AS (
+    DELETE FROM spend_bucket AS b USING old
+    WHERE b.organization_id = old.organization_id AND b.span = old.span AND b.bucket = old.bucket
+)
+SELECT count(*) FROM old;
+
+-- name: PlanForSpend :exec
+-- PlanForSpend applies to the transaction: the best plan depends on the window, and compiling it does not pay. The server
+-- estimates the rows beyond the mark at a third of the ledger, although they are its last second.
+SELECT
+    set_config('plan_cache_mode', 'force_custom_plan', true), set_config('jit', 'off', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
+    set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
+
+-- name: ListSpend :many
+-- ListSpend returns a page of the sums of an organization by bucket and by the values that are grouped by, and the total
+-- of all pages as the last row. A value that isn't grouped by is empty. The sums are those of the rollup, plus those of
+-- the ledger's rows that aren't aggregated yet.
+WITH used AS (
+    SELECT
+        r.bucket, r.is_rest, r.provider, r.model, r.key_id, r.user_id, r.tags, r.calls, r.cost_pico_usd,
+        r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cache_write_long_tokens,
+        r.image_input_tokens, r.audio_input_tokens, r.output_tokens, r.reasoning_tokens, r.image_output_tokens,
+        r.audio_output_tokens, r.images, r.characters, r.audio_seconds, r.searches
+    FROM spend_rollup AS r
+    WHERE r.organization_id = @organization_id AND r.span = @span::text AND r.bucket >= @since::timestamptz AND r.bucket < @until::timestamptz
+    UNION ALL
+    -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
+    SELECT
+        date_trunc(@span, tail.recorded_at, 'UTC'), false, tail.provider, tail.model, tail.key_id, tail.user_id, tail.tags, 1, tail.cost_pico_usd,
+        tail.input_tokens, tail.cache_read_tokens, tail.cache_write_tokens, tail.cache_write_long_tokens,
+        tail.image_input_tokens, tail.audio_input_tokens, tail.output_tokens, tail.reasoning_tokens,
+        tail.image_output_tokens, tail.audio_output_tokens, tail.images, tail.characters, tail.audio_seconds,
+        tail.searches
+    FROM (
+        SELECT * FROM ledger_entry AS e
+        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM spend_mark AS m)
+        ORDER BY e.txid, e.seq
+        OFFSET 0
+    ) AS tail
+    WHERE tail.organization_id = @organization_id AND tail.recorded_at >= @since AND tail.recorded_at < @until
+),
+-- Values have the collation C, so that cursors and order agree whatever the database's is.
+grouped AS MATERIALIZED (
+    SELECT
+        u.bucket,
+        (CASE WHEN @by_provider::boolean THEN u.provider ELSE '' END) COLLATE "C" AS provider,
+        (CASE WHEN @by_model::boolean THEN u.model ELSE '' END) COLLATE "C" AS model,
+        (CASE WHEN @by_key::boolean THEN u.key_id ELSE '' END) COLLATE "C" AS key_id,
+        (CASE WHEN @by_user::boolean THEN u.user_id ELSE '' END) COLLATE "C" AS user_id,
+        (CASE WHEN @tag_1::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> @tag_1, '') END) COLLATE "C" AS tag_1,
+        (CASE WHEN @tag_2::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> @tag_2, '') END) COLLATE "C" AS tag_2,
+        (CASE WHEN @tag_3::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> @tag_3, '') END) COLLATE "C" AS tag_3,
+        (CASE WHEN NOT @by_tags::boolean THEN '' WHEN u.is_rest THEN '(other)' ELSE u.tags::text END) COLLATE "C" AS all_tags,
+        sum(u.calls)::bigint AS calls, sum(u.cost_pico_usd) AS cost_pico_usd,
+        sum(u.input_tokens)::bigint AS input_tokens, sum(u.cache_read_tokens)::bigint AS cache_read_tokens,
+        sum(u.cache_write_tokens)::bigint AS cache_write_tokens,
+        sum(u.cache_write_long_tokens)::bigint AS cache_write_long_tokens,
+        sum(u.image_input_tokens)::bigint AS image_input_tokens, sum(u.audio_input_tokens)::bigint AS audio_input_tokens,
+        sum(u.output_tokens)::bigint AS output_tokens, sum(u.reasoning_tokens)::bigint AS reasoning_tokens,
+        sum(u.image_output_tokens)::bigint AS image_output_tokens, sum(u.audio_output_tokens)::bigint AS audio_output_tokens,
+        sum(u.images)::bigint AS images, sum(u.characters)::bigint AS characters, sum(u.audio_seconds)::bigint AS audio_seconds,
+        sum(u.searches)::bigint AS searches
+    FROM used AS u
+    WHERE (@provider::text = '' OR u.provider = @provider)
+        AND (@model::text = '' OR u.model = @model)
+        AND (@key_id::text = '' OR u.key_id = @key_id)
+        AND (@user_id::text = '' OR u.user_id = @user_id)
+        AND (@tags::text = '{}' OR u.tags @> cast(@tags AS jsonb))
+    GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
+),
+page AS (
+    SELECT * FROM grouped AS g
+    WHERE (g.bucket, g.provider, g.model, g.key_id, g.user_id, g.tag_1, g.tag_2, g.tag_3, g.all_tags)
+        > (@after_bucket::timestamptz, @after_provider::text, @after_model::text, @after_key::text, @after_user::text,
+            @after_tag_1::text, @after_tag_2::text, @after_tag_3::text, @after_tags::text)
+    ORDER BY g.bucket, g.provider, g.model, g.key_id, g.user_id, g.tag_1, g.tag_2, g.tag_3, g.all_tags
+    LIMIT @page_size::int
+)
+SELECT
+    false::boolean AS is_total, bucket::timestamptz AS bucket, provider::text AS provider, model::text AS model, key_id::text AS key_id,
+    user_id::text AS user_id, tag_1::text AS tag_1, tag_2::text AS tag_2, tag_3::text AS tag_3, all_tags::text AS all_tags,
+    calls::bigint AS calls, cost_pico_usd::text AS cost_pico_usd,
+    input_tokens::bigint AS input_tokens, cache_read_tokens::bigint AS cache_read_tokens,
+    cache_write_tokens::bigint AS cache_write_tokens, cache_write_long_tokens::bigint AS cache_write_long_tokens,
+    image_input_tokens::bigint AS image_input_tokens, audio_input_tokens::bigint AS audio_input_tokens,
+    output_tokens::bigint AS output_tokens, reasoning_tokens::bigint AS reasoning_tokens,
+    image_output_tokens::bigint AS image_output_tokens, audio_output_tokens::bigint AS audio_output_tokens,
+    images::bigint AS images, characters::bigint AS characters, audio_seconds::bigint AS audio_seconds,
+    searches::bigint AS searches
+FROM page
+UNION ALL
+SELECT
+    true, @since, '', '', '', '', '', '', '', '', coalesce(sum(calls), 0)::bigint, coalesce(sum(cost_pico_usd), 0)::text,
+    coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(cache_read_tokens), 0)::bigint,
+    coalesce(sum(cache_write_tokens), 0)::bigint, coalesce(sum(cache_write_long_tokens), 0)::bigint,
+    coalesce(sum(image_input_tokens), 0)::bigint, coalesce(sum(audio_input_tokens), 0)::bigint,
+    coalesce(sum(output_tokens), 0)::bigint, coalesce(sum(reasoning_tokens), 0)::bigint,
+    coalesce(sum(image_output_tokens), 0)::bigint, coalesce(sum(audio_output_tokens), 0)::bigint,
+    coalesce(sum(images), 0)::bigint, coalesce(sum(characters), 0)::bigint,
+    coalesce(sum(audio_seconds), 0)::bigint, coalesce(sum(searches), 0)::bigint
+FROM grouped
+ORDER BY is_total, bucket, provider, model, key_id, user_id, tag_1, tag_2, tag_3, all_tags;
