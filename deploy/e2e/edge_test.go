@@ -222,6 +222,7 @@ func TestEdgeCatalog(t *testing.T) {
 			Path       string   `json:"path"`
 			Products   []string `json:"products"`
 			Permission string   `json:"permission"`
+			Scope      string   `json:"scope"`
 			Metric     string   `json:"metric"`
 		} `json:"routes"`
 	}
@@ -230,6 +231,9 @@ func TestEdgeCatalog(t *testing.T) {
 		"POST " + chatRoute:     "[ai agents platform] read llm_requests",
 		"POST " + deliveryRoute: "[webhooks platform] write deliveries",
 		"POST " + sendRoute:     "[notifications] write notifications_sent",
+
+		"GET " + deliveryRoute:           "[webhooks platform] read ",
+		"GET " + deliveryRoute + "/{id}": "[webhooks platform] read ",
 	}
 	for route, metric := range map[string]string{
 		"POST /product/v1/ai/embeddings": "llm_requests", "POST /product/v1/ai/vision": "llm_requests", "POST /product/v1/ai/images/generations": "llm_requests",
@@ -293,6 +297,9 @@ func TestEdgeCatalog(t *testing.T) {
 	}
 	got := map[string]string{}
 	for _, r := range catalog.Routes {
+		if r.Scope == "" {
+			t.Errorf("%s %s has no scope", r.Method, r.Path)
+		}
 		got[r.Method+" "+r.Path] = fmt.Sprint(r.Products, " ", r.Permission, " ", r.Metric)
 	}
 	if diff := cmp.Diff(want, got); diff != "" || catalog.Version != "v1" {

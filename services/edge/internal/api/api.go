@@ -265,9 +265,9 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 	}
 }
 
-// product serves a customers' route: it checks key, product, permission and rate, then relays the call.
+// product serves a customers' route: it checks key, product, scope and rate, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) handler {
-	dialect, targetOf := a.options.Table.Dialect(r.Path), targets(base, r)
+	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return notAllowed(w, req, r.Method)
@@ -277,7 +277,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			return err
 		}
 		l.organization, l.key = key.Organization, key.ID
-		if err := key.May(r.Products, r.Permission); err != nil {
+		if err := key.May(need); err != nil {
 			return err
 		}
 		if err := a.admit(w, req, key); err != nil {
@@ -299,7 +299,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			},
 		}
 		if r.WebSocket && socket.Requested(req) {
-			return a.connect(w, req, l, r, call)
+			return a.connect(w, req, l, need, call)
 		}
 		return a.options.Relay.Do(w, req, call)
 	}

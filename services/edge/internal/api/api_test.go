@@ -143,7 +143,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 			for path, r := range routes {
 				wrong, lacking := "product_not_allowed", "permission_denied"
 				if strings.HasPrefix(path, "/product/v1/notifications/") { // a text alone
-					wrong, lacking = `{"error":"`+apikey.ErrProduct.Text+`"}`, `{"error":"`+apikey.ErrPermission.Text+`"}`
+					wrong, lacking = `{"error":"`+apikey.ErrProduct.Text+`"}`, `needs: notifications:sends:write or write"}`
 				}
 				want := "hello"
 				switch {

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/edge/internal/apikey"
 )
 
 var update = flag.Bool("update", false, "write the catalog")
@@ -35,8 +38,10 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("catalog (-want +got):\n%s", diff)
 	}
 	targets := map[string]string{}
+	var scopes []apikey.Permission
 	for _, r := range table.Routes {
 		targets[r.Path] = r.Upstream + " " + r.Target
+		scopes = append(scopes, r.Scope)
 	}
 	if diff := cmp.Diff(map[string]string{
 		"/product/v1/ai/chat":               "gateway /v1/llm/chat",
@@ -45,6 +50,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/images/generations": "gateway /v1/images/generations",
 		"/product/v1/webhooks/deliveries":   "webhook-egress /v1/deliveries",
 		"/product/v1/notifications/send":    "notify /v1/notify",
+
+		"/product/v1/webhooks/deliveries/{id}": "webhook-egress /v1/deliveries/{id}",
 
 		"/product/v1/ai/openai/v1/chat/completions": "gateway /v1/chat/completions",
 		"/product/v1/ai/openai/v1/responses":        "gateway /v1/responses",
@@ -113,6 +120,10 @@ func TestSnapshot(t *testing.T) {
 	}, targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
+	slices.Sort(scopes)
+	if diff := cmp.Diff(apikey.Scopes(), slices.Compact(scopes)); diff != "" {
+		t.Errorf("scopes of package apikey and of routes (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff([]string{"agents", "ai", "notifications", "platform", "webhooks"}, table.Products()); diff != "" {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
@@ -142,7 +153,7 @@ func TestDialects(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
+	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, scope: ai:chat:invoke, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
 	if _, err := parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +173,12 @@ func TestParseRefuses(t *testing.T) {
 		"the edge's own":       {"/product/v1/a", "/product/v1/_meta/a"},
 		"a pattern":            {"/product/v1/a", "/product/v1/a_{id}"},
 		"permission":           {"permission: read", "permission: admin"},
+		"no permission":        {"permission: read", "permission: ''"},
+		"no scope":             {"scope: ai:chat:invoke", "scope: ''"},
+		"a whole area":         {"ai:chat:invoke", "ai:*"},
+		"an unknown scope":     {"ai:chat:invoke", "ai:chat:write"},
+		"an organization":      {"metric: m", "metric: m, query: [limit, organization_id]"},
+		"an example for GET":   {"method: POST", "method: GET"},
 		"no summary":           {"summary: s", "summary: ''"},
 		"no example":           {"example: '{}'", "example: ''"},
 		"half an example":      {"example: '{}'", "example: '{'"},
