@@ -75,6 +75,12 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 			"426": apidoc.Object{"description": "The request asks for no upgrade, or WebSockets are off."},
 		}
 	}
+	if r.EventStream {
+		operation["responses"] = apidoc.Object{"200": apidoc.Object{
+			"description": "Server-sent events, until either side ends the stream.",
+			"content":     apidoc.Object{"text/event-stream": apidoc.Object{"schema": apidoc.Object{"type": "string"}}},
+		}}
+	}
 	if r.HasBody() {
 		content := apidoc.Object{}
 		if r.Form {
@@ -121,6 +127,7 @@ var headers = map[string]string{
 	"Idempotency-Key": "A repeat of a call with the same key has no further effect, where the operation says so.",
 	"X-Owner-Id":      "Narrows the call to an owner within the organization.",
 	"X-User-Id":       "The user that the call is for.",
+	"Last-Event-ID":   "The id of the last event that was received, for a stream of events to resume after it.",
 	"X-Run-Id":        "The run or session that the call belongs to.",
 }
 

@@ -22,6 +22,7 @@ const whole = ":*"
 
 // scopes are all scopes, area:resource:action, in the order of their bits. Each has a route.
 var scopes = []Permission{
+	"ai:approvals:decide", "ai:approvals:read", "ai:approvals:write",
 	"ai:audio:invoke",
 	"ai:batches:read", "ai:batches:write",
 	"ai:chat:invoke",
@@ -32,9 +33,16 @@ var scopes = []Permission{
 	"ai:moderations:invoke",
 	"ai:rerank:invoke",
 	"ai:responses:read", "ai:responses:write",
+	"ai:runs:read", "ai:runs:write",
+	"ai:usage:read",
 	"ai:vision:invoke",
-	"notifications:sends:write",
+	"notifications:inbox:read", "notifications:inbox:write",
+	"notifications:push:read", "notifications:push:write",
+	"notifications:sends:read", "notifications:sends:write",
 	"webhooks:deliveries:read", "webhooks:deliveries:write",
+	"webhooks:endpoints:read", "webhooks:endpoints:write",
+	"webhooks:events:write",
+	"webhooks:replays:read", "webhooks:replays:write",
 }
 
 // Scopes returns all scopes, sorted.

@@ -1,9 +1,14 @@
 package apikey
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"switchyard.dev/services/platform/apierr"
 )
@@ -48,5 +53,29 @@ func TestUnknownPermission(t *testing.T) {
 		if !strings.Contains(err.Error(), string(known)) {
 			t.Errorf("%v does not name %s", err, known)
 		}
+	}
+}
+
+// The documentation of keys has each resource and its actions.
+func TestScopesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/keys.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-z]+:.*?) \\| (`.*?) \\|").FindAllStringSubmatch(string(page), -1) {
+		for resource := range strings.SplitSeq(row[1], ", ") {
+			for action := range strings.SplitSeq(row[2], ", ") {
+				documented[strings.Trim(resource, "`")] = append(documented[strings.Trim(resource, "`")], strings.Trim(action, "`"))
+			}
+		}
+	}
+	want := map[string][]string{}
+	for _, scope := range scopes {
+		last := strings.LastIndexByte(string(scope), ':')
+		want[string(scope)[:last]] = append(want[string(scope)[:last]], string(scope)[last+1:])
+	}
+	if diff := cmp.Diff(want, documented, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("scopes in docs/keys.md (-want +got):\n%s", diff)
 	}
 }

@@ -47,6 +47,8 @@ type Route struct {
 	// WebSocket reports whether the route takes WebSocket connections, whose messages are the requests. An Upgrade header on
 	// another route has no effect.
 	WebSocket bool `yaml:"websocket" json:"websocket,omitempty"`
+	// EventStream reports whether the answer is server-sent events; for the OpenAPI document.
+	EventStream bool `yaml:"event_stream" json:"-"`
 	// Query are the parameters of the query string that are passed on; all others are dropped. None names an organization:
 	// that is the key's.
 	Query []string `yaml:"query" json:"-"`
@@ -194,6 +196,8 @@ func (r Route) check() error {
 		return errors.New("path and target must have the same segments {name}")
 	case r.WebSocket && (r.Method != http.MethodGet || r.Metric == ""):
 		return errors.New("a WebSocket route must be GET with a metric")
+	case r.EventStream && (r.Method != http.MethodGet || r.WebSocket):
+		return errors.New("a route of server-sent events must be GET")
 	case r.Summary == "" || r.HasBody() != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
 		return errors.New("summary is required, and with POST, PUT and PATCH an example in JSON unless the body is a form")
 	case !below.MatchString(r.Target):
