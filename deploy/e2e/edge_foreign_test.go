@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -17,71 +16,6 @@ import (
 
 	"switchyard.dev/deploy/dev/stack"
 )
-
-// noResource is what a path names that belongs to no organization: a model.
-const noResource = ""
-
-// named is the resource that each route with a parameter names, see estate. A new route needs an entry.
-var named = map[string]string{
-	"GET /product/v1/webhooks/deliveries/{id}":                            "delivery",
-	"GET /product/v1/webhooks/deliveries/{id}/attempts":                   "delivery",
-	"POST /product/v1/webhooks/deliveries/{id}/resend":                    "delivery",
-	"POST /product/v1/webhooks/deliveries/{id}/cancel":                    "delivery",
-	"GET /product/v1/webhooks/endpoints/{id}":                             "endpoint",
-	"PATCH /product/v1/webhooks/endpoints/{id}":                           "endpoint",
-	"DELETE /product/v1/webhooks/endpoints/{id}":                          "endpoint",
-	"POST /product/v1/webhooks/endpoints/{id}/test":                       "endpoint",
-	"GET /product/v1/webhooks/replays/{id}":                               "replay",
-	"POST /product/v1/webhooks/replays/{id}/cancel":                       "replay",
-	"GET /product/v1/notifications/sends/{notification_id}":               "send",
-	"PUT /product/v1/notifications/inbox/{id}/read":                       "record",
-	"DELETE /product/v1/notifications/inbox/{id}":                         "record",
-	"DELETE /product/v1/notifications/push/registrations/{sub_id}":        "registration",
-	"GET /product/v1/ai/runs/{run_id}":                                    "run",
-	"POST /product/v1/ai/runs/{run_id}/revoke":                            "run",
-	"GET /product/v1/ai/approvals/{ref}":                                  "approval",
-	"POST /product/v1/ai/approvals/{ref}/approve":                         "approval",
-	"POST /product/v1/ai/approvals/{ref}/deny":                            "approval",
-	"GET /product/v1/ai/openai/v1/responses/{response_id}":                "response",
-	"DELETE /product/v1/ai/openai/v1/responses/{response_id}":             "response",
-	"POST /product/v1/ai/openai/v1/responses/{response_id}/cancel":        "response",
-	"GET /product/v1/ai/openai/v1/responses/{response_id}/input_items":    "response",
-	"GET /product/v1/ai/openai/v1/files/{file_id}":                        "file",
-	"GET /product/v1/ai/openai/v1/files/{file_id}/content":                "file",
-	"DELETE /product/v1/ai/openai/v1/files/{file_id}":                     "file",
-	"GET /product/v1/ai/openai/v1/batches/{batch_id}":                     "batch",
-	"POST /product/v1/ai/openai/v1/batches/{batch_id}/cancel":             "batch",
-	"GET /product/v1/ai/anthropic/v1/messages/batches/{batch_id}":         "message batch",
-	"DELETE /product/v1/ai/anthropic/v1/messages/batches/{batch_id}":      "message batch",
-	"POST /product/v1/ai/anthropic/v1/messages/batches/{batch_id}/cancel": "message batch",
-	"GET /product/v1/ai/anthropic/v1/messages/batches/{batch_id}/results": "message batch",
-	"GET /product/v1/ai/azure/openai/files/{file_id}":                     "file",
-	"GET /product/v1/ai/azure/openai/files/{file_id}/content":             "file",
-	"DELETE /product/v1/ai/azure/openai/files/{file_id}":                  "file",
-	"GET /product/v1/ai/azure/openai/batches/{batch_id}":                  "batch",
-	"POST /product/v1/ai/azure/openai/batches/{batch_id}/cancel":          "batch",
-
-	"POST /product/v1/ai/azure/openai/deployments/{model}/chat/completions":     noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/completions":          noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/embeddings":           noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/audio/speech":         noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/audio/transcriptions": noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/audio/translations":   noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/images/generations":   noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/images/edits":         noResource,
-	"POST /product/v1/ai/azure/openai/deployments/{model}/batches":              noResource,
-	"GET /product/v1/ai/openai/v1/models/{model...}":                            noResource,
-	"GET /product/v1/ai/anthropic/v1/models/{model...}":                         noResource,
-	"GET /product/v1/ai/gemini/v1beta/models/{model...}":                        noResource,
-	"POST /product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       noResource,
-	"POST /product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": noResource,
-	"POST /product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          noResource,
-	"POST /product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    noResource,
-	"POST /product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           noResource,
-}
-
-// moving are the resources that change by themselves.
-var moving = []string{"delivery", "replay", "send", "batch", "message batch"}
 
 // edgeRoute is a route of the catalog with an example of its body.
 type edgeRoute struct {
@@ -282,10 +216,78 @@ func TestEdgeForeignOrganization(t *testing.T) {
 	if lists < 15 || bodies < 20 {
 		t.Errorf("only %d lists and %d bodies", lists, bodies)
 	}
-	for _, metric := range slices.Sorted(maps.Keys(map[string]bool{"deliveries": true, "events": true, "notifications_sent": true})) {
+	for _, metric := range []string{"deliveries", "delivery_batches", "events", "replays", "notifications_sent", "llm_requests"} {
 		if n := h.counted(t, other, metric); n != 0 {
 			t.Errorf("%d %s were counted for refused calls", n, metric)
 		}
+	}
+}
+
+// A filter, a body or a path that refers to another organization's resources finds none of them.
+func TestEdgeForeignReferences(t *testing.T) {
+	h := pushStack(t)
+	owner, secret := unique("org"), unique("text")
+	owners, others := h.customers(t, owner), h.customers(t, unique("org"))
+	ids := h.estate(t, owner, secret, owners)
+	empty := func(a answer, list string) {
+		t.Helper()
+		if n := gjson.GetBytes(a.want(t, http.StatusOK).body, list+".#").Int(); n != 0 {
+			t.Errorf("%s has %d %s of another organization", a.label, n, list)
+		}
+	}
+	empty(others["webhooks"].get(t, deliveryRoute+"?endpoint_id="+ids["endpoint"]), "deliveries")
+	empty(others["ai"].get(t, "/product/v1/ai/approvals?run_id="+ids["run"]), "approvals")
+	empty(others["ai"].get(t, "/product/v1/ai/usage?run_id="+ids["run"]), "records")
+	empty(others["notifications"].get(t, "/product/v1/notifications/push/registrations?site_id="+secret), "registrations")
+	for name, call := range map[string]struct {
+		product, route string
+		body           object
+	}{
+		"a batch of a file":     {"ai", "/product/v1/ai/openai/v1/batches", object{"input_file_id": ids["file"], "endpoint": "/v1/chat/completions", "completion_window": "24h"}},
+		"a continued response":  {"ai", "/product/v1/ai/openai/v1/responses", object{"model": "sandbox", "input": "go on", "previous_response_id": ids["response"]}},
+		"a delivery in a batch": {"webhooks", deliveryRoute + "/batch", object{"deliveries": []object{h.receiver().deliver(object{"organization_id": owner})}}},
+	} {
+		a := others[call.product].post(t, call.route, call.body)
+		if a.status/100 != 4 {
+			t.Errorf("%s: %d: %s", name, a.status, shorten(a.body))
+		}
+		reveals(t, a, owner, secret)
+	}
+	dry := others["webhooks"].post(t, "/product/v1/webhooks/replays", object{"filter": object{"delivery_ids": []string{ids["delivery"]}, "status": []string{"delivered"}}, "dry_run": true})
+	if n := gjson.GetBytes(dry.want(t, http.StatusOK).body, "matched"); !n.Exists() || n.Int() != 0 {
+		t.Errorf("a replay matches another organization's delivery: %s", dry.body)
+	}
+	// A value in a path is one segment, which leads to no other operation.
+	for product, path := range map[string]string{
+		"webhooks": deliveryRoute + "/" + ids["delivery"] + "%2Fattempts", "ai": "/product/v1/ai/openai/v1/files/" + ids["file"] + "%2Fcontent",
+	} {
+		owners[product].get(t, path).want(t, http.StatusNotFound)
+	}
+}
+
+// The secrets of an endpoint are in no answer: not after its creation, not after a rotation. A key for other scopes cannot
+// set one. Answers, logs and stores are searched for them after the run.
+func TestEdgeEndpointSecrets(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	first, second := unique("signing-secret-of-an-endpoint"), unique("next-secret-of-an-endpoint")
+	knownSecrets.add("an endpoint's secret", first)
+	knownSecrets.add("an endpoint's next secret", second)
+	const route = "/product/v1/webhooks/endpoints"
+	holder := h.customer(t, organization, "webhooks", "webhooks:endpoints:read,webhooks:endpoints:write")
+	made := holder.post(t, route, object{
+		"url": h.receiver().url(), "event_types": []string{"*"}, "signing_mode": "endpoint_body", "signing_secret": first,
+	}).want(t, http.StatusCreated)
+	path := route + "/" + gjson.GetBytes(made.body, "endpoint_id").Str
+	rotated := holder.do(t, http.MethodPatch, path, object{"signing_secret": second}).want(t, http.StatusOK)
+	reveals(t, made, first)
+	for _, a := range []answer{rotated, holder.get(t, path), holder.get(t, route)} {
+		reveals(t, a.want(t, http.StatusOK), first, second)
+	}
+	for _, permissions := range []string{"read", "webhooks:endpoints:read", "webhooks:deliveries:write,webhooks:events:write,webhooks:replays:write"} {
+		h.customer(t, organization, "webhooks", permissions).do(t, http.MethodPatch, path, object{"signing_secret": second}).
+			refused(t, http.StatusForbidden, "permission_denied", "webhooks:endpoints:write or write")
 	}
 }
 
