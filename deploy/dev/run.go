@@ -118,9 +118,9 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 		request     stack.Key
 		path        string // of a route of its product
 	}{
-		{&before.AIKey, &env.AIKey, stack.Key{Product: "ai", Permission: "read", Name: "demo-ai"}, "/product/v1/ai/chat"},
-		{&before.WebhooksKey, &env.WebhooksKey, stack.Key{Product: "webhooks", Permission: "write", Name: "demo-webhooks"}, "/product/v1/webhooks/deliveries"},
-		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "write", Name: "demo-notifications"}, "/product/v1/notifications/send"},
+		{&before.AIKey, &env.AIKey, stack.Key{Product: "ai", Permission: "read,write,ai:approvals:decide", Name: "demo-ai"}, "/product/v1/ai/approvals/none/deny"},
+		{&before.WebhooksKey, &env.WebhooksKey, stack.Key{Product: "webhooks", Permission: "read,write", Name: "demo-webhooks"}, "/product/v1/webhooks/deliveries"},
+		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "read,write", Name: "demo-notifications"}, "/product/v1/notifications/send"},
 	} {
 		key.request.Organization = stack.Organization
 		if *key.into, err = s.EnsureKey(ctx, *key.known, key.path, key.request); err != nil {

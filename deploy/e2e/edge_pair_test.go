@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -293,6 +294,14 @@ func TestEdgeKeysByCommand(t *testing.T) {
 	run("limit", second.ID, "none")
 	run("expire", second.ID, "--never")
 	run("revoke", first.ID)
+	narrow := run("create", "--org", unique("org"), "--product", "webhooks", "--permission", "webhooks:endpoints:read, webhooks:events:write", "--json")
+	reader := h.both(narrow.Key)[0]
+	reader.get(t, "/product/v1/webhooks/endpoints").want(t, http.StatusOK)
+	reader.get(t, deliveryRoute).refused(t, http.StatusForbidden, "permission_denied", "webhooks:deliveries:read or read")
+	out, err := h.Command(t.Context(), stack.Edge, "keys", "create", "--org", organization, "--product", "ai", "--permission", "ai:chat:read").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permissions: must hold one or more of read, write, ai:*") {
+		t.Errorf("an unknown scope: %v: %s", err, out)
+	}
 	var page struct {
 		Entries []struct{ Actor, Action string }
 	}

@@ -78,3 +78,26 @@ func endOf(t *testing.T, s *eventStream) <-chan time.Time {
 	}()
 	return ended
 }
+
+// An edge that drains ends the streams of inboxes, which would otherwise keep it until its time is up; their readers
+// resume at another replica.
+func TestEdgeDrainEndsInboxStreams(t *testing.T) {
+	h := pairOfEdges(t)
+	k := h.key(t, unique("org"), "notifications", "notifications:inbox:read")
+	const route = "/product/v1/notifications/inbox/stream?user_id=ann"
+	ended := endOf(t, h.both(k.Key)[1].events(t, http.MethodGet, route, nil))
+	begun := time.Now()
+	if err := h.Terminate(t.Context(), string(secondEdge)); err != nil {
+		t.Errorf("terminate: %v", err)
+	}
+	select {
+	case at := <-ended:
+		t.Logf("the stream ended after %v, the edge after %v", at.Sub(begun), time.Since(begun))
+	case <-time.After(time.Second):
+		t.Error("the edge has ended, and the stream has not")
+	}
+	h.both(k.Key)[0].events(t, http.MethodGet, route, nil).leave()
+	if err := h.Restart(t.Context(), string(secondEdge)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"switchyard.dev/deploy/dev/stack"
 )
 
@@ -210,96 +208,6 @@ func TestEdgeStripsIdentity(t *testing.T) {
 	notifications.post(t, sendRoute, object{"organization_id": theirs, "channels": []string{"in_app"}, "message": "hello"}).
 		refusedWith(t, http.StatusForbidden, "organization_id")
 	notifications.post(t, sendRoute, object{"organization_id": mine, "channels": []string{"in_app"}, "message": "hello"}).want(t, http.StatusAccepted)
-}
-
-func TestEdgeCatalog(t *testing.T) {
-	t.Parallel()
-	h := use(t)
-	var catalog struct {
-		Version string `json:"version"`
-		Routes  []struct {
-			Method     string   `json:"method"`
-			Path       string   `json:"path"`
-			Products   []string `json:"products"`
-			Permission string   `json:"permission"`
-			Metric     string   `json:"metric"`
-		} `json:"routes"`
-	}
-	a := h.anonymous(stack.Edge).get(t, "/product/v1/_meta/catalog").into(t, http.StatusOK, &catalog)
-	want := map[string]string{
-		"POST " + chatRoute:     "[ai agents platform] read llm_requests",
-		"POST " + deliveryRoute: "[webhooks platform] write deliveries",
-		"POST " + sendRoute:     "[notifications] write notifications_sent",
-	}
-	for route, metric := range map[string]string{
-		"POST /product/v1/ai/embeddings": "llm_requests", "POST /product/v1/ai/vision": "llm_requests", "POST /product/v1/ai/images/generations": "llm_requests",
-		"POST /product/v1/ai/openai/v1/responses": "llm_requests", "GET /product/v1/ai/openai/v1/responses/{response_id}": "",
-		"GET /product/v1/ai/openai/v1/responses":                       "llm_requests",
-		"DELETE /product/v1/ai/openai/v1/responses/{response_id}":      "",
-		"POST /product/v1/ai/openai/v1/responses/{response_id}/cancel": "", "GET /product/v1/ai/openai/v1/responses/{response_id}/input_items": "",
-		"POST /product/v1/ai/openai/v1/chat/completions": "llm_requests", "POST /product/v1/ai/openai/v1/embeddings": "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/chat/completions":     "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/completions":          "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/embeddings":           "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/audio/speech":         "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/audio/transcriptions": "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/audio/translations":   "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/images/generations":   "llm_requests",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/images/edits":         "llm_requests",
-		"POST /product/v1/ai/azure/openai/responses":                                "llm_requests",
-		"POST /product/v1/ai/openai/v1/responses/compact":                           "llm_requests",
-		"POST /product/v1/ai/openai/v1/responses/input_tokens":                      "",
-		"POST /product/v1/ai/openai/v1/files":                                       "",
-		"GET /product/v1/ai/openai/v1/files":                                        "",
-		"GET /product/v1/ai/openai/v1/files/{file_id}":                              "",
-		"GET /product/v1/ai/openai/v1/files/{file_id}/content":                      "",
-		"DELETE /product/v1/ai/openai/v1/files/{file_id}":                           "",
-		"POST /product/v1/ai/openai/v1/batches":                                     "llm_requests",
-		"GET /product/v1/ai/openai/v1/batches":                                      "",
-		"GET /product/v1/ai/openai/v1/batches/{batch_id}":                           "",
-		"POST /product/v1/ai/openai/v1/batches/{batch_id}/cancel":                   "",
-		"POST /product/v1/ai/anthropic/v1/messages/batches":                         "llm_requests",
-		"GET /product/v1/ai/anthropic/v1/messages/batches":                          "",
-		"GET /product/v1/ai/anthropic/v1/messages/batches/{batch_id}":               "",
-		"DELETE /product/v1/ai/anthropic/v1/messages/batches/{batch_id}":            "",
-		"POST /product/v1/ai/anthropic/v1/messages/batches/{batch_id}/cancel":       "",
-		"GET /product/v1/ai/anthropic/v1/messages/batches/{batch_id}/results":       "",
-		"POST /product/v1/ai/azure/openai/files":                                    "",
-		"GET /product/v1/ai/azure/openai/files":                                     "",
-		"GET /product/v1/ai/azure/openai/files/{file_id}":                           "",
-		"GET /product/v1/ai/azure/openai/files/{file_id}/content":                   "",
-		"DELETE /product/v1/ai/azure/openai/files/{file_id}":                        "",
-		"POST /product/v1/ai/azure/openai/deployments/{model}/batches":              "llm_requests",
-		"POST /product/v1/ai/azure/openai/batches":                                  "llm_requests",
-		"GET /product/v1/ai/azure/openai/batches":                                   "",
-		"GET /product/v1/ai/azure/openai/batches/{batch_id}":                        "",
-		"POST /product/v1/ai/azure/openai/batches/{batch_id}/cancel":                "",
-		"POST /product/v1/ai/openai/v1/completions":                                 "llm_requests", "POST /product/v1/ai/openai/v1/moderations": "llm_requests",
-		"POST /product/v1/ai/openai/v1/audio/speech": "llm_requests", "POST /product/v1/ai/openai/v1/audio/transcriptions": "llm_requests",
-		"POST /product/v1/ai/openai/v1/audio/translations": "llm_requests", "POST /product/v1/ai/openai/v1/images/generations": "llm_requests",
-		"POST /product/v1/ai/openai/v1/images/edits": "llm_requests", "POST /product/v1/ai/openai/v1/images/variations": "llm_requests",
-		"POST /product/v1/ai/cohere/v2/rerank": "llm_requests", "POST /product/v1/ai/jina/v1/rerank": "llm_requests",
-		"GET /product/v1/ai/openai/v1/models": "", "GET /product/v1/ai/openai/v1/models/{model...}": "",
-		"POST /product/v1/ai/anthropic/v1/messages": "llm_requests", "POST /product/v1/ai/anthropic/v1/messages/count_tokens": "",
-		"GET /product/v1/ai/anthropic/v1/models": "", "GET /product/v1/ai/anthropic/v1/models/{model...}": "",
-		"POST /product/v1/ai/gemini/v1beta/models/{model...}:generateContent":       "llm_requests",
-		"POST /product/v1/ai/gemini/v1beta/models/{model...}:streamGenerateContent": "llm_requests",
-		"POST /product/v1/ai/gemini/v1beta/models/{model...}:embedContent":          "llm_requests",
-		"POST /product/v1/ai/gemini/v1beta/models/{model...}:batchEmbedContents":    "llm_requests",
-		"POST /product/v1/ai/gemini/v1beta/models/{model...}:countTokens":           "",
-		"GET /product/v1/ai/gemini/v1beta/models":                                   "", "GET /product/v1/ai/gemini/v1beta/models/{model...}": "",
-	} {
-		want[route] = "[ai agents platform] read " + metric
-	}
-	got := map[string]string{}
-	for _, r := range catalog.Routes {
-		got[r.Method+" "+r.Path] = fmt.Sprint(r.Products, " ", r.Permission, " ", r.Metric)
-	}
-	if diff := cmp.Diff(want, got); diff != "" || catalog.Version != "v1" {
-		t.Errorf("version %s, routes (-want +got):\n%s", catalog.Version, diff)
-	}
-	known := h.anonymous(stack.Edge).with("If-None-Match", a.header.Get("ETag"))
-	known.get(t, "/product/v1/_meta/catalog").want(t, http.StatusNotModified)
 }
 
 func TestEdgeCountsExactly(t *testing.T) {

@@ -25,8 +25,8 @@ func TestRecipes(t *testing.T) {
 		"EDGE_URL="+h.URL(string(stack.Edge)), "EDGE_METRICS_URL="+h.MetricsURL(string(stack.Edge)), "GATEWAY_URL="+h.URL(string(stack.Gateway)),
 		"WEBHOOK_EGRESS_URL="+h.URL(string(stack.WebhookEgress)), "NOTIFY_URL="+h.URL(string(stack.Notify)),
 		"SERVICE_TOKEN="+h.Secrets().Service, "OPERATOR_TOKEN="+h.Secrets().Operator, "SUPPORT_TOKEN="+h.Secrets().Support,
-		"ORGANIZATION_ID="+organization, "AI_KEY="+h.key(t, organization, "ai", "read").Key,
-		"WEBHOOKS_KEY="+h.key(t, organization, "webhooks", "write").Key, "NOTIFICATIONS_KEY="+h.key(t, organization, "notifications", "write").Key,
+		"ORGANIZATION_ID="+organization, "AI_KEY="+h.key(t, organization, "ai", "read,write,ai:approvals:decide").Key,
+		"WEBHOOKS_KEY="+h.key(t, organization, "webhooks", "read,write").Key, "NOTIFICATIONS_KEY="+h.key(t, organization, "notifications", "read,write").Key,
 		"WEBHOOK_TARGET="+h.FakeURL(stack.FakeWebhook)+"/recipes", "BYOK_SECRETS_DIR="+filepath.Join(h.State(), "secrets", "gateway-organizations"))
 	for _, service := range stack.Services {
 		t.Run(string(service), func(t *testing.T) {

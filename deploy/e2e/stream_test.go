@@ -27,12 +27,18 @@ type eventStream struct {
 	leave context.CancelFunc
 }
 
-// stream makes a call that must be answered with a stream of events.
+// stream makes a POST call that must be answered with a stream of events.
 func (c client) stream(t *testing.T, path string, body any) *eventStream {
+	t.Helper()
+	return c.events(t, http.MethodPost, path, body)
+}
+
+// events makes a call that must be answered with a stream of events.
+func (c client) events(t *testing.T, method, path string, body any) *eventStream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	t.Cleanup(cancel)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, reader(t, body))
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, reader(t, body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,10 +46,10 @@ func (c client) stream(t *testing.T, path string, body any) *eventStream {
 	request.Header.Set("Content-Type", "application/json")
 	response, err := httpClient.Do(request)
 	if err != nil {
-		t.Fatalf("POST %s: %v", path, err)
+		t.Fatalf("%s %s: %v", method, path, err)
 	}
 	t.Cleanup(func() { _ = response.Body.Close() })
-	s := &eventStream{label: "POST " + path + " (stream)", header: response.Header, lines: bufio.NewScanner(response.Body), leave: cancel}
+	s := &eventStream{label: method + " " + path + " (stream)", header: response.Header, lines: bufio.NewScanner(response.Body), leave: cancel}
 	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
 		text, _ := io.ReadAll(response.Body)
 		t.Fatalf("%s answered %d %q, want events: %s", s.label, response.StatusCode, kind, shorten(text))

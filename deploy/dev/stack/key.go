@@ -16,7 +16,7 @@ import (
 type Key struct {
 	Organization string
 	Product      string
-	Permission   string // "read", "write" or "read,write"
+	Permission   string // permissions and scopes, separated by commas
 	Name         string
 }
 

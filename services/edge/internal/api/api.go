@@ -4,6 +4,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -66,6 +67,8 @@ type Options struct {
 	Counter   Counter
 	Relay     Relay
 	Sockets   Sockets
+	// Drain calls end in a goroutine of its own once the edge drains, unless it is stopped before. It may be nil.
+	Drain     func(end func()) (stop func() bool)
 	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
@@ -265,9 +268,9 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 	}
 }
 
-// product serves a customers' route: it checks key, product, permission and rate, then relays the call.
+// product serves a customers' route: it checks key, product, scope and rate, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) handler {
-	dialect, targetOf := a.options.Table.Dialect(r.Path), targets(base, r)
+	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
 	return func(w http.ResponseWriter, req *http.Request, l *line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return notAllowed(w, req, r.Method)
@@ -277,7 +280,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			return err
 		}
 		l.organization, l.key = key.Organization, key.ID
-		if err := key.May(r.Products, r.Permission); err != nil {
+		if err := key.May(need); err != nil {
 			return err
 		}
 		if err := a.admit(w, req, key); err != nil {
@@ -289,7 +292,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 		call := proxy.Call{
 			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
 			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
-			Follow: func(end context.CancelCauseFunc) func() { return a.options.Verifier.Follow(key, end) },
+			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				if r.Metric == "" {
@@ -299,9 +302,28 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			},
 		}
 		if r.WebSocket && socket.Requested(req) {
-			return a.connect(w, req, l, r, call)
+			return a.connect(w, req, l, need, call)
 		}
 		return a.options.Relay.Do(w, req, call)
+	}
+}
+
+// errDrained is the cause of the end of a stream of events in a drain, errDrain the end for its reader.
+var (
+	errDrained = errors.New("the edge drains")
+	errDrain   = apierr.Unavailable("the edge restarts; connect again", errDrained)
+)
+
+// follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
+func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
+	unfollow := a.options.Verifier.Follow(key, end)
+	if !r.EventStream || a.options.Drain == nil {
+		return unfollow
+	}
+	stop := a.options.Drain(func() { end(errDrain) })
+	return func() {
+		stop()
+		unfollow()
 	}
 }
 

@@ -49,6 +49,8 @@ type world struct {
 	counted []string
 	full    error
 	relay   func(w http.ResponseWriter, call proxy.Call) error
+	// drain begins a drain.
+	drain context.CancelFunc
 }
 
 func (x *world) Admit() error { return x.full }
@@ -88,6 +90,8 @@ func newWorld(t *testing.T) *world {
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
 	x.verifier = apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{})
+	drained, drain := context.WithCancel(t.Context())
+	x.drain = drain
 	upstreams := map[string]*url.URL{}
 	for _, r := range table.Routes {
 		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
@@ -96,6 +100,7 @@ func newWorld(t *testing.T) *world {
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier,
 		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
@@ -143,7 +148,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 			for path, r := range routes {
 				wrong, lacking := "product_not_allowed", "permission_denied"
 				if strings.HasPrefix(path, "/product/v1/notifications/") { // a text alone
-					wrong, lacking = `{"error":"`+apikey.ErrProduct.Text+`"}`, `{"error":"`+apikey.ErrPermission.Text+`"}`
+					wrong, lacking = `{"error":"`+apikey.ErrProduct.Text+`"}`, `needs: notifications:sends:write or write"}`
 				}
 				want := "hello"
 				switch {

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkCheck is all that stands between a request and its relay: the key,
-// its product and permission, and the two rate limits.
+// its product and scope, and the two rate limits.
 func BenchmarkCheck(b *testing.B) {
 	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
 	if err != nil {
@@ -26,7 +26,7 @@ func BenchmarkCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	authorization, products := "Bearer "+text.Reveal(), []string{"platform", "ai"}
+	authorization, need := "Bearer "+text.Reveal(), apikey.NewNeed([]string{"platform", "ai"}, apikey.Read, "ai:chat:invoke")
 	wide := limit.Limit{Requests: 1_000_000, Window: time.Second, Burst: 1_000_000}
 	for name, bound := range map[string]limit.Limit{"unbounded": {}, "bounded": wide} {
 		verifier := apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: bound, Organization: bound})
@@ -38,7 +38,7 @@ func BenchmarkCheck(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := key.May(products, apikey.Read); err != nil {
+				if err := key.May(need); err != nil {
 					b.Fatal(err)
 				}
 				if _, err := limiter.Take(b.Context(), key.Buckets.Key, key.Buckets.Organization); err != nil {

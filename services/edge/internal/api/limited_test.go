@@ -20,10 +20,10 @@ func TestEveryRouteSaysWhenToComeAgain(t *testing.T) {
 	}
 	keys := make(map[string]string)
 	spent := func(r route.Route) string {
-		kind := r.Products[0] + " " + string(r.Permission)
+		kind := r.Products[0] + " " + string(r.Scope)
 		if keys[kind] == "" {
 			var made api.Key
-			x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-9","product":"`+r.Products[0]+`","permissions":["`+string(r.Permission)+
+			x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-9","product":"`+r.Products[0]+`","permissions":["`+string(r.Scope)+
 				`"],"rate_limit":{"requests":1,"window_seconds":3600}}`, 201, &made)
 			keys[kind] = made.Key
 			_ = x.send(t, r.Method, segment.ReplaceAllString(r.Path, "rest"), "Authorization", "Bearer "+made.Key)

@@ -159,7 +159,7 @@ func (a *API) log(ctx context.Context, name string, status int, elapsed time.Dur
 	if err != nil {
 		shown := apierr.From(err)
 		attrs = append(attrs, slog.String("error", err.Error()), slog.Bool("cut", errors.Is(err, proxy.ErrCut)))
-		if shown.Kind.HTTPStatus() >= http.StatusInternalServerError && ctx.Err() == nil {
+		if shown.Kind.HTTPStatus() >= http.StatusInternalServerError && ctx.Err() == nil && !errors.Is(err, errDrained) {
 			level = slog.LevelError
 		}
 	}

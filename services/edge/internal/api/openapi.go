@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 
 	"switchyard.dev/gen"
@@ -74,7 +75,13 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 			"426": apidoc.Object{"description": "The request asks for no upgrade, or WebSockets are off."},
 		}
 	}
-	if r.Method == http.MethodPost {
+	if r.EventStream {
+		operation["responses"] = apidoc.Object{"200": apidoc.Object{
+			"description": "Server-sent events, until either side ends the stream.",
+			"content":     apidoc.Object{"text/event-stream": apidoc.Object{"schema": apidoc.Object{"type": "string"}}},
+		}}
+	}
+	if r.HasBody() {
 		content := apidoc.Object{}
 		if r.Form {
 			content["multipart/form-data"] = apidoc.Object{"schema": apidoc.Object{"type": "object"}}
@@ -106,7 +113,7 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 var refusals = map[string]string{
 	"400": "A field is unknown, missing or out of range; the reason names it.",
 	"401": "No valid API key.",
-	"403": "The key's product or permission does not include this, or the body names another organization.",
+	"403": "The key's product, permission or scopes do not include this, or the body names another organization.",
 	"413": "The body is too large.",
 	"429": "The key or its organization has made too many requests, or holds too many large bodies; Retry-After says when to retry.",
 	"502": "The service behind the edge ended the call early.",
@@ -120,6 +127,7 @@ var headers = map[string]string{
 	"Idempotency-Key": "A repeat of a call with the same key has no further effect, where the operation says so.",
 	"X-Owner-Id":      "Narrows the call to an owner within the organization.",
 	"X-User-Id":       "The user that the call is for.",
+	"Last-Event-ID":   "The id of the last event that was received, for a stream of events to resume after it.",
 	"X-Run-Id":        "The run or session that the call belongs to.",
 }
 
@@ -129,12 +137,12 @@ func complete(operation apidoc.Object, r route.Route, failure any) error {
 	operation["summary"] = strings.TrimSuffix(r.Summary, ".")
 	operation["security"] = []any{apidoc.Object{"key": []any{}}}
 	operation["tags"] = []any{r.Upstream}
-	operation["x-switchyard"] = apidoc.Object{"products": r.Products, "permission": r.Permission, "metric": r.Metric}
+	operation["x-switchyard"] = apidoc.Object{"products": r.Products, "permission": r.Permission, "scope": r.Scope, "metric": r.Metric}
 	responses, _ := operation["responses"].(apidoc.Object)
 	for status, meaning := range refusals {
 		responses[status] = apidoc.Object{"description": meaning, "content": apidoc.Object{"application/json": apidoc.Object{"schema": failure}}}
 	}
-	parameters, _ := operation["parameters"].([]any)
+	parameters := passedOn(operation, r)
 	for _, name := range sortedKeys(headers) {
 		parameters = append(parameters, apidoc.Object{"name": name, "in": "header", "description": headers[name], "schema": apidoc.Object{"type": "string"}})
 	}
@@ -153,8 +161,22 @@ func complete(operation apidoc.Object, r route.Route, failure any) error {
 		return fmt.Errorf("the contract has no body at %s %s", r.Method, r.Target)
 	}
 	media["example"] = example
-	operation["x-example"] = "curl $EDGE_URL" + r.Path + " -H \"Authorization: Bearer $KEY\" -d '" + r.Example + "'"
+	verb := ""
+	if r.Method != http.MethodPost {
+		verb = "-X " + r.Method + " "
+	}
+	operation["x-example"] = "curl " + verb + "$EDGE_URL" + r.Path + " -H \"Authorization: Bearer $KEY\" -d '" + r.Example + "'"
 	return nil
+}
+
+// passedOn returns the parameters of an operation without those of the query that the route does not pass on.
+func passedOn(operation apidoc.Object, r route.Route) []any {
+	parameters, _ := operation["parameters"].([]any)
+	return slices.DeleteFunc(parameters, func(p any) bool {
+		parameter, _ := p.(apidoc.Object)
+		name, _ := parameter["name"].(string)
+		return parameter["in"] == "query" && !slices.Contains(r.Query, name)
+	})
 }
 
 func operationID(r route.Route) string {
@@ -164,7 +186,7 @@ func operationID(r route.Route) string {
 
 func catalogOperation() apidoc.Object {
 	return apidoc.Object{
-		"operationId": "get_catalog", "summary": "The routes that are served, with products, permission and billing metric", "tags": []any{"edge"},
+		"operationId": "get_catalog", "summary": "The routes that are served, with products, permission, scope and billing metric", "tags": []any{"edge"},
 		"responses": apidoc.Object{
 			"200": apidoc.Object{"description": "The catalog.", "content": apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}}},
 			"304": apidoc.Object{"description": "Unchanged since the version in If-None-Match."},

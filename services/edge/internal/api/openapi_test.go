@@ -2,9 +2,11 @@ package api_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"switchyard.dev/services/edge/internal/route"
 )
@@ -23,8 +25,12 @@ type operation struct {
 	RequestBody struct {
 		Content map[string]struct{ Example any }
 	} `json:"requestBody"`
-	Responses map[string]any
-	Extra     struct{ Products []string } `json:"x-switchyard"`
+	Responses  map[string]any
+	Parameters []struct{ Name, In string }
+	Extra      struct {
+		Products          []string
+		Permission, Scope string
+	} `json:"x-switchyard"`
 }
 
 // The document has exactly the routes of the catalog and the catalog itself, and
@@ -53,6 +59,18 @@ func TestOpenAPI(t *testing.T) {
 		if len(o.Extra.Products) != len(r.Products) {
 			t.Errorf("%s %s: products %q, want %q", r.Method, r.Path, o.Extra.Products, r.Products)
 		}
+		if o.Extra.Permission != string(r.Permission) || o.Extra.Scope != string(r.Scope) {
+			t.Errorf("%s %s: permission %q and scope %q, want %q and %q", r.Method, r.Path, o.Extra.Permission, o.Extra.Scope, r.Permission, r.Scope)
+		}
+		var query []string
+		for _, p := range o.Parameters {
+			if p.In == "query" {
+				query = append(query, p.Name)
+			}
+		}
+		if diff := cmp.Diff(r.Query, query, cmpopts.SortSlices(strings.Compare), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s %s: query (-want +got):\n%s", r.Method, r.Path, diff)
+		}
 		if ids[o.OperationID] {
 			t.Errorf("%s %s: operation %s is there twice", r.Method, r.Path, o.OperationID)
 		}
@@ -69,7 +87,7 @@ func TestOpenAPI(t *testing.T) {
 		if _, isForm := o.RequestBody.Content["multipart/form-data"]; isForm != r.Form {
 			t.Errorf("%s: takes a form is %t, want %t", r.Path, isForm, r.Form)
 		}
-		if r.Method == http.MethodPost && !r.Form && o.RequestBody.Content["application/json"].Example == nil {
+		if r.HasBody() && !r.Form && o.RequestBody.Content["application/json"].Example == nil {
 			t.Errorf("%s: no example", r.Path)
 		}
 	}

@@ -29,13 +29,13 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 	faces := map[string]growth.Face{}
 	for _, r := range table.Routes {
 		if _, ok := faces[r.Products[0]]; !ok {
-			_, key := x.key(t, r.Products[0], apikey.Read, apikey.Write)
+			_, key := x.key(t, r.Products[0], append(apikey.Scopes(), apikey.Read, apikey.Write)...)
 			faces[r.Products[0]] = growth.Face{
 				Handler: x, Header: http.Header{"Authorization": {"Bearer " + key}}, Methods: map[string]string{}, Bodies: map[string]string{},
 			}
 		}
 		faces[r.Products[0]].Methods[r.Method+" "+r.Path] = ""
-		if r.Method == http.MethodPost {
+		if r.HasBody() {
 			faces[r.Products[0]].Bodies[r.Method+" "+r.Path] = r.Example
 		}
 	}

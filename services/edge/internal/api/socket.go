@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/proxy"
-	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/socket"
@@ -18,14 +18,14 @@ import (
 var errTerms = apierr.Unavailable("the terms of this API key have changed; connect again", socket.ErrStale)
 
 // connect relays a WebSocket connection. Each request on it is admitted as a call of its own: with the key as it is then.
-func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, r route.Route, call proxy.Call) error {
+func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, need apikey.Need, call proxy.Call) error {
 	authorization, requestID := req.Header.Get("Authorization"), req.Header.Get(caller.HeaderRequest)
 	call.Admit = func(ctx context.Context) error {
 		key, err := a.options.Verifier.Verify(ctx, authorization)
 		if err != nil {
 			return err
 		}
-		if err := key.May(r.Products, r.Permission); err != nil {
+		if err := key.May(need); err != nil {
 			return err
 		}
 		if key.TermsHeader != call.Terms {

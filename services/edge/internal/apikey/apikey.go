@@ -4,17 +4,17 @@ package apikey
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Permission is what a key allows on the routes of its product.
+// Permission is what a key allows on the routes of its product: Read, Write, a scope such as "webhooks:endpoints:write",
+// or most scopes of an area such as "webhooks:*".
 type Permission string
 
-// The permissions. Neither includes the other.
+// The permissions that hold for all routes of a product. Neither includes the other.
 const (
 	Read  Permission = "read"
 	Write Permission = "write"
@@ -34,8 +34,6 @@ var (
 		"a valid API key is required in the Authorization header, after Bearer")
 	ErrProduct = apierr.New(apierr.KindForbidden, ReasonProductNotAllowed,
 		"the product of this API key does not include this operation")
-	ErrPermission = apierr.New(apierr.KindForbidden, ReasonPermissionDenied,
-		"this API key lacks the permission that this operation needs")
 )
 
 // Key is the metadata of a product key; only its holder has the key itself.
@@ -55,9 +53,10 @@ type Key struct {
 	// Origin is the first key of the chain of rotations, empty for the first itself; ReplacedBy is the next one, if
 	// any.
 	Origin, ReplacedBy string
-	// Digest is the lookup key, Buckets the rate limits of a request, and TermsHeader its caller.HeaderKeyTerms, empty
-	// without terms. A Verifier fills them in.
+	// Digest is the lookup key, Grants the set of Permissions, Buckets the rate limits of a request, and TermsHeader its
+	// caller.HeaderKeyTerms, empty without terms. A Verifier fills them in.
 	Digest      Digest
+	Grants      Grants
 	Buckets     Buckets
 	TermsHeader string
 }
@@ -83,16 +82,4 @@ type Limits struct{ Key, Organization limit.Limit }
 // Live reports whether the key is valid at a moment.
 func (k *Key) Live(now time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
-}
-
-// May returns nil if the key allows an operation of the given products that needs a permission, or else ErrProduct or
-// ErrPermission.
-func (k *Key) May(products []string, need Permission) error {
-	switch {
-	case !slices.Contains(products, k.Product):
-		return ErrProduct
-	case !slices.Contains(k.Permissions, need):
-		return ErrPermission
-	}
-	return nil
 }

@@ -5,12 +5,16 @@ import (
 )
 
 func ExampleKey_May() {
-	key := Key{Product: "ai", Permissions: []Permission{Read}}
-	fmt.Println(key.May([]string{"ai", "agents"}, Read))
-	fmt.Println(key.May([]string{"webhooks"}, Write))
-	fmt.Println(key.May([]string{"ai"}, Write))
+	key := Key{Product: "ai", Grants: grantsOf([]Permission{Read, "ai:files:write"})}
+	fmt.Println(key.May(NewNeed([]string{"ai", "agents"}, Read, "ai:chat:invoke")))
+	fmt.Println(key.May(NewNeed([]string{"ai"}, Write, "ai:files:write")))
+	fmt.Println(key.May(NewNeed([]string{"webhooks"}, Write, "webhooks:events:write")))
+	fmt.Println(key.May(NewNeed([]string{"ai"}, Write, "ai:batches:write")))
+	fmt.Println(key.May(NewNeed([]string{"ai"}, "", "ai:approvals:decide")))
 	// Output:
 	// <nil>
+	// <nil>
 	// the product of this API key does not include this operation
-	// this API key lacks the permission that this operation needs
+	// this API key lacks the permission that this operation needs: ai:batches:write or write
+	// this API key lacks the permission that this operation needs: ai:approvals:decide
 }

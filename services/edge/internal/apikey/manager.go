@@ -91,16 +91,16 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 	}
 	r.Terms = r.Terms.normal()
 	r.Permissions = slices.Compact(slices.Sorted(slices.Values(r.Permissions)))
-	unknown := func(p Permission) bool { return p != Read && p != Write }
 	switch {
 	case r.Organization == "" || !caller.Printable(r.Organization):
 		return r, apierr.Invalid("organization_id", "is required: printable ASCII, at most 256 characters")
 	case !slices.Contains(products, r.Product):
 		return r, apierr.Invalid("product", "must be one of "+strings.Join(products, ", "))
-	case len(r.Permissions) == 0 || slices.ContainsFunc(r.Permissions, unknown):
-		return r, apierr.Invalid("permissions", "must be read, write or both")
 	case !validEnvironment(r.Environment):
 		return r, apierr.Invalid("environment", "must have 1 to 16 lower-case letters and digits")
+	}
+	if err := checkPermissions(r.Permissions); err != nil {
+		return r, err
 	}
 	return r, checkMutable(r.Name, r.ExpiresAt, r.Limit, r.Terms, now)
 }

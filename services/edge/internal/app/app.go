@@ -182,6 +182,7 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, o api.Opti
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
 		return err
 	}
+	o.Drain = onDrain(ctx, s)
 	handler, err := api.New(o)
 	if err != nil {
 		return err
@@ -219,6 +220,16 @@ func newSockets(s *service.Service, cfg Config, token secret.Value) (*proxy.Sock
 	drain := socket.NewDrain()
 	s.Runner.OnDrain("websockets", drain.Begin)
 	return proxy.NewSockets(proxy.SocketTransport(secure), token, cfg.bounds(), drain), nil
+}
+
+// onDrain returns the function that has calls ended when the service drains, before the face waits for them.
+func onDrain(ctx context.Context, s *service.Service) func(end func()) (stop func() bool) {
+	drained, drain := context.WithCancel(context.WithoutCancel(ctx))
+	s.Runner.OnDrain("streams of events", func(context.Context) error {
+		drain()
+		return nil
+	})
+	return func(end func()) func() bool { return context.AfterFunc(drained, end) }
 }
 
 func pepper(cfg Config) (*apikey.Pepper, error) {

@@ -25,7 +25,7 @@ import (
 )
 
 var errKeysUsage = errors.New(`use
-  edge keys create --org O --product P --permission read,write [--env live] [--name N] [--expires-in 720h] [--limit 600/1m]
+  edge keys create --org O --product P --permission read,write,SCOPE,... [--env live] [--name N] [--expires-in 720h] [--limit 600/1m]
       [--tpm 100000] [--model M]... [--budget 5000/month] [--class interactive|standard|bulk] [--json]
   edge keys list [--org O] [--json]
   edge keys rotate ID [--overlap 24h] [--expires-in 720h] [--json]
@@ -101,7 +101,7 @@ func createKey(ctx context.Context, manager *apikey.Manager, by apikey.Actor, ar
 	flags := flagSet("create")
 	flags.StringVar(&r.Organization, "org", "", "organization")
 	flags.StringVar(&r.Product, "product", "", "product")
-	permissions := flags.String("permission", "", "read, write or read,write")
+	permissions := flags.String("permission", "", "read, write and scopes such as webhooks:endpoints:write, separated by commas")
 	flags.StringVar(&r.Environment, "env", "", "environment in the key's prefix")
 	flags.StringVar(&r.Name, "name", "", "name for people")
 	lifetime := flags.Duration("expires-in", 0, "lifetime; 0 is without end")

@@ -11,7 +11,7 @@ import (
 // identities, terms of keys, X-Forwarded-*, hop-by-hop headers. The edge sets traceparent itself. Owner, user and run narrow a request
 // within the customer's own organization, which the key alone determines.
 var passed = []string{
-	"Accept", "Content-Type",
+	"Accept", "Content-Type", "Last-Event-Id",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
 	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
 	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
@@ -22,7 +22,7 @@ var passed = []string{
 // sets X-Request-Id on every response itself.
 var returned = []string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
-	"Retry-After", "X-Should-Retry", "Idempotent-Replayed", "Deprecation", "Sunset",
+	"Retry-After", "X-Should-Retry", "X-Accel-Buffering", "Idempotent-Replayed", "Deprecation", "Sunset",
 }
 
 const product = "X-Switchyard-"

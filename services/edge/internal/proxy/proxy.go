@@ -140,6 +140,9 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		settled.wait = call.Succeeded()
 	}
 	if err := x.pass(w, answer, clock, &settled); err != nil {
+		if ended, ok := errors.AsType[*apierr.Error](context.Cause(ctx)); ok { // by the edge, not by either side
+			err = ended
+		}
 		return fmt.Errorf("%w: %w", ErrCut, err)
 	}
 	return nil

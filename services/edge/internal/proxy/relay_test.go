@@ -132,7 +132,7 @@ func TestHeadersIn(t *testing.T) {
 	e.post(t, strings.NewReader(`{"a":1}`), http.Header{
 		"Authorization": {"Bearer swy_test_customer"}, "X-Organization-Id": {"org-of-somebody"}, "X-Key-Id": {"key_of_somebody"},
 		"X-Key-Terms": {`{"key":"key_of_somebody"}`}, "x-key-terms": {`{"key":"key_of_somebody"}`},
-		"X-Owner-Id": {"ann", "bob"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"},
+		"X-Owner-Id": {"ann", "bob"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"}, "Last-Event-Id": {"7"},
 		"Accept": {"text/event-stream"}, "Content-Type": {"application/json"}, "Traceparent": {"of-the-customer"}, "Tracestate": {"t"},
 		"X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1"}, "Cookie": {"c"}, "X-Principal": {"root"}, "Connection": {"X-Owner-Id"},
 		"X-Api-Key": {"k"}, "Proxy-Authorization": {"p"}, "Te": {"trailers"}, "Accept-Encoding": {"gzip"}, "User-Agent": {"curl"},
@@ -144,7 +144,7 @@ func TestHeadersIn(t *testing.T) {
 	})
 	want := http.Header{
 		"Authorization": {"Bearer " + token}, "X-Organization-Id": {"org-1"}, "X-Key-Id": {"key_1"},
-		"X-Owner-Id": {"ann"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"},
+		"X-Owner-Id": {"ann"}, "X-User-Id": {"u"}, "X-Run-Id": {"r"}, "Idempotency-Key": {"i"}, "X-Request-Id": {"req_1"}, "Last-Event-Id": {"7"},
 		"Accept": {"text/event-stream"}, "Content-Type": {"application/json"}, "Traceparent": {"of-the-edge"},
 		"User-Agent": {"switchyard-edge"}, "Content-Length": {"7"},
 		"Anthropic-Version": {"v"}, "Anthropic-Beta": {"b"}, "Openai-Beta": {"c"}, "X-Switchyard-Goal": {"cheap"}, "X-Switchyard-Provider": {"p"},
@@ -164,7 +164,7 @@ func TestHeadersOut(t *testing.T) {
 	e := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range map[string]string{
 			"Content-Type": "application/json", "Retry-After": "7", "Idempotent-Replayed": "true", "X-Switchyard-Model": "m",
-			"Etag": `"e"`, "Cache-Control": "no-store", "X-Request-Id": "req_of_the_service", "Server": "internal", "Set-Cookie": "s",
+			"Etag": `"e"`, "Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Request-Id": "req_of_the_service", "Server": "internal", "Set-Cookie": "s",
 			"X-Organization-Id": "org-1", "X-Key-Id": "key_1", "Authorization": "Bearer " + token, "Via": "10.0.0.1", "Location": "http://10.0.0.1/",
 			"Grpc-Metadata-X": "x", "Www-Authenticate": "Bearer", "Traceparent": "t", "Trailer": "X-T",
 		} {
@@ -177,7 +177,7 @@ func TestHeadersOut(t *testing.T) {
 	answer.Header.Del("Date")
 	want := http.Header{
 		"Content-Type": {"application/json"}, "Retry-After": {"7"}, "Idempotent-Replayed": {"true"}, "X-Switchyard-Model": {"m"},
-		"Etag": {`"e"`}, "Cache-Control": {"no-store"},
+		"Etag": {`"e"`}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"},
 	}
 	if answer.ContentLength >= 0 {
 		want["Content-Length"] = []string{"24"}

@@ -27,12 +27,14 @@ type Route struct {
 	Method string `yaml:"method" json:"method"`
 	// Path is a plain path, except for segments "{name}", which the target has too, or a last one "{name...}" that matches
 	// the rest. A verb may follow that one, as in "{name...}:verb".
-	Path       string            `yaml:"path"       json:"path"`
-	Products   []string          `yaml:"products"   json:"products"`
+	Path     string   `yaml:"path"       json:"path"`
+	Products []string `yaml:"products"   json:"products"`
+	// Permission and Scope each allow the route. Permission is empty if nothing but the scope does.
 	Permission apikey.Permission `yaml:"permission" json:"permission"`
+	Scope      apikey.Permission `yaml:"scope"      json:"scope"`
 	// Metric counts the route's successful calls; empty for none.
 	Metric string `yaml:"metric" json:"metric"`
-	// Summary and Example are for the OpenAPI document; Example is a valid request body.
+	// Summary and Example are for the OpenAPI document; Example is a valid request body, empty for none.
 	Summary string `yaml:"summary" json:"-"`
 	Example string `yaml:"example" json:"-"`
 	// Form reports whether the body is a form of several parts (RFC 7578), also where Example shows one in JSON.
@@ -45,7 +47,10 @@ type Route struct {
 	// WebSocket reports whether the route takes WebSocket connections, whose messages are the requests. An Upgrade header on
 	// another route has no effect.
 	WebSocket bool `yaml:"websocket" json:"websocket,omitempty"`
-	// Query are the parameters of the query string that are passed on; all others are dropped.
+	// EventStream reports whether the answer is server-sent events; for the OpenAPI document.
+	EventStream bool `yaml:"event_stream" json:"-"`
+	// Query are the parameters of the query string that are passed on; all others are dropped. None names an organization:
+	// that is the key's.
 	Query []string `yaml:"query" json:"-"`
 }
 
@@ -76,6 +81,9 @@ func (t Table) Dialect(path string) string {
 	return ""
 }
 
+// Need returns what the route requires of a key.
+func (r Route) Need() apikey.Need { return apikey.NewNeed(r.Products, r.Permission, r.Scope) }
+
 // Rest returns the name of the path's last segment if it matches the rest; before is the part before it.
 func (r Route) Rest() (before, name string, ok bool) {
 	path, _ := r.Pattern()
@@ -104,6 +112,18 @@ func (r Route) Names() (names []string) {
 		names = append(names, found[1])
 	}
 	return names
+}
+
+// Filled returns the path with a value in place of each segment "{name}" and of the rest.
+func (r Route) Filled(value string) string {
+	path, verb := r.Pattern()
+	if before, _, ok := r.Rest(); ok {
+		path = before + value
+	}
+	if verb != "" {
+		path += ":" + verb
+	}
+	return segment.ReplaceAllString(path, value)
 }
 
 // Snapshot returns the table of this build.
@@ -169,19 +189,25 @@ func (r Route) check() error {
 	case r.Method == "" || r.Upstream == "" || len(r.Products) == 0:
 		return errors.New("method, upstream and products are required")
 	case r.Metric == "" && !r.free():
-		return errors.New("metric is required, but for what reads, deletes, cancels, counts tokens or stores a file")
+		return errors.New("metric is required, except for what reads, changes settings or records, or sends and computes nothing")
 	case !strings.HasPrefix(plain, root) || strings.HasPrefix(plain, meta) || strings.ContainsAny(plain, "{} "):
 		return fmt.Errorf("path must be below %s, not below %s, and plain but for segments {name} or a last {name...}", root, meta)
 	case !slices.Equal(r.Names(), target.Names()):
 		return errors.New("path and target must have the same segments {name}")
 	case r.WebSocket && (r.Method != http.MethodGet || r.Metric == ""):
 		return errors.New("a WebSocket route must be GET with a metric")
-	case r.Summary == "" || (r.Method == http.MethodPost) != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
-		return errors.New("summary is required, and with POST an example in JSON unless the body is a form")
+	case r.EventStream && (r.Method != http.MethodGet || r.WebSocket):
+		return errors.New("a route of server-sent events must be GET")
+	case r.Summary == "" || r.HasBody() != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
+		return errors.New("summary is required, and with POST, PUT and PATCH an example in JSON unless the body is a form")
 	case !below.MatchString(r.Target):
 		return errors.New("target must be below /v1/, /v1beta/, /v2/ or /openai/")
-	case r.Permission != apikey.Read && r.Permission != apikey.Write:
-		return errors.New("permission must be read or write")
+	case !r.Scope.IsScope():
+		return errors.New("scope must be a scope of package apikey")
+	case r.Permission != apikey.Read && r.Permission != apikey.Write && (r.Permission != "" || !r.Scope.Decides()):
+		return errors.New("permission must be read or write, or empty for a scope that decides")
+	case slices.ContainsFunc(r.Query, func(name string) bool { return strings.HasPrefix(name, "org") }):
+		return errors.New("query must not name an organization: it is the key's")
 	case r.Timeout <= 0:
 		return errors.New("timeout must be above zero")
 	}
@@ -191,14 +217,23 @@ func (r Route) check() error {
 // below matches the targets that routes may have.
 var below = regexp.MustCompile(`^/(v1|v1beta|v2|openai)/`)
 
-// free reports whether a route may have no metric.
+// HasBody reports whether requests have a body.
+func (r Route) HasBody() bool {
+	return r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch
+}
+
+// free reports whether a route may have no metric: what reads or changes records by their address, and what POST creates
+// without sending or computing anything.
 func (r Route) free() bool {
-	return r.Method == http.MethodGet || r.Method == http.MethodDelete ||
+	return r.Method != http.MethodPost ||
 		slices.ContainsFunc(freeEndings, func(ending string) bool { return strings.HasSuffix(r.Path, ending) })
 }
 
-// freeEndings end the paths of calls that count tokens, cancel or store a file.
-var freeEndings = []string{"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files"}
+// freeEndings end the paths of POST routes that count tokens, cancel, or store a file, a setting or a decision.
+var freeEndings = []string{
+	"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files",
+	"/endpoints", "/registrations", "/runs", "/revoke", "/approvals", "/approve", "/deny",
+}
 
 // Served returns the table without the routes whose service is not among upstreams.
 func (t Table) Served(upstreams []string) Table {

@@ -4,10 +4,13 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/edge/internal/apikey"
 )
 
 var update = flag.Bool("update", false, "write the catalog")
@@ -35,8 +38,10 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("catalog (-want +got):\n%s", diff)
 	}
 	targets := map[string]string{}
+	var scopes []apikey.Permission
 	for _, r := range table.Routes {
 		targets[r.Path] = r.Upstream + " " + r.Target
+		scopes = append(scopes, r.Scope)
 	}
 	if diff := cmp.Diff(map[string]string{
 		"/product/v1/ai/chat":               "gateway /v1/llm/chat",
@@ -45,6 +50,38 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/images/generations": "gateway /v1/images/generations",
 		"/product/v1/webhooks/deliveries":   "webhook-egress /v1/deliveries",
 		"/product/v1/notifications/send":    "notify /v1/notify",
+
+		"/product/v1/webhooks/deliveries/{id}":                  "webhook-egress /v1/deliveries/{id}",
+		"/product/v1/ai/runs":                                   "gateway /v1/runs/mint",
+		"/product/v1/ai/runs/{run_id}":                          "gateway /v1/runs/{run_id}/authority",
+		"/product/v1/ai/runs/{run_id}/revoke":                   "gateway /v1/runs/{run_id}/revoke",
+		"/product/v1/ai/approvals":                              "gateway /v1/approvals",
+		"/product/v1/ai/approvals/{ref}":                        "gateway /v1/approvals/{ref}",
+		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",
+		"/product/v1/ai/approvals/{ref}/deny":                   "gateway /v1/approvals/{ref}/deny",
+		"/product/v1/ai/usage":                                  "gateway /v1/usage",
+		"/product/v1/webhooks/deliveries/batch":                 "webhook-egress /v1/deliveries/batch",
+		"/product/v1/webhooks/deliveries/{id}/attempts":         "webhook-egress /v1/deliveries/{id}/attempts",
+		"/product/v1/webhooks/deliveries/{id}/resend":           "webhook-egress /v1/deliveries/{id}/resend",
+		"/product/v1/webhooks/deliveries/{id}/cancel":           "webhook-egress /v1/deliveries/{id}/cancel",
+		"/product/v1/webhooks/endpoints":                        "webhook-egress /v1/endpoints",
+		"/product/v1/webhooks/endpoints/{id}":                   "webhook-egress /v1/endpoints/{id}",
+		"/product/v1/webhooks/endpoints/{id}/test":              "webhook-egress /v1/endpoints/{id}/test",
+		"/product/v1/webhooks/events":                           "webhook-egress /v1/events",
+		"/product/v1/webhooks/replays":                          "webhook-egress /v1/replays",
+		"/product/v1/webhooks/replays/{id}":                     "webhook-egress /v1/replays/{id}",
+		"/product/v1/webhooks/replays/{id}/cancel":              "webhook-egress /v1/replays/{id}/cancel",
+		"/product/v1/notifications/sends/{notification_id}":     "notify /v1/notifications/sends/{notification_id}",
+		"/product/v1/notifications/inbox":                       "notify /v1/notifications",
+		"/product/v1/notifications/inbox/unread-count":          "notify /v1/notifications/unread-count",
+		"/product/v1/notifications/inbox/read-all":              "notify /v1/notifications/read-all",
+		"/product/v1/notifications/inbox/stream":                "notify /v1/notifications/stream",
+		"/product/v1/notifications/inbox/{id}/read":             "notify /v1/notifications/{id}/read",
+		"/product/v1/notifications/inbox/{id}":                  "notify /v1/notifications/{id}",
+		"/product/v1/notifications/push/vapid-public-key":       "notify /v1/push/vapid-public-key",
+		"/product/v1/notifications/push/registrations":          "notify /v1/push/registrations",
+		"/product/v1/notifications/push/registrations/{sub_id}": "notify /v1/push/registrations/{sub_id}",
+		"/product/v1/notifications/push/history":                "notify /v1/push/history",
 
 		"/product/v1/ai/openai/v1/chat/completions": "gateway /v1/chat/completions",
 		"/product/v1/ai/openai/v1/responses":        "gateway /v1/responses",
@@ -113,11 +150,15 @@ func TestSnapshot(t *testing.T) {
 	}, targets); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
+	slices.Sort(scopes)
+	if diff := cmp.Diff(apikey.Scopes(), slices.Compact(scopes)); diff != "" {
+		t.Errorf("scopes of package apikey and of routes (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff([]string{"agents", "ai", "notifications", "platform", "webhooks"}, table.Products()); diff != "" {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 1 || served.Routes[0].Upstream != "notify" {
+	if len(served.Routes) != 13 || slices.ContainsFunc(served.Routes, func(r Route) bool { return r.Upstream != "notify" }) {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {
@@ -142,7 +183,7 @@ func TestDialects(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
+	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, scope: ai:chat:invoke, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
 	if _, err := parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +203,12 @@ func TestParseRefuses(t *testing.T) {
 		"the edge's own":       {"/product/v1/a", "/product/v1/_meta/a"},
 		"a pattern":            {"/product/v1/a", "/product/v1/a_{id}"},
 		"permission":           {"permission: read", "permission: admin"},
+		"no permission":        {"permission: read", "permission: ''"},
+		"no scope":             {"scope: ai:chat:invoke", "scope: ''"},
+		"a whole area":         {"ai:chat:invoke", "ai:*"},
+		"an unknown scope":     {"ai:chat:invoke", "ai:chat:write"},
+		"an organization":      {"metric: m", "metric: m, query: [limit, organization_id]"},
+		"an example for GET":   {"method: POST", "method: GET"},
 		"no summary":           {"summary: s", "summary: ''"},
 		"no example":           {"example: '{}'", "example: ''"},
 		"half an example":      {"example: '{}'", "example: '{'"},

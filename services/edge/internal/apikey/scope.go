@@ -1,0 +1,127 @@
+package apikey
+
+import (
+	"slices"
+	"strings"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// The areas of scopes, their first part.
+const (
+	areaAI            = "ai"
+	areaNotifications = "notifications"
+	areaWebhooks      = "webhooks"
+)
+
+// decide is the action of scopes that nothing but the scope itself grants: neither Write nor the whole area.
+const decide = ":decide"
+
+// whole ends the name of all scopes of an area, as in "webhooks:*".
+const whole = ":*"
+
+// scopes are all scopes, area:resource:action, in the order of their bits. Each has a route.
+var scopes = []Permission{
+	"ai:approvals:decide", "ai:approvals:read", "ai:approvals:write",
+	"ai:audio:invoke",
+	"ai:batches:read", "ai:batches:write",
+	"ai:chat:invoke",
+	"ai:embeddings:invoke",
+	"ai:files:read", "ai:files:write",
+	"ai:images:invoke",
+	"ai:models:read",
+	"ai:moderations:invoke",
+	"ai:rerank:invoke",
+	"ai:responses:read", "ai:responses:write",
+	"ai:runs:read", "ai:runs:write",
+	"ai:usage:read",
+	"ai:vision:invoke",
+	"notifications:inbox:read", "notifications:inbox:write",
+	"notifications:push:read", "notifications:push:write",
+	"notifications:sends:read", "notifications:sends:write",
+	"webhooks:deliveries:read", "webhooks:deliveries:write",
+	"webhooks:endpoints:read", "webhooks:endpoints:write",
+	"webhooks:events:write",
+	"webhooks:replays:read", "webhooks:replays:write",
+}
+
+// Scopes returns all scopes, sorted.
+func Scopes() []Permission { return slices.Clone(scopes) }
+
+// IsScope reports whether p is one scope, not a whole area.
+func (p Permission) IsScope() bool { return slices.Contains(scopes, p) }
+
+// Decides reports whether p is a scope that nothing but itself grants.
+func (p Permission) Decides() bool { return strings.HasSuffix(string(p), decide) }
+
+// Grants is a set of permissions: one bit for Read, for Write and for each scope.
+type Grants uint64
+
+// grants returns the set that a permission stands for; empty if it is unknown.
+func (p Permission) grants() (set Grants) {
+	switch p {
+	case Read:
+		return 1
+	case Write:
+		return 1 << 1
+	}
+	area, all := strings.CutSuffix(string(p), whole)
+	for i, scope := range scopes {
+		if of, _, _ := strings.Cut(string(scope), ":"); p == scope || all && of == area && !scope.Decides() {
+			set |= 1 << (i + 2)
+		}
+	}
+	return set
+}
+
+// grantsOf returns the union of permissions. Those that this release does not know grant nothing.
+func grantsOf(permissions []Permission) (set Grants) {
+	for _, p := range permissions {
+		set |= p.grants()
+	}
+	return set
+}
+
+// checkPermissions refuses no permission and unknown ones. It repeats none of them: a key may be among them by mistake.
+func checkPermissions(permissions []Permission) error {
+	if len(permissions) > 0 && !slices.ContainsFunc(permissions, func(p Permission) bool { return p.grants() == 0 }) {
+		return nil
+	}
+	known := []string{string(Read), string(Write), areaAI + whole, areaNotifications + whole, areaWebhooks + whole}
+	for _, scope := range scopes {
+		known = append(known, string(scope))
+	}
+	return apierr.Invalid("permissions", "must hold one or more of "+strings.Join(known, ", "))
+}
+
+// Need is what a route requires of a key. NewNeed creates it.
+type Need struct {
+	products []string
+	any      Grants
+	denied   *apierr.Error
+}
+
+// NewNeed returns the need for a key of one of the products that has the permission or the scope. An empty permission
+// requires the scope.
+func NewNeed(products []string, permission, scope Permission) Need {
+	text := "this API key lacks the permission that this operation needs: " + string(scope)
+	if permission != "" {
+		text += " or " + string(permission)
+	}
+	return Need{
+		products: products, any: permission.grants() | scope.grants(),
+		denied: apierr.New(apierr.KindForbidden, ReasonPermissionDenied, text),
+	}
+}
+
+// May returns nil if the key meets a need, and otherwise a forbidden error. It does not allocate. Only a key from a
+// Verifier has Grants.
+func (k *Key) May(need Need) error {
+	switch {
+	case !slices.Contains(need.products, k.Product):
+		return ErrProduct
+	case k.Grants&need.any == 0:
+		return need.denied
+	}
+	return nil
+}
