@@ -238,6 +238,7 @@ func TestEdgeForeignReferences(t *testing.T) {
 	empty(others["webhooks"].get(t, deliveryRoute+"?endpoint_id="+ids["endpoint"]), "deliveries")
 	empty(others["ai"].get(t, "/product/v1/ai/approvals?run_id="+ids["run"]), "approvals")
 	empty(others["ai"].get(t, "/product/v1/ai/usage?run_id="+ids["run"]), "records")
+	empty(others["ai"].get(t, "/product/v1/ai/spend?from="+time.Now().UTC().Format("2006-01")+"-01T00:00:00Z&interval=month"), "rows")
 	empty(others["notifications"].get(t, "/product/v1/notifications/push/registrations?site_id="+secret), "registrations")
 	for name, call := range map[string]struct {
 		product, route string

@@ -24,6 +24,7 @@ var ownRoutes = map[string]string{
 	"POST /product/v1/ai/approvals/{ref}/approve":                  "[ai agents platform]  ",
 	"POST /product/v1/ai/approvals/{ref}/deny":                     "[ai agents platform]  ",
 	"GET /product/v1/ai/usage":                                     "[ai agents platform] read ",
+	"GET /product/v1/ai/spend":                                     "[ai agents platform] read ",
 	"GET /product/v1/webhooks/deliveries":                          "[webhooks platform] read ",
 	"GET /product/v1/webhooks/deliveries/{id}":                     "[webhooks platform] read ",
 	"POST /product/v1/webhooks/deliveries/batch":                   "[webhooks platform] write delivery_batches",

@@ -60,6 +60,7 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",
 		"/product/v1/ai/approvals/{ref}/deny":                   "gateway /v1/approvals/{ref}/deny",
 		"/product/v1/ai/usage":                                  "gateway /v1/usage",
+		"/product/v1/ai/spend":                                  "gateway /v1/spend",
 		"/product/v1/webhooks/deliveries/batch":                 "webhook-egress /v1/deliveries/batch",
 		"/product/v1/webhooks/deliveries/{id}/attempts":         "webhook-egress /v1/deliveries/{id}/attempts",
 		"/product/v1/webhooks/deliveries/{id}/resend":           "webhook-egress /v1/deliveries/{id}/resend",
