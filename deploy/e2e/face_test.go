@@ -102,7 +102,7 @@ func TestReadsAnswer(t *testing.T) {
 					continue
 				}
 				t.Run(o.Method, func(t *testing.T) {
-					a := operator.get(t, o.At("x"))
+					a := operator.get(t, pathOf(o, "x"))
 					if a.status >= http.StatusInternalServerError {
 						t.Errorf("answered %d: %s", a.status, shorten(a.body))
 					}

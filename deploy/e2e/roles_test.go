@@ -30,6 +30,16 @@ func gatewayOperations() []contract.Operation {
 	return all
 }
 
+// pathOf returns the path of an operation with a name in place of its parameters. The models that it probes are the
+// sandbox's: other tests count the calls to their vendors.
+func pathOf(o contract.Operation, name string) string {
+	path := o.At(name)
+	if path == "/v1/models/liveness" {
+		path += "?provider=sandbox"
+	}
+	return path
+}
+
 // The test calls each operation of the gateway by its path, as each role and without a
 // credential: the gateway serves it, admits the callers that may call it, and refuses all others.
 func TestEveryOperationAsEachRole(t *testing.T) {
@@ -47,10 +57,7 @@ func TestEveryOperationAsEachRole(t *testing.T) {
 	}
 	operations := gatewayOperations()
 	for _, o := range operations {
-		path := o.At(name)
-		if path == "/v1/models/liveness" {
-			path += "?provider=sandbox" // Other tests count the calls to their vendors.
-		}
+		path := pathOf(o, name)
 		for _, c := range callers {
 			var body any
 			if o.Verb == http.MethodPost || o.Verb == http.MethodPut || o.Verb == http.MethodPatch {
