@@ -42,3 +42,19 @@ func (r Repeat) Run(ctx context.Context) error {
 		failing = err != nil
 	}
 }
+
+// UntilDone repeats a step that does at most limit things, each time within a bound, until it has done fewer.
+func UntilDone(ctx context.Context, limit int, bound time.Duration, step func(ctx context.Context, limit int) (int, error)) error {
+	for {
+		n, err := within(ctx, limit, bound, step)
+		if err != nil || n < limit {
+			return err
+		}
+	}
+}
+
+func within(ctx context.Context, limit int, bound time.Duration, step func(context.Context, int) (int, error)) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	return step(ctx, limit)
+}

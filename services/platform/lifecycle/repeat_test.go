@@ -78,3 +78,32 @@ func TestRepeatGoesOnAfterAPanic(t *testing.T) {
 		}
 	})
 }
+
+func TestUntilDone(t *testing.T) {
+	failure := errors.New("away")
+	for name, c := range map[string]struct {
+		done  []int
+		err   error
+		calls int
+	}{
+		"until less is left":  {[]int{10, 10, 3}, nil, 3},
+		"nothing to do":       {[]int{0}, nil, 1},
+		"until a step fails":  {[]int{10, 10}, failure, 3},
+		"as much as a step's": {[]int{10, 0}, nil, 2},
+	} {
+		calls := 0
+		err := lifecycle.UntilDone(t.Context(), 10, time.Minute, func(ctx context.Context, limit int) (int, error) {
+			if _, bounded := ctx.Deadline(); !bounded || limit != 10 {
+				t.Errorf("%s: bounded %t, limit %d", name, bounded, limit)
+			}
+			calls++
+			if calls > len(c.done) {
+				return 0, c.err
+			}
+			return c.done[calls-1], nil
+		})
+		if !errors.Is(err, c.err) || calls != c.calls {
+			t.Errorf("%s: %v after %d steps, want %v after %d", name, err, calls, c.err, c.calls)
+		}
+	}
+}

@@ -36,16 +36,5 @@ func (a *Aggregator) Run(ctx context.Context) error {
 
 // catchUp aggregates until no rows are left.
 func (a *Aggregator) catchUp(ctx context.Context) error {
-	for {
-		n, err := a.aggregate(ctx)
-		if err != nil || n < aggregateRows {
-			return err
-		}
-	}
-}
-
-func (a *Aggregator) aggregate(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, aggregateTime)
-	defer cancel()
-	return a.store.Aggregate(ctx, aggregateRows)
+	return lifecycle.UntilDone(ctx, aggregateRows, aggregateTime, a.store.Aggregate)
 }

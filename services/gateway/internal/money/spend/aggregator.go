@@ -60,18 +60,9 @@ func (a *Aggregator) Upkeep(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// untilDone repeats a step until less than limit was left to do.
+// untilDone repeats a step with the bounds of its moment.
 func untilDone(ctx context.Context, limit int, step func(context.Context, Bounds, int) (int, error)) error {
-	for {
-		n, err := once(ctx, limit, step)
-		if err != nil || n < limit {
-			return err
-		}
-	}
-}
-
-func once(ctx context.Context, limit int, step func(context.Context, Bounds, int) (int, error)) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, aggregateTime)
-	defer cancel()
-	return step(ctx, BoundsAt(time.Now()), limit)
+	return lifecycle.UntilDone(ctx, limit, aggregateTime, func(ctx context.Context, limit int) (int, error) {
+		return step(ctx, BoundsAt(time.Now()), limit)
+	})
 }
