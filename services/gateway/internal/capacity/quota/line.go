@@ -47,9 +47,9 @@ func (q *queue) least() float64 {
 // join adds a caller to the queue, or refuses it because too many wait, or because it would wait too long.
 func (b *Books) join(q *queue, w *waiter) *RefusedError {
 	l, d := w.line, w.demand
-	if predicted := b.predict(q, w); b.waiting >= b.MaxWaiting || len(l.waiters) >= b.MaxWaitingEach || d.Wait <= 0 ||
+	if predicted := b.predict(q, w, true); b.waiting >= b.MaxWaiting || len(l.waiters) >= b.MaxWaitingEach || d.Wait <= 0 ||
 		q.waiting > 0 && predicted > d.Wait {
-		return &RefusedError{Cause: CauseQueue, RetryAfter: max(predicted, time.Second)}
+		return &RefusedError{Cause: CauseQueue, RetryAfter: max(b.predict(q, w, false), time.Second)}
 	}
 	q.lines[d.Organization] = l // It may have been swept meanwhile.
 	l.waiters = append(l.waiters, w)
@@ -163,8 +163,8 @@ func (b *Books) sweepQueues(now time.Time) {
 }
 
 // predict estimates how long a caller would wait in a queue: until what goes before it and the call itself fit. It
-// takes the other replicas for as busy as this one.
-func (b *Books) predict(q *queue, w *waiter) time.Duration {
+// takes the other replicas for as busy as this one. At best the calls in flight give back all that they have booked.
+func (b *Books) predict(q *queue, w *waiter, atBest bool) time.Duration {
 	d, last := w.demand, w.line.served
 	if !slices.Contains(w.line.waiters, w) {
 		last += w.line.cost
@@ -186,22 +186,28 @@ func (b *Books) predict(q *queue, w *waiter) time.Duration {
 			if j >= own {
 				need += share
 			}
-			wait = max(wait, b.until(c, need, now))
+			wait = max(wait, b.until(c, need, atBest, now))
 		}
 		least = min(least, wait)
 	}
 	return least
 }
 
-// until returns the time until tokens more fit a claim's limit, beside what is known of it.
-func (b *Books) until(c Claim, tokens int64, now time.Time) time.Duration {
+// until returns the time until tokens more, and one request, fit a claim's limit, beside what is known of it.
+func (b *Books) until(c Claim, tokens int64, atBest bool, now time.Time) time.Duration {
 	a := b.accounts[c.Subject]
-	if a == nil || c.Limit.Tokens == 0 {
+	if a == nil {
 		return 0
 	}
-	limit := a.outside.believed(c.Limit.Tokens, now)
-	periods := tokens / limit
+	room := Limit{Tokens: a.outside.believed(c.Limit.Tokens, now), Requests: a.outside.believed(c.Limit.Requests, now)}
+	if atBest {
+		room.Tokens += a.inflight.Tokens * int64(max(1, b.part.members))
+	}
+	periods := int64(0)
+	if c.Limit.Tokens > 0 {
+		periods, tokens = tokens/room.Tokens, tokens%room.Tokens
+	}
 	o := a.view.outlook(now.Unix())
-	wait := first(now, func(n int) bool { return o[n].Tokens+tokens%limit <= limit })
+	wait := first(now, func(n int) bool { return room.holds(c.Limit, o[n], Amount{Tokens: tokens, Requests: 1}, 0) })
 	return max(a.outside.blocked(now), min(wait, span)+time.Duration(min(periods, maxPeriods))*span)
 }

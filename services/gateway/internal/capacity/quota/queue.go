@@ -264,7 +264,7 @@ func (b *Books) givesUp(q *queue, w *waiter, r *RefusedError, direct bool) bool 
 	defer b.mu.Unlock()
 	now := time.Now()
 	left := w.demand.Wait - now.Sub(w.joined)
-	if r.Cause == CauseSubjects || left <= 0 || direct && r.RetryAfter > left {
+	if r.Cause == CauseSubjects || left <= 0 || direct && b.hopeless(q, w, r) > left {
 		return true
 	}
 	if direct {
@@ -273,6 +273,7 @@ func (b *Books) givesUp(q *queue, w *waiter, r *RefusedError, direct bool) bool 
 			return true
 		}
 	}
+	signal(b.work)                                       // What calls gave back may not be in the shared books yet.
 	jitter := rand.N(min(maxJitter, r.RetryAfter/4) + 1) //nolint:gosec // spreads replicas, hides nothing
 	at := now.Add(r.RetryAfter + jitter)
 	q.announced, w.joins = true, false
@@ -296,9 +297,17 @@ func (b *Books) givesUp(q *queue, w *waiter, r *RefusedError, direct bool) bool 
 	return false
 }
 
+// hopeless returns how long a refused caller would wait even if all calls in flight gave back what they have booked.
+func (b *Books) hopeless(q *queue, w *waiter, r *RefusedError) time.Duration {
+	if r.Cause == CauseStore { // Only this replica's part is short.
+		return r.RetryAfter
+	}
+	return b.predict(q, w, true)
+}
+
 // expired returns the refusal of a caller that waited as long as it may.
 func (b *Books) expired(q *queue, w *waiter) *RefusedError {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return &RefusedError{Cause: CauseWaited, RetryAfter: max(b.predict(q, w), time.Second)}
+	return &RefusedError{Cause: CauseWaited, RetryAfter: max(b.predict(q, w, false), time.Second)}
 }

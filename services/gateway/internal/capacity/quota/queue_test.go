@@ -255,6 +255,39 @@ func TestQueueExpires(t *testing.T) {
 	})
 }
 
+// A caller is not refused at entry while calls in flight may give back what it needs, nor before the shared books know
+// what they gave back.
+func TestQueueHopesForSettlements(t *testing.T) {
+	for name, settles := range map[string]time.Duration{"settled just now": 0, "settled while it waits": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := running(t, Options{Store: &network{Memory: &Memory{}}})
+				time.Sleep(3 * time.Second)
+				d := queued("a", 60_000)
+				d.Wait = 5 * time.Second
+				first, err := b.Reserve(t.Context(), d)
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() {
+					time.Sleep(settles)
+					first.Settle(10)
+				}()
+				if settles == 0 {
+					synctest.Wait()
+				}
+				second, err := b.Reserve(t.Context(), d)
+				if err != nil || second.Waited() > settles+time.Second {
+					t.Fatalf("%+v, %v", second, err)
+				}
+				d.Alternatives = [][]Claim{claim("x/1", Limit{Requests: 2}, 10)} // What requests took is never given back.
+				refused(t, b, d, CauseLimit)
+				second.Settle(10)
+			})
+		})
+	}
+}
+
 // What a settlement gives back goes to who waits, at once.
 func TestQueueWakesOnSettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// inputMargin is the part of an estimated input that is booked beside it: vocabularies that are not known differ by
-	// less.
-	inputMargin = 4
+	// inputMargin is the part of an estimated input that is booked beside it, and inputAround the tokens: vocabularies that
+	// are not known differ by less.
+	inputMargin, inputAround = 4, 32
 	// usualAtFirst is what an answer without a bound is booked with until its model has answered, leastUsual the least that
 	// it is booked with later.
 	usualAtFirst, leastUsual = 4096, 256
@@ -63,7 +63,7 @@ func (x *execution) expects(c *candidate) int64 {
 	if x.input == 0 {
 		x.input = estimateInput(x.request, c.names()...).Prompt()
 	}
-	input := min(most.Prompt(), x.input+x.input/inputMargin+requestInput)
+	input := min(most.Prompt(), x.input+x.input/inputMargin+inputAround)
 	output := most.Completion()
 	if !x.request.isBounded() {
 		output = min(output, x.engine.usual.of(c.Target)*max(x.request.Bounds.Choices, 1))
