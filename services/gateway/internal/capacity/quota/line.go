@@ -6,14 +6,18 @@ import (
 	"time"
 )
 
-// maxPeriods bounds a predicted wait, in minutes.
-const maxPeriods = 1000
+const (
+	// maxPeriods bounds a predicted wait, in minutes.
+	maxPeriods = 1000
+	// takenWeight is the weight of a call in what calls take of what they book.
+	takenWeight = 0.05
+)
 
 // queue returns the queue of a name.
 func (b *Books) queue(name string) *queue {
 	q := b.queues[name]
 	if q == nil {
-		q = &queue{name: name, lines: make(map[string]*line), kick: make(chan struct{}, 1)}
+		q = &queue{name: name, lines: make(map[string]*line), kick: make(chan struct{}, 1), taken: 1}
 		b.queues[name] = q
 	}
 	return q
@@ -132,6 +136,13 @@ func (b *Books) rebase() {
 	}
 }
 
+// learnTaken learns from a call of a queue that has ended.
+func (b *Books) learnTaken(r *Reservation, tokens int64) {
+	if q := b.queues[r.queue]; q != nil && r.tokens > 0 {
+		q.taken += (float64(tokens)/float64(r.tokens) - q.taken) * takenWeight
+	}
+}
+
 // wake lets the callers with the lead look again, if something may have become free.
 func (b *Books) wake() {
 	b.mu.Lock()
@@ -163,7 +174,8 @@ func (b *Books) sweepQueues(now time.Time) {
 }
 
 // predict estimates how long a caller would wait in a queue: until what goes before it and the call itself fit. It
-// takes the other replicas for as busy as this one. At best the calls in flight give back all that they have booked.
+// takes the other replicas for as busy as this one, and calls to take what they took lately of what they book. At best the
+// calls in flight give back all that they have booked.
 func (b *Books) predict(q *queue, w *waiter, atBest bool) time.Duration {
 	d, last := w.demand, w.line.served
 	if !slices.Contains(w.line.waiters, w) {
@@ -176,7 +188,7 @@ func (b *Books) predict(q *queue, w *waiter, atBest bool) time.Duration {
 		}
 	}
 	now := b.now()
-	share := int64(ahead * float64(max(1, b.part.members)) / float64(max(1, len(d.Alternatives))))
+	share := int64(ahead * q.taken * float64(max(1, b.part.members)) / float64(max(1, len(d.Alternatives))))
 	least := never * time.Duration(maxPeriods)
 	for i := range max(1, len(d.Alternatives)) {
 		claims, own := d.claims(i)

@@ -30,6 +30,8 @@ type queue struct {
 	kick    chan struct{} // the lead should look again
 	// reached is what had been served to the organization that went last. Who joins later starts there.
 	reached float64
+	// taken is the part of what calls have booked that they took in the end, 1 at first.
+	taken float64
 	// Until retry, calls of as many tokens as short or more are known not to fit.
 	retry time.Time
 	short int64

@@ -288,6 +288,33 @@ func TestQueueHopesForSettlements(t *testing.T) {
 	}
 }
 
+// Those that wait are expected to take what calls took lately of what they book: no caller is refused at entry for bookings
+// that will be given back.
+func TestQueueExpectsWhatCallsTake(t *testing.T) {
+	for taken, cause := range map[float64]Cause{1: CauseQueue, 0.01: CauseWaited} {
+		synctest.Test(t, func(t *testing.T) {
+			b := full(t)
+			b.queues["q"].taken = taken
+			var l lineup
+			for range 20 {
+				l.add(t, b, "a", queued("a", 10_000))
+			}
+			d := queued("a", 10_000)
+			d.Wait = 90 * time.Second
+			refused(t, b, d, cause)
+			l.group.Wait()
+		})
+	}
+	b := New(Options{})
+	q := b.queue("q")
+	for range 200 {
+		b.learnTaken(&Reservation{queue: "q", tokens: 100}, 30)
+	}
+	if q.taken < 0.299 || q.taken > 0.301 {
+		t.Errorf("calls take %v of what they book, want 0.3", q.taken)
+	}
+}
+
 // What a settlement gives back goes to who waits, at once.
 func TestQueueWakesOnSettlement(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -96,6 +96,9 @@ func (r *Reservation) end(tokens func(Subject) int64, unsent bool) {
 		}
 	}
 	b.correctServed(r, most)
+	if !unsent {
+		b.learnTaken(r, most)
+	}
 	b.freed = true
 	if b.waiting > 0 {
 		signal(b.work)
