@@ -33,6 +33,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/replay"
+	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
 // domain answers what a test wants and remembers what it was asked.
@@ -47,6 +48,7 @@ type domain struct {
 	repeat    bool
 	endpoint  endpoint.Endpoint
 	generated secret.Value
+	keys      *signing.KeySet
 	result    event.Result
 	created   replay.Created
 	err       error
@@ -174,7 +176,7 @@ func newServer(t *testing.T, d *domain) *rpc.Server {
 		t.Fatal(err)
 	}
 	if err := api.Register(t.Context(), server, api.Domain{
-		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, Replayer: replayer{d}, Organization: "default",
+		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, Replayer: replayer{d}, Organization: "default", Keys: d.keys,
 	}); err != nil {
 		t.Fatal(err)
 	}
