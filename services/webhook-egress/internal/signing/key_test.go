@@ -174,9 +174,10 @@ func TestKeySet(t *testing.T) {
 // vectorCase is a delivery for the samples of receivers, with what a receiver that holds its key must decide.
 type vectorCase struct {
 	Name string `json:"name"`
-	// Scheme is `spec`, `v1` or `v1a`; Key the secret or public key that the receiver holds.
-	Scheme string `json:"scheme"`
-	Key    string `json:"key"`
+	// Check is `organization` or `endpoint` for X-Webhook-Signature of these signing modes, or `v1` or `v1a`. Key is the
+	// secret or public key that the receiver holds.
+	Check string `json:"check"`
+	Key   string `json:"key"`
 	// Now is the receiver's time in seconds.
 	Now     int64             `json:"now"`
 	Headers map[string]string `json:"headers"`
@@ -208,36 +209,38 @@ func vectors(t *testing.T) []vectorCase {
 		return changed
 	}
 	var all []vectorCase
-	add := func(name, scheme, key string, headers map[string]string, body string, now int64, valid bool) {
-		all = append(all, vectorCase{name, scheme, key, now, headers, body, valid})
+	add := func(name, check, key string, headers map[string]string, body string, now int64, valid bool) {
+		all = append(all, vectorCase{name, check, key, now, headers, body, valid})
 	}
 	for _, one := range []struct {
-		name, scheme, key, stranger string
-		headers                     map[string]string
-		timestamp, signature        string
+		name, check, key, stranger string
+		headers                    map[string]string
+		timestamp, signature       string
 	}{
-		{"organization", "spec", own, "another", organization, "X-Webhook-Timestamp", "X-Webhook-Signature"},
-		{"endpoint", "spec", own, "another", endpoint, "", "X-Webhook-Signature"},
+		{"organization", "organization", own, "another", organization, "X-Webhook-Timestamp", "X-Webhook-Signature"},
+		{"endpoint", "endpoint", own, "another", endpoint, "", "X-Webhook-Signature"},
 		{"Standard Webhooks", "v1", own, "whsec_" + firstSeed, endpoint, "Webhook-Timestamp", "Webhook-Signature"},
 		{"Standard Webhooks, the previous secret", "v1", old, "whsec_" + firstSeed, endpoint, "Webhook-Timestamp", "Webhook-Signature"},
 		{"Ed25519", "v1a", "whpk_" + firstPublic, "whpk_" + secondPublic, organization, "Webhook-Timestamp", "Webhook-Signature"},
 	} {
 		now := at.Unix()
-		add(one.name, one.scheme, one.key, one.headers, body, now, true)
-		add(one.name+": another body", one.scheme, one.key, one.headers, body+" ", now, false)
-		add(one.name+": another key", one.scheme, one.stranger, one.headers, body, now, false)
-		add(one.name+": no signature", one.scheme, one.key, with(one.headers, one.signature, ""), body, now, false)
-		add(one.name+": no base64 or hex", one.scheme, one.key, with(one.headers, one.signature, one.scheme+",%%"), body, now, false)
+		add(one.name, one.check, one.key, one.headers, body, now, true)
+		add(one.name+": another body", one.check, one.key, one.headers, body+" ", now, false)
+		add(one.name+": another key", one.check, one.stranger, one.headers, body, now, false)
+		add(one.name+": no signature", one.check, one.key, with(one.headers, one.signature, ""), body, now, false)
+		add(one.name+": no base64 or hex", one.check, one.key, with(one.headers, one.signature, one.check+",%%"), body, now, false)
+		add(one.name+": no comma", one.check, one.key, with(one.headers, one.signature, one.check), body, now, false)
 		if one.timestamp == "" {
 			continue
 		}
-		add(one.name+": four minutes later", one.scheme, one.key, one.headers, body, now+240, true)
-		add(one.name+": six minutes later", one.scheme, one.key, one.headers, body, now+360, false)
-		add(one.name+": six minutes earlier", one.scheme, one.key, one.headers, body, now-360, false)
-		add(one.name+": another time", one.scheme, one.key, with(one.headers, one.timestamp, "1700000001"), body, now, false)
-		add(one.name+": no time", one.scheme, one.key, with(one.headers, one.timestamp, "soon"), body, now, false)
-		if one.scheme != "spec" {
-			add(one.name+": another id", one.scheme, one.key, with(one.headers, "Webhook-Id", "2"), body, now, false)
+		add(one.name+": four minutes later", one.check, one.key, one.headers, body, now+240, true)
+		add(one.name+": six minutes later", one.check, one.key, one.headers, body, now+360, false)
+		add(one.name+": six minutes earlier", one.check, one.key, one.headers, body, now-360, false)
+		add(one.name+": another time", one.check, one.key, with(one.headers, one.timestamp, "1700000001"), body, now, false)
+		add(one.name+": a long time", one.check, one.key, with(one.headers, one.timestamp, strings.Repeat("1", 5000)), body, now, false)
+		add(one.name+": no time", one.check, one.key, with(one.headers, one.timestamp, "soon"), body, now, false)
+		if strings.HasPrefix(one.check, "v1") {
+			add(one.name+": another id", one.check, one.key, with(one.headers, "Webhook-Id", "2"), body, now, false)
 		}
 	}
 	return all
