@@ -65,7 +65,8 @@ func TestEndpointAuth(t *testing.T) {
 		},
 		"oauth2, by default": {
 			`{"oauth2":{"token_url":"https://a.b/t","client_id":"c","client_secret":"` + canary + `"}}`,
-			auth.Info{Kind: auth.OAuth2, TokenURL: "https://a.b/t", ClientID: "c", Style: "client_secret_basic"}, canary,
+			auth.Info{Kind: auth.OAuth2, TokenURL: "https://a.b/t", ClientID: "c", Style: "client_secret_basic"},
+			canary,
 		},
 		"mtls": {`{"mtls":{"certificate":` + chain + `,"key":` + key + `}}`, auth.Info{Kind: auth.MTLS}, "-----BEGIN PRIVATE KEY-----"},
 	} {

@@ -411,7 +411,12 @@ func TestClientCertificates(t *testing.T) {
 	first, second := delivery.NewID(time.Now()), delivery.NewID(time.Now())
 	ann, bob, eve := issue("ann"), issue("bob"), issue("eve")
 	for _, client := range []*dispatch.Client{
-		nil, {Endpoint: first, Auth: ann}, {Endpoint: second, Auth: bob}, {Endpoint: first, Auth: ann}, nil, {Endpoint: first, Auth: eve},
+		nil,
+		{Endpoint: first, Auth: ann},
+		{Endpoint: second, Auth: bob},
+		{Endpoint: first, Auth: ann},
+		nil,
+		{Endpoint: first, Auth: eve},
 		{Endpoint: second, Auth: bob},
 	} {
 		if reply := sender.Send(t.Context(), dispatch.Request{URL: server.URL, Body: []byte("{}"), Client: client}); reply.Status != http.StatusOK {

@@ -262,7 +262,9 @@ func TestSignatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ asked, want []string }{
-		{nil, []string{"spec", "v1"}}, {[]string{"spec"}, []string{"spec"}}, {[]string{"v1a"}, []string{"spec", "v1a"}},
+		{nil, []string{"spec", "v1"}},
+		{[]string{"spec"}, []string{"spec"}},
+		{[]string{"v1a"}, []string{"spec", "v1a"}},
 		{[]string{"v1a", "v1"}, []string{"spec", "v1", "v1a"}},
 	} {
 		r := registration()

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,10 +202,7 @@ func vectors(t *testing.T) []vectorCase {
 	}
 	organization, endpoint := sign(signing.OrgTimestamp), sign(signing.EndpointBody)
 	with := func(headers map[string]string, name, value string) map[string]string {
-		changed := map[string]string{}
-		for key, present := range headers {
-			changed[key] = present
-		}
+		changed := maps.Clone(headers)
 		changed[name] = value
 		return changed
 	}
