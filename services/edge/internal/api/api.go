@@ -85,7 +85,7 @@ func New(options Options) (http.Handler, error) {
 	a := &API{options: options}
 	var err error
 	a.chain, err = chain.New(chain.Options{
-		Log: options.Log, Tracer: options.Tracer, Meter: options.Meter, ErrorBody: a.errorBody, Open: options.Open,
+		Log: options.Log, Tracer: options.Tracer, Meter: options.Meter, Duration: "switchyard.edge.duration", ErrorBody: a.errorBody, Open: options.Open,
 	})
 	if err != nil {
 		return nil, err

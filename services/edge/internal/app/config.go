@@ -50,9 +50,9 @@ type Config struct {
 	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"serve: bytes of them for one organization; its calls beyond it get 429"`
 	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to send a body"`
 	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to read a piece of a response; streams have no total limit"`
-	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
-	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
-	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
+	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"control: how long usage is kept by the minute, then by the hour"`
+	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"control: how long usage is kept by the hour, then by the day"`
+	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"control: how long usage is kept at all"`
 	UsageMode    string        `env:"USAGE_MODE" envDefault:"auto" doc:"serve: what a response waits for: synced (its count is synced to the spool's disk), committed (the count is in Postgres) or auto: synced where EDGE_SPOOL_DIR is on a volume that outlives the pod, else committed"`
 	SpoolDir     string        `env:"SPOOL_DIR" doc:"serve: folder in which counts wait for Postgres; it must survive a restart, and replicas may share it. Default: the system's temporary folder"`
 	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"serve: bytes of waiting counts; calls beyond it are refused with 503"`

@@ -36,6 +36,8 @@ type Options struct {
 	Log    *slog.Logger
 	Tracer trace.Tracer
 	Meter  metric.Meter
+	// Duration is the name of the histogram of durations by route and status.
+	Duration string
 	// ErrorBody returns the form of errors on a path; nil uses Switchyard's own for every path.
 	ErrorBody func(path string) ErrorBody
 	// Open holds handlers outside the chain by pattern, such as probes.
@@ -52,7 +54,7 @@ type Chain struct {
 
 // New returns a Chain on which nothing but o.Open is mounted: other paths are not found.
 func New(o Options) (*Chain, error) {
-	duration, err := o.Meter.Float64Histogram("switchyard.edge.duration",
+	duration, err := o.Meter.Float64Histogram(o.Duration,
 		metric.WithUnit("s"), metric.WithDescription("Duration of requests by route and HTTP status."))
 	if err != nil {
 		return nil, fmt.Errorf("duration histogram: %w", err)

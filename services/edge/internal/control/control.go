@@ -37,7 +37,9 @@ type API struct{ options Options }
 // New returns the face.
 func New(options Options) (http.Handler, error) {
 	a := &API{options: options}
-	served, err := chain.New(chain.Options{Log: options.Log, Tracer: options.Tracer, Meter: options.Meter, Open: options.Open})
+	served, err := chain.New(chain.Options{
+		Log: options.Log, Tracer: options.Tracer, Meter: options.Meter, Duration: "switchyard.control.duration", Open: options.Open,
+	})
 	if err != nil {
 		return nil, err
 	}

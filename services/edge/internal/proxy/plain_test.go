@@ -16,7 +16,7 @@ import (
 // servePlain serves a plain relay in front of a service; errs holds the error of each call.
 func servePlain(t *testing.T, upstream string) (address string, errs chan error) {
 	t.Helper()
-	target, err := url.Parse(upstream)
+	target, err := url.Parse(upstream + "/")
 	if err != nil {
 		t.Fatal(err)
 	}
