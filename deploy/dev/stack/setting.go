@@ -67,18 +67,22 @@ func (s *Stack) settings(service Service, name string, user environ) []string {
 		own = append(own, "ALLOW_TARGETS="+targets)
 	}
 	merged := service.prefix() + "ALLOW_TARGETS"
+	unmerged := func(name string) bool { return name != merged }
 	env := user.shared()
 	for _, setting := range own {
 		env = append(env, service.prefix()+setting)
 	}
-	env = append(env, user.of(service).keep(func(name string) bool { return name != merged })...)
+	env = append(env, user.of(service).keep(unmerged)...)
 	for _, l := range listeners(s.options.Replicas, nil) {
 		if l.member == name {
 			env = append(env, l.setting+"="+s.addresses[name][l.face])
 		}
 	}
-	caller := environ(s.options.Env[service])
-	return append(env, caller.keep(func(name string) bool { return name != merged })...)
+	env = append(env, environ(s.options.Env[service.owner()]).keep(unmerged)...)
+	if service != service.owner() {
+		env = append(env, environ(s.options.Env[service]).keep(unmerged)...)
+	}
+	return env
 }
 
 // particular returns the settings that only one service has, without its prefix.
@@ -92,8 +96,11 @@ func (s *Stack) particular(service Service) []string {
 			"SIGNING_KEYS_FILE=" + s.vault.path(webhookSigning),
 			"REQUIRE_HTTPS=false",
 		}
+	case Control:
+		return []string{"KEY_PEPPER_FILE=" + s.vault.path(edgePepper)}
 	case Edge:
 		return []string{
+			"CONTROL_URL=" + s.URL(string(Control)), // "" is none
 			"GATEWAY_URL=" + s.URL(string(Gateway)),
 			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
 			"NOTIFY_URL=" + s.URL(string(Notify)),
@@ -150,7 +157,7 @@ func (s *Stack) targets(service Service, user environ) string {
 		called = []Fake{FakeWebhook, FakeTarpit, FakeHostileWebhook}
 	case Notify:
 		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeHostileWebhook, FakeHostilePush}
-	case Edge:
+	case Edge, Control:
 		return ""
 	}
 	var targets []string
