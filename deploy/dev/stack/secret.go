@@ -67,6 +67,7 @@ const (
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
+	webhookSigning = "webhook-signing-keys"
 	gatewayKey     = "gateway-fingerprint-key"
 	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
 	gatewayByok    = "gateway-organizations" // one folder per organization
@@ -108,6 +109,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{edgePepper, newToken, new(string)},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
+		{webhookSigning, newEd25519Key, new(string)},
 		{gatewayKey, newKey, new(string)},
 		{gatewayTraces, newToken, new(string)},
 		{filepath.Join(gatewaySealing, "first.key"), newSealingKey, new(string)},
@@ -147,6 +149,13 @@ func newSigningSecret() string {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
 	return "whsec_" + base64.StdEncoding.EncodeToString(key[:])
+}
+
+// newEd25519Key returns the seed of an Ed25519 key in the form of Standard Webhooks.
+func newEd25519Key() string {
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	return "whsk_" + base64.StdEncoding.EncodeToString(seed[:])
 }
 
 type token struct{ name, role, text string }

@@ -54,7 +54,7 @@ func (e environ) keep(wanted func(name string) bool) environ {
 }
 
 // settings returns the environment of one replica: what it needs in this stack, then what the user set, then what the
-// caller of Start set. Where the user sets allowed targets, those of the stack are kept.
+// caller of Start set. Where one of them sets allowed targets, those of the stack are kept.
 func (s *Stack) settings(service Service, name string, user environ) []string {
 	own := environ{
 		"DATABASE_URL_FILE=" + s.vault.path(databaseURL(service)),
@@ -67,19 +67,20 @@ func (s *Stack) settings(service Service, name string, user environ) []string {
 		own = append(own, "ALLOW_TARGETS="+targets)
 	}
 	merged := service.prefix() + "ALLOW_TARGETS"
+	unmerged := func(name string) bool { return name != merged }
 	env := user.shared()
 	for _, setting := range own {
 		env = append(env, service.prefix()+setting)
 	}
-	env = append(env, user.of(service).keep(func(name string) bool { return name != merged })...)
+	env = append(env, user.of(service).keep(unmerged)...)
 	for _, l := range listeners(s.options.Replicas, nil) {
 		if l.member == name {
 			env = append(env, l.setting+"="+s.addresses[name][l.face])
 		}
 	}
-	env = append(env, s.options.Env[service.owner()]...)
+	env = append(env, environ(s.options.Env[service.owner()]).keep(unmerged)...)
 	if service != service.owner() {
-		env = append(env, s.options.Env[service]...)
+		env = append(env, environ(s.options.Env[service]).keep(unmerged)...)
 	}
 	return env
 }
@@ -92,6 +93,7 @@ func (s *Stack) particular(service Service) []string {
 			"ORG_SECRETS_DIR=" + s.vault.path(webhookFolder),
 			"DEFAULT_SECRET_FILE=" + s.vault.path(webhookDefault),
 			"ENCRYPTION_KEY_FILE=" + s.vault.path(webhookKey),
+			"SIGNING_KEYS_FILE=" + s.vault.path(webhookSigning),
 			"REQUIRE_HTTPS=false",
 		}
 	case Control:
@@ -145,7 +147,7 @@ func (s *Stack) notify() []string {
 }
 
 // targets returns the allowed targets of a service: the fakes that it calls, which listen on loopback, and those that
-// the user set.
+// the user and the caller of Start set.
 func (s *Stack) targets(service Service, user environ) string {
 	var called []Fake
 	switch service {
@@ -164,8 +166,10 @@ func (s *Stack) targets(service Service, user environ) string {
 			targets = append(targets, address)
 		}
 	}
-	if more := user.lookup(service.prefix() + "ALLOW_TARGETS"); more != "" {
-		targets = append(targets, more)
+	for _, set := range []environ{user, s.options.Env[service]} {
+		if more := set.lookup(service.prefix() + "ALLOW_TARGETS"); more != "" {
+			targets = append(targets, more)
+		}
 	}
 	return strings.Join(targets, ",")
 }

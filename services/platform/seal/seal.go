@@ -20,6 +20,9 @@ const (
 	version  = 1 // the first byte of a sealed text, authenticated like the rest
 )
 
+// Overhead is by how many bytes a sealed text is longer than the text: version, nonce and tag.
+const Overhead = 1 + 12 + 16
+
 // ErrOpen means that a text was not sealed with this key for this owner.
 var ErrOpen = errors.New("seal: cannot open: wrong key, wrong owner or damaged text")
 

@@ -232,7 +232,7 @@ func (r Route) free() bool {
 // freeEndings end the paths of POST routes that count tokens, cancel, or store a file, a setting or a decision.
 var freeEndings = []string{
 	"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files",
-	"/endpoints", "/registrations", "/runs", "/revoke", "/approvals", "/approve", "/deny",
+	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/approvals", "/approve", "/deny",
 }
 
 // Served returns the table without the routes whose service is not among upstreams.

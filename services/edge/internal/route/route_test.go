@@ -68,6 +68,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/webhooks/endpoints":                        "webhook-egress /v1/endpoints",
 		"/product/v1/webhooks/endpoints/{id}":                   "webhook-egress /v1/endpoints/{id}",
 		"/product/v1/webhooks/endpoints/{id}/test":              "webhook-egress /v1/endpoints/{id}/test",
+		"/product/v1/webhooks/endpoints/{id}/rotate-secret":     "webhook-egress /v1/endpoints/{id}/rotate-secret",
+		"/product/v1/webhooks/signing-keys":                     "webhook-egress /v1/signing-keys",
 		"/product/v1/webhooks/events":                           "webhook-egress /v1/events",
 		"/product/v1/webhooks/replays":                          "webhook-egress /v1/replays",
 		"/product/v1/webhooks/replays/{id}":                     "webhook-egress /v1/replays/{id}",

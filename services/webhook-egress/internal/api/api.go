@@ -10,15 +10,17 @@ import (
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
 // Domain holds the implementations behind the services. Organization is the default for requests that name none;
-// empty means no default.
+// empty means no default. Keys may be nil.
 type Domain struct {
 	Deliverer    Deliverer
 	Registry     Registry
 	Emitter      Emitter
 	Replayer     Replayer
+	Keys         *signing.KeySet
 	Organization string
 }
 
@@ -30,12 +32,14 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
 	webhooksv1.RegisterEventServiceServer(server, &events{tenant: whom, emitter: d.Emitter})
 	webhooksv1.RegisterReplayServiceServer(server, &replays{tenant: whom, replayer: d.Replayer})
+	webhooksv1.RegisterSigningKeyServiceServer(server, &signingKeys{keys: d.Keys})
 	mux, local := server.Mux(), server.Local()
 	for _, err := range []error{
 		webhooksv1.RegisterDeliveryServiceHandlerClient(ctx, mux, webhooksv1.NewDeliveryServiceClient(local)),
 		webhooksv1.RegisterEndpointServiceHandlerClient(ctx, mux, webhooksv1.NewEndpointServiceClient(local)),
 		webhooksv1.RegisterEventServiceHandlerClient(ctx, mux, webhooksv1.NewEventServiceClient(local)),
 		webhooksv1.RegisterReplayServiceHandlerClient(ctx, mux, webhooksv1.NewReplayServiceClient(local)),
+		webhooksv1.RegisterSigningKeyServiceHandlerClient(ctx, mux, webhooksv1.NewSigningKeyServiceClient(local)),
 	} {
 		if err != nil {
 			return fmt.Errorf("api: register: %w", err)
@@ -53,5 +57,6 @@ func Files() []protoreflect.FileDescriptor {
 		webhooksv1.File_switchyard_webhooks_v1_endpoints_proto,
 		webhooksv1.File_switchyard_webhooks_v1_events_proto,
 		webhooksv1.File_switchyard_webhooks_v1_replays_proto,
+		webhooksv1.File_switchyard_webhooks_v1_signing_keys_proto,
 	}
 }

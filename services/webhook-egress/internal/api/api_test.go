@@ -26,28 +26,32 @@ import (
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/api"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/replay"
+	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
 // domain answers what a test wants and remembers what it was asked.
 type domain struct {
-	asked    []any
-	accepted delivery.Accepted
-	record   delivery.Record
-	records  []delivery.Record
-	attempts []delivery.Attempt
-	next     int64
-	nextID   delivery.ID
-	repeat   bool
-	endpoint endpoint.Endpoint
-	result   event.Result
-	created  replay.Created
-	err      error
+	asked     []any
+	accepted  delivery.Accepted
+	record    delivery.Record
+	records   []delivery.Record
+	attempts  []delivery.Attempt
+	next      int64
+	nextID    delivery.ID
+	repeat    bool
+	endpoint  endpoint.Endpoint
+	generated secret.Value
+	keys      *signing.KeySet
+	result    event.Result
+	created   replay.Created
+	err       error
 }
 
 func (d *domain) Enqueue(_ context.Context, r delivery.Request) (delivery.Accepted, error) {
@@ -96,9 +100,16 @@ type (
 	replayer struct{ *domain }
 )
 
-func (d registry) Register(_ context.Context, r endpoint.Registration) (endpoint.Endpoint, error) {
+func (d registry) Register(_ context.Context, r endpoint.Registration) (endpoint.Endpoint, secret.Value, error) {
 	d.asked = append(d.asked, r)
-	return d.endpoint, d.err
+	return d.endpoint, d.generated, d.err
+}
+
+func (d registry) RotateSecret(
+	_ context.Context, scope endpoint.Scope, id string, overlap *time.Duration,
+) (endpoint.Endpoint, secret.Value, error) {
+	d.asked = append(d.asked, []any{scope, id, overlap})
+	return d.endpoint, d.generated, d.err
 }
 
 func (d registry) Get(_ context.Context, scope endpoint.Scope, id string) (endpoint.Endpoint, error) {
@@ -165,7 +176,7 @@ func newServer(t *testing.T, d *domain) *rpc.Server {
 		t.Fatal(err)
 	}
 	if err := api.Register(t.Context(), server, api.Domain{
-		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, Replayer: replayer{d}, Organization: "default",
+		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, Replayer: replayer{d}, Organization: "default", Keys: d.keys,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -18,10 +20,11 @@ import (
 
 // Registry is the part of package endpoint that the API uses.
 type Registry interface {
-	Register(ctx context.Context, r endpoint.Registration) (endpoint.Endpoint, error)
+	Register(ctx context.Context, r endpoint.Registration) (endpoint.Endpoint, secret.Value, error)
 	Get(ctx context.Context, scope endpoint.Scope, id string) (endpoint.Endpoint, error)
 	List(ctx context.Context, f endpoint.Filter, before delivery.ID, limit int) ([]endpoint.Endpoint, delivery.ID, error)
 	Update(ctx context.Context, scope endpoint.Scope, id string, u endpoint.Update) (endpoint.Endpoint, error)
+	RotateSecret(ctx context.Context, scope endpoint.Scope, id string, overlap *time.Duration) (endpoint.Endpoint, secret.Value, error)
 	Delete(ctx context.Context, scope endpoint.Scope, id string) error
 	Test(ctx context.Context, scope endpoint.Scope, id string, t endpoint.Test) (delivery.Record, *delivery.Attempt, error)
 }
@@ -45,16 +48,21 @@ func (s *endpoints) RegisterEndpoint(ctx context.Context, r *webhooksv1.Register
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.registry.Register(ctx, endpoint.Registration{
+	authentication, err := authOf(r.GetAuth(), time.Now())
+	if err != nil {
+		return nil, err
+	}
+	e, generated, err := s.registry.Register(ctx, endpoint.Registration{
 		Scope: scope, URL: r.GetUrl(), EventTypes: r.GetEventTypes(), SigningMode: r.GetSigningMode(),
 		Secret: secret.New(r.GetSigningSecret()), RatePerSecond: r.GetRateLimitPerSecond(), Description: r.GetDescription(),
+		GenerateSecret: r.GetGenerateSecret(), Headers: r.GetCustomHeaders(), Auth: authentication, Signatures: r.GetSignatures(),
 	})
 	if err != nil {
 		return nil, err
 	}
 	rpc.Annotate(ctx, slog.String("endpoint_id", e.ID.String()))
 	rpc.SetStatus(ctx, http.StatusCreated)
-	return endpointOf(&e), nil
+	return withSecret(&e, generated), nil
 }
 
 // ListEndpoints implements the method of that name.
@@ -102,16 +110,30 @@ func (s *endpoints) UpdateEndpoint(ctx context.Context, r *webhooksv1.UpdateEndp
 	}
 	update := endpoint.Update{
 		URL: r.Url, EventTypes: r.GetEventTypes(), Active: r.Active, Secret: secret.New(r.GetSigningSecret()),
-		RatePerSecond: r.RateLimitPerSecond, Description: r.Description,
+		RatePerSecond: r.RateLimitPerSecond, Description: r.Description, Overlap: secondsOrNil(r.SecretOverlapSeconds),
+		Headers: r.GetCustomHeaders(), Signatures: r.GetSignatures(),
 	}
-	if r.SecretOverlapSeconds != nil {
-		update.Overlap = new(time.Duration(r.GetSecretOverlapSeconds()) * time.Second)
+	if update.Auth, err = authOf(r.GetAuth(), time.Now()); err != nil {
+		return nil, err
 	}
 	e, err := s.registry.Update(ctx, scope, r.GetId(), update)
 	if err != nil {
 		return nil, err
 	}
 	return endpointOf(&e), nil
+}
+
+// RotateEndpointSecret implements the method of that name.
+func (s *endpoints) RotateEndpointSecret(ctx context.Context, r *webhooksv1.RotateEndpointSecretRequest) (*webhooksv1.Endpoint, error) {
+	scope, err := s.scopeOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e, generated, err := s.registry.RotateSecret(ctx, scope, r.GetId(), secondsOrNil(r.OverlapSeconds))
+	if err != nil {
+		return nil, err
+	}
+	return withSecret(&e, generated), nil
 }
 
 // DeleteEndpoint implements the method of that name.
@@ -153,7 +175,22 @@ func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
 		UpdatedAt: timestamppb.New(e.Updated), RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
 		PreviousSecretExpiresAt: futureOrNull(e.PreviousUntil), DisabledReason: textOrNull(e.DisabledReason),
 		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince),
+		CustomHeaderNames: slices.Sorted(maps.Keys(e.Headers)), Auth: authInfoOf(e.Auth), Signatures: e.Signatures,
 	}
+}
+
+// withSecret returns an endpoint with its generated secret, if there is one: no other response holds it.
+func withSecret(e *endpoint.Endpoint, generated secret.Value) *webhooksv1.Endpoint {
+	response := endpointOf(e)
+	response.SigningSecret = textOrNull(generated.Reveal())
+	return response
+}
+
+func secondsOrNil(n *int32) *time.Duration {
+	if n == nil {
+		return nil
+	}
+	return new(time.Duration(*n) * time.Second)
 }
 
 // futureOrNull returns nil for a time that has passed.

@@ -17,11 +17,13 @@ var bodies = map[string]string{
 	"POST /v1/deliveries/{id}/resend": `{}`,
 	"POST /v1/deliveries/{id}/cancel": `{}`,
 	"POST /v1/endpoints":              `{"url":"https://example.com/x","event_types":["order.*"],"signing_mode":"endpoint_body","signing_secret":"the-first-one-of-24-bytes-or-more"}`,
-	"PATCH /v1/endpoints/{id}":        `{"active":false}`,
-	"POST /v1/endpoints/{id}/test":    `{}`,
-	"POST /v1/events":                 `{"event_type":"order.paid","payload":{"order":7}}`,
-	"POST /v1/replays":                `{"filter":{"status":["failed"],"created_after":"2026-01-01T00:00:00Z"},"dry_run":true}`,
-	"POST /v1/replays/{id}/cancel":    `{}`,
+	"PATCH /v1/endpoints/{id}": `{"active":false,"custom_headers":{"X-A":"b"},"signatures":["spec","v1"],
+		"auth":{"oauth2":{"token_url":"https://example.com/token","client_id":"c","client_secret":"s","scopes":["a"]}}}`,
+	"POST /v1/endpoints/{id}/test":          `{}`,
+	"POST /v1/endpoints/{id}/rotate-secret": `{}`,
+	"POST /v1/events":                       `{"event_type":"order.paid","payload":{"order":7}}`,
+	"POST /v1/replays":                      `{"filter":{"status":["failed"],"created_after":"2026-01-01T00:00:00Z"},"dry_run":true}`,
+	"POST /v1/replays/{id}/cancel":          `{}`,
 }
 
 func TestRoutesGrowsLinearly(t *testing.T) {

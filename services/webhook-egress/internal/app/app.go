@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/platform/service"
 	"switchyard.dev/services/platform/tunnel"
 	"switchyard.dev/services/webhook-egress/internal/api"
+	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
@@ -69,11 +70,15 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	engine, err := startEngine(ctx, s, cfg, stores, guard, box)
+	keys, err := signing.OpenKeys(cfg.SigningKeysFile, s.Log)
+	if err != nil {
+		return fmt.Errorf("%s_SIGNING_KEYS_FILE: %w", prefix, err)
+	}
+	engine, err := startEngine(ctx, s, cfg, stores, guard, box, keys)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	domain := startDomain(s, cfg, stores.store, engine, guard, box)
+	domain := startDomain(s, cfg, stores.store, engine, guard, box, keys)
 	if err := startServers(ctx, s, cfg, stores.store, domain); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
@@ -136,7 +141,7 @@ func newBox(cfg Config) (*seal.Box, error) {
 
 // startEngine joins the replicas and registers the background tasks.
 func startEngine(
-	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, box *seal.Box,
+	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, box *seal.Box, keys *signing.KeySet,
 ) (engine *dispatch.Engine, err error) {
 	maintainer := upkeep.New(stores.control, s.Log, cfg.Retention, expiredMeter(s.Meter))
 	if err := maintainer.Prepare(ctx); err != nil {
@@ -151,15 +156,16 @@ func startEngine(
 		return nil, err
 	}
 	limits := dispatch.LimitsOf(cfg.MaxInFlight, cfg.MaxInFlightBytes)
-	sender := dispatch.NewHTTP(guard, cfg.RequestTimeout, limits.Flow)
-	s.Runner.OnClose("idle connections", func(context.Context) error { sender.Close(); return nil })
+	sender := dispatch.NewHTTP(guard, dispatch.HTTPOptions{Timeout: cfg.RequestTimeout, PerHost: limits.Flow})
+	tokens := auth.NewTokens(guard, time.Now)
+	s.Runner.OnClose("idle connections", func(context.Context) error { sender.Close(); tokens.Close(); return nil })
 	wakes := newWakes(stores.redis, s.Log)
 	options := dispatch.Options{
 		Store: stores.store, Sender: sender, Replica: member, Log: s.Log, Meter: s.Meter, Tracer: s.Tracer, Now: time.Now,
 		Secrets: signing.NewDirectory(cfg.OrgSecretsDir, cfg.DefaultSecretFile, s.Log, time.Now),
 		Policy:  delivery.Policy{Schedule: cfg.RetrySchedule, HoldDelay: holdDelay},
 		Breaker: newBreaker(cfg, stores.redis, s.Log), Rates: rate.New(redisdb.NewKV(stores.redis, "rate"), s.Log, time.Now),
-		Limits: limits, Lease: cfg.Lease, Notify: wakes.notify,
+		Limits: limits, Lease: cfg.Lease, Notify: wakes.notify, Keys: keys, Tokens: tokens, Timeout: cfg.RequestTimeout,
 	}
 	if box != nil {
 		options.Opener = box
@@ -185,6 +191,7 @@ func newBreaker(cfg Config, client *redisdb.Client, log *slog.Logger) *breaker.B
 // startDomain creates the implementations behind the API and registers their background tasks.
 func startDomain(
 	s *service.Service, cfg Config, store *postgres.Store, engine *dispatch.Engine, guard *netguard.Guard, box *seal.Box,
+	keys *signing.KeySet,
 ) api.Domain {
 	intake, targets := delivery.Intake{MaxAttempts: cfg.MaxAttempts}, delivery.NewTargets(guard, time.Now)
 	if box != nil {
@@ -196,7 +203,7 @@ func startDomain(
 	})
 	registry := endpoint.NewService(endpoint.Options{
 		Store: postgres.Endpoints{Store: store}, Deliverer: deliveries, Waker: engine, Targets: targets, Sealer: intake.Sealer,
-		Limit: cfg.MaxEndpoints, Log: s.Log, Now: time.Now,
+		Keys: keys, Limit: cfg.MaxEndpoints, Log: s.Log, Now: time.Now,
 	})
 	s.Runner.Go("enqueue", deliveries.Run)
 	s.Runner.Go("deleted endpoints", registry.Run)
@@ -204,7 +211,7 @@ func startDomain(
 	s.Runner.Go("replays", replay.NewWorker(replays, engine, s.Log).Run)
 	return api.Domain{
 		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(store, engine, intake, time.Now),
-		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization,
+		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization, Keys: keys,
 	}
 }
 

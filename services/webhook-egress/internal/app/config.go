@@ -31,7 +31,8 @@ type Config struct {
 
 	OrgSecretsDir       string      `env:"ORG_SECRETS_DIR" doc:"directory with one file of signing secrets per organization, named by its percent-encoded id; one secret per line, the current one first"`
 	DefaultSecretFile   secret.File `env:"DEFAULT_SECRET_FILE" doc:"file with the signing secrets of organizations that have no file of their own"`
-	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64: the key that encrypts endpoint secrets and custom headers with credentials; without it both are refused"`
+	EncryptionKeyFile   secret.File `env:"ENCRYPTION_KEY_FILE" doc:"file with 32 bytes in hex or base64: the key that encrypts endpoints' secrets, headers and authentication, and custom headers with credentials; without it they are refused"`
+	SigningKeysFile     secret.File `env:"SIGNING_KEYS_FILE" doc:"file with the Ed25519 keys of v1a signatures in the form of Standard Webhooks (whsk_), one per line, the one that signs first; all are published, and the file is read again when it changes"`
 	DefaultOrganization string      `env:"DEFAULT_ORGANIZATION_ID" envDefault:"default" doc:"organization of requests that name none"`
 
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"host:port pairs that the guard allows although they are not public; for development"`

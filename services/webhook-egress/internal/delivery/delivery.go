@@ -133,6 +133,12 @@ type JobEndpoint struct {
 	Secret, Previous []byte
 	// PreviousUntil is when the previous secret stops signing.
 	PreviousUntil time.Time
+	// Headers are the endpoint's headers by canonical name; each value is sealed for HeaderSealedFor.
+	Headers map[string][]byte
+	// Auth is the sealed form of an auth.Auth; empty for none.
+	Auth []byte
+	// Signatures are the schemes of package signing; empty for the default.
+	Signatures []string
 }
 
 // Flow returns the job's flow.

@@ -38,37 +38,69 @@ var (
 // splitHeaders checks custom headers and returns them in canonical form, with those that carry a credential in
 // secret. Errors name the header, never a value.
 func splitHeaders(custom map[string]string) (plain, secret map[string]string, err error) {
-	total := 0
-	seen := make(map[string]bool, len(custom))
-	for name, value := range custom {
-		canonical := http.CanonicalHeaderKey(name)
-		// Many receivers (CGI, WSGI, Rack) treat "_" and "-" alike.
-		read := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
-		total += len(name) + len(value)
-		switch {
-		case !httpguts.ValidHeaderFieldName(name):
-			return nil, nil, refuseHeader("a name", "is not a valid header name")
-		case reserved(read):
-			return nil, nil, refuseHeader(canonical, "is reserved")
-		case !httpguts.ValidHeaderFieldValue(value) || !printable(value):
-			return nil, nil, refuseHeader(canonical, "has a value with control or non-ASCII characters")
-		case seen[canonical]:
-			return nil, nil, refuseHeader(canonical, "is given twice")
-		case total > maxHeaderBytes:
-			return nil, nil, refuseHeader("all", fmt.Sprintf("together are over %d bytes", maxHeaderBytes))
-		}
-		seen[canonical] = true
+	checked, err := CheckHeaders(custom)
+	if err != nil {
+		return nil, nil, err
+	}
+	for name, value := range checked {
 		into := &plain
-		if credential(read) {
+		if CarriesCredential(name) {
 			into = &secret
 		}
 		if *into == nil {
 			*into = make(map[string]string)
 		}
-		(*into)[canonical] = value
+		(*into)[name] = value
 	}
 	return plain, secret, nil
 }
+
+// CheckHeaders checks custom headers and returns them by canonical name. Errors name the header, never a value.
+func CheckHeaders(custom map[string]string) (map[string]string, error) {
+	total, checked := 0, make(map[string]string, len(custom))
+	for name, value := range custom {
+		canonical := http.CanonicalHeaderKey(name)
+		if rule := HeaderRule(name, value); rule != "" {
+			if !httpguts.ValidHeaderFieldName(name) {
+				canonical = "a name"
+			}
+			return nil, refuseHeader(canonical, rule)
+		}
+		if _, twice := checked[canonical]; twice {
+			return nil, refuseHeader(canonical, "is given twice")
+		}
+		checked[canonical] = value
+		total += len(name) + len(value)
+	}
+	return checked, CheckHeaderBytes(total)
+}
+
+// CheckHeaderBytes refuses custom headers whose names and values have more bytes together than are allowed.
+func CheckHeaderBytes(total int) error {
+	if total > maxHeaderBytes {
+		return refuseHeader("all", fmt.Sprintf("together are over %d bytes", maxHeaderBytes))
+	}
+	return nil
+}
+
+// HeaderRule returns the rule that a custom header breaks, or "".
+func HeaderRule(name, value string) string {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		return "is not a valid header name"
+	case reserved(dashed(name)):
+		return "is reserved"
+	case !httpguts.ValidHeaderFieldValue(value) || !printable(value):
+		return "has a value with control or non-ASCII characters"
+	}
+	return ""
+}
+
+// dashed returns the canonical name that many receivers (CGI, WSGI, Rack) read: they treat "_" and "-" alike.
+func dashed(name string) string { return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-")) }
+
+// HeaderSealedFor returns the owner to which the sealed value of an endpoint's header is bound.
+func HeaderSealedFor(endpoint ID, name string) string { return endpoint.String() + "/headers/" + name }
 
 func refuseHeader(name, rule string) error {
 	return apierr.New(apierr.KindInvalid, ReasonHeaderNotAllowed, "custom_headers: "+name+" "+rule)
@@ -79,7 +111,9 @@ func reserved(canonical string) bool {
 		slices.ContainsFunc(reservedPrefixes, func(prefix string) bool { return strings.HasPrefix(canonical, prefix) })
 }
 
-func credential(canonical string) bool {
+// CarriesCredential reports whether the value of a header is likely to be a secret, by its name.
+func CarriesCredential(name string) bool {
+	canonical := dashed(name)
 	lower := strings.ToLower(canonical)
 	return slices.Contains(credentialNames, canonical) || slices.Contains(strings.Split(lower, "-"), "auth") ||
 		slices.ContainsFunc(credentialParts, func(part string) bool { return strings.Contains(lower, part) })

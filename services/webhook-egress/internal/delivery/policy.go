@@ -12,7 +12,7 @@ import (
 type Fault string
 
 // The faults. The last five hold a delivery back without using up an attempt; all others use one up. FaultInternal is
-// the service's own failure and says nothing about the target.
+// the service's own failure, FaultToken that of the endpoint's token server: neither says anything about the target.
 const (
 	FaultNone                 Fault = ""
 	FaultDNS                  Fault = "dns_error"
@@ -23,6 +23,7 @@ const (
 	FaultTarget               Fault = "target_not_allowed"
 	FaultResponse             Fault = "invalid_response"
 	FaultInternal             Fault = "internal"
+	FaultToken                Fault = "token_failed"
 	FaultRedirect             Fault = "http_3xx"
 	FaultClient               Fault = "http_4xx"
 	FaultServer               Fault = "http_5xx"
@@ -32,6 +33,9 @@ const (
 	FaultEndpointPaused       Fault = "endpoint_paused"
 	FaultEgressProxy          Fault = "egress_proxy_unavailable"
 )
+
+// OfTarget reports whether an attempt with this fault, or without one, shows how the target is.
+func (f Fault) OfTarget() bool { return f != FaultInternal && f != FaultToken }
 
 // MaxDelay caps how far ahead an attempt is planned, by the schedule or by a Retry-After.
 const MaxDelay = 24 * time.Hour
@@ -170,7 +174,7 @@ func asksToWait(status int) bool {
 // TargetFailed reports whether the result shows a failure of the target itself, rather than a refusal of one
 // delivery.
 func TargetFailed(a Answer) bool {
-	if a.Fault == FaultInternal {
+	if !a.Fault.OfTarget() {
 		return false
 	}
 	return a.Fault != FaultNone || a.Status < 100 || asksToWait(a.Status)

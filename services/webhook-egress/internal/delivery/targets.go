@@ -34,11 +34,16 @@ func NewTargets(guard Guard, now func() time.Time) *Targets {
 	return &Targets{guard: guard, now: now, seen: make(map[string]time.Time)}
 }
 
-// Check returns the canonical form of an allowed URL. A refusal names the rule.
+// Check returns the canonical form of an allowed URL. A refusal names the rule and the field, which is `url`.
 func (t *Targets) Check(ctx context.Context, raw string) (*url.URL, error) {
+	return t.CheckField(ctx, "url", raw)
+}
+
+// CheckField is Check for the URL in another field.
+func (t *Targets) CheckField(ctx context.Context, field, raw string) (*url.URL, error) {
 	u, err := t.guard.CheckURL(raw)
 	if err != nil {
-		return nil, refuseTarget(err)
+		return nil, refuseTarget(field, err)
 	}
 	if t.known(u.Host) {
 		return u, nil
@@ -46,7 +51,7 @@ func (t *Targets) Check(ctx context.Context, raw string) (*url.URL, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	if err := t.guard.CheckHost(ctx, u); err != nil {
-		return nil, refuseTarget(err)
+		return nil, refuseTarget(field, err)
 	}
 	t.remember(u.Host)
 	return u, nil
@@ -67,10 +72,10 @@ func (t *Targets) remember(host string) {
 	t.seen[host] = t.now().Add(checkLifetime)
 }
 
-func refuseTarget(err error) error {
+func refuseTarget(field string, err error) error {
 	refusal, ok := errors.AsType[*netguard.Refusal](err)
 	if !ok {
-		return apierr.Invalid("url", "cannot be checked").Wrap(err)
+		return apierr.Invalid(field, "cannot be checked").Wrap(err)
 	}
-	return apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, "url: "+refusal.Text+" (rule: "+refusal.Rule+")").Wrap(err)
+	return apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, field+": "+refusal.Text+" (rule: "+refusal.Rule+")").Wrap(err)
 }

@@ -2,10 +2,8 @@ package dispatch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
-	"maps"
 	"strconv"
 	"time"
 
@@ -17,10 +15,8 @@ import (
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/retryafter"
-	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
 // errAbandoned is the cause for which requests are cancelled that are still in flight at the end of the grace period.
@@ -67,7 +63,7 @@ func targetOf(job *delivery.Job) breaker.Target {
 
 // reportOutcome reports the outcome of a job to the breaker.
 func (e *Engine) reportOutcome(ctx context.Context, r *Result) breaker.Move {
-	if r.Attempt == nil || r.Attempt.Error == delivery.FaultInternal {
+	if r.Attempt == nil || !r.Attempt.Error.OfTarget() {
 		return e.void(ctx, &r.Job)
 	}
 	report := breaker.Report{Event: breaker.Passed, Began: r.Attempt.Started, Admitted: r.Job.Admitted}
@@ -122,32 +118,21 @@ func (e *Engine) attempt(ctx context.Context, job delivery.Job) Result {
 	if wait, blocked := e.o.Breaker.Blocked(targetOf(&job)); blocked && !job.Admitted && !job.Test {
 		return Result{Job: job, Step: delivery.Park(&job, delivery.FaultBreakerOpen, wait)}
 	}
-	secrets := e.secrets(ctx, &job, now)
-	if len(secrets) == 0 {
-		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultSigningSecretMissing)}
+	out, step, ok := e.compose(ctx, &job, now)
+	if !ok {
+		return Result{Job: job, Step: step}
 	}
-	header, private, err := e.headers(&job)
-	if err != nil {
-		e.o.Log.ErrorContext(ctx, "stored headers cannot be read; the delivery waits",
-			slog.String("delivery_id", job.ID.String()), slog.String("organization", job.Organization))
-		return Result{Job: job, Step: e.o.Policy.HoldAlone(&job, delivery.FaultHeadersUnreadable)}
-	}
-	for _, s := range secrets {
-		private = append(private, s.Reveal())
-	}
-	hidden := newRedactor(private)
 	ctx, span := e.span(ctx, &job)
 	defer span.End()
-	id := job.ID.String()
-	addOurHeaders(ctx, header, &job, id)
-	maps.Copy(header, signing.Headers(job.SigningMode, secrets, signing.Message{ID: id, At: now, Body: job.Body}))
-	reply := e.o.Sender.Send(ctx, job.URL, header, job.Body)
+	addOurHeaders(ctx, out.request.Header, &job)
+	reply := e.deliver(ctx, &job, out)
+	hidden := newRedactor(out.hidden)
 	if errors.Is(reply.Err, netguard.ErrProxy) {
 		e.report(ctx, &job, delivery.Step{Fault: delivery.FaultTarget}, reply, hidden)
 		return Result{Job: job, Step: e.o.Policy.Hold(&job, delivery.FaultEgressProxy)}
 	}
 	answer := delivery.Answer{Status: reply.Status, Fault: reply.Fault, RetryAfter: reply.RetryAfter}
-	step := e.o.Policy.Next(&job, answer, e.o.Now(), random())
+	step = e.o.Policy.Next(&job, answer, e.o.Now(), random())
 	span.SetAttributes(attribute.String("switchyard.webhook.outcome", string(step.Outcome)), attribute.Int("http.response.status_code", reply.Status))
 	if step.Fault != delivery.FaultNone {
 		span.SetStatus(codes.Error, string(step.Fault))
@@ -180,30 +165,6 @@ func faulty(job delivery.Job, step delivery.Step, began time.Time) Result {
 	}}
 }
 
-// secrets returns the secrets that sign the job, the current one first: the organization's, or those of its endpoint.
-func (e *Engine) secrets(ctx context.Context, job *delivery.Job, now time.Time) []secret.Value {
-	if job.SigningMode != signing.EndpointBody {
-		return e.o.Secrets.Of(ctx, job.Organization)
-	}
-	if job.Endpoint == nil || e.o.Opener == nil {
-		return nil
-	}
-	sealed := [][]byte{job.Endpoint.Secret}
-	if len(job.Endpoint.Previous) > 0 && now.Before(job.Endpoint.PreviousUntil) {
-		sealed = append(sealed, job.Endpoint.Previous)
-	}
-	var secrets []secret.Value
-	for _, one := range sealed {
-		text, err := e.o.Opener.Open(one, job.Endpoint.ID.String())
-		if err != nil {
-			e.o.Log.ErrorContext(ctx, "an endpoint's secret cannot be opened", slog.String("endpoint_id", job.Endpoint.ID.String()))
-			return nil
-		}
-		secrets = append(secrets, secret.New(string(text)))
-	}
-	return secrets
-}
-
 // maxReport bounds how much of an error is logged, in bytes: it may quote a response that is not HTTP.
 const maxReport = 512
 
@@ -227,40 +188,12 @@ func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.St
 	e.o.Log.LogAttrs(ctx, level, "attempt failed", attrs...)
 }
 
-// headers returns the customer's headers; hidden holds the values that must not be stored or logged.
-func (e *Engine) headers(job *delivery.Job) (header map[string]string, hidden []string, err error) {
-	if job.HeadersUnreadable {
-		return nil, nil, errors.New("dispatch: stored headers are malformed")
-	}
-	header = make(map[string]string, len(job.Headers)+12)
-	maps.Copy(header, job.Headers)
-	if len(job.Sealed) == 0 {
-		return header, nil, nil
-	}
-	if e.o.Opener == nil {
-		return nil, nil, errors.New("dispatch: no key to open the headers with")
-	}
-	text, err := e.o.Opener.Open(job.Sealed, job.SealedFor())
-	if err != nil {
-		return nil, nil, err
-	}
-	var credentials map[string]string
-	if err := json.Unmarshal(text, &credentials); err != nil {
-		return nil, nil, errors.New("dispatch: sealed headers are malformed")
-	}
-	for name, value := range credentials {
-		header[name] = value
-		hidden = append(hidden, value)
-	}
-	return header, hidden, nil
-}
-
 // addOurHeaders adds the service's own headers. They are set after the customer's, which therefore cannot replace
 // them.
-func addOurHeaders(ctx context.Context, header map[string]string, job *delivery.Job, id string) {
+func addOurHeaders(ctx context.Context, header map[string]string, job *delivery.Job) {
 	header["Content-Type"] = "application/json"
 	header["User-Agent"] = userAgent
-	header["X-Webhook-Id"] = id
+	header["X-Webhook-Id"] = job.ID.String()
 	header["X-Webhook-Event"] = job.EventType
 	header["X-Webhook-Attempt"] = strconv.Itoa(job.Attempts + 1)
 	carrier := propagation.MapCarrier{}

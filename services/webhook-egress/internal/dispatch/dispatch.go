@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
@@ -96,9 +97,24 @@ type Opener interface {
 	Open(sealed []byte, owner string) ([]byte, error)
 }
 
+// Request is one request to a target, a POST.
+type Request struct {
+	URL    string
+	Header map[string]string
+	Body   []byte
+	// Client is nil for a request without a client certificate.
+	Client *Client
+}
+
 // Sender makes one request. It never follows a redirect.
 type Sender interface {
-	Send(ctx context.Context, url string, header map[string]string, body []byte) Reply
+	Send(ctx context.Context, r Request) Reply
+}
+
+// Tokens gets the access tokens of endpoints, as auth.Tokens does.
+type Tokens interface {
+	// Get returns a token other than refused, which may be zero.
+	Get(ctx context.Context, endpoint delivery.ID, a auth.Auth, refused secret.Value) (secret.Value, error)
 }
 
 // Replica is the membership of this process among its peers.

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/rate"
+	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
 // LeaseMargin is how much longer a lease has to be than the longest request, for reading the job and waiting for the
@@ -28,12 +29,17 @@ const settleRows = 256
 // in flight. The transaction itself costs as much as a dozen of its rows, and no receiver waits for it.
 const settleLinger, lingerFrom = 10 * time.Millisecond, 16
 
-// Options configures an Engine. Opener and Notify may be nil.
+// Options configures an Engine. Opener, Keys and Notify may be nil.
 type Options struct {
 	Store   Store
 	Secrets Secrets
 	Opener  Opener
 	Sender  Sender
+	// Keys make the asymmetric signatures.
+	Keys   *signing.KeySet
+	Tokens Tokens
+	// Timeout bounds an attempt that needs a token, from the request for it to the last byte of the response.
+	Timeout time.Duration
 	Replica Replica
 	Policy  delivery.Policy
 	Breaker *breaker.Breaker

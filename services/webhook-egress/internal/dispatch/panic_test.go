@@ -82,8 +82,8 @@ func (alone) Leave(context.Context) error { return nil }
 // answers sends nothing and replies to each delivery as its type says.
 type answers func(header map[string]string) dispatch.Reply
 
-func (a answers) Send(_ context.Context, _ string, header map[string]string, _ []byte) dispatch.Reply {
-	return a(header)
+func (a answers) Send(_ context.Context, r dispatch.Request) dispatch.Reply {
+	return a(r.Header)
 }
 
 // run runs an engine over a store for a while, with four slots.

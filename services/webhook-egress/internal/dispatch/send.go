@@ -3,6 +3,8 @@ package dispatch
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -18,6 +20,8 @@ const (
 	maxResponse = 64 << 10
 	// connectTimeout bounds lookup and TCP connect together, and separately the TLS handshake.
 	connectTimeout = 5 * time.Second
+	// maxPooled is how many idle connections are kept for an endpoint with a client certificate.
+	maxPooled = 4
 )
 
 // Reply is the result of a request.
@@ -37,33 +41,61 @@ type Reply struct {
 // HTTP sends over guarded connections. It is safe for concurrent use.
 type HTTP struct {
 	transport *http.Transport // A transport by itself follows no redirect.
+	pools     *pools
 	timeout   time.Duration
 }
 
-// NewHTTP returns a sender whose requests take at most timeout, from the lookup to the last byte. perHost is how many
-// idle connections are kept per host.
-func NewHTTP(guard *netguard.Guard, timeout time.Duration, perHost int) *HTTP {
-	transport := guard.Transport(netguard.TransportOptions{
-		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost,
-	})
-	return &HTTP{transport: transport, timeout: timeout}
+// HTTPOptions configures an HTTP.
+type HTTPOptions struct {
+	// Timeout bounds a request, from the lookup to the last byte.
+	Timeout time.Duration
+	// PerHost is how many idle connections are kept per host.
+	PerHost int
+	// Roots are the certificates that targets' must come from; nil for those of the machine.
+	Roots *x509.CertPool
+}
+
+// NewHTTP returns a sender.
+func NewHTTP(guard *netguard.Guard, o HTTPOptions) *HTTP {
+	options := netguard.TransportOptions{
+		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: o.Timeout, MaxIdlePerHost: o.PerHost, RootCAs: o.Roots,
+	}
+	return &HTTP{transport: guard.Transport(options), timeout: o.Timeout, pools: newPools(func(certificate tls.Certificate) *http.Transport {
+		transport := guard.Transport(options)
+		transport.MaxIdleConns, transport.MaxIdleConnsPerHost = maxPooled, maxPooled
+		// Not Certificates: those are left out when the target's list of authorities lacks theirs.
+		transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &certificate, nil
+		}
+		return transport
+	})}
 }
 
 // Close closes idle connections.
-func (h *HTTP) Close() { h.transport.CloseIdleConnections() }
+func (h *HTTP) Close() {
+	h.transport.CloseIdleConnections()
+	h.pools.close()
+}
 
-// Send posts body to url and reads the beginning of the response. Once the status has arrived it counts, even if the
+// Send posts the request and reads the beginning of the response. Once the status has arrived it counts, even if the
 // rest of the response fails.
-func (h *HTTP) Send(ctx context.Context, url string, header map[string]string, body []byte) Reply {
+func (h *HTTP) Send(ctx context.Context, r Request) Reply {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
+	transport := h.transport
+	if r.Client != nil {
+		var err error
+		if transport, err = h.pools.of(r.Client); err != nil {
+			return Reply{Fault: delivery.FaultTLS, Err: err}
+		}
+	}
 	watch := newStopwatch()
-	request, err := http.NewRequestWithContext(watch.attach(ctx), http.MethodPost, url, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(watch.attach(ctx), http.MethodPost, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return Reply{Fault: delivery.FaultTarget, Err: withoutURL(err)}
 	}
-	request.Header = headerOf(header)
-	response, err := h.transport.RoundTrip(request)
+	request.Header = headerOf(r.Header)
+	response, err := transport.RoundTrip(request)
 	if err != nil {
 		reply := Reply{Fault: watch.fault(err), Err: withoutURL(err)}
 		reply.Timing, reply.RemoteIP = watch.result()

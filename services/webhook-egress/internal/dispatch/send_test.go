@@ -31,7 +31,7 @@ func newSender(t *testing.T, timeout time.Duration, allowed ...string) *dispatch
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender := dispatch.NewHTTP(guard, timeout, 4)
+	sender := dispatch.NewHTTP(guard, dispatch.HTTPOptions{Timeout: timeout, PerHost: 4})
 	t.Cleanup(sender.Close)
 	return sender
 }
@@ -158,7 +158,7 @@ func TestHostileTargets(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			began := time.Now()
-			reply := sender.Send(t.Context(), "http://"+addr, nil, []byte("{}"))
+			reply := sender.Send(t.Context(), dispatch.Request{URL: "http://" + addr, Body: []byte("{}")})
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			sender.Close()
@@ -204,7 +204,7 @@ func TestFaultsOfConnecting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sender := newSender(t, 5*time.Second, closed, secure.Listener.Addr().String())
-			reply := sender.Send(t.Context(), tt.url, nil, []byte("{}"))
+			reply := sender.Send(t.Context(), dispatch.Request{URL: tt.url, Body: []byte("{}")})
 			if reply.Status != 0 || reply.Fault != tt.fault {
 				t.Errorf("status %d, fault %q, want %q (%v)", reply.Status, reply.Fault, tt.fault, reply.Err)
 			}
@@ -222,7 +222,7 @@ func TestTLSStalls(t *testing.T) {
 	}
 	defer listener.Close() // the kernel accepts connections, no code reads from them
 	began := time.Now()
-	reply := newSender(t, timeout, listener.Addr().String()).Send(t.Context(), "https://"+listener.Addr().String(), nil, []byte("{}"))
+	reply := newSender(t, timeout, listener.Addr().String()).Send(t.Context(), dispatch.Request{URL: "https://" + listener.Addr().String(), Body: []byte("{}")})
 	if took := time.Since(began); took > timeout+2*time.Second {
 		t.Errorf("took %s", took)
 	}
@@ -239,7 +239,7 @@ func TestErrorsDontHoldTheURL(t *testing.T) {
 	for _, url := range []string{
 		"http://" + closed + "/" + canary, "http://10.0.0.1/" + canary, "http://unresolvable.example.com/?k=" + canary, "http://a b/" + canary,
 	} {
-		reply := sender.Send(t.Context(), url, nil, nil)
+		reply := sender.Send(t.Context(), dispatch.Request{URL: url})
 		if reply.Err == nil {
 			t.Fatalf("%s: no error, so the test shows nothing", url)
 		}

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -24,6 +25,7 @@ import (
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
@@ -37,6 +39,9 @@ import (
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"))
 }
+
+// requestTimeout bounds an attempt.
+const requestTimeout = 5 * time.Second
 
 const signingSecret = "canary-signing-secret-0123456789"
 
@@ -76,6 +81,8 @@ type world struct {
 	now      func() time.Time
 	opener   dispatch.Opener
 	sealer   delivery.Sealer
+	roots    *x509.CertPool  // of receivers with TLS; nil for the machine's
+	keys     *signing.KeySet // nil for none
 }
 
 // newWorld lets the guard through to the receivers.
@@ -131,9 +138,11 @@ func (w *world) start() *node {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	sender := dispatch.NewHTTP(w.guard, 5*time.Second, w.limits.Flow)
+	sender := dispatch.NewHTTP(w.guard, dispatch.HTTPOptions{Timeout: requestTimeout, PerHost: w.limits.Flow, Roots: w.roots})
+	tokens := auth.NewTokens(w.guard, w.now)
 	n.engine, err = dispatch.New(dispatch.Options{
 		Store: w.store, Secrets: w.secrets, Opener: w.opener, Sender: sender, Replica: n.member,
+		Tokens: tokens, Timeout: requestTimeout, Keys: w.keys,
 		Policy:  delivery.Policy{Schedule: []time.Duration{10 * time.Millisecond}, HoldDelay: 50 * time.Millisecond},
 		Breaker: breaker.New(breaker.Options{Policy: w.breaker, Store: w.breakers, Log: w.log, Now: w.now, Random: rand.Float64}),
 		Rates:   rate.New(w.rates, w.log, w.now),
@@ -157,6 +166,7 @@ func (w *world) start() *node {
 		cancel()
 		parts.Wait()
 		sender.Close()
+		tokens.Close()
 	})
 	w.t.Cleanup(n.stop)
 	return n

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
@@ -41,6 +42,13 @@ type Endpoint struct {
 	// RatePerSecond is zero for no limit.
 	RatePerSecond float64
 	Description   string
+	// Headers are sent with each delivery, by canonical name; each value is sealed for delivery.HeaderSealedFor.
+	Headers map[string][]byte
+	// Auth is what reads show of the authentication, SealedAuth all of it; nil for none.
+	Auth       *auth.Info
+	SealedAuth []byte
+	// Signatures are the schemes of package signing, in their order.
+	Signatures []string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
 	// after the last success.
 	DisabledReason   string
@@ -62,6 +70,17 @@ type Change struct {
 	Overlap       time.Duration
 	RatePerSecond *float64
 	Description   *string
+	// Headers replace those of the same name; a nil value removes one.
+	Headers map[string][]byte
+	Auth    *AuthChange
+	// Signatures replace all; empty leaves them unchanged.
+	Signatures []string
+}
+
+// AuthChange replaces an endpoint's authentication; the zero value removes it.
+type AuthChange struct {
+	Info   *auth.Info
+	Sealed []byte
 }
 
 // Apply returns the endpoint after the change at time now.
@@ -94,8 +113,11 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	if c.Description != nil {
 		e.Description = *c.Description
 	}
+	if len(c.Signatures) > 0 {
+		e.Signatures = c.Signatures
+	}
 	e.Updated = now
-	return e, nil
+	return c.applyAccess(e)
 }
 
 // Patterns returns the patterns that match an event type: the type itself, each prefix up to a dot followed by `*`,

@@ -172,7 +172,7 @@ func registration() endpoint.Registration {
 func TestSecretIsSealed(t *testing.T) {
 	m := &memory{}
 	s := service(t, m, nil)
-	e, err := s.Register(t.Context(), registration())
+	e, _, err := s.Register(t.Context(), registration())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestRefusals(t *testing.T) {
 			m := &memory{}
 			r := registration()
 			tt.change(&r)
-			_, err := service(t, m, nil).Register(t.Context(), r)
+			_, _, err := service(t, m, nil).Register(t.Context(), r)
 			e := apierr.From(err)
 			if e == nil {
 				t.Fatal("it was accepted")
@@ -225,7 +225,7 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 	keyless := service(t, &memory{}, func(o *endpoint.Options) { o.Sealer = nil })
-	if _, err := keyless.Register(t.Context(), registration()); err == nil || !strings.Contains(err.Error(), "WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE") {
+	if _, _, err := keyless.Register(t.Context(), registration()); err == nil || !strings.Contains(err.Error(), "WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE") {
 		t.Errorf("without a key: %v", err)
 	}
 	s, id := service(t, &memory{}, nil), delivery.NewID(now).String()

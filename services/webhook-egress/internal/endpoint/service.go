@@ -58,6 +58,8 @@ type Options struct {
 	Waker     Waker
 	Targets   *delivery.Targets
 	Sealer    delivery.Sealer
+	// Keys are those of asymmetric signatures; nil for none.
+	Keys *signing.KeySet
 	// Limit is how many endpoints an organization may have.
 	Limit int
 	Log   *slog.Logger
@@ -80,52 +82,55 @@ type Registration struct {
 	Secret        secret.Value
 	RatePerSecond float64
 	Description   string
+	// GenerateSecret replaces Secret.
+	GenerateSecret bool
+	// Headers are sent with each delivery; one with an empty value is omitted.
+	Headers map[string]string
+	// Auth is nil for none.
+	Auth *AuthRequest
+	// Signatures are the schemes of package signing; empty for the default.
+	Signatures []string
 }
 
-// Register creates a subscription.
-func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, error) {
+// Register creates a subscription. It also returns the secret, if one was generated.
+func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secret.Value, error) {
 	if r.SigningMode == "" {
 		r.SigningMode = signing.OrgTimestamp
 	}
-	texts := map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "description": r.Description}
-	if err := delivery.CheckTexts(texts); err != nil {
-		return Endpoint{}, err
-	}
-	if err := checkTypes(r.EventTypes); err != nil {
-		return Endpoint{}, err
+	if err := checkRegistration(&r); err != nil {
+		return Endpoint{}, secret.Value{}, err
 	}
 	now := s.o.Now().UTC().Truncate(time.Microsecond)
 	e := Endpoint{
 		ID: delivery.NewID(now), Organization: r.Organization, Owner: r.Owner, EventTypes: r.EventTypes, Active: true,
 		SigningMode: r.SigningMode, RatePerSecond: r.RatePerSecond, Description: r.Description, Created: now, Updated: now,
+		Signatures: signing.DefaultSchemes(),
 	}
-	switch own := r.SigningMode == signing.EndpointBody; {
-	case own && r.Secret.IsZero():
-		return Endpoint{}, apierr.New(apierr.KindInvalid, ReasonSecretRequired, "signing_secret: is required with signing_mode endpoint_body")
-	case !own && !r.Secret.IsZero():
-		return Endpoint{}, secretNotAllowed()
-	case own:
-		var err error
-		if e.Secret, err = s.seal(r.Secret, e.ID); err != nil {
-			return Endpoint{}, err
-		}
-	}
-	u, err := s.o.Targets.Check(ctx, r.URL)
+	sealed, generated, err := s.ownSecret(&r, e.ID)
 	if err != nil {
-		return Endpoint{}, err
+		return Endpoint{}, secret.Value{}, err
 	}
-	e.URL = u.String()
+	e.Secret = sealed
+	// The rest is checked as in an update.
+	change, err := s.check(ctx, e.ID, Update{URL: &r.URL, Headers: r.Headers, Auth: r.Auth, Signatures: r.Signatures})
+	if err != nil {
+		return Endpoint{}, secret.Value{}, err
+	}
+	if e, err = change.Apply(e, now); err != nil {
+		return Endpoint{}, secret.Value{}, err
+	}
 	if err := s.o.Store.Add(ctx, e, s.o.Limit); err != nil {
-		return Endpoint{}, fmt.Errorf("register endpoint: %w", err)
+		return Endpoint{}, secret.Value{}, fmt.Errorf("register endpoint: %w", err)
 	}
-	return e, nil
+	return e, generated, nil
 }
 
-func (s *Service) seal(value secret.Value, id delivery.ID) ([]byte, error) {
-	if s.o.Sealer == nil {
-		return nil, apierr.Invalid("signing_secret", "this service has no key to keep it (WEBHOOK_EGRESS_ENCRYPTION_KEY_FILE)")
+func checkRegistration(r *Registration) error {
+	texts := map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "description": r.Description}
+	if err := delivery.CheckTexts(texts); err != nil {
+		return err
 	}
-	return s.o.Sealer.Seal([]byte(value.Reveal()), id.String()), nil
+	return checkTypes(r.EventTypes)
 }
 
 // Get returns a subscription.
@@ -189,6 +194,11 @@ type Update struct {
 	Overlap       *time.Duration
 	RatePerSecond *float64
 	Description   *string
+	// Headers replace those of the same name; an empty value removes one.
+	Headers map[string]string
+	Auth    *AuthRequest
+	// Signatures replace all; empty leaves them unchanged.
+	Signatures []string
 }
 
 // Update changes a subscription. Its queued deliveries follow the change.
@@ -231,7 +241,7 @@ func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, 
 	}
 	if !u.Secret.IsZero() {
 		var err error
-		if change.Secret, err = s.seal(u.Secret, id); err != nil {
+		if change.Secret, err = s.seal("signing_secret", []byte(u.Secret.Reveal()), id.String()); err != nil {
 			return Change{}, err
 		}
 	}
@@ -242,7 +252,19 @@ func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, 
 		}
 		change.URL = new(target.String())
 	}
-	return change, nil
+	return change, s.checkChange(ctx, id, u, &change)
+}
+
+// checkChange completes change with the requested headers, authentication and signatures.
+func (s *Service) checkChange(ctx context.Context, id delivery.ID, u Update, change *Change) (err error) {
+	if change.Headers, err = s.checkHeaders(u.Headers, id); err != nil {
+		return err
+	}
+	if change.Auth, err = s.checkAuth(ctx, u.Auth, id); err != nil {
+		return err
+	}
+	change.Signatures, err = s.checkSignatures(ctx, u.Signatures)
+	return err
 }
 
 // Delete ends a subscription and cancels its queued deliveries.
@@ -301,7 +323,10 @@ func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (del
 	return s.o.Deliverer.SendTest(ctx, delivery.TestDelivery{
 		Organization: e.Organization, Owner: e.Owner, URL: e.URL, EventType: t.EventType, SigningMode: e.SigningMode,
 		Payload: t.Payload, Traceparent: t.Traceparent,
-		Endpoint: delivery.JobEndpoint{ID: e.ID, Secret: e.Secret, Previous: e.Previous, PreviousUntil: e.PreviousUntil},
+		Endpoint: delivery.JobEndpoint{
+			ID: e.ID, Secret: e.Secret, Previous: e.Previous, PreviousUntil: e.PreviousUntil,
+			Headers: e.Headers, Auth: e.SealedAuth, Signatures: e.Signatures,
+		},
 	})
 }
 

@@ -232,11 +232,14 @@ func jobOf(d *dbsql.ReadJobsRow) delivery.Job {
 	if d.EndpointID.Valid {
 		job.Endpoint = &delivery.JobEndpoint{
 			ID: d.EndpointID.Bytes, Secret: d.SealedSecret, Previous: d.SealedPreviousSecret,
-			PreviousUntil: orZero(d.PreviousSecretExpiresAt),
+			PreviousUntil: orZero(d.PreviousSecretExpiresAt), Auth: d.SealedAuth, Signatures: d.Signatures,
+		}
+		if len(d.CustomHeaders) > 0 {
+			job.HeadersUnreadable = json.Unmarshal(d.CustomHeaders, &job.Endpoint.Headers) != nil
 		}
 	}
 	if len(d.Headers) > 0 {
-		job.HeadersUnreadable = json.Unmarshal(d.Headers, &job.Headers) != nil
+		job.HeadersUnreadable = json.Unmarshal(d.Headers, &job.Headers) != nil || job.HeadersUnreadable
 	}
 	return job
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -27,6 +28,10 @@ func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint, limit int) erro
 	if err != nil {
 		return err
 	}
+	headers, info, err := encodeAccess(&e)
+	if err != nil {
+		return err
+	}
 	return s.inTx(ctx, "add endpoint", func(q *dbsql.Queries) error {
 		if err := q.LockOrganization(ctx, e.Organization); err != nil {
 			return fmt.Errorf("lock organization: %w", err)
@@ -49,7 +54,7 @@ func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint, limit int) erro
 		return q.AddEndpoint(ctx, dbsql.AddEndpointParams{
 			ID: uuidOf(e.ID), OrganizationID: e.Organization, OwnerID: e.Owner, Url: e.URL, FlowID: flow, EventTypes: e.EventTypes,
 			SigningMode: e.SigningMode, SealedSecret: e.Secret, RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
-			CreatedAt: e.Created,
+			CreatedAt: e.Created, CustomHeaders: headers, Auth: info, SealedAuth: e.SealedAuth, Signatures: e.Signatures,
 		})
 	})
 }
@@ -70,7 +75,7 @@ func (s Endpoints) Get(ctx context.Context, scope endpoint.Scope, id delivery.ID
 	if err != nil {
 		return endpoint.Endpoint{}, explain("read endpoint", notFound("endpoint", err))
 	}
-	return readEndpoint(&row), nil
+	return readEndpoint(&row)
 }
 
 // List implements endpoint.Store.
@@ -88,7 +93,9 @@ func (s Endpoints) List(ctx context.Context, f endpoint.Filter, before delivery.
 	}
 	page := make([]endpoint.Endpoint, len(rows))
 	for i := range rows {
-		page[i] = readEndpoint(&rows[i])
+		if page[i], err = readEndpoint(&rows[i]); err != nil {
+			return nil, err
+		}
 	}
 	return page, nil
 }
@@ -103,7 +110,10 @@ func (s Endpoints) Update(
 		if err != nil {
 			return err
 		}
-		before := readEndpoint(&row)
+		before, err := readEndpoint(&row)
+		if err != nil {
+			return err
+		}
 		if now, err = change(before); err != nil {
 			return err
 		}
@@ -126,10 +136,15 @@ func lockEndpoint(ctx context.Context, q *dbsql.Queries, scope endpoint.Scope, i
 }
 
 func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.Endpoint) error {
-	err := q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
+	headers, info, err := encodeAccess(&now)
+	if err != nil {
+		return err
+	}
+	err = q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
 		ID: uuidOf(now.ID), Url: now.URL, EventTypes: now.EventTypes, Active: now.Active, SealedSecret: now.Secret,
 		SealedPreviousSecret: now.Previous, PreviousSecretExpiresAt: orEpoch(now.PreviousUntil),
 		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
+		CustomHeaders: headers, Auth: info, SealedAuth: now.SealedAuth, Signatures: now.Signatures,
 	})
 	if err != nil || before.Active || !now.Active {
 		return err
@@ -211,12 +226,40 @@ func (s Endpoints) CancelDeleted(ctx context.Context, limit int) (bool, error) {
 	return more, err
 }
 
-func readEndpoint(row *dbsql.Endpoint) endpoint.Endpoint {
-	return endpoint.Endpoint{
+// encodeAccess returns the JSON of an endpoint's headers, and of what reads show of its authentication; each is nil for
+// none.
+func encodeAccess(e *endpoint.Endpoint) (headers, info []byte, err error) {
+	if len(e.Headers) > 0 {
+		if headers, err = json.Marshal(e.Headers); err != nil {
+			return nil, nil, fmt.Errorf("encode headers: %w", err)
+		}
+	}
+	if e.Auth != nil {
+		if info, err = json.Marshal(e.Auth); err != nil {
+			return nil, nil, fmt.Errorf("encode auth: %w", err)
+		}
+	}
+	return headers, info, nil
+}
+
+func readEndpoint(row *dbsql.Endpoint) (endpoint.Endpoint, error) {
+	e := endpoint.Endpoint{
 		ID: row.ID.Bytes, Organization: row.OrganizationID, Owner: orZero(row.OwnerID), URL: row.Url, FlowID: row.FlowID,
 		EventTypes: row.EventTypes, Active: row.Active, SigningMode: row.SigningMode, Secret: row.SealedSecret,
 		Previous: row.SealedPreviousSecret, PreviousUntil: orZero(row.PreviousSecretExpiresAt),
 		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
 		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
+		SealedAuth: row.SealedAuth, Signatures: row.Signatures,
 	}
+	if row.CustomHeaders != nil {
+		if err := json.Unmarshal(row.CustomHeaders, &e.Headers); err != nil {
+			return endpoint.Endpoint{}, fmt.Errorf("decode headers: %w", err)
+		}
+	}
+	if row.Auth != nil {
+		if err := json.Unmarshal(row.Auth, &e.Auth); err != nil {
+			return endpoint.Endpoint{}, fmt.Errorf("decode auth: %w", err)
+		}
+	}
+	return e, nil
 }

@@ -24,7 +24,7 @@ func subscribed(t *testing.T, s *postgres.Store, pool *pgxpool.Pool) func(outcom
 	testkit.Exec(t, pool, "UPDATE deliveries SET endpoint_id = $1, signing_mode = 'endpoint_body'", d.ID.String())
 	job := claim(t, s, 1, 1).Jobs[0]
 	want := job
-	want.URL, want.Endpoint = "https://moved.example.com/", &delivery.JobEndpoint{ID: d.ID, Secret: []byte{1}}
+	want.URL, want.Endpoint = "https://moved.example.com/", &delivery.JobEndpoint{ID: d.ID, Secret: []byte{1}, Signatures: []string{"spec", "v1"}}
 	if diff := cmp.Diff(want, job); diff != "" {
 		t.Fatalf("job (-want +got):\n%s", diff)
 	}

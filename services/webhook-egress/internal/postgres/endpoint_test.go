@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
@@ -18,7 +19,7 @@ func subscription(organization, owner string, types ...string) endpoint.Endpoint
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	return endpoint.Endpoint{
 		ID: delivery.NewID(now), Organization: organization, Owner: owner, URL: "https://example.com/hook", EventTypes: types,
-		Active: true, SigningMode: "org_timestamp", Created: now, Updated: now,
+		Active: true, SigningMode: "org_timestamp", Created: now, Updated: now, Signatures: []string{"spec", "v1"},
 	}
 }
 
@@ -82,6 +83,59 @@ func TestEndpointIsReadAsWritten(t *testing.T) {
 	again, err := postgres.Endpoints{Store: s}.Get(t.Context(), endpoint.Scope{Organization: "acme", Owner: "ann"}, e.ID)
 	if diff := cmp.Diff(rotated, again, normal); diff != "" || err != nil {
 		t.Errorf("read again (-want +got):\n%s%v", diff, err)
+	}
+}
+
+// Headers, authentication and signatures are stored, reach the attempts of an endpoint from the next claim on, and are
+// forgotten with the endpoint.
+func TestEndpointAccess(t *testing.T) {
+	s, pool := open(t)
+	e := subscription("acme", "", "*")
+	e.Headers, e.Signatures = map[string][]byte{"X-A": {1}, "X-B": {2}}, []string{"spec", "v1a"}
+	e.Auth, e.SealedAuth = &auth.Info{Kind: auth.OAuth2, TokenURL: "https://t.example/", Scopes: []string{"a"}}, []byte{3}
+	got := register(t, s, e)
+	e.FlowID = got.FlowID
+	normal := cmp.Transformer("utc", func(at time.Time) time.Time { return at.UTC() })
+	if diff := cmp.Diff(e, got, normal); diff != "" {
+		t.Errorf("endpoint (-want +got):\n%s", diff)
+	}
+	job := func(what string, want delivery.JobEndpoint) {
+		t.Helper()
+		emit(t, s, happening("acme", "", "a"))
+		jobs := claim(t, s, 1, 8).Jobs
+		if len(jobs) != 1 {
+			t.Fatalf("%s: %d jobs", what, len(jobs))
+		}
+		want.ID = e.ID
+		if diff := cmp.Diff(&want, jobs[0].Endpoint); diff != "" {
+			t.Errorf("%s: endpoint of the job (-want +got):\n%s", what, diff)
+		}
+	}
+	job("as registered", delivery.JobEndpoint{Headers: e.Headers, Auth: []byte{3}, Signatures: e.Signatures})
+	change(t, s, got, endpoint.Change{
+		Headers: map[string][]byte{"X-A": nil, "X-B": {4}, "X-C": {5}}, Signatures: []string{"spec"},
+		Auth: &endpoint.AuthChange{Info: &auth.Info{Kind: auth.Bearer}, Sealed: []byte{6}},
+	})
+	job("as changed", delivery.JobEndpoint{Headers: map[string][]byte{"X-B": {4}, "X-C": {5}}, Auth: []byte{6}, Signatures: []string{"spec"}})
+	change(t, s, got, endpoint.Change{Headers: map[string][]byte{"X-B": nil, "X-C": nil}, Auth: &endpoint.AuthChange{}})
+	job("without", delivery.JobEndpoint{Signatures: []string{"spec"}})
+	change(t, s, got, endpoint.Change{Headers: map[string][]byte{"X-B": {4}}, Auth: &endpoint.AuthChange{Info: &auth.Info{Kind: auth.Bearer}, Sealed: []byte{6}}})
+	if err := (postgres.Endpoints{Store: s}).Delete(t.Context(), endpoint.Scope{Organization: "acme"}, e.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM endpoints WHERE custom_headers IS NOT NULL OR auth IS NOT NULL OR sealed_auth IS NOT NULL"); n != 0 {
+		t.Errorf("%d deleted endpoints keep credentials", n)
+	}
+}
+
+// Stored headers that can't be decoded hold back the endpoint's deliveries, and no claim.
+func TestClaimOfUnreadableEndpointHeaders(t *testing.T) {
+	s, pool := open(t)
+	register(t, s, subscription("acme", "", "*"))
+	testkit.Exec(t, pool, `UPDATE endpoints SET custom_headers = '{"X-A": 1}'`)
+	emit(t, s, happening("acme", "", "a"))
+	if jobs := claim(t, s, 1, 8).Jobs; len(jobs) != 1 || !jobs[0].HeadersUnreadable {
+		t.Errorf("jobs %+v", jobs)
 	}
 }
 

@@ -147,7 +147,7 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	if r.Attempt != nil && step.Fault != delivery.FaultInternal {
 		w.count(job.FlowID, step)
 		w.countEndpoint(job, step)
-		if job.Parked && r.Move.State.Phase == breaker.Closed && !slices.Contains(w.open, job.FlowID) {
+		if job.Parked && step.Fault.OfTarget() && r.Move.State.Phase == breaker.Closed && !slices.Contains(w.open, job.FlowID) {
 			w.open = append(w.open, job.FlowID)
 		}
 	}

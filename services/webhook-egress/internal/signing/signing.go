@@ -1,5 +1,5 @@
 // Package signing owns how a delivery proves its origin: the headers of both signing modes, the Standard Webhooks
-// headers beside them, and where an organization's secrets are read. The dispatcher uses it for each attempt.
+// headers beside them, and where an organization's secrets and the service's own keys are read. The dispatcher uses it for each attempt.
 package signing
 
 import (
@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,30 @@ const (
 	// EndpointBody signs the body with the endpoint's own secret.
 	EndpointBody = "endpoint_body"
 )
+
+// The signatures of a delivery.
+const (
+	// SchemeSpec is X-Webhook-Signature, as the signing mode says. It is always included.
+	SchemeSpec = "spec"
+	// SchemeV1 is HMAC-SHA256 of Standard Webhooks, with each secret that has a suitable length.
+	SchemeV1 = "v1"
+	// SchemeV1a is Ed25519 of Standard Webhooks, with the service's own key.
+	SchemeV1a = "v1a"
+)
+
+// DefaultSchemes returns the schemes of deliveries that ask for none.
+func DefaultSchemes() []string { return []string{SchemeSpec, SchemeV1} }
+
+// OrderSchemes returns the schemes that are asked for in a fixed order, SchemeSpec included.
+func OrderSchemes(asked []string) []string {
+	ordered := []string{SchemeSpec}
+	for _, scheme := range []string{SchemeV1, SchemeV1a} {
+		if slices.Contains(asked, scheme) {
+			ordered = append(ordered, scheme)
+		}
+	}
+	return ordered
+}
 
 // The header names.
 const (
@@ -47,32 +72,56 @@ type Message struct {
 	Body []byte
 }
 
-// Headers returns the signature headers of a message; secrets must hold at least one, the current one first.
-// X-Webhook-Signature uses the first. The Standard Webhooks signature lists one per suitable secret, so that
-// receivers may hold either during a rotation; without any, its three headers are omitted.
-func Headers(mode string, secrets []secret.Value, m Message) map[string]string {
+// Signer signs messages. Secrets must hold at least one secret, the current one first.
+type Signer struct {
+	// Mode is a signing mode.
+	Mode    string
+	Secrets []secret.Value
+	// Schemes are the signatures to make; empty for DefaultSchemes.
+	Schemes []string
+	// Key makes the signature of SchemeV1a; without it, there is none.
+	Key *Key
+}
+
+// Headers returns the signature headers of a message. X-Webhook-Signature uses the first secret. The Standard Webhooks
+// header lists a signature for each suitable secret, so that receivers may hold either during a rotation, and then the
+// asymmetric one; without any, its three headers are omitted.
+func (s Signer) Headers(m Message) map[string]string {
 	timestamp := strconv.FormatInt(m.At.Unix(), 10)
 	headers := make(map[string]string, 5)
-	first := []byte(secrets[0].Reveal())
-	if mode == EndpointBody {
+	first := []byte(s.Secrets[0].Reveal())
+	if s.Mode == EndpointBody {
 		headers[HeaderSignature] = "sha256=" + hex.EncodeToString(digest(first, m.Body))
 	} else {
 		headers[HeaderSignature] = hex.EncodeToString(digest(first, []byte(timestamp), []byte("."), m.Body))
 		headers[HeaderTimestamp] = timestamp
 	}
-	var standard []string
-	for _, s := range secrets {
-		if key, ok := standardKey(s.Reveal()); ok {
-			sum := digest(key, []byte(m.ID+"."+timestamp+"."), m.Body)
-			standard = append(standard, "v1,"+base64.StdEncoding.EncodeToString(sum))
-		}
-	}
-	if len(standard) > 0 {
+	if standard := s.standard([]byte(m.ID+"."+timestamp+"."), m.Body); len(standard) > 0 {
 		headers[HeaderStandardID] = m.ID
 		headers[HeaderStandardTimestamp] = timestamp
 		headers[HeaderStandardSignature] = strings.Join(standard, " ")
 	}
 	return headers
+}
+
+// standard returns the Standard Webhooks signatures of prefix and body.
+func (s Signer) standard(prefix, body []byte) []string {
+	schemes := s.Schemes
+	if len(schemes) == 0 {
+		schemes = DefaultSchemes()
+	}
+	var signatures []string
+	if slices.Contains(schemes, SchemeV1) {
+		for _, one := range s.Secrets {
+			if key, ok := standardKey(one.Reveal()); ok {
+				signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(digest(key, prefix, body)))
+			}
+		}
+	}
+	if slices.Contains(schemes, SchemeV1a) && s.Key != nil {
+		signatures = append(signatures, "v1a,"+base64.StdEncoding.EncodeToString(s.Key.sign(prefix, body)))
+	}
+	return signatures
 }
 
 func digest(key []byte, parts ...[]byte) []byte {

@@ -67,7 +67,7 @@ func TestHeaders(t *testing.T) {
 			for _, s := range tt.secrets {
 				secrets = append(secrets, secret.New(s))
 			}
-			if diff := cmp.Diff(tt.want, signing.Headers(tt.mode, secrets, message())); diff != "" {
+			if diff := cmp.Diff(tt.want, signing.Signer{Mode: tt.mode, Secrets: secrets}.Headers(message())); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
 		})
@@ -76,7 +76,7 @@ func TestHeaders(t *testing.T) {
 
 // A digest that no code of ours made.
 func TestKnownDigest(t *testing.T) {
-	got := signing.Headers(signing.EndpointBody, []secret.Value{secret.New("Jefe")},
+	got := signing.Signer{Mode: signing.EndpointBody, Secrets: []secret.Value{secret.New("Jefe")}}.Headers(
 		signing.Message{Body: []byte("what do ya want for nothing?")})
 	const want = "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843" // RFC 4231, 4.3
 	if got["X-Webhook-Signature"] != want {

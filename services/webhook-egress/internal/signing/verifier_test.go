@@ -37,7 +37,7 @@ func TestPublishedVectors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := signing.Headers(tt.mode, []secret.Value{secret.New(tt.secret)}, tt.message)[tt.header]
+			got := signing.Signer{Mode: tt.mode, Secrets: []secret.Value{secret.New(tt.secret)}}.Headers(tt.message)[tt.header]
 			if got != tt.want {
 				t.Errorf("%s: %s, want %s", tt.header, got, tt.want)
 			}
@@ -121,7 +121,7 @@ func send(mode string, texts []string) received {
 		secrets = append(secrets, secret.New(text))
 	}
 	r := received{header: http.Header{}, body: `{"order":7}`}
-	for name, value := range signing.Headers(mode, secrets, signing.Message{ID: "0190", At: time.Now(), Body: []byte(r.body)}) {
+	for name, value := range (signing.Signer{Mode: mode, Secrets: secrets}).Headers(signing.Message{ID: "0190", At: time.Now(), Body: []byte(r.body)}) {
 		r.header.Set(name, value)
 	}
 	return r

@@ -186,7 +186,8 @@ type Attempt struct {
 	ResponseTruncated bool `protobuf:"varint,9,opt,name=response_truncated,json=responseTruncated,proto3" json:"response_truncated,omitempty"`
 	// Short code of the failure (`dns_error`, `connect_failed`, `connection_reset`,
 	// `tls_failed`, `timeout`, `target_not_allowed`, `invalid_response`, `http_3xx`,
-	// `http_4xx`, `http_5xx`, `sealed_headers_unreadable`, `internal`); null when delivered.
+	// `http_4xx`, `http_5xx`, `token_failed` (the token server of the endpoint's `oauth2` gave no token; the target was
+	// not called), `sealed_headers_unreadable`, `internal`); null when delivered.
 	Error *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
 	// Retry-After as received; null without one.
 	RetryAfter *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`

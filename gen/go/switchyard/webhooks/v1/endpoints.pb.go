@@ -49,7 +49,20 @@ type RegisterEndpointRequest struct {
 	// Largest number of deliveries per second, fractions allowed. 0 or absent: no limit.
 	RateLimitPerSecond float64 `protobuf:"fixed64,7,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"`
 	// A note for people.
-	Description   string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
+	// Additional headers of every delivery to the endpoint, at most 16 KiB together; the names that deliveries may not
+	// have are refused with 400 `header_not_allowed`. An empty value is no header. A delivery's own header of the same
+	// name takes precedence. Values are never returned.
+	CustomHeaders map[string]string `protobuf:"bytes,20,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How deliveries authenticate to the endpoint, in addition to their signatures. Absent: not at all.
+	Auth *EndpointAuth `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
+	// True generates the secret of an endpoint_body endpoint instead of taking signing_secret. The response holds it, and
+	// no other response ever will.
+	GenerateSecret bool `protobuf:"varint,22,opt,name=generate_secret,json=generateSecret,proto3" json:"generate_secret,omitempty"`
+	// Signatures of each delivery. `spec`: X-Webhook-Signature, as signing_mode says; always included. `v1`: Standard
+	// Webhooks HMAC-SHA256, when the secret has 24 to 64 bytes. `v1a`: Standard Webhooks Ed25519, with the service's key
+	// (see ListSigningKeys). Absent: `spec` and `v1`.
+	Signatures    []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,6 +153,34 @@ func (x *RegisterEndpointRequest) GetDescription() string {
 	return ""
 }
 
+func (x *RegisterEndpointRequest) GetCustomHeaders() map[string]string {
+	if x != nil {
+		return x.CustomHeaders
+	}
+	return nil
+}
+
+func (x *RegisterEndpointRequest) GetAuth() *EndpointAuth {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+func (x *RegisterEndpointRequest) GetGenerateSecret() bool {
+	if x != nil {
+		return x.GenerateSecret
+	}
+	return false
+}
+
+func (x *RegisterEndpointRequest) GetSignatures() []string {
+	if x != nil {
+		return x.Signatures
+	}
+	return nil
+}
+
 // Endpoint is a subscription.
 type Endpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -173,7 +214,15 @@ type Endpoint struct {
 	// When the service paused it; null when it did not.
 	DisabledAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
 	// Since when every attempt has failed; null when the last one succeeded.
-	FailingSince  *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	FailingSince *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	// Names of the additional headers, sorted; their values are never returned.
+	CustomHeaderNames []string `protobuf:"bytes,20,rep,name=custom_header_names,json=customHeaderNames,proto3" json:"custom_header_names,omitempty"`
+	// How deliveries authenticate, without secrets; null when they don't.
+	Auth *EndpointAuthInfo `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
+	// The generated secret, only in the response to the request that generated it; null in every other.
+	SigningSecret *wrapperspb.StringValue `protobuf:"bytes,22,opt,name=signing_secret,json=signingSecret,proto3" json:"signing_secret,omitempty"`
+	// Signatures of each delivery: `spec`, `v1`, `v1a`.
+	Signatures    []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -313,6 +362,639 @@ func (x *Endpoint) GetFailingSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Endpoint) GetCustomHeaderNames() []string {
+	if x != nil {
+		return x.CustomHeaderNames
+	}
+	return nil
+}
+
+func (x *Endpoint) GetAuth() *EndpointAuthInfo {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+func (x *Endpoint) GetSigningSecret() *wrapperspb.StringValue {
+	if x != nil {
+		return x.SigningSecret
+	}
+	return nil
+}
+
+func (x *Endpoint) GetSignatures() []string {
+	if x != nil {
+		return x.Signatures
+	}
+	return nil
+}
+
+// EndpointAuth says how deliveries authenticate to an endpoint. Exactly one field is set. Secrets are never returned.
+type EndpointAuth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// No authentication; removes what was set.
+	None *NoAuth `protobuf:"bytes,1,opt,name=none,proto3" json:"none,omitempty"`
+	// A fixed bearer token (RFC 6750).
+	Bearer *BearerAuth `protobuf:"bytes,2,opt,name=bearer,proto3" json:"bearer,omitempty"`
+	// A user name and a password (RFC 7617).
+	Basic *BasicAuth `protobuf:"bytes,3,opt,name=basic,proto3" json:"basic,omitempty"`
+	// A header with a secret value.
+	Header *HeaderAuth `protobuf:"bytes,4,opt,name=header,proto3" json:"header,omitempty"`
+	// Bearer tokens from a token server, by client credentials (RFC 6749, section 4.4).
+	Oauth2 *OAuth2Auth `protobuf:"bytes,5,opt,name=oauth2,proto3" json:"oauth2,omitempty"`
+	// A client certificate. The endpoint's URL must be https.
+	Mtls          *MutualTLSAuth `protobuf:"bytes,6,opt,name=mtls,proto3" json:"mtls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointAuth) Reset() {
+	*x = EndpointAuth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointAuth) ProtoMessage() {}
+
+func (x *EndpointAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointAuth.ProtoReflect.Descriptor instead.
+func (*EndpointAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EndpointAuth) GetNone() *NoAuth {
+	if x != nil {
+		return x.None
+	}
+	return nil
+}
+
+func (x *EndpointAuth) GetBearer() *BearerAuth {
+	if x != nil {
+		return x.Bearer
+	}
+	return nil
+}
+
+func (x *EndpointAuth) GetBasic() *BasicAuth {
+	if x != nil {
+		return x.Basic
+	}
+	return nil
+}
+
+func (x *EndpointAuth) GetHeader() *HeaderAuth {
+	if x != nil {
+		return x.Header
+	}
+	return nil
+}
+
+func (x *EndpointAuth) GetOauth2() *OAuth2Auth {
+	if x != nil {
+		return x.Oauth2
+	}
+	return nil
+}
+
+func (x *EndpointAuth) GetMtls() *MutualTLSAuth {
+	if x != nil {
+		return x.Mtls
+	}
+	return nil
+}
+
+// NoAuth is the absence of authentication.
+type NoAuth struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NoAuth) Reset() {
+	*x = NoAuth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NoAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NoAuth) ProtoMessage() {}
+
+func (x *NoAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NoAuth.ProtoReflect.Descriptor instead.
+func (*NoAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{3}
+}
+
+// BearerAuth is a fixed bearer token.
+type BearerAuth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token: visible ASCII without spaces.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BearerAuth) Reset() {
+	*x = BearerAuth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BearerAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BearerAuth) ProtoMessage() {}
+
+func (x *BearerAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BearerAuth.ProtoReflect.Descriptor instead.
+func (*BearerAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BearerAuth) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// BasicAuth is a user name and a password.
+type BasicAuth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user name, without a colon.
+	Username string `protobuf:"bytes,1,opt,name=username,proto3" json:"username,omitempty"`
+	// The password.
+	Password      string `protobuf:"bytes,2,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BasicAuth) Reset() {
+	*x = BasicAuth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BasicAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BasicAuth) ProtoMessage() {}
+
+func (x *BasicAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BasicAuth.ProtoReflect.Descriptor instead.
+func (*BasicAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BasicAuth) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *BasicAuth) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+// HeaderAuth is a header with a secret value.
+type HeaderAuth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the header, such as X-Api-Key; the rules of custom_headers apply.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its value.
+	Value         string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeaderAuth) Reset() {
+	*x = HeaderAuth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeaderAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeaderAuth) ProtoMessage() {}
+
+func (x *HeaderAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeaderAuth.ProtoReflect.Descriptor instead.
+func (*HeaderAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *HeaderAuth) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HeaderAuth) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// OAuth2Auth gets bearer tokens by client credentials. A token is kept until shortly before it expires and renewed once
+// after a 401 of the endpoint. A token server that fails makes the attempt fail with the error `token_failed`.
+type OAuth2Auth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// URL of the token endpoint, checked like the endpoint's own.
+	TokenUrl string `protobuf:"bytes,1,opt,name=token_url,json=tokenUrl,proto3" json:"token_url,omitempty"`
+	// Client id.
+	ClientId string `protobuf:"bytes,2,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Client secret.
+	ClientSecret string `protobuf:"bytes,3,opt,name=client_secret,json=clientSecret,proto3" json:"client_secret,omitempty"`
+	// Scopes to request (RFC 6749, section 3.3). Absent: those that the server gives by default.
+	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Value of the parameter `audience`, for servers that want one. Absent: not sent.
+	Audience string `protobuf:"bytes,5,opt,name=audience,proto3" json:"audience,omitempty"`
+	// Where the client's credentials go: `client_secret_basic` (the default), in the Authorization header, or
+	// `client_secret_post`, in the body.
+	AuthStyle     string `protobuf:"bytes,6,opt,name=auth_style,json=authStyle,proto3" json:"auth_style,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OAuth2Auth) Reset() {
+	*x = OAuth2Auth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OAuth2Auth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OAuth2Auth) ProtoMessage() {}
+
+func (x *OAuth2Auth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OAuth2Auth.ProtoReflect.Descriptor instead.
+func (*OAuth2Auth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *OAuth2Auth) GetTokenUrl() string {
+	if x != nil {
+		return x.TokenUrl
+	}
+	return ""
+}
+
+func (x *OAuth2Auth) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *OAuth2Auth) GetClientSecret() string {
+	if x != nil {
+		return x.ClientSecret
+	}
+	return ""
+}
+
+func (x *OAuth2Auth) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *OAuth2Auth) GetAudience() string {
+	if x != nil {
+		return x.Audience
+	}
+	return ""
+}
+
+func (x *OAuth2Auth) GetAuthStyle() string {
+	if x != nil {
+		return x.AuthStyle
+	}
+	return ""
+}
+
+// MutualTLSAuth is a client certificate.
+type MutualTLSAuth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The certificate in PEM, the leaf first, then up to four intermediates.
+	Certificate string `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// Its private key in PEM, unencrypted: RSA of up to 4096 bits, ECDSA or Ed25519.
+	Key           string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MutualTLSAuth) Reset() {
+	*x = MutualTLSAuth{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MutualTLSAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MutualTLSAuth) ProtoMessage() {}
+
+func (x *MutualTLSAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MutualTLSAuth.ProtoReflect.Descriptor instead.
+func (*MutualTLSAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *MutualTLSAuth) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *MutualTLSAuth) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+// EndpointAuthInfo is the part of an endpoint's authentication that is not secret.
+type EndpointAuthInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `bearer`, `basic`, `header`, `oauth2` or `mtls`.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of `header`: the name; otherwise null.
+	HeaderName *wrapperspb.StringValue `protobuf:"bytes,2,opt,name=header_name,json=headerName,proto3" json:"header_name,omitempty"`
+	// Of `oauth2`: the token endpoint; otherwise null.
+	TokenUrl *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=token_url,json=tokenUrl,proto3" json:"token_url,omitempty"`
+	// Of `oauth2`: the client id; otherwise null.
+	ClientId *wrapperspb.StringValue `protobuf:"bytes,4,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// Of `oauth2`: the scopes.
+	Scopes []string `protobuf:"bytes,5,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Of `oauth2`: the audience; null without one.
+	Audience *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=audience,proto3" json:"audience,omitempty"`
+	// Of `oauth2`: `client_secret_basic` or `client_secret_post`; otherwise null.
+	AuthStyle *wrapperspb.StringValue `protobuf:"bytes,7,opt,name=auth_style,json=authStyle,proto3" json:"auth_style,omitempty"`
+	// Of `mtls`: the certificate; otherwise null.
+	Certificate   *CertificateInfo `protobuf:"bytes,8,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndpointAuthInfo) Reset() {
+	*x = EndpointAuthInfo{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndpointAuthInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndpointAuthInfo) ProtoMessage() {}
+
+func (x *EndpointAuthInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndpointAuthInfo.ProtoReflect.Descriptor instead.
+func (*EndpointAuthInfo) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EndpointAuthInfo) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *EndpointAuthInfo) GetHeaderName() *wrapperspb.StringValue {
+	if x != nil {
+		return x.HeaderName
+	}
+	return nil
+}
+
+func (x *EndpointAuthInfo) GetTokenUrl() *wrapperspb.StringValue {
+	if x != nil {
+		return x.TokenUrl
+	}
+	return nil
+}
+
+func (x *EndpointAuthInfo) GetClientId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.ClientId
+	}
+	return nil
+}
+
+func (x *EndpointAuthInfo) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *EndpointAuthInfo) GetAudience() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Audience
+	}
+	return nil
+}
+
+func (x *EndpointAuthInfo) GetAuthStyle() *wrapperspb.StringValue {
+	if x != nil {
+		return x.AuthStyle
+	}
+	return nil
+}
+
+func (x *EndpointAuthInfo) GetCertificate() *CertificateInfo {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+// CertificateInfo describes a client certificate.
+type CertificateInfo struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Subject (RFC 2253 form).
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// SHA-256 of the certificate's DER form, in hex.
+	FingerprintSha256 string `protobuf:"bytes,2,opt,name=fingerprint_sha256,json=fingerprintSha256,proto3" json:"fingerprint_sha256,omitempty"`
+	// When it expires.
+	NotAfter      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=not_after,json=notAfter,proto3" json:"not_after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CertificateInfo) Reset() {
+	*x = CertificateInfo{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CertificateInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CertificateInfo) ProtoMessage() {}
+
+func (x *CertificateInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CertificateInfo.ProtoReflect.Descriptor instead.
+func (*CertificateInfo) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *CertificateInfo) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *CertificateInfo) GetFingerprintSha256() string {
+	if x != nil {
+		return x.FingerprintSha256
+	}
+	return ""
+}
+
+func (x *CertificateInfo) GetNotAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotAfter
+	}
+	return nil
+}
+
 // ListEndpointsRequest filters subscriptions.
 type ListEndpointsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -334,7 +1016,7 @@ type ListEndpointsRequest struct {
 
 func (x *ListEndpointsRequest) Reset() {
 	*x = ListEndpointsRequest{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[2]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -346,7 +1028,7 @@ func (x *ListEndpointsRequest) String() string {
 func (*ListEndpointsRequest) ProtoMessage() {}
 
 func (x *ListEndpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[2]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -359,7 +1041,7 @@ func (x *ListEndpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEndpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListEndpointsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListEndpointsRequest) GetOrganizationId() string {
@@ -417,7 +1099,7 @@ type ListEndpointsResponse struct {
 
 func (x *ListEndpointsResponse) Reset() {
 	*x = ListEndpointsResponse{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[3]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +1111,7 @@ func (x *ListEndpointsResponse) String() string {
 func (*ListEndpointsResponse) ProtoMessage() {}
 
 func (x *ListEndpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[3]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +1124,7 @@ func (x *ListEndpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEndpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListEndpointsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListEndpointsResponse) GetEndpoints() []*Endpoint {
@@ -474,7 +1156,7 @@ type GetEndpointRequest struct {
 
 func (x *GetEndpointRequest) Reset() {
 	*x = GetEndpointRequest{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[4]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -486,7 +1168,7 @@ func (x *GetEndpointRequest) String() string {
 func (*GetEndpointRequest) ProtoMessage() {}
 
 func (x *GetEndpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[4]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -499,7 +1181,7 @@ func (x *GetEndpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEndpointRequest.ProtoReflect.Descriptor instead.
 func (*GetEndpointRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetEndpointRequest) GetId() string {
@@ -548,14 +1230,20 @@ type UpdateEndpointRequest struct {
 	// New limit of deliveries per second; 0 removes it.
 	RateLimitPerSecond *float64 `protobuf:"fixed64,9,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
 	// New note for people.
-	Description   *string `protobuf:"bytes,10,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	Description *string `protobuf:"bytes,10,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	// Additional headers to set; an empty value removes the header. Headers that are not named are unchanged.
+	CustomHeaders map[string]string `protobuf:"bytes,20,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// New authentication, replacing the old; `none` removes it. Absent: unchanged.
+	Auth *EndpointAuth `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
+	// New signatures, replacing all (see RegisterEndpointRequest). Absent or empty: unchanged.
+	Signatures    []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateEndpointRequest) Reset() {
 	*x = UpdateEndpointRequest{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[5]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +1255,7 @@ func (x *UpdateEndpointRequest) String() string {
 func (*UpdateEndpointRequest) ProtoMessage() {}
 
 func (x *UpdateEndpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[5]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +1268,7 @@ func (x *UpdateEndpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateEndpointRequest.ProtoReflect.Descriptor instead.
 func (*UpdateEndpointRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *UpdateEndpointRequest) GetId() string {
@@ -653,6 +1341,100 @@ func (x *UpdateEndpointRequest) GetDescription() string {
 	return ""
 }
 
+func (x *UpdateEndpointRequest) GetCustomHeaders() map[string]string {
+	if x != nil {
+		return x.CustomHeaders
+	}
+	return nil
+}
+
+func (x *UpdateEndpointRequest) GetAuth() *EndpointAuth {
+	if x != nil {
+		return x.Auth
+	}
+	return nil
+}
+
+func (x *UpdateEndpointRequest) GetSignatures() []string {
+	if x != nil {
+		return x.Signatures
+	}
+	return nil
+}
+
+// RotateEndpointSecretRequest names a subscription whose secret is to be replaced.
+type RotateEndpointSecretRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the endpoint.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner is 404.
+	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
+	// How long the old secret signs beside the new one, in seconds, at most 7 days. Absent: 24 hours. 0: not at all.
+	OverlapSeconds *int32 `protobuf:"varint,4,opt,name=overlap_seconds,json=overlapSeconds,proto3,oneof" json:"overlap_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *RotateEndpointSecretRequest) Reset() {
+	*x = RotateEndpointSecretRequest{}
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateEndpointSecretRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateEndpointSecretRequest) ProtoMessage() {}
+
+func (x *RotateEndpointSecretRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateEndpointSecretRequest.ProtoReflect.Descriptor instead.
+func (*RotateEndpointSecretRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RotateEndpointSecretRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RotateEndpointSecretRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *RotateEndpointSecretRequest) GetOwnerId() string {
+	if x != nil {
+		return x.OwnerId
+	}
+	return ""
+}
+
+func (x *RotateEndpointSecretRequest) GetOverlapSeconds() int32 {
+	if x != nil && x.OverlapSeconds != nil {
+		return *x.OverlapSeconds
+	}
+	return 0
+}
+
 // DeleteEndpointRequest names a subscription.
 type DeleteEndpointRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -668,7 +1450,7 @@ type DeleteEndpointRequest struct {
 
 func (x *DeleteEndpointRequest) Reset() {
 	*x = DeleteEndpointRequest{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[6]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +1462,7 @@ func (x *DeleteEndpointRequest) String() string {
 func (*DeleteEndpointRequest) ProtoMessage() {}
 
 func (x *DeleteEndpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[6]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +1475,7 @@ func (x *DeleteEndpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteEndpointRequest.ProtoReflect.Descriptor instead.
 func (*DeleteEndpointRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteEndpointRequest) GetId() string {
@@ -736,7 +1518,7 @@ type TestEndpointRequest struct {
 
 func (x *TestEndpointRequest) Reset() {
 	*x = TestEndpointRequest{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[7]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +1530,7 @@ func (x *TestEndpointRequest) String() string {
 func (*TestEndpointRequest) ProtoMessage() {}
 
 func (x *TestEndpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[7]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +1543,7 @@ func (x *TestEndpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestEndpointRequest.ProtoReflect.Descriptor instead.
 func (*TestEndpointRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TestEndpointRequest) GetId() string {
@@ -812,7 +1594,7 @@ type TestEndpointResponse struct {
 
 func (x *TestEndpointResponse) Reset() {
 	*x = TestEndpointResponse{}
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[8]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +1606,7 @@ func (x *TestEndpointResponse) String() string {
 func (*TestEndpointResponse) ProtoMessage() {}
 
 func (x *TestEndpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[8]
+	mi := &file_switchyard_webhooks_v1_endpoints_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +1619,7 @@ func (x *TestEndpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestEndpointResponse.ProtoReflect.Descriptor instead.
 func (*TestEndpointResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TestEndpointResponse) GetDelivery() *DeliveryRecord {
@@ -858,7 +1640,7 @@ var File_switchyard_webhooks_v1_endpoints_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\n" +
-	"&switchyard/webhooks/v1/endpoints.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a'switchyard/webhooks/v1/deliveries.proto\x1a\x17validate/validate.proto\"\xe8\x03\n" +
+	"&switchyard/webhooks/v1/endpoints.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a'switchyard/webhooks/v1/deliveries.proto\x1a\x17validate/validate.proto\"\xd5\x06\n" +
 	"\x17RegisterEndpointRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1c\n" +
@@ -869,7 +1651,16 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\fsigning_mode\x18\x05 \x01(\tB&\xfaB#r!R\rorg_timestampR\rendpoint_body\xd0\x01\x01R\vsigningMode\x122\n" +
 	"\x0esigning_secret\x18\x06 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x04\x80\x01\x01R\rsigningSecret\x12J\n" +
 	"\x15rate_limit_per_second\x18\a \x01(\x01B\x17\xfaB\x14\x12\x12\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x12rateLimitPerSecond\x12*\n" +
-	"\vdescription\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\vdescription\"\xe4\x05\n" +
+	"\vdescription\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\vdescription\x12\x86\x01\n" +
+	"\x0ecustom_headers\x18\x14 \x03(\v2B.switchyard.webhooks.v1.RegisterEndpointRequest.CustomHeadersEntryB\x1b\xfaB\x15\x9a\x01\x12\x10 \"\ar\x05\x10\x01\x18\x80\x02*\x05r\x03\x18\x80 \x80\x01\x01R\rcustomHeaders\x128\n" +
+	"\x04auth\x18\x15 \x01(\v2$.switchyard.webhooks.v1.EndpointAuthR\x04auth\x12'\n" +
+	"\x0fgenerate_secret\x18\x16 \x01(\bR\x0egenerateSecret\x12=\n" +
+	"\n" +
+	"signatures\x18\x17 \x03(\tB\x1d\xfaB\x1a\x92\x01\x17\x10\x03\x18\x01\"\x11r\x0fR\x04specR\x02v1R\x03v1aR\n" +
+	"signatures\x1a@\n" +
+	"\x12CustomHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\a\n" +
 	"\bEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12'\n" +
@@ -891,7 +1682,61 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0fdisabled_reason\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\x0edisabledReason\x12;\n" +
 	"\vdisabled_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"disabledAt\x12?\n" +
-	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\"\x83\x02\n" +
+	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12.\n" +
+	"\x13custom_header_names\x18\x14 \x03(\tR\x11customHeaderNames\x12<\n" +
+	"\x04auth\x18\x15 \x01(\v2(.switchyard.webhooks.v1.EndpointAuthInfoR\x04auth\x12H\n" +
+	"\x0esigning_secret\x18\x16 \x01(\v2\x1c.google.protobuf.StringValueB\x03\x80\x01\x01R\rsigningSecret\x12\x1e\n" +
+	"\n" +
+	"signatures\x18\x17 \x03(\tR\n" +
+	"signatures\"\xea\x02\n" +
+	"\fEndpointAuth\x122\n" +
+	"\x04none\x18\x01 \x01(\v2\x1e.switchyard.webhooks.v1.NoAuthR\x04none\x12:\n" +
+	"\x06bearer\x18\x02 \x01(\v2\".switchyard.webhooks.v1.BearerAuthR\x06bearer\x127\n" +
+	"\x05basic\x18\x03 \x01(\v2!.switchyard.webhooks.v1.BasicAuthR\x05basic\x12:\n" +
+	"\x06header\x18\x04 \x01(\v2\".switchyard.webhooks.v1.HeaderAuthR\x06header\x12:\n" +
+	"\x06oauth2\x18\x05 \x01(\v2\".switchyard.webhooks.v1.OAuth2AuthR\x06oauth2\x129\n" +
+	"\x04mtls\x18\x06 \x01(\v2%.switchyard.webhooks.v1.MutualTLSAuthR\x04mtls\"\b\n" +
+	"\x06NoAuth\"1\n" +
+	"\n" +
+	"BearerAuth\x12#\n" +
+	"\x05token\x18\x01 \x01(\tB\r\xfaB\ar\x05\x10\x01\x18\x80 \x80\x01\x01R\x05token\"]\n" +
+	"\tBasicAuth\x12'\n" +
+	"\busername\x18\x01 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x02\x80\x01\x01R\busername\x12'\n" +
+	"\bpassword\x18\x02 \x01(\tB\v\xfaB\x05r\x03\x18\x80\b\x80\x01\x01R\bpassword\"Q\n" +
+	"\n" +
+	"HeaderAuth\x12\x1e\n" +
+	"\x04name\x18\x01 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\x04name\x12#\n" +
+	"\x05value\x18\x02 \x01(\tB\r\xfaB\ar\x05\x10\x01\x18\x80 \x80\x01\x01R\x05value\"\xd2\x02\n" +
+	"\n" +
+	"OAuth2Auth\x12'\n" +
+	"\ttoken_url\x18\x01 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x10R\btokenUrl\x12'\n" +
+	"\tclient_id\x18\x02 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\bclientId\x122\n" +
+	"\rclient_secret\x18\x03 \x01(\tB\r\xfaB\ar\x05\x10\x01\x18\x80\b\x80\x01\x01R\fclientSecret\x12F\n" +
+	"\x06scopes\x18\x04 \x03(\tB.\xfaB+\x92\x01(\x102\x18\x01\"\"r \x18\x80\x022\x1b^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$R\x06scopes\x12$\n" +
+	"\baudience\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\baudience\x12P\n" +
+	"\n" +
+	"auth_style\x18\x06 \x01(\tB1\xfaB.r,R\x13client_secret_basicR\x12client_secret_post\xd0\x01\x01R\tauthStyle\"_\n" +
+	"\rMutualTLSAuth\x12-\n" +
+	"\vcertificate\x18\x01 \x01(\tB\v\xfaB\br\x06\x10\x01\x18\x80\x80\x01R\vcertificate\x12\x1f\n" +
+	"\x03key\x18\x02 \x01(\tB\r\xfaB\ar\x05\x10\x01\x18\x80@\x80\x01\x01R\x03key\"\xb5\x03\n" +
+	"\x10EndpointAuthInfo\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12=\n" +
+	"\vheader_name\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\n" +
+	"headerName\x129\n" +
+	"\ttoken_url\x18\x03 \x01(\v2\x1c.google.protobuf.StringValueR\btokenUrl\x129\n" +
+	"\tclient_id\x18\x04 \x01(\v2\x1c.google.protobuf.StringValueR\bclientId\x12\x16\n" +
+	"\x06scopes\x18\x05 \x03(\tR\x06scopes\x128\n" +
+	"\baudience\x18\x06 \x01(\v2\x1c.google.protobuf.StringValueR\baudience\x12;\n" +
+	"\n" +
+	"auth_style\x18\a \x01(\v2\x1c.google.protobuf.StringValueR\tauthStyle\x12I\n" +
+	"\vcertificate\x18\b \x01(\v2'.switchyard.webhooks.v1.CertificateInfoR\vcertificate\"\x93\x01\n" +
+	"\x0fCertificateInfo\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12-\n" +
+	"\x12fingerprint_sha256\x18\x02 \x01(\tR\x11fingerprintSha256\x127\n" +
+	"\tnot_after\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x83\x02\n" +
 	"\x14ListEndpointsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1b\n" +
@@ -910,7 +1755,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
-	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\"\x9b\x05\n" +
+	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\"\xdd\a\n" +
 	"\x15UpdateEndpointRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
@@ -925,13 +1770,28 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x16secret_overlap_seconds\x18\b \x01(\x05B\v\xfaB\b\x1a\x06\x18\x80\xf5$(\x00H\x03R\x14secretOverlapSeconds\x88\x01\x01\x12O\n" +
 	"\x15rate_limit_per_second\x18\t \x01(\x01B\x17\xfaB\x14\x12\x12\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00H\x04R\x12rateLimitPerSecond\x88\x01\x01\x12/\n" +
 	"\vdescription\x18\n" +
-	" \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04H\x05R\vdescription\x88\x01\x01B\x06\n" +
+	" \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04H\x05R\vdescription\x88\x01\x01\x12\x84\x01\n" +
+	"\x0ecustom_headers\x18\x14 \x03(\v2@.switchyard.webhooks.v1.UpdateEndpointRequest.CustomHeadersEntryB\x1b\xfaB\x15\x9a\x01\x12\x10 \"\ar\x05\x10\x01\x18\x80\x02*\x05r\x03\x18\x80 \x80\x01\x01R\rcustomHeaders\x128\n" +
+	"\x04auth\x18\x15 \x01(\v2$.switchyard.webhooks.v1.EndpointAuthR\x04auth\x12=\n" +
+	"\n" +
+	"signatures\x18\x17 \x03(\tB\x1d\xfaB\x1a\x92\x01\x17\x10\x03\x18\x01\"\x11r\x0fR\x04specR\x02v1R\x03v1aR\n" +
+	"signatures\x1a@\n" +
+	"\x12CustomHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
 	"\x04_urlB\t\n" +
 	"\a_activeB\x11\n" +
 	"\x0f_signing_secretB\x19\n" +
 	"\x17_secret_overlap_secondsB\x18\n" +
 	"\x16_rate_limit_per_secondB\x0e\n" +
-	"\f_description\"\x8b\x01\n" +
+	"\f_description\"\xe0\x01\n" +
+	"\x1bRotateEndpointSecretRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
+	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x129\n" +
+	"\x0foverlap_seconds\x18\x04 \x01(\x05B\v\xfaB\b\x1a\x06\x18\x80\xf5$(\x00H\x00R\x0eoverlapSeconds\x88\x01\x01B\x12\n" +
+	"\x10_overlap_seconds\"\x8b\x01\n" +
 	"\x15DeleteEndpointRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
@@ -947,13 +1807,14 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\apayload\x18\x05 \x01(\fB\x04\xb0\xbb\x18\x01R\apayload\"\x95\x01\n" +
 	"\x14TestEndpointResponse\x12B\n" +
 	"\bdelivery\x18\x01 \x01(\v2&.switchyard.webhooks.v1.DeliveryRecordR\bdelivery\x129\n" +
-	"\aattempt\x18\x02 \x01(\v2\x1f.switchyard.webhooks.v1.AttemptR\aattempt2\xb2\x06\n" +
+	"\aattempt\x18\x02 \x01(\v2\x1f.switchyard.webhooks.v1.AttemptR\aattempt2\xd3\a\n" +
 	"\x0fEndpointService\x12\x83\x01\n" +
 	"\x10RegisterEndpoint\x12/.switchyard.webhooks.v1.RegisterEndpointRequest\x1a .switchyard.webhooks.v1.Endpoint\"\x1c\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/endpoints\x12\x87\x01\n" +
 	"\rListEndpoints\x12,.switchyard.webhooks.v1.ListEndpointsRequest\x1a-.switchyard.webhooks.v1.ListEndpointsResponse\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/endpoints\x12{\n" +
 	"\vGetEndpoint\x12*.switchyard.webhooks.v1.GetEndpointRequest\x1a .switchyard.webhooks.v1.Endpoint\"\x1e\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/endpoints/{id}\x12\x84\x01\n" +
 	"\x0eUpdateEndpoint\x12-.switchyard.webhooks.v1.UpdateEndpointRequest\x1a .switchyard.webhooks.v1.Endpoint\"!\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x17:\x01*2\x12/v1/endpoints/{id}\x12w\n" +
-	"\x0eDeleteEndpoint\x12-.switchyard.webhooks.v1.DeleteEndpointRequest\x1a\x16.google.protobuf.Empty\"\x1e\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x14*\x12/v1/endpoints/{id}\x12\x91\x01\n" +
+	"\x0eDeleteEndpoint\x12-.switchyard.webhooks.v1.DeleteEndpointRequest\x1a\x16.google.protobuf.Empty\"\x1e\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x14*\x12/v1/endpoints/{id}\x12\x9e\x01\n" +
+	"\x14RotateEndpointSecret\x123.switchyard.webhooks.v1.RotateEndpointSecretRequest\x1a .switchyard.webhooks.v1.Endpoint\"/\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02%:\x01*\" /v1/endpoints/{id}/rotate-secret\x12\x91\x01\n" +
 	"\fTestEndpoint\x12+.switchyard.webhooks.v1.TestEndpointRequest\x1a,.switchyard.webhooks.v1.TestEndpointResponse\"&\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/endpoints/{id}/testB\xdf\x01\n" +
 	"\x1acom.switchyard.webhooks.v1B\x0eEndpointsProtoP\x01Z7switchyard.dev/gen/go/switchyard/webhooks/v1;webhooksv1\xa2\x02\x03SWX\xaa\x02\x16Switchyard.Webhooks.V1\xca\x02\x16Switchyard\\Webhooks\\V1\xe2\x02\"Switchyard\\Webhooks\\V1\\GPBMetadata\xea\x02\x18Switchyard::Webhooks::V1b\x06proto3"
 
@@ -969,51 +1830,84 @@ func file_switchyard_webhooks_v1_endpoints_proto_rawDescGZIP() []byte {
 	return file_switchyard_webhooks_v1_endpoints_proto_rawDescData
 }
 
-var file_switchyard_webhooks_v1_endpoints_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_switchyard_webhooks_v1_endpoints_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_switchyard_webhooks_v1_endpoints_proto_goTypes = []any{
-	(*RegisterEndpointRequest)(nil), // 0: switchyard.webhooks.v1.RegisterEndpointRequest
-	(*Endpoint)(nil),                // 1: switchyard.webhooks.v1.Endpoint
-	(*ListEndpointsRequest)(nil),    // 2: switchyard.webhooks.v1.ListEndpointsRequest
-	(*ListEndpointsResponse)(nil),   // 3: switchyard.webhooks.v1.ListEndpointsResponse
-	(*GetEndpointRequest)(nil),      // 4: switchyard.webhooks.v1.GetEndpointRequest
-	(*UpdateEndpointRequest)(nil),   // 5: switchyard.webhooks.v1.UpdateEndpointRequest
-	(*DeleteEndpointRequest)(nil),   // 6: switchyard.webhooks.v1.DeleteEndpointRequest
-	(*TestEndpointRequest)(nil),     // 7: switchyard.webhooks.v1.TestEndpointRequest
-	(*TestEndpointResponse)(nil),    // 8: switchyard.webhooks.v1.TestEndpointResponse
-	(*wrapperspb.StringValue)(nil),  // 9: google.protobuf.StringValue
-	(*timestamppb.Timestamp)(nil),   // 10: google.protobuf.Timestamp
-	(*DeliveryRecord)(nil),          // 11: switchyard.webhooks.v1.DeliveryRecord
-	(*Attempt)(nil),                 // 12: switchyard.webhooks.v1.Attempt
-	(*emptypb.Empty)(nil),           // 13: google.protobuf.Empty
+	(*RegisterEndpointRequest)(nil),     // 0: switchyard.webhooks.v1.RegisterEndpointRequest
+	(*Endpoint)(nil),                    // 1: switchyard.webhooks.v1.Endpoint
+	(*EndpointAuth)(nil),                // 2: switchyard.webhooks.v1.EndpointAuth
+	(*NoAuth)(nil),                      // 3: switchyard.webhooks.v1.NoAuth
+	(*BearerAuth)(nil),                  // 4: switchyard.webhooks.v1.BearerAuth
+	(*BasicAuth)(nil),                   // 5: switchyard.webhooks.v1.BasicAuth
+	(*HeaderAuth)(nil),                  // 6: switchyard.webhooks.v1.HeaderAuth
+	(*OAuth2Auth)(nil),                  // 7: switchyard.webhooks.v1.OAuth2Auth
+	(*MutualTLSAuth)(nil),               // 8: switchyard.webhooks.v1.MutualTLSAuth
+	(*EndpointAuthInfo)(nil),            // 9: switchyard.webhooks.v1.EndpointAuthInfo
+	(*CertificateInfo)(nil),             // 10: switchyard.webhooks.v1.CertificateInfo
+	(*ListEndpointsRequest)(nil),        // 11: switchyard.webhooks.v1.ListEndpointsRequest
+	(*ListEndpointsResponse)(nil),       // 12: switchyard.webhooks.v1.ListEndpointsResponse
+	(*GetEndpointRequest)(nil),          // 13: switchyard.webhooks.v1.GetEndpointRequest
+	(*UpdateEndpointRequest)(nil),       // 14: switchyard.webhooks.v1.UpdateEndpointRequest
+	(*RotateEndpointSecretRequest)(nil), // 15: switchyard.webhooks.v1.RotateEndpointSecretRequest
+	(*DeleteEndpointRequest)(nil),       // 16: switchyard.webhooks.v1.DeleteEndpointRequest
+	(*TestEndpointRequest)(nil),         // 17: switchyard.webhooks.v1.TestEndpointRequest
+	(*TestEndpointResponse)(nil),        // 18: switchyard.webhooks.v1.TestEndpointResponse
+	nil,                                 // 19: switchyard.webhooks.v1.RegisterEndpointRequest.CustomHeadersEntry
+	nil,                                 // 20: switchyard.webhooks.v1.UpdateEndpointRequest.CustomHeadersEntry
+	(*wrapperspb.StringValue)(nil),      // 21: google.protobuf.StringValue
+	(*timestamppb.Timestamp)(nil),       // 22: google.protobuf.Timestamp
+	(*DeliveryRecord)(nil),              // 23: switchyard.webhooks.v1.DeliveryRecord
+	(*Attempt)(nil),                     // 24: switchyard.webhooks.v1.Attempt
+	(*emptypb.Empty)(nil),               // 25: google.protobuf.Empty
 }
 var file_switchyard_webhooks_v1_endpoints_proto_depIdxs = []int32{
-	9,  // 0: switchyard.webhooks.v1.Endpoint.owner_id:type_name -> google.protobuf.StringValue
-	10, // 1: switchyard.webhooks.v1.Endpoint.created_at:type_name -> google.protobuf.Timestamp
-	10, // 2: switchyard.webhooks.v1.Endpoint.updated_at:type_name -> google.protobuf.Timestamp
-	10, // 3: switchyard.webhooks.v1.Endpoint.previous_secret_expires_at:type_name -> google.protobuf.Timestamp
-	9,  // 4: switchyard.webhooks.v1.Endpoint.disabled_reason:type_name -> google.protobuf.StringValue
-	10, // 5: switchyard.webhooks.v1.Endpoint.disabled_at:type_name -> google.protobuf.Timestamp
-	10, // 6: switchyard.webhooks.v1.Endpoint.failing_since:type_name -> google.protobuf.Timestamp
-	1,  // 7: switchyard.webhooks.v1.ListEndpointsResponse.endpoints:type_name -> switchyard.webhooks.v1.Endpoint
-	11, // 8: switchyard.webhooks.v1.TestEndpointResponse.delivery:type_name -> switchyard.webhooks.v1.DeliveryRecord
-	12, // 9: switchyard.webhooks.v1.TestEndpointResponse.attempt:type_name -> switchyard.webhooks.v1.Attempt
-	0,  // 10: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:input_type -> switchyard.webhooks.v1.RegisterEndpointRequest
-	2,  // 11: switchyard.webhooks.v1.EndpointService.ListEndpoints:input_type -> switchyard.webhooks.v1.ListEndpointsRequest
-	4,  // 12: switchyard.webhooks.v1.EndpointService.GetEndpoint:input_type -> switchyard.webhooks.v1.GetEndpointRequest
-	5,  // 13: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:input_type -> switchyard.webhooks.v1.UpdateEndpointRequest
-	6,  // 14: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:input_type -> switchyard.webhooks.v1.DeleteEndpointRequest
-	7,  // 15: switchyard.webhooks.v1.EndpointService.TestEndpoint:input_type -> switchyard.webhooks.v1.TestEndpointRequest
-	1,  // 16: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
-	3,  // 17: switchyard.webhooks.v1.EndpointService.ListEndpoints:output_type -> switchyard.webhooks.v1.ListEndpointsResponse
-	1,  // 18: switchyard.webhooks.v1.EndpointService.GetEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
-	1,  // 19: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
-	13, // 20: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:output_type -> google.protobuf.Empty
-	8,  // 21: switchyard.webhooks.v1.EndpointService.TestEndpoint:output_type -> switchyard.webhooks.v1.TestEndpointResponse
-	16, // [16:22] is the sub-list for method output_type
-	10, // [10:16] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	19, // 0: switchyard.webhooks.v1.RegisterEndpointRequest.custom_headers:type_name -> switchyard.webhooks.v1.RegisterEndpointRequest.CustomHeadersEntry
+	2,  // 1: switchyard.webhooks.v1.RegisterEndpointRequest.auth:type_name -> switchyard.webhooks.v1.EndpointAuth
+	21, // 2: switchyard.webhooks.v1.Endpoint.owner_id:type_name -> google.protobuf.StringValue
+	22, // 3: switchyard.webhooks.v1.Endpoint.created_at:type_name -> google.protobuf.Timestamp
+	22, // 4: switchyard.webhooks.v1.Endpoint.updated_at:type_name -> google.protobuf.Timestamp
+	22, // 5: switchyard.webhooks.v1.Endpoint.previous_secret_expires_at:type_name -> google.protobuf.Timestamp
+	21, // 6: switchyard.webhooks.v1.Endpoint.disabled_reason:type_name -> google.protobuf.StringValue
+	22, // 7: switchyard.webhooks.v1.Endpoint.disabled_at:type_name -> google.protobuf.Timestamp
+	22, // 8: switchyard.webhooks.v1.Endpoint.failing_since:type_name -> google.protobuf.Timestamp
+	9,  // 9: switchyard.webhooks.v1.Endpoint.auth:type_name -> switchyard.webhooks.v1.EndpointAuthInfo
+	21, // 10: switchyard.webhooks.v1.Endpoint.signing_secret:type_name -> google.protobuf.StringValue
+	3,  // 11: switchyard.webhooks.v1.EndpointAuth.none:type_name -> switchyard.webhooks.v1.NoAuth
+	4,  // 12: switchyard.webhooks.v1.EndpointAuth.bearer:type_name -> switchyard.webhooks.v1.BearerAuth
+	5,  // 13: switchyard.webhooks.v1.EndpointAuth.basic:type_name -> switchyard.webhooks.v1.BasicAuth
+	6,  // 14: switchyard.webhooks.v1.EndpointAuth.header:type_name -> switchyard.webhooks.v1.HeaderAuth
+	7,  // 15: switchyard.webhooks.v1.EndpointAuth.oauth2:type_name -> switchyard.webhooks.v1.OAuth2Auth
+	8,  // 16: switchyard.webhooks.v1.EndpointAuth.mtls:type_name -> switchyard.webhooks.v1.MutualTLSAuth
+	21, // 17: switchyard.webhooks.v1.EndpointAuthInfo.header_name:type_name -> google.protobuf.StringValue
+	21, // 18: switchyard.webhooks.v1.EndpointAuthInfo.token_url:type_name -> google.protobuf.StringValue
+	21, // 19: switchyard.webhooks.v1.EndpointAuthInfo.client_id:type_name -> google.protobuf.StringValue
+	21, // 20: switchyard.webhooks.v1.EndpointAuthInfo.audience:type_name -> google.protobuf.StringValue
+	21, // 21: switchyard.webhooks.v1.EndpointAuthInfo.auth_style:type_name -> google.protobuf.StringValue
+	10, // 22: switchyard.webhooks.v1.EndpointAuthInfo.certificate:type_name -> switchyard.webhooks.v1.CertificateInfo
+	22, // 23: switchyard.webhooks.v1.CertificateInfo.not_after:type_name -> google.protobuf.Timestamp
+	1,  // 24: switchyard.webhooks.v1.ListEndpointsResponse.endpoints:type_name -> switchyard.webhooks.v1.Endpoint
+	20, // 25: switchyard.webhooks.v1.UpdateEndpointRequest.custom_headers:type_name -> switchyard.webhooks.v1.UpdateEndpointRequest.CustomHeadersEntry
+	2,  // 26: switchyard.webhooks.v1.UpdateEndpointRequest.auth:type_name -> switchyard.webhooks.v1.EndpointAuth
+	23, // 27: switchyard.webhooks.v1.TestEndpointResponse.delivery:type_name -> switchyard.webhooks.v1.DeliveryRecord
+	24, // 28: switchyard.webhooks.v1.TestEndpointResponse.attempt:type_name -> switchyard.webhooks.v1.Attempt
+	0,  // 29: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:input_type -> switchyard.webhooks.v1.RegisterEndpointRequest
+	11, // 30: switchyard.webhooks.v1.EndpointService.ListEndpoints:input_type -> switchyard.webhooks.v1.ListEndpointsRequest
+	13, // 31: switchyard.webhooks.v1.EndpointService.GetEndpoint:input_type -> switchyard.webhooks.v1.GetEndpointRequest
+	14, // 32: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:input_type -> switchyard.webhooks.v1.UpdateEndpointRequest
+	16, // 33: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:input_type -> switchyard.webhooks.v1.DeleteEndpointRequest
+	15, // 34: switchyard.webhooks.v1.EndpointService.RotateEndpointSecret:input_type -> switchyard.webhooks.v1.RotateEndpointSecretRequest
+	17, // 35: switchyard.webhooks.v1.EndpointService.TestEndpoint:input_type -> switchyard.webhooks.v1.TestEndpointRequest
+	1,  // 36: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
+	12, // 37: switchyard.webhooks.v1.EndpointService.ListEndpoints:output_type -> switchyard.webhooks.v1.ListEndpointsResponse
+	1,  // 38: switchyard.webhooks.v1.EndpointService.GetEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
+	1,  // 39: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
+	25, // 40: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:output_type -> google.protobuf.Empty
+	1,  // 41: switchyard.webhooks.v1.EndpointService.RotateEndpointSecret:output_type -> switchyard.webhooks.v1.Endpoint
+	18, // 42: switchyard.webhooks.v1.EndpointService.TestEndpoint:output_type -> switchyard.webhooks.v1.TestEndpointResponse
+	36, // [36:43] is the sub-list for method output_type
+	29, // [29:36] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_webhooks_v1_endpoints_proto_init() }
@@ -1023,15 +1917,16 @@ func file_switchyard_webhooks_v1_endpoints_proto_init() {
 	}
 	file_switchyard_webhooks_v1_attempts_proto_init()
 	file_switchyard_webhooks_v1_deliveries_proto_init()
-	file_switchyard_webhooks_v1_endpoints_proto_msgTypes[2].OneofWrappers = []any{}
-	file_switchyard_webhooks_v1_endpoints_proto_msgTypes[5].OneofWrappers = []any{}
+	file_switchyard_webhooks_v1_endpoints_proto_msgTypes[11].OneofWrappers = []any{}
+	file_switchyard_webhooks_v1_endpoints_proto_msgTypes[14].OneofWrappers = []any{}
+	file_switchyard_webhooks_v1_endpoints_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_webhooks_v1_endpoints_proto_rawDesc), len(file_switchyard_webhooks_v1_endpoints_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -191,6 +191,127 @@ func (m *RegisterEndpointRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if len(m.GetCustomHeaders()) > 32 {
+		err := RegisterEndpointRequestValidationError{
+			field:  "CustomHeaders",
+			reason: "value must contain no more than 32 pair(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	{
+		sorted_keys := make([]string, len(m.GetCustomHeaders()))
+		i := 0
+		for key := range m.GetCustomHeaders() {
+			sorted_keys[i] = key
+			i++
+		}
+		sort.Slice(sorted_keys, func(i, j int) bool { return sorted_keys[i] < sorted_keys[j] })
+		for _, key := range sorted_keys {
+			val := m.GetCustomHeaders()[key]
+			_ = val
+
+			if l := utf8.RuneCountInString(key); l < 1 || l > 256 {
+				err := RegisterEndpointRequestValidationError{
+					field:  fmt.Sprintf("CustomHeaders[%v]", key),
+					reason: "value length must be between 1 and 256 runes, inclusive",
+				}
+				if !all {
+					return err
+				}
+				errors = append(errors, err)
+			}
+
+			if utf8.RuneCountInString(val) > 4096 {
+				err := RegisterEndpointRequestValidationError{
+					field:  fmt.Sprintf("CustomHeaders[%v]", key),
+					reason: "value length must be at most 4096 runes",
+				}
+				if !all {
+					return err
+				}
+				errors = append(errors, err)
+			}
+
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetAuth()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, RegisterEndpointRequestValidationError{
+					field:  "Auth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, RegisterEndpointRequestValidationError{
+					field:  "Auth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetAuth()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return RegisterEndpointRequestValidationError{
+				field:  "Auth",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for GenerateSecret
+
+	if len(m.GetSignatures()) > 3 {
+		err := RegisterEndpointRequestValidationError{
+			field:  "Signatures",
+			reason: "value must contain no more than 3 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_RegisterEndpointRequest_Signatures_Unique := make(map[string]struct{}, len(m.GetSignatures()))
+
+	for idx, item := range m.GetSignatures() {
+		_, _ = idx, item
+
+		if _, exists := _RegisterEndpointRequest_Signatures_Unique[item]; exists {
+			err := RegisterEndpointRequestValidationError{
+				field:  fmt.Sprintf("Signatures[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_RegisterEndpointRequest_Signatures_Unique[item] = struct{}{}
+		}
+
+		if _, ok := _RegisterEndpointRequest_Signatures_InLookup[item]; !ok {
+			err := RegisterEndpointRequestValidationError{
+				field:  fmt.Sprintf("Signatures[%v]", idx),
+				reason: "value must be in list [spec v1 v1a]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return RegisterEndpointRequestMultiError(errors)
 	}
@@ -276,6 +397,12 @@ var _RegisterEndpointRequest_EventTypes_Pattern = regexp.MustCompile("^(\\*|[A-Z
 var _RegisterEndpointRequest_SigningMode_InLookup = map[string]struct{}{
 	"org_timestamp": {},
 	"endpoint_body": {},
+}
+
+var _RegisterEndpointRequest_Signatures_InLookup = map[string]struct{}{
+	"spec": {},
+	"v1":   {},
+	"v1a":  {},
 }
 
 // Validate checks the field values on Endpoint with the rules defined in the
@@ -517,6 +644,64 @@ func (m *Endpoint) validate(all bool) error {
 		}
 	}
 
+	if all {
+		switch v := interface{}(m.GetAuth()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointValidationError{
+					field:  "Auth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointValidationError{
+					field:  "Auth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetAuth()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointValidationError{
+				field:  "Auth",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetSigningSecret()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointValidationError{
+					field:  "SigningSecret",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointValidationError{
+					field:  "SigningSecret",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetSigningSecret()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointValidationError{
+				field:  "SigningSecret",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if len(errors) > 0 {
 		return EndpointMultiError(errors)
 	}
@@ -593,6 +778,1478 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = EndpointValidationError{}
+
+// Validate checks the field values on EndpointAuth with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *EndpointAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on EndpointAuth with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in EndpointAuthMultiError, or
+// nil if none found.
+func (m *EndpointAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *EndpointAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if all {
+		switch v := interface{}(m.GetNone()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "None",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "None",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetNone()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthValidationError{
+				field:  "None",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetBearer()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Bearer",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Bearer",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetBearer()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthValidationError{
+				field:  "Bearer",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetBasic()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Basic",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Basic",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetBasic()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthValidationError{
+				field:  "Basic",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetHeader()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Header",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Header",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetHeader()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthValidationError{
+				field:  "Header",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetOauth2()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Oauth2",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Oauth2",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetOauth2()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthValidationError{
+				field:  "Oauth2",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetMtls()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Mtls",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthValidationError{
+					field:  "Mtls",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetMtls()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthValidationError{
+				field:  "Mtls",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return EndpointAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// EndpointAuthMultiError is an error wrapping multiple validation errors
+// returned by EndpointAuth.ValidateAll() if the designated constraints aren't met.
+type EndpointAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m EndpointAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m EndpointAuthMultiError) AllErrors() []error { return m }
+
+// EndpointAuthValidationError is the validation error returned by
+// EndpointAuth.Validate if the designated constraints aren't met.
+type EndpointAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e EndpointAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e EndpointAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e EndpointAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e EndpointAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e EndpointAuthValidationError) ErrorName() string { return "EndpointAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e EndpointAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sEndpointAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = EndpointAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = EndpointAuthValidationError{}
+
+// Validate checks the field values on NoAuth with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *NoAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on NoAuth with the rules defined in the
+// proto definition for this message. If any rules are violated, the result is
+// a list of violation errors wrapped in NoAuthMultiError, or nil if none found.
+func (m *NoAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *NoAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if len(errors) > 0 {
+		return NoAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// NoAuthMultiError is an error wrapping multiple validation errors returned by
+// NoAuth.ValidateAll() if the designated constraints aren't met.
+type NoAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m NoAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m NoAuthMultiError) AllErrors() []error { return m }
+
+// NoAuthValidationError is the validation error returned by NoAuth.Validate if
+// the designated constraints aren't met.
+type NoAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e NoAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e NoAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e NoAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e NoAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e NoAuthValidationError) ErrorName() string { return "NoAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e NoAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sNoAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = NoAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = NoAuthValidationError{}
+
+// Validate checks the field values on BearerAuth with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *BearerAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on BearerAuth with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in BearerAuthMultiError, or
+// nil if none found.
+func (m *BearerAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *BearerAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetToken()); l < 1 || l > 4096 {
+		err := BearerAuthValidationError{
+			field:  "Token",
+			reason: "value length must be between 1 and 4096 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return BearerAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// BearerAuthMultiError is an error wrapping multiple validation errors
+// returned by BearerAuth.ValidateAll() if the designated constraints aren't met.
+type BearerAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m BearerAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m BearerAuthMultiError) AllErrors() []error { return m }
+
+// BearerAuthValidationError is the validation error returned by
+// BearerAuth.Validate if the designated constraints aren't met.
+type BearerAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e BearerAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e BearerAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e BearerAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e BearerAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e BearerAuthValidationError) ErrorName() string { return "BearerAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e BearerAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sBearerAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = BearerAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = BearerAuthValidationError{}
+
+// Validate checks the field values on BasicAuth with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *BasicAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on BasicAuth with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in BasicAuthMultiError, or nil
+// if none found.
+func (m *BasicAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *BasicAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetUsername()) > 256 {
+		err := BasicAuthValidationError{
+			field:  "Username",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetPassword()) > 1024 {
+		err := BasicAuthValidationError{
+			field:  "Password",
+			reason: "value length must be at most 1024 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return BasicAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// BasicAuthMultiError is an error wrapping multiple validation errors returned
+// by BasicAuth.ValidateAll() if the designated constraints aren't met.
+type BasicAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m BasicAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m BasicAuthMultiError) AllErrors() []error { return m }
+
+// BasicAuthValidationError is the validation error returned by
+// BasicAuth.Validate if the designated constraints aren't met.
+type BasicAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e BasicAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e BasicAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e BasicAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e BasicAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e BasicAuthValidationError) ErrorName() string { return "BasicAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e BasicAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sBasicAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = BasicAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = BasicAuthValidationError{}
+
+// Validate checks the field values on HeaderAuth with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *HeaderAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on HeaderAuth with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in HeaderAuthMultiError, or
+// nil if none found.
+func (m *HeaderAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *HeaderAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetName()); l < 1 || l > 256 {
+		err := HeaderAuthValidationError{
+			field:  "Name",
+			reason: "value length must be between 1 and 256 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetValue()); l < 1 || l > 4096 {
+		err := HeaderAuthValidationError{
+			field:  "Value",
+			reason: "value length must be between 1 and 4096 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return HeaderAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// HeaderAuthMultiError is an error wrapping multiple validation errors
+// returned by HeaderAuth.ValidateAll() if the designated constraints aren't met.
+type HeaderAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m HeaderAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m HeaderAuthMultiError) AllErrors() []error { return m }
+
+// HeaderAuthValidationError is the validation error returned by
+// HeaderAuth.Validate if the designated constraints aren't met.
+type HeaderAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e HeaderAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e HeaderAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e HeaderAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e HeaderAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e HeaderAuthValidationError) ErrorName() string { return "HeaderAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e HeaderAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sHeaderAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = HeaderAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = HeaderAuthValidationError{}
+
+// Validate checks the field values on OAuth2Auth with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *OAuth2Auth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on OAuth2Auth with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in OAuth2AuthMultiError, or
+// nil if none found.
+func (m *OAuth2Auth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *OAuth2Auth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetTokenUrl()); l < 1 || l > 2048 {
+		err := OAuth2AuthValidationError{
+			field:  "TokenUrl",
+			reason: "value length must be between 1 and 2048 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetClientId()); l < 1 || l > 256 {
+		err := OAuth2AuthValidationError{
+			field:  "ClientId",
+			reason: "value length must be between 1 and 256 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetClientSecret()); l < 1 || l > 1024 {
+		err := OAuth2AuthValidationError{
+			field:  "ClientSecret",
+			reason: "value length must be between 1 and 1024 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(m.GetScopes()) > 50 {
+		err := OAuth2AuthValidationError{
+			field:  "Scopes",
+			reason: "value must contain no more than 50 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_OAuth2Auth_Scopes_Unique := make(map[string]struct{}, len(m.GetScopes()))
+
+	for idx, item := range m.GetScopes() {
+		_, _ = idx, item
+
+		if _, exists := _OAuth2Auth_Scopes_Unique[item]; exists {
+			err := OAuth2AuthValidationError{
+				field:  fmt.Sprintf("Scopes[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_OAuth2Auth_Scopes_Unique[item] = struct{}{}
+		}
+
+		if utf8.RuneCountInString(item) > 256 {
+			err := OAuth2AuthValidationError{
+				field:  fmt.Sprintf("Scopes[%v]", idx),
+				reason: "value length must be at most 256 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if !_OAuth2Auth_Scopes_Pattern.MatchString(item) {
+			err := OAuth2AuthValidationError{
+				field:  fmt.Sprintf("Scopes[%v]", idx),
+				reason: "value does not match regex pattern \"^[\\\\x21\\\\x23-\\\\x5B\\\\x5D-\\\\x7E]+$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if utf8.RuneCountInString(m.GetAudience()) > 512 {
+		err := OAuth2AuthValidationError{
+			field:  "Audience",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetAuthStyle() != "" {
+
+		if _, ok := _OAuth2Auth_AuthStyle_InLookup[m.GetAuthStyle()]; !ok {
+			err := OAuth2AuthValidationError{
+				field:  "AuthStyle",
+				reason: "value must be in list [client_secret_basic client_secret_post]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return OAuth2AuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// OAuth2AuthMultiError is an error wrapping multiple validation errors
+// returned by OAuth2Auth.ValidateAll() if the designated constraints aren't met.
+type OAuth2AuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m OAuth2AuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m OAuth2AuthMultiError) AllErrors() []error { return m }
+
+// OAuth2AuthValidationError is the validation error returned by
+// OAuth2Auth.Validate if the designated constraints aren't met.
+type OAuth2AuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e OAuth2AuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e OAuth2AuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e OAuth2AuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e OAuth2AuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e OAuth2AuthValidationError) ErrorName() string { return "OAuth2AuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e OAuth2AuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sOAuth2Auth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = OAuth2AuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = OAuth2AuthValidationError{}
+
+var _OAuth2Auth_Scopes_Pattern = regexp.MustCompile("^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$")
+
+var _OAuth2Auth_AuthStyle_InLookup = map[string]struct{}{
+	"client_secret_basic": {},
+	"client_secret_post":  {},
+}
+
+// Validate checks the field values on MutualTLSAuth with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *MutualTLSAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on MutualTLSAuth with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in MutualTLSAuthMultiError, or
+// nil if none found.
+func (m *MutualTLSAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *MutualTLSAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetCertificate()); l < 1 || l > 16384 {
+		err := MutualTLSAuthValidationError{
+			field:  "Certificate",
+			reason: "value length must be between 1 and 16384 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetKey()); l < 1 || l > 8192 {
+		err := MutualTLSAuthValidationError{
+			field:  "Key",
+			reason: "value length must be between 1 and 8192 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return MutualTLSAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// MutualTLSAuthMultiError is an error wrapping multiple validation errors
+// returned by MutualTLSAuth.ValidateAll() if the designated constraints
+// aren't met.
+type MutualTLSAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m MutualTLSAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m MutualTLSAuthMultiError) AllErrors() []error { return m }
+
+// MutualTLSAuthValidationError is the validation error returned by
+// MutualTLSAuth.Validate if the designated constraints aren't met.
+type MutualTLSAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e MutualTLSAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e MutualTLSAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e MutualTLSAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e MutualTLSAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e MutualTLSAuthValidationError) ErrorName() string { return "MutualTLSAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e MutualTLSAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sMutualTLSAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = MutualTLSAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = MutualTLSAuthValidationError{}
+
+// Validate checks the field values on EndpointAuthInfo with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *EndpointAuthInfo) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on EndpointAuthInfo with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// EndpointAuthInfoMultiError, or nil if none found.
+func (m *EndpointAuthInfo) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *EndpointAuthInfo) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Kind
+
+	if all {
+		switch v := interface{}(m.GetHeaderName()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "HeaderName",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "HeaderName",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetHeaderName()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthInfoValidationError{
+				field:  "HeaderName",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetTokenUrl()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "TokenUrl",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "TokenUrl",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetTokenUrl()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthInfoValidationError{
+				field:  "TokenUrl",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetClientId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "ClientId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "ClientId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetClientId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthInfoValidationError{
+				field:  "ClientId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetAudience()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "Audience",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "Audience",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetAudience()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthInfoValidationError{
+				field:  "Audience",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetAuthStyle()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "AuthStyle",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "AuthStyle",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetAuthStyle()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthInfoValidationError{
+				field:  "AuthStyle",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetCertificate()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "Certificate",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, EndpointAuthInfoValidationError{
+					field:  "Certificate",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCertificate()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return EndpointAuthInfoValidationError{
+				field:  "Certificate",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return EndpointAuthInfoMultiError(errors)
+	}
+
+	return nil
+}
+
+// EndpointAuthInfoMultiError is an error wrapping multiple validation errors
+// returned by EndpointAuthInfo.ValidateAll() if the designated constraints
+// aren't met.
+type EndpointAuthInfoMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m EndpointAuthInfoMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m EndpointAuthInfoMultiError) AllErrors() []error { return m }
+
+// EndpointAuthInfoValidationError is the validation error returned by
+// EndpointAuthInfo.Validate if the designated constraints aren't met.
+type EndpointAuthInfoValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e EndpointAuthInfoValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e EndpointAuthInfoValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e EndpointAuthInfoValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e EndpointAuthInfoValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e EndpointAuthInfoValidationError) ErrorName() string { return "EndpointAuthInfoValidationError" }
+
+// Error satisfies the builtin error interface
+func (e EndpointAuthInfoValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sEndpointAuthInfo.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = EndpointAuthInfoValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = EndpointAuthInfoValidationError{}
+
+// Validate checks the field values on CertificateInfo with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *CertificateInfo) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on CertificateInfo with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// CertificateInfoMultiError, or nil if none found.
+func (m *CertificateInfo) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *CertificateInfo) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Subject
+
+	// no validation rules for FingerprintSha256
+
+	if all {
+		switch v := interface{}(m.GetNotAfter()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, CertificateInfoValidationError{
+					field:  "NotAfter",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, CertificateInfoValidationError{
+					field:  "NotAfter",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetNotAfter()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return CertificateInfoValidationError{
+				field:  "NotAfter",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return CertificateInfoMultiError(errors)
+	}
+
+	return nil
+}
+
+// CertificateInfoMultiError is an error wrapping multiple validation errors
+// returned by CertificateInfo.ValidateAll() if the designated constraints
+// aren't met.
+type CertificateInfoMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m CertificateInfoMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m CertificateInfoMultiError) AllErrors() []error { return m }
+
+// CertificateInfoValidationError is the validation error returned by
+// CertificateInfo.Validate if the designated constraints aren't met.
+type CertificateInfoValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e CertificateInfoValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e CertificateInfoValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e CertificateInfoValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e CertificateInfoValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e CertificateInfoValidationError) ErrorName() string { return "CertificateInfoValidationError" }
+
+// Error satisfies the builtin error interface
+func (e CertificateInfoValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCertificateInfo.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = CertificateInfoValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = CertificateInfoValidationError{}
 
 // Validate checks the field values on ListEndpointsRequest with the rules
 // defined in the proto definition for this message. If any rules are
@@ -1136,6 +2793,125 @@ func (m *UpdateEndpointRequest) validate(all bool) error {
 
 	}
 
+	if len(m.GetCustomHeaders()) > 32 {
+		err := UpdateEndpointRequestValidationError{
+			field:  "CustomHeaders",
+			reason: "value must contain no more than 32 pair(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	{
+		sorted_keys := make([]string, len(m.GetCustomHeaders()))
+		i := 0
+		for key := range m.GetCustomHeaders() {
+			sorted_keys[i] = key
+			i++
+		}
+		sort.Slice(sorted_keys, func(i, j int) bool { return sorted_keys[i] < sorted_keys[j] })
+		for _, key := range sorted_keys {
+			val := m.GetCustomHeaders()[key]
+			_ = val
+
+			if l := utf8.RuneCountInString(key); l < 1 || l > 256 {
+				err := UpdateEndpointRequestValidationError{
+					field:  fmt.Sprintf("CustomHeaders[%v]", key),
+					reason: "value length must be between 1 and 256 runes, inclusive",
+				}
+				if !all {
+					return err
+				}
+				errors = append(errors, err)
+			}
+
+			if utf8.RuneCountInString(val) > 4096 {
+				err := UpdateEndpointRequestValidationError{
+					field:  fmt.Sprintf("CustomHeaders[%v]", key),
+					reason: "value length must be at most 4096 runes",
+				}
+				if !all {
+					return err
+				}
+				errors = append(errors, err)
+			}
+
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetAuth()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, UpdateEndpointRequestValidationError{
+					field:  "Auth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, UpdateEndpointRequestValidationError{
+					field:  "Auth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetAuth()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return UpdateEndpointRequestValidationError{
+				field:  "Auth",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(m.GetSignatures()) > 3 {
+		err := UpdateEndpointRequestValidationError{
+			field:  "Signatures",
+			reason: "value must contain no more than 3 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_UpdateEndpointRequest_Signatures_Unique := make(map[string]struct{}, len(m.GetSignatures()))
+
+	for idx, item := range m.GetSignatures() {
+		_, _ = idx, item
+
+		if _, exists := _UpdateEndpointRequest_Signatures_Unique[item]; exists {
+			err := UpdateEndpointRequestValidationError{
+				field:  fmt.Sprintf("Signatures[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_UpdateEndpointRequest_Signatures_Unique[item] = struct{}{}
+		}
+
+		if _, ok := _UpdateEndpointRequest_Signatures_InLookup[item]; !ok {
+			err := UpdateEndpointRequestValidationError{
+				field:  fmt.Sprintf("Signatures[%v]", idx),
+				reason: "value must be in list [spec v1 v1a]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if m.Url != nil {
 
 		if l := utf8.RuneCountInString(m.GetUrl()); l < 1 || l > 2048 {
@@ -1296,6 +3072,163 @@ var _ interface {
 } = UpdateEndpointRequestValidationError{}
 
 var _UpdateEndpointRequest_EventTypes_Pattern = regexp.MustCompile("^(\\*|[A-Za-z0-9][A-Za-z0-9_.:/-]*(\\.\\*)?)$")
+
+var _UpdateEndpointRequest_Signatures_InLookup = map[string]struct{}{
+	"spec": {},
+	"v1":   {},
+	"v1a":  {},
+}
+
+// Validate checks the field values on RotateEndpointSecretRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *RotateEndpointSecretRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on RotateEndpointSecretRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// RotateEndpointSecretRequestMultiError, or nil if none found.
+func (m *RotateEndpointSecretRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *RotateEndpointSecretRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetId()); l < 1 || l > 128 {
+		err := RotateEndpointSecretRequestValidationError{
+			field:  "Id",
+			reason: "value length must be between 1 and 128 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := RotateEndpointSecretRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetOwnerId()) > 128 {
+		err := RotateEndpointSecretRequestValidationError{
+			field:  "OwnerId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.OverlapSeconds != nil {
+
+		if val := m.GetOverlapSeconds(); val < 0 || val > 604800 {
+			err := RotateEndpointSecretRequestValidationError{
+				field:  "OverlapSeconds",
+				reason: "value must be inside range [0, 604800]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return RotateEndpointSecretRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// RotateEndpointSecretRequestMultiError is an error wrapping multiple
+// validation errors returned by RotateEndpointSecretRequest.ValidateAll() if
+// the designated constraints aren't met.
+type RotateEndpointSecretRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m RotateEndpointSecretRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m RotateEndpointSecretRequestMultiError) AllErrors() []error { return m }
+
+// RotateEndpointSecretRequestValidationError is the validation error returned
+// by RotateEndpointSecretRequest.Validate if the designated constraints
+// aren't met.
+type RotateEndpointSecretRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e RotateEndpointSecretRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e RotateEndpointSecretRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e RotateEndpointSecretRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e RotateEndpointSecretRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e RotateEndpointSecretRequestValidationError) ErrorName() string {
+	return "RotateEndpointSecretRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e RotateEndpointSecretRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sRotateEndpointSecretRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = RotateEndpointSecretRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = RotateEndpointSecretRequestValidationError{}
 
 // Validate checks the field values on DeleteEndpointRequest with the rules
 // defined in the proto definition for this message. If any rules are

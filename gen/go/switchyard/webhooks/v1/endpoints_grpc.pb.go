@@ -20,12 +20,13 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	EndpointService_RegisterEndpoint_FullMethodName = "/switchyard.webhooks.v1.EndpointService/RegisterEndpoint"
-	EndpointService_ListEndpoints_FullMethodName    = "/switchyard.webhooks.v1.EndpointService/ListEndpoints"
-	EndpointService_GetEndpoint_FullMethodName      = "/switchyard.webhooks.v1.EndpointService/GetEndpoint"
-	EndpointService_UpdateEndpoint_FullMethodName   = "/switchyard.webhooks.v1.EndpointService/UpdateEndpoint"
-	EndpointService_DeleteEndpoint_FullMethodName   = "/switchyard.webhooks.v1.EndpointService/DeleteEndpoint"
-	EndpointService_TestEndpoint_FullMethodName     = "/switchyard.webhooks.v1.EndpointService/TestEndpoint"
+	EndpointService_RegisterEndpoint_FullMethodName     = "/switchyard.webhooks.v1.EndpointService/RegisterEndpoint"
+	EndpointService_ListEndpoints_FullMethodName        = "/switchyard.webhooks.v1.EndpointService/ListEndpoints"
+	EndpointService_GetEndpoint_FullMethodName          = "/switchyard.webhooks.v1.EndpointService/GetEndpoint"
+	EndpointService_UpdateEndpoint_FullMethodName       = "/switchyard.webhooks.v1.EndpointService/UpdateEndpoint"
+	EndpointService_DeleteEndpoint_FullMethodName       = "/switchyard.webhooks.v1.EndpointService/DeleteEndpoint"
+	EndpointService_RotateEndpointSecret_FullMethodName = "/switchyard.webhooks.v1.EndpointService/RotateEndpointSecret"
+	EndpointService_TestEndpoint_FullMethodName         = "/switchyard.webhooks.v1.EndpointService/TestEndpoint"
 )
 
 // EndpointServiceClient is the client API for EndpointService service.
@@ -47,6 +48,10 @@ type EndpointServiceClient interface {
 	// DeleteEndpoint ends a subscription (204) and cancels its queued deliveries. The endpoint is no longer listed or
 	// found; its deliveries stay readable.
 	DeleteEndpoint(ctx context.Context, in *DeleteEndpointRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
+	// RotateEndpointSecret replaces the secret of an endpoint_body endpoint with a generated one, which the response
+	// holds as signing_secret and no other response ever will. The old secret signs beside it for the overlap. A second
+	// rotation ends the overlap of the first.
+	RotateEndpointSecret(ctx context.Context, in *RotateEndpointSecretRequest, opts ...grpc.CallOption) (*Endpoint, error)
 	// TestEndpoint sends one signed delivery to the endpoint now, even if it is paused, without retries, and returns
 	// its outcome. It is recorded like any other delivery, but does not count for the endpoint's health.
 	TestEndpoint(ctx context.Context, in *TestEndpointRequest, opts ...grpc.CallOption) (*TestEndpointResponse, error)
@@ -110,6 +115,16 @@ func (c *endpointServiceClient) DeleteEndpoint(ctx context.Context, in *DeleteEn
 	return out, nil
 }
 
+func (c *endpointServiceClient) RotateEndpointSecret(ctx context.Context, in *RotateEndpointSecretRequest, opts ...grpc.CallOption) (*Endpoint, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Endpoint)
+	err := c.cc.Invoke(ctx, EndpointService_RotateEndpointSecret_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *endpointServiceClient) TestEndpoint(ctx context.Context, in *TestEndpointRequest, opts ...grpc.CallOption) (*TestEndpointResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TestEndpointResponse)
@@ -139,6 +154,10 @@ type EndpointServiceServer interface {
 	// DeleteEndpoint ends a subscription (204) and cancels its queued deliveries. The endpoint is no longer listed or
 	// found; its deliveries stay readable.
 	DeleteEndpoint(context.Context, *DeleteEndpointRequest) (*emptypb.Empty, error)
+	// RotateEndpointSecret replaces the secret of an endpoint_body endpoint with a generated one, which the response
+	// holds as signing_secret and no other response ever will. The old secret signs beside it for the overlap. A second
+	// rotation ends the overlap of the first.
+	RotateEndpointSecret(context.Context, *RotateEndpointSecretRequest) (*Endpoint, error)
 	// TestEndpoint sends one signed delivery to the endpoint now, even if it is paused, without retries, and returns
 	// its outcome. It is recorded like any other delivery, but does not count for the endpoint's health.
 	TestEndpoint(context.Context, *TestEndpointRequest) (*TestEndpointResponse, error)
@@ -166,6 +185,9 @@ func (UnimplementedEndpointServiceServer) UpdateEndpoint(context.Context, *Updat
 }
 func (UnimplementedEndpointServiceServer) DeleteEndpoint(context.Context, *DeleteEndpointRequest) (*emptypb.Empty, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteEndpoint not implemented")
+}
+func (UnimplementedEndpointServiceServer) RotateEndpointSecret(context.Context, *RotateEndpointSecretRequest) (*Endpoint, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateEndpointSecret not implemented")
 }
 func (UnimplementedEndpointServiceServer) TestEndpoint(context.Context, *TestEndpointRequest) (*TestEndpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TestEndpoint not implemented")
@@ -281,6 +303,24 @@ func _EndpointService_DeleteEndpoint_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _EndpointService_RotateEndpointSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateEndpointSecretRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EndpointServiceServer).RotateEndpointSecret(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: EndpointService_RotateEndpointSecret_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EndpointServiceServer).RotateEndpointSecret(ctx, req.(*RotateEndpointSecretRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _EndpointService_TestEndpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TestEndpointRequest)
 	if err := dec(in); err != nil {
@@ -325,6 +365,10 @@ var EndpointService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteEndpoint",
 			Handler:    _EndpointService_DeleteEndpoint_Handler,
+		},
+		{
+			MethodName: "RotateEndpointSecret",
+			Handler:    _EndpointService_RotateEndpointSecret_Handler,
 		},
 		{
 			MethodName: "TestEndpoint",

@@ -32,6 +32,10 @@ type Endpoint struct {
 	DeletedAt               *time.Time
 	Failures                int32
 	FailingReportedAt       *time.Time
+	CustomHeaders           []byte
+	Auth                    []byte
+	SealedAuth              []byte
+	Signatures              []string
 }
 
 type Replay struct {
