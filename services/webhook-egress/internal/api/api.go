@@ -18,6 +18,7 @@ type Domain struct {
 	Deliverer    Deliverer
 	Registry     Registry
 	Emitter      Emitter
+	House        House
 	Replayer     Replayer
 	Organization string
 }
@@ -29,12 +30,14 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	webhooksv1.RegisterDeliveryServiceServer(server, delivering)
 	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
 	webhooksv1.RegisterEventServiceServer(server, &events{tenant: whom, emitter: d.Emitter})
+	webhooksv1.RegisterHouseEventServiceServer(server, &houseEvents{house: d.House})
 	webhooksv1.RegisterReplayServiceServer(server, &replays{tenant: whom, replayer: d.Replayer})
 	mux, local := server.Mux(), server.Local()
 	for _, err := range []error{
 		webhooksv1.RegisterDeliveryServiceHandlerClient(ctx, mux, webhooksv1.NewDeliveryServiceClient(local)),
 		webhooksv1.RegisterEndpointServiceHandlerClient(ctx, mux, webhooksv1.NewEndpointServiceClient(local)),
 		webhooksv1.RegisterEventServiceHandlerClient(ctx, mux, webhooksv1.NewEventServiceClient(local)),
+		webhooksv1.RegisterHouseEventServiceHandlerClient(ctx, mux, webhooksv1.NewHouseEventServiceClient(local)),
 		webhooksv1.RegisterReplayServiceHandlerClient(ctx, mux, webhooksv1.NewReplayServiceClient(local)),
 	} {
 		if err != nil {
@@ -52,6 +55,7 @@ func Files() []protoreflect.FileDescriptor {
 		webhooksv1.File_switchyard_webhooks_v1_deliveries_proto,
 		webhooksv1.File_switchyard_webhooks_v1_endpoints_proto,
 		webhooksv1.File_switchyard_webhooks_v1_events_proto,
+		webhooksv1.File_switchyard_webhooks_v1_house_proto,
 		webhooksv1.File_switchyard_webhooks_v1_replays_proto,
 	}
 }
