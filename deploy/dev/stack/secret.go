@@ -71,6 +71,7 @@ const (
 	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
 	gatewayByok    = "gateway-organizations" // one folder per organization
 	gatewayTraces  = "gateway-trace-keys"    // seal captured requests and answers
+	gatewayToken   = "gateway-token"         // ours at webhook egress
 	notifyKey      = "notify-encryption-key"
 	notifyVAPID    = "notify-vapid-keys"
 	notifyToken    = "notify-token"         // ours at webhook egress
@@ -95,7 +96,7 @@ type Secrets struct {
 // makeSecrets creates the missing secrets and returns those that clients need.
 func makeSecrets(v vault) (Secrets, error) {
 	var s Secrets
-	var edge, notify string
+	var edge, gateway, notify string
 	for _, secret := range []struct {
 		name  string
 		fresh func() string
@@ -110,6 +111,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{webhookKey, newKey, new(string)},
 		{gatewayKey, newKey, new(string)},
 		{gatewayTraces, newToken, new(string)},
+		{gatewayToken, newToken, &gateway},
 		{filepath.Join(gatewaySealing, "first.key"), newSealingKey, new(string)},
 		{notifyKey, newKey, new(string)},
 		{notifyVAPID, newVAPIDKey, new(string)},
@@ -135,6 +137,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{"local-operator", "operator", s.Operator},
 		{"local-support", "support", s.Support},
 		{"edge", "service", edge},
+		{"gateway", "service", gateway},
 		{"notify", "service", notify},
 	}))
 }

@@ -106,6 +106,8 @@ func (s *Stack) particular(service Service) []string {
 			"BYOK_SECRETS_DIR=" + s.vault.path(gatewayByok),
 			"TRACE_KEYS_FILE=" + s.vault.path(gatewayTraces),
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Gateway)),
+			"EVENTS_EGRESS_ADDRESS=" + s.GRPC(string(WebhookEgress)),
+			"EVENTS_EGRESS_TOKEN_FILE=" + s.vault.path(gatewayToken),
 		}
 	case Notify:
 		return s.notify()
