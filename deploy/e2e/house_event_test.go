@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -90,33 +91,38 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 	third.base = h.URL(string(stack.Gateway + "-3"))
 	gateways := append(h.gateways(organization), third)
 	operator := h.operator(stack.Gateway)
-	call := func(i int) {
+	run := unique("run")
+	gateways[1].with("X-Run-Id", run).post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
+	gateways[1].with("X-Run-Id", run).post(t, chatPath, ask("sandbox", "hello")).want(t, http.StatusOK)
+	const ceiling = 2.0 // cents: many calls, of which each has room for its worst case
+	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": ceiling, "thresholds": []int{80, 50}}).want(t, http.StatusOK)
+	// spend calls until a percentage of the ceiling is spent.
+	spend := func(percent float64, gateways ...client) {
 		t.Helper()
-		gateways[i%len(gateways)].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})).want(t, http.StatusOK)
+		for spent := 0.0; spent < ceiling*percent/100 && !t.Failed(); {
+			var calls sync.WaitGroup
+			for i := range len(gateways) {
+				calls.Go(func() {
+					if a := gateways[i%len(gateways)].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})); a.status != http.StatusOK {
+						t.Errorf("answered %d: %s", a.status, shorten(a.body))
+					}
+				})
+			}
+			calls.Wait()
+			spent, _ = operator.get(t, "/v1/admin/orgs/"+organization+"/spend").fields(t, http.StatusOK, "spent_cents")["spent_cents"].(float64)
+		}
 	}
-	call(0)
-	spend := operator.get(t, "/v1/admin/orgs/"+organization+"/spend").fields(t, http.StatusOK, "spent_cents")
-	each, _ := spend["spent_cents"].(float64)
-	operator.do(t, http.MethodPut, "/v1/admin/orgs/"+organization+"/budget", object{"budget_ceiling_cents": 40 * each, "thresholds": []int{80, 50}}).want(t, http.StatusOK)
-
 	if err := h.Kill(string(stack.WebhookEgress)); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 22 {
-		call(i)
-	}
+	spend(60, gateways...)
 	if err := h.Kill(string(secondGateway)); err != nil {
 		t.Fatal(err)
 	}
 	gateways = []client{gateways[0], gateways[2]}
-	for i := range 11 {
-		call(i)
-	}
+	spend(82, gateways...)
 	made := gateways[0].post(t, approvalsPath, object{"tool": guardedTool, "requested_by": "agent", "arguments": object{}}).fields(t, http.StatusCreated, "ref")
 	ref, _ := made["ref"].(string)
-	run := unique("run")
-	gateways[1].with("X-Run-Id", run).post(t, "/v1/runs/mint", object{"max_calls": 1}).want(t, http.StatusCreated)
-	gateways[1].with("X-Run-Id", run).post(t, chatPath, ask("sandbox", "hello")).want(t, http.StatusOK)
 	for _, member := range []string{string(stack.WebhookEgress), string(secondGateway)} {
 		if err := h.Restart(t.Context(), member); err != nil {
 			t.Fatal(err)

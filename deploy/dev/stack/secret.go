@@ -64,6 +64,7 @@ const (
 	edgeToken      = "edge-token"
 	tokensFile     = "tokens.yaml"
 	edgePepper     = "edge-key-pepper"
+	controlToken   = "control-token" // of the edge's control at webhook-egress and notify
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
@@ -96,7 +97,7 @@ type Secrets struct {
 // makeSecrets creates the missing secrets and returns those that clients need.
 func makeSecrets(v vault) (Secrets, error) {
 	var s Secrets
-	var edge, gateway, notify string
+	var control, edge, gateway, notify string
 	for _, secret := range []struct {
 		name  string
 		fresh func() string
@@ -107,6 +108,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{supportToken, newToken, &s.Support},
 		{edgeToken, newToken, &edge},
 		{edgePepper, newToken, new(string)},
+		{controlToken, newToken, &control},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
 		{gatewayKey, newKey, new(string)},
@@ -136,6 +138,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{"local-service", "service", s.Service},
 		{"local-operator", "operator", s.Operator},
 		{"local-support", "support", s.Support},
+		{"control", "operator", control},
 		{"edge", "service", edge},
 		{"gateway", "service", gateway},
 		{"notify", "service", notify},

@@ -95,7 +95,12 @@ func (s *Stack) particular(service Service) []string {
 			"REQUIRE_HTTPS=false",
 		}
 	case Control:
-		return []string{"KEY_PEPPER_FILE=" + s.vault.path(edgePepper)}
+		return []string{
+			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
+			"NOTIFY_URL=" + s.URL(string(Notify)),
+			"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
+			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
+		}
 	case Edge:
 		return []string{
 			"CONTROL_URL=" + s.URL(string(Control)), // "" is none
