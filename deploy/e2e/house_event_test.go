@@ -14,8 +14,13 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// threeGateways has three replicas that tell of the same things.
-var threeGateways = plan{name: "three-gateways", replicas: map[stack.Service]int{stack.Gateway: 3}}
+// threeGateways has three replicas that tell of the same things, and two of control that tell people.
+var threeGateways = plan{
+	name: "three-gateways", replicas: map[stack.Service]int{stack.Gateway: 3, stack.Control: 2}, fakes: []stack.Fake{stack.FakePush},
+	settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}},
+}
+
+const alertsPath = "/product/v1/alerts/rules"
 
 // cloudEvent is an event of Switchyard as its receivers read it.
 type cloudEvent struct {
@@ -80,12 +85,23 @@ func (r receiver) awaitEvents(t *testing.T, want ...string) {
 }
 
 // A budget that crosses thresholds over three gateways, of which one is killed, and while webhook-egress is away, is
-// told once for each threshold; so is an approval, and a run that is used up.
+// told once for each threshold; so is an approval, and a run that is used up. People are told by alert rules, once.
 func TestHouseEventsOverReplicas(t *testing.T) {
 	h := threeGateways.start(t)
 	organization, to := unique("org"), h.receiver()
 	to.answers(t, object{"status": 204})
 	to.subscribe(t, h.service(stack.WebhookEgress, organization), []string{"switchyard.*"})
+
+	browser := h.browser(t, organization)
+	h.register(t, organization, browser, object{"user_id": "ann"})
+	customer := h.customer(t, organization, "webhooks", "read,write")
+	customer.do(t, http.MethodPut, alertsPath, object{"rules": []object{
+		{"name": "budget", "types": []string{"switchyard.budget.*"}, "where": object{"percent": 80}, "repeat_after": "24h", "to": []object{
+			{"channel": "in_app", "user_id": "ann"}, {"channel": "web_push", "user_id": "ann"},
+		}},
+		{"name": "approvals", "types": []string{"switchyard.approval.pending"}, "to": []object{{"channel": "in_app", "user_id": "ann"}}},
+		{"name": "off", "types": []string{"switchyard.*"}, "enabled": false, "to": []object{{"channel": "in_app", "user_id": "ann"}}},
+	}}).want(t, http.StatusOK)
 
 	third := h.service(stack.Gateway, organization)
 	third.base = h.URL(string(stack.Gateway + "-3"))
@@ -123,7 +139,10 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 	spend(82, gateways...)
 	made := gateways[0].post(t, approvalsPath, object{"tool": guardedTool, "requested_by": "agent", "arguments": object{}}).fields(t, http.StatusCreated, "ref")
 	ref, _ := made["ref"].(string)
-	for _, member := range []string{string(stack.WebhookEgress), string(secondGateway)} {
+	if err := h.Kill(string(stack.Control)); err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range []string{string(stack.WebhookEgress), string(secondGateway), string(stack.Control)} {
 		if err := h.Restart(t.Context(), member); err != nil {
 			t.Fatal(err)
 		}
@@ -133,10 +152,19 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 		"switchyard.budget.threshold organization/"+organization+" 50", "switchyard.budget.threshold organization/"+organization+" 80",
 		"switchyard.approval.pending approval/"+ref, "switchyard.approval.decided approval/"+ref, "switchyard.run.exhausted run/"+run)
 
+	h.awaitTold(t, organization, "80 % of a budget is spent (organization "+organization+")", "An approval waits: "+guardedTool)
+	waitFor(t, waitTimeout, "the push", func() error {
+		if got := h.pushed(t, browser); len(got) != 1 {
+			return fmt.Errorf("%d pushes arrived, want one", len(got))
+		}
+		return nil
+	})
+
 	// A gateway that starts again tells nothing twice, and an organization reads its own events only.
 	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil {
 		t.Fatal(err)
 	}
+	h.awaitTold(t, organization, "80 % of a budget is spent (organization "+organization+")", "An approval waits: "+guardedTool)
 	var page struct {
 		Events []struct {
 			Organization string     `json:"organization_id"`
@@ -151,4 +179,61 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 	if len(page.Events) != 0 {
 		t.Errorf("another organization reads %+v", page.Events)
 	}
+}
+
+// awaitTold waits until ann's inbox has records of these titles, and checks that it has no others.
+func (h *harness) awaitTold(t *testing.T, organization string, want ...string) {
+	t.Helper()
+	slices.Sort(want)
+	waitFor(t, waitTimeout, "the records", func() error {
+		var got []string
+		for _, r := range h.inbox(t, organization, "ann").Records {
+			got = append(got, r.Subject)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			return fmt.Errorf("ann is told %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// People are told of an endpoint that is gone, by the rules of its organization only, and not by what is refused.
+func TestAlertRules(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	webhooks, to := h.service(stack.WebhookEgress, organization), h.receiver()
+	customer, other := h.customer(t, organization, "webhooks", "webhooks:*,alerts:*"), h.customer(t, unique("org"), "webhooks", "alerts:rules:read")
+	rule := object{"name": "endpoints", "types": []string{"switchyard.endpoint.*"}, "to": []object{
+		{"channel": "slack"}, // of which this stack has no secret
+		{"channel": "in_app", "user_id": "ann"},
+	}}
+	customer.do(t, http.MethodPut, alertsPath, object{"rules": []object{rule}}).want(t, http.StatusOK)
+	customer.do(t, http.MethodPut, alertsPath, object{"rules": []object{rule, rule}}).refused(t, http.StatusBadRequest, "invalid_request", "rules[1].name")
+	other.do(t, http.MethodPut, alertsPath, object{"rules": []object{}}).refused(t, http.StatusForbidden, "permission_denied", "alerts:rules:write")
+	if rules := other.get(t, alertsPath).fields(t, http.StatusOK, "rules")["rules"]; fmt.Sprint(rules) != "[]" {
+		t.Errorf("another organization reads %v", rules)
+	}
+	to.answers(t, object{"status": 410})
+	e := to.subscribe(t, webhooks, []string{"a"})
+	webhooks.emit(t, "a")
+	h.awaitTold(t, organization, "A webhook endpoint is switched off")
+	operator := h.operator(stack.Edge)
+	operator.get(t, "/admin/v1/alerts/rules/"+organization).fields(t, http.StatusOK, "rules")
+	operator.do(t, http.MethodDelete, "/admin/v1/alerts/rules/"+organization, nil).want(t, http.StatusNoContent)
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"active": true}).want(t, http.StatusOK)
+	if d := ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID)); d.Status != "failed" {
+		t.Errorf("delivery %+v", d)
+	}
+	waitFor(t, waitTimeout, "the second event", func() error {
+		var page struct {
+			Events []object `json:"events"`
+		}
+		webhooks.get(t, "/v1/house/events").into(t, http.StatusOK, &page)
+		if len(page.Events) < 4 {
+			return fmt.Errorf("%d events", len(page.Events))
+		}
+		return nil
+	})
+	h.awaitTold(t, organization, "A webhook endpoint is switched off")
 }

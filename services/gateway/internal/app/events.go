@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	transport "google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"switchyard.dev/services/gateway/internal/egress"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -44,9 +47,13 @@ func (e Events) validate() error {
 }
 
 // startEvents starts what finds events and, if webhook egress is set, what sends them.
-func startEvents(s *service.Service, cfg Config, stores stores) error {
+func startEvents(s *service.Service, cfg Config, stores stores, g governance, p pipeline) error {
 	outbox := postgres.NewHouseEvents(stores.pool)
 	s.Runner.Go("budgets", event.NewBudgets(outbox, s.Log).Run)
+	watch := event.NewWatch(outbox, func() []event.Circuit { return openCircuits(p.health.Snapshot()) },
+		func(now time.Time) []event.Model { return noticedModels(g.models.Registry().Notices(now), now) }, s.Log)
+	s.Runner.Go("events of circuits", watch.RunCircuits)
+	s.Runner.Go("events of models", watch.RunModels)
 	if cfg.Events.EgressAddress == "" {
 		return nil
 	}
@@ -59,6 +66,28 @@ func startEvents(s *service.Service, cfg Config, stores stores) error {
 	s.Runner.Go("events", relay.Run)
 	s.Runner.Go("upkeep of events", relay.Upkeep)
 	return measureEvents(s.Meter, outbox)
+}
+
+// openCircuits returns the circuits that are not closed.
+func openCircuits(all []health.Status) (open []event.Circuit) {
+	for _, c := range all {
+		if c.Phase != health.Closed {
+			open = append(open, event.Circuit{Provider: c.Provider, Family: c.Family})
+		}
+	}
+	return open
+}
+
+// noticedModels returns the models of notices.
+func noticedModels(notices []catalog.Notice, now time.Time) []event.Model {
+	models := make([]event.Model, len(notices))
+	for i, n := range notices {
+		models[i] = event.Model{
+			Provider: n.Target.Provider, Model: n.Target.Model, Successor: n.Successor,
+			Deprecated: n.Status(now) != catalog.Active, Cutoff: n.Cutoff,
+		}
+	}
+	return models
 }
 
 func dialEgress(cfg Events) (*egress.Client, error) {

@@ -19,9 +19,10 @@ import (
 var (
 	_ event.Outbox      = (*HouseEvents)(nil)
 	_ event.BudgetStore = (*HouseEvents)(nil)
+	_ event.WatchStore  = (*HouseEvents)(nil)
 )
 
-// HouseEvents implements event.Outbox and event.BudgetStore.
+// HouseEvents implements the stores of package event.
 type HouseEvents struct{ pool *pgxpool.Pool }
 
 // NewHouseEvents returns the outbox of a database.
@@ -135,4 +136,33 @@ func (h *HouseEvents) Compare(ctx context.Context, limit int) (compared int, err
 		return 0, fmt.Errorf("compare budgets: %w", err)
 	}
 	return compared, nil
+}
+
+// Circuits implements event.WatchStore.
+func (h *HouseEvents) Circuits(ctx context.Context, open []event.Circuit, unseen time.Duration) error {
+	q := dbsql.New(h.pool)
+	if len(open) > 0 {
+		var params dbsql.SeeCircuitsParams
+		for _, c := range open {
+			params.Providers, params.Families = append(params.Providers, c.Provider), append(params.Families, c.Family)
+		}
+		if err := q.SeeCircuits(ctx, params); err != nil {
+			return fmt.Errorf("see circuits: %w", err)
+		}
+	}
+	if err := q.CloseCircuits(ctx, unseen.Seconds()); err != nil {
+		return fmt.Errorf("close circuits: %w", err)
+	}
+	return nil
+}
+
+// Report implements event.WatchStore.
+func (h *HouseEvents) Report(ctx context.Context, reports []event.Report) error {
+	q := dbsql.New(h.pool)
+	for _, r := range reports {
+		if err := addHouseEvent(ctx, q, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

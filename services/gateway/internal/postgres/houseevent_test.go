@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -233,5 +234,45 @@ func TestOutbox(t *testing.T) {
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM house_event"); n != 1 {
 		t.Errorf("%d events left, want the one that waits", n)
+	}
+}
+
+// A circuit is told once when it opens on any replica, and once when none has it open any longer.
+func TestCircuitsAreTold(t *testing.T) {
+	_, pool, _ := newControl(t)
+	h, b := postgres.NewHouseEvents(pool), &books{pool: pool}
+	open := []event.Circuit{{Provider: "openai", Family: "gpt-6"}, {Provider: "anthropic"}}
+	group, ctx := errgroup.WithContext(t.Context())
+	for range 3 { // replicas
+		group.Go(func() error {
+			for range 5 {
+				if err := h.Circuits(ctx, open, time.Minute); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	opened := []string{"circuit.opened circuit/anthropic/", "circuit.opened circuit/openai/gpt-6"}
+	if diff := cmp.Diff(opened, b.told(t)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	testkit.Exec(t, pool, "UPDATE circuit_open SET seen_at = now() - interval '2 minutes' WHERE provider = 'openai'")
+	for range 2 {
+		if err := h.Circuits(t.Context(), nil, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(append([]string{"circuit.closed circuit/openai/gpt-6"}, opened...), b.told(t)); diff != "" {
+		t.Errorf("after it closed (-want +got):\n%s", diff)
+	}
+	if err := h.Circuits(t.Context(), open[:1], time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM house_event WHERE type = 'switchyard.circuit.opened'"); n != 3 {
+		t.Errorf("%d openings, want 3: the circuit has opened again", n)
 	}
 }

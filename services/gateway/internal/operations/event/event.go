@@ -1,6 +1,6 @@
 // Package event owns the events by which the gateway tells organizations and operators what happened: a budget that is
 // nearly spent, an approval that waits, a circuit that opened. They are recorded in an outbox, and [Relay] sends them to
-// webhook-egress until it has them. [Budgets] finds what no transaction by itself can see.
+// webhook-egress until it has them. [Budgets] and [Watch] find what no transaction by itself can see.
 package event
 
 import (
@@ -15,6 +15,10 @@ const (
 	ApprovalPending = "switchyard.approval.pending"
 	ApprovalDecided = "switchyard.approval.decided"
 	PriceDrift      = "switchyard.price.drift"
+	ModelDeprecated = "switchyard.model.deprecated"
+	ModelRetiring   = "switchyard.model.retiring"
+	CircuitOpened   = "switchyard.circuit.opened"
+	CircuitClosed   = "switchyard.circuit.closed"
 )
 
 // Source is the source of the gateway's events.

@@ -164,3 +164,69 @@ func TestBudgets(t *testing.T) {
 		}
 	})
 }
+
+func TestNotices(t *testing.T) {
+	cutoff := time.Date(2026, 12, 11, 0, 0, 0, 0, time.UTC)
+	model := func(deprecated bool, cutoff time.Time) event.Model {
+		return event.Model{Provider: "openai", Model: "o3", Successor: "gpt-6", Deprecated: deprecated, Cutoff: cutoff}
+	}
+	for name, tt := range map[string]struct {
+		model event.Model
+		now   time.Time
+		want  string
+	}{
+		"deprecated without a cutoff": {model(true, time.Time{}), cutoff, "deprecated"},
+		"deprecated, long before":     {model(true, cutoff), cutoff.AddDate(0, 0, -31), "deprecated"},
+		"30 days":                     {model(true, cutoff), cutoff.AddDate(0, 0, -30), "deprecated, retiring 2026-12-11 30"},
+		"8 days":                      {model(true, cutoff), cutoff.AddDate(0, 0, -8), "deprecated, retiring 2026-12-11 30"},
+		"7 days, not deprecated":      {model(false, cutoff), cutoff.AddDate(0, 0, -7), "retiring 2026-12-11 7"},
+		"an hour":                     {model(false, cutoff), cutoff.Add(-time.Hour), "retiring 2026-12-11 1"},
+		"retired":                     {model(true, cutoff), cutoff, ""},
+	} {
+		var got []string
+		for _, r := range event.Notices(tt.model, tt.now) {
+			if r.Subject != "model/openai/o3" || r.Data["successor"] != "gpt-6" || r.Organization != "" {
+				t.Errorf("%s: %+v", name, r)
+			}
+			got = append(got, strings.TrimSpace(strings.TrimPrefix(r.Type, "switchyard.model.")+" "+r.Transition))
+		}
+		if text := strings.Join(got, ", "); text != tt.want {
+			t.Errorf("%s: %q, want %q", name, text, tt.want)
+		}
+	}
+}
+
+// watchStore keeps what is recorded.
+type watchStore struct {
+	circuits, reports int
+}
+
+func (s *watchStore) Circuits(_ context.Context, open []event.Circuit, _ time.Duration) error {
+	s.circuits += len(open)
+	return nil
+}
+
+func (s *watchStore) Report(_ context.Context, reports []event.Report) error {
+	s.reports += len(reports)
+	return nil
+}
+
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &watchStore{}
+		w := event.NewWatch(store, func() []event.Circuit { return []event.Circuit{{Provider: "openai"}} },
+			func(time.Time) []event.Model {
+				return []event.Model{{Provider: "openai", Model: "o3", Deprecated: true}}
+			}, testkit.Logger(t))
+		for _, run := range []func(context.Context) error{w.RunCircuits, w.RunModels} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if store.circuits != 2 || store.reports != 1 {
+			t.Errorf("%d circuits and %d reports in five seconds, want 2 and 1", store.circuits, store.reports)
+		}
+	})
+}

@@ -36,6 +36,24 @@ func (q *Queries) AddHouseEvent(ctx context.Context, arg AddHouseEventParams) er
 	return err
 }
 
+const closeCircuits = `-- name: CloseCircuits :exec
+WITH gone AS MATERIALIZED (
+    DELETE FROM circuit_open AS c WHERE c.seen_at < now() - make_interval(secs => $1::double precision)
+    RETURNING c.provider, c.family, c.opened_at
+), told AS MATERIALIZED (
+    SELECT house_event_add('', 'switchyard.circuit.closed', concat('circuit/', provider, '/', family), opened_at::text,
+        jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
+    FROM gone
+)
+SELECT count(*) FROM told
+`
+
+// CloseCircuits removes the circuits that no replica has seen open for so long, and records an event for each.
+func (q *Queries) CloseCircuits(ctx context.Context, unseenSeconds float64) error {
+	_, err := q.db.Exec(ctx, closeCircuits, unseenSeconds)
+	return err
+}
+
 const compareBudgets = `-- name: CompareBudgets :one
 WITH fresh AS MATERIALIZED (
     SELECT txid, seq, organization_id, run_id, key_origin, recorded_at
@@ -211,6 +229,33 @@ func (q *Queries) PurgeKeyBudgets(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const seeCircuits = `-- name: SeeCircuits :exec
+WITH seen AS MATERIALIZED (
+    INSERT INTO circuit_open AS c (provider, family)
+    SELECT s.provider, s.family
+    FROM (SELECT unnest($1::text[]) AS provider, unnest($2::text[]) AS family) AS s
+    ORDER BY s.provider, s.family
+    ON CONFLICT (provider, family) DO UPDATE SET seen_at = now()
+    RETURNING c.provider, c.family, c.opened_at
+), told AS MATERIALIZED (
+    SELECT house_event_add('', 'switchyard.circuit.opened', concat('circuit/', provider, '/', family), opened_at::text,
+        jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
+    FROM seen
+)
+SELECT count(*) FROM told
+`
+
+type SeeCircuitsParams struct {
+	Providers []string
+	Families  []string
+}
+
+// SeeCircuits records that circuits are open, and an event for each that was not.
+func (q *Queries) SeeCircuits(ctx context.Context, arg SeeCircuitsParams) error {
+	_, err := q.db.Exec(ctx, seeCircuits, arg.Providers, arg.Families)
+	return err
 }
 
 const takeHouseEvents = `-- name: TakeHouseEvents :many

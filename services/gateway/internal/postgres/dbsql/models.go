@@ -150,6 +150,13 @@ type CanaryArm struct {
 	LatencyUs  int64
 }
 
+type CircuitOpen struct {
+	Provider string
+	Family   string
+	OpenedAt time.Time
+	SeenAt   time.Time
+}
+
 type ControlTopic struct {
 	Topic     string
 	Version   int64

@@ -102,3 +102,31 @@ moved AS (
     FROM (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1) AS last
 )
 SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM told) AS told;
+
+-- name: SeeCircuits :exec
+-- SeeCircuits records that circuits are open, and an event for each that was not.
+WITH seen AS MATERIALIZED (
+    INSERT INTO circuit_open AS c (provider, family)
+    SELECT s.provider, s.family
+    FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@families::text[]) AS family) AS s
+    ORDER BY s.provider, s.family
+    ON CONFLICT (provider, family) DO UPDATE SET seen_at = now()
+    RETURNING c.provider, c.family, c.opened_at
+), told AS MATERIALIZED (
+    SELECT house_event_add('', 'switchyard.circuit.opened', concat('circuit/', provider, '/', family), opened_at::text,
+        jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
+    FROM seen
+)
+SELECT count(*) FROM told;
+
+-- name: CloseCircuits :exec
+-- CloseCircuits removes the circuits that no replica has seen open for so long, and records an event for each.
+WITH gone AS MATERIALIZED (
+    DELETE FROM circuit_open AS c WHERE c.seen_at < now() - make_interval(secs => @unseen_seconds::double precision)
+    RETURNING c.provider, c.family, c.opened_at
+), told AS MATERIALIZED (
+    SELECT house_event_add('', 'switchyard.circuit.closed', concat('circuit/', provider, '/', family), opened_at::text,
+        jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
+    FROM gone
+)
+SELECT count(*) FROM told;
