@@ -152,7 +152,7 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 		"switchyard.budget.threshold organization/"+organization+" 50", "switchyard.budget.threshold organization/"+organization+" 80",
 		"switchyard.approval.pending approval/"+ref, "switchyard.approval.decided approval/"+ref, "switchyard.run.exhausted run/"+run)
 
-	h.awaitTold(t, organization, "80 % of a budget is spent (organization "+organization+")", "An approval waits: "+guardedTool)
+	h.awaitNotices(t, organization, "80 % of a budget is spent (organization "+organization+")", "An approval waits: "+guardedTool)
 	waitFor(t, waitTimeout, "the push", func() error {
 		if got := h.pushed(t, browser); len(got) != 1 {
 			return fmt.Errorf("%d pushes arrived, want one", len(got))
@@ -164,7 +164,7 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 	if err := h.Restart(t.Context(), string(stack.Gateway)); err != nil {
 		t.Fatal(err)
 	}
-	h.awaitTold(t, organization, "80 % of a budget is spent (organization "+organization+")", "An approval waits: "+guardedTool)
+	h.awaitNotices(t, organization, "80 % of a budget is spent (organization "+organization+")", "An approval waits: "+guardedTool)
 	var page struct {
 		Events []struct {
 			Organization string     `json:"organization_id"`
@@ -181,8 +181,8 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 	}
 }
 
-// awaitTold waits until ann's inbox has records of these titles, and checks that it has no others.
-func (h *harness) awaitTold(t *testing.T, organization string, want ...string) {
+// awaitNotices waits until ann's inbox has records of these titles, and checks that it has no others.
+func (h *harness) awaitNotices(t *testing.T, organization string, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	waitFor(t, waitTimeout, "the records", func() error {
@@ -217,7 +217,7 @@ func TestAlertRules(t *testing.T) {
 	to.answers(t, object{"status": 410})
 	e := to.subscribe(t, webhooks, []string{"a"})
 	webhooks.emit(t, "a")
-	h.awaitTold(t, organization, "A webhook endpoint is switched off")
+	h.awaitNotices(t, organization, "A webhook endpoint is switched off")
 	operator := h.operator(stack.Edge)
 	operator.get(t, "/admin/v1/alerts/rules/"+organization).fields(t, http.StatusOK, "rules")
 	operator.do(t, http.MethodDelete, "/admin/v1/alerts/rules/"+organization, nil).want(t, http.StatusNoContent)
@@ -235,5 +235,5 @@ func TestAlertRules(t *testing.T) {
 		}
 		return nil
 	})
-	h.awaitTold(t, organization, "A webhook endpoint is switched off")
+	h.awaitNotices(t, organization, "A webhook endpoint is switched off")
 }

@@ -7,30 +7,31 @@ CREATE TABLE alert_rules (
     updated_at      timestamptz NOT NULL DEFAULT now()
 );
 
--- The sequence of the last event that rules were applied to. The replica that applies them holds its one row.
+-- The cursor of the last event that rules were applied to; empty for none. The replica that applies them holds its one
+-- row.
 CREATE TABLE alert_cursor (
-    one      boolean PRIMARY KEY DEFAULT true CHECK (one),
-    sequence bigint  NOT NULL CHECK (sequence >= 0)
+    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
+    cursor text    NOT NULL
 );
 
-INSERT INTO alert_cursor (sequence) VALUES (0);
+INSERT INTO alert_cursor (cursor) VALUES ('');
 
--- What a rule told last of a subject, so that it repeats itself only after its time.
-CREATE TABLE alert_told (
+-- The last notice of each rule, type and subject, so that a rule repeats itself only after its time.
+CREATE TABLE alert_notice (
     organization_id text        NOT NULL,
     rule            text        NOT NULL,
     type            text        NOT NULL,
     subject         text        NOT NULL,
     event_id        text        NOT NULL,
     -- When the event was recorded.
-    told_at         timestamptz NOT NULL,
+    sent_at         timestamptz NOT NULL,
     PRIMARY KEY (organization_id, rule, type, subject)
 );
 
-CREATE INDEX alert_told_at ON alert_told (told_at);
+CREATE INDEX alert_notice_sent ON alert_notice (sent_at);
 
 -- +goose Down
 
-DROP TABLE alert_told;
+DROP TABLE alert_notice;
 DROP TABLE alert_cursor;
 DROP TABLE alert_rules;

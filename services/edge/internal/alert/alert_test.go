@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -145,21 +146,17 @@ type memory struct {
 	mu        sync.Mutex
 	events    []alert.Event
 	rules     []alert.Rule
-	done      int64
-	told      map[string]alert.Told
+	done      int
+	notices   map[string]alert.Notice
 	sent      []string
 	away      int // how many notifications fail
 	refuse    string
 	elsewhere bool
 }
 
-func (m *memory) After(_ context.Context, sequence int64, limit int) (page []alert.Event, err error) {
-	for _, e := range m.events {
-		if e.Sequence > sequence && len(page) < limit {
-			page = append(page, e)
-		}
-	}
-	return page, nil
+func (m *memory) After(_ context.Context, cursor string, limit int) (page []alert.Event, err error) {
+	done, _ := strconv.Atoi(cursor)
+	return m.events[done:min(done+limit, len(m.events))], nil
 }
 
 func (m *memory) Notify(_ context.Context, n alert.Notification) error {
@@ -174,13 +171,14 @@ func (m *memory) Notify(_ context.Context, n alert.Notification) error {
 	return nil
 }
 
-func (m *memory) Alone(ctx context.Context, do func(context.Context, int64, alert.State) (int64, error)) (err error) {
+func (m *memory) Alone(ctx context.Context, do func(context.Context, string, alert.State) (string, error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.elsewhere {
 		return nil
 	}
-	m.done, err = do(ctx, m.done, m)
+	done, err := do(ctx, strconv.Itoa(m.done), m)
+	m.done, _ = strconv.Atoi(done)
 	return err
 }
 
@@ -191,12 +189,12 @@ func (m *memory) Rules(_ context.Context, organization string) ([]alert.Rule, er
 	return m.rules, nil
 }
 
-func (m *memory) Last(_ context.Context, t alert.Told) (alert.Told, error) {
-	return m.told[t.Rule+t.Type+t.Subject], nil
+func (m *memory) Last(_ context.Context, n alert.Notice) (alert.Notice, error) {
+	return m.notices[n.Rule+n.Type+n.Subject], nil
 }
 
-func (m *memory) Put(_ context.Context, t alert.Told) error {
-	m.told[t.Rule+t.Type+t.Subject] = t
+func (m *memory) Put(_ context.Context, n alert.Notice) error {
+	m.notices[n.Rule+n.Type+n.Subject] = n
 	return nil
 }
 
@@ -227,23 +225,23 @@ func (m *memory) dispatch(t *testing.T, for_ time.Duration) (sent []string) {
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func budget(sequence int64, organization, subject string, percent float64, after time.Duration) alert.Event {
+func budget(number int, organization, subject string, percent float64, after time.Duration) alert.Event {
 	return alert.Event{
-		Sequence: sequence, ID: fmt.Sprint("e", sequence), Organization: organization, Type: "switchyard.budget.threshold", Subject: subject,
+		Cursor: strconv.Itoa(number), ID: fmt.Sprint("e", number), Organization: organization, Type: "switchyard.budget.threshold", Subject: subject,
 		Data: map[string]any{"percent": percent, "budget": "key", "subject": subject}, RecordedAt: began.Add(after),
 	}
 }
 
 func TestDispatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memory{rules: []alert.Rule{rule()}, told: map[string]alert.Told{}, away: 3, events: []alert.Event{
+		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, away: 3, events: []alert.Event{
 			budget(1, "acme", "k1", 80, 0),
 			budget(2, "acme", "k1", 50, 0),              // another percentage
 			budget(3, "other", "k1", 80, 0),             // of another organization
 			budget(4, "acme", "k1", 80, 59*time.Minute), // too soon
 			budget(5, "acme", "k2", 80, 59*time.Minute), // another subject
 			budget(6, "acme", "k1", 80, 61*time.Minute), // late enough
-			{Sequence: 7, ID: "e7", Organization: "acme", Type: "switchyard.run.exhausted"},
+			{Cursor: "7", ID: "e7", Organization: "acme", Type: "switchyard.run.exhausted"},
 		}}
 		want := []string{
 			"acme in_app 80 % of a budget is spent (key k1)", "acme web_push 80 % of a budget is spent (key k1)",
@@ -257,15 +255,15 @@ func TestDispatch(t *testing.T) {
 			t.Errorf("done up to %d, want 7", m.done)
 		}
 		if sent := m.dispatch(t, 10*time.Second); len(sent) != len(want) {
-			t.Errorf("events are told again: %q", sent)
+			t.Errorf("events are sent again: %q", sent)
 		}
 	})
 }
 
-// A channel that notify refuses keeps neither the others nor later events from being told.
+// A channel that notify refuses keeps neither the others nor later events from being notice.
 func TestDispatchOfRefusedChannels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memory{rules: []alert.Rule{rule()}, told: map[string]alert.Told{}, refuse: alert.InApp, events: []alert.Event{
+		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, refuse: alert.InApp, events: []alert.Event{
 			budget(1, "acme", "k1", 80, 0), budget(2, "acme", "k2", 80, 0),
 		}}
 		if sent := m.dispatch(t, 3*time.Second); len(sent) != 2 || m.done != 2 {
@@ -276,7 +274,7 @@ func TestDispatchOfRefusedChannels(t *testing.T) {
 
 func TestDispatchElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &memory{rules: []alert.Rule{rule()}, told: map[string]alert.Told{}, elsewhere: true, events: []alert.Event{budget(1, "acme", "k1", 80, 0)}}
+		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, elsewhere: true, events: []alert.Event{budget(1, "acme", "k1", 80, 0)}}
 		if sent := m.dispatch(t, 3*time.Second); len(sent) != 0 {
 			t.Errorf("sent %q while another replica applies rules", sent)
 		}

@@ -1,5 +1,3 @@
-// Package alert tells people of what happens to their organization: its rules select events of Switchyard's services and
-// name who is notified of them. [Rules] keeps the rules; [Dispatcher] applies them, on one replica at a time.
 package alert
 
 import (
@@ -31,7 +29,7 @@ const (
 	Webhook = "webhook"
 )
 
-// Rule says which events are told to whom.
+// Rule says who is notified of which events.
 type Rule struct {
 	// Name is unique among the rules of an organization.
 	Name string `json:"name"`
@@ -40,7 +38,7 @@ type Rule struct {
 	// Where are fields of the event's data and the values that they must have: texts, numbers or booleans.
 	Where map[string]any `json:"where,omitempty"`
 	To    []Target       `json:"to"`
-	// RepeatAfter is how long the rule stays quiet after it has told of a type and a subject, as time.ParseDuration reads
+	// RepeatAfter is how long the rule stays quiet after a notice of a type and a subject, as time.ParseDuration reads
 	// it; empty for not at all.
 	RepeatAfter string `json:"repeat_after,omitempty"`
 	// Enabled is true if it is absent.

@@ -18,7 +18,7 @@ var templates = template.Must(template.New("texts").Option("missingkey=zero").Pa
 
 const maxTitle, maxBody = 200, 2000
 
-// Text returns the title and the body by which people are told of an event. Values of the event stand for themselves:
+// Text returns the title and the body by which people are notified of an event. Values of the event stand for themselves:
 // they are not templates.
 func Text(e *Event) (title, body string) {
 	return one(render("title "+e.Type, "title", e, maxTitle)), render("body "+e.Type, "body", e, maxBody)

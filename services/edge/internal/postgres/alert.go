@@ -59,7 +59,7 @@ func (a *Alerts) Delete(ctx context.Context, organization string) error {
 
 // Alone implements alert.Store. The transaction holds the cursor's row, so that a replica that has lost its connection
 // commits nothing.
-func (a *Alerts) Alone(ctx context.Context, do func(ctx context.Context, done int64, s alert.State) (int64, error)) error {
+func (a *Alerts) Alone(ctx context.Context, do func(ctx context.Context, done string, s alert.State) (string, error)) error {
 	var failure error
 	err := pgdb.InTx(ctx, a.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
@@ -102,21 +102,21 @@ func (s alertState) Rules(ctx context.Context, organization string) ([]alert.Rul
 	return alert.Decode(text)
 }
 
-func (s alertState) Last(ctx context.Context, t alert.Told) (alert.Told, error) {
-	row, err := s.q.LastAlert(ctx, dbsql.LastAlertParams{OrganizationID: t.Organization, Rule: t.Rule, Type: t.Type, Subject: t.Subject})
+func (s alertState) Last(ctx context.Context, n alert.Notice) (alert.Notice, error) {
+	row, err := s.q.LastAlert(ctx, dbsql.LastAlertParams{OrganizationID: n.Organization, Rule: n.Rule, Type: n.Type, Subject: n.Subject})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return alert.Told{}, nil
+		return alert.Notice{}, nil
 	}
 	if err != nil {
-		return alert.Told{}, fmt.Errorf("last alert: %w", err)
+		return alert.Notice{}, fmt.Errorf("last alert: %w", err)
 	}
-	t.Event, t.At = row.EventID, row.ToldAt
-	return t, nil
+	n.Event, n.At = row.EventID, row.SentAt
+	return n, nil
 }
 
-func (s alertState) Put(ctx context.Context, t alert.Told) error {
+func (s alertState) Put(ctx context.Context, n alert.Notice) error {
 	err := s.q.PutAlert(ctx, dbsql.PutAlertParams{
-		OrganizationID: t.Organization, Rule: t.Rule, Type: t.Type, Subject: t.Subject, EventID: t.Event, ToldAt: t.At,
+		OrganizationID: n.Organization, Rule: n.Rule, Type: n.Type, Subject: n.Subject, EventID: n.Event, SentAt: n.At,
 	})
 	if err != nil {
 		return fmt.Errorf("put alert: %w", err)

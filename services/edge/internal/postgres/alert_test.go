@@ -48,44 +48,44 @@ func TestAlertRules(t *testing.T) {
 func TestAlertsAlone(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := postgres.NewAlerts(pool)
-	told := alert.Told{Organization: "acme", Rule: "spend", Type: "switchyard.a", Subject: "s", Event: "e1", At: time.Now().UTC().Truncate(time.Microsecond)}
+	notice := alert.Notice{Organization: "acme", Rule: "spend", Type: "switchyard.a", Subject: "s", Event: "e1", At: time.Now().UTC().Truncate(time.Microsecond)}
 	failure := errors.New("notify is away")
-	err := store.Alone(t.Context(), func(ctx context.Context, done int64, s alert.State) (int64, error) {
-		if done != 0 {
-			t.Errorf("begins after %d", done)
+	err := store.Alone(t.Context(), func(ctx context.Context, done string, s alert.State) (string, error) {
+		if done != "" {
+			t.Errorf("begins after %q", done)
 		}
-		if err := store.Alone(ctx, func(context.Context, int64, alert.State) (int64, error) {
+		if err := store.Alone(ctx, func(context.Context, string, alert.State) (string, error) {
 			t.Error("a second replica applies rules at the same time")
-			return 0, nil
+			return "", nil
 		}); err != nil {
 			t.Error(err)
 		}
-		if last, err := s.Last(ctx, told); err != nil || last != (alert.Told{}) {
+		if last, err := s.Last(ctx, notice); err != nil || last != (alert.Notice{}) {
 			t.Errorf("last %+v, %v", last, err)
 		}
 		if rules, err := s.Rules(ctx, "acme"); err != nil || len(rules) != 0 {
 			t.Errorf("rules %v, %v", rules, err)
 		}
-		return 7, errors.Join(s.Put(ctx, told), failure)
+		return "c7", errors.Join(s.Put(ctx, notice), failure)
 	})
 	if !errors.Is(err, failure) {
 		t.Fatalf("err = %v", err)
 	}
-	err = store.Alone(t.Context(), func(ctx context.Context, done int64, s alert.State) (int64, error) {
-		last, err := s.Last(ctx, alert.Told{Organization: "acme", Rule: "spend", Type: "switchyard.a", Subject: "s"})
+	err = store.Alone(t.Context(), func(ctx context.Context, done string, s alert.State) (string, error) {
+		last, err := s.Last(ctx, alert.Notice{Organization: "acme", Rule: "spend", Type: "switchyard.a", Subject: "s"})
 		last.At = last.At.UTC()
-		if diff := cmp.Diff(told, last); err != nil || diff != "" || done != 7 {
-			t.Errorf("done up to %d, %v; last (-want +got):\n%s", done, err, diff)
+		if diff := cmp.Diff(notice, last); err != nil || diff != "" || done != "c7" {
+			t.Errorf("done up to %q, %v; last (-want +got):\n%s", done, err, diff)
 		}
 		return done, nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Purge(t.Context(), told.At.Add(time.Second)); err != nil {
+	if err := store.Purge(t.Context(), notice.At.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM alert_told"); n != 0 {
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM alert_notice"); n != 0 {
 		t.Errorf("%d rows are left", n)
 	}
 }

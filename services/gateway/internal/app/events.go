@@ -50,10 +50,10 @@ func (e Events) validate() error {
 func startEvents(s *service.Service, cfg Config, stores stores, g governance, p pipeline) error {
 	outbox := postgres.NewHouseEvents(stores.pool)
 	s.Runner.Go("budgets", event.NewBudgets(outbox, s.Log).Run)
-	watch := event.NewWatch(outbox, func() []event.Circuit { return openCircuits(p.health.Snapshot()) },
+	observer := event.NewObserver(outbox, func() []event.Circuit { return openCircuits(p.health.Snapshot()) },
 		func(now time.Time) []event.Model { return noticedModels(g.models.Registry().Notices(now), now) }, s.Log)
-	s.Runner.Go("events of circuits", watch.RunCircuits)
-	s.Runner.Go("events of models", watch.RunModels)
+	s.Runner.Go("events of circuits", observer.RunCircuits)
+	s.Runner.Go("events of models", observer.RunModels)
 	if cfg.Events.EgressAddress == "" {
 		return nil
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 var (
-	_ event.Outbox      = (*HouseEvents)(nil)
-	_ event.BudgetStore = (*HouseEvents)(nil)
-	_ event.WatchStore  = (*HouseEvents)(nil)
+	_ event.Outbox        = (*HouseEvents)(nil)
+	_ event.BudgetStore   = (*HouseEvents)(nil)
+	_ event.ObserverStore = (*HouseEvents)(nil)
 )
 
 // HouseEvents implements the stores of package event.
@@ -138,7 +138,7 @@ func (h *HouseEvents) Compare(ctx context.Context, limit int) (compared int, err
 	return compared, nil
 }
 
-// Circuits implements event.WatchStore.
+// Circuits implements event.ObserverStore.
 func (h *HouseEvents) Circuits(ctx context.Context, open []event.Circuit, unseen time.Duration) error {
 	q := dbsql.New(h.pool)
 	if len(open) > 0 {
@@ -156,7 +156,7 @@ func (h *HouseEvents) Circuits(ctx context.Context, open []event.Circuit, unseen
 	return nil
 }
 
-// Report implements event.WatchStore.
+// Report implements event.ObserverStore.
 func (h *HouseEvents) Report(ctx context.Context, reports []event.Report) error {
 	q := dbsql.New(h.pool)
 	for _, r := range reports {

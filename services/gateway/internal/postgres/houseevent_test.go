@@ -23,8 +23,8 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-// told returns the events of the outbox as "type subject percent", sorted.
-func (b *books) told(t *testing.T) []string {
+// recorded returns the events of the outbox as "type subject percent", sorted.
+func (b *books) recorded(t *testing.T) []string {
 	t.Helper()
 	return testkit.Value[[]string](t, b.pool, `SELECT coalesce(array_agg(concat_ws(' ', replace(type, 'switchyard.', ''), subject, data->>'percent')
 		ORDER BY type, subject, (data->>'percent')::integer), '{}') FROM house_event`)
@@ -73,7 +73,7 @@ func TestBudgetThresholds(t *testing.T) {
 	} {
 		b.spendBy(t, step.cost, none)
 		b.compare(t)
-		if diff := cmp.Diff(step.want, b.told(t)); diff != "" {
+		if diff := cmp.Diff(step.want, b.recorded(t)); diff != "" {
 			t.Fatalf("after %d cents more (-want +got):\n%s", step.cost/cent, diff)
 		}
 	}
@@ -84,7 +84,7 @@ func TestBudgetThresholds(t *testing.T) {
 	}
 }
 
-// Only the highest threshold that a budget has reached is told.
+// Only the highest threshold that a budget has reached is recorded.
 func TestBudgetThresholdsOfAnOrganizationsChoice(t *testing.T) {
 	b := openBooks(t)
 	set := organization.Budget{CeilingCents: 100, Period: organization.PeriodMonth, Thresholds: []int{10, 90}}
@@ -93,7 +93,7 @@ func TestBudgetThresholdsOfAnOrganizationsChoice(t *testing.T) {
 	}
 	b.spendBy(t, 95*cent, func(*ledger.Entry) {})
 	b.compare(t)
-	if diff := cmp.Diff([]string{"budget.threshold organization/acme 90"}, b.told(t)); diff != "" {
+	if diff := cmp.Diff([]string{"budget.threshold organization/acme 90"}, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	// A higher ceiling is another budget.
@@ -103,7 +103,7 @@ func TestBudgetThresholdsOfAnOrganizationsChoice(t *testing.T) {
 	}
 	b.spendBy(t, 0, func(*ledger.Entry) {})
 	b.compare(t)
-	if diff := cmp.Diff([]string{"budget.threshold organization/acme 10", "budget.threshold organization/acme 90"}, b.told(t)); diff != "" {
+	if diff := cmp.Diff([]string{"budget.threshold organization/acme 10", "budget.threshold organization/acme 90"}, b.recorded(t)); diff != "" {
 		t.Errorf("after the ceiling was raised (-want +got):\n%s", diff)
 	}
 }
@@ -127,7 +127,7 @@ func TestBudgetThresholdsOfKeysAndRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"budget.threshold key/key_1 50", "budget.threshold run/r1 100", "run.exhausted run/r1"}
-	if diff := cmp.Diff(want, b.told(t)); diff != "" {
+	if diff := cmp.Diff(want, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -158,22 +158,22 @@ func TestBudgetThresholdsOfManyReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.compare(t)
-	if diff := cmp.Diff([]string{"budget.threshold organization/acme 50", "budget.threshold organization/acme 80"}, b.told(t)); diff != "" {
+	if diff := cmp.Diff([]string{"budget.threshold organization/acme 50", "budget.threshold organization/acme 80"}, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestApprovalsAreTold(t *testing.T) {
+func TestApprovalsAreReported(t *testing.T) {
 	control, pool, _ := newControl(t)
 	store, b := postgres.NewApprovals(control), &books{pool: pool}
 	a := create(t, store, "acme", "deploy")
-	if diff := cmp.Diff([]string{"approval.pending approval/" + a.Ref}, b.told(t)); diff != "" {
+	if diff := cmp.Diff([]string{"approval.pending approval/" + a.Ref}, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for range 2 { // the second one is refused
 		_, _ = store.Decide(t.Context(), "acme", a.Ref, approval.Decision{Event: approval.Approve, By: "ada"}, noon.Add(time.Minute), entry("approval.approve", "acme", a.Ref))
 	}
-	if diff := cmp.Diff([]string{"approval.decided approval/" + a.Ref, "approval.pending approval/" + a.Ref}, b.told(t)); diff != "" {
+	if diff := cmp.Diff([]string{"approval.decided approval/" + a.Ref, "approval.pending approval/" + a.Ref}, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM house_event WHERE data ? 'arguments' OR organization_id <> 'acme'"); n != 0 {
@@ -237,8 +237,8 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// A circuit is told once when it opens on any replica, and once when none has it open any longer.
-func TestCircuitsAreTold(t *testing.T) {
+// A circuit is recorded once when it opens on any replica, and once when none has it open any longer.
+func TestCircuitsAreReported(t *testing.T) {
 	_, pool, _ := newControl(t)
 	h, b := postgres.NewHouseEvents(pool), &books{pool: pool}
 	open := []event.Circuit{{Provider: "openai", Family: "gpt-6"}, {Provider: "anthropic"}}
@@ -257,7 +257,7 @@ func TestCircuitsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := []string{"circuit.opened circuit/anthropic/", "circuit.opened circuit/openai/gpt-6"}
-	if diff := cmp.Diff(opened, b.told(t)); diff != "" {
+	if diff := cmp.Diff(opened, b.recorded(t)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	testkit.Exec(t, pool, "UPDATE circuit_open SET seen_at = now() - interval '2 minutes' WHERE provider = 'openai'")
@@ -266,7 +266,7 @@ func TestCircuitsAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(append([]string{"circuit.closed circuit/openai/gpt-6"}, opened...), b.told(t)); diff != "" {
+	if diff := cmp.Diff(append([]string{"circuit.closed circuit/openai/gpt-6"}, opened...), b.recorded(t)); diff != "" {
 		t.Errorf("after it closed (-want +got):\n%s", diff)
 	}
 	if err := h.Circuits(t.Context(), open[:1], time.Minute); err != nil {

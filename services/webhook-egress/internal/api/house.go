@@ -57,14 +57,18 @@ func (s *houseEvents) ListHouseEvents(ctx context.Context, r *webhooksv1.ListHou
 			return nil, err
 		}
 	}
-	recorded, err := s.house.List(ctx, organization, r.GetAfter(), limitOf(r))
+	after, err := positionOf(r.GetCursor())
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := s.house.List(ctx, organization, after, limitOf(r))
 	if err != nil {
 		return nil, err
 	}
 	response := &webhooksv1.ListHouseEventsResponse{Events: make([]*webhooksv1.HouseEvent, len(recorded))}
 	for i, e := range recorded {
 		response.Events[i] = &webhooksv1.HouseEvent{
-			Sequence: e.Sequence, OrganizationId: e.Organization, OwnerId: e.Owner, CloudEvent: e.CloudEvent,
+			Cursor: cursorOf(e.Sequence), OrganizationId: e.Organization, OwnerId: e.Owner, CloudEvent: e.CloudEvent,
 			RecordedAt: timestamppb.New(e.RecordedAt),
 		}
 	}

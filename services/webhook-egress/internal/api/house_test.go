@@ -42,12 +42,29 @@ func TestHouseEventsRefusals(t *testing.T) {
 		"no time":         {"POST", "/v1/house/events", strings.Replace(houseBody, `"occurred_at":"2023-11-14T22:13:20Z",`, "", 1), "occurred_at"},
 		"much data":       {"POST", "/v1/house/events", strings.Replace(houseBody, "80", `"`+strings.Repeat("x", 64<<10)+`"`, 1), "data"},
 		"a page of none":  {"GET", "/v1/house/events?limit=0", "", "limit"},
-		"before all":      {"GET", "/v1/house/events?after=-1", "", "after"},
+		"no cursor":       {"GET", "/v1/house/events?cursor=!", "", "cursor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if w, document := call(t, h, tt.verb, tt.path, tt.body); w.Code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(document["reason"]), tt.text) {
 				t.Errorf("status %d, %v", w.Code, document)
 			}
 		})
+	}
+}
+
+func TestListHouseEvents(t *testing.T) {
+	d := &domain{recorded: []event.Recorded{{
+		Record: event.Record{CloudEvent: []byte(`{"id":"b1"}`)}, Sequence: 7, Organization: "acme", Owner: "ann", RecordedAt: moment,
+	}}}
+	h := newServer(t, d).Handler()
+	_, document := call(t, h, "GET", "/v1/house/events?limit=3", "", "X-Organization-Id", "acme")
+	if diff := cmp.Diff(map[string]any{"events": []any{map[string]any{
+		"cursor": "Nw", "organization_id": "acme", "owner_id": "ann", "cloud_event": map[string]any{"id": "b1"}, "recorded_at": "2023-11-14T22:13:20Z",
+	}}}, document); diff != "" {
+		t.Errorf("answer (-want +got):\n%s", diff)
+	}
+	call(t, h, "GET", "/v1/house/events?cursor=Nw", "", "X-Organization-Id", "acme")
+	if diff := cmp.Diff([]any{[]any{"acme", int64(0), 3}, []any{"acme", int64(7), 50}}, d.asked); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }

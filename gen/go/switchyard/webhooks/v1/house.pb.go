@@ -185,8 +185,8 @@ type ListHouseEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Tenant. Absent: the one in X-Organization-Id. Only operators may read every organization's events; they omit it.
 	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// Only events after the one of this sequence. Absent: from the oldest.
-	After int64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// cursor of the last event that was read. Absent: from the oldest.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Page size, 1..200. Absent: 50.
 	Limit         *int32 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -230,11 +230,11 @@ func (x *ListHouseEventsRequest) GetOrganizationId() string {
 	return ""
 }
 
-func (x *ListHouseEventsRequest) GetAfter() int64 {
+func (x *ListHouseEventsRequest) GetCursor() string {
 	if x != nil {
-		return x.After
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *ListHouseEventsRequest) GetLimit() int32 {
@@ -293,8 +293,8 @@ func (x *ListHouseEventsResponse) GetEvents() []*HouseEvent {
 // HouseEvent is a recorded event.
 type HouseEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position of the event; each is above those of the events that were committed before.
-	Sequence int64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Position of the event, after all that were committed before.
+	Cursor string `protobuf:"bytes,1,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Owner concerned: only endpoints of this owner and those without an owner receive it. Absent: none.
@@ -337,11 +337,11 @@ func (*HouseEvent) Descriptor() ([]byte, []int) {
 	return file_switchyard_webhooks_v1_house_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *HouseEvent) GetSequence() int64 {
+func (x *HouseEvent) GetCursor() string {
 	if x != nil {
-		return x.Sequence
+		return x.Cursor
 	}
-	return 0
+	return ""
 }
 
 func (x *HouseEvent) GetOrganizationId() string {
@@ -388,18 +388,18 @@ const file_switchyard_webhooks_v1_house_proto_rawDesc = "" +
 	"\x04data\x18\a \x01(\fB\x0f\xfaB\bz\x06\x10\x02\x18\x80\x80\x04\xb0\xbb\x18\x01R\x04data\"V\n" +
 	"\x16EmitHouseEventResponse\x12\x18\n" +
 	"\amatched\x18\x01 \x01(\x05R\amatched\x12\"\n" +
-	"\fdeduplicated\x18\x02 \x01(\bR\fdeduplicated\"\x9b\x01\n" +
+	"\fdeduplicated\x18\x02 \x01(\bR\fdeduplicated\"\x9d\x01\n" +
 	"\x16ListHouseEventsRequest\x121\n" +
-	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1d\n" +
-	"\x05after\x18\x02 \x01(\x03B\a\xfaB\x04\"\x02(\x00R\x05after\x12%\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1f\n" +
+	"\x06cursor\x18\x02 \x01(\tB\a\xfaB\x04r\x02\x18@R\x06cursor\x12%\n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
 	"\x06_limit\"U\n" +
 	"\x17ListHouseEventsResponse\x12:\n" +
-	"\x06events\x18\x01 \x03(\v2\".switchyard.webhooks.v1.HouseEventR\x06events\"\xd0\x01\n" +
+	"\x06events\x18\x01 \x03(\v2\".switchyard.webhooks.v1.HouseEventR\x06events\"\xcc\x01\n" +
 	"\n" +
-	"HouseEvent\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12'\n" +
+	"HouseEvent\x12\x16\n" +
+	"\x06cursor\x18\x01 \x01(\tR\x06cursor\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x19\n" +
 	"\bowner_id\x18\x03 \x01(\tR\aownerId\x12%\n" +
 	"\vcloud_event\x18\x04 \x01(\fB\x04\xb0\xbb\x18\x01R\n" +

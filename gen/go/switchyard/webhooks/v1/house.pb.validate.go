@@ -392,10 +392,10 @@ func (m *ListHouseEventsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if m.GetAfter() < 0 {
+	if utf8.RuneCountInString(m.GetCursor()) > 64 {
 		err := ListHouseEventsRequestValidationError{
-			field:  "After",
-			reason: "value must be greater than or equal to 0",
+			field:  "Cursor",
+			reason: "value length must be at most 64 runes",
 		}
 		if !all {
 			return err
@@ -656,7 +656,7 @@ func (m *HouseEvent) validate(all bool) error {
 
 	var errors []error
 
-	// no validation rules for Sequence
+	// no validation rules for Cursor
 
 	// no validation rules for OrganizationId
 

@@ -35,7 +35,7 @@ type HouseEventServiceClient interface {
 	// one transaction (202). A repeated event_id changes nothing and answers 200 with `deduplicated: true`, for 30 days.
 	EmitHouseEvent(ctx context.Context, in *EmitHouseEventRequest, opts ...grpc.CallOption) (*EmitHouseEventResponse, error)
 	// ListHouseEvents reads the events of the last 30 days in the order of their commits, so that a reader that stores the
-	// last sequence receives each event once. It has the service's own events, too.
+	// last cursor receives each event once. It has the service's own events, too.
 	ListHouseEvents(ctx context.Context, in *ListHouseEventsRequest, opts ...grpc.CallOption) (*ListHouseEventsResponse, error)
 }
 
@@ -79,7 +79,7 @@ type HouseEventServiceServer interface {
 	// one transaction (202). A repeated event_id changes nothing and answers 200 with `deduplicated: true`, for 30 days.
 	EmitHouseEvent(context.Context, *EmitHouseEventRequest) (*EmitHouseEventResponse, error)
 	// ListHouseEvents reads the events of the last 30 days in the order of their commits, so that a reader that stores the
-	// last sequence receives each event once. It has the service's own events, too.
+	// last cursor receives each event once. It has the service's own events, too.
 	ListHouseEvents(context.Context, *ListHouseEventsRequest) (*ListHouseEventsResponse, error)
 	mustEmbedUnimplementedHouseEventServiceServer()
 }

@@ -34,7 +34,7 @@ func (q *Queries) GetAlertRules(ctx context.Context, organizationID string) ([]b
 }
 
 const lastAlert = `-- name: LastAlert :one
-SELECT event_id, told_at FROM alert_told
+SELECT event_id, sent_at FROM alert_notice
 WHERE organization_id = $1 AND rule = $2 AND type = $3 AND subject = $4
 `
 
@@ -47,7 +47,7 @@ type LastAlertParams struct {
 
 type LastAlertRow struct {
 	EventID string
-	ToldAt  time.Time
+	SentAt  time.Time
 }
 
 func (q *Queries) LastAlert(ctx context.Context, arg LastAlertParams) (LastAlertRow, error) {
@@ -58,33 +58,33 @@ func (q *Queries) LastAlert(ctx context.Context, arg LastAlertParams) (LastAlert
 		arg.Subject,
 	)
 	var i LastAlertRow
-	err := row.Scan(&i.EventID, &i.ToldAt)
+	err := row.Scan(&i.EventID, &i.SentAt)
 	return i, err
 }
 
 const lockAlertCursor = `-- name: LockAlertCursor :one
-SELECT sequence FROM alert_cursor FOR UPDATE SKIP LOCKED
+SELECT cursor FROM alert_cursor FOR UPDATE SKIP LOCKED
 `
 
 // LockAlertCursor lets one replica apply rules at a time; the others get no row.
-func (q *Queries) LockAlertCursor(ctx context.Context) (int64, error) {
+func (q *Queries) LockAlertCursor(ctx context.Context) (string, error) {
 	row := q.db.QueryRow(ctx, lockAlertCursor)
-	var sequence int64
-	err := row.Scan(&sequence)
-	return sequence, err
+	var cursor string
+	err := row.Scan(&cursor)
+	return cursor, err
 }
 
 const moveAlertCursor = `-- name: MoveAlertCursor :exec
-UPDATE alert_cursor SET sequence = $1
+UPDATE alert_cursor SET cursor = $1
 `
 
-func (q *Queries) MoveAlertCursor(ctx context.Context, sequence int64) error {
-	_, err := q.db.Exec(ctx, moveAlertCursor, sequence)
+func (q *Queries) MoveAlertCursor(ctx context.Context, cursor string) error {
+	_, err := q.db.Exec(ctx, moveAlertCursor, cursor)
 	return err
 }
 
 const purgeAlerts = `-- name: PurgeAlerts :execrows
-DELETE FROM alert_told WHERE told_at < $1
+DELETE FROM alert_notice WHERE sent_at < $1
 `
 
 func (q *Queries) PurgeAlerts(ctx context.Context, before time.Time) (int64, error) {
@@ -96,9 +96,9 @@ func (q *Queries) PurgeAlerts(ctx context.Context, before time.Time) (int64, err
 }
 
 const putAlert = `-- name: PutAlert :exec
-INSERT INTO alert_told (organization_id, rule, type, subject, event_id, told_at)
+INSERT INTO alert_notice (organization_id, rule, type, subject, event_id, sent_at)
 VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (organization_id, rule, type, subject) DO UPDATE SET event_id = excluded.event_id, told_at = excluded.told_at
+ON CONFLICT (organization_id, rule, type, subject) DO UPDATE SET event_id = excluded.event_id, sent_at = excluded.sent_at
 `
 
 type PutAlertParams struct {
@@ -107,7 +107,7 @@ type PutAlertParams struct {
 	Type           string
 	Subject        string
 	EventID        string
-	ToldAt         time.Time
+	SentAt         time.Time
 }
 
 func (q *Queries) PutAlert(ctx context.Context, arg PutAlertParams) error {
@@ -117,7 +117,7 @@ func (q *Queries) PutAlert(ctx context.Context, arg PutAlertParams) error {
 		arg.Type,
 		arg.Subject,
 		arg.EventID,
-		arg.ToldAt,
+		arg.SentAt,
 	)
 	return err
 }

@@ -10,19 +10,19 @@ DELETE FROM alert_rules WHERE organization_id = @organization_id;
 
 -- name: LockAlertCursor :one
 -- LockAlertCursor lets one replica apply rules at a time; the others get no row.
-SELECT sequence FROM alert_cursor FOR UPDATE SKIP LOCKED;
+SELECT cursor FROM alert_cursor FOR UPDATE SKIP LOCKED;
 
 -- name: MoveAlertCursor :exec
-UPDATE alert_cursor SET sequence = @sequence;
+UPDATE alert_cursor SET cursor = @cursor;
 
 -- name: LastAlert :one
-SELECT event_id, told_at FROM alert_told
+SELECT event_id, sent_at FROM alert_notice
 WHERE organization_id = @organization_id AND rule = @rule AND type = @type AND subject = @subject;
 
 -- name: PutAlert :exec
-INSERT INTO alert_told (organization_id, rule, type, subject, event_id, told_at)
-VALUES (@organization_id, @rule, @type, @subject, @event_id, @told_at)
-ON CONFLICT (organization_id, rule, type, subject) DO UPDATE SET event_id = excluded.event_id, told_at = excluded.told_at;
+INSERT INTO alert_notice (organization_id, rule, type, subject, event_id, sent_at)
+VALUES (@organization_id, @rule, @type, @subject, @event_id, @sent_at)
+ON CONFLICT (organization_id, rule, type, subject) DO UPDATE SET event_id = excluded.event_id, sent_at = excluded.sent_at;
 
 -- name: PurgeAlerts :execrows
-DELETE FROM alert_told WHERE told_at < @before;
+DELETE FROM alert_notice WHERE sent_at < @before;

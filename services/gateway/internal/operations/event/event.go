@@ -1,6 +1,6 @@
 // Package event owns the events by which the gateway tells organizations and operators what happened: a budget that is
 // nearly spent, an approval that waits, a circuit that opened. They are recorded in an outbox, and [Relay] sends them to
-// webhook-egress until it has them. [Budgets] and [Watch] find what no transaction by itself can see.
+// webhook-egress until it has them. [Budgets] and [Observer] find what no transaction by itself can see.
 package event
 
 import (

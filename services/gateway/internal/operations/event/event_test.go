@@ -196,25 +196,25 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// watchStore keeps what is recorded.
-type watchStore struct {
+// observerStore keeps what is recorded.
+type observerStore struct {
 	circuits, reports int
 }
 
-func (s *watchStore) Circuits(_ context.Context, open []event.Circuit, _ time.Duration) error {
+func (s *observerStore) Circuits(_ context.Context, open []event.Circuit, _ time.Duration) error {
 	s.circuits += len(open)
 	return nil
 }
 
-func (s *watchStore) Report(_ context.Context, reports []event.Report) error {
+func (s *observerStore) Report(_ context.Context, reports []event.Report) error {
 	s.reports += len(reports)
 	return nil
 }
 
-func TestWatch(t *testing.T) {
+func TestObserver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &watchStore{}
-		w := event.NewWatch(store, func() []event.Circuit { return []event.Circuit{{Provider: "openai"}} },
+		store := &observerStore{}
+		w := event.NewObserver(store, func() []event.Circuit { return []event.Circuit{{Provider: "openai"}} },
 			func(time.Time) []event.Model {
 				return []event.Model{{Provider: "openai", Model: "o3", Deprecated: true}}
 			}, testkit.Logger(t))

@@ -40,12 +40,12 @@ const closeCircuits = `-- name: CloseCircuits :exec
 WITH gone AS MATERIALIZED (
     DELETE FROM circuit_open AS c WHERE c.seen_at < now() - make_interval(secs => $1::double precision)
     RETURNING c.provider, c.family, c.opened_at
-), told AS MATERIALIZED (
+), recorded AS MATERIALIZED (
     SELECT house_event_add('', 'switchyard.circuit.closed', concat('circuit/', provider, '/', family), opened_at::text,
         jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
     FROM gone
 )
-SELECT count(*) FROM told
+SELECT count(*) FROM recorded
 `
 
 // CloseCircuits removes the circuits that no replica has seen open for so long, and records an event for each.
@@ -96,7 +96,7 @@ reached AS MATERIALIZED (
     WHERE u.spent_cents * 100 >= u.ceiling_cents * t.percent
     GROUP BY u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents
 ),
-told AS MATERIALIZED (
+recorded AS MATERIALIZED (
     SELECT house_event_add(organization_id, 'switchyard.budget.threshold', kind || '/' || subject,
         concat_ws(' ', period, start, percent, ceiling_cents),
         jsonb_build_object('organization_id', organization_id, 'budget', kind, 'subject', subject, 'percent', percent,
@@ -109,7 +109,7 @@ moved AS (
     UPDATE budget_mark SET txid = last.txid, seq = last.seq
     FROM (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1) AS last
 )
-SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM told) AS told
+SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM recorded) AS recorded
 `
 
 type CompareBudgetsParams struct {
@@ -120,7 +120,7 @@ type CompareBudgetsParams struct {
 
 type CompareBudgetsRow struct {
 	Compared int64
-	Told     int64
+	Recorded int64
 }
 
 // CompareBudgets reads the next rows of the ledger's feed, compares the budgets that they count under with the thresholds
@@ -129,7 +129,7 @@ type CompareBudgetsRow struct {
 func (q *Queries) CompareBudgets(ctx context.Context, arg CompareBudgetsParams) (CompareBudgetsRow, error) {
 	row := q.db.QueryRow(ctx, compareBudgets, arg.AfterTxid, arg.AfterSeq, arg.Count)
 	var i CompareBudgetsRow
-	err := row.Scan(&i.Compared, &i.Told)
+	err := row.Scan(&i.Compared, &i.Recorded)
 	return i, err
 }
 
@@ -239,12 +239,12 @@ WITH seen AS MATERIALIZED (
     ORDER BY s.provider, s.family
     ON CONFLICT (provider, family) DO UPDATE SET seen_at = now()
     RETURNING c.provider, c.family, c.opened_at
-), told AS MATERIALIZED (
+), recorded AS MATERIALIZED (
     SELECT house_event_add('', 'switchyard.circuit.opened', concat('circuit/', provider, '/', family), opened_at::text,
         jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
     FROM seen
 )
-SELECT count(*) FROM told
+SELECT count(*) FROM recorded
 `
 
 type SeeCircuitsParams struct {

@@ -88,7 +88,7 @@ reached AS MATERIALIZED (
     WHERE u.spent_cents * 100 >= u.ceiling_cents * t.percent
     GROUP BY u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents
 ),
-told AS MATERIALIZED (
+recorded AS MATERIALIZED (
     SELECT house_event_add(organization_id, 'switchyard.budget.threshold', kind || '/' || subject,
         concat_ws(' ', period, start, percent, ceiling_cents),
         jsonb_build_object('organization_id', organization_id, 'budget', kind, 'subject', subject, 'percent', percent,
@@ -101,7 +101,7 @@ moved AS (
     UPDATE budget_mark SET txid = last.txid, seq = last.seq
     FROM (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1) AS last
 )
-SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM told) AS told;
+SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM recorded) AS recorded;
 
 -- name: SeeCircuits :exec
 -- SeeCircuits records that circuits are open, and an event for each that was not.
@@ -112,21 +112,21 @@ WITH seen AS MATERIALIZED (
     ORDER BY s.provider, s.family
     ON CONFLICT (provider, family) DO UPDATE SET seen_at = now()
     RETURNING c.provider, c.family, c.opened_at
-), told AS MATERIALIZED (
+), recorded AS MATERIALIZED (
     SELECT house_event_add('', 'switchyard.circuit.opened', concat('circuit/', provider, '/', family), opened_at::text,
         jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
     FROM seen
 )
-SELECT count(*) FROM told;
+SELECT count(*) FROM recorded;
 
 -- name: CloseCircuits :exec
 -- CloseCircuits removes the circuits that no replica has seen open for so long, and records an event for each.
 WITH gone AS MATERIALIZED (
     DELETE FROM circuit_open AS c WHERE c.seen_at < now() - make_interval(secs => @unseen_seconds::double precision)
     RETURNING c.provider, c.family, c.opened_at
-), told AS MATERIALIZED (
+), recorded AS MATERIALIZED (
     SELECT house_event_add('', 'switchyard.circuit.closed', concat('circuit/', provider, '/', family), opened_at::text,
         jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
     FROM gone
 )
-SELECT count(*) FROM told;
+SELECT count(*) FROM recorded;

@@ -44,11 +44,11 @@ func New(transport http.RoundTripper, webhook, notify *url.URL, token secret.Fil
 }
 
 // After implements alert.Feed.
-func (c *Client) After(ctx context.Context, sequence int64, limit int) ([]alert.Event, error) {
-	query := url.Values{"after": {strconv.FormatInt(sequence, 10)}, "limit": {strconv.Itoa(limit)}}
+func (c *Client) After(ctx context.Context, cursor string, limit int) ([]alert.Event, error) {
+	query := url.Values{"cursor": {cursor}, "limit": {strconv.Itoa(limit)}}
 	var page struct {
 		Events []struct {
-			Sequence     int64     `json:"sequence,string"`
+			Cursor       string    `json:"cursor"`
 			Organization string    `json:"organization_id"`
 			RecordedAt   time.Time `json:"recorded_at"`
 			Event        struct {
@@ -67,7 +67,7 @@ func (c *Client) After(ctx context.Context, sequence int64, limit int) ([]alert.
 	events := make([]alert.Event, len(page.Events))
 	for i, e := range page.Events {
 		events[i] = alert.Event{
-			Sequence: e.Sequence, ID: e.Event.ID, Organization: e.Organization, Type: e.Event.Type, Subject: e.Event.Subject,
+			Cursor: e.Cursor, ID: e.Event.ID, Organization: e.Organization, Type: e.Event.Type, Subject: e.Event.Subject,
 			Data: e.Event.Data, RecordedAt: e.RecordedAt,
 		}
 	}

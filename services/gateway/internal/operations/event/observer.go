@@ -31,8 +31,8 @@ type Model struct {
 	Cutoff time.Time
 }
 
-// WatchStore records what is true by itself, on every replica at the same time.
-type WatchStore interface {
+// ObserverStore records what is true by itself, on every replica at the same time.
+type ObserverStore interface {
 	// Circuits records the circuits that are open on this replica, with an event for each that was not open on any, and
 	// for each that none has recorded for unseen.
 	Circuits(ctx context.Context, open []Circuit, unseen time.Duration) error
@@ -40,38 +40,38 @@ type WatchStore interface {
 	Report(ctx context.Context, reports []Report) error
 }
 
-// Watch tells operators of circuits and models. Every replica runs one; what they find at the same time is one event.
-type Watch struct {
-	store    WatchStore
+// Observer reports circuits and models to operators. Every replica runs one; what they find at the same time is one event.
+type Observer struct {
+	store    ObserverStore
 	circuits func() []Circuit
 	models   func(now time.Time) []Model
 	log      *slog.Logger
 }
 
-// NewWatch returns a Watch that does nothing until it runs. circuits returns those that are open here.
-func NewWatch(store WatchStore, circuits func() []Circuit, models func(now time.Time) []Model, log *slog.Logger) *Watch {
-	return &Watch{store, circuits, models, log}
+// NewObserver returns a Observer that does nothing until it runs. circuits returns those that are open here.
+func NewObserver(store ObserverStore, circuits func() []Circuit, models func(now time.Time) []Model, log *slog.Logger) *Observer {
+	return &Observer{store, circuits, models, log}
 }
 
 // RunCircuits records circuits until ctx ends. It is a part of the service's lifecycle.
-func (w *Watch) RunCircuits(ctx context.Context) error {
-	return lifecycle.Repeat{Every: circuitsEvery, Log: w.log, Name: "events of circuits", Do: func(ctx context.Context) error {
+func (o *Observer) RunCircuits(ctx context.Context) error {
+	return lifecycle.Repeat{Every: circuitsEvery, Log: o.log, Name: "events of circuits", Do: func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, storeTime)
 		defer cancel()
-		return w.store.Circuits(ctx, w.circuits(), unseen)
+		return o.store.Circuits(ctx, o.circuits(), unseen)
 	}}.Run(ctx)
 }
 
 // RunModels records notices of models, at once and then every ten minutes until ctx ends. It is a part of the service's
 // lifecycle.
-func (w *Watch) RunModels(ctx context.Context) error {
+func (o *Observer) RunModels(ctx context.Context) error {
 	first := make(chan struct{}, 1)
 	first <- struct{}{}
-	return lifecycle.Repeat{Every: modelsEvery, Wake: first, Log: w.log, Name: "events of models", Do: func(ctx context.Context) error {
+	return lifecycle.Repeat{Every: modelsEvery, Wake: first, Log: o.log, Name: "events of models", Do: func(ctx context.Context) error {
 		var errs []error
-		for _, m := range w.models(time.Now()) {
+		for _, m := range o.models(time.Now()) {
 			bounded, cancel := context.WithTimeout(ctx, storeTime)
-			errs = append(errs, w.store.Report(bounded, Notices(m, time.Now())))
+			errs = append(errs, o.store.Report(bounded, Notices(m, time.Now())))
 			cancel()
 		}
 		return errors.Join(errs...)
@@ -81,7 +81,7 @@ func (w *Watch) RunModels(ctx context.Context) error {
 // noticeDays are how many days before its cutoff a model is told of, ascending.
 var noticeDays = []int{1, 7, 30}
 
-// Notices returns what there is to tell of a model: that it is deprecated, and that its cutoff is in 30, 7 or 1 days,
+// Notices returns the reports of a model: that it is deprecated, and that its cutoff is in 30, 7 or 1 days,
 // only the least of them that holds. A model that is no longer served has none.
 func Notices(m Model, now time.Time) (reports []Report) {
 	if !m.Cutoff.IsZero() && !now.Before(m.Cutoff) {

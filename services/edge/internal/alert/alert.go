@@ -1,3 +1,5 @@
+// Package alert notifies people of what happens to their organization: its rules select events of Switchyard's services and
+// name who is notified of them. [Rules] keeps the rules; [Dispatcher] applies them, on one replica at a time.
 package alert
 
 import (
@@ -20,14 +22,14 @@ const (
 	followEvery, pageSize = time.Second, 50
 	// pageTime bounds a page with all that is sent for it.
 	pageTime = 20 * time.Second
-	// purgeEvery is the interval at which what was told long ago is forgotten.
+	// purgeEvery is the interval at which old notices are forgotten.
 	purgeEvery = time.Hour
 )
 
 // Event is an event of Switchyard.
 type Event struct {
-	// Sequence is above that of every event before.
-	Sequence                        int64
+	// Cursor is the position of the event in the feed.
+	Cursor                          string
 	ID, Organization, Type, Subject string
 	// Data holds texts, numbers as float64, booleans, null, and lists and objects of these.
 	Data       map[string]any
@@ -36,8 +38,8 @@ type Event struct {
 
 // Feed reads events.
 type Feed interface {
-	// After returns at most limit events after a sequence, oldest first.
-	After(ctx context.Context, sequence int64, limit int) ([]Event, error)
+	// After returns at most limit events after the one with a cursor, oldest first; from the oldest if it is empty.
+	After(ctx context.Context, cursor string, limit int) ([]Event, error)
 }
 
 // Notification is a message to one target.
@@ -56,8 +58,8 @@ type Notifier interface {
 	Notify(ctx context.Context, n Notification) error
 }
 
-// Told is what a rule told last of a subject.
-type Told struct {
+// Notice records that a rule was applied to an event.
+type Notice struct {
 	Organization, Rule, Type, Subject string
 	Event                             string
 	At                                time.Time
@@ -67,19 +69,18 @@ type Told struct {
 type State interface {
 	// Rules returns the rules of an organization.
 	Rules(ctx context.Context, organization string) ([]Rule, error)
-	// Last returns what the same rule told last of the same type and subject; zero for nothing.
-	Last(ctx context.Context, t Told) (Told, error)
-	// Put records what a rule tells.
-	Put(ctx context.Context, t Told) error
+	// Last returns the last notice of the same rule, type and subject; zero for none.
+	Last(ctx context.Context, n Notice) (Notice, error)
+	// Put records a notice.
+	Put(ctx context.Context, n Notice) error
 }
 
 // Store keeps the state of the dispatch.
 type Store interface {
-	// Alone calls do with the sequence of the last event that is done, and commits the sequence that do returns, if no
-	// other replica is at it; then it does nothing. If do returns an error, the sequence and the state are committed all
-	// the same.
-	Alone(ctx context.Context, do func(ctx context.Context, done int64, s State) (int64, error)) error
-	// Purge forgets what was told before a moment.
+	// Alone calls do with the cursor of the last event that is done, and commits the cursor that do returns, unless another
+	// replica is at it; then it does nothing. If do returns an error, the cursor and the state are committed all the same.
+	Alone(ctx context.Context, do func(ctx context.Context, done string, s State) (string, error)) error
+	// Purge forgets the notices from before a moment.
 	Purge(ctx context.Context, before time.Time) error
 }
 
@@ -89,17 +90,17 @@ type Dispatcher struct {
 	notifier Notifier
 	store    Store
 	log      *slog.Logger
-	told     metric.Int64Counter
+	sent     metric.Int64Counter
 }
 
 // NewDispatcher returns a Dispatcher that does nothing until Run.
 func NewDispatcher(feed Feed, notifier Notifier, store Store, log *slog.Logger, meter metric.Meter) (*Dispatcher, error) {
-	told, err := meter.Int64Counter("switchyard.control.alerts",
+	sent, err := meter.Int64Counter("switchyard.control.alerts",
 		metric.WithUnit("{notification}"), metric.WithDescription("Notifications of alert rules by channel and result (sent, refused, failed)."))
 	if err != nil {
 		return nil, fmt.Errorf("alerts: %w", err)
 	}
-	return &Dispatcher{feed, notifier, store, log, told}, nil
+	return &Dispatcher{feed, notifier, store, log, sent}, nil
 }
 
 // Run applies rules until ctx ends. It is a part of the service's lifecycle.
@@ -110,7 +111,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// Upkeep forgets what was told before the longest quiet time, until ctx ends. It is a part of the service's lifecycle.
+// Upkeep forgets the notices from before the longest quiet time, until ctx ends. It is a part of the service's lifecycle.
 func (d *Dispatcher) Upkeep(ctx context.Context) error {
 	return lifecycle.Repeat{
 		Every: purgeEvery, Log: d.log, Name: "upkeep of alerts",
@@ -120,7 +121,7 @@ func (d *Dispatcher) Upkeep(ctx context.Context) error {
 
 // page applies the rules to a page of events, and returns how many it read.
 func (d *Dispatcher) page(ctx context.Context, limit int) (read int, err error) {
-	err = d.store.Alone(ctx, func(ctx context.Context, done int64, s State) (int64, error) {
+	err = d.store.Alone(ctx, func(ctx context.Context, done string, s State) (string, error) {
 		events, err := d.feed.After(ctx, done, limit)
 		if err != nil {
 			return done, err
@@ -129,7 +130,7 @@ func (d *Dispatcher) page(ctx context.Context, limit int) (read int, err error) 
 			if err := d.apply(ctx, &events[i], s); err != nil {
 				return done, err
 			}
-			done = events[i].Sequence
+			done = events[i].Cursor
 			read++
 		}
 		return done, nil
@@ -137,7 +138,7 @@ func (d *Dispatcher) page(ctx context.Context, limit int) (read int, err error) 
 	return read, err
 }
 
-// apply tells of an event by each rule that selects it and is not quiet about its subject.
+// apply notifies of an event by each rule that selects it and is not quiet about its subject.
 func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
 	rules, err := s.Rules(ctx, e.Organization)
 	if err != nil {
@@ -148,18 +149,18 @@ func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
 		if !r.Matches(e.Type, e.Data) {
 			continue
 		}
-		telling := Told{Organization: e.Organization, Rule: r.Name, Type: e.Type, Subject: e.Subject, Event: e.ID, At: e.RecordedAt}
-		last, err := s.Last(ctx, telling)
+		next := Notice{Organization: e.Organization, Rule: r.Name, Type: e.Type, Subject: e.Subject, Event: e.ID, At: e.RecordedAt}
+		last, err := s.Last(ctx, next)
 		if err != nil {
 			return err
 		}
-		if Silent(last, telling, r.Quiet()) {
+		if Silent(last, next, r.Quiet()) {
 			continue
 		}
 		if err := d.notify(ctx, e, r); err != nil {
 			return err
 		}
-		if err := s.Put(ctx, telling); err != nil {
+		if err := s.Put(ctx, next); err != nil {
 			return err
 		}
 	}
@@ -167,7 +168,7 @@ func (d *Dispatcher) apply(ctx context.Context, e *Event, s State) error {
 }
 
 // Silent reports whether a rule stays quiet about an event: its last one is of less than quiet before.
-func Silent(last, next Told, quiet time.Duration) bool {
+func Silent(last, next Notice, quiet time.Duration) bool {
 	return last.Event != "" && last.Event != next.Event && next.At.Before(last.At.Add(quiet))
 }
 
@@ -187,7 +188,7 @@ func (d *Dispatcher) notify(ctx context.Context, e *Event, r *Rule) error {
 		case err != nil:
 			result = "failed"
 		}
-		d.told.Add(ctx, 1, metric.WithAttributes(attribute.String("channel", to.Channel), attribute.String("result", result)))
+		d.sent.Add(ctx, 1, metric.WithAttributes(attribute.String("channel", to.Channel), attribute.String("result", result)))
 		if result == "failed" {
 			return fmt.Errorf("notify by rule: %w", err)
 		}
