@@ -55,6 +55,7 @@ func startEvents(s *service.Service, cfg Config, stores stores, g governance, p 
 	s.Runner.Go("events of circuits", observer.RunCircuits)
 	s.Runner.Go("events of models", observer.RunModels)
 	if cfg.Events.EgressAddress == "" {
+		s.Runner.Go("upkeep of events", event.NewRelay(outbox, nil, cfg.Events.Organization, s.Log).Upkeep)
 		return nil
 	}
 	client, err := dialEgress(cfg.Events)
@@ -101,6 +102,9 @@ func dialEgress(cfg Events) (*egress.Client, error) {
 	return egress.Dial(cfg.EgressAddress, over, cfg.EgressTokenFile)
 }
 
+// measureTime bounds the reading of the gauges.
+const measureTime = 2 * time.Second
+
 // measureEvents registers the gauges of the outbox, which every replica reports alike.
 func measureEvents(meter metric.Meter, outbox *postgres.HouseEvents) error {
 	waiting, err := meter.Int64ObservableGauge("switchyard.gateway.events.waiting",
@@ -114,6 +118,8 @@ func measureEvents(meter metric.Meter, outbox *postgres.HouseEvents) error {
 		return err
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, measureTime)
+		defer cancel()
 		events, age, err := outbox.Waiting(ctx)
 		if err != nil {
 			return err

@@ -34,7 +34,8 @@ type Relay struct {
 	log   *slog.Logger
 }
 
-// NewRelay returns a Relay that does nothing until Run. Events of no single organization go to house.
+// NewRelay returns a Relay that does nothing until Run. Events of no single organization go to house. Without a sender,
+// which may be nil, there is only its Upkeep.
 func NewRelay(outbox Outbox, sender Sender, house string, log *slog.Logger) *Relay {
 	return &Relay{outbox, sender, house, log}
 }
@@ -103,7 +104,7 @@ func Delay(attempts int, random float64) time.Duration {
 	return delay/2 + time.Duration(random*float64(delay/2))
 }
 
-// Upkeep gives up events that could not be sent for seven days, and deletes old records, until ctx ends. It is a part of
+// Upkeep gives up events that have not been sent for seven days, and deletes old records, until ctx ends. It is a part of
 // the service's lifecycle.
 func (r *Relay) Upkeep(ctx context.Context) error {
 	return lifecycle.Repeat{Every: upkeepEvery, Log: r.log, Name: "upkeep of events", Do: r.upkeep}.Run(ctx)
@@ -114,7 +115,7 @@ func (r *Relay) upkeep(ctx context.Context) error {
 	defer cancel()
 	given, err := r.outbox.GiveUp(bounded, giveUpAfter)
 	if given > 0 {
-		r.log.ErrorContext(ctx, "events could not be sent for seven days and are given up", slog.Int("events", given))
+		r.log.ErrorContext(ctx, "events have not been sent for seven days and are given up", slog.Int("events", given))
 	}
 	return errors.Join(err, lifecycle.UntilDone(ctx, purgePage, storeTime, r.outbox.Purge))
 }
