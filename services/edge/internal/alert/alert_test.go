@@ -34,8 +34,11 @@ func rule() alert.Rule {
 func TestCheck(t *testing.T) {
 	all := rule()
 	all.To = []alert.Target{
-		{Channel: alert.InApp}, {Channel: alert.Slack}, {Channel: alert.Email, Email: "ada@example.com"},
-		{Channel: alert.WebPush, Broadcast: true}, {Channel: alert.Webhook, URL: "https://example.com/hook"},
+		{Channel: alert.InApp},
+		{Channel: alert.Slack},
+		{Channel: alert.Email, Email: "ada@example.com"},
+		{Channel: alert.WebPush, Broadcast: true},
+		{Channel: alert.Webhook, URL: "https://example.com/hook"},
 	}
 	if err := alert.Check([]alert.Rule{all}); err != nil {
 		t.Error(err)
@@ -201,13 +204,13 @@ func (m *memory) Put(_ context.Context, n alert.Notice) error {
 func (m *memory) Purge(context.Context, time.Time) error { return nil }
 
 // dispatch applies rules for a while, and returns "organization channel title" of what was sent.
-func (m *memory) dispatch(t *testing.T, for_ time.Duration) (sent []string) {
+func (m *memory) dispatch(t *testing.T, within time.Duration) (sent []string) {
 	t.Helper()
 	d, err := alert.NewDispatcher(m, m, m, testkit.Logger(t), noop.NewMeterProvider().Meter(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), for_)
+	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	if err := d.Run(ctx); err != nil {
 		t.Fatal(err)

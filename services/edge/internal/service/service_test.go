@@ -101,14 +101,17 @@ func TestNotify(t *testing.T) {
 func TestNotificationHasTheContractsFields(t *testing.T) {
 	s, client := newClient(t)
 	for _, to := range []alert.Target{
-		{Channel: alert.InApp}, {Channel: alert.Slack}, {Channel: alert.Email, Email: "a@example.com"},
-		{Channel: alert.WebPush, Broadcast: true}, {Channel: alert.Webhook, URL: "https://example.com"},
+		{Channel: alert.InApp},
+		{Channel: alert.Slack},
+		{Channel: alert.Email, Email: "a@example.com"},
+		{Channel: alert.WebPush, Broadcast: true},
+		{Channel: alert.Webhook, URL: "https://example.com"},
 	} {
 		if err := client.Notify(t.Context(), alert.Notification{Organization: "acme", Title: "t", Body: "b", To: to, Key: "k"}); err != nil {
 			t.Fatal(err)
 		}
 		var body map[string]any
-		if err := json.Unmarshal([]byte(s.asked[strings.Index(s.asked, "{"):]), &body); err != nil {
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(s.asked, "POST /v1/notify ")), &body); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]any{"channels": []any{to.Channel}, "subject": "t", "message": "b", "idempotency_key": "k", "target": map[string]any{}}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	transport "google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"switchyard.dev/services/gateway/internal/egress"
@@ -84,7 +83,7 @@ func noticedModels(notices []catalog.Notice, now time.Time) []event.Model {
 	models := make([]event.Model, len(notices))
 	for i, n := range notices {
 		models[i] = event.Model{
-			Provider: n.Target.Provider, Model: n.Target.Model, Successor: n.Successor,
+			Provider: n.Provider, Model: n.Model, Successor: n.Successor,
 			Deprecated: n.Status(now) != catalog.Active, Cutoff: n.Cutoff,
 		}
 	}
@@ -92,7 +91,7 @@ func noticedModels(notices []catalog.Notice, now time.Time) []event.Model {
 }
 
 func dialEgress(cfg Events) (*egress.Client, error) {
-	var over transport.TransportCredentials = insecure.NewCredentials()
+	over := insecure.NewCredentials()
 	if cfg.EgressTLS {
 		var err error
 		if over, err = cfg.EgressTLSFiles.Credentials(); err != nil {

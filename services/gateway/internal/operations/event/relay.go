@@ -30,14 +30,15 @@ type Relay struct {
 	outbox Outbox
 	sender Sender
 	// house receives the events of no single organization.
-	house string
-	log   *slog.Logger
+	house  string
+	log    *slog.Logger
+	random func() float64
 }
 
 // NewRelay returns a Relay that does nothing until Run. Events of no single organization go to house. Without a sender,
 // which may be nil, there is only its Upkeep.
 func NewRelay(outbox Outbox, sender Sender, house string, log *slog.Logger) *Relay {
-	return &Relay{outbox, sender, house, log}
+	return &Relay{outbox, sender, house, log, rand.Float64}
 }
 
 // Run sends until ctx ends. It is a part of the service's lifecycle.
@@ -62,7 +63,7 @@ func (r *Relay) page(ctx context.Context, limit int) (int, error) {
 			failure = r.send(ctx, e)
 		}
 		if failure != nil {
-			delays[e.ID] = Delay(e.Attempts, rand.Float64())
+			delays[e.ID] = Delay(e.Attempts, r.random())
 			continue
 		}
 		sent = append(sent, e.ID)
