@@ -18,6 +18,8 @@ var ownRoutes = map[string]string{
 	"POST /product/v1/ai/runs":                                     "[ai agents platform] write ",
 	"GET /product/v1/ai/runs/{run_id}":                             "[ai agents platform] read ",
 	"POST /product/v1/ai/runs/{run_id}/revoke":                     "[ai agents platform] write ",
+	"GET /product/v1/alerts/rules":                                 "[ai agents platform webhooks notifications] read ",
+	"PUT /product/v1/alerts/rules":                                 "[ai agents platform webhooks notifications] write ",
 	"POST /product/v1/ai/approvals":                                "[ai agents platform] write ",
 	"GET /product/v1/ai/approvals":                                 "[ai agents platform] read ",
 	"GET /product/v1/ai/approvals/{ref}":                           "[ai agents platform] read ",

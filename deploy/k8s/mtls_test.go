@@ -52,6 +52,10 @@ func TestMutualTLSIsWhole(t *testing.T) {
 	if c := notify.Spec.Template.Spec.Containers[0]; c.value("NOTIFY_WEBHOOK_EGRESS_TLS") != "true" || c.value("NOTIFY_WEBHOOK_EGRESS_TLS_CERT_FILE") == "" {
 		t.Error("notify calls webhook-egress without a certificate")
 	}
+	gateway, _ := find(all, "Deployment", "gateway")
+	if c := gateway.Spec.Template.Spec.Containers[0]; c.value("GATEWAY_EVENTS_EGRESS_TLS") != "true" || c.value("GATEWAY_EVENTS_EGRESS_TLS_CERT_FILE") == "" {
+		t.Error("the gateway calls webhook-egress without a certificate")
+	}
 }
 
 // value returns the value of an environment variable.

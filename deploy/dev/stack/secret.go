@@ -64,6 +64,7 @@ const (
 	edgeToken      = "edge-token"
 	tokensFile     = "tokens.yaml"
 	edgePepper     = "edge-key-pepper"
+	controlToken   = "control-token" // of the edge's control at webhook-egress and notify
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
@@ -72,6 +73,7 @@ const (
 	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
 	gatewayByok    = "gateway-organizations" // one folder per organization
 	gatewayTraces  = "gateway-trace-keys"    // seal captured requests and answers
+	gatewayToken   = "gateway-token"         // ours at webhook egress
 	notifyKey      = "notify-encryption-key"
 	notifyVAPID    = "notify-vapid-keys"
 	notifyToken    = "notify-token"         // ours at webhook egress
@@ -96,7 +98,7 @@ type Secrets struct {
 // makeSecrets creates the missing secrets and returns those that clients need.
 func makeSecrets(v vault) (Secrets, error) {
 	var s Secrets
-	var edge, notify string
+	var control, edge, gateway, notify string
 	for _, secret := range []struct {
 		name  string
 		fresh func() string
@@ -107,11 +109,13 @@ func makeSecrets(v vault) (Secrets, error) {
 		{supportToken, newToken, &s.Support},
 		{edgeToken, newToken, &edge},
 		{edgePepper, newToken, new(string)},
+		{controlToken, newToken, &control},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
 		{webhookSigning, newEd25519Key, new(string)},
 		{gatewayKey, newKey, new(string)},
 		{gatewayTraces, newToken, new(string)},
+		{gatewayToken, newToken, &gateway},
 		{filepath.Join(gatewaySealing, "first.key"), newSealingKey, new(string)},
 		{notifyKey, newKey, new(string)},
 		{notifyVAPID, newVAPIDKey, new(string)},
@@ -136,7 +140,9 @@ func makeSecrets(v vault) (Secrets, error) {
 		{"local-service", "service", s.Service},
 		{"local-operator", "operator", s.Operator},
 		{"local-support", "support", s.Support},
+		{"control", "operator", control},
 		{"edge", "service", edge},
+		{"gateway", "service", gateway},
 		{"notify", "service", notify},
 	}))
 }

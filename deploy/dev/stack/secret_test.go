@@ -44,7 +44,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	}
 	all := []string{
 		first.Service, first.Operator, first.Support, first.Webhook,
-		read(t, v.path(edgeToken)), read(t, v.path(edgePepper)), read(t, v.path(webhookKey)),
+		read(t, v.path(controlToken)), read(t, v.path(edgeToken)), read(t, v.path(gatewayToken)), read(t, v.path(edgePepper)), read(t, v.path(webhookKey)),
 	}
 	seen := map[string]bool{}
 	for _, secret := range all {

@@ -97,7 +97,12 @@ func (s *Stack) particular(service Service) []string {
 			"REQUIRE_HTTPS=false",
 		}
 	case Control:
-		return []string{"KEY_PEPPER_FILE=" + s.vault.path(edgePepper)}
+		return []string{
+			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
+			"NOTIFY_URL=" + s.URL(string(Notify)),
+			"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
+			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
+		}
 	case Edge:
 		return []string{
 			"CONTROL_URL=" + s.URL(string(Control)), // "" is none
@@ -115,6 +120,8 @@ func (s *Stack) particular(service Service) []string {
 			"BYOK_SECRETS_DIR=" + s.vault.path(gatewayByok),
 			"TRACE_KEYS_FILE=" + s.vault.path(gatewayTraces),
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Gateway)),
+			"EVENTS_EGRESS_ADDRESS=" + s.GRPC(string(WebhookEgress)),
+			"EVENTS_EGRESS_TOKEN_FILE=" + s.vault.path(gatewayToken),
 		}
 	case Notify:
 		return s.notify()

@@ -10,6 +10,7 @@ import (
 // The areas of scopes, their first part.
 const (
 	areaAI            = "ai"
+	areaAlerts        = "alerts"
 	areaNotifications = "notifications"
 	areaWebhooks      = "webhooks"
 )
@@ -36,6 +37,7 @@ var scopes = []Permission{
 	"ai:runs:read", "ai:runs:write",
 	"ai:usage:read",
 	"ai:vision:invoke",
+	"alerts:rules:read", "alerts:rules:write",
 	"notifications:inbox:read", "notifications:inbox:write",
 	"notifications:push:read", "notifications:push:write",
 	"notifications:sends:read", "notifications:sends:write",
@@ -87,7 +89,7 @@ func checkPermissions(permissions []Permission) error {
 	if len(permissions) > 0 && !slices.ContainsFunc(permissions, func(p Permission) bool { return p.grants() == 0 }) {
 		return nil
 	}
-	known := []string{string(Read), string(Write), areaAI + whole, areaNotifications + whole, areaWebhooks + whole}
+	known := []string{string(Read), string(Write), areaAI + whole, areaAlerts + whole, areaNotifications + whole, areaWebhooks + whole}
 	for _, scope := range scopes {
 		known = append(known, string(scope))
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve: base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve: base URL of notify; without it its routes are not served"`
 
+	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress and for notify; without it or one of their URLs alert rules are kept and not applied"`
+
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`
 
@@ -148,7 +150,7 @@ func required(setting string, file secret.File) error {
 func (c *Config) upstreams() map[string]*url.URL {
 	found := make(map[string]*url.URL)
 	for name, base := range map[string]*url.URL{
-		"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL,
+		"gateway": &c.GatewayURL, "webhook-egress": &c.WebhookURL, "notify": &c.NotifyURL, controlName: &c.ControlURL,
 	} {
 		if base.Host != "" {
 			found[name] = base

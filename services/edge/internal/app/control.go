@@ -29,8 +29,12 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 		return fmt.Errorf("service tokens: %w", err)
 	}
 	usage := startUpkeep(s, cfg, stores)
+	rules, err := startAlerts(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("alerts: %w", err)
+	}
 	err = startControlServer(ctx, s, cfg, control.Options{
-		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens,
+		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

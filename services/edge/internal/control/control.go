@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/meter"
@@ -25,6 +26,7 @@ type Options struct {
 	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
+	Alerts    *alert.Rules
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
 	// Open holds unauthenticated handlers by pattern, such as probes.
@@ -43,11 +45,15 @@ func New(options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	for path, methods := range a.operatorRoutes() {
-		for method, h := range methods {
-			methods[method] = a.operator(h)
+	for role, routes := range map[caller.Role]map[string]map[string]chain.Handler{
+		caller.RoleOperator: a.operatorRoutes(), caller.RoleService: a.serviceRoutes(),
+	} {
+		for path, methods := range routes {
+			for method, h := range methods {
+				methods[method] = a.needs(role, h)
+			}
+			served.Mount(path, methods)
 		}
-		served.Mount(path, methods)
 	}
 	return rpc.WithRequestID(served), nil
 }
@@ -65,11 +71,22 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		},
 		"/admin/v1/audit": {http.MethodGet: a.audit},
 		"/admin/v1/usage": {http.MethodGet: a.usage},
+		"/admin/v1/alerts/rules/{organization_id}": {
+			http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules, http.MethodDelete: a.deleteAlertRules,
+		},
 	}
 }
 
-// operator requires the role operator. It decides before a body is read.
-func (a *API) operator(next chain.Handler) chain.Handler {
+// serviceRoutes returns the operations that the role serve relays for customers: each is for the organization in the
+// header, which that role sets.
+func (a *API) serviceRoutes() map[string]map[string]chain.Handler {
+	return map[string]map[string]chain.Handler{
+		"/v1/alerts/rules": {http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules},
+	}
+}
+
+// needs requires a role. It decides before a body is read.
+func (a *API) needs(role caller.Role, next chain.Handler) chain.Handler {
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 		if a.options.Tokens == nil {
 			return next(w, r, l)
@@ -79,8 +96,8 @@ func (a *API) operator(next chain.Handler) chain.Handler {
 			return err
 		}
 		l.Caller = found.Name
-		if !found.Role.May(caller.RoleOperator) {
-			return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "this operation needs the role operator")
+		if !found.Role.May(role) {
+			return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "this operation needs the role "+string(role))
 		}
 		return next(w, r, l)
 	}

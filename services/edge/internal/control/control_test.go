@@ -16,6 +16,7 @@ import (
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
@@ -75,6 +76,7 @@ func newWorld(t *testing.T) *world {
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),

@@ -1,8 +1,12 @@
 package control
 
-// OperatorRoutes lists the operators' operations, as "VERB /path".
-func OperatorRoutes() (routes []string) {
-	for path, methods := range new(API).operatorRoutes() {
+import "maps"
+
+// Routes lists the operations of operators and of services, as "VERB /path".
+func Routes() (routes []string) {
+	all := new(API).operatorRoutes()
+	maps.Copy(all, new(API).serviceRoutes())
+	for path, methods := range all {
 		for method := range methods {
 			routes = append(routes, method+" "+path)
 		}

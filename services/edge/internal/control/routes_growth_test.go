@@ -11,7 +11,7 @@ import (
 // The operations come from the code that mounts them: a new one has to say here what body it takes.
 func TestRoutesGrowsLinearly(t *testing.T) {
 	operators := growth.Face{
-		Handler: newWorld(t), Header: http.Header{"Authorization": {"Bearer " + operatorToken}},
+		Handler: newWorld(t), Header: http.Header{"Authorization": {"Bearer " + operatorToken}, "X-Organization-Id": {"acme"}},
 		Methods: map[string]string{},
 		Bodies: map[string]string{
 			"POST /admin/v1/keys":                                      `{"organization_id":"o","product":"ai","permissions":["read"],"name":"n"}`,
@@ -19,9 +19,11 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"PATCH /admin/v1/keys/{id}":                                `{"name":"n"}`,
 			"POST /admin/v1/keys/{id}/rotate":                          `{"overlap_seconds":1}`,
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,
+			"PUT /admin/v1/alerts/rules/{organization_id}":             `{"rules":[{"name":"n","types":["switchyard.*"],"where":{"percent":80},"to":[{"channel":"in_app"}]}]}`,
+			"PUT /v1/alerts/rules":                                     `{"rules":[{"name":"n","types":["switchyard.*"],"to":[{"channel":"in_app"}]}]}`,
 		},
 	}
-	for _, r := range control.OperatorRoutes() {
+	for _, r := range control.Routes() {
 		operators.Methods[r] = ""
 	}
 	operators.Linear(t)

@@ -55,6 +55,7 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/runs":                                   "gateway /v1/runs/mint",
 		"/product/v1/ai/runs/{run_id}":                          "gateway /v1/runs/{run_id}/authority",
 		"/product/v1/ai/runs/{run_id}/revoke":                   "gateway /v1/runs/{run_id}/revoke",
+		"/product/v1/alerts/rules":                              "control /v1/alerts/rules",
 		"/product/v1/ai/approvals":                              "gateway /v1/approvals",
 		"/product/v1/ai/approvals/{ref}":                        "gateway /v1/approvals/{ref}",
 		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -92,6 +93,9 @@ func (s *organizationServer) SetOrganizationBudget(
 		return nil, apierr.Invalid("budget_ceiling_cents", "is required; 0 is no ceiling")
 	}
 	set := organization.Budget{CeilingCents: m.GetBudgetCeilingCents(), Period: organization.Period(m.GetPeriod())}
+	for _, percent := range slices.Sorted(slices.Values(m.GetThresholds())) {
+		set.Thresholds = append(set.Thresholds, int(percent))
+	}
 	if err := s.organizations.SetBudget(ctx, id, set, m.GetReason()); err != nil {
 		return nil, fmt.Errorf("organization: %w", err)
 	}
@@ -109,6 +113,9 @@ func (s *organizationServer) spend(ctx context.Context, id string) (*gatewayv1.O
 		BudgetCeilingCents: of.Budget.CeilingCents, ActiveSessions: clamp(int64(spend.ActiveSessions)),
 		ActiveSessionsSpentCents: spend.ActiveSessionsCents, Period: string(of.Budget.Period),
 		PeriodStart: optionalTime(spend.Start), PeriodEnd: optionalTime(spend.End), Suspended: of.Status.Suspended,
+	}
+	for _, percent := range of.Budget.Thresholds {
+		m.Thresholds = append(m.Thresholds, int32(percent))
 	}
 	if left, limited := spend.Remaining(); limited {
 		m.RemainingCents = wrapperspb.Double(left)

@@ -199,6 +199,9 @@ func openOperations(ctx context.Context, s *service.Service, cfg Config, stores 
 	s.Runner.Go("spend expiry", sums.Upkeep)
 	o.reconciler = startReconciliations(s, cfg, stores)
 	o.status = startStatus(s, cfg, stores, g, p)
+	if err := startEvents(s, cfg, stores, g, p); err != nil {
+		return o, fmt.Errorf("events: %w", err)
+	}
 	return o, nil
 }
 

@@ -78,6 +78,8 @@ type Config struct {
 	ProxyURLFile secret.File     `env:"PROXY_URL_FILE" doc:"file with the URL (http or https, optionally with user and password) of a proxy for all calls that leave the gateway, by CONNECT; providers may have their own in the policy"`
 	DialNetworks config.Prefixes `env:"DIAL_NETWORKS" doc:"networks (CIDR, comma-separated) into which the gateway may connect for providers, token servers, secret managers and images, or in which its proxies are; all when empty"`
 
+	Events Events `envPrefix:"EVENTS_"`
+
 	LogLevel   slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between reporting not ready and draining, so that load balancers notice"`
 	DrainGrace time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for calls and streams in flight to end"`
@@ -152,6 +154,7 @@ func (c Config) Validate() error {
 	if c.OrganizationShare < 1 || c.OrganizationShare > 100 {
 		errs = append(errs, errors.New(prefix+"_ORGANIZATION_SHARE: want a percentage from 1 to 100"))
 	}
+	errs = append(errs, c.Events.validate())
 	if c.DrainDelay < 0 || c.DrainGrace < 0 {
 		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
 
@@ -21,10 +22,13 @@ func NewApprovals(control *Control) *Approvals { return &Approvals{control} }
 func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audit.Entry) error {
 	err := s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
 		entry.Details = approvalDetails(a)
-		return q.CreateApproval(ctx, dbsql.CreateApprovalParams{
+		if err := q.CreateApproval(ctx, dbsql.CreateApprovalParams{
 			Ref: a.Ref, OrganizationID: a.Organization, Tool: a.Tool, Arguments: a.Arguments, RequestedBy: a.RequestedBy,
 			RunID: a.Run, ServerID: a.Server, Description: a.Description, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
-		})
+		}); err != nil {
+			return err
+		}
+		return addHouseEvent(ctx, q, approvalEvent(a, event.ApprovalPending))
 	})
 	if err != nil {
 		return fmt.Errorf("create approval: %w", err)
@@ -55,9 +59,12 @@ func (s *Approvals) Decide(
 			return err
 		}
 		entry.Details = approvalDetails(decided)
-		return q.DecideApproval(ctx, dbsql.DecideApprovalParams{
+		if err := q.DecideApproval(ctx, dbsql.DecideApprovalParams{
 			ID: row.ID, Status: string(decided.Status), DecidedBy: decided.DecidedBy, DecidedAt: decided.DecidedAt, Reason: decided.Reason,
-		})
+		}); err != nil {
+			return err
+		}
+		return addHouseEvent(ctx, q, approvalEvent(decided, event.ApprovalDecided))
 	})
 	if err != nil {
 		return approval.Approval{}, fmt.Errorf("decide approval: %w", err)
@@ -79,6 +86,14 @@ func (s *Approvals) List(ctx context.Context, f approval.Filter, now time.Time) 
 		approvals[i] = approvalOf(&rows[i]).At(now)
 	}
 	return approvals, nil
+}
+
+// approvalEvent returns what an organization is told of an approval.
+func approvalEvent(a approval.Approval, eventType string) event.Report {
+	return event.Report{Organization: a.Organization, Type: eventType, Subject: "approval/" + a.Ref, Data: map[string]any{
+		"organization_id": a.Organization, "ref": a.Ref, "status": a.Status, "tool": a.Tool, "run_id": a.Run,
+		"requested_by": a.RequestedBy, "decided_by": a.DecidedBy, "expires_at": a.ExpiresAt,
+	}}
 }
 
 // approvalDetails returns what the audit log records of an approval. Arguments may hold anything, so they are left out.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,7 +47,9 @@ func getOrganization(ctx context.Context, q *dbsql.Queries, id string) (organiza
 	row, err := q.GetOrganization(ctx, id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return organization.Organization{ID: id, Budget: organization.Budget{Period: organization.DefaultPeriod}}, nil
+		return organization.Organization{ID: id, Budget: organization.Budget{
+			Period: organization.DefaultPeriod, Thresholds: organization.DefaultThresholds(),
+		}}, nil
 	case err != nil:
 		return organization.Organization{}, fmt.Errorf("organization: %w", err)
 	}
@@ -60,8 +63,18 @@ func toOrganization(row dbsql.Organization) organization.Organization {
 			Suspended: row.Suspended, Reason: row.StatusReason, UpdatedAt: row.StatusChangedAt.Time,
 			SuspendedAt: row.SuspendedAt.Time, SuspendedBy: row.SuspendedBy,
 		},
-		Budget: organization.Budget{CeilingCents: row.BudgetCeilingCents, Period: organization.Period(row.BudgetPeriod)},
+		Budget: organization.Budget{
+			CeilingCents: row.BudgetCeilingCents, Period: organization.Period(row.BudgetPeriod), Thresholds: toInts(row.BudgetThresholds),
+		},
 	}
+}
+
+func toInts(numbers []int32) []int {
+	ints := make([]int, len(numbers))
+	for i, n := range numbers {
+		ints[i] = int(n)
+	}
+	return ints
 }
 
 // SetStatus suspends or restores an organization and returns its status after that.
@@ -92,7 +105,7 @@ func (o *Organizations) SetStatus(ctx context.Context, id string, c organization
 	return status, nil
 }
 
-// SetBudget sets a ceiling; an empty period leaves the period unchanged.
+// SetBudget sets a ceiling; an empty period leaves the period unchanged, and no thresholds the thresholds.
 func (o *Organizations) SetBudget(ctx context.Context, id string, b organization.Budget, reason string) error {
 	entry := audit.New(ctx, "org.budget", audit.Subject{Type: "organization", ID: id, Organization: id}, reason)
 	err := o.control.Change(ctx, control.Organizations, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
@@ -103,18 +116,25 @@ func (o *Organizations) SetBudget(ctx context.Context, id string, b organization
 		if b.Period == "" {
 			b.Period = before.Budget.Period
 		}
-		if b == before.Budget {
+		if len(b.Thresholds) == 0 {
+			b.Thresholds = before.Budget.Thresholds
+		}
+		if b.CeilingCents == before.Budget.CeilingCents && b.Period == before.Budget.Period && slices.Equal(b.Thresholds, before.Budget.Thresholds) {
 			return control.ErrUnchanged
 		}
 		if entry.Details, err = json.Marshal(map[string]any{
 			"budget_ceiling_cents": b.CeilingCents, "period": b.Period, "budget_ceiling_cents_before": before.Budget.CeilingCents,
-			"period_before": before.Budget.Period,
+			"period_before": before.Budget.Period, "thresholds": b.Thresholds,
 		}); err != nil {
 			return err
 		}
-		return q.PutOrganizationBudget(ctx, dbsql.PutOrganizationBudgetParams{
+		params := dbsql.PutOrganizationBudgetParams{
 			OrganizationID: id, BudgetCeilingCents: b.CeilingCents, BudgetPeriod: string(b.Period), Version: version,
-		})
+		}
+		for _, percent := range b.Thresholds {
+			params.BudgetThresholds = append(params.BudgetThresholds, int32(percent))
+		}
+		return q.PutOrganizationBudget(ctx, params)
 	})
 	if err != nil {
 		return fmt.Errorf("set budget: %w", err)

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
+	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -80,7 +81,13 @@ func (r *Reconciliations) Keep(ctx context.Context, key string, result reconcile
 		if repeated = added == 0; repeated {
 			return control.ErrUnchanged
 		}
-		return q.AddReconciliationLines(ctx, linesOf(&result))
+		if err := q.AddReconciliationLines(ctx, linesOf(&result)); err != nil {
+			return err
+		}
+		if result.Status != reconcile.Delta {
+			return nil
+		}
+		return addHouseEvent(ctx, q, driftEvent(&result))
 	})
 	if err != nil {
 		return result, false, fmt.Errorf("keep reconciliation: %w", err)
@@ -89,6 +96,14 @@ func (r *Reconciliations) Keep(ctx context.Context, key string, result reconcile
 		return result, false, nil
 	}
 	return r.Find(ctx, key, hash) // Another call was first.
+}
+
+// driftEvent returns what operators are told of an invoice that differs from the ledger.
+func driftEvent(result *reconcile.Result) event.Report {
+	return event.Report{Type: event.PriceDrift, Subject: "reconciliation/" + result.ID.String(), Data: map[string]any{
+		"reconciliation_id": result.ID, "invoice_ref": result.Ref, "amount_cents": result.Billed.String(), "metered_cents": result.Metered.String(),
+		"period_start": result.Start, "period_end": result.End,
+	}}
 }
 
 func linesOf(result *reconcile.Result) dbsql.AddReconciliationLinesParams {

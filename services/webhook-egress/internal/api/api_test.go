@@ -51,6 +51,7 @@ type domain struct {
 	keys      *signing.KeySet
 	result    event.Result
 	created   replay.Created
+	recorded  []event.Recorded
 	err       error
 }
 
@@ -93,10 +94,11 @@ func (d *domain) Cancel(_ context.Context, organization, owner, id string) (deli
 	return d.record, d.err
 }
 
-// registry, emitter and replayer are the domain's other sides.
+// registry, emitter, house and replayer are the domain's other sides.
 type (
 	registry struct{ *domain }
 	emitter  struct{ *domain }
+	house    struct{ *domain }
 	replayer struct{ *domain }
 )
 
@@ -145,6 +147,16 @@ func (d emitter) Emit(_ context.Context, r event.Request) (event.Result, error) 
 	return d.result, d.err
 }
 
+func (d house) Emit(_ context.Context, r event.HouseRequest) (event.HouseResult, error) {
+	d.asked = append(d.asked, r)
+	return event.HouseResult{Deliveries: len(d.result.Deliveries), Deduplicated: d.result.Deduplicated}, d.err
+}
+
+func (d house) List(_ context.Context, organization string, after int64, limit int) ([]event.Recorded, error) {
+	d.asked = append(d.asked, []any{organization, after, limit})
+	return d.recorded, d.err
+}
+
 func (d replayer) Create(_ context.Context, r replay.Request) (replay.Created, error) {
 	d.asked = append(d.asked, r)
 	return d.created, d.err
@@ -176,7 +188,8 @@ func newServer(t *testing.T, d *domain) *rpc.Server {
 		t.Fatal(err)
 	}
 	if err := api.Register(t.Context(), server, api.Domain{
-		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, Replayer: replayer{d}, Organization: "default", Keys: d.keys,
+		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, House: house{d}, Replayer: replayer{d}, Organization: "default",
+		Keys: d.keys,
 	}); err != nil {
 		t.Fatal(err)
 	}

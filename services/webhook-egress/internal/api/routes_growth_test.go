@@ -24,6 +24,7 @@ var bodies = map[string]string{
 	"POST /v1/events":                       `{"event_type":"order.paid","payload":{"order":7}}`,
 	"POST /v1/replays":                      `{"filter":{"status":["failed"],"created_after":"2026-01-01T00:00:00Z"},"dry_run":true}`,
 	"POST /v1/replays/{id}/cancel":          `{}`,
+	"POST /v1/house/events":                 `{"event_id":"1","type":"switchyard.budget.threshold","source":"/switchyard/gateway","occurred_at":"2026-01-02T03:04:05Z","data":{"percent":80}}`,
 }
 
 func TestRoutesGrowsLinearly(t *testing.T) {

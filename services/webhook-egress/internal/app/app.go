@@ -211,6 +211,7 @@ func startDomain(
 	s.Runner.Go("replays", replay.NewWorker(replays, engine, s.Log).Run)
 	return api.Domain{
 		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(store, engine, intake, time.Now),
+		House:    event.NewHouse(store, engine, cfg.MaxAttempts, time.Now),
 		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization, Keys: keys,
 	}
 }

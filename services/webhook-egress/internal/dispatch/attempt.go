@@ -189,9 +189,11 @@ func (e *Engine) report(ctx context.Context, job *delivery.Job, step delivery.St
 }
 
 // addOurHeaders adds the service's own headers. They are set after the customer's, which therefore cannot replace
-// them.
+// them. A Content-Type that is there already is a house event's: customers can't set one.
 func addOurHeaders(ctx context.Context, header map[string]string, job *delivery.Job) {
-	header["Content-Type"] = "application/json"
+	if header["Content-Type"] == "" {
+		header["Content-Type"] = "application/json"
+	}
 	header["User-Agent"] = userAgent
 	header["X-Webhook-Id"] = job.ID.String()
 	header["X-Webhook-Event"] = job.EventType

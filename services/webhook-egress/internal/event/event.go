@@ -1,5 +1,6 @@
 // Package event owns fan-out: an event becomes one delivery per active endpoint that receives its type, all in one
-// transaction. The API emits through [Service]; [Relay] emits the service's own events.
+// transaction. The API emits through [Service], and the events of Switchyard's other services through [House]; [Relay]
+// emits the service's own events.
 package event
 
 import (
@@ -43,6 +44,8 @@ type Event struct {
 	// owner only.
 	Own       bool
 	Concerned string
+	// Record is kept with the fan-out of an own event; zero for the events of callers.
+	Record Record
 	// Key deduplicates within the organization; empty for none.
 	Key         string
 	Fingerprint [32]byte

@@ -177,6 +177,17 @@ func TestRelay(t *testing.T) {
 		if diff := cmp.Diff(full, e); diff != "" {
 			t.Errorf("event (-want +got):\n%s", diff)
 		}
+		if diff := cmp.Diff(map[string]string{
+			"Ce-Specversion": "1.0", "Ce-Id": e.ID.String(), "Ce-Source": "/switchyard/webhook-egress", "Ce-Type": "switchyard.delivery.failed",
+			"Ce-Subject": "endpoint/" + about.String(), "Ce-Time": "2026-01-02T03:04:05Z",
+		}, e.Headers); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+		wantRecord := `{"specversion":"1.0","id":"` + e.ID.String() + `","source":"/switchyard/webhook-egress","type":"switchyard.delivery.failed",` +
+			`"subject":"endpoint/` + about.String() + `","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json","data":` + want + `}`
+		if diff := cmp.Diff(event.Record{ID: e.ID.String(), CloudEvent: []byte(wantRecord)}, e.Record); diff != "" {
+			t.Errorf("record (-want +got):\n%s", diff)
+		}
 		if len(e.Patterns) != 4 {
 			t.Errorf("patterns %q, want 4", e.Patterns)
 		}

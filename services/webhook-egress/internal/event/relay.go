@@ -143,9 +143,20 @@ func (r *Relay) event(o Operational) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("operational event: %w", err)
 	}
+	id, subject := delivery.NewID(r.now()), "delivery/"+body.Delivery
+	if body.Endpoint != nil {
+		subject = "endpoint/" + *body.Endpoint
+	}
+	cloud := newCloudEvent(id.String(), source, o.Type, subject, o.Occurred, payload)
+	record, err := cloud.structured()
+	if err != nil {
+		return Event{}, err
+	}
 	return Event{
-		Content: delivery.Content{Body: payload, MaxAttempts: r.maxAttempts}, ID: delivery.NewID(r.now()),
+		// The body is as it was before these events became CloudEvents; the attributes are in headers.
+		Content:      delivery.Content{Body: payload, Headers: cloud.headers(), MaxAttempts: r.maxAttempts},
+		ID:           id,
 		Organization: o.Organization, EventType: o.Type, Patterns: endpoint.Patterns(o.Type), Except: o.Endpoint,
-		Own: true, Concerned: o.Owner,
+		Own: true, Concerned: o.Owner, Record: Record{ID: id.String(), CloudEvent: record},
 	}, nil
 }

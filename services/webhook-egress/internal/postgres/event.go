@@ -112,6 +112,7 @@ func (s *Store) Relay(ctx context.Context, limit int, made func(event.Operationa
 			return fmt.Errorf("take operational: %w", err)
 		}
 		taken = len(rows)
+		var events []event.Event
 		for _, r := range rows {
 			e, err := made(event.Operational{
 				Organization: r.OrganizationID, Type: r.Type, Endpoint: r.EndpointID.Bytes, Delivery: r.DeliveryID.Bytes,
@@ -131,8 +132,10 @@ func (s *Store) Relay(ctx context.Context, limit int, made func(event.Operationa
 				return err
 			}
 			deliveries += len(result.Deliveries)
+			events = append(events, e)
 		}
-		return nil
+		_, err = addHouseEvents(ctx, q, events...)
+		return err
 	})
 	return taken, deliveries, err
 }

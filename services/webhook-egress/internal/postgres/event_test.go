@@ -18,9 +18,11 @@ import (
 )
 
 func happening(organization, owner, eventType string) event.Event {
+	id := delivery.NewID(time.Now())
 	return event.Event{
-		Content: delivery.Content{Body: []byte(`{"n": 1}`), MaxAttempts: 4}, ID: delivery.NewID(time.Now()),
+		Content: delivery.Content{Body: []byte(`{"n": 1}`), MaxAttempts: 4}, ID: id,
 		Organization: organization, Owner: owner, EventType: eventType, Patterns: endpoint.Patterns(eventType),
+		Record: event.Record{ID: id.String(), CloudEvent: []byte(`{"specversion":"1.0"}`)},
 	}
 }
 

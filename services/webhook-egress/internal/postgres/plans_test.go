@@ -31,6 +31,8 @@ var whole = map[string]string{
 	"RemoveSilentReplicas replica":           "the replicas are few",
 	"ListDeletedFlows flow_deleted":          "a page of them, in their order",
 	"NextReady flow_ready":                   "the first one, in their order",
+	"ListHouseEvents house_event_pkey":       "a page of them, in their order",
+	"PurgeHouseEvents house_event_recorded":  "a page of them, once a minute",
 	"TakeOperational operational_event_pkey": "a page of them, in their order",
 	"ListIdleFlows flow_direct":              "a page of them, once an hour",
 }

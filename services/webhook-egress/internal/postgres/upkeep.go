@@ -107,3 +107,9 @@ func (s *Store) PurgeKeys(ctx context.Context, limit int) (int, error) {
 	n, err := s.sql.PurgeKeys(ctx, int32(limit))
 	return int(n), explain("purge keys", err)
 }
+
+// PurgeHouseEvents implements upkeep.Store.
+func (s *Store) PurgeHouseEvents(ctx context.Context, retention time.Duration, limit int) (int, error) {
+	n, err := s.sql.PurgeHouseEvents(ctx, dbsql.PurgeHouseEventsParams{Retention: retention, Page: int32(limit)})
+	return int(n), explain("purge house events", err)
+}

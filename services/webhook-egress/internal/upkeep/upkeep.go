@@ -1,5 +1,6 @@
 // Package upkeep does the store's periodic maintenance: it creates the partitions of coming days and drops those past
-// retention, expires deliveries whose deadline has passed, and removes expired idempotency keys and idle flows. Every
+// retention, expires deliveries whose deadline has passed, and removes expired idempotency keys, old house events and idle
+// flows. Every
 // replica runs it; the steps may run concurrently.
 package upkeep
 
@@ -23,6 +24,8 @@ const (
 	stepTimeout = 10 * time.Second
 	// idleFlow is how long a flow without deliveries is kept.
 	idleFlow = 7 * 24 * time.Hour
+	// houseRetention is how long house events are kept, and with them the ids by which repeats are known.
+	houseRetention = 30 * 24 * time.Hour
 	// busyTries is how often a step that gave way to traffic is retried, after busyPause each.
 	busyTries, busyPause = 20, 200 * time.Millisecond
 )
@@ -35,6 +38,8 @@ type Store interface {
 	ExpireDue(ctx context.Context, limit int) (expired int, err error)
 	// PurgeKeys removes at most limit expired keys.
 	PurgeKeys(ctx context.Context, limit int) (purged int, err error)
+	// PurgeHouseEvents removes at most limit house events that were recorded longer ago than the retention.
+	PurgeHouseEvents(ctx context.Context, retention time.Duration, limit int) (purged int, err error)
 	// RemoveIdleFlows removes at most limit flows without deliveries for that long.
 	RemoveIdleFlows(ctx context.Context, idle time.Duration, limit int) (removed int, err error)
 	// DropOldestDay drops the oldest day before the retention without queued deliveries, and returns it; the zero
@@ -89,7 +94,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 		case <-second.C:
 			name, do = "expire deliveries", m.expire
 		case <-minute.C:
-			name, do = "purge keys", m.purge
+			name, do = "purge", m.purge
 		case <-hour.C:
 			name, do = "turn days", m.days
 		}
@@ -157,7 +162,12 @@ func (m *Maintainer) expire(ctx context.Context) error {
 	})
 }
 
-func (m *Maintainer) purge(ctx context.Context) error { return pages(ctx, m.store.PurgeKeys) }
+// purge removes expired keys and house events. If one fails, the other still runs.
+func (m *Maintainer) purge(ctx context.Context) error {
+	return errors.Join(pages(ctx, m.store.PurgeKeys), pages(ctx, func(ctx context.Context, limit int) (int, error) {
+		return m.store.PurgeHouseEvents(ctx, houseRetention, limit)
+	}))
+}
 
 // pages repeats a step while it returns full pages.
 func pages(ctx context.Context, step func(context.Context, int) (int, error)) error {

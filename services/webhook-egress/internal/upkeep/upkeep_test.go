@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type store struct {
 	partitions, expiries, purges int
-	flows                        int
+	flows, house                 int
 	due                          []int // what successive expiries find
 	days                         []time.Time
 	busy                         int // how often a drop gives way first
@@ -42,6 +42,11 @@ func (s *store) ExpireDue(context.Context, int) (int, error) {
 
 func (s *store) PurgeKeys(context.Context, int) (int, error) {
 	s.purges++
+	return 0, s.err
+}
+
+func (s *store) PurgeHouseEvents(context.Context, time.Duration, int) (int, error) {
+	s.house++
 	return 0, s.err
 }
 

@@ -283,7 +283,10 @@ type SetOrganizationBudgetRequest struct {
 	// Period of the ceiling: `day`, `month` (UTC) or `total`. Absent: unchanged, initially `month`.
 	Period string `protobuf:"bytes,3,opt,name=period,proto3" json:"period,omitempty"`
 	// Why, for the audit.
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Percentages at which the event `switchyard.budget.threshold` is emitted, for the budgets of the organization, of its
+	// keys and of its runs. Absent: unchanged, initially 50, 80 and 100.
+	Thresholds    []int32 `protobuf:"varint,5,rep,packed,name=thresholds,proto3" json:"thresholds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -346,6 +349,13 @@ func (x *SetOrganizationBudgetRequest) GetReason() string {
 	return ""
 }
 
+func (x *SetOrganizationBudgetRequest) GetThresholds() []int32 {
+	if x != nil {
+		return x.Thresholds
+	}
+	return nil
+}
+
 // OrganizationSpend is an organization's spend against its ceiling.
 type OrganizationSpend struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -370,7 +380,9 @@ type OrganizationSpend struct {
 	// When the period ends; null for `total`.
 	PeriodEnd *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=period_end,json=periodEnd,proto3" json:"period_end,omitempty"`
 	// True while the organization is suspended.
-	Suspended     bool `protobuf:"varint,11,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	Suspended bool `protobuf:"varint,11,opt,name=suspended,proto3" json:"suspended,omitempty"`
+	// Percentages of a budget at which an event is emitted, ascending.
+	Thresholds    []int32 `protobuf:"varint,12,rep,packed,name=thresholds,proto3" json:"thresholds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +492,13 @@ func (x *OrganizationSpend) GetSuspended() bool {
 		return x.Suspended
 	}
 	return false
+}
+
+func (x *OrganizationSpend) GetThresholds() []int32 {
+	if x != nil {
+		return x.Thresholds
+	}
+	return nil
 }
 
 // PurgePromptCacheRequest names an organization.
@@ -624,14 +643,18 @@ const file_switchyard_gateway_v1_orgs_proto_rawDesc = "" +
 	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"@\n" +
 	"\x1bGetOrganizationSpendRequest\x12!\n" +
 	"\x06org_id\x18\x01 \x01(\tB\n" +
-	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x05orgId\"\x81\x02\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x05orgId\"\xb5\x02\n" +
 	"\x1cSetOrganizationBudgetRequest\x12!\n" +
 	"\x06org_id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x05orgId\x12N\n" +
 	"\x14budget_ceiling_cents\x18\x02 \x01(\x01B\x17\xfaB\x14\x12\x12\x19\x00\x00\x00\xa2\x94\x1amB)\x00\x00\x00\x00\x00\x00\x00\x00H\x00R\x12budgetCeilingCents\x88\x01\x01\x123\n" +
 	"\x06period\x18\x03 \x01(\tB\x1b\xfaB\x18r\x16R\x03dayR\x05monthR\x05total\xd0\x01\x01R\x06period\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reasonB\x17\n" +
-	"\x15_budget_ceiling_cents\"\x95\x04\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x122\n" +
+	"\n" +
+	"thresholds\x18\x05 \x03(\x05B\x12\xfaB\x0f\x92\x01\f\x10\n" +
+	"\x18\x01\"\x06\x1a\x04\x18d(\x01R\n" +
+	"thresholdsB\x17\n" +
+	"\x15_budget_ceiling_cents\"\xb5\x04\n" +
 	"\x11OrganizationSpend\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12\x1f\n" +
 	"\vspent_cents\x18\x02 \x01(\x01R\n" +
@@ -646,7 +669,10 @@ const file_switchyard_gateway_v1_orgs_proto_rawDesc = "" +
 	"\n" +
 	"period_end\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tperiodEnd\x12\x1c\n" +
-	"\tsuspended\x18\v \x01(\bR\tsuspended\"L\n" +
+	"\tsuspended\x18\v \x01(\bR\tsuspended\x12\x1e\n" +
+	"\n" +
+	"thresholds\x18\f \x03(\x05R\n" +
+	"thresholds\"L\n" +
 	"\x17PurgePromptCacheRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\"\xb2\x01\n" +
 	"\x18PurgePromptCacheResponse\x12'\n" +

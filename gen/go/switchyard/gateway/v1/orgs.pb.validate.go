@@ -679,6 +679,48 @@ func (m *SetOrganizationBudgetRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if len(m.GetThresholds()) > 10 {
+		err := SetOrganizationBudgetRequestValidationError{
+			field:  "Thresholds",
+			reason: "value must contain no more than 10 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_SetOrganizationBudgetRequest_Thresholds_Unique := make(map[int32]struct{}, len(m.GetThresholds()))
+
+	for idx, item := range m.GetThresholds() {
+		_, _ = idx, item
+
+		if _, exists := _SetOrganizationBudgetRequest_Thresholds_Unique[item]; exists {
+			err := SetOrganizationBudgetRequestValidationError{
+				field:  fmt.Sprintf("Thresholds[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_SetOrganizationBudgetRequest_Thresholds_Unique[item] = struct{}{}
+		}
+
+		if val := item; val < 1 || val > 100 {
+			err := SetOrganizationBudgetRequestValidationError{
+				field:  fmt.Sprintf("Thresholds[%v]", idx),
+				reason: "value must be inside range [1, 100]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if m.BudgetCeilingCents != nil {
 
 		if val := m.GetBudgetCeilingCents(); val < 0 || val > 1e+12 {

@@ -31,7 +31,8 @@ const (
 // The service itself emits events to the organization concerned, with types that begin with `switchyard.`:
 // `switchyard.endpoint.failing`, `switchyard.endpoint.recovered`, `switchyard.endpoint.disabled` and
 // `switchyard.delivery.failed`. Their payload has `type`, `occurred_at`, `organization_id`, `endpoint_id`, and
-// `delivery_id` if there is one. They are never sent to the endpoint that they concern.
+// `delivery_id` if there is one; their CloudEvents attributes are in `Ce-` headers. They are never sent to the endpoint
+// that they concern.
 type EventServiceClient interface {
 	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types match, all in one
 	// transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
@@ -65,7 +66,8 @@ func (c *eventServiceClient) EmitEvent(ctx context.Context, in *EmitEventRequest
 // The service itself emits events to the organization concerned, with types that begin with `switchyard.`:
 // `switchyard.endpoint.failing`, `switchyard.endpoint.recovered`, `switchyard.endpoint.disabled` and
 // `switchyard.delivery.failed`. Their payload has `type`, `occurred_at`, `organization_id`, `endpoint_id`, and
-// `delivery_id` if there is one. They are never sent to the endpoint that they concern.
+// `delivery_id` if there is one; their CloudEvents attributes are in `Ce-` headers. They are never sent to the endpoint
+// that they concern.
 type EventServiceServer interface {
 	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types match, all in one
 	// transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.

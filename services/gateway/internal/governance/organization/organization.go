@@ -79,7 +79,13 @@ type Budget struct {
 	// CeilingCents is the ceiling for a period, in cents; 0 is none.
 	CeilingCents float64
 	Period       Period
+	// Thresholds are the percentages at which the organization is told, ascending; they hold for the budgets of its keys
+	// and runs, too.
+	Thresholds []int
 }
+
+// DefaultThresholds returns the thresholds of an organization that has set none.
+func DefaultThresholds() []int { return []int{50, 80, 100} }
 
 // Organization holds an organization's settings. Without settings all fields except ID are zero.
 type Organization struct {

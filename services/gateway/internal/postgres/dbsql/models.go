@@ -93,6 +93,12 @@ type BudgetLapse struct {
 	KeyPeriod       string
 }
 
+type BudgetMark struct {
+	One  bool
+	Txid interface{}
+	Seq  int64
+}
+
 type BudgetReservation struct {
 	ID              uuid.UUID
 	ReplicaID       uuid.UUID
@@ -142,6 +148,13 @@ type CanaryArm struct {
 	Failed     int64
 	FailedOver int64
 	LatencyUs  int64
+}
+
+type CircuitOpen struct {
+	Provider string
+	Family   string
+	OpenedAt time.Time
+	SeenAt   time.Time
 }
 
 type ControlTopic struct {
@@ -254,6 +267,27 @@ type FilePiece struct {
 	Sealed []byte
 }
 
+type HouseEvent struct {
+	EventID        string
+	OrganizationID string
+	Type           string
+	Subject        string
+	Data           []byte
+	OccurredAt     time.Time
+	KeepUntil      time.Time
+	Attempts       int32
+	DueAt          time.Time
+	SentAt         pgtype.Timestamptz
+}
+
+type KeyBudget struct {
+	OrganizationID string
+	KeyOrigin      string
+	CeilingCents   int64
+	Period         string
+	SeenAt         time.Time
+}
+
 type LedgerEntry struct {
 	ID                    uuid.UUID
 	Seq                   pgtype.Int8
@@ -322,6 +356,7 @@ type Organization struct {
 	BudgetCeilingCents float64
 	BudgetPeriod       string
 	Version            int64
+	BudgetThresholds   []int32
 }
 
 type PolicyRelease struct {

@@ -14,7 +14,7 @@ import (
 
 const getOrganization = `-- name: GetOrganization :one
 SELECT organization_id, suspended, suspended_at, suspended_by, status_reason, status_changed_at,
-    budget_ceiling_cents, budget_period, version
+    budget_ceiling_cents, budget_period, version, budget_thresholds
 FROM organization WHERE organization_id = $1
 `
 
@@ -31,6 +31,7 @@ func (q *Queries) GetOrganization(ctx context.Context, organizationID string) (O
 		&i.BudgetCeilingCents,
 		&i.BudgetPeriod,
 		&i.Version,
+		&i.BudgetThresholds,
 	)
 	return i, err
 }
@@ -82,7 +83,7 @@ func (q *Queries) OrganizationSpend(ctx context.Context, arg OrganizationSpendPa
 
 const organizationsSince = `-- name: OrganizationsSince :many
 SELECT organization_id, suspended, suspended_at, suspended_by, status_reason, status_changed_at,
-    budget_ceiling_cents, budget_period, version
+    budget_ceiling_cents, budget_period, version, budget_thresholds
 FROM organization WHERE version > $1 ORDER BY version
 `
 
@@ -106,6 +107,7 @@ func (q *Queries) OrganizationsSince(ctx context.Context, since int64) ([]Organi
 			&i.BudgetCeilingCents,
 			&i.BudgetPeriod,
 			&i.Version,
+			&i.BudgetThresholds,
 		); err != nil {
 			return nil, err
 		}
@@ -118,16 +120,17 @@ func (q *Queries) OrganizationsSince(ctx context.Context, since int64) ([]Organi
 }
 
 const putOrganizationBudget = `-- name: PutOrganizationBudget :exec
-INSERT INTO organization (organization_id, budget_ceiling_cents, budget_period, version)
-VALUES ($1, $2, $3, $4)
+INSERT INTO organization (organization_id, budget_ceiling_cents, budget_period, budget_thresholds, version)
+VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (organization_id) DO UPDATE SET budget_ceiling_cents = excluded.budget_ceiling_cents,
-    budget_period = excluded.budget_period, version = excluded.version
+    budget_period = excluded.budget_period, budget_thresholds = excluded.budget_thresholds, version = excluded.version
 `
 
 type PutOrganizationBudgetParams struct {
 	OrganizationID     string
 	BudgetCeilingCents float64
 	BudgetPeriod       string
+	BudgetThresholds   []int32
 	Version            int64
 }
 
@@ -136,6 +139,7 @@ func (q *Queries) PutOrganizationBudget(ctx context.Context, arg PutOrganization
 		arg.OrganizationID,
 		arg.BudgetCeilingCents,
 		arg.BudgetPeriod,
+		arg.BudgetThresholds,
 		arg.Version,
 	)
 	return err

@@ -1,12 +1,12 @@
 -- name: OrganizationsSince :many
 -- OrganizationsSince returns the settings of organizations with versions above one.
 SELECT organization_id, suspended, suspended_at, suspended_by, status_reason, status_changed_at,
-    budget_ceiling_cents, budget_period, version
+    budget_ceiling_cents, budget_period, version, budget_thresholds
 FROM organization WHERE version > @since ORDER BY version;
 
 -- name: GetOrganization :one
 SELECT organization_id, suspended, suspended_at, suspended_by, status_reason, status_changed_at,
-    budget_ceiling_cents, budget_period, version
+    budget_ceiling_cents, budget_period, version, budget_thresholds
 FROM organization WHERE organization_id = @organization_id;
 
 -- name: PutOrganizationStatus :exec
@@ -17,10 +17,10 @@ ON CONFLICT (organization_id) DO UPDATE SET suspended = excluded.suspended, susp
     status_changed_at = excluded.status_changed_at, version = excluded.version;
 
 -- name: PutOrganizationBudget :exec
-INSERT INTO organization (organization_id, budget_ceiling_cents, budget_period, version)
-VALUES (@organization_id, @budget_ceiling_cents, @budget_period, @version)
+INSERT INTO organization (organization_id, budget_ceiling_cents, budget_period, budget_thresholds, version)
+VALUES (@organization_id, @budget_ceiling_cents, @budget_period, @budget_thresholds, @version)
 ON CONFLICT (organization_id) DO UPDATE SET budget_ceiling_cents = excluded.budget_ceiling_cents,
-    budget_period = excluded.budget_period, version = excluded.version;
+    budget_period = excluded.budget_period, budget_thresholds = excluded.budget_thresholds, version = excluded.version;
 
 -- name: OrganizationSpend :one
 -- OrganizationSpend returns the spend since a day, the reserved amount, and the spend so far of sessions that are in

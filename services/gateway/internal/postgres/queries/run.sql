@@ -75,7 +75,7 @@ INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_typ
 SELECT 'system', 'system', 'run.expire', organization_id, 'run', run_id, '', '', '{}' FROM ended;
 
 -- name: EndExhaustedRuns :execrows
--- EndExhaustedRuns ends the recently called runs that have used up a limit.
+-- EndExhaustedRuns ends the recently called runs that have used up a limit, and tells their organizations.
 WITH used AS (
     SELECT s.organization_id, s.run_id, sum(s.calls) AS calls, sum(s.cost_pico_usd) AS cost FROM spend_run AS s
     WHERE EXISTS (
@@ -87,7 +87,11 @@ WITH used AS (
     UPDATE run SET status = 'exhausted', ended_at = now() FROM used
     WHERE run.organization_id = used.organization_id AND run.run_id = used.run_id AND run.status IN ('minted', 'active')
         AND (used.calls >= run.max_calls OR used.cost >= run.max_cost_cents::numeric * 1e10)
-    RETURNING run.organization_id, run.run_id
+    RETURNING run.organization_id, run.run_id, used.calls, used.cost
+), recorded AS MATERIALIZED (
+    SELECT organization_id, run_id, house_event_add(organization_id, 'switchyard.run.exhausted', 'run/' || run_id, '', jsonb_build_object(
+        'organization_id', organization_id, 'run_id', run_id, 'calls', calls, 'spent_cents', round(cost / 1e10, 6))) AS done
+    FROM ended
 )
 INSERT INTO audit_entry (actor, actor_role, action, organization_id, subject_type, subject, request_id, reason, details)
-SELECT 'system', 'system', 'run.exhaust', organization_id, 'run', run_id, '', '', '{}' FROM ended;
+SELECT 'system', 'system', 'run.exhaust', organization_id, 'run', run_id, '', '', '{}' FROM recorded;

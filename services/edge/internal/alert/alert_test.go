@@ -1,0 +1,315 @@
+package alert_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.uber.org/goleak"
+
+	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func rule() alert.Rule {
+	return alert.Rule{
+		Name: "spend", Types: []string{"switchyard.budget.*"}, Where: map[string]any{"percent": 80.0},
+		To: []alert.Target{{Channel: alert.InApp, User: "ada"}, {Channel: alert.WebPush, User: "ada"}}, RepeatAfter: "1h",
+	}
+}
+
+func TestCheck(t *testing.T) {
+	all := rule()
+	all.To = []alert.Target{
+		{Channel: alert.InApp},
+		{Channel: alert.Slack},
+		{Channel: alert.Email, Email: "ada@example.com"},
+		{Channel: alert.WebPush, Broadcast: true},
+		{Channel: alert.Webhook, URL: "https://example.com/hook"},
+	}
+	if err := alert.Check([]alert.Rule{all}); err != nil {
+		t.Error(err)
+	}
+	long := strings.Repeat("x", 3000)
+	for name, tt := range map[string]struct {
+		change func(*alert.Rule)
+		field  string
+	}{
+		"no name":                {func(r *alert.Rule) { r.Name = "" }, "rules[0].name"},
+		"a name of two lines":    {func(r *alert.Rule) { r.Name = "a\nb" }, "rules[0].name"},
+		"no types":               {func(r *alert.Rule) { r.Types = nil }, "rules[0].types"},
+		"a foreign type":         {func(r *alert.Rule) { r.Types = []string{"switchyard.a", "order.paid"} }, "rules[0].types[1]"},
+		"a star inside":          {func(r *alert.Rule) { r.Types = []string{"switchyard.*.threshold"} }, "rules[0].types[0]"},
+		"a value that is a list": {func(r *alert.Rule) { r.Where["percent"] = []any{80.0} }, "rules[0].where.percent"},
+		"a long value":           {func(r *alert.Rule) { r.Where["percent"] = long }, "rules[0].where.percent"},
+		"a field's name":         {func(r *alert.Rule) { r.Where = map[string]any{"a b": 1.0} }, "rules[0].where"},
+		"a time":                 {func(r *alert.Rule) { r.RepeatAfter = "daily" }, "rules[0].repeat_after"},
+		"a long time":            {func(r *alert.Rule) { r.RepeatAfter = "721h" }, "rules[0].repeat_after"},
+		"no target":              {func(r *alert.Rule) { r.To = nil }, "rules[0].to"},
+		"many targets":           {func(r *alert.Rule) { r.To = make([]alert.Target, 11) }, "rules[0].to"},
+		"no channel":             {func(r *alert.Rule) { r.To[1].Channel = "sms" }, "rules[0].to[1].channel"},
+		"a push to nobody":       {func(r *alert.Rule) { r.To[1].User = "" }, "rules[0].to[1].user_id"},
+		"a push to all and one":  {func(r *alert.Rule) { r.To[1].Broadcast = true }, "rules[0].to[1].user_id"},
+		"no address":             {func(r *alert.Rule) { r.To[1] = alert.Target{Channel: alert.Email, Email: "Ada <a@b.c>"} }, "rules[0].to[1].email"},
+		"no URL":                 {func(r *alert.Rule) { r.To[1] = alert.Target{Channel: alert.Webhook, URL: "ftp://a"} }, "rules[0].to[1].url"},
+		"another's field":        {func(r *alert.Rule) { r.To[0].URL = "https://a" }, "rules[0].to[0]"},
+		"Slack with a secret":    {func(r *alert.Rule) { r.To[0] = alert.Target{Channel: alert.Slack, URL: "https://hooks.slack.com/x"} }, "rules[0].to[0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rule()
+			tt.change(&r)
+			e := apierr.From(alert.Check([]alert.Rule{r}))
+			if e == nil || !strings.HasPrefix(e.Text, tt.field+":") || strings.Contains(e.Text, "xxx") {
+				t.Errorf("%v, want a refusal of %s without the value", e, tt.field)
+			}
+		})
+	}
+	if e := apierr.From(alert.Check([]alert.Rule{rule(), rule()})); e == nil || !strings.HasPrefix(e.Text, "rules[1].name:") {
+		t.Errorf("two rules of one name: %v", e)
+	}
+	if e := apierr.From(alert.Check(make([]alert.Rule, 51))); e == nil || !strings.HasPrefix(e.Text, "rules:") {
+		t.Errorf("51 rules: %v", e)
+	}
+}
+
+func TestMatches(t *testing.T) {
+	data := map[string]any{"percent": 80.0, "budget": "key", "final": true, "list": []any{1.0}}
+	for name, tt := range map[string]struct {
+		types []string
+		where map[string]any
+		off   bool
+		want  bool
+	}{
+		"the type":           {types: []string{"switchyard.budget.threshold"}, want: true},
+		"a prefix":           {types: []string{"switchyard.run.*", "switchyard.budget.*"}, want: true},
+		"all":                {types: []string{"switchyard.*"}, want: true},
+		"another type":       {types: []string{"switchyard.budget"}},
+		"half a word":        {types: []string{"switchyard.bud.*"}},
+		"all fields":         {types: []string{"switchyard.*"}, where: map[string]any{"percent": 80.0, "budget": "key", "final": true}, want: true},
+		"another value":      {types: []string{"switchyard.*"}, where: map[string]any{"percent": 80.0, "budget": "run"}},
+		"another type of it": {types: []string{"switchyard.*"}, where: map[string]any{"percent": "80"}},
+		"a field it lacks":   {types: []string{"switchyard.*"}, where: map[string]any{"tool": "x"}},
+		"a list":             {types: []string{"switchyard.*"}, where: map[string]any{"list": 1.0}},
+		"off":                {types: []string{"switchyard.*"}, off: true},
+	} {
+		r := alert.Rule{Types: tt.types, Where: tt.where}
+		if tt.off {
+			r.Enabled = new(false)
+		}
+		if got := r.Matches("switchyard.budget.threshold", data); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	for name, tt := range map[string]struct {
+		event       alert.Event
+		title, body string
+	}{
+		"a budget": {
+			alert.Event{Type: "switchyard.budget.threshold", Data: map[string]any{"percent": 80.0, "budget": "organization", "subject": "acme", "spent_cents": 80.5, "ceiling_cents": 100.0}},
+			"80 % of a budget is spent (organization acme)", "80.5 of 100 cents are spent. At 100 % calls are refused until the period ends or the ceiling is raised.",
+		},
+		"an unknown type": {
+			alert.Event{Type: "switchyard.new.thing", Subject: "thing/1"}, "switchyard.new.thing: thing/1", "switchyard.new.thing concerns thing/1.",
+		},
+		"a value that looks like a template": {
+			alert.Event{Type: "switchyard.approval.pending", Data: map[string]any{"tool": "{{.data.ref}}\n\x00rm", "ref": "r1"}},
+			"An approval waits: {{.data.ref}} \x00rm", "- asks to use the tool {{.data.ref}}\n\x00rm. Decide on r1 before -.",
+		},
+		"a long value": {
+			alert.Event{Type: "switchyard.new.thing", Subject: strings.Repeat("é", 5000)},
+			"switchyard.new.thing: " + strings.Repeat("é", 89), "switchyard.new.thing concerns " + strings.Repeat("é", 985),
+		},
+	} {
+		title, body := alert.Text(&tt.event)
+		want := []string{strings.ReplaceAll(tt.title, "\x00", ""), strings.ReplaceAll(tt.body, "\x00", "")}
+		if diff := cmp.Diff(want, []string{title, body}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// memory is all that a dispatcher needs.
+type memory struct {
+	mu        sync.Mutex
+	events    []alert.Event
+	rules     []alert.Rule
+	done      int
+	notices   map[string]alert.Notice
+	sent      []string
+	away      int // how many notifications fail
+	refuse    string
+	elsewhere bool
+}
+
+func (m *memory) After(_ context.Context, cursor string, limit int) (page []alert.Event, err error) {
+	done, _ := strconv.Atoi(cursor)
+	return m.events[done:min(done+limit, len(m.events))], nil
+}
+
+func (m *memory) Notify(_ context.Context, n alert.Notification) error {
+	if m.away > 0 {
+		m.away--
+		return errors.New("away")
+	}
+	if n.To.Channel == m.refuse {
+		return fmt.Errorf("no such channel: %w", alert.ErrRefused)
+	}
+	m.sent = append(m.sent, fmt.Sprint(n.Organization, " ", n.To.Channel, " ", n.Title, " ", n.Key))
+	return nil
+}
+
+func (m *memory) Alone(ctx context.Context, do func(context.Context, string, alert.State) (string, error)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.elsewhere {
+		return nil
+	}
+	done, err := do(ctx, strconv.Itoa(m.done), m)
+	m.done, _ = strconv.Atoi(done)
+	return err
+}
+
+func (m *memory) Rules(_ context.Context, organization string) ([]alert.Rule, error) {
+	if organization != "acme" {
+		return nil, nil
+	}
+	return m.rules, nil
+}
+
+func (m *memory) Last(_ context.Context, n alert.Notice) (alert.Notice, error) {
+	return m.notices[n.Rule+n.Type+n.Subject], nil
+}
+
+func (m *memory) Put(_ context.Context, n alert.Notice) error {
+	m.notices[n.Rule+n.Type+n.Subject] = n
+	return nil
+}
+
+func (m *memory) Purge(context.Context, time.Time) error { return nil }
+
+// dispatch applies rules for a while, and returns "organization channel title" of what was sent.
+func (m *memory) dispatch(t *testing.T, within time.Duration) (sent []string) {
+	t.Helper()
+	d, err := alert.NewDispatcher(m, m, m, testkit.Logger(t), noop.NewMeterProvider().Meter(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	if err := d.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]bool{}
+	for _, s := range m.sent {
+		at := strings.LastIndex(s, " ")
+		if keys[s[at:]] {
+			t.Errorf("key %s was used twice", s[at:])
+		}
+		keys[s[at:]], sent = true, append(sent, s[:at])
+	}
+	return sent
+}
+
+var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func budget(number int, organization, subject string, percent float64, after time.Duration) alert.Event {
+	return alert.Event{
+		Cursor: strconv.Itoa(number), ID: fmt.Sprint("e", number), Organization: organization, Type: "switchyard.budget.threshold", Subject: subject,
+		Data: map[string]any{"percent": percent, "budget": "key", "subject": subject}, RecordedAt: began.Add(after),
+	}
+}
+
+func TestDispatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, away: 3, events: []alert.Event{
+			budget(1, "acme", "k1", 80, 0),
+			budget(2, "acme", "k1", 50, 0),              // another percentage
+			budget(3, "other", "k1", 80, 0),             // of another organization
+			budget(4, "acme", "k1", 80, 59*time.Minute), // too soon
+			budget(5, "acme", "k2", 80, 59*time.Minute), // another subject
+			budget(6, "acme", "k1", 80, 61*time.Minute), // late enough
+			{Cursor: "7", ID: "e7", Organization: "acme", Type: "switchyard.run.exhausted"},
+		}}
+		want := []string{
+			"acme in_app 80 % of a budget is spent (key k1)", "acme web_push 80 % of a budget is spent (key k1)",
+			"acme in_app 80 % of a budget is spent (key k2)", "acme web_push 80 % of a budget is spent (key k2)",
+			"acme in_app 80 % of a budget is spent (key k1)", "acme web_push 80 % of a budget is spent (key k1)",
+		}
+		if diff := cmp.Diff(want, m.dispatch(t, 10*time.Second)); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+		if m.done != 7 {
+			t.Errorf("done up to %d, want 7", m.done)
+		}
+		if sent := m.dispatch(t, 10*time.Second); len(sent) != len(want) {
+			t.Errorf("events are sent again: %q", sent)
+		}
+	})
+}
+
+// A channel that notify refuses keeps neither the others nor later events from being notice.
+func TestDispatchOfRefusedChannels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, refuse: alert.InApp, events: []alert.Event{
+			budget(1, "acme", "k1", 80, 0), budget(2, "acme", "k2", 80, 0),
+		}}
+		if sent := m.dispatch(t, 3*time.Second); len(sent) != 2 || m.done != 2 {
+			t.Errorf("sent %q, done up to %d, want both pushes", sent, m.done)
+		}
+	})
+}
+
+func TestDispatchElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{rules: []alert.Rule{rule()}, notices: map[string]alert.Notice{}, elsewhere: true, events: []alert.Event{budget(1, "acme", "k1", 80, 0)}}
+		if sent := m.dispatch(t, 3*time.Second); len(sent) != 0 {
+			t.Errorf("sent %q while another replica applies rules", sent)
+		}
+	})
+}
+
+func FuzzCheck(f *testing.F) {
+	text, _ := json.Marshal([]alert.Rule{rule()})
+	f.Add(string(text))
+	f.Add(`[{"name":"a","types":["switchyard.*"],"where":{"a":null},"to":[{"channel":"slack"}]}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		rules, err := alert.Decode([]byte(text))
+		if err != nil || alert.Check(rules) != nil {
+			return
+		}
+		e := &alert.Event{Type: "switchyard.budget.threshold", Data: map[string]any{"percent": text}}
+		for i := range rules {
+			if rules[i].Matches(e.Type, e.Data) && !rules[i].On() {
+				t.Error("a rule that is off selects an event")
+			}
+		}
+		if title, body := alert.Text(e); len(title) > 200 || len(body) > 2000 || strings.ContainsAny(title, "\n") {
+			t.Errorf("text of %d and %d bytes", len(title), len(body))
+		}
+	})
+}
+
+func TestCheckGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around(`[{"name":`, growth.JSON, "}]"), growth.Around(`[{"name":"a","types":["switchyard.*"],"where":`, growth.ValidJSON, "}]")...)
+	growth.Linear(t, growth.EachText(inputs, func(text string) {
+		if rules, err := alert.Decode([]byte(text)); err == nil {
+			_ = alert.Check(rules)
+		}
+	})...)
+}

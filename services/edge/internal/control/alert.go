@@ -1,0 +1,74 @@
+package control
+
+import (
+	"net/http"
+
+	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
+)
+
+// alertRules are the rules of an organization. A request names them only.
+type alertRules struct {
+	Organization string       `json:"organization_id"`
+	Rules        []alert.Rule `json:"rules"`
+}
+
+var errNoRules = apierr.Invalid("rules", "is required; an empty list is no rules")
+
+// alertOrganization returns the organization of the path, or for customers that of the header.
+func alertOrganization(r *http.Request) (string, error) {
+	organization, field := r.PathValue("organization_id"), "organization_id"
+	if organization == "" {
+		organization, field = r.Header.Get(caller.HeaderOrganization), caller.HeaderOrganization
+	}
+	if organization == "" || len(organization) > 128 || !caller.Printable(organization) {
+		return "", apierr.Invalid(field, "must be printable ASCII without spaces, from 1 to 128 characters")
+	}
+	return organization, identifiers(field, organization)
+}
+
+func (a *API) getAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	organization, err := alertOrganization(r)
+	if err != nil {
+		return err
+	}
+	rules, err := a.options.Alerts.Get(r.Context(), organization)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, alertRules{organization, rules})
+}
+
+func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	organization, err := alertOrganization(r)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Rules *[]alert.Rule `json:"rules"`
+	}
+	if err := read(w, r, &body); err != nil {
+		return err
+	}
+	if body.Rules == nil {
+		return errNoRules
+	}
+	if err := a.options.Alerts.Set(r.Context(), organization, *body.Rules); err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, alertRules{organization, *body.Rules})
+}
+
+func (a *API) deleteAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	organization, err := alertOrganization(r)
+	if err != nil {
+		return err
+	}
+	if err := a.options.Alerts.Remove(r.Context(), organization); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/edge/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
+)
+
+var (
+	_ alert.RuleStore = (*Alerts)(nil)
+	_ alert.Store     = (*Alerts)(nil)
+)
+
+// Alerts implements the stores of package alert.
+type Alerts struct{ pool *pgxpool.Pool }
+
+// NewAlerts returns the alert rules of the pool's database.
+func NewAlerts(pool *pgxpool.Pool) *Alerts { return &Alerts{pool: pool} }
+
+// Get implements alert.RuleStore.
+func (a *Alerts) Get(ctx context.Context, organization string) ([]byte, error) {
+	return alertRules(ctx, dbsql.New(a.pool), organization)
+}
+
+func alertRules(ctx context.Context, q *dbsql.Queries, organization string) ([]byte, error) {
+	text, err := q.GetAlertRules(ctx, organization)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get alert rules: %w", err)
+	}
+	return text, nil
+}
+
+// Put implements alert.RuleStore.
+func (a *Alerts) Put(ctx context.Context, organization string, rules []byte) error {
+	if err := dbsql.New(a.pool).PutAlertRules(ctx, dbsql.PutAlertRulesParams{OrganizationID: organization, Rules: rules}); err != nil {
+		return fmt.Errorf("put alert rules: %w", err)
+	}
+	return nil
+}
+
+// Delete implements alert.RuleStore.
+func (a *Alerts) Delete(ctx context.Context, organization string) error {
+	if _, err := dbsql.New(a.pool).DeleteAlertRules(ctx, organization); err != nil {
+		return fmt.Errorf("delete alert rules: %w", err)
+	}
+	return nil
+}
+
+// Alone implements alert.Store. The transaction holds the cursor's row, so that a replica that has lost its connection
+// commits nothing.
+func (a *Alerts) Alone(ctx context.Context, do func(ctx context.Context, done string, s alert.State) (string, error)) error {
+	var failure error
+	err := pgdb.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		before, err := q.LockAlertCursor(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		after, err := do(ctx, before, alertState{q})
+		failure = err
+		if after == before {
+			return nil
+		}
+		return q.MoveAlertCursor(context.WithoutCancel(ctx), after)
+	})
+	if err != nil {
+		return errors.Join(failure, fmt.Errorf("apply alert rules: %w", err))
+	}
+	return failure
+}
+
+// Purge implements alert.Store.
+func (a *Alerts) Purge(ctx context.Context, before time.Time) error {
+	if _, err := dbsql.New(a.pool).PurgeAlerts(ctx, before); err != nil {
+		return fmt.Errorf("purge alerts: %w", err)
+	}
+	return nil
+}
+
+// alertState implements alert.State.
+type alertState struct{ q *dbsql.Queries }
+
+func (s alertState) Rules(ctx context.Context, organization string) ([]alert.Rule, error) {
+	text, err := alertRules(ctx, s.q, organization)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	return alert.Decode(text)
+}
+
+func (s alertState) Last(ctx context.Context, n alert.Notice) (alert.Notice, error) {
+	row, err := s.q.LastAlert(ctx, dbsql.LastAlertParams{OrganizationID: n.Organization, Rule: n.Rule, Type: n.Type, Subject: n.Subject})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return alert.Notice{}, nil
+	}
+	if err != nil {
+		return alert.Notice{}, fmt.Errorf("last alert: %w", err)
+	}
+	n.Event, n.At = row.EventID, row.SentAt
+	return n, nil
+}
+
+func (s alertState) Put(ctx context.Context, n alert.Notice) error {
+	err := s.q.PutAlert(ctx, dbsql.PutAlertParams{
+		OrganizationID: n.Organization, Rule: n.Rule, Type: n.Type, Subject: n.Subject, EventID: n.Event, SentAt: n.At,
+	})
+	if err != nil {
+		return fmt.Errorf("put alert: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"switchyard.dev/services/gateway/internal/egress"
+	"switchyard.dev/services/gateway/internal/operations/catalog"
+	"switchyard.dev/services/gateway/internal/operations/event"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/health"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/service"
+)
+
+// Events are the settings of the events that the gateway sends to webhook egress.
+type Events struct {
+	EgressAddress   string      `env:"EGRESS_ADDRESS" doc:"host:port of the gRPC face of webhook egress, which fans out the gateway's events; no event is sent when empty"`
+	EgressTokenFile secret.File `env:"EGRESS_TOKEN_FILE" doc:"file with the service token for webhook egress; required with its address"`
+	EgressTLS       bool        `env:"EGRESS_TLS" envDefault:"false" doc:"use TLS for webhook egress"`
+
+	EgressTLSFiles rpc.ClientTLS `envPrefix:"EGRESS_TLS_"`
+
+	Organization string `env:"ORGANIZATION" envDefault:"switchyard" doc:"organization that gets the events of no single organization, such as a provider's circuit"`
+}
+
+func (e Events) validate() error {
+	var errs []error
+	if e.EgressAddress != "" && e.EgressTokenFile == "" {
+		errs = append(errs, errors.New(prefix+"_EVENTS_EGRESS_TOKEN_FILE: required with "+prefix+"_EVENTS_EGRESS_ADDRESS"))
+	}
+	if e.EgressTLSFiles != (rpc.ClientTLS{}) && !e.EgressTLS {
+		errs = append(errs, errors.New(prefix+"_EVENTS_EGRESS_TLS: must be true where its files are set"))
+	}
+	if e.Organization == "" || len(e.Organization) > 128 || !caller.Printable(e.Organization) {
+		errs = append(errs, errors.New(prefix+"_EVENTS_ORGANIZATION: must be printable ASCII without spaces, at most 128 characters"))
+	}
+	return errors.Join(errs...)
+}
+
+// startEvents starts what finds events and, if webhook egress is set, what sends them.
+func startEvents(s *service.Service, cfg Config, stores stores, g governance, p pipeline) error {
+	outbox := postgres.NewHouseEvents(stores.pool)
+	s.Runner.Go("budgets", event.NewBudgets(outbox, s.Log).Run)
+	observer := event.NewObserver(outbox, func() []event.Circuit { return openCircuits(p.health.Snapshot()) },
+		func(now time.Time) []event.Model { return noticedModels(g.models.Registry().Notices(now), now) }, s.Log)
+	s.Runner.Go("events of circuits", observer.RunCircuits)
+	s.Runner.Go("events of models", observer.RunModels)
+	if cfg.Events.EgressAddress == "" {
+		s.Runner.Go("upkeep of events", event.NewRelay(outbox, nil, cfg.Events.Organization, s.Log).Upkeep)
+		return nil
+	}
+	client, err := dialEgress(cfg.Events)
+	if err != nil {
+		return err
+	}
+	s.Runner.OnClose("webhook egress", func(context.Context) error { return client.Close() })
+	relay := event.NewRelay(outbox, client, cfg.Events.Organization, s.Log)
+	s.Runner.Go("events", relay.Run)
+	s.Runner.Go("upkeep of events", relay.Upkeep)
+	return measureEvents(s.Meter, outbox)
+}
+
+// openCircuits returns the circuits that are not closed.
+func openCircuits(all []health.Status) (open []event.Circuit) {
+	for _, c := range all {
+		if c.Phase != health.Closed {
+			open = append(open, event.Circuit{Provider: c.Provider, Family: c.Family})
+		}
+	}
+	return open
+}
+
+// noticedModels returns the models of notices.
+func noticedModels(notices []catalog.Notice, now time.Time) []event.Model {
+	models := make([]event.Model, len(notices))
+	for i, n := range notices {
+		models[i] = event.Model{
+			Provider: n.Provider, Model: n.Model, Successor: n.Successor,
+			Deprecated: n.Status(now) != catalog.Active, Cutoff: n.Cutoff,
+		}
+	}
+	return models
+}
+
+func dialEgress(cfg Events) (*egress.Client, error) {
+	over := insecure.NewCredentials()
+	if cfg.EgressTLS {
+		var err error
+		if over, err = cfg.EgressTLSFiles.Credentials(); err != nil {
+			return nil, fmt.Errorf("%s_EVENTS_EGRESS_TLS_: %w", prefix, err)
+		}
+	}
+	return egress.Dial(cfg.EgressAddress, over, cfg.EgressTokenFile)
+}
+
+// measureTime bounds the reading of the gauges.
+const measureTime = 2 * time.Second
+
+// measureEvents registers the gauges of the outbox, which every replica reports alike.
+func measureEvents(meter metric.Meter, outbox *postgres.HouseEvents) error {
+	waiting, err := meter.Int64ObservableGauge("switchyard.gateway.events.waiting",
+		metric.WithUnit("{event}"), metric.WithDescription("Events that webhook egress has not taken yet."))
+	if err != nil {
+		return err
+	}
+	oldest, err := meter.Float64ObservableGauge("switchyard.gateway.events.oldest",
+		metric.WithUnit("s"), metric.WithDescription("Age of the oldest event that webhook egress has not taken yet."))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, measureTime)
+		defer cancel()
+		events, age, err := outbox.Waiting(ctx)
+		if err != nil {
+			return err
+		}
+		o.ObserveInt64(waiting, events)
+		o.ObserveFloat64(oldest, age.Seconds())
+		return nil
+	}, waiting, oldest)
+	return err
+}

@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/gateway/internal/operations/event"
+	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
+)
+
+var (
+	_ event.Outbox        = (*HouseEvents)(nil)
+	_ event.BudgetStore   = (*HouseEvents)(nil)
+	_ event.ObserverStore = (*HouseEvents)(nil)
+)
+
+// HouseEvents implements the stores of package event.
+type HouseEvents struct{ pool *pgxpool.Pool }
+
+// NewHouseEvents returns the outbox of a database.
+func NewHouseEvents(pool *pgxpool.Pool) *HouseEvents { return &HouseEvents{pool} }
+
+// keepHouseEvent is how long an event's record is kept if its report says nothing else.
+const keepHouseEvent = 30 * 24 * time.Hour
+
+// addHouseEvent records an event in the transaction of q, unless it is recorded.
+func addHouseEvent(ctx context.Context, q *dbsql.Queries, r event.Report) error {
+	data, err := json.Marshal(r.Data)
+	if err != nil {
+		return fmt.Errorf("house event: %w", err)
+	}
+	err = q.AddHouseEvent(ctx, dbsql.AddHouseEventParams{
+		OrganizationID: r.Organization, Type: r.Type, Subject: r.Subject, Transition: r.Transition, Data: data,
+		KeepSeconds: cmp.Or(r.Keep, keepHouseEvent).Seconds(),
+	})
+	if err != nil {
+		return fmt.Errorf("house event: %w", err)
+	}
+	return nil
+}
+
+// Take implements event.Outbox.
+func (h *HouseEvents) Take(ctx context.Context, limit int, lease time.Duration) ([]event.Event, error) {
+	rows, err := dbsql.New(h.pool).TakeHouseEvents(ctx, dbsql.TakeHouseEventsParams{Count: int32(limit), LeaseSeconds: lease.Seconds()})
+	if err != nil {
+		return nil, fmt.Errorf("take house events: %w", err)
+	}
+	events := make([]event.Event, len(rows))
+	for i, r := range rows {
+		events[i] = event.Event{
+			ID: r.EventID, Organization: r.OrganizationID, Type: r.Type, Subject: r.Subject, OccurredAt: r.OccurredAt, Data: r.Data,
+			Attempts: int(r.Attempts),
+		}
+	}
+	return events, nil
+}
+
+// Sent implements event.Outbox.
+func (h *HouseEvents) Sent(ctx context.Context, ids []string) error {
+	if err := dbsql.New(h.pool).MarkHouseEventsSent(ctx, ids); err != nil {
+		return fmt.Errorf("mark house events sent: %w", err)
+	}
+	return nil
+}
+
+// Postpone implements event.Outbox.
+func (h *HouseEvents) Postpone(ctx context.Context, delays map[string]time.Duration) error {
+	var params dbsql.PostponeHouseEventsParams
+	for id, delay := range delays {
+		params.EventIds, params.Seconds = append(params.EventIds, id), append(params.Seconds, delay.Seconds())
+	}
+	if err := dbsql.New(h.pool).PostponeHouseEvents(ctx, params); err != nil {
+		return fmt.Errorf("postpone house events: %w", err)
+	}
+	return nil
+}
+
+// GiveUp implements event.Outbox.
+func (h *HouseEvents) GiveUp(ctx context.Context, age time.Duration) (int, error) {
+	n, err := dbsql.New(h.pool).GiveUpHouseEvents(ctx, age.Seconds())
+	if err != nil {
+		return 0, fmt.Errorf("give up house events: %w", err)
+	}
+	return int(n), nil
+}
+
+// Purge implements event.Outbox. It deletes the budgets of keys that no call has come with lately, too.
+func (h *HouseEvents) Purge(ctx context.Context, limit int) (int, error) {
+	q := dbsql.New(h.pool)
+	n, err := q.PurgeHouseEvents(ctx, int32(limit))
+	if err != nil {
+		return 0, fmt.Errorf("purge house events: %w", err)
+	}
+	if _, err := q.PurgeKeyBudgets(ctx); err != nil {
+		return 0, fmt.Errorf("purge key budgets: %w", err)
+	}
+	return int(n), nil
+}
+
+// Waiting returns how many events are not sent, and the age of the oldest.
+func (h *HouseEvents) Waiting(ctx context.Context) (events int64, oldest time.Duration, err error) {
+	row, err := dbsql.New(h.pool).HouseEventsWaiting(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("house events waiting: %w", err)
+	}
+	return row.Waiting, time.Duration(row.Oldest * float64(time.Second)), nil
+}
+
+// Compare implements event.BudgetStore.
+func (h *HouseEvents) Compare(ctx context.Context, limit int) (compared int, err error) {
+	err = pgdb.InTx(ctx, h.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		mark, err := q.LockBudgetMark(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := q.PlanForSpend(ctx); err != nil {
+			return err
+		}
+		row, err := q.CompareBudgets(ctx, dbsql.CompareBudgetsParams{AfterTxid: mark.Txid, AfterSeq: mark.Seq, Count: int32(limit)})
+		compared = int(row.Compared)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("compare budgets: %w", err)
+	}
+	return compared, nil
+}
+
+// Circuits implements event.ObserverStore.
+func (h *HouseEvents) Circuits(ctx context.Context, open []event.Circuit, unseen time.Duration) error {
+	q := dbsql.New(h.pool)
+	if len(open) > 0 {
+		var params dbsql.SeeCircuitsParams
+		for _, c := range open {
+			params.Providers, params.Families = append(params.Providers, c.Provider), append(params.Families, c.Family)
+		}
+		if err := q.SeeCircuits(ctx, params); err != nil {
+			return fmt.Errorf("see circuits: %w", err)
+		}
+	}
+	if err := q.CloseCircuits(ctx, unseen.Seconds()); err != nil {
+		return fmt.Errorf("close circuits: %w", err)
+	}
+	return nil
+}
+
+// Report implements event.ObserverStore.
+func (h *HouseEvents) Report(ctx context.Context, reports []event.Report) error {
+	q := dbsql.New(h.pool)
+	for _, r := range reports {
+		if err := addHouseEvent(ctx, q, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+-- name: AddHouseEvent :exec
+-- AddHouseEvent records an event once for each organization, type, subject and transition.
+SELECT house_event_add(@organization_id, @type, @subject, @transition, @data, make_interval(secs => @keep_seconds::double precision));
+
+-- name: TakeHouseEvents :many
+-- TakeHouseEvents leases events that are due, oldest first.
+WITH due AS MATERIALIZED (
+    SELECT h.event_id FROM house_event AS h
+    WHERE h.sent_at IS NULL AND h.due_at <= now()
+    ORDER BY h.due_at LIMIT @count::int FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE house_event AS h SET attempts = h.attempts + 1, due_at = now() + make_interval(secs => @lease_seconds::double precision)
+    FROM due WHERE h.event_id = due.event_id
+    RETURNING h.event_id, h.organization_id, h.type, h.subject, h.data, h.occurred_at, h.attempts
+)
+SELECT event_id, organization_id, type, subject, data, occurred_at, attempts FROM taken ORDER BY occurred_at, event_id;
+
+-- name: MarkHouseEventsSent :exec
+UPDATE house_event SET sent_at = now() WHERE event_id = ANY(@event_ids::text[]) AND sent_at IS NULL;
+
+-- name: PostponeHouseEvents :exec
+UPDATE house_event AS h SET due_at = now() + make_interval(secs => p.seconds)
+FROM (SELECT unnest(@event_ids::text[]) AS event_id, unnest(@seconds::double precision[]) AS seconds) AS p
+WHERE h.event_id = p.event_id AND h.sent_at IS NULL;
+
+-- name: GiveUpHouseEvents :execrows
+UPDATE house_event SET sent_at = 'infinity' WHERE sent_at IS NULL AND occurred_at < now() - make_interval(secs => @age_seconds::double precision);
+
+-- name: PurgeHouseEvents :execrows
+DELETE FROM house_event WHERE event_id IN (
+    SELECT h.event_id FROM house_event AS h WHERE h.keep_until < now() AND h.sent_at IS NOT NULL LIMIT @count::int FOR UPDATE SKIP LOCKED
+);
+
+-- name: PurgeKeyBudgets :execrows
+DELETE FROM key_budget WHERE seen_at < now() - interval '2 days';
+
+-- name: HouseEventsWaiting :one
+-- HouseEventsWaiting returns how many events are not sent, and the age of the oldest in seconds.
+SELECT count(*) AS waiting, coalesce(extract(epoch FROM now() - min(occurred_at)), 0)::double precision AS oldest
+FROM house_event WHERE sent_at IS NULL;
+
+-- name: LockBudgetMark :one
+-- LockBudgetMark lets one replica compare budgets at a time; the others get no row.
+SELECT txid::text AS txid, seq FROM budget_mark FOR UPDATE SKIP LOCKED;
+
+-- name: CompareBudgets :one
+-- CompareBudgets reads the next rows of the ledger's feed, compares the budgets that they count under with the thresholds
+-- of their organizations, and records an event for the highest threshold that each has reached. It compares with what is
+-- spent in the period of a row, up to now: rows that are committed at the same time are read later, and see each other.
+WITH fresh AS MATERIALIZED (
+    SELECT txid, seq, organization_id, run_id, key_origin, recorded_at
+    FROM ledger_entry
+    WHERE (txid, seq) > (cast(@after_txid::text AS xid8), @after_seq::bigint)
+        AND txid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY ledger_entry.txid, ledger_entry.seq
+    LIMIT @count::int
+),
+periods AS MATERIALIZED (
+    SELECT DISTINCT 'organization' AS kind, f.organization_id, f.organization_id AS subject, o.budget_period AS period,
+        budget_period_start(o.budget_period, f.recorded_at) AS start, o.budget_ceiling_cents::numeric AS ceiling_cents
+    FROM fresh AS f JOIN organization AS o ON o.organization_id = f.organization_id
+    WHERE o.budget_ceiling_cents > 0
+    UNION ALL
+    SELECT DISTINCT 'key', f.organization_id, f.key_origin, k.period, budget_period_start(k.period, f.recorded_at), k.ceiling_cents::numeric
+    FROM fresh AS f JOIN key_budget AS k ON k.organization_id = f.organization_id AND k.key_origin = f.key_origin
+    WHERE f.key_origin <> '' AND k.seen_at > f.recorded_at - interval '2 hours'
+    UNION ALL
+    SELECT DISTINCT 'run', f.organization_id, f.run_id, 'total', '-infinity'::date, r.max_cost_cents::numeric
+    FROM fresh AS f JOIN run AS r ON r.organization_id = f.organization_id AND r.run_id = f.run_id
+    WHERE f.run_id <> '' AND r.max_cost_cents IS NOT NULL
+),
+used AS MATERIALIZED (
+    SELECT p.kind, p.organization_id, p.subject, p.period, p.start, p.ceiling_cents, CASE p.kind
+        WHEN 'organization' THEN (SELECT sum(d.cost_pico_usd) FROM spend_day AS d
+            WHERE d.organization_id = p.organization_id AND d.day >= p.start AND d.day < budget_period_end(p.period, p.start))
+        WHEN 'key' THEN (SELECT sum(k.cost_pico_usd) FROM spend_key AS k
+            WHERE k.organization_id = p.organization_id AND k.key_origin = p.subject
+                AND k.day >= p.start AND k.day < budget_period_end(p.period, p.start))
+        ELSE (SELECT sum(s.cost_pico_usd) FROM spend_run AS s WHERE s.organization_id = p.organization_id AND s.run_id = p.subject)
+    END / 1e10 AS spent_cents
+    FROM periods AS p
+),
+reached AS MATERIALIZED (
+    SELECT u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents, max(t.percent) AS percent
+    FROM used AS u
+    LEFT JOIN organization AS o ON o.organization_id = u.organization_id
+    CROSS JOIN LATERAL unnest(coalesce(o.budget_thresholds, '{50,80,100}')) AS t(percent)
+    WHERE u.spent_cents * 100 >= u.ceiling_cents * t.percent
+    GROUP BY u.kind, u.organization_id, u.subject, u.period, u.start, u.ceiling_cents, u.spent_cents
+),
+recorded AS MATERIALIZED (
+    SELECT house_event_add(organization_id, 'switchyard.budget.threshold', kind || '/' || subject,
+        concat_ws(' ', period, start, percent, ceiling_cents),
+        jsonb_build_object('organization_id', organization_id, 'budget', kind, 'subject', subject, 'percent', percent,
+            'spent_cents', round(spent_cents, 6), 'ceiling_cents', ceiling_cents, 'period', period,
+            'period_start', CASE WHEN period <> 'total' THEN to_char(start, 'YYYY-MM-DD') END),
+        CASE WHEN kind = 'run' THEN interval '30 days' ELSE interval '400 days' END) AS done
+    FROM reached
+),
+moved AS (
+    UPDATE budget_mark SET txid = last.txid, seq = last.seq
+    FROM (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1) AS last
+)
+SELECT (SELECT count(*) FROM fresh) AS compared, (SELECT count(*) FROM recorded) AS recorded;
+
+-- name: SeeCircuits :exec
+-- SeeCircuits records that circuits are open, and an event for each that was not.
+WITH seen AS MATERIALIZED (
+    INSERT INTO circuit_open AS c (provider, family)
+    SELECT s.provider, s.family
+    FROM (SELECT unnest(@providers::text[]) AS provider, unnest(@families::text[]) AS family) AS s
+    ORDER BY s.provider, s.family
+    ON CONFLICT (provider, family) DO UPDATE SET seen_at = now()
+    RETURNING c.provider, c.family, c.opened_at
+), recorded AS MATERIALIZED (
+    SELECT house_event_add('', 'switchyard.circuit.opened', concat('circuit/', provider, '/', family), opened_at::text,
+        jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
+    FROM seen
+)
+SELECT count(*) FROM recorded;
+
+-- name: CloseCircuits :exec
+-- CloseCircuits removes the circuits that no replica has seen open for so long, and records an event for each.
+WITH gone AS MATERIALIZED (
+    DELETE FROM circuit_open AS c WHERE c.seen_at < now() - make_interval(secs => @unseen_seconds::double precision)
+    RETURNING c.provider, c.family, c.opened_at
+), recorded AS MATERIALIZED (
+    SELECT house_event_add('', 'switchyard.circuit.closed', concat('circuit/', provider, '/', family), opened_at::text,
+        jsonb_build_object('provider', provider, 'family', family, 'opened_at', opened_at)) AS done
+    FROM gone
+)
+SELECT count(*) FROM recorded;
