@@ -32,6 +32,7 @@ func (s *events) EmitEvent(ctx context.Context, r *webhooksv1.EmitEventRequest) 
 	result, err := s.emitter.Emit(ctx, event.Request{
 		Asked: delivery.Asked{
 			Payload: r.GetPayload(), Headers: r.GetCustomHeaders(), MaxAttempts: intOf(r.MaxAttempts), Deadline: timeOf(r.GetDeadlineAt()),
+			OrderingKey: r.GetOrderingKey(),
 		},
 		Organization: organization, Owner: owner, EventType: r.GetEventType(), Key: key, Traceparent: traceparent(ctx),
 	})

@@ -127,7 +127,7 @@ func TestTestEndpoint(t *testing.T) {
 func TestEmitEvent(t *testing.T) {
 	d := &domain{result: event.Result{ID: anID, SkippedPaused: 2, Deliveries: []event.Fanned{{Delivery: anID, Endpoint: anID}}}}
 	h := newServer(t, d).Handler()
-	w, document := call(t, h, "POST", "/v1/events", `{"event_type":"a.b","payload":{"z": 1},"custom_headers":{"X-A":"b"},"max_attempts":3,"deadline_at":"2023-11-14T22:13:20Z"}`, "Idempotency-Key", "k", "X-Owner-Id", "ann")
+	w, document := call(t, h, "POST", "/v1/events", `{"event_type":"a.b","payload":{"z": 1},"custom_headers":{"X-A":"b"},"max_attempts":3,"deadline_at":"2023-11-14T22:13:20Z","ordering_key":"o"}`, "Idempotency-Key", "k", "X-Owner-Id", "ann")
 	want := map[string]any{
 		"event_id": anID.String(), "matched": 1.0, "skipped_paused": 2.0, "deduplicated": false,
 		"deliveries": []any{map[string]any{"delivery_id": anID.String(), "endpoint_id": anID.String()}},
@@ -136,7 +136,7 @@ func TestEmitEvent(t *testing.T) {
 		t.Errorf("status %d, answer (-want +got):\n%s", w.Code, diff)
 	}
 	asked := event.Request{
-		Asked:        delivery.Asked{Payload: []byte(`{"z": 1}`), Headers: map[string]string{"X-A": "b"}, MaxAttempts: new(3), Deadline: moment.UTC()},
+		Asked:        delivery.Asked{Payload: []byte(`{"z": 1}`), Headers: map[string]string{"X-A": "b"}, MaxAttempts: new(3), Deadline: moment.UTC(), OrderingKey: "o"},
 		Organization: "default", Owner: "ann", EventType: "a.b", Key: "k",
 	}
 	if diff := cmp.Diff(asked, d.asked[0]); diff != "" {

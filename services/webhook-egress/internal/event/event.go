@@ -47,6 +47,8 @@ type Event struct {
 	Key         string
 	Fingerprint [32]byte
 	Traceparent string
+	// OrderingKey orders the deliveries of each endpoint that have the same one; empty for none.
+	OrderingKey string
 }
 
 // Fanned is one delivery of an event.
@@ -99,13 +101,16 @@ func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := delivery.CheckTexts(map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key}); err != nil {
+	err = delivery.CheckTexts(map[string]string{
+		"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key, "ordering_key": r.OrderingKey,
+	})
+	if err != nil {
 		return Result{}, err
 	}
 	e := Event{
 		Content: content, ID: id, Organization: r.Organization, Owner: r.Owner, EventType: r.EventType,
 		Patterns: endpoint.Patterns(r.EventType), Key: r.Key, Traceparent: r.Traceparent,
-		Fingerprint: delivery.Fingerprint([]string{r.Owner, r.EventType}, r.Asked),
+		Fingerprint: delivery.Fingerprint([]string{r.Owner, r.EventType}, r.Asked), OrderingKey: r.OrderingKey,
 	}
 	var result Result
 	for try := 1; ; try++ {

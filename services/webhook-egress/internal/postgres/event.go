@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,7 +20,7 @@ var (
 
 // FanOut implements event.Store.
 func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result, err error) {
-	err = s.inTx(ctx, "fan out", func(q *dbsql.Queries) error {
+	err = s.transact(ctx, "fan out", func(q *dbsql.Queries) error {
 		if err := q.ShareOrganization(ctx, e.Organization); err != nil {
 			return fmt.Errorf("share organization: %w", err)
 		}
@@ -70,30 +70,32 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 	if err != nil {
 		return result, err
 	}
-	_, err = q.LockSubscribers(ctx, dbsql.LockSubscribersParams{
+	matched, err := q.MatchEndpoints(ctx, dbsql.MatchEndpointsParams{
 		OrganizationID: e.Organization, OwnerID: e.Owner, Patterns: e.Patterns, ExceptEndpoint: uuidOf(e.Except),
 		Own: e.Own, Concerned: e.Concerned,
 	})
 	if err != nil {
-		return result, fmt.Errorf("lock subscribers: %w", err)
+		return result, fmt.Errorf("match endpoints: %w", err)
 	}
-	rows, err := q.FanOut(ctx, dbsql.FanOutParams{
+	active := slices.DeleteFunc(matched, func(m dbsql.MatchEndpointsRow) bool { return !m.Active })
+	result.SkippedPaused = len(matched) - len(active)
+	p := dbsql.FanOutParams{
 		ID: uuidOf(e.ID), CreatedAt: e.ID.Time(), OrganizationID: e.Organization, OwnerID: e.Owner, EventType: e.EventType,
-		Patterns: e.Patterns, ExceptEndpoint: uuidOf(e.Except), IdempotencyKey: e.Key, Body: e.Body, Headers: headers,
-		Own: e.Own, Concerned: e.Concerned, SealedHeaders: e.Sealed, Traceparent: e.Traceparent, MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline),
-	})
+		IdempotencyKey: e.Key, Body: e.Body, Headers: headers, SealedHeaders: e.Sealed, Traceparent: e.Traceparent,
+		MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline), Matched: int32(len(active)),
+		SkippedPaused: int32(result.SkippedPaused),
+		OrderingKey:   e.OrderingKey, BlockedUntil: blockedUntil,
+	}
+	advance, err := fanTo(ctx, q, e, active, &p)
 	if err != nil {
 		return result, err
 	}
-	var advance dbsql.AdvanceFlowsParams
-	result.Deliveries = make([]event.Fanned, 0, len(rows))
-	for _, r := range rows {
-		if !r.Active {
-			result.SkippedPaused++
-			continue
-		}
-		result.Deliveries = append(result.Deliveries, event.Fanned{Delivery: r.DeliveryID.Bytes, Endpoint: r.EndpointID.Bytes})
-		advance.FlowIds, advance.Delays = append(advance.FlowIds, r.FlowID), append(advance.Delays, time.Duration(0))
+	if err := q.FanOut(ctx, p); err != nil {
+		return result, err
+	}
+	result.Deliveries = make([]event.Fanned, len(active))
+	for i, id := range p.DeliveryIds {
+		result.Deliveries[i] = event.Fanned{Delivery: id.Bytes, Endpoint: active[i].ID.Bytes}
 	}
 	if len(advance.FlowIds) == 0 {
 		return result, nil
@@ -102,6 +104,40 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 		return result, fmt.Errorf("advance flows: %w", err)
 	}
 	return result, nil
+}
+
+// fanTo locks the flows of endpoints and adds a delivery for each to p. It returns the flows that the deliveries make
+// due.
+func fanTo(
+	ctx context.Context, q *dbsql.Queries, e event.Event, to []dbsql.MatchEndpointsRow, p *dbsql.FanOutParams,
+) (advance dbsql.AdvanceFlowsParams, err error) {
+	if len(to) == 0 {
+		return advance, nil
+	}
+	added := make(map[orderKey]int64)
+	for _, m := range to {
+		p.DeliveryIds, p.EndpointIds = append(p.DeliveryIds, uuidOf(e.ID.Sibling())), append(p.EndpointIds, m.ID)
+		p.Owners, p.FlowIds = append(p.Owners, orZero(m.OwnerID)), append(p.FlowIds, m.FlowID)
+		p.Urls, p.SigningModes = append(p.Urls, m.Url), append(p.SigningModes, m.SigningMode)
+		if e.OrderingKey != "" {
+			added[orderKey{m.FlowID, e.OrderingKey}] = 1
+		}
+	}
+	if err := q.KeepFlowsAwake(ctx, p.FlowIds); err != nil {
+		return advance, fmt.Errorf("lock flows: %w", err)
+	}
+	places, err := joinOrder(ctx, q, added)
+	if err != nil {
+		return advance, err
+	}
+	for _, flow := range p.FlowIds {
+		position, blocked := places.place(orderKey{flow, e.OrderingKey})
+		p.Positions = append(p.Positions, position)
+		if !blocked {
+			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
+		}
+	}
+	return advance, nil
 }
 
 // Relay implements event.Notes.

@@ -43,7 +43,10 @@ type EmitEventRequest struct {
 	// Attempts of each delivery, clamped to 1..20. Absent: the service's configured maximum.
 	MaxAttempts *int32 `protobuf:"varint,7,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Deadline of each delivery. Absent: none.
-	DeadlineAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	// The event's deliveries to an endpoint with the same key are attempted one after the other, in the order in which
+	// the events were accepted: the next one only after the one before has ended. Absent: no order.
+	OrderingKey   string `protobuf:"bytes,30,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -132,6 +135,13 @@ func (x *EmitEventRequest) GetDeadlineAt() *timestamppb.Timestamp {
 		return x.DeadlineAt
 	}
 	return nil
+}
+
+func (x *EmitEventRequest) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
+	}
+	return ""
 }
 
 // EmitEventResponse is the result of a fan-out.
@@ -275,7 +285,7 @@ var File_switchyard_webhooks_v1_events_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"#switchyard/webhooks/v1/events.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xc5\x04\n" +
+	"#switchyard/webhooks/v1/events.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xf2\x04\n" +
 	"\x10EmitEventRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12I\n" +
@@ -286,7 +296,8 @@ const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"\x0ecustom_headers\x18\x06 \x03(\v2;.switchyard.webhooks.v1.EmitEventRequest.CustomHeadersEntryB\x18\xfaB\x15\x9a\x01\x12\x10 \"\ar\x05\x10\x01\x18\x80\x02*\x05r\x03\x18\x80 R\rcustomHeaders\x12&\n" +
 	"\fmax_attempts\x18\a \x01(\x05H\x00R\vmaxAttempts\x88\x01\x01\x12;\n" +
 	"\vdeadline_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"deadlineAt\x1a@\n" +
+	"deadlineAt\x12+\n" +
+	"\fordering_key\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vorderingKey\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +

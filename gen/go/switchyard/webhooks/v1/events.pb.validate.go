@@ -200,6 +200,17 @@ func (m *EmitEventRequest) validate(all bool) error {
 		}
 	}
 
+	if utf8.RuneCountInString(m.GetOrderingKey()) > 128 {
+		err := EmitEventRequestValidationError{
+			field:  "OrderingKey",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if m.MaxAttempts != nil {
 		// no validation rules for MaxAttempts
 	}

@@ -359,7 +359,8 @@ func (q *Queries) PauseFlow(ctx context.Context, arg PauseFlowParams) error {
 }
 
 const removeFlow = `-- name: RemoveFlow :exec
-WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = $1)
+WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = $1),
+     keys AS (DELETE FROM ordering_key k WHERE k.flow_id = $1)
 DELETE FROM flow f WHERE f.flow_id = $1
 `
 

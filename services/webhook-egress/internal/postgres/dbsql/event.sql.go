@@ -12,108 +12,88 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const fanOut = `-- name: FanOut :many
-WITH matched AS MATERIALIZED (
-    SELECT own.id AS endpoint_id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active,
-           (substr(replace(($1::uuid)::text, '-', ''), 1, 12) || '7' ||
-            substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid AS delivery_id
-    FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types FROM endpoints e
-          WHERE e.organization_id = $2 AND e.deleted_at IS NULL
-          OFFSET 0) AS own
-    WHERE own.event_types && $3::text[] AND own.id <> $4::uuid
-      AND ($5::text = '' OR own.owner_id = $5::text)
-      AND (NOT $6::boolean OR own.owner_id IS NULL OR own.owner_id = $7::text)
+const fanOut = `-- name: FanOut :exec
+WITH fanned AS (
+    SELECT unnest($6::uuid[]) AS delivery_id, unnest($7::uuid[]) AS endpoint_id,
+           NULLIF(unnest($8::text[]), '') AS owner_id, unnest($9::bigint[]) AS flow_id,
+           unnest($10::text[]) AS url, unnest($11::text[]) AS signing_mode,
+           NULLIF(unnest($12::bigint[]), 0) AS position
 ), event AS (
     INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused)
-    SELECT $1::uuid, $8::timestamptz, $2, NULLIF($5::text, ''), $9, NULLIF($10::text, ''),
-           count(*) FILTER (WHERE active), count(*) FILTER (WHERE NOT active)
-    FROM matched
+    VALUES ($13::uuid, $1::timestamptz, $14, NULLIF($15::text, ''), $16,
+            NULLIF($17::text, ''), $18::integer, $19)
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
-    SELECT $1::uuid, $8::timestamptz, $11::bytea WHERE EXISTS (SELECT FROM matched WHERE active)
+    SELECT $13::uuid, $1::timestamptz, $4::bytea WHERE $18::integer > 0
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type,
-                            signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at)
-    SELECT delivery_id, $8::timestamptz, $2, owner_id, endpoint_id, $1::uuid, flow_id, url, $9,
-           signing_mode, NULLIF($12::text, '')::jsonb, $13, NULLIF($14::text, ''), 'queued',
-           $15, NULLIF($16::timestamptz, 'epoch'), $8::timestamptz
-    FROM matched WHERE active
-), queued AS (
-    INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes)
-    SELECT delivery_id, $8::timestamptz, flow_id, now(), NULLIF($16::timestamptz, 'epoch'), octet_length($11::bytea)
-    FROM matched WHERE active
+                            signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at,
+                            ordering_key)
+    SELECT delivery_id, $1::timestamptz, $14, owner_id, endpoint_id, $13::uuid, flow_id, url, $16,
+           signing_mode, NULLIF($20::text, '')::jsonb, $21, NULLIF($22::text, ''), 'queued',
+           $23, NULLIF($3::timestamptz, 'epoch'), $1::timestamptz, NULLIF($5::text, '')
+    FROM fanned
 )
-SELECT delivery_id, endpoint_id, flow_id, active FROM matched ORDER BY endpoint_id
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes, ordering_key, position)
+SELECT delivery_id, $1::timestamptz, flow_id, CASE WHEN position > 1 THEN $2::timestamptz ELSE now() END AS due_at,
+       NULLIF($3::timestamptz, 'epoch'), octet_length($4::bytea), NULLIF($5::text, ''), position
+FROM fanned
 `
 
 type FanOutParams struct {
+	CreatedAt      time.Time
+	BlockedUntil   time.Time
+	Deadline       time.Time
+	Body           []byte
+	OrderingKey    string
+	DeliveryIds    []pgtype.UUID
+	EndpointIds    []pgtype.UUID
+	Owners         []string
+	FlowIds        []int64
+	Urls           []string
+	SigningModes   []string
+	Positions      []int64
 	ID             pgtype.UUID
 	OrganizationID string
-	Patterns       []string
-	ExceptEndpoint pgtype.UUID
 	OwnerID        string
-	Own            bool
-	Concerned      string
-	CreatedAt      time.Time
 	EventType      string
 	IdempotencyKey string
-	Body           []byte
+	Matched        int32
+	SkippedPaused  int32
 	Headers        string
 	SealedHeaders  []byte
 	Traceparent    string
 	MaxAttempts    int32
-	Deadline       time.Time
 }
 
-type FanOutRow struct {
-	DeliveryID pgtype.UUID
-	EndpointID pgtype.UUID
-	FlowID     int64
-	Active     bool
-}
-
-// FanOut inserts the event and all of its deliveries in one statement. Their ids contain the event's millisecond,
-// then 74 random bits (RFC 9562, 5.7).
-func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) ([]FanOutRow, error) {
-	rows, err := q.db.Query(ctx, fanOut,
+// FanOut inserts the event and all of its deliveries in one statement.
+func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) error {
+	_, err := q.db.Exec(ctx, fanOut,
+		arg.CreatedAt,
+		arg.BlockedUntil,
+		arg.Deadline,
+		arg.Body,
+		arg.OrderingKey,
+		arg.DeliveryIds,
+		arg.EndpointIds,
+		arg.Owners,
+		arg.FlowIds,
+		arg.Urls,
+		arg.SigningModes,
+		arg.Positions,
 		arg.ID,
 		arg.OrganizationID,
-		arg.Patterns,
-		arg.ExceptEndpoint,
 		arg.OwnerID,
-		arg.Own,
-		arg.Concerned,
-		arg.CreatedAt,
 		arg.EventType,
 		arg.IdempotencyKey,
-		arg.Body,
+		arg.Matched,
+		arg.SkippedPaused,
 		arg.Headers,
 		arg.SealedHeaders,
 		arg.Traceparent,
 		arg.MaxAttempts,
-		arg.Deadline,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FanOutRow
-	for rows.Next() {
-		var i FanOutRow
-		if err := rows.Scan(
-			&i.DeliveryID,
-			&i.EndpointID,
-			&i.FlowID,
-			&i.Active,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const getEvent = `-- name: GetEvent :one
@@ -175,22 +155,18 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 	return items, nil
 }
 
-const lockSubscribers = `-- name: LockSubscribers :many
-SELECT flow_id
-FROM flow
-WHERE flow_id = ANY (ARRAY(
-    SELECT own.flow_id
-    FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
-          WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.active
-          OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
-    WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
-      AND ($4::text = '' OR own.owner_id = $4::text)
-      AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)))
-ORDER BY flow_id
-FOR KEY SHARE
+const matchEndpoints = `-- name: MatchEndpoints :many
+SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active
+FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types FROM endpoints e
+      WHERE e.organization_id = $1 AND e.deleted_at IS NULL
+      OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
+WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
+  AND ($4::text = '' OR own.owner_id = $4::text)
+  AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)
+ORDER BY own.id
 `
 
-type LockSubscribersParams struct {
+type MatchEndpointsParams struct {
 	OrganizationID string
 	Patterns       []string
 	ExceptEndpoint pgtype.UUID
@@ -199,9 +175,18 @@ type LockSubscribersParams struct {
 	Concerned      string
 }
 
-// LockSubscribers locks the flows of an event's endpoints, as LockFlows does.
-func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, lockSubscribers,
+type MatchEndpointsRow struct {
+	ID          pgtype.UUID
+	OwnerID     *string
+	FlowID      int64
+	Url         string
+	SigningMode string
+	Active      bool
+}
+
+// MatchEndpoints returns the endpoints that an event is for, active and paused.
+func (q *Queries) MatchEndpoints(ctx context.Context, arg MatchEndpointsParams) ([]MatchEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, matchEndpoints,
 		arg.OrganizationID,
 		arg.Patterns,
 		arg.ExceptEndpoint,
@@ -213,13 +198,20 @@ func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []MatchEndpointsRow
 	for rows.Next() {
-		var flow_id int64
-		if err := rows.Scan(&flow_id); err != nil {
+		var i MatchEndpointsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OwnerID,
+			&i.FlowID,
+			&i.Url,
+			&i.SigningMode,
+			&i.Active,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, flow_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

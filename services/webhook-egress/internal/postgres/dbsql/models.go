@@ -34,6 +34,12 @@ type Endpoint struct {
 	FailingReportedAt       *time.Time
 }
 
+type OrderingKey struct {
+	FlowID       int64
+	Key          string
+	LastPosition int64
+}
+
 type Replay struct {
 	ID             pgtype.UUID
 	OrganizationID string

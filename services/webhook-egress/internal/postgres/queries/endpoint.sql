@@ -94,5 +94,6 @@ SELECT flow_id FROM flow WHERE parked_reason = 'endpoint_deleted' ORDER BY flow_
 SELECT flow_id FROM flow WHERE flow_id = @flow_id AND parked_reason = 'endpoint_deleted' FOR UPDATE;
 
 -- name: RemoveFlow :exec
-WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = @flow_id)
+WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = @flow_id),
+     keys AS (DELETE FROM ordering_key k WHERE k.flow_id = @flow_id)
 DELETE FROM flow f WHERE f.flow_id = @flow_id;
