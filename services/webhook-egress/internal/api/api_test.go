@@ -279,7 +279,7 @@ func TestGetDelivery(t *testing.T) {
 		"attempts": 2.0, "max_attempts": 12.0, "last_response_code": 500.0, "last_error": "http_5xx", "endpoint_id": nil,
 		"signing_mode": "org_timestamp", "next_attempt_at": "2023-11-14T22:15:00Z", "created_at": "2023-11-14T22:13:20Z",
 		"updated_at": "2023-11-14T22:14:10Z", "event_id": nil, "idempotency_key": nil, "generation": 1.0, "deadline_at": nil,
-		"finished_at": nil, "payload": map[string]any{"z": 1.0, "a": 2.0}, "ordering_key": "k",
+		"finished_at": nil, "payload": map[string]any{"z": 1.0, "a": 2.0}, "ordering_key": "k", "filter_error": nil,
 	}
 	if diff := cmp.Diff(want, document); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
@@ -333,7 +333,7 @@ func fill(m protoreflect.Message) {
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		switch {
-		case f.Name() == "filter":
+		case f.Name() == "filter" && f.Message() != nil:
 			m.Set(f, protoreflect.ValueOfMessage(m.NewField(f).Message()))
 		case f.Name() == "deliveries" && f.IsList():
 			list := m.Mutable(f).List()

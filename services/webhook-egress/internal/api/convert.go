@@ -64,7 +64,7 @@ func recordOf(r delivery.Record) *webhooksv1.DeliveryRecord {
 		CreatedAt: timestamppb.New(r.ID.Time()), UpdatedAt: timestamppb.New(r.Updated), EventId: textOrNull(r.EventID),
 		IdempotencyKey: textOrNull(r.Key), Generation: int32(r.Generation), DeadlineAt: timeOrNull(r.Deadline),
 		FinishedAt: timeOrNull(r.Finished), Payload: r.Body,
-		OrderingKey: textOrNull(r.OrderingKey),
+		OrderingKey: textOrNull(r.OrderingKey), FilterError: textOrNull(r.FilterError),
 	}
 }
 

@@ -48,6 +48,7 @@ func (s *endpoints) RegisterEndpoint(ctx context.Context, r *webhooksv1.Register
 	e, err := s.registry.Register(ctx, endpoint.Registration{
 		Scope: scope, URL: r.GetUrl(), EventTypes: r.GetEventTypes(), SigningMode: r.GetSigningMode(),
 		Secret: secret.New(r.GetSigningSecret()), RatePerSecond: r.GetRateLimitPerSecond(), Description: r.GetDescription(),
+		Filter: r.GetFilter(),
 	})
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (s *endpoints) UpdateEndpoint(ctx context.Context, r *webhooksv1.UpdateEndp
 	}
 	update := endpoint.Update{
 		URL: r.Url, EventTypes: r.GetEventTypes(), Active: r.Active, Secret: secret.New(r.GetSigningSecret()),
-		RatePerSecond: r.RateLimitPerSecond, Description: r.Description,
+		RatePerSecond: r.RateLimitPerSecond, Description: r.Description, Filter: r.Filter,
 	}
 	if r.SecretOverlapSeconds != nil {
 		update.Overlap = new(time.Duration(r.GetSecretOverlapSeconds()) * time.Second)
@@ -152,7 +153,7 @@ func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
 		EventTypes: e.EventTypes, Active: e.Active, SigningMode: e.SigningMode, CreatedAt: timestamppb.New(e.Created),
 		UpdatedAt: timestamppb.New(e.Updated), RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
 		PreviousSecretExpiresAt: futureOrNull(e.PreviousUntil), DisabledReason: textOrNull(e.DisabledReason),
-		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince),
+		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince), Filter: e.Filter,
 	}
 }
 

@@ -165,16 +165,18 @@ func (d *Draft) Job(s Stored) Job {
 
 // Record is the state of a delivery as callers see it.
 type Record struct {
-	ID                ID
-	Organization      string
-	Owner             string
-	EndpointID        string
-	EventID           string
-	URL               string
-	EventType         string
-	SigningMode       string
-	Key               string
-	OrderingKey       string
+	ID           ID
+	Organization string
+	Owner        string
+	EndpointID   string
+	EventID      string
+	URL          string
+	EventType    string
+	SigningMode  string
+	Key          string
+	OrderingKey  string
+	// FilterError is why the endpoint's filter could not be evaluated; empty when it could.
+	FilterError       string
 	Status            Status
 	Generation        int
 	Attempts          int

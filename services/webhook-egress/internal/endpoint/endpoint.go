@@ -41,6 +41,8 @@ type Endpoint struct {
 	// RatePerSecond is zero for no limit.
 	RatePerSecond float64
 	Description   string
+	// Filter is an expression that events have to match; empty for none.
+	Filter string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
 	// after the last success.
 	DisabledReason   string
@@ -62,6 +64,7 @@ type Change struct {
 	Overlap       time.Duration
 	RatePerSecond *float64
 	Description   *string
+	Filter        *string // checked
 }
 
 // Apply returns the endpoint after the change at time now.
@@ -93,6 +96,9 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	}
 	if c.Description != nil {
 		e.Description = *c.Description
+	}
+	if c.Filter != nil {
+		e.Filter = *c.Filter
 	}
 	e.Updated = now
 	return e, nil

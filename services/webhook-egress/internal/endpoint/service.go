@@ -46,6 +46,12 @@ type Deliverer interface {
 	SendTest(ctx context.Context, t delivery.TestDelivery) (delivery.Record, *delivery.Attempt, error)
 }
 
+// Filters checks filters, as filter.Engine does.
+type Filters interface {
+	// Check refuses an expression that can't be compiled or may cost too much; the empty one is accepted.
+	Check(expression string) error
+}
+
 // Waker is notified of flows that may continue.
 type Waker interface {
 	Waiting()
@@ -57,6 +63,7 @@ type Options struct {
 	Deliverer Deliverer
 	Waker     Waker
 	Targets   *delivery.Targets
+	Filters   Filters
 	Sealer    delivery.Sealer
 	// Limit is how many endpoints an organization may have.
 	Limit int
@@ -80,6 +87,8 @@ type Registration struct {
 	Secret        secret.Value
 	RatePerSecond float64
 	Description   string
+	// Filter is empty for none.
+	Filter string
 }
 
 // Register creates a subscription.
@@ -94,10 +103,14 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, error
 	if err := checkTypes(r.EventTypes); err != nil {
 		return Endpoint{}, err
 	}
+	if err := s.checkFilter(r.Filter); err != nil {
+		return Endpoint{}, err
+	}
 	now := s.o.Now().UTC().Truncate(time.Microsecond)
 	e := Endpoint{
 		ID: delivery.NewID(now), Organization: r.Organization, Owner: r.Owner, EventTypes: r.EventTypes, Active: true,
 		SigningMode: r.SigningMode, RatePerSecond: r.RatePerSecond, Description: r.Description, Created: now, Updated: now,
+		Filter: r.Filter,
 	}
 	switch own := r.SigningMode == signing.EndpointBody; {
 	case own && r.Secret.IsZero():
@@ -119,6 +132,14 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, error
 		return Endpoint{}, fmt.Errorf("register endpoint: %w", err)
 	}
 	return e, nil
+}
+
+// checkFilter checks an expression, and that the store can hold its text.
+func (s *Service) checkFilter(expression string) error {
+	if err := delivery.CheckTexts(map[string]string{"filter": expression}); err != nil {
+		return err
+	}
+	return s.o.Filters.Check(expression)
 }
 
 func (s *Service) seal(value secret.Value, id delivery.ID) ([]byte, error) {
@@ -189,6 +210,8 @@ type Update struct {
 	Overlap       *time.Duration
 	RatePerSecond *float64
 	Description   *string
+	// Filter is a new filter; an empty one removes it.
+	Filter *string
 }
 
 // Update changes a subscription. Its queued deliveries follow the change.
@@ -214,6 +237,12 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, error) {
 	change := Change{
 		EventTypes: u.EventTypes, Active: u.Active, Overlap: DefaultOverlap, RatePerSecond: u.RatePerSecond, Description: u.Description,
+		Filter: u.Filter,
+	}
+	if u.Filter != nil {
+		if err := s.checkFilter(*u.Filter); err != nil {
+			return Change{}, err
+		}
 	}
 	if u.Description != nil {
 		if err := delivery.CheckTexts(map[string]string{"description": *u.Description}); err != nil {

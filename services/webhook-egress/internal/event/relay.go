@@ -48,14 +48,15 @@ type Notes interface {
 type Relay struct {
 	notes       Notes
 	waker       Waker
+	filters     Filters
 	maxAttempts int
 	log         *slog.Logger
 	now         func() time.Time
 }
 
 // NewRelay returns a Relay; its deliveries have at most maxAttempts attempts.
-func NewRelay(notes Notes, waker Waker, maxAttempts int, log *slog.Logger, now func() time.Time) *Relay {
-	return &Relay{notes, waker, maxAttempts, log, now}
+func NewRelay(notes Notes, waker Waker, filters Filters, maxAttempts int, log *slog.Logger, now func() time.Time) *Relay {
+	return &Relay{notes, waker, filters, maxAttempts, log, now}
 }
 
 // Run relays until ctx ends.
@@ -143,9 +144,11 @@ func (r *Relay) event(o Operational) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("operational event: %w", err)
 	}
-	return Event{
+	e := Event{
 		Content: delivery.Content{Body: payload, MaxAttempts: r.maxAttempts}, ID: delivery.NewID(r.now()),
 		Organization: o.Organization, EventType: o.Type, Patterns: endpoint.Patterns(o.Type), Except: o.Endpoint,
 		Own: true, Concerned: o.Owner,
-	}, nil
+	}
+	e.Judge = e.judge(r.filters)
+	return e, nil
 }

@@ -49,7 +49,7 @@ func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint, limit int) erro
 		return q.AddEndpoint(ctx, dbsql.AddEndpointParams{
 			ID: uuidOf(e.ID), OrganizationID: e.Organization, OwnerID: e.Owner, Url: e.URL, FlowID: flow, EventTypes: e.EventTypes,
 			SigningMode: e.SigningMode, SealedSecret: e.Secret, RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
-			CreatedAt: e.Created,
+			CreatedAt: e.Created, Filter: e.Filter,
 		})
 	})
 }
@@ -129,7 +129,7 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.E
 	err := q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
 		ID: uuidOf(now.ID), Url: now.URL, EventTypes: now.EventTypes, Active: now.Active, SealedSecret: now.Secret,
 		SealedPreviousSecret: now.Previous, PreviousSecretExpiresAt: orEpoch(now.PreviousUntil),
-		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
+		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated, Filter: now.Filter,
 	})
 	if err != nil || before.Active || !now.Active {
 		return err
@@ -218,5 +218,6 @@ func readEndpoint(row *dbsql.Endpoint) endpoint.Endpoint {
 		Previous: row.SealedPreviousSecret, PreviousUntil: orZero(row.PreviousSecretExpiresAt),
 		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
 		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
+		Filter: row.Filter,
 	}
 }

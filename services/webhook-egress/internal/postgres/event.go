@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/event"
+	"switchyard.dev/services/webhook-egress/internal/filter"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
@@ -51,14 +51,16 @@ func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID, owner stri
 	if err != nil {
 		return result, fmt.Errorf("read event: %w", err)
 	}
-	result.SkippedPaused = int(row.SkippedPaused)
+	result.SkippedPaused, result.SkippedFiltered = int(row.SkippedPaused), int(row.SkippedFiltered)
 	fanned, err := q.ListFanned(ctx, dbsql.ListFannedParams{EventID: uuidOf(id), CreatedAt: id.Time(), OwnerID: owner})
 	if err != nil {
 		return result, fmt.Errorf("list fanned: %w", err)
 	}
 	result.Deliveries = make([]event.Fanned, len(fanned))
 	for i, f := range fanned {
-		result.Deliveries[i] = event.Fanned{Delivery: f.DeliveryID.Bytes, Endpoint: f.EndpointID.Bytes}
+		result.Deliveries[i] = event.Fanned{
+			Delivery: f.DeliveryID.Bytes, Endpoint: f.EndpointID.Bytes, FilterError: orZero(f.FilterError),
+		}
 	}
 	return result, nil
 }
@@ -77,25 +79,24 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 	if err != nil {
 		return result, fmt.Errorf("match endpoints: %w", err)
 	}
-	active := slices.DeleteFunc(matched, func(m dbsql.MatchEndpointsRow) bool { return !m.Active })
-	result.SkippedPaused = len(matched) - len(active)
+	admitted, verdicts := judge(e, matched, &result)
 	p := dbsql.FanOutParams{
 		ID: uuidOf(e.ID), CreatedAt: e.ID.Time(), OrganizationID: e.Organization, OwnerID: e.Owner, EventType: e.EventType,
 		IdempotencyKey: e.Key, Body: e.Body, Headers: headers, SealedHeaders: e.Sealed, Traceparent: e.Traceparent,
-		MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline), Matched: int32(len(active)),
-		SkippedPaused: int32(result.SkippedPaused),
-		OrderingKey:   e.OrderingKey, BlockedUntil: blockedUntil,
+		MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline), Matched: int32(len(admitted)),
+		SkippedPaused: int32(result.SkippedPaused), SkippedFiltered: int32(result.SkippedFiltered), FilterErrors: verdicts,
+		OrderingKey: e.OrderingKey, BlockedUntil: blockedUntil,
 	}
-	advance, err := fanTo(ctx, q, e, active, &p)
+	advance, err := fanTo(ctx, q, e, admitted, &p)
 	if err != nil {
 		return result, err
 	}
 	if err := q.FanOut(ctx, p); err != nil {
 		return result, err
 	}
-	result.Deliveries = make([]event.Fanned, len(active))
+	result.Deliveries = make([]event.Fanned, len(admitted))
 	for i, id := range p.DeliveryIds {
-		result.Deliveries[i] = event.Fanned{Delivery: id.Bytes, Endpoint: active[i].ID.Bytes}
+		result.Deliveries[i] = event.Fanned{Delivery: id.Bytes, Endpoint: admitted[i].ID.Bytes, FilterError: verdicts[i]}
 	}
 	if len(advance.FlowIds) == 0 {
 		return result, nil
@@ -104,6 +105,25 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 		return result, fmt.Errorf("advance flows: %w", err)
 	}
 	return result, nil
+}
+
+// judge returns the endpoints that receive an event, with the error of each one's filter, and counts the others.
+func judge(e event.Event, matched []dbsql.MatchEndpointsRow, result *event.Result) (admitted []dbsql.MatchEndpointsRow, filterErrors []string) {
+	for _, m := range matched {
+		verdict := filter.Matched
+		if m.Filter != "" {
+			verdict = e.Judge.Evaluate(m.Filter)
+		}
+		switch {
+		case verdict == filter.Unmatched:
+			result.SkippedFiltered++
+		case !m.Active:
+			result.SkippedPaused++
+		default:
+			admitted, filterErrors = append(admitted, m), append(filterErrors, string(verdict))
+		}
+	}
+	return admitted, filterErrors
 }
 
 // fanTo locks the flows of endpoints and adds a delivery for each to p. It returns the flows that the deliveries make

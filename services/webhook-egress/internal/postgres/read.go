@@ -79,7 +79,7 @@ func recordOf(row *dbsql.ReadRecordsRow) delivery.Record {
 		Generation: int(row.Generation), Attempts: int(row.Attempts), MaxAttempts: int(row.MaxAttempts),
 		LastResponseCode: int(orZero(row.LastResponseCode)), LastError: orZero(row.LastError),
 		Deadline: orZero(row.DeadlineAt), Updated: row.UpdatedAt, Finished: orZero(row.FinishedAt),
-		OrderingKey: orZero(row.OrderingKey),
+		OrderingKey: orZero(row.OrderingKey), FilterError: orZero(row.FilterError),
 	}
 	if !row.NextAttemptAt.Equal(epoch) {
 		record.NextAttempt = row.NextAttemptAt

@@ -556,7 +556,10 @@ type DeliveryRecord struct {
 	// The body of each attempt; absent unless asked for with include_payload.
 	Payload []byte `protobuf:"bytes,21,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
 	// Its ordering key; null without one.
-	OrderingKey   *wrapperspb.StringValue `protobuf:"bytes,30,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
+	OrderingKey *wrapperspb.StringValue `protobuf:"bytes,30,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
+	// Why the endpoint's filter could not be evaluated, so that the delivery was made all the same: `evaluation_failed` or
+	// `cost_exceeded`; null when it could.
+	FilterError   *wrapperspb.StringValue `protobuf:"bytes,31,opt,name=filter_error,json=filterError,proto3" json:"filter_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -741,6 +744,13 @@ func (x *DeliveryRecord) GetPayload() []byte {
 func (x *DeliveryRecord) GetOrderingKey() *wrapperspb.StringValue {
 	if x != nil {
 		return x.OrderingKey
+	}
+	return nil
+}
+
+func (x *DeliveryRecord) GetFilterError() *wrapperspb.StringValue {
+	if x != nil {
+		return x.FilterError
 	}
 	return nil
 }
@@ -1142,7 +1152,7 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12'\n" +
-	"\x0finclude_payload\x18\x04 \x01(\bR\x0eincludePayload\"\xcb\b\n" +
+	"\x0finclude_payload\x18\x04 \x01(\bR\x0eincludePayload\"\x8c\t\n" +
 	"\x0eDeliveryRecord\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12'\n" +
@@ -1176,7 +1186,8 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\vfinished_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12#\n" +
 	"\apayload\x18\x15 \x01(\fB\x04\xb0\xbb\x18\x01H\x00R\apayload\x88\x01\x01\x12?\n" +
-	"\fordering_key\x18\x1e \x01(\v2\x1c.google.protobuf.StringValueR\vorderingKeyB\n" +
+	"\fordering_key\x18\x1e \x01(\v2\x1c.google.protobuf.StringValueR\vorderingKey\x12?\n" +
+	"\ffilter_error\x18\x1f \x01(\v2\x1c.google.protobuf.StringValueR\vfilterErrorB\n" +
 	"\n" +
 	"\b_payload\"\xbb\x04\n" +
 	"\x15ListDeliveriesRequest\x121\n" +
@@ -1278,31 +1289,32 @@ var file_switchyard_webhooks_v1_deliveries_proto_depIdxs = []int32{
 	12, // 14: switchyard.webhooks.v1.DeliveryRecord.deadline_at:type_name -> google.protobuf.Timestamp
 	12, // 15: switchyard.webhooks.v1.DeliveryRecord.finished_at:type_name -> google.protobuf.Timestamp
 	13, // 16: switchyard.webhooks.v1.DeliveryRecord.ordering_key:type_name -> google.protobuf.StringValue
-	12, // 17: switchyard.webhooks.v1.ListDeliveriesRequest.created_after:type_name -> google.protobuf.Timestamp
-	12, // 18: switchyard.webhooks.v1.ListDeliveriesRequest.created_before:type_name -> google.protobuf.Timestamp
-	6,  // 19: switchyard.webhooks.v1.ListDeliveriesResponse.deliveries:type_name -> switchyard.webhooks.v1.DeliveryRecord
-	12, // 20: switchyard.webhooks.v1.ResendDeliveryRequest.deadline_at:type_name -> google.protobuf.Timestamp
-	0,  // 21: switchyard.webhooks.v1.DeliveryService.Enqueue:input_type -> switchyard.webhooks.v1.EnqueueRequest
-	2,  // 22: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:input_type -> switchyard.webhooks.v1.EnqueueBatchRequest
-	0,  // 23: switchyard.webhooks.v1.DeliveryService.EnqueueStream:input_type -> switchyard.webhooks.v1.EnqueueRequest
-	7,  // 24: switchyard.webhooks.v1.DeliveryService.ListDeliveries:input_type -> switchyard.webhooks.v1.ListDeliveriesRequest
-	5,  // 25: switchyard.webhooks.v1.DeliveryService.GetDelivery:input_type -> switchyard.webhooks.v1.GetDeliveryRequest
-	15, // 26: switchyard.webhooks.v1.DeliveryService.ListAttempts:input_type -> switchyard.webhooks.v1.ListAttemptsRequest
-	9,  // 27: switchyard.webhooks.v1.DeliveryService.ResendDelivery:input_type -> switchyard.webhooks.v1.ResendDeliveryRequest
-	10, // 28: switchyard.webhooks.v1.DeliveryService.CancelDelivery:input_type -> switchyard.webhooks.v1.CancelDeliveryRequest
-	1,  // 29: switchyard.webhooks.v1.DeliveryService.Enqueue:output_type -> switchyard.webhooks.v1.EnqueueAccepted
-	3,  // 30: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:output_type -> switchyard.webhooks.v1.EnqueueBatchResponse
-	4,  // 31: switchyard.webhooks.v1.DeliveryService.EnqueueStream:output_type -> switchyard.webhooks.v1.EnqueueSummary
-	8,  // 32: switchyard.webhooks.v1.DeliveryService.ListDeliveries:output_type -> switchyard.webhooks.v1.ListDeliveriesResponse
-	6,  // 33: switchyard.webhooks.v1.DeliveryService.GetDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
-	16, // 34: switchyard.webhooks.v1.DeliveryService.ListAttempts:output_type -> switchyard.webhooks.v1.ListAttemptsResponse
-	6,  // 35: switchyard.webhooks.v1.DeliveryService.ResendDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
-	6,  // 36: switchyard.webhooks.v1.DeliveryService.CancelDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	13, // 17: switchyard.webhooks.v1.DeliveryRecord.filter_error:type_name -> google.protobuf.StringValue
+	12, // 18: switchyard.webhooks.v1.ListDeliveriesRequest.created_after:type_name -> google.protobuf.Timestamp
+	12, // 19: switchyard.webhooks.v1.ListDeliveriesRequest.created_before:type_name -> google.protobuf.Timestamp
+	6,  // 20: switchyard.webhooks.v1.ListDeliveriesResponse.deliveries:type_name -> switchyard.webhooks.v1.DeliveryRecord
+	12, // 21: switchyard.webhooks.v1.ResendDeliveryRequest.deadline_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: switchyard.webhooks.v1.DeliveryService.Enqueue:input_type -> switchyard.webhooks.v1.EnqueueRequest
+	2,  // 23: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:input_type -> switchyard.webhooks.v1.EnqueueBatchRequest
+	0,  // 24: switchyard.webhooks.v1.DeliveryService.EnqueueStream:input_type -> switchyard.webhooks.v1.EnqueueRequest
+	7,  // 25: switchyard.webhooks.v1.DeliveryService.ListDeliveries:input_type -> switchyard.webhooks.v1.ListDeliveriesRequest
+	5,  // 26: switchyard.webhooks.v1.DeliveryService.GetDelivery:input_type -> switchyard.webhooks.v1.GetDeliveryRequest
+	15, // 27: switchyard.webhooks.v1.DeliveryService.ListAttempts:input_type -> switchyard.webhooks.v1.ListAttemptsRequest
+	9,  // 28: switchyard.webhooks.v1.DeliveryService.ResendDelivery:input_type -> switchyard.webhooks.v1.ResendDeliveryRequest
+	10, // 29: switchyard.webhooks.v1.DeliveryService.CancelDelivery:input_type -> switchyard.webhooks.v1.CancelDeliveryRequest
+	1,  // 30: switchyard.webhooks.v1.DeliveryService.Enqueue:output_type -> switchyard.webhooks.v1.EnqueueAccepted
+	3,  // 31: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:output_type -> switchyard.webhooks.v1.EnqueueBatchResponse
+	4,  // 32: switchyard.webhooks.v1.DeliveryService.EnqueueStream:output_type -> switchyard.webhooks.v1.EnqueueSummary
+	8,  // 33: switchyard.webhooks.v1.DeliveryService.ListDeliveries:output_type -> switchyard.webhooks.v1.ListDeliveriesResponse
+	6,  // 34: switchyard.webhooks.v1.DeliveryService.GetDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
+	16, // 35: switchyard.webhooks.v1.DeliveryService.ListAttempts:output_type -> switchyard.webhooks.v1.ListAttemptsResponse
+	6,  // 36: switchyard.webhooks.v1.DeliveryService.ResendDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
+	6,  // 37: switchyard.webhooks.v1.DeliveryService.CancelDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
+	30, // [30:38] is the sub-list for method output_type
+	22, // [22:30] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_webhooks_v1_deliveries_proto_init() }

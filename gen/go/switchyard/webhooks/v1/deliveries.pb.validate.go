@@ -1381,6 +1381,35 @@ func (m *DeliveryRecord) validate(all bool) error {
 		}
 	}
 
+	if all {
+		switch v := interface{}(m.GetFilterError()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DeliveryRecordValidationError{
+					field:  "FilterError",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DeliveryRecordValidationError{
+					field:  "FilterError",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetFilterError()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DeliveryRecordValidationError{
+				field:  "FilterError",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if m.Payload != nil {
 		// no validation rules for Payload
 	}

@@ -49,7 +49,11 @@ type RegisterEndpointRequest struct {
 	// Largest number of deliveries per second, fractions allowed. 0 or absent: no limit.
 	RateLimitPerSecond float64 `protobuf:"fixed64,7,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"`
 	// A note for people.
-	Description   string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
+	// Only events whose fields match: an expression in CEL (https://cel.dev) of type bool over `event.type`,
+	// `event.payload`, `event.organization_id`, `event.owner_id` (empty for every owner's) and `event.created_at`, at most
+	// 1,024 characters. One that does not compile is 400 with its line and column. Absent: every event of the types.
+	Filter        string `protobuf:"bytes,30,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -140,6 +144,13 @@ func (x *RegisterEndpointRequest) GetDescription() string {
 	return ""
 }
 
+func (x *RegisterEndpointRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
 // Endpoint is a subscription.
 type Endpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -173,7 +184,9 @@ type Endpoint struct {
 	// When the service paused it; null when it did not.
 	DisabledAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=disabled_at,json=disabledAt,proto3" json:"disabled_at,omitempty"`
 	// Since when every attempt has failed; null when the last one succeeded.
-	FailingSince  *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	FailingSince *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=failing_since,json=failingSince,proto3" json:"failing_since,omitempty"`
+	// Expression that events have to match; empty without one.
+	Filter        string `protobuf:"bytes,30,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +324,13 @@ func (x *Endpoint) GetFailingSince() *timestamppb.Timestamp {
 		return x.FailingSince
 	}
 	return nil
+}
+
+func (x *Endpoint) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
 }
 
 // ListEndpointsRequest filters subscriptions.
@@ -548,7 +568,9 @@ type UpdateEndpointRequest struct {
 	// New limit of deliveries per second; 0 removes it.
 	RateLimitPerSecond *float64 `protobuf:"fixed64,9,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
 	// New note for people.
-	Description   *string `protobuf:"bytes,10,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	Description *string `protobuf:"bytes,10,opt,name=description,proto3,oneof" json:"description,omitempty"`
+	// New filter, checked as at registration, for events from now on; an empty one removes it.
+	Filter        *string `protobuf:"bytes,30,opt,name=filter,proto3,oneof" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,6 +671,13 @@ func (x *UpdateEndpointRequest) GetRateLimitPerSecond() float64 {
 func (x *UpdateEndpointRequest) GetDescription() string {
 	if x != nil && x.Description != nil {
 		return *x.Description
+	}
+	return ""
+}
+
+func (x *UpdateEndpointRequest) GetFilter() string {
+	if x != nil && x.Filter != nil {
+		return *x.Filter
 	}
 	return ""
 }
@@ -858,7 +887,7 @@ var File_switchyard_webhooks_v1_endpoints_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\n" +
-	"&switchyard/webhooks/v1/endpoints.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a'switchyard/webhooks/v1/deliveries.proto\x1a\x17validate/validate.proto\"\xe8\x03\n" +
+	"&switchyard/webhooks/v1/endpoints.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a'switchyard/webhooks/v1/deliveries.proto\x1a\x17validate/validate.proto\"\x8a\x04\n" +
 	"\x17RegisterEndpointRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1c\n" +
@@ -869,7 +898,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\fsigning_mode\x18\x05 \x01(\tB&\xfaB#r!R\rorg_timestampR\rendpoint_body\xd0\x01\x01R\vsigningMode\x122\n" +
 	"\x0esigning_secret\x18\x06 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x04\x80\x01\x01R\rsigningSecret\x12J\n" +
 	"\x15rate_limit_per_second\x18\a \x01(\x01B\x17\xfaB\x14\x12\x12\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00R\x12rateLimitPerSecond\x12*\n" +
-	"\vdescription\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\vdescription\"\xe4\x05\n" +
+	"\vdescription\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\vdescription\x12 \n" +
+	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06filter\"\xfc\x05\n" +
 	"\bEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12'\n" +
@@ -891,7 +921,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0fdisabled_reason\x18\r \x01(\v2\x1c.google.protobuf.StringValueR\x0edisabledReason\x12;\n" +
 	"\vdisabled_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"disabledAt\x12?\n" +
-	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\"\x83\x02\n" +
+	"\rfailing_since\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\ffailingSince\x12\x16\n" +
+	"\x06filter\x18\x1e \x01(\tR\x06filter\"\x83\x02\n" +
 	"\x14ListEndpointsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1b\n" +
@@ -910,7 +941,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
-	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\"\x9b\x05\n" +
+	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\"\xcd\x05\n" +
 	"\x15UpdateEndpointRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
@@ -925,13 +956,15 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x16secret_overlap_seconds\x18\b \x01(\x05B\v\xfaB\b\x1a\x06\x18\x80\xf5$(\x00H\x03R\x14secretOverlapSeconds\x88\x01\x01\x12O\n" +
 	"\x15rate_limit_per_second\x18\t \x01(\x01B\x17\xfaB\x14\x12\x12\x19\x00\x00\x00\x00\x00\x88\xc3@)\x00\x00\x00\x00\x00\x00\x00\x00H\x04R\x12rateLimitPerSecond\x88\x01\x01\x12/\n" +
 	"\vdescription\x18\n" +
-	" \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04H\x05R\vdescription\x88\x01\x01B\x06\n" +
+	" \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04H\x05R\vdescription\x88\x01\x01\x12%\n" +
+	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bH\x06R\x06filter\x88\x01\x01B\x06\n" +
 	"\x04_urlB\t\n" +
 	"\a_activeB\x11\n" +
 	"\x0f_signing_secretB\x19\n" +
 	"\x17_secret_overlap_secondsB\x18\n" +
 	"\x16_rate_limit_per_secondB\x0e\n" +
-	"\f_description\"\x8b\x01\n" +
+	"\f_descriptionB\t\n" +
+	"\a_filter\"\x8b\x01\n" +
 	"\x15DeleteEndpointRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +

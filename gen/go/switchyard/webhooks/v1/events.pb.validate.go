@@ -359,6 +359,8 @@ func (m *EmitEventResponse) validate(all bool) error {
 
 	// no validation rules for Deduplicated
 
+	// no validation rules for SkippedFiltered
+
 	if len(errors) > 0 {
 		return EmitEventResponseMultiError(errors)
 	}
@@ -464,6 +466,8 @@ func (m *FannedDelivery) validate(all bool) error {
 	// no validation rules for DeliveryId
 
 	// no validation rules for EndpointId
+
+	// no validation rules for FilterError
 
 	if len(errors) > 0 {
 		return FannedDeliveryMultiError(errors)

@@ -14,9 +14,9 @@ import (
 
 const addEndpoint = `-- name: AddEndpoint :exec
 INSERT INTO endpoints (id, organization_id, owner_id, url, flow_id, event_types, signing_mode, sealed_secret,
-                       rate_limit_per_second, description, created_at, updated_at)
+                       rate_limit_per_second, description, created_at, updated_at, filter)
 VALUES ($1, $2, NULLIF($3::text, ''), $4, $5, $6, $7, $8,
-        $9, $10, $11, $11)
+        $9, $10, $11, $11, $12)
 `
 
 type AddEndpointParams struct {
@@ -31,6 +31,7 @@ type AddEndpointParams struct {
 	RateLimitPerSecond float64
 	Description        string
 	CreatedAt          time.Time
+	Filter             string
 }
 
 func (q *Queries) AddEndpoint(ctx context.Context, arg AddEndpointParams) error {
@@ -46,6 +47,7 @@ func (q *Queries) AddEndpoint(ctx context.Context, arg AddEndpointParams) error 
 		arg.RateLimitPerSecond,
 		arg.Description,
 		arg.CreatedAt,
+		arg.Filter,
 	)
 	return err
 }
@@ -106,7 +108,7 @@ func (q *Queries) DeleteEndpoint(ctx context.Context, id pgtype.UUID) error {
 const getEndpoint = `-- name: GetEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at
+       created_at, updated_at, deleted_at, failures, failing_reported_at, filter
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
@@ -144,6 +146,7 @@ func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpo
 		&i.DeletedAt,
 		&i.Failures,
 		&i.FailingReportedAt,
+		&i.Filter,
 	)
 	return i, err
 }
@@ -193,7 +196,7 @@ func (q *Queries) ListDeletedFlows(ctx context.Context, page int32) ([]int64, er
 const listEndpoints = `-- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at
+       created_at, updated_at, deleted_at, failures, failing_reported_at, filter
 FROM endpoints
 WHERE organization_id = $1 AND deleted_at IS NULL AND id < $2
   AND ($3::text = '' OR owner_id = $3::text)
@@ -250,6 +253,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.DeletedAt,
 			&i.Failures,
 			&i.FailingReportedAt,
+			&i.Filter,
 		); err != nil {
 			return nil, err
 		}
@@ -264,7 +268,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 const lockEndpoint = `-- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at
+       created_at, updated_at, deleted_at, failures, failing_reported_at, filter
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
@@ -302,6 +306,7 @@ func (q *Queries) LockEndpoint(ctx context.Context, arg LockEndpointParams) (End
 		&i.DeletedAt,
 		&i.Failures,
 		&i.FailingReportedAt,
+		&i.Filter,
 	)
 	return i, err
 }
@@ -418,8 +423,9 @@ UPDATE endpoints
 SET url = $1, event_types = $2, active = $3, sealed_secret = $4,
     sealed_previous_secret = $5,
     previous_secret_expires_at = NULLIF($6::timestamptz, 'epoch'),
-    rate_limit_per_second = $7, description = $8, updated_at = $9
-WHERE id = $10
+    rate_limit_per_second = $7, description = $8, updated_at = $9,
+    filter = $10
+WHERE id = $11
 `
 
 type UpdateEndpointParams struct {
@@ -432,6 +438,7 @@ type UpdateEndpointParams struct {
 	RateLimitPerSecond      float64
 	Description             string
 	UpdatedAt               time.Time
+	Filter                  string
 	ID                      pgtype.UUID
 }
 
@@ -446,6 +453,7 @@ func (q *Queries) UpdateEndpoint(ctx context.Context, arg UpdateEndpointParams) 
 		arg.RateLimitPerSecond,
 		arg.Description,
 		arg.UpdatedAt,
+		arg.Filter,
 		arg.ID,
 	)
 	return err

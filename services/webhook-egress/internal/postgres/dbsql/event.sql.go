@@ -17,21 +17,22 @@ WITH fanned AS (
     SELECT unnest($6::uuid[]) AS delivery_id, unnest($7::uuid[]) AS endpoint_id,
            NULLIF(unnest($8::text[]), '') AS owner_id, unnest($9::bigint[]) AS flow_id,
            unnest($10::text[]) AS url, unnest($11::text[]) AS signing_mode,
-           NULLIF(unnest($12::bigint[]), 0) AS position
+           NULLIF(unnest($12::bigint[]), 0) AS position, NULLIF(unnest($13::text[]), '') AS filter_error
 ), event AS (
-    INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused)
-    VALUES ($13::uuid, $1::timestamptz, $14, NULLIF($15::text, ''), $16,
-            NULLIF($17::text, ''), $18::integer, $19)
+    INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused,
+                        skipped_filtered)
+    VALUES ($14::uuid, $1::timestamptz, $15, NULLIF($16::text, ''), $17,
+            NULLIF($18::text, ''), $19::integer, $20, $21)
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
-    SELECT $13::uuid, $1::timestamptz, $4::bytea WHERE $18::integer > 0
+    SELECT $14::uuid, $1::timestamptz, $4::bytea WHERE $19::integer > 0
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type,
                             signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at,
-                            ordering_key)
-    SELECT delivery_id, $1::timestamptz, $14, owner_id, endpoint_id, $13::uuid, flow_id, url, $16,
-           signing_mode, NULLIF($20::text, '')::jsonb, $21, NULLIF($22::text, ''), 'queued',
-           $23, NULLIF($3::timestamptz, 'epoch'), $1::timestamptz, NULLIF($5::text, '')
+                            ordering_key, filter_error)
+    SELECT delivery_id, $1::timestamptz, $15, owner_id, endpoint_id, $14::uuid, flow_id, url, $17,
+           signing_mode, NULLIF($22::text, '')::jsonb, $23, NULLIF($24::text, ''), 'queued',
+           $25, NULLIF($3::timestamptz, 'epoch'), $1::timestamptz, NULLIF($5::text, ''), filter_error
     FROM fanned
 )
 INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes, ordering_key, position)
@@ -41,29 +42,31 @@ FROM fanned
 `
 
 type FanOutParams struct {
-	CreatedAt      time.Time
-	BlockedUntil   time.Time
-	Deadline       time.Time
-	Body           []byte
-	OrderingKey    string
-	DeliveryIds    []pgtype.UUID
-	EndpointIds    []pgtype.UUID
-	Owners         []string
-	FlowIds        []int64
-	Urls           []string
-	SigningModes   []string
-	Positions      []int64
-	ID             pgtype.UUID
-	OrganizationID string
-	OwnerID        string
-	EventType      string
-	IdempotencyKey string
-	Matched        int32
-	SkippedPaused  int32
-	Headers        string
-	SealedHeaders  []byte
-	Traceparent    string
-	MaxAttempts    int32
+	CreatedAt       time.Time
+	BlockedUntil    time.Time
+	Deadline        time.Time
+	Body            []byte
+	OrderingKey     string
+	DeliveryIds     []pgtype.UUID
+	EndpointIds     []pgtype.UUID
+	Owners          []string
+	FlowIds         []int64
+	Urls            []string
+	SigningModes    []string
+	Positions       []int64
+	FilterErrors    []string
+	ID              pgtype.UUID
+	OrganizationID  string
+	OwnerID         string
+	EventType       string
+	IdempotencyKey  string
+	Matched         int32
+	SkippedPaused   int32
+	SkippedFiltered int32
+	Headers         string
+	SealedHeaders   []byte
+	Traceparent     string
+	MaxAttempts     int32
 }
 
 // FanOut inserts the event and all of its deliveries in one statement.
@@ -81,6 +84,7 @@ func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) error {
 		arg.Urls,
 		arg.SigningModes,
 		arg.Positions,
+		arg.FilterErrors,
 		arg.ID,
 		arg.OrganizationID,
 		arg.OwnerID,
@@ -88,6 +92,7 @@ func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) error {
 		arg.IdempotencyKey,
 		arg.Matched,
 		arg.SkippedPaused,
+		arg.SkippedFiltered,
 		arg.Headers,
 		arg.SealedHeaders,
 		arg.Traceparent,
@@ -97,7 +102,7 @@ func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) error {
 }
 
 const getEvent = `-- name: GetEvent :one
-SELECT matched, skipped_paused FROM events WHERE id = $1 AND created_at = $2
+SELECT matched, skipped_paused, skipped_filtered FROM events WHERE id = $1 AND created_at = $2
 `
 
 type GetEventParams struct {
@@ -106,19 +111,20 @@ type GetEventParams struct {
 }
 
 type GetEventRow struct {
-	Matched       int32
-	SkippedPaused int32
+	Matched         int32
+	SkippedPaused   int32
+	SkippedFiltered int32
 }
 
 func (q *Queries) GetEvent(ctx context.Context, arg GetEventParams) (GetEventRow, error) {
 	row := q.db.QueryRow(ctx, getEvent, arg.ID, arg.CreatedAt)
 	var i GetEventRow
-	err := row.Scan(&i.Matched, &i.SkippedPaused)
+	err := row.Scan(&i.Matched, &i.SkippedPaused, &i.SkippedFiltered)
 	return i, err
 }
 
 const listFanned = `-- name: ListFanned :many
-SELECT id AS delivery_id, endpoint_id FROM deliveries
+SELECT id AS delivery_id, endpoint_id, filter_error FROM deliveries
 WHERE event_id = $1 AND created_at = $2 AND ($3::text = '' OR owner_id = $3::text)
 ORDER BY endpoint_id
 `
@@ -130,8 +136,9 @@ type ListFannedParams struct {
 }
 
 type ListFannedRow struct {
-	DeliveryID pgtype.UUID
-	EndpointID pgtype.UUID
+	DeliveryID  pgtype.UUID
+	EndpointID  pgtype.UUID
+	FilterError *string
 }
 
 // ListFanned returns only the named owner's deliveries, if an owner is named.
@@ -144,7 +151,7 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 	var items []ListFannedRow
 	for rows.Next() {
 		var i ListFannedRow
-		if err := rows.Scan(&i.DeliveryID, &i.EndpointID); err != nil {
+		if err := rows.Scan(&i.DeliveryID, &i.EndpointID, &i.FilterError); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -156,8 +163,8 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 }
 
 const matchEndpoints = `-- name: MatchEndpoints :many
-SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active
-FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types FROM endpoints e
+SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active, own.filter
+FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types, e.filter FROM endpoints e
       WHERE e.organization_id = $1 AND e.deleted_at IS NULL
       OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
 WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
@@ -182,6 +189,7 @@ type MatchEndpointsRow struct {
 	Url         string
 	SigningMode string
 	Active      bool
+	Filter      string
 }
 
 // MatchEndpoints returns the endpoints that an event is for, active and paused.
@@ -208,6 +216,7 @@ func (q *Queries) MatchEndpoints(ctx context.Context, arg MatchEndpointsParams) 
 			&i.Url,
 			&i.SigningMode,
 			&i.Active,
+			&i.Filter,
 		); err != nil {
 			return nil, err
 		}

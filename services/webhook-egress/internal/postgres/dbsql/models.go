@@ -32,6 +32,7 @@ type Endpoint struct {
 	DeletedAt               *time.Time
 	Failures                int32
 	FailingReportedAt       *time.Time
+	Filter                  string
 }
 
 type OrderingKey struct {

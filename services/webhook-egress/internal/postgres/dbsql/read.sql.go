@@ -292,7 +292,7 @@ const readRecords = `-- name: ReadRecords :many
 SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
        (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
        d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
-       d.last_error, d.deadline_at, d.updated_at, d.finished_at, d.ordering_key,
+       d.last_error, d.deadline_at, d.updated_at, d.finished_at, d.ordering_key, d.filter_error,
        (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
        -- The epoch stands for none.
        (CASE WHEN q.delivery_id IS NULL OR (q.leased_by IS NOT NULL AND q.due_at > now()) THEN 'epoch'
@@ -305,7 +305,7 @@ SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event
 FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, url, event_type, signing_mode,
                            idempotency_key, status, generation, attempts, max_attempts, last_response_code, last_error,
-                           deadline_at, updated_at, finished_at, test, ordering_key
+                           deadline_at, updated_at, finished_at, test, ordering_key, filter_error
                     FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_queue
@@ -360,6 +360,7 @@ type ReadRecordsRow struct {
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
 	OrderingKey      *string
+	FilterError      *string
 	Leased           bool
 	NextAttemptAt    time.Time
 	ParkedReason     string
@@ -410,6 +411,7 @@ func (q *Queries) ReadRecords(ctx context.Context, arg ReadRecordsParams) ([]Rea
 			&i.UpdatedAt,
 			&i.FinishedAt,
 			&i.OrderingKey,
+			&i.FilterError,
 			&i.Leased,
 			&i.NextAttemptAt,
 			&i.ParkedReason,

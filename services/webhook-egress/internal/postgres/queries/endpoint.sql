@@ -18,15 +18,15 @@ RETURNING flow_id;
 
 -- name: AddEndpoint :exec
 INSERT INTO endpoints (id, organization_id, owner_id, url, flow_id, event_types, signing_mode, sealed_secret,
-                       rate_limit_per_second, description, created_at, updated_at)
+                       rate_limit_per_second, description, created_at, updated_at, filter)
 VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @event_types, @signing_mode, @sealed_secret,
-        @rate_limit_per_second, @description, @created_at, @created_at);
+        @rate_limit_per_second, @description, @created_at, @created_at, @filter);
 
 -- name: GetEndpoint :one
 -- GetEndpoint finds an endpoint with an owner for that owner only.
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at
+       created_at, updated_at, deleted_at, failures, failing_reported_at, filter
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text);
@@ -34,7 +34,7 @@ WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
 -- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at
+       created_at, updated_at, deleted_at, failures, failing_reported_at, filter
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text)
@@ -43,7 +43,7 @@ FOR UPDATE;
 -- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at
+       created_at, updated_at, deleted_at, failures, failing_reported_at, filter
 FROM endpoints
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -57,7 +57,8 @@ UPDATE endpoints
 SET url = @url, event_types = @event_types, active = @active, sealed_secret = @sealed_secret,
     sealed_previous_secret = @sealed_previous_secret,
     previous_secret_expires_at = NULLIF(@previous_secret_expires_at::timestamptz, 'epoch'),
-    rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at
+    rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at,
+    filter = @filter
 WHERE id = @id;
 
 -- name: ClearFailures :exec
