@@ -129,16 +129,12 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
-func TestEvaluateGrowsLinearly(t *testing.T) {
+func TestFilterGrowsLinearly(t *testing.T) {
 	e := engine(t)
 	growth.Linear(t, growth.Row{Name: "elements", Top: 1 << 15, Make: func(n int) func() {
 		event := order(`{"xs":[` + strings.TrimSuffix(strings.Repeat(`{"a":1},`, n), ",") + `]}`)
 		return func() { e.Judge(event).Evaluate("event.payload.xs.exists(x, x.a == 2)") }
 	}})
-}
-
-func TestCheckGrowsLinearly(t *testing.T) {
-	e := engine(t)
 	check := func(text string) { _ = e.Check(text) }
 	growth.Linear(t, growth.EachText(growth.UpTo(filter.MaxSize, growth.Text), check)...)
 	growth.Linear(t, growth.EachText(growth.UpTo(filter.MaxSize, []growth.Input{
