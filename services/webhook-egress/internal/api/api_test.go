@@ -295,7 +295,7 @@ func TestGetDelivery(t *testing.T) {
 	d := &domain{record: delivery.Record{
 		ID: id, Organization: "a", URL: "https://example.com", EventType: "e", SigningMode: "org_timestamp", Status: delivery.StatusRetrying,
 		Generation: 1, Attempts: 2, MaxAttempts: 12, LastResponseCode: 500, LastError: "http_5xx",
-		NextAttempt: time.Unix(1700000100, 0), Updated: time.Unix(1700000050, 0), Body: []byte(`{"z":1, "a":2}`),
+		NextAttempt: time.Unix(1700000100, 0), OrderingKey: "k", Updated: time.Unix(1700000050, 0), Body: []byte(`{"z":1, "a":2}`),
 	}}
 	w, document := call(t, newServer(t, d).Handler(), "GET", "/v1/deliveries/"+id.String()+"?include_payload=true", "", "X-Organization-Id", "a", "X-Owner-Id", "o")
 	want := map[string]any{
@@ -303,7 +303,7 @@ func TestGetDelivery(t *testing.T) {
 		"attempts": 2.0, "max_attempts": 12.0, "last_response_code": 500.0, "last_error": "http_5xx", "endpoint_id": nil,
 		"signing_mode": "org_timestamp", "next_attempt_at": "2023-11-14T22:15:00Z", "created_at": "2023-11-14T22:13:20Z",
 		"updated_at": "2023-11-14T22:14:10Z", "event_id": nil, "idempotency_key": nil, "generation": 1.0, "deadline_at": nil,
-		"finished_at": nil, "payload": map[string]any{"z": 1.0, "a": 2.0},
+		"finished_at": nil, "payload": map[string]any{"z": 1.0, "a": 2.0}, "ordering_key": "k", "filter_error": nil,
 	}
 	if diff := cmp.Diff(want, document); diff != "" {
 		t.Errorf("record (-want +got):\n%s", diff)
@@ -357,7 +357,7 @@ func fill(m protoreflect.Message) {
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		switch {
-		case f.Name() == "filter":
+		case f.Name() == "filter" && f.Message() != nil:
 			m.Set(f, protoreflect.ValueOfMessage(m.NewField(f).Message()))
 		case f.Name() == "deliveries" && f.IsList():
 			list := m.Mutable(f).List()

@@ -18,7 +18,7 @@ import (
 func requestOf(r *webhooksv1.EnqueueRequest) delivery.Request {
 	return delivery.Request{
 		URL: r.GetUrl(), EventType: r.GetEventType(), Payload: r.GetPayload(), Headers: r.GetCustomHeaders(),
-		MaxAttempts: intOf(r.MaxAttempts), Deadline: timeOf(r.GetDeadlineAt()),
+		MaxAttempts: intOf(r.MaxAttempts), Deadline: timeOf(r.GetDeadlineAt()), OrderingKey: r.GetOrderingKey(),
 	}
 }
 
@@ -64,6 +64,7 @@ func recordOf(r delivery.Record) *webhooksv1.DeliveryRecord {
 		CreatedAt: timestamppb.New(r.ID.Time()), UpdatedAt: timestamppb.New(r.Updated), EventId: textOrNull(r.EventID),
 		IdempotencyKey: textOrNull(r.Key), Generation: int32(r.Generation), DeadlineAt: timeOrNull(r.Deadline),
 		FinishedAt: timeOrNull(r.Finished), Payload: r.Body,
+		OrderingKey: textOrNull(r.OrderingKey), FilterError: textOrNull(r.FilterError),
 	}
 }
 

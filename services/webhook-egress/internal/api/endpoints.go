@@ -56,6 +56,7 @@ func (s *endpoints) RegisterEndpoint(ctx context.Context, r *webhooksv1.Register
 		Scope: scope, URL: r.GetUrl(), EventTypes: r.GetEventTypes(), SigningMode: r.GetSigningMode(),
 		Secret: secret.New(r.GetSigningSecret()), RatePerSecond: r.GetRateLimitPerSecond(), Description: r.GetDescription(),
 		GenerateSecret: r.GetGenerateSecret(), Headers: r.GetCustomHeaders(), Auth: authentication, Signatures: r.GetSignatures(),
+		Filter: r.GetFilter(),
 	})
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (s *endpoints) UpdateEndpoint(ctx context.Context, r *webhooksv1.UpdateEndp
 	update := endpoint.Update{
 		URL: r.Url, EventTypes: r.GetEventTypes(), Active: r.Active, Secret: secret.New(r.GetSigningSecret()),
 		RatePerSecond: r.RateLimitPerSecond, Description: r.Description, Overlap: secondsOrNil(r.SecretOverlapSeconds),
-		Headers: r.GetCustomHeaders(), Signatures: r.GetSignatures(),
+		Headers: r.GetCustomHeaders(), Signatures: r.GetSignatures(), Filter: r.Filter,
 	}
 	if update.Auth, err = authOf(r.GetAuth(), time.Now()); err != nil {
 		return nil, err
@@ -175,7 +176,7 @@ func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
 		UpdatedAt: timestamppb.New(e.Updated), RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
 		PreviousSecretExpiresAt: futureOrNull(e.PreviousUntil), DisabledReason: textOrNull(e.DisabledReason),
 		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince),
-		CustomHeaderNames: slices.Sorted(maps.Keys(e.Headers)), Auth: authInfoOf(e.Auth), Signatures: e.Signatures,
+		CustomHeaderNames: slices.Sorted(maps.Keys(e.Headers)), Auth: authInfoOf(e.Auth), Signatures: e.Signatures, Filter: e.Filter,
 	}
 }
 

@@ -32,6 +32,7 @@ func (s *events) EmitEvent(ctx context.Context, r *webhooksv1.EmitEventRequest) 
 	result, err := s.emitter.Emit(ctx, event.Request{
 		Asked: delivery.Asked{
 			Payload: r.GetPayload(), Headers: r.GetCustomHeaders(), MaxAttempts: intOf(r.MaxAttempts), Deadline: timeOf(r.GetDeadlineAt()),
+			OrderingKey: r.GetOrderingKey(),
 		},
 		Organization: organization, Owner: owner, EventType: r.GetEventType(), Key: key, Traceparent: traceparent(ctx),
 	})
@@ -42,10 +43,11 @@ func (s *events) EmitEvent(ctx context.Context, r *webhooksv1.EmitEventRequest) 
 	accepted(ctx, result.Deduplicated, result.Mismatch)
 	response := &webhooksv1.EmitEventResponse{
 		EventId: result.ID.String(), Matched: int32(len(result.Deliveries)), SkippedPaused: int32(result.SkippedPaused),
-		Deduplicated: result.Deduplicated, Deliveries: make([]*webhooksv1.FannedDelivery, len(result.Deliveries)),
+		SkippedFiltered: int32(result.SkippedFiltered),
+		Deduplicated:    result.Deduplicated, Deliveries: make([]*webhooksv1.FannedDelivery, len(result.Deliveries)),
 	}
 	for i, d := range result.Deliveries {
-		response.Deliveries[i] = &webhooksv1.FannedDelivery{DeliveryId: d.Delivery.String(), EndpointId: d.Endpoint.String()}
+		response.Deliveries[i] = &webhooksv1.FannedDelivery{DeliveryId: d.Delivery.String(), EndpointId: d.Endpoint.String(), FilterError: d.FilterError}
 	}
 	return response, nil
 }

@@ -36,14 +36,15 @@ func TestRegisterEndpoint(t *testing.T) {
 	d := &domain{endpoint: endpoint.Endpoint{
 		ID: anID, Organization: "acme", Owner: "ann", URL: "https://example.com/x", EventTypes: []string{"*"}, Active: true,
 		SigningMode: "endpoint_body", Secret: []byte(canary), Previous: []byte(canary), Created: moment, Updated: moment, RatePerSecond: 2.5,
+		Filter: "true",
 	}}
-	body := `{"url":"https://example.com/x","event_types":["*"],"signing_mode":"endpoint_body","signing_secret":"` + canary + `","rate_limit_per_second":2.5,"description":"n"}`
+	body := `{"url":"https://example.com/x","event_types":["*"],"signing_mode":"endpoint_body","signing_secret":"` + canary + `","rate_limit_per_second":2.5,"description":"n","filter":"true"}`
 	w, document := call(t, newServer(t, d).Handler(), "POST", "/v1/endpoints", body, "X-Organization-Id", "acme", "X-Owner-Id", "ann")
 	want := map[string]any{
 		"endpoint_id": anID.String(), "organization_id": "acme", "owner_id": "ann", "url": "https://example.com/x", "event_types": []any{"*"},
 		"active": true, "signing_mode": "endpoint_body", "created_at": "2023-11-14T22:13:20Z", "updated_at": "2023-11-14T22:13:20Z",
 		"rate_limit_per_second": 2.5, "description": "", "previous_secret_expires_at": nil, "disabled_reason": nil, "disabled_at": nil,
-		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "signing_secret": nil, "signatures": []any{},
+		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "signing_secret": nil, "signatures": []any{}, "filter": "true",
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusCreated {
 		t.Errorf("status %d, answer (-want +got):\n%s", w.Code, diff)
@@ -51,7 +52,7 @@ func TestRegisterEndpoint(t *testing.T) {
 	testkit.NoLeak(t, canary, w.Body.String())
 	asked := endpoint.Registration{
 		Scope: endpoint.Scope{Organization: "acme", Owner: "ann"}, URL: "https://example.com/x", EventTypes: []string{"*"},
-		SigningMode: "endpoint_body", Secret: secret.New(canary), RatePerSecond: 2.5, Description: "n",
+		SigningMode: "endpoint_body", Secret: secret.New(canary), RatePerSecond: 2.5, Description: "n", Filter: "true",
 	}
 	if diff := cmp.Diff(asked, d.asked[0], same); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
@@ -61,7 +62,7 @@ func TestRegisterEndpoint(t *testing.T) {
 func TestUpdateEndpoint(t *testing.T) {
 	d := &domain{endpoint: endpoint.Endpoint{ID: anID, PreviousUntil: time.Now().Add(time.Hour)}}
 	h := newServer(t, d).Handler()
-	w, document := call(t, h, "PATCH", "/v1/endpoints/x", `{"active":false,"signing_secret":"`+canary+`","secret_overlap_seconds":0,"url":"https://a.b","rate_limit_per_second":0,"description":"","event_types":["a"]}`)
+	w, document := call(t, h, "PATCH", "/v1/endpoints/x", `{"active":false,"signing_secret":"`+canary+`","secret_overlap_seconds":0,"url":"https://a.b","rate_limit_per_second":0,"description":"","event_types":["a"],"filter":""}`)
 	if w.Code != http.StatusOK || document["previous_secret_expires_at"] == nil {
 		t.Errorf("status %d, %v", w.Code, document)
 	}
@@ -69,7 +70,7 @@ func TestUpdateEndpoint(t *testing.T) {
 	want := []any{
 		[]any{endpoint.Scope{Organization: "default"}, "x", endpoint.Update{
 			URL: new("https://a.b"), EventTypes: []string{"a"}, Active: new(false), Secret: secret.New(canary), Overlap: new(time.Duration(0)),
-			RatePerSecond: new(0.0), Description: new(""),
+			RatePerSecond: new(0.0), Description: new(""), Filter: new(""),
 		}},
 		[]any{endpoint.Scope{Organization: "default", Owner: "ann"}, "x", endpoint.Update{}},
 	}
@@ -125,18 +126,18 @@ func TestTestEndpoint(t *testing.T) {
 }
 
 func TestEmitEvent(t *testing.T) {
-	d := &domain{result: event.Result{ID: anID, SkippedPaused: 2, Deliveries: []event.Fanned{{Delivery: anID, Endpoint: anID}}}}
+	d := &domain{result: event.Result{ID: anID, SkippedPaused: 2, SkippedFiltered: 3, Deliveries: []event.Fanned{{Delivery: anID, Endpoint: anID, FilterError: "cost_exceeded"}}}}
 	h := newServer(t, d).Handler()
-	w, document := call(t, h, "POST", "/v1/events", `{"event_type":"a.b","payload":{"z": 1},"custom_headers":{"X-A":"b"},"max_attempts":3,"deadline_at":"2023-11-14T22:13:20Z"}`, "Idempotency-Key", "k", "X-Owner-Id", "ann")
+	w, document := call(t, h, "POST", "/v1/events", `{"event_type":"a.b","payload":{"z": 1},"custom_headers":{"X-A":"b"},"max_attempts":3,"deadline_at":"2023-11-14T22:13:20Z","ordering_key":"o"}`, "Idempotency-Key", "k", "X-Owner-Id", "ann")
 	want := map[string]any{
-		"event_id": anID.String(), "matched": 1.0, "skipped_paused": 2.0, "deduplicated": false,
-		"deliveries": []any{map[string]any{"delivery_id": anID.String(), "endpoint_id": anID.String()}},
+		"event_id": anID.String(), "matched": 1.0, "skipped_paused": 2.0, "skipped_filtered": 3.0, "deduplicated": false,
+		"deliveries": []any{map[string]any{"delivery_id": anID.String(), "endpoint_id": anID.String(), "filter_error": "cost_exceeded"}},
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusAccepted {
 		t.Errorf("status %d, answer (-want +got):\n%s", w.Code, diff)
 	}
 	asked := event.Request{
-		Asked:        delivery.Asked{Payload: []byte(`{"z": 1}`), Headers: map[string]string{"X-A": "b"}, MaxAttempts: new(3), Deadline: moment.UTC()},
+		Asked:        delivery.Asked{Payload: []byte(`{"z": 1}`), Headers: map[string]string{"X-A": "b"}, MaxAttempts: new(3), Deadline: moment.UTC(), OrderingKey: "o"},
 		Organization: "default", Owner: "ann", EventType: "a.b", Key: "k",
 	}
 	if diff := cmp.Diff(asked, d.asked[0]); diff != "" {

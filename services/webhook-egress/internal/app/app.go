@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
+	"switchyard.dev/services/webhook-egress/internal/filter"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 	"switchyard.dev/services/webhook-egress/internal/rate"
 	"switchyard.dev/services/webhook-egress/internal/replay"
@@ -78,7 +79,10 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	domain := startDomain(s, cfg, stores.store, engine, guard, box, keys)
+	domain, err := startDomain(s, cfg, stores.store, engine, guard, box, keys)
+	if err != nil {
+		return fmt.Errorf("domain: %w", err)
+	}
 	if err := startServers(ctx, s, cfg, stores.store, domain); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
@@ -192,7 +196,11 @@ func newBreaker(cfg Config, client *redisdb.Client, log *slog.Logger) *breaker.B
 func startDomain(
 	s *service.Service, cfg Config, store *postgres.Store, engine *dispatch.Engine, guard *netguard.Guard, box *seal.Box,
 	keys *signing.KeySet,
-) api.Domain {
+) (api.Domain, error) {
+	filters, err := filter.New(filterMeter(s.Meter))
+	if err != nil {
+		return api.Domain{}, err
+	}
 	intake, targets := delivery.Intake{MaxAttempts: cfg.MaxAttempts}, delivery.NewTargets(guard, time.Now)
 	if box != nil {
 		intake.Sealer = box
@@ -203,17 +211,18 @@ func startDomain(
 	})
 	registry := endpoint.NewService(endpoint.Options{
 		Store: postgres.Endpoints{Store: store}, Deliverer: deliveries, Waker: engine, Targets: targets, Sealer: intake.Sealer,
-		Keys: keys, Limit: cfg.MaxEndpoints, Log: s.Log, Now: time.Now,
+		Filters: filters, Keys: keys,
+		Limit: cfg.MaxEndpoints, Log: s.Log, Now: time.Now,
 	})
 	s.Runner.Go("enqueue", deliveries.Run)
 	s.Runner.Go("deleted endpoints", registry.Run)
-	s.Runner.Go("operational events", event.NewRelay(store, engine, cfg.MaxAttempts, s.Log, time.Now).Run)
+	s.Runner.Go("operational events", event.NewRelay(store, engine, filters, cfg.MaxAttempts, s.Log, time.Now).Run)
 	s.Runner.Go("replays", replay.NewWorker(replays, engine, s.Log).Run)
 	return api.Domain{
-		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(store, engine, intake, time.Now),
-		House:    event.NewHouse(store, engine, cfg.MaxAttempts, time.Now),
+		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(store, engine, filters, intake, time.Now),
+		House:    event.NewHouse(store, engine, filters, cfg.MaxAttempts, time.Now),
 		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization, Keys: keys,
-	}
+	}, nil
 }
 
 // startServers registers both faces.

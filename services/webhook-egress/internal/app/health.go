@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/webhook-egress/internal/filter"
 )
 
 // pingTimeout bounds the health check.
@@ -39,5 +42,17 @@ func expiredMeter(meter metric.Meter) func(context.Context, int) {
 	}
 	return func(ctx context.Context, n int) {
 		counter.Add(ctx, int64(n), metric.WithAttributes(attribute.String("where", "queue")))
+	}
+}
+
+// filterMeter returns a counter of evaluations of endpoints' filters by verdict.
+func filterMeter(meter metric.Meter) func(filter.Verdict) {
+	counter, err := meter.Int64Counter("switchyard.webhook.filters",
+		metric.WithDescription("Evaluations of endpoints' filters, by verdict."))
+	if err != nil {
+		return func(filter.Verdict) {}
+	}
+	return func(verdict filter.Verdict) {
+		counter.Add(context.Background(), 1, metric.WithAttributes(attribute.String("verdict", cmp.Or(string(verdict), "matched"))))
 	}
 }

@@ -25,6 +25,13 @@ type Request struct {
 	// Deadline is the zero time for none.
 	Deadline    time.Time
 	Traceparent string
+	// OrderingKey is empty for no order.
+	OrderingKey string
+}
+
+// asked returns what deliveries and events have in common.
+func (r *Request) asked() Asked {
+	return Asked{r.Payload, r.Headers, r.MaxAttempts, r.Deadline, r.OrderingKey}
 }
 
 // accept checks a request and returns its draft.
@@ -33,11 +40,14 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 		return nil, err
 	}
 	id := NewID(s.o.Now())
-	content, err := s.o.Intake.Take(Asked{r.Payload, r.Headers, r.MaxAttempts, r.Deadline}, id, s.o.Now())
+	content, err := s.o.Intake.Take(r.asked(), id, s.o.Now())
 	if err != nil {
 		return nil, err
 	}
-	if err := CheckTexts(map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key}); err != nil {
+	err = CheckTexts(map[string]string{
+		"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key, "ordering_key": r.OrderingKey,
+	})
+	if err != nil {
 		return nil, err
 	}
 	u, err := s.o.Targets.Check(ctx, r.URL)
@@ -48,6 +58,7 @@ func (s *Service) accept(ctx context.Context, r Request) (*Draft, error) {
 		ID: id, Organization: r.Organization, Owner: r.Owner, Target: TargetOf(r.Organization, u), URL: u.String(),
 		EventType: r.EventType, SigningMode: s.o.SigningMode, Body: content.Body, Headers: content.Headers, Sealed: content.Sealed,
 		Key: r.Key, MaxAttempts: content.MaxAttempts, Deadline: content.Deadline, Traceparent: r.Traceparent,
+		OrderingKey: r.OrderingKey,
 	}
 	if r.Key != "" {
 		draft.Fingerprint = fingerprint(r)
@@ -79,5 +90,5 @@ func TargetOf(organization string, u *url.URL) Target {
 
 // fingerprint returns the same hash for requests that ask for the same delivery.
 func fingerprint(r Request) [32]byte {
-	return Fingerprint([]string{r.Owner, r.URL, r.EventType}, Asked{r.Payload, r.Headers, r.MaxAttempts, r.Deadline})
+	return Fingerprint([]string{r.Owner, r.URL, r.EventType}, r.asked())
 }

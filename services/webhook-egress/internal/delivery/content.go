@@ -35,6 +35,8 @@ type Asked struct {
 	MaxAttempts *int
 	// Deadline is the zero time for none.
 	Deadline time.Time
+	// OrderingKey is empty for no order.
+	OrderingKey string
 }
 
 // Content is a checked Asked. Sealed holds the encrypted headers with credentials.
@@ -146,8 +148,7 @@ func Fingerprint(parts []string, a Asked) [32]byte {
 		writePart(sum, name)
 		writePart(sum, a.Headers[name])
 	}
-	// Written only when set, so that a request without them keeps the fingerprint that releases before migration
-	// 00002 computed. No header has such a name.
+	// Written only when set, so that a request without them keeps the fingerprint that releases before them computed. No header has such a name.
 	if a.MaxAttempts != nil {
 		writePart(sum, "max attempts")
 		writePart(sum, strconv.Itoa(*a.MaxAttempts))
@@ -155,6 +156,10 @@ func Fingerprint(parts []string, a Asked) [32]byte {
 	if !a.Deadline.IsZero() {
 		writePart(sum, "deadline at")
 		writePart(sum, a.Deadline.UTC().Format(time.RFC3339Nano))
+	}
+	if a.OrderingKey != "" {
+		writePart(sum, "ordering key")
+		writePart(sum, a.OrderingKey)
 	}
 	return [32]byte(sum.Sum(nil))
 }

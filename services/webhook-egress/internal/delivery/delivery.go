@@ -87,6 +87,8 @@ type Draft struct {
 	// Deadline is the zero time for none.
 	Deadline    time.Time
 	Traceparent string
+	// OrderingKey orders the deliveries of the flow that have the same one; empty for none.
+	OrderingKey string
 }
 
 // Job is a leased delivery with all that an attempt needs.
@@ -124,6 +126,10 @@ type Job struct {
 	Endpoint *JobEndpoint
 	// Test marks a test delivery: it does not count for its endpoint's health.
 	Test bool
+	// OrderingKey is empty for none. Position is the place among the deliveries of the flow with the key: the job is the
+	// first of them.
+	OrderingKey string
+	Position    int64
 }
 
 // JobEndpoint is the part of a delivery's endpoint that an attempt needs.
@@ -153,26 +159,30 @@ func (j *Job) SealedFor() string {
 }
 
 // Job returns the job of a draft that was stored with a lease.
-func (d *Draft) Job(flow, leaseSeq int64) Job {
+func (d *Draft) Job(s Stored) Job {
 	return Job{
-		ID: d.ID, FlowID: flow, LeaseSeq: leaseSeq, Organization: d.Organization, URL: d.URL,
+		ID: d.ID, FlowID: s.Flow.ID, LeaseSeq: s.LeaseSeq, Organization: d.Organization, URL: d.URL,
 		EventType: d.EventType, SigningMode: d.SigningMode, Body: d.Body, Headers: d.Headers, Sealed: d.Sealed,
 		Traceparent: d.Traceparent, Generation: 1, MaxAttempts: d.MaxAttempts, Deadline: d.Deadline,
 		Host: d.Target.Host, Port: d.Target.Port, Endpoint: d.Endpoint, Test: d.Test,
+		OrderingKey: d.OrderingKey, Position: s.Position,
 	}
 }
 
 // Record is the state of a delivery as callers see it.
 type Record struct {
-	ID                ID
-	Organization      string
-	Owner             string
-	EndpointID        string
-	EventID           string
-	URL               string
-	EventType         string
-	SigningMode       string
-	Key               string
+	ID           ID
+	Organization string
+	Owner        string
+	EndpointID   string
+	EventID      string
+	URL          string
+	EventType    string
+	SigningMode  string
+	Key          string
+	OrderingKey  string
+	// FilterError is why the endpoint's filter could not be evaluated; empty when it could.
+	FilterError       string
 	Status            Status
 	Generation        int
 	Attempts          int

@@ -25,6 +25,9 @@ func NewID(now time.Time) ID {
 	return id
 }
 
+// Sibling returns a new id with the creation time of id.
+func (id ID) Sibling() ID { return NewID(id.Time()) }
+
 // LastID is higher than every other id.
 var LastID = ID(bytes.Repeat([]byte{0xff}, len(ID{})))
 

@@ -11,7 +11,7 @@ import (
 // error stays in the service.
 type Fault string
 
-// The faults. The last five hold a delivery back without using up an attempt; all others use one up. FaultInternal is
+// The faults. The last six hold a delivery back without using up an attempt; all others use one up. FaultInternal is
 // the service's own failure, FaultToken that of the endpoint's token server: neither says anything about the target.
 const (
 	FaultNone                 Fault = ""
@@ -32,6 +32,7 @@ const (
 	FaultBreakerOpen          Fault = "breaker_open"
 	FaultEndpointPaused       Fault = "endpoint_paused"
 	FaultEgressProxy          Fault = "egress_proxy_unavailable"
+	FaultOrderingKey          Fault = "ordering_key_blocked"
 )
 
 // OfTarget reports whether an attempt with this fault, or without one, shows how the target is.

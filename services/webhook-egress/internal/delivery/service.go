@@ -57,6 +57,8 @@ type Stored struct {
 	Flow     Flow
 	// LeaseSeq is positive when the delivery is leased to this replica.
 	LeaseSeq int64
+	// Position is that of the draft's ordering key; zero without one.
+	Position int64
 	// Err refuses this draft alone.
 	Err error
 }
@@ -227,7 +229,7 @@ func (s *Service) storeOnce(ctx context.Context, drafts []*Draft) ([]Stored, err
 		switch {
 		case one.Deduplicated:
 		case one.LeaseSeq > 0:
-			s.o.Dispatcher.Send(drafts[i].Job(one.Flow.ID, one.LeaseSeq))
+			s.o.Dispatcher.Send(drafts[i].Job(one))
 		default:
 			s.o.Dispatcher.Waiting()
 		}

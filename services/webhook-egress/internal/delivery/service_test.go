@@ -225,6 +225,7 @@ func TestFingerprint(t *testing.T) {
 		"tries":   func(r *delivery.Request) { r.MaxAttempts = new(3) },
 		"moment":  func(r *delivery.Request) { r.Deadline = time.Now().Add(time.Hour) },
 		"later":   func(r *delivery.Request) { r.Deadline = time.Now().Add(2 * time.Hour) },
+		"order":   func(r *delivery.Request) { r.OrderingKey = "k" },
 		"like":    func(r *delivery.Request) { r.Headers = map[string]string{"max_attempts": "3"} },
 	}
 	prints := map[[32]byte][]string{}

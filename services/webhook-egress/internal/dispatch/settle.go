@@ -22,6 +22,9 @@ func (e *Engine) conclude(ctx context.Context, result Result) {
 		held, err := e.settle.Do(ctx, result)
 		if err == nil {
 			e.meters.settled(ctx, result, held)
+			if result.Job.OrderingKey != "" && result.Step.Status.Ended() {
+				e.Wake() // The next delivery with the key is due.
+			}
 			return
 		}
 		select {

@@ -49,6 +49,8 @@ type Endpoint struct {
 	SealedAuth []byte
 	// Signatures are the schemes of package signing, in their order.
 	Signatures []string
+	// Filter is an expression that events have to match; empty for none.
+	Filter string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
 	// after the last success.
 	DisabledReason   string
@@ -75,6 +77,7 @@ type Change struct {
 	Auth    *AuthChange
 	// Signatures replace all; empty leaves them unchanged.
 	Signatures []string
+	Filter     *string // checked
 }
 
 // AuthChange replaces an endpoint's authentication; the zero value removes it.
@@ -115,6 +118,9 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	}
 	if len(c.Signatures) > 0 {
 		e.Signatures = c.Signatures
+	}
+	if c.Filter != nil {
+		e.Filter = *c.Filter
 	}
 	e.Updated = now
 	return c.applyAccess(e)

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
+	"switchyard.dev/services/webhook-egress/internal/filter"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -151,9 +152,14 @@ func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.
 	if err != nil {
 		t.Fatal(err)
 	}
+	filters, err := filter.New(func(filter.Verdict) {})
+	if err != nil {
+		t.Fatal(err)
+	}
 	clock := func() time.Time { return now }
 	o := endpoint.Options{
 		Store: m, Deliverer: m, Waker: m, Targets: delivery.NewTargets(guard, clock), Sealer: box, Log: testkit.Logger(t), Now: clock,
+		Filters: filters,
 	}
 	if change != nil {
 		change(&o)
@@ -205,6 +211,8 @@ func TestRefusals(t *testing.T) {
 		"a secret out of place": {func(r *endpoint.Registration) { r.SigningMode = "" }, endpoint.ReasonSecretNotAllowed, "signing_secret"},
 		"a private target":      {func(r *endpoint.Registration) { r.URL = "https://192.168.0.1/" }, delivery.ReasonTargetNotAllowed, "url"},
 		"all and one":           {func(r *endpoint.Registration) { r.EventTypes = []string{"a", "*"} }, apierr.ReasonInvalidRequest, "event_types"},
+		"a filter with a fault": {func(r *endpoint.Registration) { r.Filter = "event.payload.a >" }, apierr.ReasonInvalidRequest, "filter"},
+		"NUL in a filter":       {func(r *endpoint.Registration) { r.Filter = "'\x00' == ''" }, apierr.ReasonInvalidRequest, "filter"},
 		"NUL in a text":         {func(r *endpoint.Registration) { r.Description = "\x00" }, apierr.ReasonInvalidRequest, "description"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,6 +241,7 @@ func TestRefusals(t *testing.T) {
 		"secret_overlap_seconds": {Overlap: new(time.Hour)},
 		"url":                    {URL: new("https://[::1]/")},
 		"event_types":            {EventTypes: []string{"*", "a"}},
+		"filter":                 {Filter: new("event.kind == 1")},
 		"description":            {Description: new("\x00")},
 	} {
 		if _, err := s.Update(t.Context(), endpoint.Scope{}, id, u); err == nil || !strings.HasPrefix(apierr.From(err).Text, text+": ") {

@@ -46,6 +46,12 @@ type Deliverer interface {
 	SendTest(ctx context.Context, t delivery.TestDelivery) (delivery.Record, *delivery.Attempt, error)
 }
 
+// Filters checks filters, as filter.Engine does.
+type Filters interface {
+	// Check refuses an expression that can't be compiled or may cost too much; the empty one is accepted.
+	Check(expression string) error
+}
+
 // Waker is notified of flows that may continue.
 type Waker interface {
 	Waiting()
@@ -57,6 +63,7 @@ type Options struct {
 	Deliverer Deliverer
 	Waker     Waker
 	Targets   *delivery.Targets
+	Filters   Filters
 	Sealer    delivery.Sealer
 	// Keys are those of asymmetric signatures; nil for none.
 	Keys *signing.KeySet
@@ -90,6 +97,8 @@ type Registration struct {
 	Auth *AuthRequest
 	// Signatures are the schemes of package signing; empty for the default.
 	Signatures []string
+	// Filter is empty for none.
+	Filter string
 }
 
 // Register creates a subscription. It also returns the secret, if one was generated.
@@ -100,11 +109,14 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 	if err := checkRegistration(&r); err != nil {
 		return Endpoint{}, secret.Value{}, err
 	}
+	if err := s.checkFilter(r.Filter); err != nil {
+		return Endpoint{}, secret.Value{}, err
+	}
 	now := s.o.Now().UTC().Truncate(time.Microsecond)
 	e := Endpoint{
 		ID: delivery.NewID(now), Organization: r.Organization, Owner: r.Owner, EventTypes: r.EventTypes, Active: true,
 		SigningMode: r.SigningMode, RatePerSecond: r.RatePerSecond, Description: r.Description, Created: now, Updated: now,
-		Signatures: signing.DefaultSchemes(),
+		Signatures: signing.DefaultSchemes(), Filter: r.Filter,
 	}
 	sealed, generated, err := s.ownSecret(&r, e.ID)
 	if err != nil {
@@ -123,6 +135,14 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 		return Endpoint{}, secret.Value{}, fmt.Errorf("register endpoint: %w", err)
 	}
 	return e, generated, nil
+}
+
+// checkFilter checks an expression, and that the store can hold its text.
+func (s *Service) checkFilter(expression string) error {
+	if err := delivery.CheckTexts(map[string]string{"filter": expression}); err != nil {
+		return err
+	}
+	return s.o.Filters.Check(expression)
 }
 
 func checkRegistration(r *Registration) error {
@@ -199,6 +219,8 @@ type Update struct {
 	Auth    *AuthRequest
 	// Signatures replace all; empty leaves them unchanged.
 	Signatures []string
+	// Filter is a new filter; an empty one removes it.
+	Filter *string
 }
 
 // Update changes a subscription. Its queued deliveries follow the change.
@@ -224,6 +246,12 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 func (s *Service) check(ctx context.Context, id delivery.ID, u Update) (Change, error) {
 	change := Change{
 		EventTypes: u.EventTypes, Active: u.Active, Overlap: DefaultOverlap, RatePerSecond: u.RatePerSecond, Description: u.Description,
+		Filter: u.Filter,
+	}
+	if u.Filter != nil {
+		if err := s.checkFilter(*u.Filter); err != nil {
+			return Change{}, err
+		}
 	}
 	if u.Description != nil {
 		if err := delivery.CheckTexts(map[string]string{"description": *u.Description}); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
+	"switchyard.dev/services/webhook-egress/internal/filter"
 )
 
 // tries is how often a transaction is tried that ends in a conflict.
@@ -50,10 +51,19 @@ type Event struct {
 	Key         string
 	Fingerprint [32]byte
 	Traceparent string
+	// OrderingKey orders the deliveries of each endpoint that have the same one; empty for none.
+	OrderingKey string
+	// Judge evaluates the filters of endpoints. The event's deliveries are to those whose filter it does not find
+	// unmatched.
+	Judge *filter.Judge
 }
 
 // Fanned is one delivery of an event.
-type Fanned struct{ Delivery, Endpoint delivery.ID }
+type Fanned struct {
+	Delivery, Endpoint delivery.ID
+	// FilterError is why the endpoint's filter could not be evaluated; empty when it could.
+	FilterError string
+}
 
 // Result is the result of a fan-out.
 type Result struct {
@@ -61,7 +71,9 @@ type Result struct {
 	ID            delivery.ID
 	Deliveries    []Fanned
 	SkippedPaused int
-	Deduplicated  bool
+	// SkippedFiltered is the number of endpoints, active and paused, whose filter does not match.
+	SkippedFiltered int
+	Deduplicated    bool
 	// Mismatch reports that the first use of the key asked for something else.
 	Mismatch bool
 }
@@ -79,17 +91,30 @@ type Waker interface {
 	Waiting()
 }
 
+// Filters evaluates the filters of endpoints, as filter.Engine does.
+type Filters interface {
+	Judge(e filter.Event) *filter.Judge
+}
+
 // Service emits events.
 type Service struct {
-	store  Store
-	waker  Waker
-	intake delivery.Intake
-	now    func() time.Time
+	store   Store
+	waker   Waker
+	filters Filters
+	intake  delivery.Intake
+	now     func() time.Time
 }
 
 // NewService returns a Service.
-func NewService(store Store, waker Waker, intake delivery.Intake, now func() time.Time) *Service {
-	return &Service{store, waker, intake, now}
+func NewService(store Store, waker Waker, filters Filters, intake delivery.Intake, now func() time.Time) *Service {
+	return &Service{store, waker, filters, intake, now}
+}
+
+// judge returns the judge of an event with its content.
+func (e *Event) judge(filters Filters) *filter.Judge {
+	return filters.Judge(filter.Event{
+		Type: e.EventType, Organization: e.Organization, Owner: e.Owner, Created: e.ID.Time(), Payload: e.Body,
+	})
 }
 
 // Emit checks a request and returns once its deliveries are committed.
@@ -102,16 +127,20 @@ func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := delivery.CheckTexts(map[string]string{"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key}); err != nil {
+	err = delivery.CheckTexts(map[string]string{
+		"organization_id": r.Organization, "owner_id": r.Owner, "idempotency_key": r.Key, "ordering_key": r.OrderingKey,
+	})
+	if err != nil {
 		return Result{}, err
 	}
 	e := Event{
 		Content: content, ID: id, Organization: r.Organization, Owner: r.Owner, EventType: r.EventType,
 		Patterns: endpoint.Patterns(r.EventType), Key: r.Key, Traceparent: r.Traceparent,
-		Fingerprint: delivery.Fingerprint([]string{r.Owner, r.EventType}, r.Asked),
+		Fingerprint: delivery.Fingerprint([]string{r.Owner, r.EventType}, r.Asked), OrderingKey: r.OrderingKey,
 	}
 	var result Result
 	for try := 1; ; try++ {
+		e.Judge = e.judge(s.filters)
 		result, err = s.store.FanOut(ctx, e)
 		if !errors.Is(err, delivery.ErrConflict) || try == tries {
 			break

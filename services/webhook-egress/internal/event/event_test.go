@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/event"
+	"switchyard.dev/services/webhook-egress/internal/filter"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -87,13 +88,32 @@ func (m *memory) Relay(_ context.Context, limit int, made func(event.Operational
 
 func (m *memory) Waiting() { m.with(func() { m.woken++ }) }
 
+// engine evaluates filters.
+func engine(t *testing.T) *filter.Engine {
+	t.Helper()
+	e, err := filter.New(func(filter.Verdict) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// wantJudge checks that the judge of an event knows it, and removes it.
+func wantJudge(t *testing.T, e *event.Event, expression string) {
+	t.Helper()
+	if verdict := e.Judge.Evaluate(expression); verdict != filter.Matched {
+		t.Errorf("%s: the event is %q", expression, verdict)
+	}
+	e.Judge = nil
+}
+
 type sealer struct{}
 
 func (sealer) Seal(text []byte, owner string) []byte { return []byte(owner + ":" + string(text)) }
 
 func TestEmit(t *testing.T) {
 	m := &memory{conflicts: 2, result: event.Result{Deliveries: make([]event.Fanned, 1)}}
-	s := event.NewService(m, m, delivery.Intake{Sealer: sealer{}, MaxAttempts: 12}, clock)
+	s := event.NewService(m, m, engine(t), delivery.Intake{Sealer: sealer{}, MaxAttempts: 12}, clock)
 	r := event.Request{
 		Asked:        delivery.Asked{Payload: []byte(`{"a": 1}`), Headers: map[string]string{"X-A": "b", "Authorization": "c"}},
 		Organization: "acme", Owner: "ann", EventType: "order.paid", Key: "k", Traceparent: "t",
@@ -102,6 +122,7 @@ func TestEmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := m.events[0]
+	wantJudge(t, &e, "event.payload.a == 1 && event.type == 'order.paid' && event.organization_id == 'acme' && event.owner_id == 'ann'")
 	want := event.Event{
 		Content: delivery.Content{
 			Body: []byte(`{"a": 1}`), Headers: map[string]string{"X-A": "b"}, Sealed: []byte(e.ID.String() + `:{"Authorization":"c"}`), MaxAttempts: 12,
@@ -143,7 +164,7 @@ func TestEmitRefuses(t *testing.T) {
 			m := &memory{}
 			r := event.Request{Asked: delivery.Asked{Payload: []byte(`{}`)}, Organization: "acme", EventType: "a"}
 			tt.change(&r)
-			_, err := event.NewService(m, m, delivery.Intake{MaxAttempts: 12}, clock).Emit(t.Context(), r)
+			_, err := event.NewService(m, m, engine(t), delivery.Intake{MaxAttempts: 12}, clock).Emit(t.Context(), r)
 			if e := apierr.From(err); e == nil || e.Reason != tt.reason || len(m.events) != 0 {
 				t.Errorf("err = %v", err)
 			}
@@ -159,7 +180,7 @@ func TestRelay(t *testing.T) {
 			m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Endpoint: about, Delivery: of, Owner: "ann", Occurred: now})
 		}
 		m.notes = append(m.notes, event.Operational{Organization: "acme", Type: "switchyard.delivery.failed", Delivery: of, Occurred: now})
-		r := event.NewRelay(m, m, 7, testkit.Logger(t), clock)
+		r := event.NewRelay(m, m, engine(t), 7, testkit.Logger(t), clock)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
@@ -172,6 +193,7 @@ func TestRelay(t *testing.T) {
 		want := `{"type":"switchyard.delivery.failed","occurred_at":"2026-01-02T03:04:05Z","organization_id":"acme","endpoint_id":"` +
 			about.String() + `","delivery_id":"` + of.String() + `"}`
 		e := m.events[0]
+		wantJudge(t, &e, "event.payload.type == event.type")
 		full := e
 		full.Body, full.Except, full.Own, full.Concerned, full.MaxAttempts = []byte(want), about, true, "ann", 7
 		if diff := cmp.Diff(full, e); diff != "" {
@@ -225,7 +247,7 @@ func TestRelayDropsThePoisonedNote(t *testing.T) {
 				var log bytes.Buffer
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				_ = event.NewRelay(m, m, 3, slog.New(slog.NewTextHandler(&log, nil)), clock).Run(ctx)
+				_ = event.NewRelay(m, m, engine(t), 3, slog.New(slog.NewTextHandler(&log, nil)), clock).Run(ctx)
 				if n := len(m.events); n != 119 {
 					t.Errorf("%d events went out, want 119", n)
 				}

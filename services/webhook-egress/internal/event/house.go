@@ -57,13 +57,14 @@ type HouseStore interface {
 type House struct {
 	store       HouseStore
 	waker       Waker
+	filters     Filters
 	maxAttempts int
 	now         func() time.Time
 }
 
 // NewHouse returns a House; its deliveries have at most maxAttempts attempts.
-func NewHouse(store HouseStore, waker Waker, maxAttempts int, now func() time.Time) *House {
-	return &House{store, waker, maxAttempts, now}
+func NewHouse(store HouseStore, waker Waker, filters Filters, maxAttempts int, now func() time.Time) *House {
+	return &House{store, waker, filters, maxAttempts, now}
 }
 
 // Emit checks a request and returns once its record and deliveries are committed.
@@ -73,6 +74,7 @@ func (h *House) Emit(ctx context.Context, r HouseRequest) (result HouseResult, e
 		return HouseResult{}, err
 	}
 	for try := 1; ; try++ {
+		e.Judge = e.judge(h.filters)
 		result, err = h.store.FanOutHouse(ctx, e)
 		if !errors.Is(err, delivery.ErrConflict) || try == tries {
 			break

@@ -43,7 +43,7 @@ var budgetEvent = event.HouseRequest{
 func TestHouseEvent(t *testing.T) {
 	store := &houseStore{errs: []error{delivery.ErrConflict}, results: []event.HouseResult{{Deliveries: 2}, {Deduplicated: true}}}
 	waker := &memory{}
-	h := event.NewHouse(store, waker, 7, clock)
+	h := event.NewHouse(store, waker, engine(t), 7, clock)
 	if result, err := h.Emit(t.Context(), budgetEvent); err != nil || result.Deliveries != 2 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -84,7 +84,7 @@ func TestHouseEventRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, store := budgetEvent, &houseStore{}
 			tt.change(&r)
-			_, err := event.NewHouse(store, &memory{}, 7, clock).Emit(t.Context(), r)
+			_, err := event.NewHouse(store, &memory{}, engine(t), 7, clock).Emit(t.Context(), r)
 			if e := apierr.From(err); e == nil || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, tt.field+":") || len(store.events) != 0 {
 				t.Errorf("err = %v, want a refusal of %s", err, tt.field)
 			}

@@ -48,14 +48,15 @@ type Notes interface {
 type Relay struct {
 	notes       Notes
 	waker       Waker
+	filters     Filters
 	maxAttempts int
 	log         *slog.Logger
 	now         func() time.Time
 }
 
 // NewRelay returns a Relay; its deliveries have at most maxAttempts attempts.
-func NewRelay(notes Notes, waker Waker, maxAttempts int, log *slog.Logger, now func() time.Time) *Relay {
-	return &Relay{notes, waker, maxAttempts, log, now}
+func NewRelay(notes Notes, waker Waker, filters Filters, maxAttempts int, log *slog.Logger, now func() time.Time) *Relay {
+	return &Relay{notes, waker, filters, maxAttempts, log, now}
 }
 
 // Run relays until ctx ends.
@@ -152,11 +153,13 @@ func (r *Relay) event(o Operational) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	return Event{
+	e := Event{
 		// The body is as it was before these events became CloudEvents; the attributes are in headers.
 		Content:      delivery.Content{Body: payload, Headers: cloud.headers(), MaxAttempts: r.maxAttempts},
 		ID:           id,
 		Organization: o.Organization, EventType: o.Type, Patterns: endpoint.Patterns(o.Type), Except: o.Endpoint,
 		Own: true, Concerned: o.Owner, Record: Record{ID: id.String(), CloudEvent: record},
-	}, nil
+	}
+	e.Judge = e.judge(r.filters)
+	return e, nil
 }

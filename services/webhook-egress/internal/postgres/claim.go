@@ -202,6 +202,7 @@ func readJobs(
 		flow := flows[lease.FlowID]
 		job.FlowID, job.LeaseSeq, job.Host, job.Port = lease.FlowID, lease.LeaseSeq, flow.Host, int(flow.Port)
 		job.Takeovers = int(lease.Takeovers)
+		job.OrderingKey, job.Position = orZero(lease.OrderingKey), orZero(lease.Position)
 		job.Parked = flow.Open
 		claimed.Jobs = append(claimed.Jobs, job)
 	}

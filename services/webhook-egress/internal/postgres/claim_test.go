@@ -27,7 +27,7 @@ func TestClaimGivesWhatWasEnqueued(t *testing.T) {
 		t.Fatalf("%d jobs", len(jobs))
 	}
 	jobs[0].Deadline = jobs[0].Deadline.UTC()
-	if diff := cmp.Diff(d.Job(flow.ID, 1), jobs[0]); diff != "" {
+	if diff := cmp.Diff(d.Job(leased(flow, 1)), jobs[0]); diff != "" {
 		t.Errorf("job (-want +got):\n%s", diff)
 	}
 	if again := claim(t, s, 2, 8).Jobs; len(again) != 0 {

@@ -55,6 +55,7 @@ func (s Endpoints) Add(ctx context.Context, e endpoint.Endpoint, limit int) erro
 			ID: uuidOf(e.ID), OrganizationID: e.Organization, OwnerID: e.Owner, Url: e.URL, FlowID: flow, EventTypes: e.EventTypes,
 			SigningMode: e.SigningMode, SealedSecret: e.Secret, RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
 			CreatedAt: e.Created, CustomHeaders: headers, Auth: info, SealedAuth: e.SealedAuth, Signatures: e.Signatures,
+			Filter: e.Filter,
 		})
 	})
 }
@@ -145,6 +146,7 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.E
 		SealedPreviousSecret: now.Previous, PreviousSecretExpiresAt: orEpoch(now.PreviousUntil),
 		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
 		CustomHeaders: headers, Auth: info, SealedAuth: now.SealedAuth, Signatures: now.Signatures,
+		Filter: now.Filter,
 	})
 	if err != nil || before.Active || !now.Active {
 		return err
@@ -249,7 +251,7 @@ func readEndpoint(row *dbsql.Endpoint) (endpoint.Endpoint, error) {
 		Previous: row.SealedPreviousSecret, PreviousUntil: orZero(row.PreviousSecretExpiresAt),
 		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
 		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
-		SealedAuth: row.SealedAuth, Signatures: row.Signatures,
+		SealedAuth: row.SealedAuth, Signatures: row.Signatures, Filter: row.Filter,
 	}
 	if row.CustomHeaders != nil {
 		if err := json.Unmarshal(row.CustomHeaders, &e.Headers); err != nil {

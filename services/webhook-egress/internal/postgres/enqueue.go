@@ -205,7 +205,11 @@ func addDeliveries(
 	ctx context.Context, q *dbsql.Queries, drafts []*delivery.Draft, flows map[delivery.Target]delivery.Flow,
 	lease delivery.Lease, stored []delivery.Stored,
 ) error {
-	p := dbsql.AddDeliveriesParams{Lease: lease.Duration, ReplicaID: lease.Replica}
+	places, err := joinOrder(ctx, q, orderedOf(drafts, flows, stored))
+	if err != nil {
+		return err
+	}
+	p := dbsql.AddDeliveriesParams{Lease: lease.Duration, ReplicaID: lease.Replica, BlockedUntil: blockedUntil}
 	var advance dbsql.AdvanceFlowsParams
 	for i, d := range drafts {
 		if stored[i].Deduplicated {
@@ -217,8 +221,9 @@ func addDeliveries(
 		}
 		flow := flows[d.Target]
 		flow.Metered = flow.Metered && !d.Test // A test is sent even while the circuit is open.
-		leased, due := lease.Reserve(flow, len(d.Body)), time.Duration(0)
-		stored[i].Flow = flow
+		position, blocked := places.place(orderKey{flow.ID, d.OrderingKey})
+		leased, due := !blocked && lease.Reserve(flow, len(d.Body)), time.Duration(0)
+		stored[i].Flow, stored[i].Position = flow, position
 		if leased {
 			stored[i].LeaseSeq, due = 1, lease.Duration
 		}
@@ -232,7 +237,10 @@ func addDeliveries(
 		p.Deadlines, p.Bodies = append(p.Deadlines, orEpoch(d.Deadline)), append(p.Bodies, d.Body)
 		p.Leased, p.SigningModes = append(p.Leased, leased), append(p.SigningModes, d.SigningMode)
 		p.Endpoints, p.Tests = append(p.Endpoints, endpointOf(d)), append(p.Tests, d.Test)
-		advance.FlowIds, advance.Delays = append(advance.FlowIds, flow.ID), append(advance.Delays, due)
+		p.OrderingKeys, p.Positions = append(p.OrderingKeys, d.OrderingKey), append(p.Positions, position)
+		if !blocked {
+			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow.ID), append(advance.Delays, due)
+		}
 	}
 	if len(p.Ids) == 0 {
 		return nil
@@ -240,10 +248,24 @@ func addDeliveries(
 	if err := q.AddDeliveries(ctx, p); err != nil {
 		return fmt.Errorf("add deliveries: %w", err)
 	}
+	if len(advance.FlowIds) == 0 {
+		return nil
+	}
 	if err := q.AdvanceFlows(ctx, advance); err != nil {
 		return fmt.Errorf("advance flows: %w", err)
 	}
 	return nil
+}
+
+// orderedOf counts the new drafts of each ordering key.
+func orderedOf(drafts []*delivery.Draft, flows map[delivery.Target]delivery.Flow, stored []delivery.Stored) map[orderKey]int64 {
+	added := make(map[orderKey]int64)
+	for i, d := range drafts {
+		if d.OrderingKey != "" && !stored[i].Deduplicated {
+			added[orderKey{flows[d.Target].ID, d.OrderingKey}]++
+		}
+	}
+	return added
 }
 
 // endpointOf returns the id of the draft's endpoint; the zero id stands for none.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/event"
+	"switchyard.dev/services/webhook-egress/internal/filter"
 	"switchyard.dev/services/webhook-egress/internal/postgres/dbsql"
 )
 
@@ -20,7 +20,7 @@ var (
 
 // FanOut implements event.Store.
 func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result, err error) {
-	err = s.inTx(ctx, "fan out", func(q *dbsql.Queries) error {
+	err = s.transact(ctx, "fan out", func(q *dbsql.Queries) error {
 		if err := q.ShareOrganization(ctx, e.Organization); err != nil {
 			return fmt.Errorf("share organization: %w", err)
 		}
@@ -51,14 +51,16 @@ func readEvent(ctx context.Context, q *dbsql.Queries, id delivery.ID, owner stri
 	if err != nil {
 		return result, fmt.Errorf("read event: %w", err)
 	}
-	result.SkippedPaused = int(row.SkippedPaused)
+	result.SkippedPaused, result.SkippedFiltered = int(row.SkippedPaused), int(row.SkippedFiltered)
 	fanned, err := q.ListFanned(ctx, dbsql.ListFannedParams{EventID: uuidOf(id), CreatedAt: id.Time(), OwnerID: owner})
 	if err != nil {
 		return result, fmt.Errorf("list fanned: %w", err)
 	}
 	result.Deliveries = make([]event.Fanned, len(fanned))
 	for i, f := range fanned {
-		result.Deliveries[i] = event.Fanned{Delivery: f.DeliveryID.Bytes, Endpoint: f.EndpointID.Bytes}
+		result.Deliveries[i] = event.Fanned{
+			Delivery: f.DeliveryID.Bytes, Endpoint: f.EndpointID.Bytes, FilterError: orZero(f.FilterError),
+		}
 	}
 	return result, nil
 }
@@ -70,30 +72,31 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 	if err != nil {
 		return result, err
 	}
-	_, err = q.LockSubscribers(ctx, dbsql.LockSubscribersParams{
+	matched, err := q.MatchEndpoints(ctx, dbsql.MatchEndpointsParams{
 		OrganizationID: e.Organization, OwnerID: e.Owner, Patterns: e.Patterns, ExceptEndpoint: uuidOf(e.Except),
 		Own: e.Own, Concerned: e.Concerned,
 	})
 	if err != nil {
-		return result, fmt.Errorf("lock subscribers: %w", err)
+		return result, fmt.Errorf("match endpoints: %w", err)
 	}
-	rows, err := q.FanOut(ctx, dbsql.FanOutParams{
+	admitted, verdicts := judge(e, matched, &result)
+	p := dbsql.FanOutParams{
 		ID: uuidOf(e.ID), CreatedAt: e.ID.Time(), OrganizationID: e.Organization, OwnerID: e.Owner, EventType: e.EventType,
-		Patterns: e.Patterns, ExceptEndpoint: uuidOf(e.Except), IdempotencyKey: e.Key, Body: e.Body, Headers: headers,
-		Own: e.Own, Concerned: e.Concerned, SealedHeaders: e.Sealed, Traceparent: e.Traceparent, MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline),
-	})
+		IdempotencyKey: e.Key, Body: e.Body, Headers: headers, SealedHeaders: e.Sealed, Traceparent: e.Traceparent,
+		MaxAttempts: int32(e.MaxAttempts), Deadline: orEpoch(e.Deadline), Matched: int32(len(admitted)),
+		SkippedPaused: int32(result.SkippedPaused), SkippedFiltered: int32(result.SkippedFiltered), FilterErrors: verdicts,
+		OrderingKey: e.OrderingKey, BlockedUntil: blockedUntil,
+	}
+	advance, err := fanTo(ctx, q, e, admitted, &p)
 	if err != nil {
 		return result, err
 	}
-	var advance dbsql.AdvanceFlowsParams
-	result.Deliveries = make([]event.Fanned, 0, len(rows))
-	for _, r := range rows {
-		if !r.Active {
-			result.SkippedPaused++
-			continue
-		}
-		result.Deliveries = append(result.Deliveries, event.Fanned{Delivery: r.DeliveryID.Bytes, Endpoint: r.EndpointID.Bytes})
-		advance.FlowIds, advance.Delays = append(advance.FlowIds, r.FlowID), append(advance.Delays, time.Duration(0))
+	if err := q.FanOut(ctx, p); err != nil {
+		return result, err
+	}
+	result.Deliveries = make([]event.Fanned, len(admitted))
+	for i, id := range p.DeliveryIds {
+		result.Deliveries[i] = event.Fanned{Delivery: id.Bytes, Endpoint: admitted[i].ID.Bytes, FilterError: verdicts[i]}
 	}
 	if len(advance.FlowIds) == 0 {
 		return result, nil
@@ -102,6 +105,59 @@ func fanOut(ctx context.Context, q *dbsql.Queries, e event.Event) (event.Result,
 		return result, fmt.Errorf("advance flows: %w", err)
 	}
 	return result, nil
+}
+
+// judge returns the endpoints that receive an event, with the error of each one's filter, and counts the others.
+func judge(e event.Event, matched []dbsql.MatchEndpointsRow, result *event.Result) (admitted []dbsql.MatchEndpointsRow, filterErrors []string) {
+	for _, m := range matched {
+		verdict := filter.Matched
+		if m.Filter != "" {
+			verdict = e.Judge.Evaluate(m.Filter)
+		}
+		switch {
+		case verdict == filter.Unmatched:
+			result.SkippedFiltered++
+		case !m.Active:
+			result.SkippedPaused++
+		default:
+			admitted, filterErrors = append(admitted, m), append(filterErrors, string(verdict))
+		}
+	}
+	return admitted, filterErrors
+}
+
+// fanTo locks the flows of endpoints and adds a delivery for each to p. It returns the flows that the deliveries make
+// due.
+func fanTo(
+	ctx context.Context, q *dbsql.Queries, e event.Event, to []dbsql.MatchEndpointsRow, p *dbsql.FanOutParams,
+) (advance dbsql.AdvanceFlowsParams, err error) {
+	if len(to) == 0 {
+		return advance, nil
+	}
+	added := make(map[orderKey]int64)
+	for _, m := range to {
+		p.DeliveryIds, p.EndpointIds = append(p.DeliveryIds, uuidOf(e.ID.Sibling())), append(p.EndpointIds, m.ID)
+		p.Owners, p.FlowIds = append(p.Owners, orZero(m.OwnerID)), append(p.FlowIds, m.FlowID)
+		p.Urls, p.SigningModes = append(p.Urls, m.Url), append(p.SigningModes, m.SigningMode)
+		if e.OrderingKey != "" {
+			added[orderKey{m.FlowID, e.OrderingKey}] = 1
+		}
+	}
+	if err := q.KeepFlowsAwake(ctx, p.FlowIds); err != nil {
+		return advance, fmt.Errorf("lock flows: %w", err)
+	}
+	places, err := joinOrder(ctx, q, added)
+	if err != nil {
+		return advance, err
+	}
+	for _, flow := range p.FlowIds {
+		position, blocked := places.place(orderKey{flow, e.OrderingKey})
+		p.Positions = append(p.Positions, position)
+		if !blocked {
+			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
+		}
+	}
+	return advance, nil
 }
 
 // Relay implements event.Notes.

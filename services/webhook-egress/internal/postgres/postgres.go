@@ -2,12 +2,13 @@
 // declare; all SQL is in queries/ and typed by sqlc.
 //
 // The order of locks is the same in every transaction: the endpoints of an organization as a whole; by id the flows
-// to which rows are added, shared, so that no other transaction puts them to sleep; idempotency keys by key; queue
-// rows by id; deliveries; the counts of endpoints and flows; by id, the flows that change; last, the lock of house
-// events. The keys of events, resends and jobs come before all of these, since no transaction that waits for one of them
-// holds another. A claim begins with flows that it changes, but it skips locked rows and waits for nothing. Settles of
-// two replicas that change flows in several statements each may deadlock: Postgres aborts one of them, and it is
-// repeated.
+// to which rows are added, shared, so that no other transaction puts them to sleep; idempotency keys by key; ordering
+// keys by flow and key; queue rows by id; deliveries; the counts of endpoints and flows; by id, the flows that change;
+// last, the lock of house events. A resend locks its ended deliveries before ordering keys: no holder of an ordering key
+// waits for those. The keys of events, resends and jobs come before all of these, since no transaction that waits for one
+// of them holds another. A claim begins with flows that it changes, but it skips locked rows and waits for nothing.
+// Settles of two replicas that change flows in several statements each may deadlock: Postgres aborts one of them, and it
+// is repeated.
 package postgres
 
 import (

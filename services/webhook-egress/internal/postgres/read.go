@@ -37,7 +37,7 @@ func (s *Store) Get(ctx context.Context, organization, owner string, id delivery
 func recordParams(f delivery.Filter) (p dbsql.ReadRecordsParams, err error) {
 	p = dbsql.ReadRecordsParams{
 		OrganizationID: f.Organization, OwnerID: f.Owner, EventType: f.EventType, HostPattern: delivery.HostPattern(f.Host),
-		Statuses: make([]string, len(f.Statuses)),
+		Statuses: make([]string, len(f.Statuses)), BlockedUntil: blockedUntil,
 	}
 	for i, status := range f.Statuses {
 		p.Statuses[i] = string(status)
@@ -79,11 +79,15 @@ func recordOf(row *dbsql.ReadRecordsRow) delivery.Record {
 		Generation: int(row.Generation), Attempts: int(row.Attempts), MaxAttempts: int(row.MaxAttempts),
 		LastResponseCode: int(orZero(row.LastResponseCode)), LastError: orZero(row.LastError),
 		Deadline: orZero(row.DeadlineAt), Updated: row.UpdatedAt, Finished: orZero(row.FinishedAt),
+		OrderingKey: orZero(row.OrderingKey), FilterError: orZero(row.FilterError),
 	}
 	if !row.NextAttemptAt.Equal(epoch) {
 		record.NextAttempt = row.NextAttemptAt
 	}
-	if row.ParkedReason != "" {
+	switch {
+	case row.Blocked:
+		record.LastError = string(delivery.FaultOrderingKey)
+	case row.ParkedReason != "":
 		record.LastError = row.ParkedReason
 	}
 	return record

@@ -33,7 +33,7 @@ func ended(t *testing.T, s *postgres.Store, organization string, n int, status d
 	stored := enqueue(t, s, leaseOf(1, true), drafts...)
 	results := make([]dispatch.Result, n)
 	for i, d := range drafts {
-		results[i] = delivered(d.Job(stored[i].Flow.ID, 1))
+		results[i] = delivered(d.Job(leased(stored[i].Flow, 1)))
 		results[i].Step.Status = status
 		if status == delivery.StatusFailed {
 			results[i].Step.Outcome, results[i].Step.Fault = delivery.OutcomeFailed, delivery.FaultServer

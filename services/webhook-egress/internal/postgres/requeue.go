@@ -97,17 +97,35 @@ func requeue(
 	if err != nil {
 		return done, fmt.Errorf("lock ended: %w", err)
 	}
-	p := dbsql.RequeueParams{OrganizationID: organization, MaxAttempts: int32(maxAttempts), Deadline: orEpoch(deadline)}
-	var advance dbsql.AdvanceFlowsParams
-	for _, d := range ended {
+	ended = slices.DeleteFunc(ended, func(d dbsql.LockEndedRow) bool {
 		if d.EndpointDeleted {
 			done.deleted++
-			continue
 		}
-		flow := flows[d.ID]
+		return d.EndpointDeleted
+	})
+	added := make(map[orderKey]int64)
+	for _, d := range ended {
+		if d.OrderingKey != nil {
+			added[orderKey{flows[d.ID], *d.OrderingKey}]++
+		}
+	}
+	places, err := joinOrder(ctx, q, added)
+	if err != nil {
+		return done, err
+	}
+	p := dbsql.RequeueParams{
+		OrganizationID: organization, MaxAttempts: int32(maxAttempts), Deadline: orEpoch(deadline), BlockedUntil: blockedUntil,
+	}
+	var advance dbsql.AdvanceFlowsParams
+	for _, d := range ended {
+		flow, key := flows[d.ID], orZero(d.OrderingKey)
+		position, blocked := places.place(orderKey{flow, key})
 		p.Ids, p.CreatedAts, p.FlowIds = append(p.Ids, d.ID), append(p.CreatedAts, d.CreatedAt), append(p.FlowIds, flow)
 		p.LeaseSeqs, p.BodyBytes = append(p.LeaseSeqs, d.LeaseSeq), append(p.BodyBytes, d.BodyBytes)
-		advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
+		p.OrderingKeys, p.Positions = append(p.OrderingKeys, key), append(p.Positions, position)
+		if !blocked {
+			advance.FlowIds, advance.Delays = append(advance.FlowIds, flow), append(advance.Delays, 0)
+		}
 	}
 	if done.count = len(p.Ids); done.count == 0 {
 		return done, nil
@@ -115,6 +133,9 @@ func requeue(
 	p.Oldest, p.Newest = slices.MinFunc(p.CreatedAts, time.Time.Compare), slices.MaxFunc(p.CreatedAts, time.Time.Compare)
 	if err := q.Requeue(ctx, p); err != nil {
 		return done, fmt.Errorf("requeue: %w", err)
+	}
+	if len(advance.FlowIds) == 0 {
+		return done, nil
 	}
 	if err := q.AdvanceFlows(ctx, advance); err != nil {
 		return done, fmt.Errorf("advance flows: %w", err)
@@ -170,6 +191,10 @@ func targetOf(organization, text string) (delivery.Target, error) {
 // Cancel implements delivery.Store.
 func (s *Store) Cancel(ctx context.Context, id delivery.ID) (cancelled bool, err error) {
 	err = s.inTx(ctx, "cancel", func(q *dbsql.Queries) error {
+		locked, err := orderOf(ctx, q, []pgtype.UUID{uuidOf(id)})
+		if err != nil {
+			return err
+		}
 		rows, err := q.TakeQueued(ctx, uuidOf(id))
 		if err != nil {
 			return fmt.Errorf("take queued: %w", err)
@@ -177,7 +202,10 @@ func (s *Store) Cancel(ctx context.Context, id delivery.ID) (cancelled bool, err
 		if cancelled = len(rows) > 0; !cancelled {
 			return nil
 		}
-		return cancel(ctx, q, rows)
+		if err := cancel(ctx, q, rows); err != nil {
+			return err
+		}
+		return releaseTaken(ctx, q, rows, locked)
 	})
 	return cancelled, err
 }

@@ -44,7 +44,7 @@ func TestResend(t *testing.T) {
 		t.Errorf("in flight: %v", err)
 	}
 	// A result of the series before fits no more.
-	old := delivered(draft("acme").Job(1, 1))
+	old := delivered(draft("acme").Job(leased(delivery.Flow{ID: 1}, 1)))
 	old.Job.ID, old.Job.LeaseSeq = id, 1
 	if held := settle(t, s, old); held[0] {
 		t.Error("a result of the first series was counted in the second")
@@ -79,7 +79,7 @@ func TestCancel(t *testing.T) {
 		}
 		statusIs(t, s, "acme", d.ID, delivery.StatusCancelled)
 	}
-	if held := settle(t, s, delivered(running.Job(flow.ID, 1))); held[0] {
+	if held := settle(t, s, delivered(running.Job(leased(flow, 1)))); held[0] {
 		t.Error("a cancelled delivery was settled")
 	}
 	statusIs(t, s, "acme", running.ID, delivery.StatusCancelled)
@@ -99,7 +99,7 @@ func TestResendOfACancelledLease(t *testing.T) {
 	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: d.ID}); err != nil {
 		t.Fatal(err)
 	}
-	if held := settle(t, s, delivered(d.Job(flow.ID, 1))); held[0] {
+	if held := settle(t, s, delivered(d.Job(leased(flow, 1)))); held[0] {
 		t.Error("a result from before the cancellation was counted after the resend")
 	}
 	statusIs(t, s, "acme", d.ID, delivery.StatusQueued)
@@ -113,7 +113,7 @@ func TestResendOfTheReleaseBefore(t *testing.T) {
 	if _, err := s.Resend(t.Context(), delivery.Resend{Organization: "acme", ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	old := delivered(draft("acme").Job(1, 1))
+	old := delivered(draft("acme").Job(leased(delivery.Flow{ID: 1}, 1)))
 	old.Job.ID = id
 	if held := settle(t, s, old); held[0] {
 		t.Error("a result of the first series was counted in the second")

@@ -25,6 +25,11 @@ func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, 
 				return fmt.Errorf("lock flows: %w", err)
 			}
 		}
+		if len(w.order) > 0 {
+			if err := lockOrder(ctx, q, w.order); err != nil {
+				return err
+			}
+		}
 		ours, err := w.hold(ctx, q)
 		if err != nil {
 			return err
@@ -32,6 +37,9 @@ func (s *Store) Settle(ctx context.Context, results []dispatch.Result) ([]bool, 
 		for i := range results {
 			held[i] = ours[results[i].Job.ID]
 			w.add(&results[i], held[i])
+		}
+		if err := w.releaseNext(ctx, q); err != nil {
+			return err
 		}
 		return w.write(ctx, q)
 	})
@@ -46,6 +54,8 @@ type settlement struct {
 	ending   dbsql.EndLeasesParams
 	leases   dbsql.LockLeasesParams // of results that do not end the delivery
 	awake    []int64                // flows to which rows return
+	order    map[orderKey]bool      // ordering keys of results that end the delivery
+	ordered  dbsql.ReleaseOrderParams
 	attempts dbsql.AddAttemptsParams
 	updates  dbsql.UpdateDeliveriesParams
 	returned dbsql.ReturnRowsParams
@@ -72,12 +82,16 @@ func newSettlement(results []dispatch.Result) *settlement {
 	w := &settlement{
 		parked: make(map[int64]delivery.Step), health: make(map[int64]*health), now: time.Now(),
 		moves: make(map[breaker.Target]breaker.State), endpoints: make(map[delivery.ID]*endpointHealth),
+		order: make(map[orderKey]bool),
 	}
 	for i := range results {
 		job := &results[i].Job
 		if results[i].Step.Status.Ended() {
 			w.ending.Ids = append(w.ending.Ids, uuidOf(job.ID))
 			w.ending.LeaseSeqs = append(w.ending.LeaseSeqs, job.LeaseSeq)
+			if job.OrderingKey != "" {
+				w.order[orderKey{job.FlowID, job.OrderingKey}] = true
+			}
 			continue
 		}
 		w.leases.Ids = append(w.leases.Ids, uuidOf(job.ID))
@@ -153,8 +167,12 @@ func (w *settlement) add(r *dispatch.Result, held bool) {
 	}
 }
 
-// end collects a delivery that ended without success.
+// end collects a delivery that ended, and what follows if it did without success.
 func (w *settlement) end(job *delivery.Job, step delivery.Step) {
+	if job.OrderingKey != "" {
+		w.ordered.FlowIds, w.ordered.Keys = append(w.ordered.FlowIds, job.FlowID), append(w.ordered.Keys, job.OrderingKey)
+		w.ordered.Positions = append(w.ordered.Positions, job.Position)
+	}
 	if step.Status != delivery.StatusFailed && step.Status != delivery.StatusExpired {
 		return
 	}

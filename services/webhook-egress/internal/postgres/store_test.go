@@ -36,6 +36,11 @@ func leaseOf(replica int64, reserve bool) delivery.Lease {
 	return delivery.Lease{Replica: replica, Duration: time.Minute, Reserve: func(delivery.Flow, int) bool { return reserve }}
 }
 
+// leased is the result of storing a draft with a lease.
+func leased(flow delivery.Flow, seq int64) delivery.Stored {
+	return delivery.Stored{Flow: flow, LeaseSeq: seq}
+}
+
 func enqueue(t *testing.T, s *postgres.Store, lease delivery.Lease, drafts ...*delivery.Draft) []delivery.Stored {
 	t.Helper()
 	stored, err := s.Enqueue(t.Context(), drafts, lease)

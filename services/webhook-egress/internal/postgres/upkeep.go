@@ -22,16 +22,25 @@ func (s *Store) EnsurePartitions(ctx context.Context, days int) (int, error) {
 func (s *Store) ExpireDue(ctx context.Context, limit int) (int, error) {
 	var n int
 	err := s.inTx(ctx, "expire", func(q *dbsql.Queries) error {
-		rows, err := q.TakeExpired(ctx, int32(limit))
+		ids, err := q.ListExpired(ctx, int32(limit))
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		locked, err := orderOf(ctx, q, ids)
+		if err != nil {
+			return err
+		}
+		rows, err := q.TakeExpired(ctx, ids)
 		if err != nil {
 			return fmt.Errorf("take expired: %w", err)
 		}
-		n = len(rows)
-		if n == 0 {
+		if n = len(rows); n == 0 {
 			return nil
 		}
 		p := dbsql.ExpireDeliveriesParams{Oldest: rows[0].CreatedAt, Newest: rows[0].CreatedAt}
-		for _, r := range rows {
+		taken := make([]dbsql.TakeQueuedRow, n)
+		for i, r := range rows {
+			taken[i] = dbsql.TakeQueuedRow(r)
 			p.Ids, p.CreatedAts = append(p.Ids, r.DeliveryID), append(p.CreatedAts, r.CreatedAt)
 			p.LeaseSeqs = append(p.LeaseSeqs, r.LeaseSeq)
 			if r.CreatedAt.Before(p.Oldest) {
@@ -41,7 +50,10 @@ func (s *Store) ExpireDue(ctx context.Context, limit int) (int, error) {
 				p.Newest = r.CreatedAt
 			}
 		}
-		return expire(ctx, q, p)
+		if err := expire(ctx, q, p); err != nil {
+			return err
+		}
+		return releaseTaken(ctx, q, taken, locked)
 	})
 	if err != nil {
 		return 0, err

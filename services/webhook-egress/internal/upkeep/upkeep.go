@@ -28,6 +28,8 @@ const (
 	houseRetention = 30 * 24 * time.Hour
 	// busyTries is how often a step that gave way to traffic is retried, after busyPause each.
 	busyTries, busyPause = 20, 200 * time.Millisecond
+	// orderPages is how many pages of ordering keys are looked at in a minute.
+	orderPages = 20
 )
 
 // Store executes the steps.
@@ -45,6 +47,15 @@ type Store interface {
 	// DropOldestDay drops the oldest day before the retention without queued deliveries, and returns it; the zero
 	// time means there is none. It returns ErrBusy when other transactions would have had to wait.
 	DropOldestDay(ctx context.Context, retention time.Duration) (day time.Time, err error)
+	// ReleaseStranded looks at most at limit ordering keys behind after, and releases the first delivery of each whose
+	// predecessor was ended by a release that doesn't know ordering keys. It returns the last key; zero for the end.
+	ReleaseStranded(ctx context.Context, after OrderCursor, limit int) (next OrderCursor, released int, err error)
+}
+
+// OrderCursor is an ordering key of a flow.
+type OrderCursor struct {
+	Flow int64
+	Key  string
 }
 
 // ErrBusy reports that a step gave way to traffic and may be tried again.
@@ -57,6 +68,8 @@ type Maintainer struct {
 	// retention is how long deliveries are kept; zero for ever.
 	retention time.Duration
 	expired   func(ctx context.Context, n int)
+	// order is the ordering key that was looked at last.
+	order OrderCursor
 }
 
 // New returns a Maintainer with a retention, zero for ever; expired is called with the number of deliveries that were
@@ -94,7 +107,7 @@ func (m *Maintainer) Run(ctx context.Context) error {
 		case <-second.C:
 			name, do = "expire deliveries", m.expire
 		case <-minute.C:
-			name, do = "purge", m.purge
+			name, do = "minutely", m.minutely
 		case <-hour.C:
 			name, do = "turn days", m.days
 		}
@@ -162,11 +175,28 @@ func (m *Maintainer) expire(ctx context.Context) error {
 	})
 }
 
-// purge removes expired keys and house events. If one fails, the other still runs.
-func (m *Maintainer) purge(ctx context.Context) error {
+// minutely purges idempotency keys and house events, and releases stranded deliveries. If one fails, the others still run.
+func (m *Maintainer) minutely(ctx context.Context) error {
 	return errors.Join(pages(ctx, m.store.PurgeKeys), pages(ctx, func(ctx context.Context, limit int) (int, error) {
 		return m.store.PurgeHouseEvents(ctx, houseRetention, limit)
-	}))
+	}), m.release(ctx))
+}
+
+// release looks at the next orderPages pages of ordering keys.
+func (m *Maintainer) release(ctx context.Context) error {
+	for range orderPages {
+		next, released, err := m.store.ReleaseStranded(ctx, m.order, page)
+		if err != nil {
+			return fmt.Errorf("release stranded deliveries: %w", err)
+		}
+		if released > 0 {
+			m.log.WarnContext(ctx, "released deliveries whose predecessor ended", slog.Int("count", released))
+		}
+		if m.order = next; next == (OrderCursor{}) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // pages repeats a step while it returns full pages.

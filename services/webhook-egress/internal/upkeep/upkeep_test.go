@@ -23,6 +23,8 @@ type store struct {
 	busy                         int // how often a drop gives way first
 	retention                    time.Duration
 	err                          error
+	keys                         int // ordering keys
+	looks                        []upkeep.OrderCursor
 }
 
 func (s *store) EnsurePartitions(context.Context, int) (int, error) {
@@ -48,6 +50,14 @@ func (s *store) PurgeKeys(context.Context, int) (int, error) {
 func (s *store) PurgeHouseEvents(context.Context, time.Duration, int) (int, error) {
 	s.house++
 	return 0, s.err
+}
+
+func (s *store) ReleaseStranded(_ context.Context, after upkeep.OrderCursor, limit int) (upkeep.OrderCursor, int, error) {
+	s.looks = append(s.looks, after)
+	if s.err != nil || int(after.Flow)+limit >= s.keys {
+		return upkeep.OrderCursor{}, 0, s.err
+	}
+	return upkeep.OrderCursor{Flow: after.Flow + int64(limit)}, 1, nil
 }
 
 func (s *store) RemoveIdleFlows(context.Context, time.Duration, int) (int, error) {
@@ -94,6 +104,22 @@ func TestPace(t *testing.T) {
 		}
 		if s.purges < 59 || s.expiries < 3590 {
 			t.Errorf("in an hour: %d purges, %d looks for expired ones, want 59 and 3590 or more", s.purges, s.expiries)
+		}
+	})
+}
+
+// A minute looks at a bounded number of ordering keys, and the next one goes on behind them.
+func TestOrderIsLookedAtInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &store{keys: 25_000}
+		run(t, s, time.Minute+time.Millisecond)
+		if n := len(s.looks); n != 20 || s.looks[n-1].Flow != 19_000 {
+			t.Fatalf("a minute looked at the pages behind %v, want 20 of 1,000 keys", s.looks)
+		}
+		s.looks = nil
+		run(t, s, 2*time.Minute+time.Millisecond)
+		if n := len(s.looks); n != 25 || s.looks[n-1].Flow != 24_000 {
+			t.Errorf("two minutes looked at the pages behind %v, want 25 of 1,000 keys", s.looks)
 		}
 	})
 }

@@ -53,7 +53,10 @@ type EnqueueRequest struct {
 	MaxAttempts *int32 `protobuf:"varint,8,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// No attempt begins after this time, and the delivery expires. Absent: none. A time in the past is 400
 	// `deadline_passed`.
-	DeadlineAt    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	// Deliveries to the same scheme, host and port with the same key are attempted one after the other, in the order in
+	// which they were accepted: the next one only after the one before has ended. Absent: no order.
+	OrderingKey   string `protobuf:"bytes,30,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -149,6 +152,13 @@ func (x *EnqueueRequest) GetDeadlineAt() *timestamppb.Timestamp {
 		return x.DeadlineAt
 	}
 	return nil
+}
+
+func (x *EnqueueRequest) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
+	}
+	return ""
 }
 
 // EnqueueAccepted is an accepted delivery.
@@ -521,7 +531,7 @@ type DeliveryRecord struct {
 	// HTTP status of the last attempt; null without a response.
 	LastResponseCode *wrapperspb.Int32Value `protobuf:"bytes,9,opt,name=last_response_code,json=lastResponseCode,proto3" json:"last_response_code,omitempty"`
 	// Short code of the last failure, or of what the delivery waits for (as `breaker_open`, `endpoint_paused`,
-	// `signing_secret_missing`); null without one.
+	// `signing_secret_missing`, `ordering_key_blocked`); null without one.
 	LastError *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Subscription that a fanned delivery came from; null for a direct enqueue.
 	EndpointId *wrapperspb.StringValue `protobuf:"bytes,11,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
@@ -544,7 +554,12 @@ type DeliveryRecord struct {
 	// When it ended; null while in flight.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// The body of each attempt; absent unless asked for with include_payload.
-	Payload       []byte `protobuf:"bytes,21,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
+	Payload []byte `protobuf:"bytes,21,opt,name=payload,proto3,oneof" json:"payload,omitempty"`
+	// Its ordering key; null without one.
+	OrderingKey *wrapperspb.StringValue `protobuf:"bytes,30,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
+	// Why the endpoint's filter could not be evaluated, so that the delivery was made all the same: `evaluation_failed` or
+	// `cost_exceeded`; null when it could.
+	FilterError   *wrapperspb.StringValue `protobuf:"bytes,31,opt,name=filter_error,json=filterError,proto3" json:"filter_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -722,6 +737,20 @@ func (x *DeliveryRecord) GetFinishedAt() *timestamppb.Timestamp {
 func (x *DeliveryRecord) GetPayload() []byte {
 	if x != nil {
 		return x.Payload
+	}
+	return nil
+}
+
+func (x *DeliveryRecord) GetOrderingKey() *wrapperspb.StringValue {
+	if x != nil {
+		return x.OrderingKey
+	}
+	return nil
+}
+
+func (x *DeliveryRecord) GetFilterError() *wrapperspb.StringValue {
+	if x != nil {
+		return x.FilterError
 	}
 	return nil
 }
@@ -1076,7 +1105,7 @@ var File_switchyard_webhooks_v1_deliveries_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\n" +
-	"'switchyard/webhooks/v1/deliveries.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a\x17validate/validate.proto\"\xdf\x04\n" +
+	"'switchyard/webhooks/v1/deliveries.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a\x17validate/validate.proto\"\x8c\x05\n" +
 	"\x0eEnqueueRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1c\n" +
@@ -1089,7 +1118,8 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\xff\x01R\x0eidempotencyKey\x12&\n" +
 	"\fmax_attempts\x18\b \x01(\x05H\x00R\vmaxAttempts\x88\x01\x01\x12;\n" +
 	"\vdeadline_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"deadlineAt\x1a@\n" +
+	"deadlineAt\x12+\n" +
+	"\fordering_key\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vorderingKey\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
@@ -1122,7 +1152,7 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12'\n" +
-	"\x0finclude_payload\x18\x04 \x01(\bR\x0eincludePayload\"\x8a\b\n" +
+	"\x0finclude_payload\x18\x04 \x01(\bR\x0eincludePayload\"\x8c\t\n" +
 	"\x0eDeliveryRecord\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12'\n" +
@@ -1155,7 +1185,9 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"deadlineAt\x12;\n" +
 	"\vfinished_at\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12#\n" +
-	"\apayload\x18\x15 \x01(\fB\x04\xb0\xbb\x18\x01H\x00R\apayload\x88\x01\x01B\n" +
+	"\apayload\x18\x15 \x01(\fB\x04\xb0\xbb\x18\x01H\x00R\apayload\x88\x01\x01\x12?\n" +
+	"\fordering_key\x18\x1e \x01(\v2\x1c.google.protobuf.StringValueR\vorderingKey\x12?\n" +
+	"\ffilter_error\x18\x1f \x01(\v2\x1c.google.protobuf.StringValueR\vfilterErrorB\n" +
 	"\n" +
 	"\b_payload\"\xbb\x04\n" +
 	"\x15ListDeliveriesRequest\x121\n" +
@@ -1256,31 +1288,33 @@ var file_switchyard_webhooks_v1_deliveries_proto_depIdxs = []int32{
 	13, // 13: switchyard.webhooks.v1.DeliveryRecord.idempotency_key:type_name -> google.protobuf.StringValue
 	12, // 14: switchyard.webhooks.v1.DeliveryRecord.deadline_at:type_name -> google.protobuf.Timestamp
 	12, // 15: switchyard.webhooks.v1.DeliveryRecord.finished_at:type_name -> google.protobuf.Timestamp
-	12, // 16: switchyard.webhooks.v1.ListDeliveriesRequest.created_after:type_name -> google.protobuf.Timestamp
-	12, // 17: switchyard.webhooks.v1.ListDeliveriesRequest.created_before:type_name -> google.protobuf.Timestamp
-	6,  // 18: switchyard.webhooks.v1.ListDeliveriesResponse.deliveries:type_name -> switchyard.webhooks.v1.DeliveryRecord
-	12, // 19: switchyard.webhooks.v1.ResendDeliveryRequest.deadline_at:type_name -> google.protobuf.Timestamp
-	0,  // 20: switchyard.webhooks.v1.DeliveryService.Enqueue:input_type -> switchyard.webhooks.v1.EnqueueRequest
-	2,  // 21: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:input_type -> switchyard.webhooks.v1.EnqueueBatchRequest
-	0,  // 22: switchyard.webhooks.v1.DeliveryService.EnqueueStream:input_type -> switchyard.webhooks.v1.EnqueueRequest
-	7,  // 23: switchyard.webhooks.v1.DeliveryService.ListDeliveries:input_type -> switchyard.webhooks.v1.ListDeliveriesRequest
-	5,  // 24: switchyard.webhooks.v1.DeliveryService.GetDelivery:input_type -> switchyard.webhooks.v1.GetDeliveryRequest
-	15, // 25: switchyard.webhooks.v1.DeliveryService.ListAttempts:input_type -> switchyard.webhooks.v1.ListAttemptsRequest
-	9,  // 26: switchyard.webhooks.v1.DeliveryService.ResendDelivery:input_type -> switchyard.webhooks.v1.ResendDeliveryRequest
-	10, // 27: switchyard.webhooks.v1.DeliveryService.CancelDelivery:input_type -> switchyard.webhooks.v1.CancelDeliveryRequest
-	1,  // 28: switchyard.webhooks.v1.DeliveryService.Enqueue:output_type -> switchyard.webhooks.v1.EnqueueAccepted
-	3,  // 29: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:output_type -> switchyard.webhooks.v1.EnqueueBatchResponse
-	4,  // 30: switchyard.webhooks.v1.DeliveryService.EnqueueStream:output_type -> switchyard.webhooks.v1.EnqueueSummary
-	8,  // 31: switchyard.webhooks.v1.DeliveryService.ListDeliveries:output_type -> switchyard.webhooks.v1.ListDeliveriesResponse
-	6,  // 32: switchyard.webhooks.v1.DeliveryService.GetDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
-	16, // 33: switchyard.webhooks.v1.DeliveryService.ListAttempts:output_type -> switchyard.webhooks.v1.ListAttemptsResponse
-	6,  // 34: switchyard.webhooks.v1.DeliveryService.ResendDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
-	6,  // 35: switchyard.webhooks.v1.DeliveryService.CancelDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
-	28, // [28:36] is the sub-list for method output_type
-	20, // [20:28] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	13, // 16: switchyard.webhooks.v1.DeliveryRecord.ordering_key:type_name -> google.protobuf.StringValue
+	13, // 17: switchyard.webhooks.v1.DeliveryRecord.filter_error:type_name -> google.protobuf.StringValue
+	12, // 18: switchyard.webhooks.v1.ListDeliveriesRequest.created_after:type_name -> google.protobuf.Timestamp
+	12, // 19: switchyard.webhooks.v1.ListDeliveriesRequest.created_before:type_name -> google.protobuf.Timestamp
+	6,  // 20: switchyard.webhooks.v1.ListDeliveriesResponse.deliveries:type_name -> switchyard.webhooks.v1.DeliveryRecord
+	12, // 21: switchyard.webhooks.v1.ResendDeliveryRequest.deadline_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: switchyard.webhooks.v1.DeliveryService.Enqueue:input_type -> switchyard.webhooks.v1.EnqueueRequest
+	2,  // 23: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:input_type -> switchyard.webhooks.v1.EnqueueBatchRequest
+	0,  // 24: switchyard.webhooks.v1.DeliveryService.EnqueueStream:input_type -> switchyard.webhooks.v1.EnqueueRequest
+	7,  // 25: switchyard.webhooks.v1.DeliveryService.ListDeliveries:input_type -> switchyard.webhooks.v1.ListDeliveriesRequest
+	5,  // 26: switchyard.webhooks.v1.DeliveryService.GetDelivery:input_type -> switchyard.webhooks.v1.GetDeliveryRequest
+	15, // 27: switchyard.webhooks.v1.DeliveryService.ListAttempts:input_type -> switchyard.webhooks.v1.ListAttemptsRequest
+	9,  // 28: switchyard.webhooks.v1.DeliveryService.ResendDelivery:input_type -> switchyard.webhooks.v1.ResendDeliveryRequest
+	10, // 29: switchyard.webhooks.v1.DeliveryService.CancelDelivery:input_type -> switchyard.webhooks.v1.CancelDeliveryRequest
+	1,  // 30: switchyard.webhooks.v1.DeliveryService.Enqueue:output_type -> switchyard.webhooks.v1.EnqueueAccepted
+	3,  // 31: switchyard.webhooks.v1.DeliveryService.EnqueueBatch:output_type -> switchyard.webhooks.v1.EnqueueBatchResponse
+	4,  // 32: switchyard.webhooks.v1.DeliveryService.EnqueueStream:output_type -> switchyard.webhooks.v1.EnqueueSummary
+	8,  // 33: switchyard.webhooks.v1.DeliveryService.ListDeliveries:output_type -> switchyard.webhooks.v1.ListDeliveriesResponse
+	6,  // 34: switchyard.webhooks.v1.DeliveryService.GetDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
+	16, // 35: switchyard.webhooks.v1.DeliveryService.ListAttempts:output_type -> switchyard.webhooks.v1.ListAttemptsResponse
+	6,  // 36: switchyard.webhooks.v1.DeliveryService.ResendDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
+	6,  // 37: switchyard.webhooks.v1.DeliveryService.CancelDelivery:output_type -> switchyard.webhooks.v1.DeliveryRecord
+	30, // [30:38] is the sub-list for method output_type
+	22, // [22:30] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_webhooks_v1_deliveries_proto_init() }

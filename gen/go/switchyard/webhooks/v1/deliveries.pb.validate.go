@@ -211,6 +211,17 @@ func (m *EnqueueRequest) validate(all bool) error {
 		}
 	}
 
+	if utf8.RuneCountInString(m.GetOrderingKey()) > 128 {
+		err := EnqueueRequestValidationError{
+			field:  "OrderingKey",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if m.MaxAttempts != nil {
 		// no validation rules for MaxAttempts
 	}
@@ -1335,6 +1346,64 @@ func (m *DeliveryRecord) validate(all bool) error {
 		if err := v.Validate(); err != nil {
 			return DeliveryRecordValidationError{
 				field:  "FinishedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetOrderingKey()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DeliveryRecordValidationError{
+					field:  "OrderingKey",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DeliveryRecordValidationError{
+					field:  "OrderingKey",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetOrderingKey()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DeliveryRecordValidationError{
+				field:  "OrderingKey",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetFilterError()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DeliveryRecordValidationError{
+					field:  "FilterError",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DeliveryRecordValidationError{
+					field:  "FilterError",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetFilterError()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DeliveryRecordValidationError{
+				field:  "FilterError",
 				reason: "embedded message failed validation",
 				cause:  err,
 			}

@@ -60,7 +60,8 @@ type DeliveryServiceClient interface {
 	ListAttempts(ctx context.Context, in *ListAttemptsRequest, opts ...grpc.CallOption) (*ListAttemptsResponse, error)
 	// ResendDelivery starts a new series of attempts of an ended delivery (202):
 	// its generation grows by one and its attempts start from zero. 409 while an
-	// earlier series is still in flight or when its endpoint was deleted.
+	// earlier series is still in flight or when its endpoint was deleted. A
+	// delivery with an ordering key is queued behind all others with its key.
 	ResendDelivery(ctx context.Context, in *ResendDeliveryRequest, opts ...grpc.CallOption) (*DeliveryRecord, error)
 	// CancelDelivery ends a delivery that has not ended; an attempt in flight may still arrive. Cancelling a cancelled
 	// one changes nothing; 409 when it ended in another state.
@@ -186,7 +187,8 @@ type DeliveryServiceServer interface {
 	ListAttempts(context.Context, *ListAttemptsRequest) (*ListAttemptsResponse, error)
 	// ResendDelivery starts a new series of attempts of an ended delivery (202):
 	// its generation grows by one and its attempts start from zero. 409 while an
-	// earlier series is still in flight or when its endpoint was deleted.
+	// earlier series is still in flight or when its endpoint was deleted. A
+	// delivery with an ordering key is queued behind all others with its key.
 	ResendDelivery(context.Context, *ResendDeliveryRequest) (*DeliveryRecord, error)
 	// CancelDelivery ends a delivery that has not ended; an attempt in flight may still arrive. Cancelling a cancelled
 	// one changes nothing; 409 when it ended in another state.

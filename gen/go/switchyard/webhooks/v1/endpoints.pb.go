@@ -62,7 +62,11 @@ type RegisterEndpointRequest struct {
 	// Signatures of each delivery. `spec`: X-Webhook-Signature, as signing_mode says; always included. `v1`: Standard
 	// Webhooks HMAC-SHA256, when the secret has 24 to 64 bytes. `v1a`: Standard Webhooks Ed25519, with the service's key
 	// (see ListSigningKeys). Absent: `spec` and `v1`.
-	Signatures    []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	// Only events whose fields match: an expression in CEL (https://cel.dev) of type bool over `event.type`,
+	// `event.payload`, `event.organization_id`, `event.owner_id` (empty for every owner's) and `event.created_at`, at most
+	// 1,024 characters. One that does not compile is 400 with its line and column. Absent: every event of the types.
+	Filter        string `protobuf:"bytes,30,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -181,6 +185,13 @@ func (x *RegisterEndpointRequest) GetSignatures() []string {
 	return nil
 }
 
+func (x *RegisterEndpointRequest) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
 // Endpoint is a subscription.
 type Endpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -222,7 +233,9 @@ type Endpoint struct {
 	// The generated secret, only in the response to the request that generated it; null in every other.
 	SigningSecret *wrapperspb.StringValue `protobuf:"bytes,22,opt,name=signing_secret,json=signingSecret,proto3" json:"signing_secret,omitempty"`
 	// Signatures of each delivery: `spec`, `v1`, `v1a`.
-	Signatures    []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	// Expression that events have to match; empty without one.
+	Filter        string `protobuf:"bytes,30,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -388,6 +401,13 @@ func (x *Endpoint) GetSignatures() []string {
 		return x.Signatures
 	}
 	return nil
+}
+
+func (x *Endpoint) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
 }
 
 // EndpointAuth says how deliveries authenticate to an endpoint. Exactly one field is set. Secrets are never returned.
@@ -1236,7 +1256,9 @@ type UpdateEndpointRequest struct {
 	// New authentication, replacing the old; `none` removes it. Absent: unchanged.
 	Auth *EndpointAuth `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
 	// New signatures, replacing all (see RegisterEndpointRequest). Absent or empty: unchanged.
-	Signatures    []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	// New filter, checked as at registration, for events from now on; an empty one removes it.
+	Filter        *string `protobuf:"bytes,30,opt,name=filter,proto3,oneof" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1360,6 +1382,13 @@ func (x *UpdateEndpointRequest) GetSignatures() []string {
 		return x.Signatures
 	}
 	return nil
+}
+
+func (x *UpdateEndpointRequest) GetFilter() string {
+	if x != nil && x.Filter != nil {
+		return *x.Filter
+	}
+	return ""
 }
 
 // RotateEndpointSecretRequest names a subscription whose secret is to be replaced.
@@ -1640,7 +1669,7 @@ var File_switchyard_webhooks_v1_endpoints_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\n" +
-	"&switchyard/webhooks/v1/endpoints.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a'switchyard/webhooks/v1/deliveries.proto\x1a\x17validate/validate.proto\"\xd5\x06\n" +
+	"&switchyard/webhooks/v1/endpoints.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a%switchyard/webhooks/v1/attempts.proto\x1a'switchyard/webhooks/v1/deliveries.proto\x1a\x17validate/validate.proto\"\xf7\x06\n" +
 	"\x17RegisterEndpointRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1c\n" +
@@ -1657,10 +1686,11 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0fgenerate_secret\x18\x16 \x01(\bR\x0egenerateSecret\x12=\n" +
 	"\n" +
 	"signatures\x18\x17 \x03(\tB\x1d\xfaB\x1a\x92\x01\x17\x10\x03\x18\x01\"\x11r\x0fR\x04specR\x02v1R\x03v1aR\n" +
-	"signatures\x1a@\n" +
+	"signatures\x12 \n" +
+	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06filter\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xbc\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\a\n" +
 	"\bEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12'\n" +
@@ -1688,7 +1718,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0esigning_secret\x18\x16 \x01(\v2\x1c.google.protobuf.StringValueB\x03\x80\x01\x01R\rsigningSecret\x12\x1e\n" +
 	"\n" +
 	"signatures\x18\x17 \x03(\tR\n" +
-	"signatures\"\xea\x02\n" +
+	"signatures\x12\x16\n" +
+	"\x06filter\x18\x1e \x01(\tR\x06filter\"\xea\x02\n" +
 	"\fEndpointAuth\x122\n" +
 	"\x04none\x18\x01 \x01(\v2\x1e.switchyard.webhooks.v1.NoAuthR\x04none\x12:\n" +
 	"\x06bearer\x18\x02 \x01(\v2\".switchyard.webhooks.v1.BearerAuthR\x06bearer\x127\n" +
@@ -1755,7 +1786,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
-	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\"\xdd\a\n" +
+	"\bowner_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\"\x8f\b\n" +
 	"\x15UpdateEndpointRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +
@@ -1775,7 +1806,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x04auth\x18\x15 \x01(\v2$.switchyard.webhooks.v1.EndpointAuthR\x04auth\x12=\n" +
 	"\n" +
 	"signatures\x18\x17 \x03(\tB\x1d\xfaB\x1a\x92\x01\x17\x10\x03\x18\x01\"\x11r\x0fR\x04specR\x02v1R\x03v1aR\n" +
-	"signatures\x1a@\n" +
+	"signatures\x12%\n" +
+	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bH\x06R\x06filter\x88\x01\x01\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
@@ -1784,7 +1816,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0f_signing_secretB\x19\n" +
 	"\x17_secret_overlap_secondsB\x18\n" +
 	"\x16_rate_limit_per_secondB\x0e\n" +
-	"\f_description\"\xe0\x01\n" +
+	"\f_descriptionB\t\n" +
+	"\a_filter\"\xe0\x01\n" +
 	"\x1bRotateEndpointSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x02id\x121\n" +

@@ -312,6 +312,17 @@ func (m *RegisterEndpointRequest) validate(all bool) error {
 
 	}
 
+	if utf8.RuneCountInString(m.GetFilter()) > 1024 {
+		err := RegisterEndpointRequestValidationError{
+			field:  "Filter",
+			reason: "value length must be at most 1024 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if len(errors) > 0 {
 		return RegisterEndpointRequestMultiError(errors)
 	}
@@ -701,6 +712,8 @@ func (m *Endpoint) validate(all bool) error {
 			}
 		}
 	}
+
+	// no validation rules for Filter
 
 	if len(errors) > 0 {
 		return EndpointMultiError(errors)
@@ -2982,6 +2995,21 @@ func (m *UpdateEndpointRequest) validate(all bool) error {
 			err := UpdateEndpointRequestValidationError{
 				field:  "Description",
 				reason: "value length must be at most 512 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if m.Filter != nil {
+
+		if utf8.RuneCountInString(m.GetFilter()) > 1024 {
+			err := UpdateEndpointRequestValidationError{
+				field:  "Filter",
+				reason: "value length must be at most 1024 runes",
 			}
 			if !all {
 				return err

@@ -43,7 +43,10 @@ type EmitEventRequest struct {
 	// Attempts of each delivery, clamped to 1..20. Absent: the service's configured maximum.
 	MaxAttempts *int32 `protobuf:"varint,7,opt,name=max_attempts,json=maxAttempts,proto3,oneof" json:"max_attempts,omitempty"`
 	// Deadline of each delivery. Absent: none.
-	DeadlineAt    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	DeadlineAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=deadline_at,json=deadlineAt,proto3" json:"deadline_at,omitempty"`
+	// The event's deliveries to an endpoint with the same key are attempted one after the other, in the order in which
+	// the events were accepted: the next one only after the one before has ended. Absent: no order.
+	OrderingKey   string `protobuf:"bytes,30,opt,name=ordering_key,json=orderingKey,proto3" json:"ordering_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -134,6 +137,13 @@ func (x *EmitEventRequest) GetDeadlineAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *EmitEventRequest) GetOrderingKey() string {
+	if x != nil {
+		return x.OrderingKey
+	}
+	return ""
+}
+
 // EmitEventResponse is the result of a fan-out.
 type EmitEventResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -146,9 +156,11 @@ type EmitEventResponse struct {
 	// Endpoints that matched but are paused: they receive nothing.
 	SkippedPaused int32 `protobuf:"varint,4,opt,name=skipped_paused,json=skippedPaused,proto3" json:"skipped_paused,omitempty"`
 	// True when the key was used before: the result is that of the first event.
-	Deduplicated  bool `protobuf:"varint,5,opt,name=deduplicated,proto3" json:"deduplicated,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Deduplicated bool `protobuf:"varint,5,opt,name=deduplicated,proto3" json:"deduplicated,omitempty"`
+	// Endpoints, active and paused, that match by type and whose filter does not match: they receive nothing.
+	SkippedFiltered int32 `protobuf:"varint,30,opt,name=skipped_filtered,json=skippedFiltered,proto3" json:"skipped_filtered,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *EmitEventResponse) Reset() {
@@ -216,13 +228,22 @@ func (x *EmitEventResponse) GetDeduplicated() bool {
 	return false
 }
 
+func (x *EmitEventResponse) GetSkippedFiltered() int32 {
+	if x != nil {
+		return x.SkippedFiltered
+	}
+	return 0
+}
+
 // FannedDelivery is one delivery of an event.
 type FannedDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the delivery.
 	DeliveryId string `protobuf:"bytes,1,opt,name=delivery_id,json=deliveryId,proto3" json:"delivery_id,omitempty"`
 	// Subscription that it is for.
-	EndpointId    string `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	EndpointId string `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	// Why the endpoint's filter could not be evaluated (see DeliveryRecord.filter_error); empty when it could.
+	FilterError   string `protobuf:"bytes,30,opt,name=filter_error,json=filterError,proto3" json:"filter_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,11 +292,18 @@ func (x *FannedDelivery) GetEndpointId() string {
 	return ""
 }
 
+func (x *FannedDelivery) GetFilterError() string {
+	if x != nil {
+		return x.FilterError
+	}
+	return ""
+}
+
 var File_switchyard_webhooks_v1_events_proto protoreflect.FileDescriptor
 
 const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"#switchyard/webhooks/v1/events.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xc5\x04\n" +
+	"#switchyard/webhooks/v1/events.proto\x12\x16switchyard.webhooks.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xf2\x04\n" +
 	"\x10EmitEventRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12I\n" +
@@ -286,11 +314,12 @@ const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"\x0ecustom_headers\x18\x06 \x03(\v2;.switchyard.webhooks.v1.EmitEventRequest.CustomHeadersEntryB\x18\xfaB\x15\x9a\x01\x12\x10 \"\ar\x05\x10\x01\x18\x80\x02*\x05r\x03\x18\x80 R\rcustomHeaders\x12&\n" +
 	"\fmax_attempts\x18\a \x01(\x05H\x00R\vmaxAttempts\x88\x01\x01\x12;\n" +
 	"\vdeadline_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"deadlineAt\x1a@\n" +
+	"deadlineAt\x12+\n" +
+	"\fordering_key\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vorderingKey\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
-	"\r_max_attempts\"\xdb\x01\n" +
+	"\r_max_attempts\"\x86\x02\n" +
 	"\x11EmitEventResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\x05R\amatched\x12F\n" +
@@ -298,12 +327,14 @@ const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"deliveries\x18\x03 \x03(\v2&.switchyard.webhooks.v1.FannedDeliveryR\n" +
 	"deliveries\x12%\n" +
 	"\x0eskipped_paused\x18\x04 \x01(\x05R\rskippedPaused\x12\"\n" +
-	"\fdeduplicated\x18\x05 \x01(\bR\fdeduplicated\"R\n" +
+	"\fdeduplicated\x18\x05 \x01(\bR\fdeduplicated\x12)\n" +
+	"\x10skipped_filtered\x18\x1e \x01(\x05R\x0fskippedFiltered\"u\n" +
 	"\x0eFannedDelivery\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
-	"endpointId2\x8b\x01\n" +
+	"endpointId\x12!\n" +
+	"\ffilter_error\x18\x1e \x01(\tR\vfilterError2\x8b\x01\n" +
 	"\fEventService\x12{\n" +
 	"\tEmitEvent\x12(.switchyard.webhooks.v1.EmitEventRequest\x1a).switchyard.webhooks.v1.EmitEventResponse\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/eventsB\xdc\x01\n" +

@@ -200,6 +200,17 @@ func (m *EmitEventRequest) validate(all bool) error {
 		}
 	}
 
+	if utf8.RuneCountInString(m.GetOrderingKey()) > 128 {
+		err := EmitEventRequestValidationError{
+			field:  "OrderingKey",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if m.MaxAttempts != nil {
 		// no validation rules for MaxAttempts
 	}
@@ -348,6 +359,8 @@ func (m *EmitEventResponse) validate(all bool) error {
 
 	// no validation rules for Deduplicated
 
+	// no validation rules for SkippedFiltered
+
 	if len(errors) > 0 {
 		return EmitEventResponseMultiError(errors)
 	}
@@ -453,6 +466,8 @@ func (m *FannedDelivery) validate(all bool) error {
 	// no validation rules for DeliveryId
 
 	// no validation rules for EndpointId
+
+	// no validation rules for FilterError
 
 	if len(errors) > 0 {
 		return FannedDeliveryMultiError(errors)

@@ -34,8 +34,8 @@ const (
 // `delivery_id` if there is one; their CloudEvents attributes are in `Ce-` headers. They are never sent to the endpoint
 // that they concern.
 type EventServiceClient interface {
-	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types match, all in one
-	// transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
+	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types and filter match, all
+	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
 	EmitEvent(ctx context.Context, in *EmitEventRequest, opts ...grpc.CallOption) (*EmitEventResponse, error)
 }
 
@@ -69,8 +69,8 @@ func (c *eventServiceClient) EmitEvent(ctx context.Context, in *EmitEventRequest
 // `delivery_id` if there is one; their CloudEvents attributes are in `Ce-` headers. They are never sent to the endpoint
 // that they concern.
 type EventServiceServer interface {
-	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types match, all in one
-	// transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
+	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types and filter match, all
+	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
 	EmitEvent(context.Context, *EmitEventRequest) (*EmitEventResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }

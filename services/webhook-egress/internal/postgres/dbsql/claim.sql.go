@@ -266,7 +266,7 @@ WHERE q.delivery_id = ANY (ARRAY(
               FOR UPDATE SKIP LOCKED
           ) AS due) AS fits
     WHERE fits.bytes <= $6::bigint))
-RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers
+RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers, q.ordering_key, q.position
 `
 
 type TakeRowsParams struct {
@@ -279,11 +279,13 @@ type TakeRowsParams struct {
 }
 
 type TakeRowsRow struct {
-	DeliveryID pgtype.UUID
-	CreatedAt  time.Time
-	FlowID     int64
-	LeaseSeq   int64
-	Takeovers  int32
+	DeliveryID  pgtype.UUID
+	CreatedAt   time.Time
+	FlowID      int64
+	LeaseSeq    int64
+	Takeovers   int32
+	OrderingKey *string
+	Position    *int64
 }
 
 // TakeRows leases the oldest due rows of each flow, at most room of them, and only as many as have bodies that fit
@@ -312,6 +314,8 @@ func (q *Queries) TakeRows(ctx context.Context, arg TakeRowsParams) ([]TakeRowsR
 			&i.FlowID,
 			&i.LeaseSeq,
 			&i.Takeovers,
+			&i.OrderingKey,
+			&i.Position,
 		); err != nil {
 			return nil, err
 		}

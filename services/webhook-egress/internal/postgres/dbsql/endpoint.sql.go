@@ -14,9 +14,11 @@ import (
 
 const addEndpoint = `-- name: AddEndpoint :exec
 INSERT INTO endpoints (id, organization_id, owner_id, url, flow_id, event_types, signing_mode, sealed_secret,
-                       rate_limit_per_second, description, created_at, updated_at, custom_headers, auth, sealed_auth, signatures)
+                       rate_limit_per_second, description, created_at, updated_at, custom_headers, auth, sealed_auth, signatures,
+                       filter)
 VALUES ($1, $2, NULLIF($3::text, ''), $4, $5, $6, $7, $8,
-        $9, $10, $11, $11, $12, $13, $14, $15)
+        $9, $10, $11, $11, $12, $13, $14, $15,
+        $16)
 `
 
 type AddEndpointParams struct {
@@ -35,6 +37,7 @@ type AddEndpointParams struct {
 	Auth               []byte
 	SealedAuth         []byte
 	Signatures         []string
+	Filter             string
 }
 
 func (q *Queries) AddEndpoint(ctx context.Context, arg AddEndpointParams) error {
@@ -54,6 +57,7 @@ func (q *Queries) AddEndpoint(ctx context.Context, arg AddEndpointParams) error 
 		arg.Auth,
 		arg.SealedAuth,
 		arg.Signatures,
+		arg.Filter,
 	)
 	return err
 }
@@ -114,7 +118,7 @@ func (q *Queries) DeleteEndpoint(ctx context.Context, id pgtype.UUID) error {
 const getEndpoint = `-- name: GetEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
@@ -156,6 +160,7 @@ func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpo
 		&i.Auth,
 		&i.SealedAuth,
 		&i.Signatures,
+		&i.Filter,
 	)
 	return i, err
 }
@@ -205,7 +210,7 @@ func (q *Queries) ListDeletedFlows(ctx context.Context, page int32) ([]int64, er
 const listEndpoints = `-- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
 FROM endpoints
 WHERE organization_id = $1 AND deleted_at IS NULL AND id < $2
   AND ($3::text = '' OR owner_id = $3::text)
@@ -266,6 +271,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.Auth,
 			&i.SealedAuth,
 			&i.Signatures,
+			&i.Filter,
 		); err != nil {
 			return nil, err
 		}
@@ -280,7 +286,7 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 const lockEndpoint = `-- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
@@ -322,6 +328,7 @@ func (q *Queries) LockEndpoint(ctx context.Context, arg LockEndpointParams) (End
 		&i.Auth,
 		&i.SealedAuth,
 		&i.Signatures,
+		&i.Filter,
 	)
 	return i, err
 }
@@ -379,7 +386,8 @@ func (q *Queries) PauseFlow(ctx context.Context, arg PauseFlowParams) error {
 }
 
 const removeFlow = `-- name: RemoveFlow :exec
-WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = $1)
+WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = $1),
+     keys AS (DELETE FROM ordering_key k WHERE k.flow_id = $1)
 DELETE FROM flow f WHERE f.flow_id = $1
 `
 
@@ -438,8 +446,9 @@ SET url = $1, event_types = $2, active = $3, sealed_secret = $4,
     sealed_previous_secret = $5,
     previous_secret_expires_at = NULLIF($6::timestamptz, 'epoch'),
     rate_limit_per_second = $7, description = $8, updated_at = $9,
-    custom_headers = $10, auth = $11, sealed_auth = $12, signatures = $13
-WHERE id = $14
+    custom_headers = $10, auth = $11, sealed_auth = $12, signatures = $13,
+    filter = $14
+WHERE id = $15
 `
 
 type UpdateEndpointParams struct {
@@ -456,6 +465,7 @@ type UpdateEndpointParams struct {
 	Auth                    []byte
 	SealedAuth              []byte
 	Signatures              []string
+	Filter                  string
 	ID                      pgtype.UUID
 }
 
@@ -474,6 +484,7 @@ func (q *Queries) UpdateEndpoint(ctx context.Context, arg UpdateEndpointParams) 
 		arg.Auth,
 		arg.SealedAuth,
 		arg.Signatures,
+		arg.Filter,
 		arg.ID,
 	)
 	return err

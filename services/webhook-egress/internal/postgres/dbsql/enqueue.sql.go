@@ -14,39 +14,42 @@ import (
 
 const addDeliveries = `-- name: AddDeliveries :exec
 WITH draft AS (
-    SELECT unnest($3::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
-           unnest($5::text[]) AS organization_id, unnest($6::text[]) AS owner_id,
-           unnest($7::bigint[]) AS flow_id, unnest($8::text[]) AS url,
-           unnest($9::text[]) AS event_type, unnest($10::text[]) AS headers,
-           unnest($11::bytea[]) AS sealed_headers, unnest($12::text[]) AS idempotency_key,
-           unnest($13::text[]) AS traceparent, unnest($14::integer[]) AS max_attempts,
-           NULLIF(unnest($15::timestamptz[]), 'epoch') AS deadline_at, unnest($16::bytea[]) AS body,
-           unnest($17::boolean[]) AS leased, unnest($18::text[]) AS signing_mode,
-           NULLIF(unnest($19::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
-           unnest($20::boolean[]) AS test
+    SELECT unnest($4::uuid[]) AS id, unnest($5::timestamptz[]) AS created_at,
+           unnest($6::text[]) AS organization_id, unnest($7::text[]) AS owner_id,
+           unnest($8::bigint[]) AS flow_id, unnest($9::text[]) AS url,
+           unnest($10::text[]) AS event_type, unnest($11::text[]) AS headers,
+           unnest($12::bytea[]) AS sealed_headers, unnest($13::text[]) AS idempotency_key,
+           unnest($14::text[]) AS traceparent, unnest($15::integer[]) AS max_attempts,
+           NULLIF(unnest($16::timestamptz[]), 'epoch') AS deadline_at, unnest($17::bytea[]) AS body,
+           unnest($18::boolean[]) AS leased, unnest($19::text[]) AS signing_mode,
+           NULLIF(unnest($20::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
+           unnest($21::boolean[]) AS test, NULLIF(unnest($22::text[]), '') AS ordering_key,
+           NULLIF(unnest($23::bigint[]), 0) AS position
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
-                            deadline_at, updated_at, endpoint_id, test)
+                            deadline_at, updated_at, endpoint_id, test, ordering_key)
     SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, signing_mode,
            NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
-           'queued', max_attempts, deadline_at, created_at, endpoint_id, test
+           'queued', max_attempts, deadline_at, created_at, endpoint_id, test, ordering_key
     FROM draft
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
     SELECT id, created_at, body FROM draft
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes,
+                            ordering_key, position)
 SELECT id, created_at, flow_id,
-       CASE WHEN leased THEN clock_timestamp() + $1::interval ELSE now() END,
+       CASE WHEN leased THEN clock_timestamp() + $1::interval WHEN position > 1 THEN $2::timestamptz ELSE now() END AS due_at,
        CASE WHEN leased THEN 1 ELSE 0 END,
-       CASE WHEN leased THEN $2::bigint END,
-       deadline_at, octet_length(body)
+       CASE WHEN leased THEN $3::bigint END,
+       deadline_at, octet_length(body), ordering_key, position
 FROM draft
 `
 
 type AddDeliveriesParams struct {
 	Lease         time.Duration
+	BlockedUntil  time.Time
 	ReplicaID     int64
 	Ids           []pgtype.UUID
 	CreatedAts    []time.Time
@@ -66,14 +69,17 @@ type AddDeliveriesParams struct {
 	SigningModes  []string
 	Endpoints     []pgtype.UUID
 	Tests         []bool
+	OrderingKeys  []string
+	Positions     []int64
 }
 
 // AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
-// memory; the others are due at once. The lease counts from this statement on: the transaction may have waited for a
+// memory; the others are due at once, except those behind others with their ordering key. The lease counts from this statement on: the transaction may have waited for a
 // key before.
 func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) error {
 	_, err := q.db.Exec(ctx, addDeliveries,
 		arg.Lease,
+		arg.BlockedUntil,
 		arg.ReplicaID,
 		arg.Ids,
 		arg.CreatedAts,
@@ -93,6 +99,8 @@ func (q *Queries) AddDeliveries(ctx context.Context, arg AddDeliveriesParams) er
 		arg.SigningModes,
 		arg.Endpoints,
 		arg.Tests,
+		arg.OrderingKeys,
+		arg.Positions,
 	)
 	return err
 }

@@ -12,112 +12,97 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const fanOut = `-- name: FanOut :many
-WITH matched AS MATERIALIZED (
-    SELECT own.id AS endpoint_id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active,
-           (substr(replace(($1::uuid)::text, '-', ''), 1, 12) || '7' ||
-            substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid AS delivery_id
-    FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types FROM endpoints e
-          WHERE e.organization_id = $2 AND e.deleted_at IS NULL
-          OFFSET 0) AS own
-    WHERE own.event_types && $3::text[] AND own.id <> $4::uuid
-      AND ($5::text = '' OR own.owner_id = $5::text)
-      AND (NOT $6::boolean OR own.owner_id IS NULL OR own.owner_id = $7::text)
+const fanOut = `-- name: FanOut :exec
+WITH fanned AS (
+    SELECT unnest($6::uuid[]) AS delivery_id, unnest($7::uuid[]) AS endpoint_id,
+           NULLIF(unnest($8::text[]), '') AS owner_id, unnest($9::bigint[]) AS flow_id,
+           unnest($10::text[]) AS url, unnest($11::text[]) AS signing_mode,
+           NULLIF(unnest($12::bigint[]), 0) AS position, NULLIF(unnest($13::text[]), '') AS filter_error
 ), event AS (
-    INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused)
-    SELECT $1::uuid, $8::timestamptz, $2, NULLIF($5::text, ''), $9, NULLIF($10::text, ''),
-           count(*) FILTER (WHERE active), count(*) FILTER (WHERE NOT active)
-    FROM matched
+    INSERT INTO events (id, created_at, organization_id, owner_id, event_type, idempotency_key, matched, skipped_paused,
+                        skipped_filtered)
+    VALUES ($14::uuid, $1::timestamptz, $15, NULLIF($16::text, ''), $17,
+            NULLIF($18::text, ''), $19::integer, $20, $21)
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
-    SELECT $1::uuid, $8::timestamptz, $11::bytea WHERE EXISTS (SELECT FROM matched WHERE active)
+    SELECT $14::uuid, $1::timestamptz, $4::bytea WHERE $19::integer > 0
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, endpoint_id, event_id, flow_id, url, event_type,
-                            signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at)
-    SELECT delivery_id, $8::timestamptz, $2, owner_id, endpoint_id, $1::uuid, flow_id, url, $9,
-           signing_mode, NULLIF($12::text, '')::jsonb, $13, NULLIF($14::text, ''), 'queued',
-           $15, NULLIF($16::timestamptz, 'epoch'), $8::timestamptz
-    FROM matched WHERE active
-), queued AS (
-    INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes)
-    SELECT delivery_id, $8::timestamptz, flow_id, now(), NULLIF($16::timestamptz, 'epoch'), octet_length($11::bytea)
-    FROM matched WHERE active
+                            signing_mode, headers, sealed_headers, traceparent, status, max_attempts, deadline_at, updated_at,
+                            ordering_key, filter_error)
+    SELECT delivery_id, $1::timestamptz, $15, owner_id, endpoint_id, $14::uuid, flow_id, url, $17,
+           signing_mode, NULLIF($22::text, '')::jsonb, $23, NULLIF($24::text, ''), 'queued',
+           $25, NULLIF($3::timestamptz, 'epoch'), $1::timestamptz, NULLIF($5::text, ''), filter_error
+    FROM fanned
 )
-SELECT delivery_id, endpoint_id, flow_id, active FROM matched ORDER BY endpoint_id
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, deadline_at, body_bytes, ordering_key, position)
+SELECT delivery_id, $1::timestamptz, flow_id, CASE WHEN position > 1 THEN $2::timestamptz ELSE now() END AS due_at,
+       NULLIF($3::timestamptz, 'epoch'), octet_length($4::bytea), NULLIF($5::text, ''), position
+FROM fanned
 `
 
 type FanOutParams struct {
-	ID             pgtype.UUID
-	OrganizationID string
-	Patterns       []string
-	ExceptEndpoint pgtype.UUID
-	OwnerID        string
-	Own            bool
-	Concerned      string
-	CreatedAt      time.Time
-	EventType      string
-	IdempotencyKey string
-	Body           []byte
-	Headers        string
-	SealedHeaders  []byte
-	Traceparent    string
-	MaxAttempts    int32
-	Deadline       time.Time
+	CreatedAt       time.Time
+	BlockedUntil    time.Time
+	Deadline        time.Time
+	Body            []byte
+	OrderingKey     string
+	DeliveryIds     []pgtype.UUID
+	EndpointIds     []pgtype.UUID
+	Owners          []string
+	FlowIds         []int64
+	Urls            []string
+	SigningModes    []string
+	Positions       []int64
+	FilterErrors    []string
+	ID              pgtype.UUID
+	OrganizationID  string
+	OwnerID         string
+	EventType       string
+	IdempotencyKey  string
+	Matched         int32
+	SkippedPaused   int32
+	SkippedFiltered int32
+	Headers         string
+	SealedHeaders   []byte
+	Traceparent     string
+	MaxAttempts     int32
 }
 
-type FanOutRow struct {
-	DeliveryID pgtype.UUID
-	EndpointID pgtype.UUID
-	FlowID     int64
-	Active     bool
-}
-
-// FanOut inserts the event and all of its deliveries in one statement. Their ids contain the event's millisecond,
-// then 74 random bits (RFC 9562, 5.7).
-func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) ([]FanOutRow, error) {
-	rows, err := q.db.Query(ctx, fanOut,
+// FanOut inserts the event and all of its deliveries in one statement.
+func (q *Queries) FanOut(ctx context.Context, arg FanOutParams) error {
+	_, err := q.db.Exec(ctx, fanOut,
+		arg.CreatedAt,
+		arg.BlockedUntil,
+		arg.Deadline,
+		arg.Body,
+		arg.OrderingKey,
+		arg.DeliveryIds,
+		arg.EndpointIds,
+		arg.Owners,
+		arg.FlowIds,
+		arg.Urls,
+		arg.SigningModes,
+		arg.Positions,
+		arg.FilterErrors,
 		arg.ID,
 		arg.OrganizationID,
-		arg.Patterns,
-		arg.ExceptEndpoint,
 		arg.OwnerID,
-		arg.Own,
-		arg.Concerned,
-		arg.CreatedAt,
 		arg.EventType,
 		arg.IdempotencyKey,
-		arg.Body,
+		arg.Matched,
+		arg.SkippedPaused,
+		arg.SkippedFiltered,
 		arg.Headers,
 		arg.SealedHeaders,
 		arg.Traceparent,
 		arg.MaxAttempts,
-		arg.Deadline,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []FanOutRow
-	for rows.Next() {
-		var i FanOutRow
-		if err := rows.Scan(
-			&i.DeliveryID,
-			&i.EndpointID,
-			&i.FlowID,
-			&i.Active,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const getEvent = `-- name: GetEvent :one
-SELECT matched, skipped_paused FROM events WHERE id = $1 AND created_at = $2
+SELECT matched, skipped_paused, skipped_filtered FROM events WHERE id = $1 AND created_at = $2
 `
 
 type GetEventParams struct {
@@ -126,19 +111,20 @@ type GetEventParams struct {
 }
 
 type GetEventRow struct {
-	Matched       int32
-	SkippedPaused int32
+	Matched         int32
+	SkippedPaused   int32
+	SkippedFiltered int32
 }
 
 func (q *Queries) GetEvent(ctx context.Context, arg GetEventParams) (GetEventRow, error) {
 	row := q.db.QueryRow(ctx, getEvent, arg.ID, arg.CreatedAt)
 	var i GetEventRow
-	err := row.Scan(&i.Matched, &i.SkippedPaused)
+	err := row.Scan(&i.Matched, &i.SkippedPaused, &i.SkippedFiltered)
 	return i, err
 }
 
 const listFanned = `-- name: ListFanned :many
-SELECT id AS delivery_id, endpoint_id FROM deliveries
+SELECT id AS delivery_id, endpoint_id, filter_error FROM deliveries
 WHERE event_id = $1 AND created_at = $2 AND ($3::text = '' OR owner_id = $3::text)
 ORDER BY endpoint_id
 `
@@ -150,8 +136,9 @@ type ListFannedParams struct {
 }
 
 type ListFannedRow struct {
-	DeliveryID pgtype.UUID
-	EndpointID pgtype.UUID
+	DeliveryID  pgtype.UUID
+	EndpointID  pgtype.UUID
+	FilterError *string
 }
 
 // ListFanned returns only the named owner's deliveries, if an owner is named.
@@ -164,7 +151,7 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 	var items []ListFannedRow
 	for rows.Next() {
 		var i ListFannedRow
-		if err := rows.Scan(&i.DeliveryID, &i.EndpointID); err != nil {
+		if err := rows.Scan(&i.DeliveryID, &i.EndpointID, &i.FilterError); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -175,22 +162,18 @@ func (q *Queries) ListFanned(ctx context.Context, arg ListFannedParams) ([]ListF
 	return items, nil
 }
 
-const lockSubscribers = `-- name: LockSubscribers :many
-SELECT flow_id
-FROM flow
-WHERE flow_id = ANY (ARRAY(
-    SELECT own.flow_id
-    FROM (SELECT e.id, e.flow_id, e.owner_id, e.event_types FROM endpoints e
-          WHERE e.organization_id = $1 AND e.deleted_at IS NULL AND e.active
-          OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
-    WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
-      AND ($4::text = '' OR own.owner_id = $4::text)
-      AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)))
-ORDER BY flow_id
-FOR KEY SHARE
+const matchEndpoints = `-- name: MatchEndpoints :many
+SELECT own.id, own.owner_id, own.flow_id, own.url, own.signing_mode, own.active, own.filter
+FROM (SELECT e.id, e.owner_id, e.flow_id, e.url, e.signing_mode, e.active, e.event_types, e.filter FROM endpoints e
+      WHERE e.organization_id = $1 AND e.deleted_at IS NULL
+      OFFSET 0) AS own -- by organization: patterns like ` + "`" + `*` + "`" + ` select no subset
+WHERE own.event_types && $2::text[] AND own.id <> $3::uuid
+  AND ($4::text = '' OR own.owner_id = $4::text)
+  AND (NOT $5::boolean OR own.owner_id IS NULL OR own.owner_id = $6::text)
+ORDER BY own.id
 `
 
-type LockSubscribersParams struct {
+type MatchEndpointsParams struct {
 	OrganizationID string
 	Patterns       []string
 	ExceptEndpoint pgtype.UUID
@@ -199,9 +182,19 @@ type LockSubscribersParams struct {
 	Concerned      string
 }
 
-// LockSubscribers locks the flows of an event's endpoints, as LockFlows does.
-func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, lockSubscribers,
+type MatchEndpointsRow struct {
+	ID          pgtype.UUID
+	OwnerID     *string
+	FlowID      int64
+	Url         string
+	SigningMode string
+	Active      bool
+	Filter      string
+}
+
+// MatchEndpoints returns the endpoints that an event is for, active and paused.
+func (q *Queries) MatchEndpoints(ctx context.Context, arg MatchEndpointsParams) ([]MatchEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, matchEndpoints,
 		arg.OrganizationID,
 		arg.Patterns,
 		arg.ExceptEndpoint,
@@ -213,13 +206,21 @@ func (q *Queries) LockSubscribers(ctx context.Context, arg LockSubscribersParams
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []MatchEndpointsRow
 	for rows.Next() {
-		var flow_id int64
-		if err := rows.Scan(&flow_id); err != nil {
+		var i MatchEndpointsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.OwnerID,
+			&i.FlowID,
+			&i.Url,
+			&i.SigningMode,
+			&i.Active,
+			&i.Filter,
+		); err != nil {
 			return nil, err
 		}
-		items = append(items, flow_id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

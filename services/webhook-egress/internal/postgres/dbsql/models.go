@@ -36,6 +36,13 @@ type Endpoint struct {
 	Auth                    []byte
 	SealedAuth              []byte
 	Signatures              []string
+	Filter                  string
+}
+
+type OrderingKey struct {
+	FlowID       int64
+	Key          string
+	LastPosition int64
 }
 
 type Replay struct {

@@ -292,38 +292,41 @@ const readRecords = `-- name: ReadRecords :many
 SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
        (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
        d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
-       d.last_error, d.deadline_at, d.updated_at, d.finished_at,
+       d.last_error, d.deadline_at, d.updated_at, d.finished_at, d.ordering_key, d.filter_error,
        (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
        -- The epoch stands for none.
        (CASE WHEN q.delivery_id IS NULL OR (q.leased_by IS NOT NULL AND q.due_at > now()) THEN 'epoch'
              WHEN f.parked_until = 'infinity' THEN 'epoch' -- its endpoint is paused
+             WHEN q.due_at = $1::timestamptz THEN 'epoch'
              ELSE greatest(q.due_at, f.parked_until) END)::timestamptz AS next_attempt_at,
        coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
-           AS parked_reason
-FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
+           AS parked_reason,
+       coalesce(q.due_at = $1::timestamptz, false)::boolean AS blocked
+FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, url, event_type, signing_mode,
                            idempotency_key, status, generation, attempts, max_attempts, last_response_code, last_error,
-                           deadline_at, updated_at, finished_at, test
+                           deadline_at, updated_at, finished_at, test, ordering_key, filter_error
                     FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_queue
                    WHERE delivery_queue.delivery_id = d.id LIMIT 1) AS q ON true
 LEFT JOIN LATERAL (SELECT parked_until, parked_reason FROM flow WHERE flow.flow_id = q.flow_id LIMIT 1) AS f ON true
 LEFT JOIN LATERAL (SELECT url FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
-WHERE d.organization_id = $3::text
-  AND ($4::text = '' OR d.owner_id = $4::text)
-  AND ($5::text = '' OR d.event_type = $5::text)
-  AND ($6::uuid IS NULL OR d.endpoint_id = $6::uuid)
-  AND ($7::uuid IS NULL OR d.event_id = $7::uuid)
-  AND (cardinality($8::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
-                                                   THEN 'delivering' ELSE d.status END) = ANY ($8::text[]))
-  AND ($9::text = '' OR
-       (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END) ~ $9::text)
+WHERE d.organization_id = $4::text
+  AND ($5::text = '' OR d.owner_id = $5::text)
+  AND ($6::text = '' OR d.event_type = $6::text)
+  AND ($7::uuid IS NULL OR d.endpoint_id = $7::uuid)
+  AND ($8::uuid IS NULL OR d.event_id = $8::uuid)
+  AND (cardinality($9::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
+                                                   THEN 'delivering' ELSE d.status END) = ANY ($9::text[]))
+  AND ($10::text = '' OR
+       (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END) ~ $10::text)
 ORDER BY d.id DESC
-LIMIT $10
+LIMIT $11
 `
 
 type ReadRecordsParams struct {
+	BlockedUntil   time.Time
 	Ids            []pgtype.UUID
 	CreatedAts     []time.Time
 	OrganizationID string
@@ -356,15 +359,19 @@ type ReadRecordsRow struct {
 	DeadlineAt       *time.Time
 	UpdatedAt        time.Time
 	FinishedAt       *time.Time
+	OrderingKey      *string
+	FilterError      *string
 	Leased           bool
 	NextAttemptAt    time.Time
 	ParkedReason     string
+	Blocked          bool
 }
 
 // ReadRecords returns the wanted deliveries that match the filters, newest first; an empty filter matches all. A
 // delivery of an endpoint has the endpoint's current URL until it has ended.
 func (q *Queries) ReadRecords(ctx context.Context, arg ReadRecordsParams) ([]ReadRecordsRow, error) {
 	rows, err := q.db.Query(ctx, readRecords,
+		arg.BlockedUntil,
 		arg.Ids,
 		arg.CreatedAts,
 		arg.OrganizationID,
@@ -403,9 +410,12 @@ func (q *Queries) ReadRecords(ctx context.Context, arg ReadRecordsParams) ([]Rea
 			&i.DeadlineAt,
 			&i.UpdatedAt,
 			&i.FinishedAt,
+			&i.OrderingKey,
+			&i.FilterError,
 			&i.Leased,
 			&i.NextAttemptAt,
 			&i.ParkedReason,
+			&i.Blocked,
 		); err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ func (q *Queries) CancelDeliveries(ctx context.Context, arg CancelDeliveriesPara
 }
 
 const lockEnded = `-- name: LockEnded :many
-SELECT d.id, d.created_at, octet_length(b.body)::integer AS body_bytes,
+SELECT d.id, d.created_at, d.ordering_key, octet_length(b.body)::integer AS body_bytes,
        greatest(d.lease_seq, coalesce((SELECT max(a.lease_seq) FROM attempts a
                                        WHERE a.delivery_id = d.id AND a.created_at = d.created_at), 0))::bigint AS lease_seq,
        (e.deleted_at IS NOT NULL)::boolean AS endpoint_deleted
@@ -64,6 +64,7 @@ type LockEndedParams struct {
 type LockEndedRow struct {
 	ID              pgtype.UUID
 	CreatedAt       time.Time
+	OrderingKey     *string
 	BodyBytes       int32
 	LeaseSeq        int64
 	EndpointDeleted bool
@@ -83,6 +84,7 @@ func (q *Queries) LockEnded(ctx context.Context, arg LockEndedParams) ([]LockEnd
 		if err := rows.Scan(
 			&i.ID,
 			&i.CreatedAt,
+			&i.OrderingKey,
 			&i.BodyBytes,
 			&i.LeaseSeq,
 			&i.EndpointDeleted,
@@ -149,34 +151,40 @@ func (q *Queries) ReadFlowsOf(ctx context.Context, arg ReadFlowsOfParams) ([]Rea
 
 const requeue = `-- name: Requeue :exec
 WITH wanted AS (
-    SELECT unnest($2::uuid[]) AS id, unnest($3::timestamptz[]) AS created_at,
-           unnest($4::bigint[]) AS flow_id, unnest($5::bigint[]) AS lease_seq,
-           unnest($6::integer[]) AS body_bytes
+    SELECT unnest($3::uuid[]) AS id, unnest($4::timestamptz[]) AS created_at,
+           unnest($5::bigint[]) AS flow_id, unnest($6::bigint[]) AS lease_seq,
+           unnest($7::integer[]) AS body_bytes, NULLIF(unnest($8::text[]), '') AS ordering_key,
+           NULLIF(unnest($9::bigint[]), 0) AS position
 ), reset AS (
     UPDATE deliveries d
     SET status = 'queued', generation = d.generation + 1, attempts = 0, flow_id = w.flow_id,
-        max_attempts = CASE WHEN $7::integer > 0 THEN $7::integer ELSE d.max_attempts END,
-        deadline_at = NULLIF($1::timestamptz, 'epoch'), last_response_code = NULL, last_error = NULL,
+        max_attempts = CASE WHEN $10::integer > 0 THEN $10::integer ELSE d.max_attempts END,
+        deadline_at = NULLIF($2::timestamptz, 'epoch'), last_response_code = NULL, last_error = NULL,
         updated_at = now(), finished_at = NULL
     FROM wanted w
-    WHERE d.id = w.id AND d.created_at = w.created_at AND d.id = ANY ($2::uuid[])
-      AND d.created_at BETWEEN $8 AND $9
+    WHERE d.id = w.id AND d.created_at = w.created_at AND d.id = ANY ($3::uuid[])
+      AND d.created_at BETWEEN $11 AND $12
 ), revived AS (
     DELETE FROM dead_letter l
-    WHERE l.organization_id = $10 AND l.delivery_id = ANY ($2::uuid[])
-      AND l.created_at BETWEEN $8 AND $9
+    WHERE l.organization_id = $13 AND l.delivery_id = ANY ($3::uuid[])
+      AND l.created_at BETWEEN $11 AND $12
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes)
-SELECT id, created_at, flow_id, now(), lease_seq + 1, NULLIF($1::timestamptz, 'epoch'), body_bytes FROM wanted
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes, ordering_key, position)
+SELECT id, created_at, flow_id, CASE WHEN position > 1 THEN $1::timestamptz ELSE now() END AS due_at, lease_seq + 1 AS lease_seq,
+       NULLIF($2::timestamptz, 'epoch'), body_bytes, ordering_key, position
+FROM wanted
 `
 
 type RequeueParams struct {
+	BlockedUntil   time.Time
 	Deadline       time.Time
 	Ids            []pgtype.UUID
 	CreatedAts     []time.Time
 	FlowIds        []int64
 	LeaseSeqs      []int64
 	BodyBytes      []int32
+	OrderingKeys   []string
+	Positions      []int64
 	MaxAttempts    int32
 	Oldest         time.Time
 	Newest         time.Time
@@ -187,12 +195,15 @@ type RequeueParams struct {
 // deadline.
 func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) error {
 	_, err := q.db.Exec(ctx, requeue,
+		arg.BlockedUntil,
 		arg.Deadline,
 		arg.Ids,
 		arg.CreatedAts,
 		arg.FlowIds,
 		arg.LeaseSeqs,
 		arg.BodyBytes,
+		arg.OrderingKeys,
+		arg.Positions,
 		arg.MaxAttempts,
 		arg.Oldest,
 		arg.Newest,
@@ -202,13 +213,18 @@ func (q *Queries) Requeue(ctx context.Context, arg RequeueParams) error {
 }
 
 const takeQueued = `-- name: TakeQueued :many
-DELETE FROM delivery_queue WHERE delivery_id = $1 RETURNING delivery_id, created_at, lease_seq
+DELETE FROM delivery_queue WHERE delivery_id = $1
+RETURNING delivery_id, created_at, lease_seq, flow_id, ordering_key, position, due_at
 `
 
 type TakeQueuedRow struct {
-	DeliveryID pgtype.UUID
-	CreatedAt  time.Time
-	LeaseSeq   int64
+	DeliveryID  pgtype.UUID
+	CreatedAt   time.Time
+	LeaseSeq    int64
+	FlowID      int64
+	OrderingKey *string
+	Position    *int64
+	DueAt       time.Time
 }
 
 func (q *Queries) TakeQueued(ctx context.Context, id pgtype.UUID) ([]TakeQueuedRow, error) {
@@ -220,7 +236,15 @@ func (q *Queries) TakeQueued(ctx context.Context, id pgtype.UUID) ([]TakeQueuedR
 	var items []TakeQueuedRow
 	for rows.Next() {
 		var i TakeQueuedRow
-		if err := rows.Scan(&i.DeliveryID, &i.CreatedAt, &i.LeaseSeq); err != nil {
+		if err := rows.Scan(
+			&i.DeliveryID,
+			&i.CreatedAt,
+			&i.LeaseSeq,
+			&i.FlowID,
+			&i.OrderingKey,
+			&i.Position,
+			&i.DueAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -235,7 +259,7 @@ const takeQueuedOf = `-- name: TakeQueuedOf :many
 DELETE FROM delivery_queue
 WHERE delivery_id = ANY (ARRAY(SELECT q.delivery_id FROM delivery_queue q WHERE q.flow_id = $1
                                ORDER BY q.due_at LIMIT $2 FOR UPDATE))
-RETURNING delivery_id, created_at, lease_seq
+RETURNING delivery_id, created_at, lease_seq, flow_id, ordering_key, position, due_at
 `
 
 type TakeQueuedOfParams struct {
@@ -244,9 +268,13 @@ type TakeQueuedOfParams struct {
 }
 
 type TakeQueuedOfRow struct {
-	DeliveryID pgtype.UUID
-	CreatedAt  time.Time
-	LeaseSeq   int64
+	DeliveryID  pgtype.UUID
+	CreatedAt   time.Time
+	LeaseSeq    int64
+	FlowID      int64
+	OrderingKey *string
+	Position    *int64
+	DueAt       time.Time
 }
 
 // TakeQueuedOf removes the next rows of a flow. No row can return meanwhile, because the flow is locked.
@@ -259,7 +287,15 @@ func (q *Queries) TakeQueuedOf(ctx context.Context, arg TakeQueuedOfParams) ([]T
 	var items []TakeQueuedOfRow
 	for rows.Next() {
 		var i TakeQueuedOfRow
-		if err := rows.Scan(&i.DeliveryID, &i.CreatedAt, &i.LeaseSeq); err != nil {
+		if err := rows.Scan(
+			&i.DeliveryID,
+			&i.CreatedAt,
+			&i.LeaseSeq,
+			&i.FlowID,
+			&i.OrderingKey,
+			&i.Position,
+			&i.DueAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

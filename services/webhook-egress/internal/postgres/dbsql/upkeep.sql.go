@@ -86,6 +86,32 @@ func (q *Queries) ExpireDeliveries(ctx context.Context, arg ExpireDeliveriesPara
 	return items, nil
 }
 
+const listExpired = `-- name: ListExpired :many
+SELECT q.delivery_id FROM delivery_queue q
+WHERE q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
+LIMIT $1
+`
+
+func (q *Queries) ListExpired(ctx context.Context, page int32) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, listExpired, page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var delivery_id pgtype.UUID
+		if err := rows.Scan(&delivery_id); err != nil {
+			return nil, err
+		}
+		items = append(items, delivery_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const listIdleFlows = `-- name: ListIdleFlows :many
 SELECT f.flow_id
 FROM flow f
@@ -172,19 +198,24 @@ const takeExpired = `-- name: TakeExpired :many
 DELETE FROM delivery_queue
 WHERE delivery_id = ANY (ARRAY(
     SELECT q.delivery_id FROM delivery_queue q
-    WHERE q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
-    LIMIT $1 FOR UPDATE SKIP LOCKED))
-RETURNING delivery_id, created_at, lease_seq
+    WHERE q.delivery_id = ANY ($1::uuid[]) AND q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
+    FOR UPDATE SKIP LOCKED))
+RETURNING delivery_id, created_at, lease_seq, flow_id, ordering_key, position, due_at
 `
 
 type TakeExpiredRow struct {
-	DeliveryID pgtype.UUID
-	CreatedAt  time.Time
-	LeaseSeq   int64
+	DeliveryID  pgtype.UUID
+	CreatedAt   time.Time
+	LeaseSeq    int64
+	FlowID      int64
+	OrderingKey *string
+	Position    *int64
+	DueAt       time.Time
 }
 
-func (q *Queries) TakeExpired(ctx context.Context, page int32) ([]TakeExpiredRow, error) {
-	rows, err := q.db.Query(ctx, takeExpired, page)
+// TakeExpired removes those of the rows that have expired.
+func (q *Queries) TakeExpired(ctx context.Context, ids []pgtype.UUID) ([]TakeExpiredRow, error) {
+	rows, err := q.db.Query(ctx, takeExpired, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +223,15 @@ func (q *Queries) TakeExpired(ctx context.Context, page int32) ([]TakeExpiredRow
 	var items []TakeExpiredRow
 	for rows.Next() {
 		var i TakeExpiredRow
-		if err := rows.Scan(&i.DeliveryID, &i.CreatedAt, &i.LeaseSeq); err != nil {
+		if err := rows.Scan(
+			&i.DeliveryID,
+			&i.CreatedAt,
+			&i.LeaseSeq,
+			&i.FlowID,
+			&i.OrderingKey,
+			&i.Position,
+			&i.DueAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -36,7 +36,7 @@ WHERE q.delivery_id = ANY (ARRAY(
               FOR UPDATE SKIP LOCKED
           ) AS due) AS fits
     WHERE fits.bytes <= @bytes::bigint))
-RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers;
+RETURNING q.delivery_id, q.created_at, q.flow_id, q.lease_seq, q.takeovers, q.ordering_key, q.position;
 
 -- name: ReadJobs :many
 -- ReadJobs reads a delivery of an endpoint with the endpoint's current URL, and a test, whose flow is that of its own

@@ -18,15 +18,17 @@ RETURNING flow_id;
 
 -- name: AddEndpoint :exec
 INSERT INTO endpoints (id, organization_id, owner_id, url, flow_id, event_types, signing_mode, sealed_secret,
-                       rate_limit_per_second, description, created_at, updated_at, custom_headers, auth, sealed_auth, signatures)
+                       rate_limit_per_second, description, created_at, updated_at, custom_headers, auth, sealed_auth, signatures,
+                       filter)
 VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @event_types, @signing_mode, @sealed_secret,
-        @rate_limit_per_second, @description, @created_at, @created_at, @custom_headers, @auth, @sealed_auth, @signatures);
+        @rate_limit_per_second, @description, @created_at, @created_at, @custom_headers, @auth, @sealed_auth, @signatures,
+        @filter);
 
 -- name: GetEndpoint :one
 -- GetEndpoint finds an endpoint with an owner for that owner only.
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text);
@@ -34,7 +36,7 @@ WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
 -- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text)
@@ -43,7 +45,7 @@ FOR UPDATE;
 -- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
 FROM endpoints
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -58,7 +60,8 @@ SET url = @url, event_types = @event_types, active = @active, sealed_secret = @s
     sealed_previous_secret = @sealed_previous_secret,
     previous_secret_expires_at = NULLIF(@previous_secret_expires_at::timestamptz, 'epoch'),
     rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at,
-    custom_headers = @custom_headers, auth = @auth, sealed_auth = @sealed_auth, signatures = @signatures
+    custom_headers = @custom_headers, auth = @auth, sealed_auth = @sealed_auth, signatures = @signatures,
+    filter = @filter
 WHERE id = @id;
 
 -- name: ClearFailures :exec
@@ -95,5 +98,6 @@ SELECT flow_id FROM flow WHERE parked_reason = 'endpoint_deleted' ORDER BY flow_
 SELECT flow_id FROM flow WHERE flow_id = @flow_id AND parked_reason = 'endpoint_deleted' FOR UPDATE;
 
 -- name: RemoveFlow :exec
-WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = @flow_id)
+WITH health AS (DELETE FROM flow_health h WHERE h.flow_id = @flow_id),
+     keys AS (DELETE FROM ordering_key k WHERE k.flow_id = @flow_id)
 DELETE FROM flow f WHERE f.flow_id = @flow_id;

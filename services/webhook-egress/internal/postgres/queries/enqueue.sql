@@ -52,7 +52,7 @@ LEFT JOIN LATERAL (SELECT leased_by, due_at FROM delivery_queue WHERE delivery_i
 
 -- name: AddDeliveries :exec
 -- AddDeliveries inserts the three rows of each delivery in one statement. A leased row is sent by this replica from
--- memory; the others are due at once. The lease counts from this statement on: the transaction may have waited for a
+-- memory; the others are due at once, except those behind others with their ordering key. The lease counts from this statement on: the transaction may have waited for a
 -- key before.
 WITH draft AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
@@ -64,25 +64,27 @@ WITH draft AS (
            NULLIF(unnest(@deadlines::timestamptz[]), 'epoch') AS deadline_at, unnest(@bodies::bytea[]) AS body,
            unnest(@leased::boolean[]) AS leased, unnest(@signing_modes::text[]) AS signing_mode,
            NULLIF(unnest(@endpoints::uuid[]), '00000000-0000-0000-0000-000000000000') AS endpoint_id,
-           unnest(@tests::boolean[]) AS test
+           unnest(@tests::boolean[]) AS test, NULLIF(unnest(@ordering_keys::text[]), '') AS ordering_key,
+           NULLIF(unnest(@positions::bigint[]), 0) AS position
 ), delivery AS (
     INSERT INTO deliveries (id, created_at, organization_id, owner_id, flow_id, url, event_type, signing_mode,
                             headers, sealed_headers, idempotency_key, traceparent, status, max_attempts,
-                            deadline_at, updated_at, endpoint_id, test)
+                            deadline_at, updated_at, endpoint_id, test, ordering_key)
     SELECT id, created_at, organization_id, NULLIF(owner_id, ''), flow_id, url, event_type, signing_mode,
            NULLIF(headers, '')::jsonb, sealed_headers, NULLIF(idempotency_key, ''), NULLIF(traceparent, ''),
-           'queued', max_attempts, deadline_at, created_at, endpoint_id, test
+           'queued', max_attempts, deadline_at, created_at, endpoint_id, test, ordering_key
     FROM draft
 ), body AS (
     INSERT INTO delivery_body (delivery_id, created_at, body)
     SELECT id, created_at, body FROM draft
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes)
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, leased_by, deadline_at, body_bytes,
+                            ordering_key, position)
 SELECT id, created_at, flow_id,
-       CASE WHEN leased THEN clock_timestamp() + @lease::interval ELSE now() END,
+       CASE WHEN leased THEN clock_timestamp() + @lease::interval WHEN position > 1 THEN @blocked_until::timestamptz ELSE now() END AS due_at,
        CASE WHEN leased THEN 1 ELSE 0 END,
        CASE WHEN leased THEN @replica_id::bigint END,
-       deadline_at, octet_length(body)
+       deadline_at, octet_length(body), ordering_key, position
 FROM draft;
 
 -- name: AdvanceFlows :exec

@@ -4,18 +4,20 @@
 SELECT d.id, d.created_at, d.organization_id, d.owner_id, d.endpoint_id, d.event_id,
        (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END)::text AS url, d.event_type,
        d.signing_mode, d.idempotency_key, d.status, d.generation, d.attempts, d.max_attempts, d.last_response_code,
-       d.last_error, d.deadline_at, d.updated_at, d.finished_at,
+       d.last_error, d.deadline_at, d.updated_at, d.finished_at, d.ordering_key, d.filter_error,
        (q.leased_by IS NOT NULL AND q.due_at > now())::boolean AS leased,
        -- The epoch stands for none.
        (CASE WHEN q.delivery_id IS NULL OR (q.leased_by IS NOT NULL AND q.due_at > now()) THEN 'epoch'
              WHEN f.parked_until = 'infinity' THEN 'epoch' -- its endpoint is paused
+             WHEN q.due_at = @blocked_until::timestamptz THEN 'epoch'
              ELSE greatest(q.due_at, f.parked_until) END)::timestamptz AS next_attempt_at,
        coalesce(CASE WHEN f.parked_until > now() AND q.delivery_id IS NOT NULL THEN f.parked_reason END, '')::text
-           AS parked_reason
+           AS parked_reason,
+       coalesce(q.due_at = @blocked_until::timestamptz, false)::boolean AS blocked
 FROM (SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, owner_id, endpoint_id, event_id, url, event_type, signing_mode,
                            idempotency_key, status, generation, attempts, max_attempts, last_response_code, last_error,
-                           deadline_at, updated_at, finished_at, test
+                           deadline_at, updated_at, finished_at, test, ordering_key, filter_error
                     FROM deliveries
                     WHERE deliveries.id = wanted.id AND deliveries.created_at = wanted.created_at LIMIT 1) AS d
 LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_queue

@@ -11,7 +11,7 @@ LEFT JOIN LATERAL (SELECT flow_id FROM endpoints WHERE endpoints.id = d.endpoint
 -- name: LockEnded :many
 -- LockEnded locks the wanted deliveries that have ended, in order, to avoid deadlocks. The fence of a new queue row
 -- has to be higher than that of the previous one and of every attempt.
-SELECT d.id, d.created_at, octet_length(b.body)::integer AS body_bytes,
+SELECT d.id, d.created_at, d.ordering_key, octet_length(b.body)::integer AS body_bytes,
        greatest(d.lease_seq, coalesce((SELECT max(a.lease_seq) FROM attempts a
                                        WHERE a.delivery_id = d.id AND a.created_at = d.created_at), 0))::bigint AS lease_seq,
        (e.deleted_at IS NOT NULL)::boolean AS endpoint_deleted
@@ -31,7 +31,8 @@ FOR UPDATE OF d;
 WITH wanted AS (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@created_ats::timestamptz[]) AS created_at,
            unnest(@flow_ids::bigint[]) AS flow_id, unnest(@lease_seqs::bigint[]) AS lease_seq,
-           unnest(@body_bytes::integer[]) AS body_bytes
+           unnest(@body_bytes::integer[]) AS body_bytes, NULLIF(unnest(@ordering_keys::text[]), '') AS ordering_key,
+           NULLIF(unnest(@positions::bigint[]), 0) AS position
 ), reset AS (
     UPDATE deliveries d
     SET status = 'queued', generation = d.generation + 1, attempts = 0, flow_id = w.flow_id,
@@ -46,18 +47,21 @@ WITH wanted AS (
     WHERE l.organization_id = @organization_id AND l.delivery_id = ANY (@ids::uuid[])
       AND l.created_at BETWEEN @oldest AND @newest
 )
-INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes)
-SELECT id, created_at, flow_id, now(), lease_seq + 1, NULLIF(@deadline::timestamptz, 'epoch'), body_bytes FROM wanted;
+INSERT INTO delivery_queue (delivery_id, created_at, flow_id, due_at, lease_seq, deadline_at, body_bytes, ordering_key, position)
+SELECT id, created_at, flow_id, CASE WHEN position > 1 THEN @blocked_until::timestamptz ELSE now() END AS due_at, lease_seq + 1 AS lease_seq,
+       NULLIF(@deadline::timestamptz, 'epoch'), body_bytes, ordering_key, position
+FROM wanted;
 
 -- name: TakeQueued :many
-DELETE FROM delivery_queue WHERE delivery_id = @id RETURNING delivery_id, created_at, lease_seq;
+DELETE FROM delivery_queue WHERE delivery_id = @id
+RETURNING delivery_id, created_at, lease_seq, flow_id, ordering_key, position, due_at;
 
 -- name: TakeQueuedOf :many
 -- TakeQueuedOf removes the next rows of a flow. No row can return meanwhile, because the flow is locked.
 DELETE FROM delivery_queue
 WHERE delivery_id = ANY (ARRAY(SELECT q.delivery_id FROM delivery_queue q WHERE q.flow_id = @flow_id
                                ORDER BY q.due_at LIMIT @page FOR UPDATE))
-RETURNING delivery_id, created_at, lease_seq;
+RETURNING delivery_id, created_at, lease_seq, flow_id, ordering_key, position, due_at;
 
 -- name: CancelDeliveries :exec
 UPDATE deliveries d

@@ -1,13 +1,19 @@
 -- name: EnsurePartitions :one
 SELECT ensure_partitions((now() AT TIME ZONE 'UTC')::date - 1, @days::integer);
 
+-- name: ListExpired :many
+SELECT q.delivery_id FROM delivery_queue q
+WHERE q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
+LIMIT @page;
+
 -- name: TakeExpired :many
+-- TakeExpired removes those of the rows that have expired.
 DELETE FROM delivery_queue
 WHERE delivery_id = ANY (ARRAY(
     SELECT q.delivery_id FROM delivery_queue q
-    WHERE q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
-    LIMIT @page FOR UPDATE SKIP LOCKED))
-RETURNING delivery_id, created_at, lease_seq;
+    WHERE q.delivery_id = ANY (@ids::uuid[]) AND q.deadline_at <= now() AND (q.leased_by IS NULL OR q.due_at <= now())
+    FOR UPDATE SKIP LOCKED))
+RETURNING delivery_id, created_at, lease_seq, flow_id, ordering_key, position, due_at;
 
 -- name: ExpireDeliveries :many
 UPDATE deliveries d
