@@ -4,7 +4,6 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -19,12 +18,13 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
-	"switchyard.dev/services/platform/socket"
 )
 
 // Verifier finds the key of an Authorization header and follows it through a call, see apikey.Verifier.
@@ -36,6 +36,14 @@ type Verifier interface {
 // Limiter limits the rate of keys and organizations, see limit.Limiter.
 type Limiter interface {
 	Take(ctx context.Context, key, organization limit.Bucket) (limit.Verdict, error)
+}
+
+// Quotas holds calls to plans, see quota.Enforcer.
+type Quotas interface {
+	Take(ctx context.Context, c quota.Caller, use quota.Use) (quota.Verdict, error)
+	GiveBack(c quota.Caller, use quota.Use, n int64, at time.Time)
+	Limits(ctx context.Context, c quota.Caller) []quota.State
+	Plan(c quota.Caller) (key, organization string)
 }
 
 // Counter counts successful calls, see meter.Meter.
@@ -64,12 +72,14 @@ type Options struct {
 	Upstreams map[string]*url.URL
 	Verifier  Verifier
 	Limiter   Limiter
+	Quotas    Quotas
 	Counter   Counter
 	Relay     Relay
 	Sockets   Sockets
 	// Drain calls end in a goroutine of its own once the edge drains, unless it is stopped before. It may be nil.
 	Drain     func(end func()) (stop func() bool)
 	Keys      *apikey.Manager
+	Plans     *plan.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
@@ -82,6 +92,7 @@ type Options struct {
 type API struct {
 	options  Options
 	duration metric.Float64Histogram
+	quotas   quotaMetrics
 	mux      *http.ServeMux
 }
 
@@ -92,7 +103,11 @@ func New(options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("duration histogram: %w", err)
 	}
-	a := &API{options: options, duration: duration, mux: http.NewServeMux()}
+	quotas, err := newQuotaMetrics(options.Meter)
+	if err != nil {
+		return nil, err
+	}
+	a := &API{options: options, duration: duration, quotas: quotas, mux: http.NewServeMux()}
 	if err := a.mountRoutes(); err != nil {
 		return nil, err
 	}
@@ -263,67 +278,13 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 		"/admin/v1/organizations/{organization_id}/rate-limit": {
 			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
 		},
-		"/admin/v1/audit": {http.MethodGet: a.audit},
-		"/admin/v1/usage": {http.MethodGet: a.usage},
-	}
-}
-
-// product serves a customers' route: it checks key, product, scope and rate, then relays the call.
-func (a *API) product(r route.Route, base *url.URL) handler {
-	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
-	return func(w http.ResponseWriter, req *http.Request, l *line) error {
-		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
-			return notAllowed(w, req, r.Method)
-		}
-		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
-		if err != nil {
-			return err
-		}
-		l.organization, l.key = key.Organization, key.ID
-		if err := key.May(need); err != nil {
-			return err
-		}
-		if err := a.admit(w, req, key); err != nil {
-			return err
-		}
-		if err := a.options.Counter.Admit(); err != nil {
-			return err
-		}
-		call := proxy.Call{
-			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
-			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
-			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
-			Inject: func(h http.Header) { inject(req.Context(), h) },
-			Succeeded: func() func() error {
-				if r.Metric == "" {
-					return func() error { return nil }
-				}
-				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
-			},
-		}
-		if r.WebSocket && socket.Requested(req) {
-			return a.connect(w, req, l, need, call)
-		}
-		return a.options.Relay.Do(w, req, call)
-	}
-}
-
-// errDrained is the cause of the end of a stream of events in a drain, errDrain the end for its reader.
-var (
-	errDrained = errors.New("the edge drains")
-	errDrain   = apierr.Unavailable("the edge restarts; connect again", errDrained)
-)
-
-// follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
-func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
-	unfollow := a.options.Verifier.Follow(key, end)
-	if !r.EventStream || a.options.Drain == nil {
-		return unfollow
-	}
-	stop := a.options.Drain(func() { end(errDrain) })
-	return func() {
-		stop()
-		unfollow()
+		"/admin/v1/organizations/{organization_id}/plan": {
+			http.MethodGet: a.organizationPlan, http.MethodPut: a.planOrganization, http.MethodDelete: a.unplanOrganization,
+		},
+		"/admin/v1/plans":        {http.MethodGet: a.listPlans},
+		"/admin/v1/plans/{plan}": {http.MethodGet: a.getPlan, http.MethodPut: a.setPlan, http.MethodDelete: a.deletePlan},
+		"/admin/v1/audit":        {http.MethodGet: a.audit},
+		"/admin/v1/usage":        {http.MethodGet: a.usage},
 	}
 }
 

@@ -11,10 +11,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -22,8 +24,10 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
@@ -92,6 +96,11 @@ func newWorld(t *testing.T) *world {
 	x.verifier = apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{})
 	drained, drain := context.WithCancel(t.Context())
 	x.drain = drain
+	plans := postgres.NewPlans(pool)
+	watcher, err := plan.NewWatcher(t.Context(), plans, log)
+	if err != nil {
+		t.Fatal(err)
+	}
 	upstreams := map[string]*url.URL{}
 	for _, r := range table.Routes {
 		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
@@ -99,7 +108,7 @@ func newWorld(t *testing.T) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier,
-		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Limiter: limit.New(nil), Quotas: runQuotas(t, watcher, pool), Plans: plan.NewManager(plans, "default", watcher.Refresh, log), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
@@ -109,6 +118,17 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// runQuotas runs an enforcer until the test ends. "default" is the plan of organizations without one.
+func runQuotas(t *testing.T, plans quota.Plans, pool *pgxpool.Pool) *quota.Enforcer {
+	t.Helper()
+	quotas := quota.New(plans, "default", nil, postgres.NewUsage(pool))
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = quotas.Run(ctx, slog.New(slog.DiscardHandler)) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return quotas
 }
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
@@ -348,7 +368,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	delete(key, "created_at")
 	if diff := cmp.Diff(map[string]any{
 		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
-		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "rate_limit": nil,
+		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "plan": nil, "rate_limit": nil,
 		"tpm": nil, "models": nil, "budget": nil, "class": nil,
 	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
 		t.Errorf("key (-want +got):\n%s", diff)

@@ -11,8 +11,8 @@ import (
 
 const catalogPath = "/product/v1/_meta/catalog"
 
-// mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. All are public and need no
-// key: they reveal only which product a route belongs to.
+// mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. They are public and need no
+// key: they reveal only which product a route belongs to. It also mounts the limits of a key, which any key may read.
 func (a *API) mountCatalog(table route.Table) error {
 	catalog, err := json.Marshal(table)
 	if err != nil {
@@ -34,5 +34,6 @@ func (a *API) mountCatalog(table route.Table) error {
 		}
 		a.mount(path, map[string]handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
+	a.mount(limitsPath, map[string]handler{http.MethodGet: a.limits})
 	return nil
 }

@@ -34,6 +34,7 @@ type handler func(w http.ResponseWriter, r *http.Request, l *line) error
 type line struct {
 	organization, key, caller string
 	session                   *proxy.Session // of a WebSocket connection
+	succeeded                 bool           // a service answered with success
 }
 
 // mount serves the methods of a path, HEAD as GET; others are refused with 405. The path is one pattern for all methods:

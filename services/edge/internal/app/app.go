@@ -56,9 +56,13 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("meter: %w", err)
 	}
+	plans, err := startPlans(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("plans: %w", err)
+	}
 	err = startServer(ctx, s, cfg, api.Options{
 		Table: routes.table, Verifier: keys.verifier, Keys: keys.manager, Limiter: limiter, Counter: counter,
-		Ledger: postgres.NewUsage(stores.pool),
+		Plans: plans.manager, Quotas: plans.quotas, Ledger: postgres.NewUsage(stores.pool),
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

@@ -18,3 +18,18 @@ type AuditEntry struct {
 	RequestID      string
 	Details        []byte
 }
+
+type Plan struct {
+	Name        string
+	Description string
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+type PlanLimit struct {
+	Plan   string
+	Meter  string
+	Period string
+	Kind   string
+	Amount int64
+}

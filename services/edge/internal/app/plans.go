@@ -1,0 +1,37 @@
+package app
+
+import (
+	"context"
+
+	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/quota"
+	"switchyard.dev/services/edge/internal/redis"
+	"switchyard.dev/services/platform/service"
+)
+
+// plans are the manager of plans and what holds calls to them.
+type plans struct {
+	manager *plan.Manager
+	quotas  *quota.Enforcer
+}
+
+// startPlans starts the watcher of plans and the quotas, which replicas share through Redis.
+func startPlans(ctx context.Context, s *service.Service, cfg Config, stores stores) (plans, error) {
+	store := postgres.NewPlans(stores.pool)
+	watcher, err := plan.NewWatcher(ctx, store, s.Log)
+	if err != nil {
+		return plans{}, err
+	}
+	if cfg.DefaultPlan != "" && watcher.Plan(cfg.DefaultPlan) == nil {
+		s.Log.WarnContext(ctx, "the default plan does not exist yet; organizations without a plan have no limits", "plan", cfg.DefaultPlan)
+	}
+	s.Runner.Go("plan watcher", watcher.Run)
+	var shared quota.Shared
+	if stores.redis != nil {
+		shared = redis.NewQuotas(stores.redis)
+	}
+	quotas := quota.New(watcher, cfg.DefaultPlan, shared, postgres.NewUsage(stores.pool))
+	s.Runner.Go("quotas", func(ctx context.Context) error { return quotas.Run(ctx, s.Log) })
+	return plans{plan.NewManager(store, cfg.DefaultPlan, watcher.Refresh, s.Log), quotas}, nil
+}

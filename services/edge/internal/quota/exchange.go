@@ -1,0 +1,204 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// part is a window in a settlement.
+type part struct {
+	h      *holder
+	window *window
+	report Report
+	// based reports that the report needs a base, owed is what it takes off the window's debt, and used what the window
+	// held without it.
+	based      bool
+	owed, used int64
+	// count is what the stores have, negative if unknown.
+	count int64
+}
+
+// settlePage settles one page of holders: over Redis, or else from the meter's counters.
+func (x *Enforcer) settlePage(ctx context.Context, page []*holder) error {
+	now := time.Now()
+	sharing := x.sharing(now)
+	parts := collect(page, now, sharing)
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	var failed error
+	if sharing {
+		if failed = x.share(ctx, parts); failed != nil {
+			x.awayUntil.Store(time.Now().Add(bypassFor).UnixNano())
+		}
+	}
+	var unread error
+	if !sharing || failed != nil {
+		if unread = x.read(context.WithoutCancel(ctx), parts); unread != nil {
+			x.bypassUntil.Store(time.Now().Add(bypassFor).UnixNano())
+		}
+	}
+	shared := sharing && failed == nil
+	for _, p := range parts {
+		p.finish(shared, unread == nil, now)
+	}
+	for _, h := range page {
+		x.release(h, time.Now())
+	}
+	return errors.Join(failed, unread)
+}
+
+// collect returns the windows to settle. Without sharing, those that were read lately wait.
+func collect(page []*holder, now time.Time, sharing bool) (parts []part) {
+	for _, h := range page {
+		h.mu.Lock()
+		lately := now.Sub(h.settledAt) < refreshEvery
+		for m := range h.windows {
+			for p := range h.windows[m] {
+				w := &h.windows[m][p]
+				if !w.holds(now) || !sharing && w.known && lately {
+					continue
+				}
+				parts = append(parts, newPart(h, w, meters[m]))
+			}
+		}
+		h.mu.Unlock()
+	}
+	return parts
+}
+
+// newPart returns the part of a window. What a stale window owes is within its base: the meter may have it already.
+func newPart(h *holder, w *window, m meterOf) part {
+	p := part{
+		h: h, window: w, based: !w.known || w.stale, owed: w.owed, used: w.used - w.owed, count: -1,
+		report: Report{Delta: w.owed, Base: -1, Window: Window{
+			Organization: h.organization, Key: h.key, Meter: m.name, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
+		}},
+	}
+	if w.stale {
+		p.used, p.report.Delta = w.used, 0
+	}
+	return p
+}
+
+// share exchanges counts over Redis. A window that Redis does not know, and one whose counts may be missing there, is
+// raised to what the meter has.
+func (x *Enforcer) share(ctx context.Context, parts []part) error {
+	var known, missing []*part
+	for i := range parts {
+		if p := &parts[i]; p.based {
+			missing = append(missing, p)
+		} else {
+			known = append(known, p)
+		}
+	}
+	if err := x.add(ctx, known); err != nil {
+		return err
+	}
+	for _, p := range known {
+		if p.count < 0 {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	counts, err := x.counted(ctx, missing)
+	if err != nil {
+		return err
+	}
+	for i, p := range missing {
+		p.report.Base = max(counts[i], p.used)
+	}
+	return x.add(ctx, missing)
+}
+
+func (x *Enforcer) add(ctx context.Context, parts []*part) error {
+	if len(parts) == 0 {
+		return nil
+	}
+	reports := make([]Report, len(parts))
+	for i, p := range parts {
+		reports[i] = p.report
+	}
+	counts, err := x.shared.Add(ctx, reports)
+	if err != nil {
+		return fmt.Errorf("add to shared counts: %w", err)
+	}
+	for i, p := range parts {
+		p.count = counts[i]
+	}
+	return nil
+}
+
+// read reads what the meter has of each window.
+func (x *Enforcer) read(ctx context.Context, parts []part) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	all := make([]*part, len(parts))
+	for i := range parts {
+		all[i] = &parts[i]
+	}
+	counts, err := x.counted(ctx, all)
+	if err != nil {
+		return err
+	}
+	for i, p := range all {
+		p.count = counts[i]
+	}
+	return nil
+}
+
+func (x *Enforcer) counted(ctx context.Context, parts []*part) ([]int64, error) {
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	windows := make([]Window, len(parts))
+	for i, p := range parts {
+		windows[i] = p.report.Window
+	}
+	counts, err := x.durable.Counted(ctx, windows)
+	if err != nil {
+		return nil, fmt.Errorf("read counters: %w", err)
+	}
+	return counts, nil
+}
+
+// finish takes the result of a settlement into the window, unless that has ended. What could not be reported is dropped:
+// the report may have arrived, and a call must not count twice.
+func (p *part) finish(shared, read bool, now time.Time) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	w := p.window
+	if w.start != p.report.Start.Unix() {
+		return
+	}
+	w.owed -= p.owed
+	switch {
+	case shared:
+		w.used, w.known, w.stale = max(0, p.count+w.owed), true, false
+		p.h.settledAt = now
+	case read:
+		w.used, w.known, w.stale = max(w.used, p.count), true, true
+		p.h.settledAt = now
+	default:
+		w.stale = true
+	}
+}
+
+// release lets calls that wait for the holder go on. What was counted meanwhile is due next time.
+func (x *Enforcer) release(h *holder, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.due = false
+	h.wake()
+	for m := range h.windows {
+		for p := range h.windows[m] {
+			if h.windows[m][p].owed != 0 && x.sharing(now) {
+				x.enqueue(h)
+				return
+			}
+		}
+	}
+}
