@@ -24,6 +24,10 @@ const (
 	Deliveries Meter = "deliveries"
 	// Notifications are calls that send a notification.
 	Notifications Meter = "notifications"
+	// Tokens are those of models, as they are billed. They are known after a call.
+	Tokens Meter = "tokens"
+	// Cents are US cents that models cost, as they are billed. They are known after a call.
+	Cents Meter = "cents"
 )
 
 // Period is the length of a limit's window, which begins at a whole minute, day or month in UTC.
@@ -90,11 +94,12 @@ const (
 	maxName        = 128
 	maxDescription = 1000
 	maxAmount      = 1_000_000_000_000
+	maxCents       = 900_000_000 // as pico-USD within 64 bits
 )
 
 // The values that fields may have.
 var (
-	meters  = []Meter{Calls, Deliveries, Notifications}
+	meters  = []Meter{Calls, Deliveries, Notifications, Tokens, Cents}
 	periods = []Period{Minute, Day, Month}
 	kinds   = []Kind{Hard, Soft, Metered}
 )
@@ -138,13 +143,15 @@ func (l Limit) same(other Limit) bool {
 func (l Limit) check(field string) error {
 	switch {
 	case !slices.Contains(meters, l.Meter):
-		return apierr.Invalid(field+".meter", "must be calls, deliveries or notifications")
+		return apierr.Invalid(field+".meter", "must be calls, tokens, cents, deliveries or notifications")
 	case !slices.Contains(periods, l.Period):
 		return apierr.Invalid(field+".period", "must be minute, day or month")
 	case !slices.Contains(kinds, l.Kind):
 		return apierr.Invalid(field+".kind", "must be hard, soft or metered")
 	case l.Amount < 1 || l.Amount > maxAmount:
 		return apierr.Invalid(field+".amount", "must be from 1 to "+strconv.Itoa(maxAmount))
+	case l.Meter == Cents && l.Amount > maxCents:
+		return apierr.Invalid(field+".amount", "must be at most "+strconv.Itoa(maxCents)+" cents")
 	}
 	return nil
 }

@@ -48,6 +48,9 @@ type Shared interface {
 type Durable interface {
 	// Counted returns the count of each window, in the same order.
 	Counted(ctx context.Context, windows []Window) (counts []int64, err error)
+	// Spent returns what was spent in each window, in the same order: tokens, or pico-USD for cents. What the windows'
+	// organizations spend is followed from then on.
+	Spent(ctx context.Context, windows []Window) (amounts []int64, err error)
 }
 
 // Enforcer holds calls to plans. It is safe for concurrent use.

@@ -25,6 +25,7 @@ type fakeStores struct {
 	mu      sync.Mutex
 	held    map[string]int64 // by window, as in Redis
 	counted map[time.Time]int64
+	spent   int64 // in every window
 	away    bool
 	delay   time.Duration
 }
@@ -73,6 +74,17 @@ func (f *fakeStores) Counted(_ context.Context, windows []Window) ([]int64, erro
 		}
 	}
 	return counts, nil
+}
+
+func (f *fakeStores) Spent(_ context.Context, windows []Window) ([]int64, error) {
+	time.Sleep(f.delay)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	amounts := make([]int64, len(windows))
+	for i := range windows {
+		amounts[i] = f.spent
+	}
+	return amounts, nil
 }
 
 func (f *fakeStores) count() {

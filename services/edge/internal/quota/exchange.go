@@ -20,58 +20,66 @@ type part struct {
 	count int64
 }
 
-// settlePage settles one page of holders: over Redis, or else from the meter's counters.
+// settlePage settles one page of holders: over Redis, or else from the meter's counters. What was spent is read.
 func (x *Enforcer) settlePage(ctx context.Context, page []*holder) error {
 	now := time.Now()
 	sharing := x.sharing(now)
-	parts := collect(page, now, sharing)
+	counted, spent := collect(page, now, sharing)
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	var failed error
 	if sharing {
-		if failed = x.share(ctx, parts); failed != nil {
+		if failed = x.share(ctx, counted); failed != nil {
 			x.awayUntil.Store(time.Now().Add(bypassFor).UnixNano())
 		}
 	}
 	var unread error
 	if !sharing || failed != nil {
-		if unread = x.read(context.WithoutCancel(ctx), parts); unread != nil {
-			x.bypassUntil.Store(time.Now().Add(bypassFor).UnixNano())
-		}
+		unread = x.read(ctx, counted, x.durable.Counted)
 	}
-	shared := sharing && failed == nil
-	for _, p := range parts {
-		p.finish(shared, unread == nil, now)
+	unspent := x.read(ctx, spent, x.durable.Spent)
+	if unread != nil || unspent != nil {
+		x.bypassUntil.Store(time.Now().Add(bypassFor).UnixNano())
+	}
+	for _, p := range counted {
+		p.finish(sharing && failed == nil, unread == nil, now)
+	}
+	for _, p := range spent {
+		p.finishSpent(unspent == nil, now)
 	}
 	for _, h := range page {
 		x.release(h, time.Now())
 	}
-	return errors.Join(failed, unread)
+	return errors.Join(failed, unread, unspent)
 }
 
-// collect returns the windows to settle. Without sharing, those that were read lately wait.
-func collect(page []*holder, now time.Time, sharing bool) (parts []part) {
+// collect returns the windows to settle, and those whose spending is read. Without sharing, those that were read lately
+// wait.
+func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part) {
 	for _, h := range page {
 		h.mu.Lock()
 		lately := now.Sub(h.settledAt) < refreshEvery
 		for m := range h.windows {
 			for p := range h.windows[m] {
 				w := &h.windows[m][p]
-				if !w.holds(now) || !sharing && w.known && lately {
-					continue
+				switch {
+				case !w.holds(now):
+				case meters[m].spent && (!w.known || now.Sub(w.readAt) >= refreshEvery):
+					spent = append(spent, newPart(h, w, meters[m]))
+				case !meters[m].spent && (sharing || !w.known || !lately):
+					counted = append(counted, newPart(h, w, meters[m]))
 				}
-				parts = append(parts, newPart(h, w, meters[m]))
 			}
 		}
 		h.mu.Unlock()
 	}
-	return parts
+	return counted, spent
 }
 
 // newPart returns the part of a window. What a stale window owes is within its base: the meter may have it already.
 func newPart(h *holder, w *window, m meterOf) part {
 	p := part{
-		h: h, window: w, based: !w.known || w.stale, owed: w.owed, used: w.used - w.owed, count: -1,
+		h: h, window: w, based: w.stale, owed: w.owed, used: w.used - w.owed, count: -1,
 		report: Report{Delta: w.owed, Base: -1, Window: Window{
 			Organization: h.organization, Key: h.key, Meter: m.name, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
 		}},
@@ -104,7 +112,7 @@ func (x *Enforcer) share(ctx context.Context, parts []part) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	counts, err := x.counted(ctx, missing)
+	counts, err := ask(ctx, missing, x.durable.Counted)
 	if err != nil {
 		return err
 	}
@@ -132,15 +140,15 @@ func (x *Enforcer) add(ctx context.Context, parts []*part) error {
 	return nil
 }
 
-// read reads what the meter has of each window.
-func (x *Enforcer) read(ctx context.Context, parts []part) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+// read reads what a store has of each window. It has a time of its own, for when Redis took all.
+func (x *Enforcer) read(ctx context.Context, parts []part, store func(context.Context, []Window) ([]int64, error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	all := make([]*part, len(parts))
 	for i := range parts {
 		all[i] = &parts[i]
 	}
-	counts, err := x.counted(ctx, all)
+	counts, err := ask(ctx, all, store)
 	if err != nil {
 		return err
 	}
@@ -150,7 +158,8 @@ func (x *Enforcer) read(ctx context.Context, parts []part) error {
 	return nil
 }
 
-func (x *Enforcer) counted(ctx context.Context, parts []*part) ([]int64, error) {
+// ask returns what a store has of each part's window.
+func ask(ctx context.Context, parts []*part, store func(context.Context, []Window) ([]int64, error)) ([]int64, error) {
 	if len(parts) == 0 {
 		return nil, nil
 	}
@@ -158,14 +167,15 @@ func (x *Enforcer) counted(ctx context.Context, parts []*part) ([]int64, error) 
 	for i, p := range parts {
 		windows[i] = p.report.Window
 	}
-	counts, err := x.durable.Counted(ctx, windows)
+	counts, err := store(ctx, windows)
 	if err != nil {
 		return nil, fmt.Errorf("read counters: %w", err)
 	}
 	return counts, nil
 }
 
-// finish takes the result of a settlement into the window, unless that has ended. What could not be reported is dropped:
+// finish takes the result of a settlement into the window, unless that has ended. What Redis says of a window that this
+// replica did not know is compared with the meter next: it may be an old copy. What could not be reported is dropped:
 // the report may have arrived, and a call must not count twice.
 func (p *part) finish(shared, read bool, now time.Time) {
 	p.h.mu.Lock()
@@ -177,13 +187,23 @@ func (p *part) finish(shared, read bool, now time.Time) {
 	w.owed -= p.owed
 	switch {
 	case shared:
-		w.used, w.known, w.stale = max(0, p.count+w.owed), true, false
+		w.used, w.known, w.stale = max(0, p.count+w.owed), true, !w.known
 		p.h.settledAt = now
 	case read:
 		w.used, w.known, w.stale = max(w.used, p.count), true, true
 		p.h.settledAt = now
 	default:
 		w.stale = true
+	}
+}
+
+// finishSpent takes what was read into the window, unless that has ended.
+func (p *part) finishSpent(read bool, now time.Time) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	if w := p.window; read && w.start == p.report.Start.Unix() {
+		w.used, w.known, w.readAt = p.count, true, now
+		p.h.settledAt = now
 	}
 }
 
@@ -195,7 +215,7 @@ func (x *Enforcer) release(h *holder, now time.Time) {
 	h.wake()
 	for m := range h.windows {
 		for p := range h.windows[m] {
-			if h.windows[m][p].owed != 0 && x.sharing(now) {
+			if w := &h.windows[m][p]; (w.owed != 0 || w.stale && w.holds(now)) && x.sharing(now) {
 				x.enqueue(h)
 				return
 			}

@@ -32,6 +32,8 @@ type window struct {
 	used, owed int64
 	// known reports that used began with what all replicas had counted.
 	known bool
+	// readAt is when what was spent was read last.
+	readAt time.Time
 	// stale reports that counts were not reported: the next report has to raise the fleet's count to the meter's.
 	stale bool
 }
@@ -54,7 +56,11 @@ func (h *holder) at(l *plan.Limit) *window {
 }
 
 func (w *window) state(l *plan.Limit, ofKey bool) State {
-	return State{Limit: l, OfKey: ofKey, Used: w.used, start: w.start, end: w.end}
+	used := w.used
+	if m := &meters[meterIndex(l.Meter)]; m.spent {
+		used /= m.unit
+	}
+	return State{Limit: l, OfKey: ofKey, Used: used, start: w.start, end: w.end}
 }
 
 // decide takes what a plan's limits say of one more call into the verdict. It reports whether they can say it: not before
@@ -68,11 +74,11 @@ func (h *holder) decide(p *plan.Plan, use Use, ofKey, sharing bool, now time.Tim
 		if !use.has(meterIndex(l.Meter)) {
 			continue
 		}
-		if !w.known || sharing && w.owed >= lease(l.Amount) {
+		if !w.known || sharing && w.owed >= lease(l.Amount) || meters[meterIndex(l.Meter)].spent && now.Sub(w.readAt) > staleAfter {
 			settled = false
 		}
-		if l.Kind == plan.Hard && w.used >= l.Amount {
-			v.refuse(w.state(l, ofKey))
+		if s := w.state(l, ofKey); l.Kind == plan.Hard && s.Used >= l.Amount {
+			v.refuse(s)
 		}
 	}
 	return settled
@@ -88,7 +94,7 @@ func (h *holder) count(p *plan.Plan, use Use, ofKey bool, v *Verdict) (urgent bo
 			continue
 		}
 		w, done := h.at(l), &counted[meterIndex(l.Meter)][periodIndex(l.Period)]
-		if !*done {
+		if !*done && !meters[meterIndex(l.Meter)].spent {
 			*done = true
 			w.used++
 			w.owed++
@@ -104,7 +110,7 @@ func (h *holder) giveBack(use Use, n int64, at time.Time) (changed bool) {
 	for m := range h.windows {
 		for p := range h.windows[m] {
 			w := &h.windows[m][p]
-			if use.has(m) && w.holds(at) && w.used >= n {
+			if use.has(m) && !meters[m].spent && w.holds(at) && w.used >= n {
 				w.used -= n
 				w.owed -= n
 				changed = true

@@ -10,6 +10,10 @@
 // Redis is away, replicas learn from them what others count. A call that fails is given back, so that in the end a window
 // holds what the meter has.
 //
+// What calls cost in tokens and cents is known after them. It comes from the gateway's billed feed (package spend), and
+// replicas read it every second while calls are made. So a limit of these may be exceeded by what calls cost that are in
+// flight or begin in the seconds until their records are read.
+//
 // Package api calls Take and GiveBack, package app runs the settling.
 package quota
 
@@ -46,12 +50,20 @@ var meters = [...]meterOf{
 	{name: plan.Calls},
 	{name: plan.Deliveries, metrics: []string{"deliveries", "delivery_batches", "events", "replays"}},
 	{name: plan.Notifications, metrics: []string{"notifications_sent"}},
+	{name: plan.Tokens, metrics: []string{"llm_requests"}, spent: true, unit: 1},
+	{name: plan.Cents, metrics: []string{"llm_requests"}, spent: true, unit: PicoPerCent},
 }
+
+// PicoPerCent is how many pico-USD, in which costs are counted, a US cent is.
+const PicoPerCent = 10_000_000_000
 
 // meterOf is a meter with the metrics of the calls that it counts; none means all.
 type meterOf struct {
 	name    plan.Meter
 	metrics []string
+	// spent reports that the meter counts what calls have cost, in fractions of which unit make one of a limit's amount.
+	spent bool
+	unit  int64
 }
 
 func (m meterOf) counts(metric string) bool {
@@ -75,6 +87,10 @@ func meterIndex(m plan.Meter) int {
 		return 1
 	case plan.Notifications:
 		return 2
+	case plan.Tokens:
+		return 3
+	case plan.Cents:
+		return 4
 	case plan.Calls:
 	}
 	return 0
@@ -105,7 +121,8 @@ type State struct {
 
 	// OfKey reports that the limit is the key's, otherwise the organization's.
 	OfKey bool
-	Used  int64
+	// Used is what the window holds, in whole units of the limit.
+	Used int64
 	// start and end bound the window, in Unix seconds.
 	start, end int64
 }

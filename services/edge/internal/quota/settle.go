@@ -11,14 +11,16 @@ const (
 	// linger is how long counts wait for others to settle with.
 	linger = 10 * time.Millisecond
 	// settleTime bounds one exchange with a store; waitTime is how long a call waits for a settlement.
-	settleTime = 500 * time.Millisecond
-	waitTime   = 250 * time.Millisecond
+	settleTime = 400 * time.Millisecond
+	waitTime   = 500 * time.Millisecond
 	// bypassFor is how long no call waits after a settlement that failed or took too long, and how long Redis is not tried
 	// again after it failed.
 	bypassFor = time.Second
 	// refreshEvery is how often a holder asks what others have counted, where it reports nothing: because it refuses calls,
 	// or because Redis is away.
 	refreshEvery = time.Second
+	// staleAfter is the age of what was spent from which a call waits until it is read again.
+	staleAfter = 3 * time.Second
 	// most is how many holders are settled at once.
 	most = 100
 	// idleTime is how long a holder is kept after its last call, sweepEvery how often unused ones are removed.

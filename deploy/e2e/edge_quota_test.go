@@ -1,0 +1,116 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
+)
+
+// plan creates a plan with a limit of calls in a month, and puts an organization on it.
+func (h *harness) plan(t *testing.T, organization string, amount int, kind string) (name string) {
+	t.Helper()
+	name = unique("plan")
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{
+		"limits": []object{{"meter": "calls", "period": "month", "amount": amount, "kind": kind}},
+	}).want(t, http.StatusOK)
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/organizations/"+organization+"/plan", object{"plan": name}).want(t, http.StatusOK)
+	return name
+}
+
+// A plan holds over two replicas, of which one is killed, and over the loss of all that is not in Postgres: no more calls
+// are served than the limit and a lease of each replica.
+func TestEdgeQuotas(t *testing.T) {
+	h := pairOfEdges(t)
+	t.Run("over replicas", func(t *testing.T) {
+		const most, leases = 100, 2 * 2
+		organization := unique("org")
+		h.plan(t, organization, most, "hard")
+		k := h.key(t, organization, "ai", "read")
+		if served := h.callConcurrently(t, k.Key, 2*most); served < most || served > most+leases {
+			t.Errorf("%d served, want %d to %d", served, most, most+leases)
+		}
+		a := h.both(k.Key)[1].post(t, chatRoute, ask("sandbox", "hello"))
+		if f := a.refused(t, http.StatusTooManyRequests, "quota_exceeded", ""); f.Class != "rate_limit" || f.RetryAfter < 1 {
+			t.Errorf("error %+v", f)
+		}
+		if got, left := a.header.Get("Retry-After"), endOfMonth(time.Now()); got != fmt.Sprint(left) && got != fmt.Sprint(left+1) {
+			t.Errorf("retry after %s s, but the month ends in %d", got, left)
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		const most, leases = 150, 2 * 3
+		organization := unique("org")
+		h.plan(t, organization, most, "hard")
+		k := h.key(t, organization, "ai", "read")
+		callers := slices.Repeat(h.both(k.Key), 2)
+		served := h.killDuring(t, secondEdge, callers, most)
+		served += h.callConcurrently(t, k.Key, most)
+		// A call that the kill cut off counts, although it was not answered.
+		if least := int64(most - len(callers)); served < least || served > most+leases {
+			t.Errorf("%d served, want %d to %d", served, least, most+leases)
+		}
+		for _, lost := range []string{store.Redis, string(stack.Edge), string(secondEdge)} {
+			if err := h.Kill(lost); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, lost := range []string{store.Redis, string(stack.Edge), string(secondEdge)} {
+			if err := h.Restart(t.Context(), lost); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, replica := range h.both(k.Key) {
+			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status == http.StatusOK && served >= most {
+				t.Errorf("replica %d serves a call beyond the limit after a restart", i)
+			}
+		}
+	})
+	t.Run("soft, then hard", func(t *testing.T) {
+		organization := unique("org")
+		name := h.plan(t, organization, 1, "soft")
+		k := h.key(t, organization, "ai", "read")
+		first := h.both(k.Key)[0]
+		first.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+		a := first.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+		if got := a.header.Get("X-Switchyard-Quota-Exceeded"); got != "calls-month" {
+			t.Errorf("exceeded %q, want calls-month", got)
+		}
+		var limits struct {
+			Plan   string `json:"plan"`
+			Limits []struct {
+				Used, Remaining int64
+			} `json:"limits"`
+		}
+		waitFor(t, waitTimeout, "the count of both calls at the other replica", func() error {
+			h.both(k.Key)[1].get(t, "/product/v1/_meta/limits").into(t, http.StatusOK, &limits)
+			if limits.Plan != name || len(limits.Limits) != 1 || limits.Limits[0].Used != 2 || limits.Limits[0].Remaining != 0 {
+				return fmt.Errorf("limits %+v", limits)
+			}
+			return nil
+		})
+		h.operator(secondEdge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{
+			"limits": []object{{"meter": "calls", "period": "month", "amount": 1, "kind": "hard"}},
+		}).want(t, http.StatusOK)
+		waitFor(t, time.Second, "the change of the plan", func() error {
+			if a := first.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusTooManyRequests {
+				return fmt.Errorf("status %d", a.status)
+			}
+			return nil
+		})
+		h.operator(stack.Edge).do(t, http.MethodDelete, "/admin/v1/plans/"+name, nil).refused(t, http.StatusConflict, "conflict", "1 organizations")
+	})
+}
+
+// endOfMonth returns the number of seconds until the end of a month in UTC, rounded up.
+func endOfMonth(now time.Time) int {
+	now = now.UTC()
+	end := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	return int((end.Sub(now) + time.Second - 1) / time.Second)
+}

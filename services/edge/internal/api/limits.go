@@ -1,0 +1,86 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"switchyard.dev/services/platform/apidoc"
+)
+
+const limitsPath = "/product/v1/_meta/limits"
+
+// limitState is a limit as customers see it.
+type limitState struct {
+	// Of is what counts: the organization, or the key with its rotations.
+	Of        string    `json:"of"`
+	Meter     string    `json:"meter"`
+	Period    string    `json:"period"`
+	Kind      string    `json:"kind"`
+	Amount    int64     `json:"amount"`
+	Used      int64     `json:"used"`
+	Remaining int64     `json:"remaining"`
+	ResetsAt  time.Time `json:"resets_at"`
+}
+
+// limits returns the plans of a key and its organization, with what is used.
+func (a *API) limits(w http.ResponseWriter, r *http.Request, l *line) error {
+	key, err := a.options.Verifier.Verify(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		return err
+	}
+	l.organization, l.key = key.Organization, key.ID
+	if err := a.admit(w, r, key); err != nil {
+		return err
+	}
+	ofKey, ofOrganization := a.options.Quotas.Plan(callerOf(key))
+	answer := struct {
+		Organization string       `json:"organization_id"`
+		Key          string       `json:"key_id"`
+		Plan         *string      `json:"plan"`
+		KeyPlan      *string      `json:"key_plan"`
+		Limits       []limitState `json:"limits"`
+	}{Organization: key.Organization, Key: key.ID, Plan: orNil(ofOrganization), KeyPlan: orNil(ofKey), Limits: []limitState{}}
+	for _, s := range a.options.Quotas.Limits(r.Context(), callerOf(key)) {
+		of := "organization"
+		if s.OfKey {
+			of = "key"
+		}
+		answer.Limits = append(answer.Limits, limitState{
+			Of: of, Meter: string(s.Meter), Period: string(s.Period), Kind: string(s.Kind),
+			Amount: s.Amount, Used: s.Used, Remaining: s.Remaining(), ResetsAt: s.End(),
+		})
+	}
+	return write(w, http.StatusOK, answer)
+}
+
+// limitsOperation returns the OpenAPI operation of limits.
+func limitsOperation(failure any) apidoc.Object {
+	number := func(meaning string) apidoc.Object { return apidoc.Object{"type": "integer", "description": meaning} }
+	name := func(meaning string) apidoc.Object {
+		return apidoc.Object{"type": []any{"string", "null"}, "description": meaning}
+	}
+	limit := object("A limit of a plan.", apidoc.Object{
+		"of":     text("What counts: organization, or key with its rotations."),
+		"meter":  text("calls, deliveries or notifications."),
+		"period": text("minute, day or month, in UTC."), "kind": text("hard, soft or metered."),
+		"amount": number("What may be used in a period."), "used": number("What was used in this one."),
+		"remaining": number("What is left of it."), "resets_at": text("End of the period, in RFC 3339."),
+	})
+	answer := object("The plans that hold for the key.", apidoc.Object{
+		"organization_id": text("Organization of the key."), "key_id": text("The key."),
+		"plan": name("Plan of the organization."), "key_plan": name("The key's own plan."),
+		"limits": apidoc.Object{"type": "array", "items": limit},
+	})
+	responses := apidoc.Object{"200": apidoc.Object{
+		"description": "The limits.", "content": apidoc.Object{"application/json": apidoc.Object{"schema": answer}},
+	}}
+	for _, status := range []string{"401", "429", "503"} {
+		responses[status] = apidoc.Object{
+			"description": refusals[status], "content": apidoc.Object{"application/json": apidoc.Object{"schema": failure}},
+		}
+	}
+	return apidoc.Object{
+		"operationId": "get_limits", "summary": "The limits of the key's plans, and what is used of them", "tags": []any{"edge"},
+		"security": []any{apidoc.Object{"key": []any{}}}, "responses": responses,
+	}
+}
