@@ -108,6 +108,59 @@ func TestEdgeQuotas(t *testing.T) {
 	})
 }
 
+// What calls cost in tokens is read from the gateway's ledger. A limit of it is refused on both replicas soon after it is
+// used up, also while the gateway is away, and what is shown is what was billed.
+func TestEdgeQuotaOfTokens(t *testing.T) {
+	h := pairOfEdges(t)
+	organization := unique("org")
+	name := unique("plan")
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{
+		"limits": []object{{"meter": "tokens", "period": "month", "amount": 1, "kind": "hard"}},
+	}).want(t, http.StatusOK)
+	k := h.keyByOperator(t, http.MethodPost, "/admin/v1/keys", object{
+		"organization_id": organization, "product": "ai", "permissions": []string{"read"}, "plan": name,
+	}, http.StatusCreated)
+	replicas := h.both(k.Key)
+	replicas[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+	for i, replica := range replicas {
+		waitFor(t, waitTimeout, "the refusal of a call beyond the tokens", func() error {
+			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusTooManyRequests {
+				return fmt.Errorf("replica %d: status %d", i, a.status)
+			}
+			return nil
+		})
+	}
+	waitFor(t, waitTimeout, "the tokens of the ledger", func() error {
+		var limits struct {
+			Limits []struct {
+				Of   string `json:"of"`
+				Used int64  `json:"used"`
+			} `json:"limits"`
+		}
+		replicas[0].get(t, "/product/v1/_meta/limits").into(t, http.StatusOK, &limits)
+		if billed := h.billedTokens(t, organization); len(limits.Limits) != 1 || limits.Limits[0].Of != "key" || limits.Limits[0].Used != billed || billed == 0 {
+			return fmt.Errorf("limits %+v, but %d tokens are billed", limits, billed)
+		}
+		return nil
+	})
+}
+
+// billedTokens returns the sum of an organization's tokens in the gateway's ledger.
+func (h *harness) billedTokens(t *testing.T, organization string) (sum int64) {
+	t.Helper()
+	var page struct {
+		Records []struct {
+			Input  int64 `json:"input_tokens"`
+			Output int64 `json:"output_tokens"`
+		} `json:"records"`
+	}
+	h.operator(stack.Gateway).get(t, "/v1/usage?limit=200&organization_id="+organization).into(t, http.StatusOK, &page)
+	for _, r := range page.Records {
+		sum += r.Input + r.Output
+	}
+	return sum
+}
+
 // endOfMonth returns the number of seconds until the end of a month in UTC, rounded up.
 func endOfMonth(now time.Time) int {
 	now = now.UTC()

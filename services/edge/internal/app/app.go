@@ -60,7 +60,7 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("plans: %w", err)
 	}
-	err = startServer(ctx, s, cfg, api.Options{
+	err = startServer(ctx, s, cfg, stores.pool, api.Options{
 		Table: routes.table, Verifier: keys.verifier, Keys: keys.manager, Limiter: limiter, Counter: counter,
 		Plans: plans.manager, Quotas: plans.quotas, Ledger: postgres.NewUsage(stores.pool),
 	})
@@ -161,7 +161,7 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 }
 
 // startServer starts the face and the metrics. o holds what the steps before it made.
-func startServer(ctx context.Context, s *service.Service, cfg Config, o api.Options) error {
+func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxpool.Pool, o api.Options) error {
 	token, err := cfg.ServiceToken.Read()
 	if err != nil {
 		return fmt.Errorf("%s_SERVICE_TOKEN_FILE: %w", prefix, err)
@@ -177,6 +177,7 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, o api.Opti
 	if err != nil {
 		return err
 	}
+	followSpend(s, cfg, pool, transport, token)
 	secure, err := cfg.TLS.Config()
 	if err != nil {
 		return err

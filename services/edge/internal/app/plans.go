@@ -2,11 +2,17 @@ package app
 
 import (
 	"context"
+	"net/http"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/redis"
+	"switchyard.dev/services/edge/internal/spend"
+	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/service"
 )
 
@@ -34,4 +40,14 @@ func startPlans(ctx context.Context, s *service.Service, cfg Config, stores stor
 	quotas := quota.New(watcher, cfg.DefaultPlan, shared, postgres.NewUsage(stores.pool))
 	s.Runner.Go("quotas", func(ctx context.Context) error { return quotas.Run(ctx, s.Log) })
 	return plans{plan.NewManager(store, cfg.DefaultPlan, watcher.Refresh, s.Log), quotas}, nil
+}
+
+// followSpend starts to read what organizations spend, if there is a gateway where they can.
+func followSpend(s *service.Service, cfg Config, pool *pgxpool.Pool, transport http.RoundTripper, token secret.Value) {
+	base, ok := cfg.upstreams()["gateway"]
+	if !ok {
+		return
+	}
+	follower := spend.NewFollower(billing.NewFeed(transport, base, token), postgres.NewSpend(pool), s.Log)
+	s.Runner.Go("spend", follower.Run)
 }

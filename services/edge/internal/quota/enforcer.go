@@ -22,6 +22,7 @@ type Window struct {
 	// organization.
 	Organization, Key string
 	Meter             plan.Meter
+	Period            plan.Period
 	// Metrics are those that count; nil means all.
 	Metrics    []string
 	Start, End time.Time

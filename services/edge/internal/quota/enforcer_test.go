@@ -320,6 +320,7 @@ func TestGivenBackElsewhere(t *testing.T) {
 		if _, err := two.Take(t.Context(), acme, use); err == nil {
 			t.Fatal("the second replica admitted a call beyond the limit")
 		}
+		time.Sleep(time.Second)
 		one.GiveBack(acme, use, 1, time.Now())
 		time.Sleep(refreshEvery)
 		_, _ = two.Take(t.Context(), acme, use) // It asks.
@@ -352,6 +353,61 @@ func TestSweep(t *testing.T) {
 			if i == 0 {
 				take(t, x, f, UseOf("llm_requests"))
 			}
+		}
+	})
+}
+
+// What calls cost is known after them. A limit of it holds once it is read, and until the window ends.
+func TestSpent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, l := range []struct {
+			meter plan.Meter
+			unit  int64
+		}{{plan.Tokens, 1}, {plan.Cents, PicoPerCent}} {
+			f := newFakeStores()
+			x, stop := start(t, planOf(plan.Limit{Meter: l.meter, Period: plan.Minute, Amount: 10, Kind: plan.Hard}), f, f)
+			spend := func(amount int64) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.spent = amount
+			}
+			call := func(name string, use Use, admitted bool) {
+				t.Helper()
+				if _, err := x.Take(t.Context(), acme, use); (err == nil) != admitted {
+					t.Errorf("%s, %s: %v, want admitted %t", l.meter, name, err, admitted)
+				}
+			}
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+			chat, send := UseOf("llm_requests"), UseOf("notifications_sent")
+			call("at first", chat, true)
+			spend(10*l.unit - 1)
+			time.Sleep(refreshEvery)
+			call("with something left", chat, true)
+			spend(10 * l.unit)
+			time.Sleep(2 * staleAfter)
+			call("after a pause", chat, false)
+			call("which costs nothing", send, true)
+			spend(0) // The next minute.
+			time.Sleep(time.Minute)
+			call("in the next minute", chat, true)
+			stop()
+		}
+	})
+}
+
+// A replica that starts with a limit used up refuses its first call.
+func TestFirstCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, plans := newFakeStores(), planOf(plan.Limit{Meter: plan.Calls, Period: plan.Day, Amount: 3, Kind: plan.Hard})
+		for range 3 {
+			f.count()
+		}
+		for name, shared := range map[string]Shared{"with Redis": f, "without": nil} {
+			x, stop := start(t, plans, shared, f)
+			if take(t, x, f, UseOf("llm_requests")) {
+				t.Errorf("%s, the first call was admitted", name)
+			}
+			stop()
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"switchyard.dev/services/edge/internal/plan"
 )
 
 // part is a window in a settlement.
@@ -65,9 +67,9 @@ func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part
 				switch {
 				case !w.holds(now):
 				case meters[m].spent && (!w.known || now.Sub(w.readAt) >= refreshEvery):
-					spent = append(spent, newPart(h, w, meters[m]))
+					spent = append(spent, newPart(h, w, meters[m], periods[p]))
 				case !meters[m].spent && (sharing || !w.known || !lately):
-					counted = append(counted, newPart(h, w, meters[m]))
+					counted = append(counted, newPart(h, w, meters[m], periods[p]))
 				}
 			}
 		}
@@ -77,17 +79,17 @@ func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part
 }
 
 // newPart returns the part of a window. What a stale window owes is within its base: the meter may have it already.
-func newPart(h *holder, w *window, m meterOf) part {
-	p := part{
+func newPart(h *holder, w *window, m meterOf, p plan.Period) part {
+	made := part{
 		h: h, window: w, based: w.stale, owed: w.owed, used: w.used - w.owed, count: -1,
 		report: Report{Delta: w.owed, Base: -1, Window: Window{
-			Organization: h.organization, Key: h.key, Meter: m.name, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
+			Organization: h.organization, Key: h.key, Meter: m.name, Period: p, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
 		}},
 	}
 	if w.stale {
-		p.used, p.report.Delta = w.used, 0
+		made.used, made.report.Delta = w.used, 0
 	}
-	return p
+	return made
 }
 
 // share exchanges counts over Redis. A window that Redis does not know, and one whose counts may be missing there, is
