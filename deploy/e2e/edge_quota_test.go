@@ -138,27 +138,73 @@ func TestEdgeQuotaOfTokens(t *testing.T) {
 			} `json:"limits"`
 		}
 		replicas[0].get(t, "/product/v1/_meta/limits").into(t, http.StatusOK, &limits)
-		if billed := h.billedTokens(t, organization); len(limits.Limits) != 1 || limits.Limits[0].Of != "key" || limits.Limits[0].Used != billed || billed == 0 {
+		if billed, _ := h.billed(t, organization); len(limits.Limits) != 1 || limits.Limits[0].Of != "key" || limits.Limits[0].Used != billed || billed == 0 {
 			return fmt.Errorf("limits %+v, but %d tokens are billed", limits, billed)
 		}
 		return nil
 	})
 }
 
-// billedTokens returns the sum of an organization's tokens in the gateway's ledger.
-func (h *harness) billedTokens(t *testing.T, organization string) (sum int64) {
+// An organization on a prepaid plan is served while it has credits, on both replicas. What is left is what was granted
+// without what the gateway's ledger says that its calls cost.
+func TestEdgeCredits(t *testing.T) {
+	h := pairOfEdges(t)
+	organization, name := unique("org"), unique("plan")
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{"prepaid": true}).want(t, http.StatusOK)
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/organizations/"+organization+"/plan", object{"plan": name}).want(t, http.StatusOK)
+	k := h.key(t, organization, "ai", "read")
+	replicas := h.both(k.Key)
+	for _, replica := range replicas {
+		f := replica.post(t, chatRoute, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "credits_exhausted", "")
+		if f.Class != "policy" {
+			t.Errorf("class %s, want policy", f.Class)
+		}
+	}
+	path := "/admin/v1/organizations/" + organization + "/credits"
+	granted := object{"amount_cents": 500, "expires_at": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "note": "a trial", "idempotency_key": "first"}
+	h.operator(stack.Edge).post(t, path, granted).want(t, http.StatusCreated)
+	h.operator(secondEdge).post(t, path, granted).want(t, http.StatusOK)
+	granted["amount_cents"] = 600
+	h.operator(secondEdge).post(t, path, granted).refused(t, http.StatusUnprocessableEntity, "idempotency_key_reused", "")
+	for i, replica := range replicas {
+		waitFor(t, waitTimeout, "a call with credits", func() error {
+			if a := replica.post(t, chatRoute, ask("sandbox", "hello")); a.status != http.StatusOK {
+				return fmt.Errorf("replica %d: status %d", i, a.status)
+			}
+			return nil
+		})
+	}
+	waitFor(t, waitTimeout, "the balance", func() error {
+		var limits struct {
+			Credits struct {
+				Left      int64 `json:"balance_pico_usd,string"`
+				Uncovered int64 `json:"uncovered_pico_usd,string"`
+			} `json:"credits"`
+		}
+		replicas[1].get(t, "/product/v1/_meta/limits").into(t, http.StatusOK, &limits)
+		_, cost := h.billed(t, organization)
+		if want := 500*10_000_000_000 - cost; limits.Credits.Left != want || limits.Credits.Uncovered != 0 {
+			return fmt.Errorf("%+v, want %d left", limits.Credits, want)
+		}
+		return nil
+	})
+}
+
+// billed returns the sums of an organization's tokens and cost, in pico-USD, in the gateway's ledger.
+func (h *harness) billed(t *testing.T, organization string) (tokens, cost int64) {
 	t.Helper()
 	var page struct {
 		Records []struct {
 			Input  int64 `json:"input_tokens"`
 			Output int64 `json:"output_tokens"`
+			Cost   int64 `json:"cost_pico_usd,string"`
 		} `json:"records"`
 	}
 	h.operator(stack.Gateway).get(t, "/v1/usage?limit=200&organization_id="+organization).into(t, http.StatusOK, &page)
 	for _, r := range page.Records {
-		sum += r.Input + r.Output
+		tokens, cost = tokens+r.Input+r.Output, cost+r.Cost
 	}
-	return sum
+	return tokens, cost
 }
 
 // endOfMonth returns the number of seconds until the end of a month in UTC, rounded up.

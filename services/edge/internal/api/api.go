@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
@@ -80,6 +81,7 @@ type Options struct {
 	Drain     func(end func()) (stop func() bool)
 	Keys      *apikey.Manager
 	Plans     *plan.Manager
+	Credits   *credit.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
@@ -281,6 +283,7 @@ func (a *API) operatorRoutes() map[string]map[string]handler {
 		"/admin/v1/organizations/{organization_id}/plan": {
 			http.MethodGet: a.organizationPlan, http.MethodPut: a.planOrganization, http.MethodDelete: a.unplanOrganization,
 		},
+		"/admin/v1/organizations/{organization_id}/credits": {http.MethodGet: a.credits, http.MethodPost: a.grantCredits},
 		"/admin/v1/plans":        {http.MethodGet: a.listPlans},
 		"/admin/v1/plans/{plan}": {http.MethodGet: a.getPlan, http.MethodPut: a.setPlan, http.MethodDelete: a.deletePlan},
 		"/admin/v1/audit":        {http.MethodGet: a.audit},

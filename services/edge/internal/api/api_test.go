@@ -22,6 +22,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
@@ -108,7 +109,8 @@ func newWorld(t *testing.T) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier,
-		Limiter: limit.New(nil), Quotas: runQuotas(t, watcher, pool), Plans: plan.NewManager(plans, "default", watcher.Refresh, log), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Limiter: limit.New(nil), Quotas: runQuotas(t, watcher, pool), Plans: plan.NewManager(plans, "default", watcher.Refresh, log),
+		Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},

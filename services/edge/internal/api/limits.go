@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/apidoc"
 )
 
@@ -39,8 +40,15 @@ func (a *API) limits(w http.ResponseWriter, r *http.Request, l *line) error {
 		Plan         *string      `json:"plan"`
 		KeyPlan      *string      `json:"key_plan"`
 		Limits       []limitState `json:"limits"`
+		Credits      *balanceBody `json:"credits"`
 	}{Organization: key.Organization, Key: key.ID, Plan: orNil(ofOrganization), KeyPlan: orNil(ofKey), Limits: []limitState{}}
+	if answer.Credits, err = a.customersBalance(r, key.Organization); err != nil {
+		return err
+	}
 	for _, s := range a.options.Quotas.Limits(r.Context(), callerOf(key)) {
+		if s.Meter == plan.Credits {
+			continue
+		}
 		of := "organization"
 		if s.OfKey {
 			of = "key"
@@ -61,7 +69,7 @@ func limitsOperation(failure any) apidoc.Object {
 	}
 	limit := object("A limit of a plan.", apidoc.Object{
 		"of":     text("What counts: organization, or key with its rotations."),
-		"meter":  text("calls, deliveries or notifications."),
+		"meter":  text("calls, tokens, cents, deliveries or notifications."),
 		"period": text("minute, day or month, in UTC."), "kind": text("hard, soft or metered."),
 		"amount": number("What may be used in a period."), "used": number("What was used in this one."),
 		"remaining": number("What is left of it."), "resets_at": text("End of the period, in RFC 3339."),
@@ -70,6 +78,10 @@ func limitsOperation(failure any) apidoc.Object {
 		"organization_id": text("Organization of the key."), "key_id": text("The key."),
 		"plan": name("Plan of the organization."), "key_plan": name("The key's own plan."),
 		"limits": apidoc.Object{"type": "array", "items": limit},
+		"credits": object("Prepaid credits of the organization; null if it never had any. Exact amounts are integers in pico-USD.", apidoc.Object{
+			"balance_cents":    number("What is left, in whole cents."),
+			"balance_pico_usd": text("What is left."), "uncovered_pico_usd": text("What was spent without credits."),
+		}),
 	})
 	responses := apidoc.Object{"200": apidoc.Object{
 		"description": "The limits.", "content": apidoc.Object{"application/json": apidoc.Object{"schema": answer}},

@@ -12,13 +12,14 @@ import (
 type planBody struct {
 	Name        string       `json:"plan"`
 	Description string       `json:"description"`
+	Prepaid     bool         `json:"prepaid"`
 	Limits      []plan.Limit `json:"limits"`
 	CreatedAt   time.Time    `json:"created_at"`
 	UpdatedAt   time.Time    `json:"updated_at"`
 }
 
 func newPlanBody(p plan.Plan) planBody {
-	return planBody{p.Name, p.Description, append([]plan.Limit{}, p.Limits...), p.CreatedAt, p.UpdatedAt}
+	return planBody{p.Name, p.Description, p.Prepaid, append([]plan.Limit{}, p.Limits...), p.CreatedAt, p.UpdatedAt}
 }
 
 // author returns the author of an operator's request, with the precision of Postgres.
@@ -64,6 +65,7 @@ func (a *API) getPlan(w http.ResponseWriter, r *http.Request, _ *line) error {
 func (a *API) setPlan(w http.ResponseWriter, r *http.Request, l *line) error {
 	var body struct {
 		Description string       `json:"description"`
+		Prepaid     bool         `json:"prepaid"`
 		Limits      []plan.Limit `json:"limits"`
 	}
 	if err := read(w, r, &body); err != nil {
@@ -73,7 +75,9 @@ func (a *API) setPlan(w http.ResponseWriter, r *http.Request, l *line) error {
 	if err := identifiers("plan", name, "description", body.Description); err != nil {
 		return err
 	}
-	p, err := a.options.Plans.Set(r.Context(), author(r, l), plan.Plan{Name: name, Description: body.Description, Limits: body.Limits})
+	p, err := a.options.Plans.Set(r.Context(), author(r, l), plan.Plan{
+		Name: name, Description: body.Description, Prepaid: body.Prepaid, Limits: body.Limits,
+	})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 	if got := x.operate(t, "GET", path, "", http.StatusOK); got != set {
 		t.Errorf("read %s, want %s", got, set)
 	}
-	if !strings.Contains(set, `"plan":"starter","description":"for a start","limits":[{"meter":"calls","period":"day","amount":3,"kind":"hard"}]`) {
+	if !strings.Contains(set, `"plan":"starter","description":"for a start","prepaid":false,"limits":[{"meter":"calls","period":"day","amount":3,"kind":"hard"}]`) {
 		t.Errorf("plan %s", set)
 	}
 	x.operate(t, "PUT", "/admin/v1/plans/other", `{}`, http.StatusOK)

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/quota"
 )
 
@@ -23,7 +24,7 @@ type quotaMetrics struct{ refused, exceeded metric.Int64Counter }
 
 func newQuotaMetrics(m metric.Meter) (q quotaMetrics, err error) {
 	if q.refused, err = m.Int64Counter("switchyard.edge.quota.refusals",
-		metric.WithDescription("Calls that a hard limit of a plan refused, by meter and period.")); err != nil {
+		metric.WithDescription("Calls that a hard limit of a plan, or the lack of credits, refused, by meter and period.")); err != nil {
 		return q, fmt.Errorf("counter of refusals: %w", err)
 	}
 	if q.exceeded, err = m.Int64Counter("switchyard.edge.quota.exceeded",
@@ -68,7 +69,7 @@ func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *line, key *a
 // announceQuota adds the tightest hard limit to RateLimit-Policy and RateLimit, and names the limits that are exceeded.
 func announceQuota(h http.Header, v quota.Verdict) {
 	tightest := v.Tightest
-	if v.Refused.Limit != nil {
+	if v.Refused.Limit != nil && v.Refused.Meter != plan.Credits {
 		tightest = v.Refused
 	}
 	if tightest.Limit != nil {

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -62,7 +63,8 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	}
 	err = startServer(ctx, s, cfg, stores.pool, api.Options{
 		Table: routes.table, Verifier: keys.verifier, Keys: keys.manager, Limiter: limiter, Counter: counter,
-		Plans: plans.manager, Quotas: plans.quotas, Ledger: postgres.NewUsage(stores.pool),
+		Plans: plans.manager, Quotas: plans.quotas, Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
+		Ledger: postgres.NewUsage(stores.pool),
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

@@ -28,6 +28,8 @@ const (
 	Tokens Meter = "tokens"
 	// Cents are US cents that models cost, as they are billed. They are known after a call.
 	Cents Meter = "cents"
+	// Credits are prepaid. No limit can have this meter, but prepaid plans have one of their own.
+	Credits Meter = "credits"
 )
 
 // Period is the length of a limit's window, which begins at a whole minute, day or month in UTC.
@@ -81,6 +83,8 @@ type Limit struct {
 type Plan struct {
 	Name        string
 	Description string
+	// Prepaid reports that calls which cost something are refused when the organization's credits are used up.
+	Prepaid bool
 	// Limits are in the order of meter, period and kind.
 	Limits               []Limit
 	CreatedAt, UpdatedAt time.Time
@@ -103,6 +107,9 @@ var (
 	periods = []Period{Minute, Day, Month}
 	kinds   = []Kind{Hard, Soft, Metered}
 )
+
+// prepaid is the limit of a prepaid plan: what was spent beyond the credits must be less than nothing.
+var prepaid = Limit{Meter: Credits, Period: Month, Kind: Hard}
 
 // CheckName returns an error that names the field unless the name can be a plan's.
 func CheckName(field, name string) error {

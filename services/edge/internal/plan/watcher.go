@@ -39,8 +39,8 @@ func NewWatcher(ctx context.Context, feed Feed, log *slog.Logger) (*Watcher, err
 	return w, w.Refresh(ctx)
 }
 
-// Plan returns the plan of a name, nil if there is none. The caller must not change it. It costs no I/O and no
-// allocation.
+// Plan returns the plan of a name, nil if there is none, with a limit of credits if it is prepaid. The caller must not
+// change it. It costs no I/O and no allocation.
 func (w *Watcher) Plan(name string) *Plan { return (*w.plans.Load())[name] }
 
 // Run polls until ctx ends. It continues after every failure, with the plans that it has, and logs only the first
@@ -86,6 +86,9 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 	}
 	byName := make(map[string]*Plan, len(plans))
 	for i := range plans {
+		if plans[i].Prepaid {
+			plans[i].Limits = append(plans[i].Limits, prepaid)
+		}
 		byName[plans[i].Name] = &plans[i]
 	}
 	w.plans.Store(&byName)

@@ -48,7 +48,7 @@ func (p *Plans) Plans(ctx context.Context) (plans []plan.Plan, err error) {
 		plans = make([]plan.Plan, len(rows))
 		for i, row := range rows {
 			plans[i] = plan.Plan{
-				Name: row.Name, Description: row.Description, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+				Name: row.Name, Description: row.Description, Prepaid: row.Prepaid, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 			}
 			for len(limits) > 0 && limits[0].Plan == row.Name {
 				plans[i].Limits = append(plans[i].Limits, limitOfPlan(limits[0]))
@@ -72,7 +72,7 @@ func (p *Plans) SetPlan(ctx context.Context, set plan.Plan, most int, by plan.Au
 			return err
 		}
 		if set.CreatedAt, err = q.SetPlan(ctx, dbsql.SetPlanParams{
-			Name: set.Name, Description: set.Description, UpdatedAt: set.UpdatedAt,
+			Name: set.Name, Description: set.Description, Prepaid: set.Prepaid, UpdatedAt: set.UpdatedAt,
 		}); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (p *Plans) SetPlan(ctx context.Context, set plan.Plan, most int, by plan.Au
 			return err
 		}
 		ok = true
-		return audit(ctx, q, planEntry(actionSetPlan, by, map[string]any{"plan": set.Name, "limits": set.Limits}))
+		return audit(ctx, q, planEntry(actionSetPlan, by, map[string]any{"plan": set.Name, "prepaid": set.Prepaid, "limits": set.Limits}))
 	})
 	set.CreatedAt = set.CreatedAt.UTC()
 	return set, ok && err == nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
 	"switchyard.dev/services/edge/internal/quota"
@@ -54,7 +55,7 @@ func (s *Spend) Origins(ctx context.Context, keys []string) (map[string]string, 
 var errMoved = errors.New("another replica has moved the feed on")
 
 // Advance implements spend.Store.
-func (s *Spend) Advance(ctx context.Context, feed spend.Feed, next string, now time.Time, amounts []spend.Amount) (bool, error) {
+func (s *Spend) Advance(ctx context.Context, feed spend.Feed, next string, now time.Time, amounts []spend.Amount, costs []credit.Cost) (bool, error) {
 	params := dbsql.AddSpendParams{OrganizationID: feed.Organization}
 	for _, a := range amounts {
 		params.Keys = append(params.Keys, a.Key)
@@ -74,7 +75,10 @@ func (s *Spend) Advance(ctx context.Context, feed spend.Feed, next string, now t
 		case len(amounts) == 0:
 			return nil
 		}
-		return q.AddSpend(ctx, params)
+		if err := q.AddSpend(ctx, params); err != nil {
+			return err
+		}
+		return draw(ctx, q, feed.Organization, costs, now)
 	})
 	if errors.Is(err, errMoved) {
 		return false, nil
@@ -112,11 +116,32 @@ func (u *Usage) Spent(ctx context.Context, windows []quota.Window) ([]int64, err
 	if err != nil {
 		return nil, err
 	}
+	balances, err := creditBalances(ctx, q, follow.Organizations, now)
+	if err != nil {
+		return nil, err
+	}
 	amounts := make([]int64, len(rows))
 	for i, row := range rows {
-		if amounts[i] = row.PicoUsd; windows[i].Meter == plan.Tokens {
+		switch amounts[i] = row.PicoUsd; windows[i].Meter {
+		case plan.Tokens:
 			amounts[i] = row.Tokens
+		case plan.Credits:
+			amounts[i] = -balances[windows[i].Organization]
+		case plan.Cents, plan.Calls, plan.Deliveries, plan.Notifications:
 		}
 	}
 	return amounts, nil
+}
+
+// creditBalances returns what organizations have left.
+func creditBalances(ctx context.Context, q *dbsql.Queries, organizations []string, now time.Time) (map[string]int64, error) {
+	rows, err := q.CreditBalances(ctx, dbsql.CreditBalancesParams{Organizations: organizations, Now: now})
+	if err != nil {
+		return nil, err
+	}
+	balances := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		balances[row.OrganizationID] = row.PicoUsd
+	}
+	return balances, nil
 }

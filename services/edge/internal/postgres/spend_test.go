@@ -54,7 +54,7 @@ func TestSpend(t *testing.T) {
 	}
 	amounts := []spend.Amount{amount("", plan.Minute, 5, 50), amount("", plan.Month, 5, 1<<62), amount("key_1", plan.Day, 5, 50)}
 	for i, want := range []bool{true, false} { // the second as another replica that has read the same page
-		if moved, err := store.Advance(ctx, feed, "c1", later, amounts); moved != want || err != nil {
+		if moved, err := store.Advance(ctx, feed, "c1", later, amounts, nil); moved != want || err != nil {
 			t.Fatalf("advance %d: %v, %v, want %v", i, moved, err, want)
 		}
 	}
@@ -63,7 +63,7 @@ func TestSpend(t *testing.T) {
 		t.Errorf("due are %+v, %v; want org-2's alone", feeds, err)
 	}
 	feed.Cursor = "c1"
-	if moved, err := store.Advance(ctx, feed, "c2", later, amounts); !moved || err != nil {
+	if moved, err := store.Advance(ctx, feed, "c2", later, amounts, nil); !moved || err != nil {
 		t.Fatal(moved, err)
 	}
 	spent(10, 1<<63-1, 100, 0) // the largest number, beyond 64 bits

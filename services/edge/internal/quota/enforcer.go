@@ -49,7 +49,8 @@ type Shared interface {
 type Durable interface {
 	// Counted returns the count of each window, in the same order.
 	Counted(ctx context.Context, windows []Window) (counts []int64, err error)
-	// Spent returns what was spent in each window, in the same order: tokens, or pico-USD for cents. What the windows'
+	// Spent returns what was spent in each window, in the same order: tokens, pico-USD for cents, and for credits what
+	// the organization has left, below zero. What the windows'
 	// organizations spend is followed from then on.
 	Spent(ctx context.Context, windows []Window) (amounts []int64, err error)
 }
@@ -307,6 +308,11 @@ func (v *Verdict) refusal() error {
 	s := v.Refused
 	if s.Limit == nil {
 		return nil
+	}
+	if s.Meter == plan.Credits {
+		e := apierr.New(apierr.KindForbidden, ReasonCreditsExhausted, "the prepaid credits of this organization are used up or have expired")
+		e.Class = apierr.ClassPolicy
+		return e
 	}
 	who := "this organization"
 	if s.OfKey {

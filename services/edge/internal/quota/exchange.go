@@ -78,18 +78,14 @@ func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part
 	return counted, spent
 }
 
-// newPart returns the part of a window. What a stale window owes is within its base: the meter may have it already.
+// newPart returns the part of a window.
 func newPart(h *holder, w *window, m meterOf, p plan.Period) part {
-	made := part{
+	return part{
 		h: h, window: w, based: w.stale, owed: w.owed, used: w.used - w.owed, count: -1,
 		report: Report{Delta: w.owed, Base: -1, Window: Window{
 			Organization: h.organization, Key: h.key, Meter: m.name, Period: p, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
 		}},
 	}
-	if w.stale {
-		made.used, made.report.Delta = w.used, 0
-	}
-	return made
 }
 
 // share exchanges counts over Redis. A window that Redis does not know, and one whose counts may be missing there, is
@@ -119,7 +115,7 @@ func (x *Enforcer) share(ctx context.Context, parts []part) error {
 		return err
 	}
 	for i, p := range missing {
-		p.report.Base = max(counts[i], p.used)
+		p.report.Base = max(counts[i]-p.owed, p.used) // The meter may have what is owed already.
 	}
 	return x.add(ctx, missing)
 }

@@ -24,8 +24,11 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonExceeded is the reason of calls beyond a hard limit.
-const ReasonExceeded apierr.Reason = "quota_exceeded"
+// The reasons of refused calls: a hard limit, or the organization's credits, are used up.
+const (
+	ReasonExceeded         apierr.Reason = "quota_exceeded"
+	ReasonCreditsExhausted apierr.Reason = "credits_exhausted"
+)
 
 // leaseShare: a replica may count 1/leaseShare of a limit unsettled.
 const leaseShare = 50
@@ -52,6 +55,8 @@ var meters = [...]meterOf{
 	{name: plan.Notifications, metrics: []string{"notifications_sent"}},
 	{name: plan.Tokens, metrics: []string{"llm_requests"}, spent: true, unit: 1},
 	{name: plan.Cents, metrics: []string{"llm_requests"}, spent: true, unit: PicoPerCent},
+	// What was spent of credits is what they lack: less than nothing while any are left.
+	{name: plan.Credits, metrics: []string{"llm_requests"}, spent: true, unit: 1},
 }
 
 // PicoPerCent is how many pico-USD, in which costs are counted, a US cent is.
@@ -91,6 +96,8 @@ func meterIndex(m plan.Meter) int {
 		return 3
 	case plan.Cents:
 		return 4
+	case plan.Credits:
+		return 5
 	case plan.Calls:
 	}
 	return 0
@@ -157,6 +164,7 @@ type Verdict struct {
 // add takes a limit's state after an admitted call into the verdict.
 func (v *Verdict) add(s State) {
 	switch {
+	case s.Meter == plan.Credits:
 	case s.Kind != plan.Hard && s.Exceeded():
 		v.Exceeded = append(v.Exceeded, s)
 	case s.Kind == plan.Hard && (v.Tightest.Limit == nil || s.tighter(v.Tightest)):
@@ -164,10 +172,10 @@ func (v *Verdict) add(s State) {
 	}
 }
 
-// refuse takes a hard limit that has no room for a call into the verdict. The one whose window ends last is named: before
-// that, no call is admitted.
+// refuse takes a hard limit that has no room for a call into the verdict. Named are credits, or else the limit whose window
+// ends last: before that, no call is admitted.
 func (v *Verdict) refuse(s State) {
-	if v.Refused.Limit == nil || s.end > v.Refused.end {
+	if v.Refused.Limit == nil || s.Meter == plan.Credits || v.Refused.Meter != plan.Credits && s.end > v.Refused.end {
 		v.Refused = s
 	}
 }

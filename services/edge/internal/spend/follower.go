@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/edge/internal/credit"
 )
 
 const (
@@ -38,9 +40,9 @@ type Store interface {
 	Due(ctx context.Context, now time.Time, limit int) ([]Feed, error)
 	// Origins returns the first key of the chain of rotations of each key that is not the first.
 	Origins(ctx context.Context, keys []string) (map[string]string, error)
-	// Advance moves a feed on to a cursor and adds the amounts, both or neither. It reports false, and changes nothing, if
-	// the feed was moved on before.
-	Advance(ctx context.Context, feed Feed, next string, now time.Time, amounts []Amount) (bool, error)
+	// Advance moves a feed on to a cursor, adds the amounts and spends the costs from the organization's credits: all or
+	// nothing. It reports false, and changes nothing, if the feed was moved on before.
+	Advance(ctx context.Context, feed Feed, next string, now time.Time, amounts []Amount, costs []credit.Cost) (bool, error)
 	// Drop removes up to limit windows of minutes and days from before these times, and returns how many.
 	Drop(ctx context.Context, minutes, days time.Time, limit int) (int, error)
 }
@@ -130,7 +132,7 @@ func (f *Follower) page(ctx context.Context, feed *Feed) (more bool, err error) 
 	if err != nil {
 		return false, fmt.Errorf("find first keys: %w", err)
 	}
-	moved, err := f.store.Advance(ctx, *feed, page.Next, time.Now(), sum(page.Records, origins))
+	moved, err := f.store.Advance(ctx, *feed, page.Next, time.Now(), sum(page.Records, origins), costsOf(page.Records))
 	if err != nil {
 		return false, fmt.Errorf("add page: %w", err)
 	}
@@ -145,6 +147,14 @@ func keysOf(records []Record) (keys []string) {
 		}
 	}
 	return keys
+}
+
+func costsOf(records []Record) []credit.Cost {
+	costs := make([]credit.Cost, len(records))
+	for i, r := range records {
+		costs[i] = credit.Cost{At: r.StartedAt, Pico: r.Pico}
+	}
+	return costs
 }
 
 // drop removes old windows.

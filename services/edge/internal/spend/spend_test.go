@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -75,7 +76,7 @@ func (f *fakeWorld) Due(context.Context, time.Time, int) ([]Feed, error) {
 
 func (f *fakeWorld) Origins(context.Context, []string) (map[string]string, error) { return nil, nil }
 
-func (f *fakeWorld) Advance(_ context.Context, feed Feed, next string, _ time.Time, amounts []Amount) (bool, error) {
+func (f *fakeWorld) Advance(_ context.Context, feed Feed, next string, _ time.Time, amounts []Amount, _ []credit.Cost) (bool, error) {
 	time.Sleep(time.Millisecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()

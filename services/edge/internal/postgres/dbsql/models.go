@@ -19,11 +19,15 @@ type AuditEntry struct {
 	Details        []byte
 }
 
-type Plan struct {
-	Name        string
-	Description string
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+type CreditGrant struct {
+	ID             string
+	OrganizationID string
+	IdempotencyKey string
+	PicoUsd        int64
+	SpentPicoUsd   int64
+	Note           string
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
 }
 
 type PlanLimit struct {

@@ -111,21 +111,30 @@ func (q *Queries) ListPlanLimits(ctx context.Context) ([]PlanLimit, error) {
 }
 
 const listPlans = `-- name: ListPlans :many
-SELECT name, description, created_at, updated_at FROM plans ORDER BY name
+SELECT name, description, prepaid, created_at, updated_at FROM plans ORDER BY name
 `
 
-func (q *Queries) ListPlans(ctx context.Context) ([]Plan, error) {
+type ListPlansRow struct {
+	Name        string
+	Description string
+	Prepaid     bool
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
+}
+
+func (q *Queries) ListPlans(ctx context.Context) ([]ListPlansRow, error) {
 	rows, err := q.db.Query(ctx, listPlans)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Plan
+	var items []ListPlansRow
 	for rows.Next() {
-		var i Plan
+		var i ListPlansRow
 		if err := rows.Scan(
 			&i.Name,
 			&i.Description,
+			&i.Prepaid,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -217,19 +226,25 @@ func (q *Queries) SetOrganizationPlan(ctx context.Context, arg SetOrganizationPl
 }
 
 const setPlan = `-- name: SetPlan :one
-INSERT INTO plans (name, description, created_at, updated_at) VALUES ($1, $2, $3, $3)
-ON CONFLICT (name) DO UPDATE SET description = excluded.description, updated_at = excluded.updated_at
+INSERT INTO plans (name, description, prepaid, created_at, updated_at) VALUES ($1, $2, $3, $4, $4)
+ON CONFLICT (name) DO UPDATE SET description = excluded.description, prepaid = excluded.prepaid, updated_at = excluded.updated_at
 RETURNING created_at
 `
 
 type SetPlanParams struct {
 	Name        string
 	Description string
+	Prepaid     bool
 	UpdatedAt   time.Time
 }
 
 func (q *Queries) SetPlan(ctx context.Context, arg SetPlanParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, setPlan, arg.Name, arg.Description, arg.UpdatedAt)
+	row := q.db.QueryRow(ctx, setPlan,
+		arg.Name,
+		arg.Description,
+		arg.Prepaid,
+		arg.UpdatedAt,
+	)
 	var created_at time.Time
 	err := row.Scan(&created_at)
 	return created_at, err

@@ -93,7 +93,7 @@ func (q *Queries) DropSpend(ctx context.Context, arg DropSpendParams) (int64, er
 
 const dueFeeds = `-- name: DueFeeds :many
 SELECT organization_id, since, cursor FROM spend_feeds
-WHERE read_at + greatest(interval '1 second', ($1::timestamptz - called_at) / 60) <= $1::timestamptz
+WHERE read_at + least(interval '5 minutes', greatest(interval '1 second', ($1::timestamptz - called_at) / 60)) <= $1::timestamptz
 ORDER BY read_at LIMIT $2
 `
 
@@ -108,8 +108,8 @@ type DueFeedsRow struct {
 	Cursor         string
 }
 
-// DueFeeds returns feeds that were not read for a second or a sixtieth of the time since the last call, whichever is
-// longer, those that wait the longest first.
+// DueFeeds returns feeds that were not read for a sixtieth of the time since the last call, from a second to five minutes,
+// those that wait the longest first.
 func (q *Queries) DueFeeds(ctx context.Context, arg DueFeedsParams) ([]DueFeedsRow, error) {
 	rows, err := q.db.Query(ctx, dueFeeds, arg.Now, arg.Page)
 	if err != nil {

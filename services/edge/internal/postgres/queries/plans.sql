@@ -5,7 +5,7 @@ UPDATE plan_feed SET position = position + 1 RETURNING position;
 SELECT position FROM plan_feed;
 
 -- name: ListPlans :many
-SELECT name, description, created_at, updated_at FROM plans ORDER BY name;
+SELECT name, description, prepaid, created_at, updated_at FROM plans ORDER BY name;
 
 -- name: ListPlanLimits :many
 SELECT plan, meter, period, kind, amount FROM plan_limits ORDER BY plan, meter, period, kind;
@@ -14,8 +14,8 @@ SELECT plan, meter, period, kind, amount FROM plan_limits ORDER BY plan, meter, 
 SELECT count(*) FROM plans WHERE name <> @name;
 
 -- name: SetPlan :one
-INSERT INTO plans (name, description, created_at, updated_at) VALUES (@name, @description, @updated_at, @updated_at)
-ON CONFLICT (name) DO UPDATE SET description = excluded.description, updated_at = excluded.updated_at
+INSERT INTO plans (name, description, prepaid, created_at, updated_at) VALUES (@name, @description, @prepaid, @updated_at, @updated_at)
+ON CONFLICT (name) DO UPDATE SET description = excluded.description, prepaid = excluded.prepaid, updated_at = excluded.updated_at
 RETURNING created_at;
 
 -- name: ClearPlanLimits :exec

@@ -7,10 +7,10 @@ ORDER BY u.organization_id
 ON CONFLICT (organization_id) DO UPDATE SET called_at = excluded.called_at WHERE f.called_at < excluded.called_at - interval '1 second';
 
 -- name: DueFeeds :many
--- DueFeeds returns feeds that were not read for a second or a sixtieth of the time since the last call, whichever is
--- longer, those that wait the longest first.
+-- DueFeeds returns feeds that were not read for a sixtieth of the time since the last call, from a second to five minutes,
+-- those that wait the longest first.
 SELECT organization_id, since, cursor FROM spend_feeds
-WHERE read_at + greatest(interval '1 second', (sqlc.arg(now)::timestamptz - called_at) / 60) <= sqlc.arg(now)::timestamptz
+WHERE read_at + least(interval '5 minutes', greatest(interval '1 second', (sqlc.arg(now)::timestamptz - called_at) / 60)) <= sqlc.arg(now)::timestamptz
 ORDER BY read_at LIMIT @page;
 
 -- name: AdvanceFeed :execrows
