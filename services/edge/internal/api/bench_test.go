@@ -26,6 +26,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
@@ -92,9 +93,9 @@ func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.Tr
 		tracers = t.TracerProvider
 	}
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
-	o := benchOptions(b, service, mode, runner, t)
+	o, manager := benchOptions(b, service, mode, runner, t)
 	o.Tracer = tracers.Tracer("edge")
-	_, text, err := o.Keys.Create(b.Context(), apikey.Actor{Name: "bench"},
+	_, text, err := manager.Create(b.Context(), apikey.Actor{Name: "bench"},
 		apikey.Request{Organization: "org-1", Product: "ai", Permissions: []apikey.Permission{apikey.Read}})
 	if err != nil {
 		b.Fatal(err)
@@ -118,8 +119,8 @@ func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.Tr
 	return address, text.Reveal()
 }
 
-// benchOptions builds what the edge consists of, over the test's own stores.
-func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifecycle.Runner, t *telemetry.Telemetry) api.Options {
+// benchOptions builds what the edge consists of, over the test's own stores, and the manager of its keys.
+func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifecycle.Runner, t *telemetry.Telemetry) (api.Options, *apikey.Manager) {
 	b.Helper()
 	pool := testkit.Postgres(b, migrations.FS)
 	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
@@ -149,8 +150,7 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 	runner.Go("meter replay", counter.Replay)
 	limiter := limit.New(redis.NewLimits(testkit.Redis(b)))
 	runner.Go("rate limits", func(ctx context.Context) error { return limiter.Run(ctx, t.Log) })
-	plans := postgres.NewPlans(pool)
-	watcher, err := plan.NewWatcher(b.Context(), plans, t.Log)
+	watcher, err := plan.NewWatcher(b.Context(), postgres.NewPlans(pool), t.Log)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -161,13 +161,13 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 	wide := limit.Limit{Requests: 1_000_000, Window: time.Second, Burst: 1_000_000}
 	return api.Options{
 		Log: t.Log, Meter: t.MeterProvider.Meter("edge"), Table: table.Served([]string{"gateway"}),
-		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter, Ledger: usage, Retention: retention,
+		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter,
 		Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
-		Limiter:  limiter, Quotas: quotas, Plans: plan.NewManager(plans, "", watcher.Refresh, t.Log), Keys: apikey.NewManager(pepper, keys, nil, table.Products(), t.Log),
+		Limiter:  limiter, Quotas: quotas, Credits: credit.NewManager(postgres.NewCredits(pool), t.Log),
 		Relay: proxy.New(services, secret.New(serviceToken), proxy.Bounds{
 			Body: 32 << 20, Memory: 64 << 20, Share: 32 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,
 		}),
-	}
+	}, apikey.NewManager(pepper, keys, nil, table.Products(), t.Log)
 }
 
 func transport() *http.Transport {

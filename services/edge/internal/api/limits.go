@@ -1,12 +1,34 @@
 package api
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
+	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/apidoc"
 )
+
+// balanceBody is what an organization has left of its credits.
+type balanceBody struct {
+	// Cents is the balance in whole cents, rounded down, Pico exactly. Uncovered is what was spent without credits.
+	Cents     int64  `json:"balance_cents"`
+	Pico      string `json:"balance_pico_usd"`
+	Uncovered string `json:"uncovered_pico_usd"`
+}
+
+// balance returns what an organization has left; nil if it never had credits.
+func (a *API) balance(r *http.Request, organization string) (*balanceBody, error) {
+	b, granted, err := a.options.Credits.Balance(r.Context(), organization)
+	if err != nil || !granted {
+		return nil, err
+	}
+	return &balanceBody{b.Pico / credit.PicoPerCent, strconv.FormatInt(b.Pico, 10), strconv.FormatInt(b.Uncovered, 10)}, nil
+}
 
 const limitsPath = "/product/v1/_meta/limits"
 
@@ -24,12 +46,12 @@ type limitState struct {
 }
 
 // limits returns the plans of a key and its organization, with what is used.
-func (a *API) limits(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) limits(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	key, err := a.options.Verifier.Verify(r.Context(), r.Header.Get("Authorization"))
 	if err != nil {
 		return err
 	}
-	l.organization, l.key = key.Organization, key.ID
+	l.Organization, l.Key = key.Organization, key.ID
 	if err := a.admit(w, r, key); err != nil {
 		return err
 	}
@@ -41,8 +63,8 @@ func (a *API) limits(w http.ResponseWriter, r *http.Request, l *line) error {
 		KeyPlan      *string      `json:"key_plan"`
 		Limits       []limitState `json:"limits"`
 		Credits      *balanceBody `json:"credits"`
-	}{Organization: key.Organization, Key: key.ID, Plan: orNil(ofOrganization), KeyPlan: orNil(ofKey), Limits: []limitState{}}
-	if answer.Credits, err = a.customersBalance(r, key.Organization); err != nil {
+	}{Organization: key.Organization, Key: key.ID, Plan: nameOrNil(ofOrganization), KeyPlan: nameOrNil(ofKey), Limits: []limitState{}}
+	if answer.Credits, err = a.balance(r, key.Organization); err != nil {
 		return err
 	}
 	for _, s := range a.options.Quotas.Limits(r.Context(), callerOf(key)) {
@@ -58,7 +80,22 @@ func (a *API) limits(w http.ResponseWriter, r *http.Request, l *line) error {
 			Amount: s.Amount, Used: s.Used, Remaining: s.Remaining(), ResetsAt: s.End(),
 		})
 	}
-	return write(w, http.StatusOK, answer)
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return fmt.Errorf("encode limits: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(append(text, '\n')) // an error means that the client has disconnected
+	return nil
+}
+
+// nameOrNil returns nil for no name.
+func nameOrNil(name string) *string {
+	if name == "" {
+		return nil
+	}
+	return &name
 }
 
 // limitsOperation returns the OpenAPI operation of limits.

@@ -2,12 +2,12 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
@@ -16,17 +16,17 @@ import (
 )
 
 // product serves a customers' route: it checks key, product, scope, rate and quota, then relays the call.
-func (a *API) product(r route.Route, base *url.URL) handler {
+func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	dialect, targetOf, need, use := a.options.Table.Dialect(r.Path), targets(base, r), r.Need(), quota.UseOf(r.Metric)
-	return func(w http.ResponseWriter, req *http.Request, l *line) error {
+	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
-			return notAllowed(w, req, r.Method)
+			return chain.NotAllowed(w, req, r.Method)
 		}
 		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
 		if err != nil {
 			return err
 		}
-		l.organization, l.key = key.Organization, key.ID
+		l.Organization, l.Key = key.Organization, key.ID
 		if err := key.May(need); err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
-				l.succeeded = true
+				l.Succeeded = true
 				if r.Metric == "" {
 					return func() error { return nil }
 				}
@@ -56,11 +56,8 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 	}
 }
 
-// errDrained is the cause of the end of a stream of events in a drain, errDrain the end for its reader.
-var (
-	errDrained = errors.New("the edge drains")
-	errDrain   = apierr.Unavailable("the edge restarts; connect again", errDrained)
-)
+// errDrain ends a stream of events for its reader when the edge drains.
+var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)
 
 // follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
 func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {

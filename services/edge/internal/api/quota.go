@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/quota"
 )
@@ -50,7 +51,7 @@ func callerOf(key *apikey.Key) quota.Caller {
 }
 
 // underQuota counts a call on the plans of its key and organization, or refuses it. A call that fails is given back.
-func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *line, key *apikey.Key, use quota.Use, call func() error) error {
+func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *chain.Line, key *apikey.Key, use quota.Use, call func() error) error {
 	taken := time.Now()
 	verdict, err := a.options.Quotas.Take(r.Context(), callerOf(key), use)
 	announceQuota(w.Header(), verdict)
@@ -59,7 +60,7 @@ func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *line, key *a
 		return err
 	}
 	defer func() {
-		if !l.succeeded {
+		if !l.Succeeded {
 			a.options.Quotas.GiveBack(callerOf(key), use, 1, taken)
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/platform/apierr"
@@ -20,7 +21,7 @@ import (
 var errTerms = apierr.Unavailable("the terms of this API key have changed; connect again", socket.ErrStale)
 
 // connect relays a WebSocket connection. Each request on it is admitted as a call of its own: with the key as it is then.
-func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, need apikey.Need, use quota.Use, call proxy.Call) error {
+func (a *API) connect(w http.ResponseWriter, req *http.Request, l *chain.Line, need apikey.Need, use quota.Use, call proxy.Call) error {
 	authorization, requestID := req.Header.Get("Authorization"), req.Header.Get(caller.HeaderRequest)
 	opened, admitted := time.Now(), 0
 	var holder quota.Caller
@@ -50,7 +51,7 @@ func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, need ap
 	}
 	call.Refusal = func(e *apierr.Error, stream string) []byte { return refusal(e, stream, requestID) }
 	session, err := a.options.Sockets.Connect(w, req, call)
-	l.session = &session
+	l.Session = &session
 	if failed := admitted - session.Counted; failed > 0 {
 		a.options.Quotas.GiveBack(holder, use, int64(failed), opened)
 	}

@@ -16,16 +16,15 @@ import (
 	"switchyard.dev/services/platform/service"
 )
 
-// plans are the manager of plans and what holds calls to them.
+// plans are the plans and what holds calls to them.
 type plans struct {
-	manager *plan.Manager
+	watcher *plan.Watcher
 	quotas  *quota.Enforcer
 }
 
-// startPlans starts the watcher of plans and the quotas, which replicas share through Redis.
+// startPlans starts the watcher of plans and what holds calls to them, which replicas share through Redis.
 func startPlans(ctx context.Context, s *service.Service, cfg Config, stores stores) (plans, error) {
-	store := postgres.NewPlans(stores.pool)
-	watcher, err := plan.NewWatcher(ctx, store, s.Log)
+	watcher, err := plan.NewWatcher(ctx, postgres.NewPlans(stores.pool), s.Log)
 	if err != nil {
 		return plans{}, err
 	}
@@ -39,7 +38,7 @@ func startPlans(ctx context.Context, s *service.Service, cfg Config, stores stor
 	}
 	quotas := quota.New(watcher, cfg.DefaultPlan, shared, postgres.NewUsage(stores.pool))
 	s.Runner.Go("quotas", func(ctx context.Context) error { return quotas.Run(ctx, s.Log) })
-	return plans{plan.NewManager(store, cfg.DefaultPlan, watcher.Refresh, s.Log), quotas}, nil
+	return plans{watcher, quotas}, nil
 }
 
 // followSpend starts to read what organizations spend, if there is a gateway where they can.

@@ -37,15 +37,12 @@ type Manager struct {
 	store Store
 	// standard is the plan of organizations without one, empty for none.
 	standard string
-	// changed makes the replica that has changed a plan read it before it responds.
-	changed func(context.Context) error
-	log     *slog.Logger
+	log      *slog.Logger
 }
 
-// NewManager returns a Manager. standard is the name of the default plan, which can't be deleted; changed is called after
-// each change.
-func NewManager(store Store, standard string, changed func(context.Context) error, log *slog.Logger) *Manager {
-	return &Manager{store: store, standard: standard, changed: changed, log: log}
+// NewManager returns a Manager. standard is the name of the default plan, which can't be deleted.
+func NewManager(store Store, standard string, log *slog.Logger) *Manager {
+	return &Manager{store: store, standard: standard, log: log}
 }
 
 // Set creates or replaces a plan.
@@ -61,7 +58,7 @@ func (m *Manager) Set(ctx context.Context, by Author, p Plan) (Plan, error) {
 	case !ok:
 		return Plan{}, apierr.New(apierr.KindConflict, apierr.ReasonConflict, fmt.Sprintf("there are %d plans: delete one first", mostPlans))
 	}
-	m.announce(ctx, p.Name, "set")
+	m.log.InfoContext(ctx, "plan changed", "plan", p.Name)
 	return set, nil
 }
 
@@ -106,15 +103,8 @@ func (m *Manager) Delete(ctx context.Context, by Author, name string) error {
 		return apierr.New(apierr.KindConflict, apierr.ReasonConflict,
 			fmt.Sprintf("%d keys and %d organizations are on the plan: move them first", users.Keys, users.Organizations))
 	}
-	m.announce(ctx, name, "delete")
+	m.log.InfoContext(ctx, "plan deleted", "plan", name)
 	return nil
-}
-
-func (m *Manager) announce(ctx context.Context, name, change string) {
-	m.log.InfoContext(ctx, "plan changed", "plan", name, "change", change)
-	if err := m.changed(ctx); err != nil {
-		m.log.WarnContext(ctx, "changed plan not read; the watcher reads it", "plan", name, "error", err.Error())
-	}
 }
 
 // printable reports whether a text for people is UTF-8 without control characters.

@@ -1,11 +1,11 @@
-package api
+package control
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -38,10 +38,6 @@ type balanceBody struct {
 	Uncovered string `json:"uncovered_pico_usd"`
 }
 
-func newBalanceBody(b credit.Balance) balanceBody {
-	return balanceBody{b.Pico / credit.PicoPerCent, strconv.FormatInt(b.Pico, 10), strconv.FormatInt(b.Uncovered, 10)}
-}
-
 // organizationOf returns the organization in the path of an operator's request.
 func organizationOf(r *http.Request) (string, error) {
 	organization := r.PathValue("organization_id")
@@ -51,7 +47,7 @@ func organizationOf(r *http.Request) (string, error) {
 	return organization, identifiers("organization_id", organization)
 }
 
-func (a *API) grantCredits(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) grantCredits(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
 		Cents          int64     `json:"amount_cents"`
 		ExpiresAt      time.Time `json:"expires_at"`
@@ -81,7 +77,7 @@ func (a *API) grantCredits(w http.ResponseWriter, r *http.Request, l *line) erro
 	return write(w, http.StatusCreated, newGrantBody(granted))
 }
 
-func (a *API) credits(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) credits(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	organization, err := organizationOf(r)
 	if err != nil {
 		return err
@@ -103,7 +99,9 @@ func (a *API) credits(w http.ResponseWriter, r *http.Request, _ *line) error {
 		balanceBody
 		Grants     []grantBody `json:"grants"`
 		NextCursor string      `json:"next_cursor"`
-	}{Organization: organization, balanceBody: newBalanceBody(balance), Grants: []grantBody{}}
+	}{Organization: organization, balanceBody: balanceBody{
+		balance.Pico / credit.PicoPerCent, strconv.FormatInt(balance.Pico, 10), strconv.FormatInt(balance.Uncovered, 10),
+	}, Grants: []grantBody{}}
 	for i, g := range grants {
 		if i == after.limit {
 			answer.NextCursor = cursor(grants[i-1].ID)
@@ -112,16 +110,4 @@ func (a *API) credits(w http.ResponseWriter, r *http.Request, _ *line) error {
 		answer.Grants = append(answer.Grants, newGrantBody(g))
 	}
 	return write(w, http.StatusOK, answer)
-}
-
-// customersBalance returns the balance that a customer sees; nil for an organization that never had credits.
-func (a *API) customersBalance(r *http.Request, organization string) (*balanceBody, error) {
-	balance, granted, err := a.options.Credits.Balance(r.Context(), organization)
-	if err != nil {
-		return nil, fmt.Errorf("balance of customer: %w", err)
-	}
-	if !granted {
-		return nil, nil // It is shown as null.
-	}
-	return new(newBalanceBody(balance)), nil
 }

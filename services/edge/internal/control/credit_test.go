@@ -1,4 +1,4 @@
-package api_test
+package control_test
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
-	"switchyard.dev/services/edge/internal/proxy"
 )
 
 func TestCredits(t *testing.T) {
@@ -17,7 +16,6 @@ func TestCredits(t *testing.T) {
 	x.operate(t, "PUT", "/admin/v1/plans/default", `{"prepaid":true}`, http.StatusOK)
 	_, key := x.key(t, "ai", apikey.Read)
 	_, sends := x.key(t, "webhooks", apikey.Write)
-	x.relay = func(_ http.ResponseWriter, call proxy.Call) error { return call.Succeeded()() }
 	refused := x.do(t, "POST", "/product/v1/ai/chat", key, "{}")
 	if refused.Code != http.StatusForbidden || !strings.Contains(refused.Body.String(), `"error":"credits_exhausted","error_class":"policy"`) {
 		t.Errorf("without credits: %d %s", refused.Code, refused.Body)

@@ -1,9 +1,10 @@
-package api
+package control
 
 import (
 	"net/http"
 	"time"
 
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -23,12 +24,12 @@ func newPlanBody(p plan.Plan) planBody {
 }
 
 // author returns the author of an operator's request, with the precision of Postgres.
-func author(r *http.Request, l *line) plan.Author {
+func author(r *http.Request, l *chain.Line) plan.Author {
 	by := actor(r, l)
 	return plan.Author{Name: by.Name, Request: by.Request, At: time.Now().UTC().Truncate(time.Microsecond)}
 }
 
-func (a *API) listPlans(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) listPlans(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	_, after, err := readPage[string](r)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (a *API) listPlans(w http.ResponseWriter, r *http.Request, _ *line) error {
 	return write(w, http.StatusOK, answer)
 }
 
-func (a *API) getPlan(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) getPlan(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	p, err := a.options.Plans.Get(r.Context(), r.PathValue("plan"))
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (a *API) getPlan(w http.ResponseWriter, r *http.Request, _ *line) error {
 	return write(w, http.StatusOK, newPlanBody(p))
 }
 
-func (a *API) setPlan(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) setPlan(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
 		Description string       `json:"description"`
 		Prepaid     bool         `json:"prepaid"`
@@ -84,7 +85,7 @@ func (a *API) setPlan(w http.ResponseWriter, r *http.Request, l *line) error {
 	return write(w, http.StatusOK, newPlanBody(p))
 }
 
-func (a *API) deletePlan(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) deletePlan(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	if err := a.options.Plans.Delete(r.Context(), author(r, l), r.PathValue("plan")); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ type organizationPlan struct {
 	Plan         string `json:"plan"`
 }
 
-func (a *API) organizationPlan(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) organizationPlan(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	organization := r.PathValue("organization_id")
 	if err := identifiers("organization_id", organization); err != nil {
 		return err
@@ -113,7 +114,7 @@ func (a *API) organizationPlan(w http.ResponseWriter, r *http.Request, _ *line) 
 	return write(w, http.StatusOK, organizationPlan{organization, name})
 }
 
-func (a *API) planOrganization(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) planOrganization(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
 		Plan string `json:"plan"`
 	}
@@ -133,7 +134,7 @@ func (a *API) planOrganization(w http.ResponseWriter, r *http.Request, l *line) 
 	return write(w, http.StatusOK, organizationPlan{organization, body.Plan})
 }
 
-func (a *API) unplanOrganization(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) unplanOrganization(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	if err := a.options.Keys.PlanOrganization(r.Context(), actor(r, l), r.PathValue("organization_id"), ""); err != nil {
 		return err
 	}
