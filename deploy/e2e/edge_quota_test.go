@@ -24,6 +24,24 @@ func (h *harness) plan(t *testing.T, organization string, amount int, kind strin
 	return name
 }
 
+// awaitPlan waits until both replicas hold a key to a plan, for a second at most.
+func (h *harness) awaitPlan(t *testing.T, key, name string) {
+	t.Helper()
+	for i, replica := range h.both(key) {
+		waitFor(t, time.Second, "the plan", func() error {
+			var limits struct {
+				Plan    string `json:"plan"`
+				KeyPlan string `json:"key_plan"`
+			}
+			replica.get(t, "/product/v1/_meta/limits").into(t, http.StatusOK, &limits)
+			if limits.Plan != name && limits.KeyPlan != name {
+				return fmt.Errorf("replica %d has %+v, want %s", i, limits, name)
+			}
+			return nil
+		})
+	}
+}
+
 // A plan holds over two replicas, of which one is killed, and over the loss of all that is not in Postgres: no more calls
 // are served than the limit and a lease of each replica.
 func TestEdgeQuotas(t *testing.T) {
@@ -31,8 +49,9 @@ func TestEdgeQuotas(t *testing.T) {
 	t.Run("over replicas", func(t *testing.T) {
 		const most, leases = 100, 2 * 2
 		organization := unique("org")
-		h.plan(t, organization, most, "hard")
+		name := h.plan(t, organization, most, "hard")
 		k := h.key(t, organization, "ai", "read")
+		h.awaitPlan(t, k.Key, name)
 		if served := h.callConcurrently(t, k.Key, 2*most); served < most || served > most+leases {
 			t.Errorf("%d served, want %d to %d", served, most, most+leases)
 		}
@@ -47,8 +66,9 @@ func TestEdgeQuotas(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		const most, leases = 150, 2 * 3
 		organization := unique("org")
-		h.plan(t, organization, most, "hard")
+		name := h.plan(t, organization, most, "hard")
 		k := h.key(t, organization, "ai", "read")
+		h.awaitPlan(t, k.Key, name)
 		callers := slices.Repeat(h.both(k.Key), 2)
 		served := h.killDuring(t, secondEdge, callers, most)
 		served += h.callConcurrently(t, k.Key, most)
@@ -76,6 +96,7 @@ func TestEdgeQuotas(t *testing.T) {
 		organization := unique("org")
 		name := h.plan(t, organization, 1, "soft")
 		k := h.key(t, organization, "ai", "read")
+		h.awaitPlan(t, k.Key, name)
 		first := h.both(k.Key)[0]
 		first.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 		a := first.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
@@ -120,6 +141,7 @@ func TestEdgeQuotaOfTokens(t *testing.T) {
 	k := h.keyByOperator(t, http.MethodPost, "/admin/v1/keys", object{
 		"organization_id": organization, "product": "ai", "permissions": []string{"read"}, "plan": name,
 	}, http.StatusCreated)
+	h.awaitPlan(t, k.Key, name)
 	replicas := h.both(k.Key)
 	replicas[0].post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 	for i, replica := range replicas {
@@ -153,6 +175,7 @@ func TestEdgeCredits(t *testing.T) {
 	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{"prepaid": true}).want(t, http.StatusOK)
 	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/organizations/"+organization+"/plan", object{"plan": name}).want(t, http.StatusOK)
 	k := h.key(t, organization, "ai", "read")
+	h.awaitPlan(t, k.Key, name)
 	replicas := h.both(k.Key)
 	for _, replica := range replicas {
 		f := replica.post(t, chatRoute, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "credits_exhausted", "")

@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -117,22 +118,22 @@ func TestQuotas(t *testing.T) {
 	x.operate(t, "PUT", "/admin/v1/plans/narrow", `{"limits":[{"meter":"calls","period":"day","amount":1,"kind":"metered"}]}`, http.StatusOK)
 	id, key := x.key(t, "ai", apikey.Read)
 	x.operate(t, "PATCH", "/admin/v1/keys/"+id, `{"plan":"narrow"}`, http.StatusOK)
-	chat := func() *http.Response { return x.do(t, "POST", "/product/v1/ai/chat", key, "{}").Result() }
+	chat := func() *httptest.ResponseRecorder { return x.do(t, "POST", "/product/v1/ai/chat", key, "{}") }
 	x.relay = func(http.ResponseWriter, proxy.Call) error { return errBroken }
 	for range 3 {
-		if got := chat(); got.StatusCode != http.StatusBadGateway {
-			t.Fatalf("a failed call: %d", got.StatusCode)
+		if got := chat(); got.Code != http.StatusBadGateway {
+			t.Fatalf("a failed call: %d", got.Code)
 		}
 	}
 	x.relay = succeed
 	first := chat()
-	if got := first.Header.Get("RateLimit-Policy"); !strings.HasPrefix(got, `"calls-month";q=2;w=`) || !strings.HasPrefix(first.Header.Get("RateLimit"), `"calls-month";r=1;t=`) {
-		t.Errorf("policy %s, limit %s", got, first.Header.Get("RateLimit"))
+	if got := first.Header().Get("RateLimit-Policy"); !strings.HasPrefix(got, `"calls-month";q=2;w=`) || !strings.HasPrefix(first.Header().Get("RateLimit"), `"calls-month";r=1;t=`) {
+		t.Errorf("policy %s, limit %s", got, first.Header().Get("RateLimit"))
 	}
-	if got := chat().Header.Get("X-Switchyard-Quota-Exceeded"); got != "calls-day" {
+	if got := chat().Header().Get("X-Switchyard-Quota-Exceeded"); got != "calls-day" {
 		t.Errorf("exceeded %q, want calls-day", got)
 	}
-	refused := x.do(t, "POST", "/product/v1/ai/chat", key, "{}")
+	refused := chat()
 	if refused.Code != http.StatusTooManyRequests || refused.Header().Get("Retry-After") == "" || !strings.Contains(refused.Body.String(), `"error":"quota_exceeded"`) {
 		t.Errorf("%d %s, retry after %q", refused.Code, refused.Body, refused.Header().Get("Retry-After"))
 	}

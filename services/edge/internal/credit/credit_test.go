@@ -22,7 +22,7 @@ func TestDraw(t *testing.T) {
 	for name, tt := range map[string]struct {
 		grants    []credit.Grant
 		costs     []credit.Cost
-		charged     []int64
+		charged   []int64
 		uncovered int64
 	}{
 		"nothing":              {},

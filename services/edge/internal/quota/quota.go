@@ -18,6 +18,7 @@
 package quota
 
 import (
+	"slices"
 	"time"
 
 	"switchyard.dev/services/edge/internal/plan"
@@ -72,15 +73,7 @@ type meterOf struct {
 }
 
 func (m meterOf) counts(metric string) bool {
-	if m.metrics == nil {
-		return true
-	}
-	for _, known := range m.metrics {
-		if known == metric {
-			return true
-		}
-	}
-	return false
+	return m.metrics == nil || slices.Contains(m.metrics, metric)
 }
 
 // periods are all periods. The index of one is its number in windows.

@@ -23,7 +23,8 @@ func TestSum(t *testing.T) {
 	minute, day := at.Truncate(time.Minute), time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
 	january, february := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	got := sum([]Record{
-		{Key: "key_2", StartedAt: at, Tokens: 1, Pico: 10}, {Key: "key_1", StartedAt: at.Add(time.Second), Tokens: 2, Pico: math.MaxInt64},
+		{Key: "key_2", StartedAt: at, Tokens: 1, Pico: 10},
+		{Key: "key_1", StartedAt: at.Add(time.Second), Tokens: 2, Pico: math.MaxInt64},
 		{StartedAt: at.Add(time.Minute), Tokens: 4, Pico: 40},
 	}, map[string]string{"key_2": "key_1"})
 	if diff := cmp.Diff([]Amount{
