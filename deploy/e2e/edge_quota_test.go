@@ -76,6 +76,7 @@ func TestEdgeQuotas(t *testing.T) {
 		if least := int64(most - len(callers)); served < least || served > most+leases {
 			t.Errorf("%d served, want %d to %d", served, least, most+leases)
 		}
+		h.countAll(t, organization, served, int64(len(callers))) // What is in Postgres is not lost.
 		for _, lost := range []string{store.Redis, string(stack.Edge), string(secondEdge)} {
 			if err := h.Kill(lost); err != nil {
 				t.Fatal(err)

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +25,8 @@ func BenchmarkCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	keys := postgres.NewKeys(testkit.Postgres(b, migrations.FS))
+	pool := testkit.Postgres(b, migrations.FS)
+	keys := postgres.NewKeys(pool)
 	_, text, err := apikey.NewManager(pepper, keys, nil, []string{"ai"}, testkit.Logger(b)).Create(b.Context(), apikey.Actor{Name: "bench"},
 		apikey.Request{Organization: "org-1", Product: "ai", Permissions: []apikey.Permission{apikey.Read}})
 	if err != nil {
@@ -43,7 +46,10 @@ func BenchmarkCheck(b *testing.B) {
 		bound := held.bound
 		verifier := apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: bound, Organization: bound})
 		limiter := limit.New(nil)
-		quotas, use := quota.New(held.plans, "default", nil, nil), quota.UseOf("llm_requests")
+		quotas, use := quota.New(held.plans, "default", nil, postgres.NewUsage(pool)), quota.UseOf("llm_requests")
+		ctx, stop := context.WithCancel(b.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = quotas.Run(ctx, testkit.Logger(b)) })
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -63,6 +69,8 @@ func BenchmarkCheck(b *testing.B) {
 				}
 			}
 		})
+		stop()
+		running.Wait()
 	}
 }
 

@@ -78,10 +78,11 @@ func collect(page []*holder, now time.Time, sharing bool) (counted, spent []part
 	return counted, spent
 }
 
-// newPart returns the part of a window.
+// newPart returns the part of a window. One that this replica does not know yet is compared with the meter: Redis may have
+// an old copy.
 func newPart(h *holder, w *window, m meterOf, p plan.Period) part {
 	return part{
-		h: h, window: w, based: w.stale, owed: w.owed, used: w.used - w.owed, count: -1,
+		h: h, window: w, based: w.stale || !w.known, owed: w.owed, used: w.used - w.owed, count: -1,
 		report: Report{Delta: w.owed, Base: -1, Window: Window{
 			Organization: h.organization, Key: h.key, Meter: m.name, Period: p, Metrics: m.metrics, Start: time.Unix(w.start, 0).UTC(), End: time.Unix(w.end, 0).UTC(),
 		}},
@@ -172,8 +173,7 @@ func ask(ctx context.Context, parts []*part, store func(context.Context, []Windo
 	return counts, nil
 }
 
-// finish takes the result of a settlement into the window, unless that has ended. What Redis says of a window that this
-// replica did not know is compared with the meter next: it may be an old copy. What could not be reported is dropped:
+// finish takes the result of a settlement into the window, unless that has ended. What could not be reported is dropped:
 // the report may have arrived, and a call must not count twice.
 func (p *part) finish(shared, read bool, now time.Time) {
 	p.h.mu.Lock()
@@ -185,7 +185,7 @@ func (p *part) finish(shared, read bool, now time.Time) {
 	w.owed -= p.owed
 	switch {
 	case shared:
-		w.used, w.known, w.stale = max(0, p.count+w.owed), true, !w.known
+		w.used, w.known, w.stale = max(0, p.count+w.owed), true, false
 		p.h.settledAt = now
 	case read:
 		w.used, w.known, w.stale = max(w.used, p.count), true, true
@@ -213,7 +213,7 @@ func (x *Enforcer) release(h *holder, now time.Time) {
 	h.wake()
 	for m := range h.windows {
 		for p := range h.windows[m] {
-			if w := &h.windows[m][p]; (w.owed != 0 || w.stale && w.holds(now)) && x.sharing(now) {
+			if w := &h.windows[m][p]; w.owed != 0 && x.sharing(now) {
 				x.enqueue(h)
 				return
 			}
