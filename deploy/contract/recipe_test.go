@@ -91,6 +91,7 @@ GET /console`,
 GET /v1/notifications/stream`,
 	"edge": `
 GET /product/v1/_meta/catalog
+GET /product/v1/_meta/limits
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}
@@ -101,6 +102,15 @@ POST /admin/v1/keys/{id}/rotate
 GET /admin/v1/organizations/{id}/rate-limit
 PUT /admin/v1/organizations/{id}/rate-limit
 DELETE /admin/v1/organizations/{id}/rate-limit
+GET /admin/v1/organizations/{id}/plan
+PUT /admin/v1/organizations/{id}/plan
+DELETE /admin/v1/organizations/{id}/plan
+GET /admin/v1/organizations/{id}/credits
+POST /admin/v1/organizations/{id}/credits
+GET /admin/v1/plans
+GET /admin/v1/plans/{plan}
+PUT /admin/v1/plans/{plan}
+DELETE /admin/v1/plans/{plan}
 GET /admin/v1/audit
 GET /admin/v1/usage`,
 }

@@ -17,13 +17,14 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
-	"switchyard.dev/services/platform/socket"
 )
 
 // Verifier finds the key of an Authorization header and follows it through a call, see apikey.Verifier.
@@ -35,6 +36,19 @@ type Verifier interface {
 // Limiter limits the rate of keys and organizations, see limit.Limiter.
 type Limiter interface {
 	Take(ctx context.Context, key, organization limit.Bucket) (limit.Verdict, error)
+}
+
+// Quotas holds calls to plans, see quota.Enforcer.
+type Quotas interface {
+	Take(ctx context.Context, c quota.Caller, use quota.Use) (quota.Verdict, error)
+	GiveBack(c quota.Caller, use quota.Use, n int64, at time.Time)
+	Limits(ctx context.Context, c quota.Caller) []quota.State
+	Plan(c quota.Caller) (key, organization string)
+}
+
+// Credits returns what an organization has left, see credit.Manager.
+type Credits interface {
+	Balance(ctx context.Context, organization string) (balance credit.Balance, granted bool, err error)
 }
 
 // Counter counts successful calls, see meter.Meter.
@@ -63,6 +77,8 @@ type Options struct {
 	Upstreams map[string]*url.URL
 	Verifier  Verifier
 	Limiter   Limiter
+	Quotas    Quotas
+	Credits   Credits
 	Counter   Counter
 	Relay     Relay
 	Sockets   Sockets
@@ -78,6 +94,7 @@ type Options struct {
 type API struct {
 	options Options
 	chain   *chain.Chain
+	quotas  quotaMetrics
 }
 
 // New returns the face.
@@ -88,6 +105,9 @@ func New(options Options) (http.Handler, error) {
 		Log: options.Log, Tracer: options.Tracer, Meter: options.Meter, Duration: "switchyard.edge.duration", ErrorBody: a.errorBody, Open: options.Open,
 	})
 	if err != nil {
+		return nil, err
+	}
+	if a.quotas, err = newQuotaMetrics(options.Meter); err != nil {
 		return nil, err
 	}
 	if err := a.mountRoutes(); err != nil {
@@ -235,60 +255,4 @@ func withQuery(target *url.URL, req *http.Request, names []string) *url.URL {
 	with := *target
 	with.RawQuery = passed.Encode()
 	return &with
-}
-
-// product serves a customers' route: it checks key, product, scope and rate, then relays the call.
-func (a *API) product(r route.Route, base *url.URL) chain.Handler {
-	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
-	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
-		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
-			return chain.NotAllowed(w, req, r.Method)
-		}
-		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
-		if err != nil {
-			return err
-		}
-		l.Organization, l.Key = key.Organization, key.ID
-		if err := key.May(need); err != nil {
-			return err
-		}
-		if err := a.admit(w, req, key); err != nil {
-			return err
-		}
-		if err := a.options.Counter.Admit(); err != nil {
-			return err
-		}
-		call := proxy.Call{
-			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
-			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
-			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
-			Inject: func(h http.Header) { inject(req.Context(), h) },
-			Succeeded: func() func() error {
-				if r.Metric == "" {
-					return func() error { return nil }
-				}
-				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
-			},
-		}
-		if r.WebSocket && socket.Requested(req) {
-			return a.connect(w, req, l, need, call)
-		}
-		return a.options.Relay.Do(w, req, call)
-	}
-}
-
-// errDrain ends a stream of events for its reader when the edge drains.
-var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)
-
-// follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
-func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
-	unfollow := a.options.Verifier.Follow(key, end)
-	if !r.EventStream || a.options.Drain == nil {
-		return unfollow
-	}
-	stop := a.options.Drain(func() { end(errDrain) })
-	return func() {
-		stop()
-		unfollow()
-	}
 }

@@ -20,9 +20,12 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
@@ -100,7 +103,7 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier,
-		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Control: control,
+		Limiter: limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})
 	if err != nil {
@@ -108,6 +111,13 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	}
 	return x
 }
+
+// noPlans are no plans at all.
+type noPlans struct{}
+
+func (noPlans) Plan(string) *plan.Plan { return nil }
+
+func noQuotas() *quota.Enforcer { return quota.New(noPlans{}, "", nil, nil) }
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
 	t.Helper()

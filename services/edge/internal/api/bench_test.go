@@ -26,10 +26,13 @@ import (
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/redis"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
@@ -147,6 +150,12 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 	runner.Go("meter replay", counter.Replay)
 	limiter := limit.New(redis.NewLimits(testkit.Redis(b)))
 	runner.Go("rate limits", func(ctx context.Context) error { return limiter.Run(ctx, t.Log) })
+	watcher, err := plan.NewWatcher(b.Context(), postgres.NewPlans(pool), t.Log)
+	if err != nil {
+		b.Fatal(err)
+	}
+	quotas := quota.New(watcher, "", redis.NewQuotas(testkit.Redis(b)), usage)
+	runner.Go("quotas", func(ctx context.Context) error { return quotas.Run(ctx, t.Log) })
 	services := proxy.Transport(nil)
 	b.Cleanup(services.CloseIdleConnections)
 	wide := limit.Limit{Requests: 1_000_000, Window: time.Second, Burst: 1_000_000}
@@ -154,7 +163,7 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 		Log: t.Log, Meter: t.MeterProvider.Meter("edge"), Table: table.Served([]string{"gateway"}),
 		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter,
 		Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
-		Limiter:  limiter,
+		Limiter:  limiter, Quotas: quotas, Credits: credit.NewManager(postgres.NewCredits(pool), t.Log),
 		Relay: proxy.New(services, secret.New(serviceToken), proxy.Bounds{
 			Body: 32 << 20, Memory: 64 << 20, Share: 32 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,
 		}),

@@ -12,8 +12,8 @@ import (
 
 const catalogPath = "/product/v1/_meta/catalog"
 
-// mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. All are public and need no
-// key: they reveal only which product a route belongs to.
+// mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. They are public and need no
+// key: they reveal only which product a route belongs to. It also mounts the limits of a key, which any key may read.
 func (a *API) mountCatalog(table route.Table) error {
 	catalog, err := json.Marshal(table)
 	if err != nil {
@@ -35,5 +35,6 @@ func (a *API) mountCatalog(table route.Table) error {
 		}
 		a.chain.Mount(path, map[string]chain.Handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
+	a.chain.Mount(limitsPath, map[string]chain.Handler{http.MethodGet: a.limits})
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 var contracts = map[string]string{"gateway": "gateway", "webhook-egress": "webhooks", "notify": "notify"}
 
 const description = "What customers may call with a product API key. Operations without a key of their own: the catalog. " +
-	"Every answer has X-Request-Id; where a rate limit holds, RateLimit and RateLimit-Policy say what is left."
+	"Every answer has X-Request-Id; where a rate limit or a plan holds, RateLimit and RateLimit-Policy say what is left."
 
 // newDocument returns the OpenAPI document of the served routes: the contract's own operations, at the customers'
 // paths.
@@ -54,6 +54,7 @@ func newDocument(table route.Table) ([]byte, error) {
 		d.Add(r.Method, strings.Replace(r.Path, "...}", "}", 1), operation)
 	}
 	d.Add(http.MethodGet, catalogPath, catalogOperation())
+	d.Add(http.MethodGet, limitsPath, limitsOperation(failures[""]))
 	return d.JSON()
 }
 
@@ -115,7 +116,8 @@ var refusals = map[string]string{
 	"401": "No valid API key.",
 	"403": "The key's product, permission or scopes do not include this, or the body names another organization.",
 	"413": "The body is too large.",
-	"429": "The key or its organization has made too many requests, or holds too many large bodies; Retry-After says when to retry.",
+	"429": "The key or its organization has made too many requests, has used up its plan, or holds too many large bodies; " +
+		"Retry-After says when to retry.",
 	"502": "The service behind the edge ended the call early.",
 	"503": "The service behind the edge, or what it needs, is unavailable; Retry-After says when to retry.",
 	"504": "The service behind the edge did not answer in time.",

@@ -95,8 +95,8 @@ func TestOpenAPI(t *testing.T) {
 	for _, r := range table.Routes {
 		paths[r.Path] = true
 	}
-	if len(got.Paths) != len(paths)+1 || len(got.Paths["/product/v1/_meta/catalog"]["get"].Security) != 0 {
-		t.Errorf("%d paths, want the catalog's %d and the catalog", len(got.Paths), len(paths))
+	if len(got.Paths) != len(paths)+2 || len(got.Paths["/product/v1/_meta/catalog"]["get"].Security) != 0 || len(got.Paths["/product/v1/_meta/limits"]["get"].Security) != 1 {
+		t.Errorf("%d paths, want the catalog's %d, the catalog without a key, and the limits of one", len(got.Paths), len(paths))
 	}
 	const to = `"#/components/schemas/`
 	for rest := text; strings.Contains(rest, to); {

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/socket"
@@ -19,8 +21,10 @@ import (
 var errTerms = apierr.Unavailable("the terms of this API key have changed; connect again", socket.ErrStale)
 
 // connect relays a WebSocket connection. Each request on it is admitted as a call of its own: with the key as it is then.
-func (a *API) connect(w http.ResponseWriter, req *http.Request, l *chain.Line, need apikey.Need, call proxy.Call) error {
+func (a *API) connect(w http.ResponseWriter, req *http.Request, l *chain.Line, need apikey.Need, use quota.Use, call proxy.Call) error {
 	authorization, requestID := req.Header.Get("Authorization"), req.Header.Get(caller.HeaderRequest)
+	opened, admitted := time.Now(), 0
+	var holder quota.Caller
 	call.Admit = func(ctx context.Context) error {
 		key, err := a.options.Verifier.Verify(ctx, authorization)
 		if err != nil {
@@ -35,11 +39,22 @@ func (a *API) connect(w http.ResponseWriter, req *http.Request, l *chain.Line, n
 		if _, err := a.options.Limiter.Take(ctx, key.Buckets.Key, key.Buckets.Organization); err != nil {
 			return err
 		}
-		return a.options.Counter.Admit()
+		if err := a.options.Counter.Admit(); err != nil {
+			return err
+		}
+		holder = callerOf(key)
+		if _, err := a.options.Quotas.Take(ctx, holder, use); err != nil {
+			return err
+		}
+		admitted++
+		return nil
 	}
 	call.Refusal = func(e *apierr.Error, stream string) []byte { return refusal(e, stream, requestID) }
 	session, err := a.options.Sockets.Connect(w, req, call)
 	l.Session = &session
+	if failed := admitted - session.Counted; failed > 0 {
+		a.options.Quotas.GiveBack(holder, use, int64(failed), opened)
+	}
 	return err
 }
 

@@ -50,6 +50,8 @@ type Key struct {
 	// Limit is the key's own, OrganizationLimit its organization's; the zero Limit means the edge's setting.
 	Limit, OrganizationLimit limit.Limit
 	Terms                    Terms
+	// Plan is the key's own plan, OrganizationPlan its organization's; empty for none.
+	Plan, OrganizationPlan string
 	// Origin is the first key of the chain of rotations, empty for the first itself; ReplacedBy is the next one, if
 	// any.
 	Origin, ReplacedBy string
@@ -61,9 +63,9 @@ type Key struct {
 	TermsHeader string
 }
 
-// chain returns the first key of the chain of rotations. Limits and terms count under it, or a rotation would double
-// them.
-func (k *Key) chain() string { return cmp.Or(k.Origin, k.ID) }
+// Chain returns the id of the first key of the chain of rotations. Limits, terms and quotas count under it, or a rotation
+// would double them.
+func (k *Key) Chain() string { return cmp.Or(k.Origin, k.ID) }
 
 // Buckets holds the rate limits of a key and of its organization.
 type Buckets struct{ Key, Organization limit.Bucket }
@@ -71,7 +73,7 @@ type Buckets struct{ Key, Organization limit.Bucket }
 // buckets returns the buckets of a key; defaults apply where there is no own limit.
 func (k *Key) buckets(defaults Limits) Buckets {
 	return Buckets{
-		Key:          limit.Bucket{Name: "key " + k.chain(), Limit: cmp.Or(k.Limit, defaults.Key)},
+		Key:          limit.Bucket{Name: "key " + k.Chain(), Limit: cmp.Or(k.Limit, defaults.Key)},
 		Organization: limit.Bucket{Name: "organization " + k.Organization, Limit: cmp.Or(k.OrganizationLimit, defaults.Organization)},
 	}
 }

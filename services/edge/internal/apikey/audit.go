@@ -10,6 +10,8 @@ const (
 	ActionRevoke      = "key.revoke"
 	ActionLimit       = "organization.limit"
 	ActionRemoveLimit = "organization.remove_limit"
+	ActionPlan        = "organization.plan"
+	ActionRemovePlan  = "organization.remove_plan"
 )
 
 // Actor is the author of a change: the name of a service token or of a user of the command line, and the request, if

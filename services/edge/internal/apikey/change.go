@@ -33,6 +33,8 @@ type Update struct {
 	Models          *[]string
 	Budget          *Budget
 	Class           *Class
+	// Plan points to the name of the new plan; empty removes it.
+	Plan *string
 }
 
 // Rotate replaces a key by a new one with the same rights, and returns it with its text. The old one stays valid for
@@ -78,7 +80,7 @@ func (k *Key) rotatable(now time.Time) error {
 func (k *Key) succeed(r Rotation, now time.Time) Key {
 	next := Key{
 		ID: newID(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions, Name: k.Name,
-		Environment: k.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: k.Limit, Terms: k.Terms, Origin: k.chain(),
+		Environment: k.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: k.Limit, Terms: k.Terms, Plan: k.Plan, Origin: k.Chain(),
 	}
 	if next.ExpiresAt == nil && k.ExpiresAt != nil {
 		next.ExpiresAt = new(now.Add(k.ExpiresAt.Sub(k.CreatedAt)))
@@ -132,9 +134,15 @@ func (k *Key) update(u Update, now time.Time) (details map[string]any, err error
 	if u.Limit != nil {
 		k.Limit, details["rate_limit"] = *u.Limit, describe(*u.Limit)
 	}
+	if u.Plan != nil {
+		k.Plan, details["plan"] = *u.Plan, orNil(*u.Plan)
+	}
 	k.Terms.update(u, details)
 	if len(details) == 0 {
-		return nil, apierr.Invalid("body", "must hold name, expires_at, rate_limit, tpm, models, budget or class")
+		return nil, apierr.Invalid("body", "must hold name, expires_at, rate_limit, tpm, models, budget, class or plan")
+	}
+	if err := checkPlan(k.Plan); err != nil {
+		return nil, err
 	}
 	return details, checkMutable(k.Name, expiresAt, k.Limit, k.Terms, now)
 }

@@ -34,6 +34,11 @@ type Store interface {
 	// SetOrganizationLimit sets the limit, or removes it for the zero Limit. It counts as a change of all keys of the
 	// organization.
 	SetOrganizationLimit(ctx context.Context, organization string, l limit.Limit, entry Entry) error
+	// OrganizationPlan returns the name of an organization's plan, empty if it has none.
+	OrganizationPlan(ctx context.Context, organization string) (string, error)
+	// SetOrganizationPlan puts an organization on a plan, or on none for an empty name. It counts as a change of all keys
+	// of the organization. Like Insert and Change, it returns ErrPlan if there is no such plan.
+	SetOrganizationPlan(ctx context.Context, organization, name string, entry Entry) error
 	// Audit returns entries, newest first.
 	Audit(ctx context.Context, q AuditQuery) ([]Entry, error)
 }
@@ -80,6 +85,7 @@ type Request struct {
 	ExpiresAt    *time.Time
 	Limit        limit.Limit // optional
 	Terms        Terms       // optional
+	Plan         string      // optional
 }
 
 const maxName = 200
@@ -100,6 +106,9 @@ func (r Request) check(products []string, now time.Time) (Request, error) {
 		return r, apierr.Invalid("environment", "must have 1 to 16 lower-case letters and digits")
 	}
 	if err := checkPermissions(r.Permissions); err != nil {
+		return r, err
+	}
+	if err := checkPlan(r.Plan); err != nil {
 		return r, err
 	}
 	return r, checkMutable(r.Name, r.ExpiresAt, r.Limit, r.Terms, now)
@@ -141,7 +150,7 @@ func (m *Manager) Create(ctx context.Context, by Actor, r Request) (Key, secret.
 	text := mint(r.Environment)
 	key := Key{
 		ID: newID(), Organization: r.Organization, Product: r.Product, Permissions: r.Permissions,
-		Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: r.Limit, Terms: r.Terms,
+		Name: r.Name, Environment: r.Environment, CreatedAt: now, ExpiresAt: r.ExpiresAt, Limit: r.Limit, Terms: r.Terms, Plan: r.Plan,
 	}
 	entry := key.entry(ActionCreate, by, now, key.created())
 	if err := m.store.Insert(ctx, key, m.pepper.Digest(text), *entry); err != nil {
@@ -156,6 +165,9 @@ func (k *Key) created() map[string]any {
 	details := map[string]any{"product": k.Product, "permissions": k.Permissions, "expires_at": k.ExpiresAt}
 	if k.Limit != (limit.Limit{}) {
 		details["rate_limit"] = describe(k.Limit)
+	}
+	if k.Plan != "" {
+		details["plan"] = k.Plan
 	}
 	k.Terms.describe(details)
 	return details

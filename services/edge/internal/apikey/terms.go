@@ -162,7 +162,7 @@ func (k *Key) termsHeader() string {
 	return compact(struct {
 		Key string `json:"key"`
 		Terms
-	}{k.chain(), k.Terms})
+	}{k.Chain(), k.Terms})
 }
 
 // compact returns the JSON of a value without white space and without escapes that only HTML needs.

@@ -96,8 +96,8 @@ func TestRotationKeepsTerms(t *testing.T) {
 	second := first.succeed(Rotation{}, time.Now())
 	third := second.succeed(Rotation{}, time.Now())
 	for _, next := range []Key{second, third} {
-		if diff := cmp.Diff(first.Terms, next.Terms); diff != "" || next.chain() != "key_1" {
-			t.Errorf("terms (-want +got), counted under %s:\n%s", next.chain(), diff)
+		if diff := cmp.Diff(first.Terms, next.Terms); diff != "" || next.Chain() != "key_1" {
+			t.Errorf("terms (-want +got), counted under %s:\n%s", next.Chain(), diff)
 		}
 	}
 }

@@ -47,6 +47,7 @@ type Config struct {
 
 	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"serve: rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
 	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"serve: the same for all keys of an organization together"`
+	DefaultPlan  string        `env:"DEFAULT_PLAN" doc:"plan of organizations without one of their own; empty for none, which limits nothing"`
 	MaxBody      int64         `env:"MAX_BODY" envDefault:"33554432" doc:"serve: largest request body in bytes of a customer"`
 	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"serve: bytes of larger request bodies in memory at once; calls beyond it get 503"`
 	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"serve: bytes of them for one organization; its calls beyond it get 429"`

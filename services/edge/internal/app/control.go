@@ -6,7 +6,9 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/caller"
@@ -35,6 +37,8 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	}
 	err = startControlServer(ctx, s, cfg, control.Options{
 		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
+		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
+		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

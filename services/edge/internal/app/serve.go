@@ -7,9 +7,13 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/redis"
@@ -42,8 +46,13 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("meter: %w", err)
 	}
-	err = startServer(ctx, s, cfg, keys.watcher, api.Options{
-		Table: table, Verifier: keys.verifier, Limiter: limiter, Counter: counter,
+	plans, err := startPlans(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("plans: %w", err)
+	}
+	err = startServer(ctx, s, cfg, stores.pool, refresher(keys.watcher, plans.watcher), api.Options{
+		Table: table, Verifier: keys.verifier, Limiter: limiter, Quotas: plans.quotas, Counter: counter,
+		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -101,8 +110,16 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 	return keys{verifier, watcher}, nil
 }
 
+// refresher returns the function that reads the changes of keys and plans. The watchers report what fails.
+func refresher(keys *apikey.Watcher, plans *plan.Watcher) func(context.Context) {
+	return func(ctx context.Context) {
+		keys.Refresh(ctx)
+		_ = plans.Refresh(ctx) // It polls, and logs a failure.
+	}
+}
+
 // startServer starts the face and the metrics. o holds what the steps before it made.
-func startServer(ctx context.Context, s *service.Service, cfg Config, watcher *apikey.Watcher, o api.Options) error {
+func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxpool.Pool, refresh func(context.Context), o api.Options) error {
 	token, err := cfg.ServiceToken.Read()
 	if err != nil {
 		return fmt.Errorf("%s_SERVICE_TOKEN_FILE: %w", prefix, err)
@@ -111,13 +128,14 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, watcher *a
 	if err != nil {
 		return err
 	}
+	followSpend(s, cfg, pool, transport, token)
 	secure, err := cfg.TLS.Config()
 	if err != nil {
 		return err
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
 	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, cfg.bounds())
-	o.Control = wayToControl(cfg, transport, watcher)
+	o.Control = wayToControl(cfg, transport, refresh)
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
 		return err
 	}
@@ -142,13 +160,13 @@ const (
 )
 
 // wayToControl returns the relay to the role control, nil without its URL.
-func wayToControl(cfg Config, transport *connpool.Pool, watcher *apikey.Watcher) *api.Control {
+func wayToControl(cfg Config, transport *connpool.Pool, refresh func(context.Context)) *api.Control {
 	if cfg.ControlURL.Host == "" {
 		return nil
 	}
 	bounds := cfg.bounds()
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
-	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Refresh: watcher.Refresh}
+	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Refresh: refresh}
 }
 
 // upstreamTransport returns the connection pool for the services.

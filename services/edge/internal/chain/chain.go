@@ -26,6 +26,7 @@ type Handler func(w http.ResponseWriter, r *http.Request, l *Line) error
 type Line struct {
 	Organization, Key, Caller string
 	Session                   *proxy.Session // of a WebSocket connection
+	Succeeded                 bool           // a service answered with success; not in the log
 }
 
 // ErrorBody renders an error for the response to a request.

@@ -1,4 +1,5 @@
-// Package control is the face of the edge's role control: what operators do with keys, rate limits and usage. The role
+// Package control is the face of the edge's role control: what operators do with keys, rate limits, plans,
+// credits and usage. The role
 // serve relays these paths to it. Package app mounts it.
 package control
 
@@ -12,7 +13,9 @@ import (
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -24,6 +27,8 @@ type Options struct {
 	Tracer    trace.Tracer
 	Meter     metric.Meter
 	Keys      *apikey.Manager
+	Plans     *plan.Manager
+	Credits   *credit.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	Alerts    *alert.Rules
@@ -69,8 +74,14 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		"/admin/v1/organizations/{organization_id}/rate-limit": {
 			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
 		},
-		"/admin/v1/audit": {http.MethodGet: a.audit},
-		"/admin/v1/usage": {http.MethodGet: a.usage},
+		"/admin/v1/organizations/{organization_id}/plan": {
+			http.MethodGet: a.organizationPlan, http.MethodPut: a.planOrganization, http.MethodDelete: a.unplanOrganization,
+		},
+		"/admin/v1/organizations/{organization_id}/credits": {http.MethodGet: a.credits, http.MethodPost: a.grantCredits},
+		"/admin/v1/plans":        {http.MethodGet: a.listPlans},
+		"/admin/v1/plans/{plan}": {http.MethodGet: a.getPlan, http.MethodPut: a.setPlan, http.MethodDelete: a.deletePlan},
+		"/admin/v1/audit":        {http.MethodGet: a.audit},
+		"/admin/v1/usage":        {http.MethodGet: a.usage},
 		"/admin/v1/alerts/rules/{organization_id}": {
 			http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules, http.MethodDelete: a.deleteAlertRules,
 		},

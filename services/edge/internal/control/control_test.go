@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -9,10 +10,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -20,10 +23,13 @@ import (
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
@@ -42,13 +48,21 @@ type world struct {
 
 	customers http.Handler
 	calls     []proxy.Call // of customers, that were relayed
+	relay     func(w http.ResponseWriter, call proxy.Call) error
+	plans     *plan.Watcher
 	manager   *apikey.Manager
 	logs      bytes.Buffer
 }
 
-// Do answers every customer.
+// Do has relay answer a customer.
 func (x *world) Do(w http.ResponseWriter, _ *http.Request, call proxy.Call) error {
 	x.calls = append(x.calls, call)
+	return x.relay(w, call)
+}
+
+// succeed answers a customer with success.
+func succeed(w http.ResponseWriter, call proxy.Call) error {
+	_ = call.Succeeded()()
 	_, err := io.WriteString(w, "{}")
 	return err
 }
@@ -61,7 +75,7 @@ func (x *world) Count(_, _, _ string, _ time.Time) func() error {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	x := &world{}
+	x := &world{relay: succeed}
 	log, tracer, measured := slog.New(slog.NewJSONHandler(&x.logs, nil)), tracenoop.NewTracerProvider().Tracer(""), metricnoop.NewMeterProvider().Meter("")
 	pool := testkit.Postgres(t, migrations.FS)
 	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
@@ -74,9 +88,15 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
+	x.plans, err = plan.NewWatcher(t.Context(), postgres.NewPlans(pool), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	credits := credit.NewManager(postgres.NewCredits(pool), log)
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
+		Plans:  plan.NewManager(postgres.NewPlans(pool), "default", log), Credits: credits,
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
@@ -85,15 +105,26 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	x.customers, err = api.New(api.Options{
-		Log: log, Tracer: tracer, Meter: measured, Table: table.Served([]string{"gateway"}),
-		Upstreams: map[string]*url.URL{"gateway": {Scheme: "http", Host: "gateway"}},
+		Log: log, Tracer: tracer, Meter: measured, Table: table.Served([]string{"gateway", "webhook-egress"}),
+		Upstreams: map[string]*url.URL{"gateway": {Scheme: "http", Host: "gateway"}, "webhook-egress": {Scheme: "http", Host: "egress"}},
 		Verifier:  apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
-		Limiter:   limit.New(nil), Counter: x, Relay: x,
+		Limiter:   limit.New(nil), Quotas: runQuotas(t, x.plans, pool), Credits: credits, Counter: x, Relay: x,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// runQuotas runs an enforcer until the test ends. "default" is the plan of organizations without one.
+func runQuotas(t *testing.T, plans quota.Plans, pool *pgxpool.Pool) *quota.Enforcer {
+	t.Helper()
+	quotas := quota.New(plans, "default", nil, postgres.NewUsage(pool))
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = quotas.Run(ctx, slog.New(slog.DiscardHandler)) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return quotas
 }
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
@@ -181,7 +212,7 @@ func TestKeysOverHTTP(t *testing.T) {
 	delete(key, "created_at")
 	if diff := cmp.Diff(map[string]any{
 		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
-		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "rate_limit": nil,
+		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "plan": nil, "rate_limit": nil,
 		"tpm": nil, "models": nil, "budget": nil, "class": nil,
 	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
 		t.Errorf("key (-want +got):\n%s", diff)

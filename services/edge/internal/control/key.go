@@ -30,6 +30,8 @@ type Key struct {
 	LastUsedAt   *time.Time          `json:"last_used_at"`
 	RateLimit    *RateLimit          `json:"rate_limit"`
 	Terms
+	// Plan is the key's own plan; null is none.
+	Plan *string `json:"plan"`
 	// Origin is the first key of the chain of rotations, ReplacedBy the next one.
 	Origin     string `json:"origin,omitempty"`
 	ReplacedBy string `json:"replaced_by,omitempty"`
@@ -49,7 +51,7 @@ func NewKey(k apikey.Key, text secret.Value) Key {
 		ID: k.ID, Key: text.Reveal(), Organization: k.Organization, Product: k.Product, Permissions: k.Permissions,
 		Name: k.Name, Environment: k.Environment, CreatedAt: k.CreatedAt,
 		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt,
-		RateLimit: newRateLimit(k.Limit), Terms: newTerms(k.Terms), Origin: k.Origin, ReplacedBy: k.ReplacedBy,
+		RateLimit: newRateLimit(k.Limit), Terms: newTerms(k.Terms), Plan: orNil(k.Plan), Origin: k.Origin, ReplacedBy: k.ReplacedBy,
 	}
 }
 
@@ -105,6 +107,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *chain.Line) e
 		Models          []string       `json:"models"`
 		Budget          *apikey.Budget `json:"budget"`
 		Class           *apikey.Class  `json:"class"`
+		Plan            *string        `json:"plan"`
 	}
 	if err := read(w, r, &body); err != nil {
 		return err
@@ -113,14 +116,14 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *chain.Line) e
 		return err
 	}
 	bound, terms, err := settings{
-		body.Name, body.ExpiresAt, body.RateLimit, body.TokensPerMinute, body.Models, body.Budget, body.Class,
+		body.Name, body.ExpiresAt, body.RateLimit, body.TokensPerMinute, body.Models, body.Budget, body.Class, body.Plan,
 	}.read()
 	if err != nil {
 		return err
 	}
 	key, text, err := a.options.Keys.Create(r.Context(), actor(r, l), apikey.Request{
 		Organization: body.Organization, Product: body.Product, Permissions: body.Permissions, Name: body.Name,
-		Environment: body.Environment, ExpiresAt: body.ExpiresAt, Limit: bound, Terms: terms,
+		Environment: body.Environment, ExpiresAt: body.ExpiresAt, Limit: bound, Terms: terms, Plan: orZero(body.Plan),
 	})
 	if err != nil {
 		return err

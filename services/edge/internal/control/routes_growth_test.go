@@ -21,6 +21,9 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,
 			"PUT /admin/v1/alerts/rules/{organization_id}":             `{"rules":[{"name":"n","types":["switchyard.*"],"where":{"percent":80},"to":[{"channel":"in_app"}]}]}`,
 			"PUT /v1/alerts/rules":                                     `{"rules":[{"name":"n","types":["switchyard.*"],"to":[{"channel":"in_app"}]}]}`,
+			"PUT /admin/v1/organizations/{organization_id}/plan":       `{"plan":"p"}`,
+			"POST /admin/v1/organizations/{organization_id}/credits":   `{"amount_cents":1,"expires_at":"2099-01-01T00:00:00Z","note":"n","idempotency_key":"k"}`,
+			"PUT /admin/v1/plans/{plan}":                               `{"description":"d","limits":[{"meter":"calls","period":"day","amount":1,"kind":"hard"}]}`,
 		},
 	}
 	for _, r := range control.Routes() {

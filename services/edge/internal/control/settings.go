@@ -64,11 +64,12 @@ type settings struct {
 	Models          []string       `json:"models"`
 	Budget          *apikey.Budget `json:"budget"`
 	Class           *apikey.Class  `json:"class"`
+	Plan            *string        `json:"plan"`
 }
 
 // read returns the rate limit and the terms in the form of the domain.
 func (s settings) read() (limit.Limit, apikey.Terms, error) {
-	if err := identifiers("name", s.Name); err != nil {
+	if err := identifiers("name", s.Name, "plan", orZero(s.Plan)); err != nil {
 		return limit.Limit{}, apikey.Terms{}, err
 	}
 	bound, err := s.RateLimit.limit()
@@ -83,7 +84,7 @@ func (s settings) read() (limit.Limit, apikey.Terms, error) {
 func (s settings) replacement() (apikey.Update, error) {
 	bound, terms, err := s.read()
 	return apikey.Update{
-		Name: &s.Name, ExpiresAt: &s.ExpiresAt, Limit: &bound,
+		Name: &s.Name, ExpiresAt: &s.ExpiresAt, Limit: &bound, Plan: new(orZero(s.Plan)),
 		TokensPerMinute: &terms.TokensPerMinute, Models: &terms.Models, Budget: &terms.Budget, Class: &terms.Class,
 	}, err
 }
@@ -97,18 +98,19 @@ type change struct {
 	Models          maybe[[]string]      `json:"models"`
 	Budget          maybe[apikey.Budget] `json:"budget"`
 	Class           maybe[apikey.Class]  `json:"class"`
+	Plan            maybe[string]        `json:"plan"`
 }
 
 // update returns the update of a key.
 func (c change) update() (apikey.Update, error) {
 	all, err := settings{
 		orZero(c.Name), c.ExpiresAt.value, c.RateLimit.value,
-		c.TokensPerMinute.value, orZero(c.Models.value), c.Budget.value, c.Class.value,
+		c.TokensPerMinute.value, orZero(c.Models.value), c.Budget.value, c.Class.value, c.Plan.value,
 	}.replacement()
 	return apikey.Update{
 		Name: c.Name, ExpiresAt: given(c.ExpiresAt, all.ExpiresAt), Limit: given(c.RateLimit, all.Limit),
 		TokensPerMinute: given(c.TokensPerMinute, all.TokensPerMinute), Models: given(c.Models, all.Models),
-		Budget: given(c.Budget, all.Budget), Class: given(c.Class, all.Class),
+		Budget: given(c.Budget, all.Budget), Class: given(c.Class, all.Class), Plan: given(c.Plan, all.Plan),
 	}, err
 }
 

@@ -119,7 +119,7 @@ func TestAuditOfSettings(t *testing.T) {
 	if diff := cmp.Diff([]map[string]any{
 		{
 			"name": "", "expires_at": nil, "rate_limit": "", "tpm": nil, "models": nil,
-			"budget": map[string]any{"ceiling_cents": 5.0, "period": "day"}, "class": "bulk",
+			"budget": map[string]any{"ceiling_cents": 5.0, "period": "day"}, "class": "bulk", "plan": nil,
 		},
 		{"models": []any{"a"}, "tpm": nil},
 		{"product": "ai", "permissions": []any{"read"}, "expires_at": nil, "tpm": 7.0, "rate_limit": "6/1m0s/6"},

@@ -52,7 +52,7 @@ func key(row dbsql.KeyByDigestRow) apikey.Key {
 			TokensPerMinute: value(row.TokensPerMinute), Models: row.Models, Class: apikey.Class(value(row.Class)),
 			Budget: apikey.Budget{CeilingCents: value(row.BudgetCeilingCents), Period: apikey.Period(value(row.BudgetPeriod))},
 		},
-		Origin: value(row.Origin), ReplacedBy: value(row.ReplacedBy),
+		Origin: value(row.Origin), ReplacedBy: value(row.ReplacedBy), Plan: value(row.Plan), OrganizationPlan: value(row.OrganizationPlan),
 	}
 }
 

@@ -50,15 +50,15 @@ func insert(ctx context.Context, q *dbsql.Queries, key apikey.Key, digest apikey
 		permissions[i] = string(p)
 	}
 	requests, window, burst := limitColumns(key.Limit)
-	return q.InsertKey(ctx, dbsql.InsertKeyParams{
+	return planned(q.InsertKey(ctx, dbsql.InsertKeyParams{
 		ID: key.ID, Digest: digest[:], OrganizationID: key.Organization, Product: key.Product,
 		Permissions: permissions, Name: key.Name, Environment: key.Environment,
 		CreatedAt: key.CreatedAt, ExpiresAt: key.ExpiresAt,
 		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst,
 		TokensPerMinute: null(key.Terms.TokensPerMinute), Models: key.Terms.Models, Class: null(string(key.Terms.Class)),
 		BudgetCeilingCents: null(key.Terms.Budget.CeilingCents), BudgetPeriod: null(string(key.Terms.Budget.Period)),
-		Origin: null(key.Origin), Position: position,
-	})
+		Origin: null(key.Origin), Plan: null(key.Plan), Position: position,
+	}))
 }
 
 // List implements apikey.Store.
@@ -141,13 +141,13 @@ func succeed(ctx context.Context, q *dbsql.Queries, change apikey.Change, positi
 
 func update(ctx context.Context, q *dbsql.Queries, key apikey.Key, position int64) error {
 	requests, window, burst := limitColumns(key.Limit)
-	return q.UpdateKey(ctx, dbsql.UpdateKeyParams{
+	return planned(q.UpdateKey(ctx, dbsql.UpdateKeyParams{
 		ID: key.ID, Name: key.Name, ExpiresAt: key.ExpiresAt, RevokedAt: key.RevokedAt, ReplacedBy: null(key.ReplacedBy),
 		LimitRequests: requests, LimitWindowSeconds: window, LimitBurst: burst,
 		TokensPerMinute: null(key.Terms.TokensPerMinute), Models: key.Terms.Models, Class: null(string(key.Terms.Class)),
 		BudgetCeilingCents: null(key.Terms.Budget.CeilingCents), BudgetPeriod: null(string(key.Terms.Budget.Period)),
-		Position: position,
-	})
+		Plan: null(key.Plan), Position: position,
+	}))
 }
 
 // OrganizationLimit implements apikey.Store.

@@ -50,6 +50,7 @@ func TestHouseEvent(t *testing.T) {
 	want := `{"specversion":"1.0","id":"b1","source":"/switchyard/gateway","type":"switchyard.budget.threshold",` +
 		`"subject":"organization/acme","time":"2026-01-02T03:04:05Z","datacontenttype":"application/json","data":{"percent":80}}`
 	e := store.events[1]
+	wantJudge(t, &e, "event.payload.data.percent == 80 && event.type == 'switchyard.budget.threshold'")
 	if diff := cmp.Diff(event.Event{
 		Content: delivery.Content{
 			Body: []byte(want), Headers: map[string]string{"Content-Type": "application/cloudevents+json"}, MaxAttempts: 7,

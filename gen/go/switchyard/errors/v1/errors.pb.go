@@ -178,6 +178,10 @@ const (
 	ErrorReason_ERROR_REASON_UPSTREAM_UNAVAILABLE ErrorReason = 403
 	// 504: the service behind the route did not answer in time.
 	ErrorReason_ERROR_REASON_UPSTREAM_TIMEOUT ErrorReason = 404
+	// 429: a hard limit of the plan of the key or its organization is used up; retry_after says when its period ends.
+	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 405
+	// 403: the prepaid credits of the organization are used up or have expired.
+	ErrorReason_ERROR_REASON_CREDITS_EXHAUSTED ErrorReason = 406
 )
 
 // Enum value maps for ErrorReason.
@@ -257,6 +261,8 @@ var (
 		402: "ERROR_REASON_PERMISSION_DENIED",
 		403: "ERROR_REASON_UPSTREAM_UNAVAILABLE",
 		404: "ERROR_REASON_UPSTREAM_TIMEOUT",
+		405: "ERROR_REASON_QUOTA_EXCEEDED",
+		406: "ERROR_REASON_CREDITS_EXHAUSTED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":                0,
@@ -333,6 +339,8 @@ var (
 		"ERROR_REASON_PERMISSION_DENIED":          402,
 		"ERROR_REASON_UPSTREAM_UNAVAILABLE":       403,
 		"ERROR_REASON_UPSTREAM_TIMEOUT":           404,
+		"ERROR_REASON_QUOTA_EXCEEDED":             405,
+		"ERROR_REASON_CREDITS_EXHAUSTED":          406,
 	}
 )
 
@@ -533,7 +541,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xaf\x14\n" +
+	"\f_retry_after*\xf6\x14\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -609,7 +617,9 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	" ERROR_REASON_PRODUCT_NOT_ALLOWED\x10\x91\x03\x12#\n" +
 	"\x1eERROR_REASON_PERMISSION_DENIED\x10\x92\x03\x12&\n" +
 	"!ERROR_REASON_UPSTREAM_UNAVAILABLE\x10\x93\x03\x12\"\n" +
-	"\x1dERROR_REASON_UPSTREAM_TIMEOUT\x10\x94\x03B\xce\x01\n" +
+	"\x1dERROR_REASON_UPSTREAM_TIMEOUT\x10\x94\x03\x12 \n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10\x95\x03\x12#\n" +
+	"\x1eERROR_REASON_CREDITS_EXHAUSTED\x10\x96\x03B\xce\x01\n" +
 	"\x18com.switchyard.errors.v1B\vErrorsProtoP\x01Z3switchyard.dev/gen/go/switchyard/errors/v1;errorsv1\xa2\x02\x03SEX\xaa\x02\x14Switchyard.Errors.V1\xca\x02\x14Switchyard\\Errors\\V1\xe2\x02 Switchyard\\Errors\\V1\\GPBMetadata\xea\x02\x16Switchyard::Errors::V1b\x06proto3"
 
 var (

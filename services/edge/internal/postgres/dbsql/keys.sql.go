@@ -46,10 +46,10 @@ func (q *Queries) ChangedSince(ctx context.Context, arg ChangedSinceParams) ([]C
 
 const insertKey = `-- name: InsertKey :exec
 INSERT INTO api_keys (id, digest, organization_id, product, permissions, name, environment, created_at, expires_at,
-    limit_requests, limit_window_seconds, limit_burst, tokens_per_minute, models, budget_ceiling_cents, budget_period, class, origin, position)
+    limit_requests, limit_window_seconds, limit_burst, tokens_per_minute, models, budget_ceiling_cents, budget_period, class, origin, plan, position)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
     $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19)
+    $15, $16, $17, $18, $19, $20)
 `
 
 type InsertKeyParams struct {
@@ -71,6 +71,7 @@ type InsertKeyParams struct {
 	BudgetPeriod       *string
 	Class              *string
 	Origin             *string
+	Plan               *string
 	Position           int64
 }
 
@@ -94,6 +95,7 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 		arg.BudgetPeriod,
 		arg.Class,
 		arg.Origin,
+		arg.Plan,
 		arg.Position,
 	)
 	return err
@@ -102,8 +104,10 @@ func (q *Queries) InsertKey(ctx context.Context, arg InsertKeyParams) error {
 const keyByDigest = `-- name: KeyByDigest :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE k.digest = $1
 `
 
@@ -129,9 +133,11 @@ type KeyByDigestRow struct {
 	Class              *string
 	Origin             *string
 	ReplacedBy         *string
+	Plan               *string
 	Requests           *int32
 	WindowSeconds      *int32
 	Burst              *int32
+	OrganizationPlan   *string
 }
 
 func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRow, error) {
@@ -159,9 +165,11 @@ func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRo
 		&i.Class,
 		&i.Origin,
 		&i.ReplacedBy,
+		&i.Plan,
 		&i.Requests,
 		&i.WindowSeconds,
 		&i.Burst,
+		&i.OrganizationPlan,
 	)
 	return i, err
 }
@@ -169,8 +177,10 @@ func (q *Queries) KeyByDigest(ctx context.Context, digest []byte) (KeyByDigestRo
 const keyByID = `-- name: KeyByID :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE k.id = $1
 `
 
@@ -196,9 +206,11 @@ type KeyByIDRow struct {
 	Class              *string
 	Origin             *string
 	ReplacedBy         *string
+	Plan               *string
 	Requests           *int32
 	WindowSeconds      *int32
 	Burst              *int32
+	OrganizationPlan   *string
 }
 
 func (q *Queries) KeyByID(ctx context.Context, id string) (KeyByIDRow, error) {
@@ -226,9 +238,11 @@ func (q *Queries) KeyByID(ctx context.Context, id string) (KeyByIDRow, error) {
 		&i.Class,
 		&i.Origin,
 		&i.ReplacedBy,
+		&i.Plan,
 		&i.Requests,
 		&i.WindowSeconds,
 		&i.Burst,
+		&i.OrganizationPlan,
 	)
 	return i, err
 }
@@ -236,8 +250,10 @@ func (q *Queries) KeyByID(ctx context.Context, id string) (KeyByIDRow, error) {
 const listKeys = `-- name: ListKeys :many
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE ($1::text = '' OR k.organization_id = $1) AND k.id > $2
 ORDER BY k.id
 LIMIT $3
@@ -271,9 +287,11 @@ type ListKeysRow struct {
 	Class              *string
 	Origin             *string
 	ReplacedBy         *string
+	Plan               *string
 	Requests           *int32
 	WindowSeconds      *int32
 	Burst              *int32
+	OrganizationPlan   *string
 }
 
 func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysRow, error) {
@@ -307,9 +325,11 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 			&i.Class,
 			&i.Origin,
 			&i.ReplacedBy,
+			&i.Plan,
 			&i.Requests,
 			&i.WindowSeconds,
 			&i.Burst,
+			&i.OrganizationPlan,
 		); err != nil {
 			return nil, err
 		}
@@ -324,8 +344,10 @@ func (q *Queries) ListKeys(ctx context.Context, arg ListKeysParams) ([]ListKeysR
 const lockKey = `-- name: LockKey :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE k.id = $1
 FOR UPDATE OF k
 `
@@ -352,9 +374,11 @@ type LockKeyRow struct {
 	Class              *string
 	Origin             *string
 	ReplacedBy         *string
+	Plan               *string
 	Requests           *int32
 	WindowSeconds      *int32
 	Burst              *int32
+	OrganizationPlan   *string
 }
 
 func (q *Queries) LockKey(ctx context.Context, id string) (LockKeyRow, error) {
@@ -382,9 +406,11 @@ func (q *Queries) LockKey(ctx context.Context, id string) (LockKeyRow, error) {
 		&i.Class,
 		&i.Origin,
 		&i.ReplacedBy,
+		&i.Plan,
 		&i.Requests,
 		&i.WindowSeconds,
 		&i.Burst,
+		&i.OrganizationPlan,
 	)
 	return i, err
 }
@@ -528,8 +554,8 @@ SET name = $1, expires_at = $2, revoked_at = $3, replaced_by = $4,
     limit_requests = $5, limit_window_seconds = $6,
     limit_burst = $7, tokens_per_minute = $8, models = $9,
     budget_ceiling_cents = $10, budget_period = $11, class = $12,
-    position = $13
-WHERE id = $14
+    plan = $13, position = $14
+WHERE id = $15
 `
 
 type UpdateKeyParams struct {
@@ -545,6 +571,7 @@ type UpdateKeyParams struct {
 	BudgetCeilingCents *int64
 	BudgetPeriod       *string
 	Class              *string
+	Plan               *string
 	Position           int64
 	ID                 string
 }
@@ -563,6 +590,7 @@ func (q *Queries) UpdateKey(ctx context.Context, arg UpdateKeyParams) error {
 		arg.BudgetCeilingCents,
 		arg.BudgetPeriod,
 		arg.Class,
+		arg.Plan,
 		arg.Position,
 		arg.ID,
 	)

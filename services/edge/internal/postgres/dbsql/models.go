@@ -18,3 +18,22 @@ type AuditEntry struct {
 	RequestID      string
 	Details        []byte
 }
+
+type CreditGrant struct {
+	ID             string
+	OrganizationID string
+	IdempotencyKey string
+	PicoUsd        int64
+	SpentPicoUsd   int64
+	Note           string
+	CreatedAt      time.Time
+	ExpiresAt      time.Time
+}
+
+type PlanLimit struct {
+	Plan   string
+	Meter  string
+	Period string
+	Kind   string
+	Amount int64
+}

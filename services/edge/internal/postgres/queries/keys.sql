@@ -9,38 +9,46 @@ SELECT position FROM key_feed;
 
 -- name: InsertKey :exec
 INSERT INTO api_keys (id, digest, organization_id, product, permissions, name, environment, created_at, expires_at,
-    limit_requests, limit_window_seconds, limit_burst, tokens_per_minute, models, budget_ceiling_cents, budget_period, class, origin, position)
+    limit_requests, limit_window_seconds, limit_burst, tokens_per_minute, models, budget_ceiling_cents, budget_period, class, origin, plan, position)
 VALUES (@id, @digest, @organization_id, @product, @permissions, @name, @environment, @created_at, @expires_at,
     sqlc.narg(limit_requests), sqlc.narg(limit_window_seconds), sqlc.narg(limit_burst), sqlc.narg(tokens_per_minute), sqlc.narg(models),
-    sqlc.narg(budget_ceiling_cents), sqlc.narg(budget_period), sqlc.narg(class), sqlc.narg(origin), @position);
+    sqlc.narg(budget_ceiling_cents), sqlc.narg(budget_period), sqlc.narg(class), sqlc.narg(origin), sqlc.narg(plan), @position);
 
 -- name: KeyByDigest :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE k.digest = @digest;
 
 -- name: KeyByID :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE k.id = @id;
 
 -- name: LockKey :one
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE k.id = @id
 FOR UPDATE OF k;
 
 -- name: ListKeys :many
 SELECT k.id, k.digest, k.organization_id, k.product, k.permissions, k.name, k.environment, k.created_at, k.expires_at, k.revoked_at,
     k.last_used_at, k.limit_requests, k.limit_window_seconds, k.limit_burst, k.tokens_per_minute, k.models, k.budget_ceiling_cents,
-    k.budget_period, k.class, k.origin, k.replaced_by, l.requests, l.window_seconds, l.burst
-FROM api_keys AS k LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+    k.budget_period, k.class, k.origin, k.replaced_by, k.plan, l.requests, l.window_seconds, l.burst, p.plan AS organization_plan
+FROM api_keys AS k
+LEFT JOIN organization_limits AS l ON l.organization_id = k.organization_id
+LEFT JOIN organization_plans AS p ON p.organization_id = k.organization_id
 WHERE (@organization_id::text = '' OR k.organization_id = @organization_id) AND k.id > @after
 ORDER BY k.id
 LIMIT @page;
@@ -51,7 +59,7 @@ SET name = @name, expires_at = @expires_at, revoked_at = @revoked_at, replaced_b
     limit_requests = sqlc.narg(limit_requests), limit_window_seconds = sqlc.narg(limit_window_seconds),
     limit_burst = sqlc.narg(limit_burst), tokens_per_minute = sqlc.narg(tokens_per_minute), models = sqlc.narg(models),
     budget_ceiling_cents = sqlc.narg(budget_ceiling_cents), budget_period = sqlc.narg(budget_period), class = sqlc.narg(class),
-    position = @position
+    plan = sqlc.narg(plan), position = @position
 WHERE id = @id;
 
 -- name: ChangedSince :many

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/socket"
+)
+
+// product serves a customers' route: it checks key, product, scope, rate and quota, then relays the call.
+func (a *API) product(r route.Route, base *url.URL) chain.Handler {
+	dialect, targetOf, need, use := a.options.Table.Dialect(r.Path), targets(base, r), r.Need(), quota.UseOf(r.Metric)
+	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
+		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
+			return chain.NotAllowed(w, req, r.Method)
+		}
+		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
+		if err != nil {
+			return err
+		}
+		l.Organization, l.Key = key.Organization, key.ID
+		if err := key.May(need); err != nil {
+			return err
+		}
+		if err := a.admit(w, req, key); err != nil {
+			return err
+		}
+		if err := a.options.Counter.Admit(); err != nil {
+			return err
+		}
+		call := proxy.Call{
+			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
+			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
+			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
+			Inject: func(h http.Header) { inject(req.Context(), h) },
+			Succeeded: func() func() error {
+				l.Succeeded = true
+				if r.Metric == "" {
+					return func() error { return nil }
+				}
+				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
+			},
+		}
+		if r.WebSocket && socket.Requested(req) {
+			return a.connect(w, req, l, need, use, call)
+		}
+		return a.underQuota(w, req, l, key, use, func() error { return a.options.Relay.Do(w, req, call) })
+	}
+}
+
+// errDrain ends a stream of events for its reader when the edge drains.
+var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)
+
+// follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
+func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
+	unfollow := a.options.Verifier.Follow(key, end)
+	if !r.EventStream || a.options.Drain == nil {
+		return unfollow
+	}
+	stop := a.options.Drain(func() { end(errDrain) })
+	return func() {
+		stop()
+		unfollow()
+	}
+}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/edge/internal/billing"
+	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/quota"
+	"switchyard.dev/services/edge/internal/redis"
+	"switchyard.dev/services/edge/internal/spend"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/service"
+)
+
+// plans are the plans and what holds calls to them.
+type plans struct {
+	watcher *plan.Watcher
+	quotas  *quota.Enforcer
+}
+
+// startPlans starts the watcher of plans and what holds calls to them, which replicas share through Redis.
+func startPlans(ctx context.Context, s *service.Service, cfg Config, stores stores) (plans, error) {
+	watcher, err := plan.NewWatcher(ctx, postgres.NewPlans(stores.pool), s.Log)
+	if err != nil {
+		return plans{}, err
+	}
+	if cfg.DefaultPlan != "" && watcher.Plan(cfg.DefaultPlan) == nil {
+		s.Log.WarnContext(ctx, "the default plan does not exist yet; organizations without a plan have no limits", "plan", cfg.DefaultPlan)
+	}
+	s.Runner.Go("plan watcher", watcher.Run)
+	var shared quota.Shared
+	if stores.redis != nil {
+		shared = redis.NewQuotas(stores.redis)
+	}
+	quotas := quota.New(watcher, cfg.DefaultPlan, shared, postgres.NewUsage(stores.pool))
+	s.Runner.Go("quotas", func(ctx context.Context) error { return quotas.Run(ctx, s.Log) })
+	return plans{watcher, quotas}, nil
+}
+
+// followSpend starts to read what organizations spend, if there is a gateway where they can.
+func followSpend(s *service.Service, cfg Config, pool *pgxpool.Pool, transport http.RoundTripper, token secret.Value) {
+	base, ok := cfg.upstreams()["gateway"]
+	if !ok {
+		return
+	}
+	follower := spend.NewFollower(billing.NewFeed(transport, base, token), postgres.NewSpend(pool), s.Log)
+	s.Runner.Go("spend", follower.Run)
+}

@@ -1,0 +1,131 @@
+package spend
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/edge/internal/credit"
+	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/platform/testkit"
+)
+
+func TestSum(t *testing.T) {
+	at := time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC)
+	minute, day := at.Truncate(time.Minute), time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
+	january, february := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	got := sum([]Record{
+		{Key: "key_2", StartedAt: at, Tokens: 1, Pico: 10},
+		{Key: "key_1", StartedAt: at.Add(time.Second), Tokens: 2, Pico: math.MaxInt64},
+		{StartedAt: at.Add(time.Minute), Tokens: 4, Pico: 40},
+	}, map[string]string{"key_2": "key_1"})
+	if diff := cmp.Diff([]Amount{
+		{Window{"", plan.Day, day}, 3, math.MaxInt64},
+		{Window{"", plan.Day, february}, 4, 40},
+		{Window{"", plan.Minute, minute}, 3, math.MaxInt64},
+		{Window{"", plan.Minute, february.Add(30 * time.Second).Truncate(time.Minute)}, 4, 40},
+		{Window{"", plan.Month, january}, 3, math.MaxInt64},
+		{Window{"", plan.Month, february}, 4, 40},
+		{Window{"key_1", plan.Day, day}, 3, math.MaxInt64},
+		{Window{"key_1", plan.Minute, minute}, 3, math.MaxInt64},
+		{Window{"key_1", plan.Month, january}, 3, math.MaxInt64},
+	}, got); diff != "" {
+		t.Errorf("sum (-want +got):\n%s", diff)
+	}
+}
+
+// fakeWorld is a gateway whose ledger grows, and a store. Either may fail, before or after it has done what it is asked
+// for.
+type fakeWorld struct {
+	mu     sync.Mutex
+	ledger []Record
+	feed   Feed
+	total  map[Window]int64
+	chance *rand.Rand
+	calm   bool
+}
+
+var errFake = errors.New("connection reset")
+
+func (f *fakeWorld) fails() bool { return !f.calm && f.chance.IntN(4) == 0 }
+
+// Page returns three records at most. A cursor has the length of what was read.
+func (f *fakeWorld) Page(_ context.Context, feed Feed) (Page, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails() {
+		return Page{}, errFake
+	}
+	after := len(feed.Cursor)
+	end := min(len(f.ledger), after+3)
+	return Page{Records: f.ledger[after:end], Next: strings.Repeat("c", end), More: end == after+3}, nil
+}
+
+func (f *fakeWorld) Due(context.Context, time.Time, int) ([]Feed, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []Feed{f.feed}, nil
+}
+
+func (f *fakeWorld) Origins(context.Context, []string) (map[string]string, error) { return nil, nil }
+
+func (f *fakeWorld) Advance(_ context.Context, feed Feed, next string, _ time.Time, amounts []Amount, _ []credit.Cost) (bool, error) {
+	time.Sleep(time.Millisecond)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if feed.Cursor != f.feed.Cursor {
+		return false, nil
+	}
+	if f.fails() {
+		return false, errFake
+	}
+	f.feed.Cursor = next
+	for _, a := range amounts {
+		f.total[a.Window] += a.Pico
+	}
+	if f.fails() { // It was done, and the answer is lost.
+		return false, errFake
+	}
+	return true, nil
+}
+
+func (f *fakeWorld) Drop(context.Context, time.Time, time.Time, int) (int, error) { return 0, nil }
+
+// Replicas that read the same feed, over failures of the gateway and the store on either side of a commit, add each record
+// once.
+func TestEachRecordCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeWorld{feed: Feed{Organization: "acme"}, total: make(map[Window]int64), chance: rand.New(rand.NewPCG(1, 2))}
+		ctx, stop := context.WithCancel(t.Context())
+		var replicas sync.WaitGroup
+		for range 3 {
+			replicas.Go(func() { _ = NewFollower(f, f, testkit.Logger(t)).Run(ctx) })
+		}
+		start := time.Now().UTC().Truncate(24 * time.Hour)
+		var want int64
+		for i := range int64(500) {
+			f.mu.Lock()
+			f.ledger = append(f.ledger, Record{StartedAt: start.Add(time.Duration(i)), Pico: i})
+			f.mu.Unlock()
+			want += i
+			time.Sleep(37 * time.Millisecond)
+		}
+		f.mu.Lock()
+		f.calm = true
+		f.mu.Unlock()
+		time.Sleep(time.Minute)
+		stop()
+		replicas.Wait()
+		if got := f.total[Window{"", plan.Day, start}]; got != want {
+			t.Errorf("%d pico-USD are counted, want %d", got, want)
+		}
+	})
+}
