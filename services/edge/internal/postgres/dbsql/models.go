@@ -18,3 +18,13 @@ type AuditEntry struct {
 	RequestID      string
 	Details        []byte
 }
+
+type ExportCount struct {
+	ID             int64
+	OrganizationID string
+	Metric         string
+	Hour           time.Time
+	CountedBefore  int64
+	Count          int64
+	CollectedAt    time.Time
+}
