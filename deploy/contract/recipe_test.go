@@ -102,7 +102,10 @@ GET /admin/v1/organizations/{id}/rate-limit
 PUT /admin/v1/organizations/{id}/rate-limit
 DELETE /admin/v1/organizations/{id}/rate-limit
 GET /admin/v1/audit
-GET /admin/v1/usage`,
+GET /admin/v1/usage
+GET /admin/v1/exports
+POST /admin/v1/exports/{id}/backfill
+GET /admin/v1/exports/{id}/refusals`,
 }
 
 // commonRoutes are the routes of all services.

@@ -64,6 +64,8 @@ const (
 	edgeToken      = "edge-token"
 	tokensFile     = "tokens.yaml"
 	edgePepper     = "edge-key-pepper"
+	exportsFile    = "exports.yaml"          // of the edge's control
+	billingKey     = "billing-key"           // the fake billing systems take any
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
@@ -106,6 +108,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{supportToken, newToken, &s.Support},
 		{edgeToken, newToken, &edge},
 		{edgePepper, newToken, new(string)},
+		{billingKey, newToken, new(string)},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
 		{gatewayKey, newKey, new(string)},

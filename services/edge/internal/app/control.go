@@ -29,8 +29,12 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 		return fmt.Errorf("service tokens: %w", err)
 	}
 	usage := startUpkeep(s, cfg, stores)
+	exports, err := startExports(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("exports: %w", err)
+	}
 	err = startControlServer(ctx, s, cfg, control.Options{
-		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens,
+		Keys: manager, Ledger: usage, Retention: cfg.retention(), Exports: exports, Tokens: tokens,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

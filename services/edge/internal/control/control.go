@@ -1,4 +1,5 @@
-// Package control is the face of the edge's role control: what operators do with keys, rate limits and usage. The role
+// Package control is the face of the edge's role control: what operators do with keys, rate limits, usage and
+// its exports. The role
 // serve relays these paths to it. Package app mounts it.
 package control
 
@@ -11,6 +12,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -25,6 +27,7 @@ type Options struct {
 	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
+	Exports   *export.Manager
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
 	// Open holds unauthenticated handlers by pattern, such as probes.
@@ -65,6 +68,10 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		},
 		"/admin/v1/audit": {http.MethodGet: a.audit},
 		"/admin/v1/usage": {http.MethodGet: a.usage},
+
+		"/admin/v1/exports":                        {http.MethodGet: a.exports},
+		"/admin/v1/exports/{destination}/backfill": {http.MethodPost: a.backfill},
+		"/admin/v1/exports/{destination}/refusals": {http.MethodGet: a.refusals},
 	}
 }
 

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres"
@@ -75,6 +77,7 @@ func newWorld(t *testing.T) *world {
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Exports: newExports(pool),
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
@@ -92,6 +95,15 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// newExports returns exports to one destination.
+func newExports(pool *pgxpool.Pool) *export.Manager {
+	store := postgres.NewExports(pool)
+	settings := export.Settings{Destinations: []export.Destination{{
+		Name: "billing", Kind: export.Lago, BaseURL: "https://lago", KeyFile: "/run/keys/lago", Meters: map[string]string{"llm_requests": "calls"},
+	}}}
+	return export.NewManager(settings, store, map[export.Source]export.Pager{export.Counts: export.NewCountFeed(store)})
 }
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {

@@ -19,6 +19,7 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"PATCH /admin/v1/keys/{id}":                                `{"name":"n"}`,
 			"POST /admin/v1/keys/{id}/rotate":                          `{"overlap_seconds":1}`,
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,
+			"POST /admin/v1/exports/{destination}/backfill":            `{"from":"2026-11-01T00:00:00Z","to":"2026-11-01T01:00:00Z","dry_run":true}`,
 		},
 	}
 	for _, r := range control.OperatorRoutes() {

@@ -78,7 +78,7 @@ func (d Destination) sources() (read []Source) {
 	return read
 }
 
-// checkRange refuses a range of hours that has no rows, or whose rows are not all known yet.
+// checkRange refuses a range that is not of whole hours, or has no rows. The present hour has those that are known by now.
 func checkRange(from, to, now time.Time) error {
 	for _, bound := range []struct {
 		name string
@@ -94,8 +94,8 @@ func checkRange(from, to, now time.Time) error {
 	switch {
 	case !from.Before(to):
 		return apierr.Invalid("from", "must be before to")
-	case to.After(now):
-		return apierr.Invalid("to", "must not be in the future")
+	case to.After(now.Truncate(time.Hour).Add(time.Hour)):
+		return apierr.Invalid("to", "must not be after the end of the present hour")
 	case now.Sub(from) > Kept:
 		return apierr.Invalid("from", fmt.Sprintf("must be within the last %d days", int(Kept/(24*time.Hour))))
 	}

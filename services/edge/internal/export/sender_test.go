@@ -261,7 +261,8 @@ func TestBackfillRanges(t *testing.T) {
 		"no to":           {hour, time.Time{}, "to"},
 		"half an hour":    {hour.Add(-30 * time.Minute), hour, "from"},
 		"backwards":       {hour, hour.Add(-time.Hour), "from"},
-		"in the future":   {hour, hour.Add(time.Hour), "to"},
+		"this hour":       {hour, hour.Add(time.Hour), ""},
+		"in the future":   {hour, hour.Add(2 * time.Hour), "to"},
 		"longer than all": {hour.Add(-Kept - time.Hour), hour, "from"},
 	} {
 		err := checkRange(tt.from, tt.to, now)
