@@ -56,7 +56,7 @@ func (x *world) Do(w http.ResponseWriter, _ *http.Request, call proxy.Call) erro
 
 func (x *world) Admit() error { return nil }
 
-func (x *world) Count(_, _, _ string, _ time.Time) func() error {
+func (x *world) Count(meter.Counter) func() error {
 	return func() error { return nil }
 }
 
@@ -155,6 +155,11 @@ func TestRefusals(t *testing.T) {
 		"limit":                {"GET", "/admin/v1/keys?limit=201", operatorToken, "", 400, "limit: ", ""},
 		"cursor":               {"GET", "/admin/v1/usage?cursor=!", operatorToken, "", 400, "cursor: ", ""},
 		"time":                 {"GET", "/admin/v1/usage?from=yesterday", operatorToken, "", 400, "from: ", ""},
+		"a group":              {"GET", "/admin/v1/usage?group_by=user,user", operatorToken, "", 400, "group_by: ", ""},
+		"another group":        {"GET", "/admin/v1/usage?group_by=tag.A", operatorToken, "", 400, "group_by: ", ""},
+		"groups by the minute": {"GET", "/admin/v1/usage?group_by=user&period=minute", operatorToken, "", 400, "period: ", ""},
+		"half a tag":           {"GET", "/admin/v1/usage?tag=team", operatorToken, "", 400, "tag: ", ""},
+		"a key as a tag":       {"GET", "/admin/v1/usage?tag=team=sk-ant-api03-aB3dE6gH9jaB3dE6gH9jaB3dE6gH9j", operatorToken, "", 400, "tag: ", ""},
 		"unknown parameter":    {"GET", "/admin/v1/usage?org=o", operatorToken, "", 400, "org: ", ""},
 		"zero in a key's id":   {"DELETE", "/admin/v1/keys/key%00", operatorToken, "", 404, "not_found", ""},
 		"zero in a filter":     {"GET", "/admin/v1/keys?organization_id=%00", operatorToken, "", 400, "organization_id: ", ""},
