@@ -20,6 +20,7 @@ import (
 
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -220,4 +221,9 @@ func FuzzLagoVerdict(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestLagoVerdictGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around(`{"error_details":`, growth.JSON, "}"), growth.JSON...)
+	growth.Linear(t, growth.Each(inputs, func(text []byte) { lagoVerdict(answer{422, text}, 100) })...)
 }
