@@ -2,7 +2,6 @@ package billing
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -122,11 +121,11 @@ func (s *Server) lago(w http.ResponseWriter, r *http.Request) {
 		events = append(events, e)
 		switch {
 		case e.Identifier == "":
-			faults[fmt.Sprint(i)] = map[string][]string{"transaction_id": {"value_is_mandatory"}}
+			faults[strconv.Itoa(i)] = map[string][]string{"transaction_id": {"value_is_mandatory"}}
 		case e.Name == "" || number(e.Value, false) != nil:
-			faults[fmt.Sprint(i)] = map[string][]string{"properties": {"invalid_value"}}
+			faults[strconv.Itoa(i)] = map[string][]string{"properties": {"invalid_value"}}
 		case s.has(e):
-			faults[fmt.Sprint(i)] = map[string][]string{"transaction_id": {"value_already_exist"}}
+			faults[strconv.Itoa(i)] = map[string][]string{"transaction_id": {"value_already_exist"}}
 		}
 	}
 	if len(faults) > 0 {

@@ -63,7 +63,7 @@ func dimensionsOf(text string) (dimensions []string, err error) {
 	}
 	for d := range strings.SplitSeq(text, ",") {
 		name, ofTag := strings.CutPrefix(d, meter.DimensionTag)
-		if slices.Contains(dimensions, d) || d != meter.DimensionUser && !(ofTag && tag.Name(name)) {
+		if slices.Contains(dimensions, d) || d != meter.DimensionUser && (!ofTag || !tag.Name(name)) {
 			return nil, apierr.Invalid("group_by", "must be a list of user and tag.NAME, each once, separated by commas")
 		}
 		dimensions = append(dimensions, d)

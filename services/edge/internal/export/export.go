@@ -18,6 +18,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -78,7 +79,7 @@ func (g Growth) Entry() Entry {
 	}
 	return Entry{
 		ID: hex.EncodeToString(sum[:16]), Organization: g.Organization, At: at.UTC(),
-		Values: []Value{{g.Metric, fmt.Sprint(g.Count)}},
+		Values: []Value{{g.Metric, strconv.FormatInt(g.Count, 10)}},
 	}
 }
 

@@ -64,11 +64,11 @@ func (r record) entry() (Entry, error) {
 	completion := r.Output + r.Reasoning + r.ImageOutput + r.AudioOutput
 	return Entry{ID: r.ID, Organization: r.Organization, At: r.RecordedAt.UTC(), Values: []Value{
 		{"ledger.calls", "1"},
-		{"ledger.completion_tokens", fmt.Sprint(completion)},
+		{"ledger.completion_tokens", strconv.FormatInt(completion, 10)},
 		{"ledger.cost_cents", cents(pico)},
-		{"ledger.cost_pico_usd", fmt.Sprint(pico)},
-		{"ledger.prompt_tokens", fmt.Sprint(prompt)},
-		{"ledger.total_tokens", fmt.Sprint(prompt + completion)},
+		{"ledger.cost_pico_usd", strconv.FormatInt(pico, 10)},
+		{"ledger.prompt_tokens", strconv.FormatInt(prompt, 10)},
+		{"ledger.total_tokens", strconv.FormatInt(prompt+completion, 10)},
 	}}, nil
 }
 
@@ -76,7 +76,7 @@ func (r record) entry() (Entry, error) {
 func cents(pico int64) string {
 	const perCent, digits = 10_000_000_000, 10
 	if pico%perCent == 0 {
-		return fmt.Sprint(pico / perCent)
+		return strconv.FormatInt(pico/perCent, 10)
 	}
 	return fmt.Sprintf("%d.%s", pico/perCent, strings.TrimRight(fmt.Sprintf("%0*d", digits, pico%perCent), "0"))
 }

@@ -91,13 +91,15 @@ func (s stripe) sendOne(ctx context.Context, e Event) (why string, err error) {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(a.text, &body) != nil || body.Error.Message == "" {
+	_ = json.Unmarshal(a.text, &body) // An answer in another form has no message.
+	switch message := body.Error.Message; {
+	case message == "":
 		return "status " + strconv.Itoa(a.status), nil
-	}
-	if isKnown(body.Error.Message) {
+	case isKnown(message):
 		return "", nil
+	default:
+		return reason(message), nil
 	}
-	return reason(body.Error.Message), nil
 }
 
 // isKnown reports whether Stripe refuses an event because it has its identifier. The error has no code of its own.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -81,9 +82,7 @@ func (p poster) post(ctx context.Context, path, contentType string, body io.Read
 	}
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("Authorization", "Bearer "+key.Reveal())
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	got, err := p.client.Do(r)
 	if err != nil {
 		return answer{}, err
