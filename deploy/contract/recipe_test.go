@@ -112,7 +112,10 @@ GET /admin/v1/plans/{plan}
 PUT /admin/v1/plans/{plan}
 DELETE /admin/v1/plans/{plan}
 GET /admin/v1/audit
-GET /admin/v1/usage`,
+GET /admin/v1/usage
+GET /admin/v1/exports
+POST /admin/v1/exports/{id}/backfill
+GET /admin/v1/exports/{id}/refusals`,
 }
 
 // commonRoutes are the routes of all services.

@@ -16,6 +16,7 @@ import (
 // ownRoutes are the routes of a customer's own business beside those that send, with products, permission and metric.
 var ownRoutes = map[string]string{
 	"POST /product/v1/ai/runs":                                     "[ai agents platform] write ",
+	"GET /product/v1/ai/runs":                                      "[ai agents platform] read ",
 	"GET /product/v1/ai/runs/{run_id}":                             "[ai agents platform] read ",
 	"POST /product/v1/ai/runs/{run_id}/revoke":                     "[ai agents platform] write ",
 	"GET /product/v1/alerts/rules":                                 "[ai agents platform webhooks notifications] read ",

@@ -117,6 +117,10 @@ var runControls = []control{
 		late: http.StatusConflict, action: "run.mint", rows: 1,
 	},
 	{
+		method: "RunService.ListRuns", given: withRun, status: http.StatusOK, fields: []string{"runs", "next_cursor"}, foreign: http.StatusOK,
+		refusals: []refusal{badLimit, badCursor, {why: "a status that is none", query: "status=maybe", status: badRequest, code: invalid, text: "status"}},
+	},
+	{
 		method: "RunService.GetRunAuthority", given: withRun, status: http.StatusOK, fields: []string{"status", "calls"}, foreign: http.StatusNotFound,
 		refusals: []refusal{noRun},
 	},

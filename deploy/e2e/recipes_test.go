@@ -19,7 +19,7 @@ func TestRecipes(t *testing.T) {
 			t.Fatalf("the recipes use %s: %v", program, err)
 		}
 	}
-	h := plan{name: "recipes", settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
+	h := plan{name: "recipes", fakes: []stack.Fake{stack.FakeBilling}, settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
 	organization := unique("org")
 	env := append(os.Environ(),
 		"EDGE_URL="+h.URL(string(stack.Edge)), "EDGE_METRICS_URL="+h.MetricsURL(string(stack.Edge)), "GATEWAY_URL="+h.URL(string(stack.Gateway)),

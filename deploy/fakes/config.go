@@ -19,6 +19,8 @@ type config struct {
 	hostileProvider, hostileWebhook, hostilePush string
 	// identity issues credentials, and guardedProvider is an AI provider that takes no others.
 	identity, guardedProvider string
+	// billing takes usage as Stripe, OpenMeter and Lago do.
+	billing string
 
 	webhookSecrets webhook.Secrets
 	verbose        bool
@@ -29,7 +31,7 @@ type config struct {
 }
 
 // httpFakes lists the fakes that --tls accepts.
-var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider"}
+var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider", "billing"}
 
 func parseConfig(args []string, help io.Writer) (config, error) {
 	var cfg config
@@ -48,6 +50,7 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	flags.StringVar(&cfg.hostilePush, "hostile-push", "", "`address` of a second web push service")
 	flags.StringVar(&cfg.identity, "identity", "", "`address` of the token servers of clouds and vendors (default none, as for the next)")
 	flags.StringVar(&cfg.guardedProvider, "guarded-provider", "", "`address` of an AI provider that takes only their credentials, called under /aws, /gcp, /azure, /foundry, /openai or /anthropic")
+	flags.StringVar(&cfg.billing, "billing", "", "`address` of the billing systems that take usage (default none)")
 	flags.StringVar(&secret, "webhook-secret", "", "`secret` that webhook signatures are checked with")
 	flags.StringVar(&secretFile, "webhook-secret-file", "", "`file` with such secrets, one a line")
 	flags.StringVar(&ofEndpoints, "webhook-endpoint-secret-file", "", "`file` with secrets of endpoints, one a line, that signatures of the body alone are checked with")

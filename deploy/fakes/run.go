@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/deploy/fakes/billing"
 	"switchyard.dev/deploy/fakes/cert"
 	"switchyard.dev/deploy/fakes/fault"
 	"switchyard.dev/deploy/fakes/identity"
@@ -112,6 +113,7 @@ func services(cfg config, certificate tls.Certificate, out io.Writer) []service 
 		overHTTP("hostile-push", cfg.hostilePush, push.New(fault.Script{})),
 		overHTTP("identity", cfg.identity, issuer),
 		overHTTP("guarded-provider", cfg.guardedProvider, issuer.Guard(provider.New(fault.Script{}))),
+		overHTTP("billing", cfg.billing, billing.New(fault.Script{})),
 		{name: "tarpit", scheme: "tcp", address: cfg.tarpit, serve: tarpit.Serve},
 	}
 }

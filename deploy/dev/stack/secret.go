@@ -64,7 +64,9 @@ const (
 	edgeToken      = "edge-token"
 	tokensFile     = "tokens.yaml"
 	edgePepper     = "edge-key-pepper"
-	controlToken   = "control-token" // of the edge's control at webhook-egress and notify
+	controlToken   = "control-token"         // of the edge's control at webhook-egress and notify
+	exportsFile    = "exports.yaml"          // of the edge's control
+	billingKey     = "billing-key"           // the fake billing systems take any
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
 	webhookKey     = "webhook-encryption-key"
@@ -110,6 +112,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{edgeToken, newToken, &edge},
 		{edgePepper, newToken, new(string)},
 		{controlToken, newToken, &control},
+		{billingKey, newToken, new(string)},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},
 		{webhookSigning, newEd25519Key, new(string)},

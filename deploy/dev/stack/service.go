@@ -103,10 +103,12 @@ const (
 
 	FakeIdentity        Fake = "identity"         // token servers of clouds and vendors
 	FakeGuardedProvider Fake = "guarded-provider" // an AI provider that takes only their credentials
+
+	FakeBilling Fake = "billing" // billing systems that take usage
 )
 
 // AllFakes lists all fakes.
-var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush, FakeIdentity, FakeGuardedProvider}
+var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush, FakeIdentity, FakeGuardedProvider, FakeBilling}
 
 // listener is an address that a member of the stack listens on.
 type listener struct {

@@ -97,12 +97,7 @@ func (s *Stack) particular(service Service) []string {
 			"REQUIRE_HTTPS=false",
 		}
 	case Control:
-		return []string{
-			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
-			"NOTIFY_URL=" + s.URL(string(Notify)),
-			"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
-			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
-		}
+		return s.control()
 	case Edge:
 		return []string{
 			"CONTROL_URL=" + s.URL(string(Control)), // "" is none
@@ -127,6 +122,20 @@ func (s *Stack) particular(service Service) []string {
 		return s.notify()
 	}
 	return nil
+}
+
+// control returns the settings of the edge's control, with exports of usage to the fake billing systems if they run.
+func (s *Stack) control() []string {
+	own := []string{
+		"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
+		"NOTIFY_URL=" + s.URL(string(Notify)),
+		"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
+		"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
+	}
+	if s.FakeURL(FakeBilling) != "" {
+		own = append(own, "EXPORTS_FILE="+s.vault.path(exportsFile), "GATEWAY_URL="+s.URL(string(Gateway)))
+	}
+	return own
 }
 
 // notify returns the settings that point notify at the running fakes: Slack, and a mail server over STARTTLS.

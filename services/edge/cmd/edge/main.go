@@ -41,7 +41,9 @@ func run() error {
 		return app.Print(os.Stdout, cfg)
 	case "keys":
 		return app.Keys(ctx, cfg, args, os.Stdout)
+	case "exports":
+		return app.Exports(ctx, cfg, args, os.Stdout)
 	default:
-		return fmt.Errorf("unknown command %q; use serve, control, migrate, config or keys", command)
+		return fmt.Errorf("unknown command %q; use serve, control, migrate, config, keys or exports", command)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
@@ -54,7 +55,7 @@ type Credits interface {
 // Counter counts successful calls, see meter.Meter.
 type Counter interface {
 	Admit() error
-	Count(organization, key, metric string, at time.Time) (settled func() error)
+	Count(counter meter.Counter) (settled func() error)
 }
 
 // Relay proxies a call, see proxy.Relay.

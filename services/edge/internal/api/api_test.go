@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -46,16 +47,19 @@ type world struct {
 	calls, connections []proxy.Call
 	// counted are the metrics of successes.
 	counted []string
-	full    error
-	relay   func(w http.ResponseWriter, call proxy.Call) error
+	// counters are the counters of counted.
+	counters []meter.Counter
+	full     error
+	relay    func(w http.ResponseWriter, call proxy.Call) error
 	// drain begins a drain.
 	drain context.CancelFunc
 }
 
 func (x *world) Admit() error { return x.full }
 
-func (x *world) Count(_, _, metric string, _ time.Time) func() error {
-	x.counted = append(x.counted, metric)
+func (x *world) Count(counter meter.Counter) func() error {
+	x.counted = append(x.counted, counter.Metric)
+	x.counters = append(x.counters, counter)
 	return func() error { return nil }
 }
 
@@ -191,6 +195,31 @@ func TestIdentityOfACall(t *testing.T) {
 	}
 	if call.Timeout != 5*time.Minute {
 		t.Errorf("timeout %s, want 5m", call.Timeout)
+	}
+}
+
+// What a call counts has its user and its tags; tags that are too long to keep are other, and those that no service
+// checks are none.
+func TestGroupsOfACall(t *testing.T) {
+	x := newWorld(t)
+	_, ai := x.key(t, "ai", apikey.Read)
+	_, platform := x.key(t, "platform", apikey.Write)
+	for _, tt := range []struct{ path, key, tags, want string }{
+		{"/product/v1/ai/chat", ai, "team=web", "team=web"},
+		{"/product/v1/ai/chat", ai, "", ""},
+		{"/product/v1/ai/chat", ai, "team=" + strings.Repeat("x", 2<<10), meter.Other},
+		{"/product/v1/webhooks/deliveries", platform, "team=web", ""},
+	} {
+		x.counters = nil
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, strings.NewReader("{}"))
+		r.Header.Set("Authorization", "Bearer "+tt.key)
+		r.Header.Set("X-User-Id", "ann")
+		r.Header.Set("X-Switchyard-Tags", tt.tags)
+		x.ServeHTTP(httptest.NewRecorder(), r)
+		call := x.calls[len(x.calls)-1]
+		if err := call.Succeeded()(); err != nil || len(x.counters) != 1 || x.counters[0].User != "ann" || x.counters[0].Tags != tt.want {
+			t.Errorf("%s with %d bytes of tags counts %+v (%v), want the user and tags %q", tt.path, len(tt.tags), x.counters, err, tt.want)
+		}
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/socket"
 )
 
@@ -46,7 +48,10 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 				if r.Metric == "" {
 					return func() error { return nil }
 				}
-				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
+				return a.options.Counter.Count(meter.Counter{
+					Organization: key.Organization, Key: key.ID, Metric: r.Metric, Minute: time.Now(),
+					User: req.Header.Get(caller.HeaderUser), Tags: tagsOf(r, req),
+				})
 			},
 		}
 		if r.WebSocket && socket.Requested(req) {
@@ -55,6 +60,23 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		return a.underQuota(w, req, l, key, use, func() error { return a.options.Relay.Do(w, req, call) })
 	}
 }
+
+// maxTags bounds the tags that are counted, in bytes of the header.
+const maxTags = 2 << 10
+
+// tagsOf returns the text of a request's tags. The gateway alone reads and checks them.
+func tagsOf(r route.Route, req *http.Request) string {
+	if r.Upstream != gateway {
+		return ""
+	}
+	if tags := req.Header.Get(caller.HeaderTags); len(tags) <= maxTags {
+		return tags
+	}
+	return meter.Other
+}
+
+// gateway is the name of the gateway in the table of routes.
+const gateway = "gateway"
 
 // errDrain ends a stream of events for its reader when the edge drains.
 var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)

@@ -36,7 +36,7 @@ type Config struct {
 	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys; required by serve, control and keys, the same on all replicas"`
 	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"serve: number of known keys that are cached, and as many unknown ones"`
 	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"serve: how long a cached key stays valid while Postgres is unavailable"`
-	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"serve: base URL of the gateway; without it its routes are not served"`
+	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve has none of its routes, and control exports nothing of its ledger"`
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve: base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve: base URL of notify; without it its routes are not served"`
 
@@ -59,6 +59,7 @@ type Config struct {
 	UsageMode    string        `env:"USAGE_MODE" envDefault:"auto" doc:"serve: what a response waits for: synced (its count is synced to the spool's disk), committed (the count is in Postgres) or auto: synced where EDGE_SPOOL_DIR is on a volume that outlives the pod, else committed"`
 	SpoolDir     string        `env:"SPOOL_DIR" doc:"serve: folder in which counts wait for Postgres; it must survive a restart, and replicas may share it. Default: the system's temporary folder"`
 	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"serve: bytes of waiting counts; calls beyond it are refused with 503"`
+	ExportsFile  string        `env:"EXPORTS_FILE" doc:"control: YAML file of the billing systems that usage is exported to (docs/exports.md); empty for none"`
 	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace   time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`

@@ -35,10 +35,15 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("alerts: %w", err)
 	}
+	exports, err := startExports(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("exports: %w", err)
+	}
 	err = startControlServer(ctx, s, cfg, control.Options{
 		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
 		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
+		Exports: exports,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

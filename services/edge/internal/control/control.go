@@ -1,5 +1,5 @@
-// Package control is the face of the edge's role control: what operators do with keys, rate limits, plans,
-// credits and usage. The role
+// Package control is the face of the edge's role control: what operators do with keys, rate limits, plans, credits,
+// alert rules, usage and its exports. The role
 // serve relays these paths to it. Package app mounts it.
 package control
 
@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
+	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/apierr"
@@ -32,6 +33,7 @@ type Options struct {
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	Alerts    *alert.Rules
+	Exports   *export.Manager
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
 	// Open holds unauthenticated handlers by pattern, such as probes.
@@ -85,6 +87,10 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		"/admin/v1/alerts/rules/{organization_id}": {
 			http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules, http.MethodDelete: a.deleteAlertRules,
 		},
+
+		"/admin/v1/exports":                        {http.MethodGet: a.exports},
+		"/admin/v1/exports/{destination}/backfill": {http.MethodPost: a.backfill},
+		"/admin/v1/exports/{destination}/refusals": {http.MethodGet: a.refusals},
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
+	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
@@ -69,7 +70,7 @@ func succeed(w http.ResponseWriter, call proxy.Call) error {
 
 func (x *world) Admit() error { return nil }
 
-func (x *world) Count(_, _, _ string, _ time.Time) func() error {
+func (x *world) Count(meter.Counter) func() error {
 	return func() error { return nil }
 }
 
@@ -97,6 +98,7 @@ func newWorld(t *testing.T) *world {
 		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
 		Plans:  plan.NewManager(postgres.NewPlans(pool), "default", log), Credits: credits,
+		Exports: newExports(pool),
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
@@ -125,6 +127,15 @@ func runQuotas(t *testing.T, plans quota.Plans, pool *pgxpool.Pool) *quota.Enfor
 	running.Go(func() { _ = quotas.Run(ctx, slog.New(slog.DiscardHandler)) })
 	t.Cleanup(func() { stop(); running.Wait() })
 	return quotas
+}
+
+// newExports returns exports to one destination.
+func newExports(pool *pgxpool.Pool) *export.Manager {
+	store := postgres.NewExports(pool)
+	settings := export.Settings{Destinations: []export.Destination{{
+		Name: "billing", Kind: export.Lago, BaseURL: "https://lago", KeyFile: "/run/keys/lago", Meters: map[string]string{"llm_requests": "calls"},
+	}}}
+	return export.NewManager(settings, store, map[export.Source]export.Pager{export.Counts: export.NewCountFeed(store)})
 }
 
 func (x *world) key(t *testing.T, product string, permissions ...apikey.Permission) (id, text string) {
@@ -176,6 +187,11 @@ func TestRefusals(t *testing.T) {
 		"limit":                {"GET", "/admin/v1/keys?limit=201", operatorToken, "", 400, "limit: ", ""},
 		"cursor":               {"GET", "/admin/v1/usage?cursor=!", operatorToken, "", 400, "cursor: ", ""},
 		"time":                 {"GET", "/admin/v1/usage?from=yesterday", operatorToken, "", 400, "from: ", ""},
+		"a group":              {"GET", "/admin/v1/usage?group_by=user,user", operatorToken, "", 400, "group_by: ", ""},
+		"another group":        {"GET", "/admin/v1/usage?group_by=tag.A", operatorToken, "", 400, "group_by: ", ""},
+		"groups by the minute": {"GET", "/admin/v1/usage?group_by=user&period=minute", operatorToken, "", 400, "period: ", ""},
+		"half a tag":           {"GET", "/admin/v1/usage?tag=team", operatorToken, "", 400, "tag: ", ""},
+		"a key as a tag":       {"GET", "/admin/v1/usage?tag=team=sk-ant-api03-aB3dE6gH9jaB3dE6gH9jaB3dE6gH9j", operatorToken, "", 400, "tag: ", ""},
 		"unknown parameter":    {"GET", "/admin/v1/usage?org=o", operatorToken, "", 400, "org: ", ""},
 		"zero in a key's id":   {"DELETE", "/admin/v1/keys/key%00", operatorToken, "", 404, "not_found", ""},
 		"zero in a filter":     {"GET", "/admin/v1/keys?organization_id=%00", operatorToken, "", 400, "organization_id: ", ""},

@@ -98,13 +98,13 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 	}
 	for name := range q {
 		switch {
-		case name == "limit" || name == "cursor":
+		case name == "limit" || name == "cursor" || name == "tag" && slices.Contains(names, name): // checked by their readers
 		case !slices.Contains(names, name):
 			return nil, p, refuseName("query", name, "is not a parameter of this request")
 		case !caller.Printable(q.Get(name)):
 			return nil, p, apierr.Invalid(name, "must be printable ASCII without spaces, at most 256 characters")
 		}
-		if err := identifiers(name, q.Get(name)); name != "cursor" && err != nil {
+		if err := identifiers(name, q.Get(name)); name != "cursor" && name != "tag" && err != nil {
 			return nil, p, err
 		}
 	}

@@ -3,11 +3,14 @@ package control
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/tag"
 )
 
 // total is an item of the usage response.
@@ -17,34 +20,96 @@ type total struct {
 	Metric       string `json:"metric"`
 	// Start is that of the period, if the usage was requested by period.
 	Start *time.Time `json:"start,omitempty"`
-	Count int64      `json:"count"`
+	// Groups has the values of group_by, if that was given.
+	Groups map[string]string `json:"groups,omitempty"`
+	Count  int64             `json:"count"`
 }
 
-func newTotal(t meter.Total) total {
+func newTotal(t meter.Total, dimensions []string) total {
 	line := total{Organization: t.Organization, Key: t.Key, Metric: t.Metric, Count: t.Count}
 	if !t.Start.IsZero() {
 		line.Start = &t.Start
 	}
+	for i, label := range t.Labels {
+		if line.Groups == nil {
+			line.Groups = make(map[string]string)
+		}
+		line.Groups[dimensions[i]] = label
+	}
 	return line
 }
 
-func (t total) total() meter.Total {
+func (t total) total(dimensions []string) meter.Total {
 	sum := meter.Total{Organization: t.Organization, Key: t.Key, Metric: t.Metric, Count: t.Count}
 	if t.Start != nil {
 		sum.Start = *t.Start
 	}
+	for _, d := range dimensions {
+		sum.Labels = append(sum.Labels, t.Groups[d])
+	}
 	return sum
 }
 
-// usage returns the counts in [from, to) by organization, key and metric, and by period if one is given.
+// maxDimensions bounds what usage is grouped by, maxFilters the tags that it is filtered by.
+const (
+	maxDimensions = 4
+	maxFilters    = 10
+)
+
+// dimensionsOf reads group_by: user and tag.NAME, each once.
+func dimensionsOf(text string) (dimensions []string, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for d := range strings.SplitSeq(text, ",") {
+		name, ofTag := strings.CutPrefix(d, meter.DimensionTag)
+		if slices.Contains(dimensions, d) || d != meter.DimensionUser && (!ofTag || !tag.Name(name)) {
+			return nil, apierr.Invalid("group_by", "must be a list of user and tag.NAME, each once, separated by commas")
+		}
+		dimensions = append(dimensions, d)
+	}
+	if len(dimensions) > maxDimensions {
+		return nil, apierr.Invalid("group_by", "must have at most 4 items")
+	}
+	return dimensions, nil
+}
+
+// tagsOf reads the filters of tags, each name=value.
+func tagsOf(filters []string) (map[string]string, error) {
+	if len(filters) > maxFilters {
+		return nil, apierr.Invalid("tag", "must be given at most 10 times")
+	}
+	tags := make(map[string]string)
+	for _, filter := range filters {
+		name, value, ok := strings.Cut(filter, "=")
+		if _, twice := tags[name]; !ok || twice {
+			return nil, apierr.Invalid("tag", "must be name=value, each name once")
+		}
+		tags[name] = value
+	}
+	if err := tag.Check("tag", tags); err != nil {
+		return nil, err
+	}
+	return tags, nil
+}
+
+// usage returns the counts in [from, to) by organization, key and metric, by period if one is given, and by the user and
+// tags of group_by.
 func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
-	q, after, err := readPage[total](r, "organization_id", "key_id", "metric", "period", "from", "to")
+	q, after, err := readPage[total](r, "organization_id", "key_id", "metric", "period", "from", "to", "group_by", "user_id", "tag")
+	if err != nil {
+		return err
+	}
+	dimensions, err := dimensionsOf(q.Get("group_by"))
 	if err != nil {
 		return err
 	}
 	query := meter.Query{
 		Organization: q.Get("organization_id"), Key: q.Get("key_id"), Metric: q.Get("metric"), Period: meter.Period(q.Get("period")),
-		After: after.value.total(), Limit: after.limit + 1,
+		User: q.Get("user_id"), Dimensions: dimensions, After: after.value.total(dimensions), Limit: after.limit + 1,
+	}
+	if query.Tags, err = tagsOf(q["tag"]); err != nil {
+		return err
 	}
 	if query.From, err = moment(q, "from"); err != nil {
 		return err
@@ -65,10 +130,10 @@ func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *chain.Line) error
 	}{Usage: []total{}}
 	for i, t := range totals {
 		if i == after.limit {
-			answer.NextCursor = cursor(newTotal(totals[i-1]))
+			answer.NextCursor = cursor(newTotal(totals[i-1], dimensions))
 			break
 		}
-		answer.Usage = append(answer.Usage, newTotal(t))
+		answer.Usage = append(answer.Usage, newTotal(t, dimensions))
 	}
 	return write(w, http.StatusOK, answer)
 }

@@ -29,12 +29,16 @@ import (
 	"switchyard.dev/services/platform/spool"
 )
 
-// Counter identifies a count: the successes of a key on a metric in a minute.
+// Counter identifies a count: the successes of a key on a metric in a minute, of a user and with tags.
 type Counter struct {
 	Organization string    `json:"o"`
 	Key          string    `json:"k"`
 	Metric       string    `json:"m"`
 	Minute       time.Time `json:"t"`
+	// User and Tags are as the caller sent them, Tags as the text of the header, or Other for one that is too long to keep.
+	// Both are empty in files of earlier releases.
+	User string `json:"u,omitempty"`
+	Tags string `json:"g,omitempty"`
 }
 
 // Count is the increment of a counter.
@@ -134,10 +138,10 @@ func (m *Meter) Admit() error {
 // Waiting returns the number of bytes of counts that are on disk and not in the database.
 func (m *Meter) Waiting() int64 { return m.spool.Waiting() }
 
-// Count records a success at a moment. The returned function blocks until the count is durable; it returns an error
-// if the count cannot be stored.
-func (m *Meter) Count(organization, key, metric string, at time.Time) (settled func() error) {
-	counter := Counter{Organization: organization, Key: key, Metric: metric, Minute: at.UTC().Truncate(time.Minute)}
+// Count records a success, at any moment of its minute. The returned function blocks until the count is durable; it
+// returns an error if the count cannot be stored.
+func (m *Meter) Count(counter Counter) (settled func() error) {
+	counter.Minute = counter.Minute.UTC().Truncate(time.Minute)
 	if m.mode == ModeSynced && !m.broken.Load() {
 		err := m.append(counter)
 		if err == nil {
@@ -276,6 +280,6 @@ func sorted(totals map[Counter]int64) []Count {
 func compare(a, b Counter) int {
 	return cmp.Or(
 		cmp.Compare(a.Organization, b.Organization), cmp.Compare(a.Key, b.Key),
-		cmp.Compare(a.Metric, b.Metric), a.Minute.Compare(b.Minute),
+		cmp.Compare(a.Metric, b.Metric), a.Minute.Compare(b.Minute), cmp.Compare(a.User, b.User), cmp.Compare(a.Tags, b.Tags),
 	)
 }

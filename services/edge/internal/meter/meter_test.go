@@ -2,11 +2,13 @@ package meter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -135,7 +137,7 @@ func call(t *testing.T, m *Meter, n int) {
 		callers.Go(func() {
 			for j := range n / 8 {
 				key := "key_" + string(rune('a'+(i+j)%5))
-				if err := m.Count("org-1", key, "llm_requests", time.Now())(); err != nil {
+				if err := m.Count(Counter{Organization: "org-1", Key: key, Metric: "llm_requests", Minute: time.Now()})(); err != nil {
 					t.Errorf("not counted: %v", err)
 				}
 			}
@@ -240,7 +242,7 @@ func TestFullSpoolRefuses(t *testing.T) {
 	if err := m.Admit(); err != nil {
 		t.Errorf("refused with an empty spool: %v", err)
 	}
-	batch := Batch{Writer: "w", First: 1, Last: 1, Counts: []Count{{Counter{"org-1", "key_1", "deliveries", time.Unix(0, 0).UTC()}, 3}}}
+	batch := Batch{Writer: "w", First: 1, Last: 1, Counts: []Count{{Counter{Organization: "org-1", Key: "key_1", Metric: "deliveries", Minute: time.Unix(0, 0).UTC()}, 3}}}
 	if err := m.keep(batch); err != nil {
 		t.Fatal(err)
 	}
@@ -256,6 +258,28 @@ func TestFullSpoolRefuses(t *testing.T) {
 	}
 	if err := m.Admit(); err != nil {
 		t.Errorf("refused with the spool empty again: %v", err)
+	}
+}
+
+// Counts with a user and tags are counters of their own, and files of releases without them are read.
+func TestUsersAndTagsOnDisk(t *testing.T) {
+	m := &Meter{log: testkit.Logger(t)}
+	old := []byte(`{"w":"w","s":1,"c":[{"o":"org-1","k":"key_1","m":"deliveries","t":"2026-11-24T10:00:00Z","n":3}]}`)
+	grouped := Counter{Organization: "org-1", Key: "key_1", Metric: "deliveries", Minute: time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC), User: "ann", Tags: "team=web"}
+	record, err := json.Marshal(Batch{Writer: "w", First: 2, Last: 2, Counts: []Count{{grouped, 2}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := m.decode(t.Context(), [][]byte{old, record})
+	if len(batches) != 2 || batches[0].First != 1 || batches[1].Counts[0].Counter != grouped {
+		t.Fatalf("read %+v", batches)
+	}
+	plain := grouped
+	plain.User, plain.Tags = "", ""
+	whole, ok := merge(batches)
+	want := []Count{{plain, 3}, {grouped, 2}}
+	if !ok || !slices.Equal(whole.Counts, want) {
+		t.Errorf("together they are %+v, want %+v", whole.Counts, want)
 	}
 }
 
@@ -278,7 +302,7 @@ func TestSlowDatabaseCatchesUp(t *testing.T) {
 			go func() {
 				time.Sleep(time.Duration(i) * 200 * time.Microsecond)
 				for ctx.Err() == nil {
-					_ = m.Count("org-1", "key_1", "llm_requests", time.Now())()
+					_ = m.Count(Counter{Organization: "org-1", Key: "key_1", Metric: "llm_requests", Minute: time.Now()})()
 					time.Sleep(time.Millisecond)
 				}
 			}()
@@ -298,7 +322,7 @@ func TestSlowDatabaseCatchesUp(t *testing.T) {
 func TestCountAfterStop(t *testing.T) {
 	m, stop := start(t, newStore(), t.TempDir()+"/spool", ModeCommitted)
 	stop()
-	if err := m.Count("o", "k", "m", time.Now())(); err == nil {
+	if err := m.Count(Counter{Organization: "o", Key: "k", Metric: "m", Minute: time.Now()})(); err == nil {
 		t.Error("counted by a meter that has stopped")
 	}
 }

@@ -28,7 +28,7 @@ func TestReadersSeeAnsweredCalls(t *testing.T) {
 			var calls, reads sync.WaitGroup
 			for range 500 {
 				calls.Go(func() {
-					if err := m.Count("org-1", "key_a", "llm_requests", time.Now())(); err != nil {
+					if err := m.Count(Counter{Organization: "org-1", Key: "key_a", Metric: "llm_requests", Minute: time.Now()})(); err != nil {
 						t.Error(err)
 					}
 					answered.Add(1)
@@ -75,7 +75,9 @@ func TestBrokenDisk(t *testing.T) {
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = m.Write(ctx) })
 	m.away.Store(true) // so that no count waits for an announcement, which Replay would make
-	count := func() error { return m.Count("org-1", "key_a", "llm_requests", time.Now())() }
+	count := func() error {
+		return m.Count(Counter{Organization: "org-1", Key: "key_a", Metric: "llm_requests", Minute: time.Now()})()
+	}
 	for range 3 {
 		if err := count(); err != nil {
 			t.Errorf("not counted on disk: %v", err)

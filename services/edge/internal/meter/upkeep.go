@@ -23,6 +23,10 @@ type Archive interface {
 	// Merge merges up to limit counters of minutes before a moment into the first minute of their hour or day, and returns
 	// how many there were. Merged counters stay in the same table, which the previous release reads correctly.
 	Merge(ctx context.Context, into Period, before time.Time, limit int) (merged int, err error)
+	// MergeGroups does the same with the groups of hours, into days.
+	MergeGroups(ctx context.Context, before time.Time, limit int) (merged int, err error)
+	// DropGroups removes up to limit groups before a moment.
+	DropGroups(ctx context.Context, before time.Time, limit int) (dropped int, err error)
 	// Drop removes up to limit counters before a moment.
 	Drop(ctx context.Context, before time.Time, limit int) (dropped int, err error)
 	// DropWriters removes up to limit writers without a batch since a moment.
@@ -68,6 +72,8 @@ func (u *Upkeep) round(ctx context.Context, now time.Time) error {
 	return errors.Join(
 		u.step(ctx, "merge into hours", func() (int, error) { return u.archive.Merge(ctx, Hour, hours, page) }),
 		u.step(ctx, "merge into days", func() (int, error) { return u.archive.Merge(ctx, Day, days, page) }),
+		u.step(ctx, "merge groups into days", func() (int, error) { return u.archive.MergeGroups(ctx, days, page) }),
+		u.step(ctx, "drop groups", func() (int, error) { return u.archive.DropGroups(ctx, last, page) }),
 		u.step(ctx, "drop counters", func() (int, error) { return u.archive.Drop(ctx, last, page) }),
 		u.step(ctx, "drop writers", func() (int, error) { return u.archive.DropWriters(ctx, last, page) }),
 	)

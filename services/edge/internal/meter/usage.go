@@ -38,20 +38,40 @@ func (p Period) length() time.Duration {
 // Query selects what Ledger sums: counts in [From, To), the totals after After. Empty fields select all.
 type Query struct {
 	Organization, Key, Metric string
-	From, To                  time.Time
-	Period                    Period
-	After                     Total
-	Limit                     int
+	// User and Tags select calls of a user and with all of these tags.
+	User string
+	Tags map[string]string
+	// Dimensions are what totals are grouped by, in addition: DimensionUser, or DimensionTag and a name.
+	Dimensions []string
+	From, To   time.Time
+	Period     Period
+	After      Total
+	Limit      int
 }
+
+// The dimensions of a query, the second with a name behind it.
+const (
+	DimensionUser = "user"
+	DimensionTag  = "tag."
+)
+
+// Grouped reports whether the query needs users or tags, which are kept by the hour.
+func (q *Query) Grouped() bool { return q.User != "" || len(q.Tags) > 0 || len(q.Dimensions) > 0 }
 
 // Total is a sum over the period that begins at Start, which is zero for Whole.
 type Total struct {
 	Organization, Key, Metric string
 	Start                     time.Time
-	Count                     int64
+	// Labels are the values of the query's dimensions: empty where calls have none, Other for those of groups that were not
+	// kept.
+	Labels []string
+	Count  int64
 }
 
-// Ledger reads the counters, in the order of organization, key, metric and start.
+// Other is the label of calls whose own values were not kept, because their organization had too many in the hour.
+const Other = "(other)"
+
+// Ledger reads the counters, in the order of organization, key, metric, start and labels.
 type Ledger interface {
 	Sum(ctx context.Context, q Query) ([]Total, error)
 }
@@ -73,6 +93,13 @@ func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 	if q.Period.length() == 0 && q.Period != Whole {
 		return q, apierr.Invalid("period", "must be minute, hour or day")
 	}
+	least := q.Period.length()
+	if q.Grouped() {
+		if q.Period == Minute {
+			return q, apierr.Invalid("period", "must be hour or day with users or tags, which are kept by the hour")
+		}
+		least = max(least, time.Hour)
+	}
 	oldest := time.Unix(0, 0).UTC()
 	if kept := r.kept(q.Period); kept > 0 {
 		oldest = now.Add(-kept).Truncate(q.Period.length()).Add(q.Period.length())
@@ -81,7 +108,7 @@ func (r Retention) Complete(q Query, now time.Time) (Query, error) {
 		if moment.IsZero() {
 			continue
 		}
-		if whole := max(q.Period.length(), r.grain(moment, now)); whole > 0 && !moment.Truncate(whole).Equal(moment) {
+		if whole := max(least, r.grain(moment, now)); whole > 0 && !moment.Truncate(whole).Equal(moment) {
 			return q, apierr.Invalid(name, "must be on the "+wholes[whole]+" (UTC): counts are asked for, or at that age kept, by it")
 		}
 	}

@@ -34,6 +34,9 @@ func TestComplete(t *testing.T) {
 		"by hour, long ago":          {Query{Period: Hour, From: at(40, "00:00:00")}, "from: counts by the hour"},
 		"by day":                     {Query{Period: Day, From: at(99, "00:00:00")}, ""},
 		"by day, within":             {Query{Period: Day, From: at(1, "10:00:00")}, "from: must be on the day"},
+		"by user, whole hours":       {Query{User: "ann", From: at(1, "10:00:00"), To: at(0, "10:00:00")}, ""},
+		"by user, within":            {Query{User: "ann", From: at(1, "10:11:00")}, "from: must be on the hour"},
+		"by tag, by minute":          {Query{Dimensions: []string{"tag.team"}, Period: Minute}, "period: must be hour or day"},
 		"by another":                 {Query{Period: "week"}, "period: "},
 		"by day, in another's hours": {Query{Period: Day, From: at(1, "00:00:00").In(time.FixedZone("", 3600))}, ""},
 	} {

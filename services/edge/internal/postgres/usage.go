@@ -27,13 +27,23 @@ func NewAnnouncer(pool *pgxpool.Pool) (*pgdb.Announcer, error) {
 
 // Apply implements meter.Store. It is one statement, hence one transaction and one round trip.
 func (u *Usage) Apply(ctx context.Context, batch meter.Batch) (applied bool, err error) {
-	params := dbsql.ApplyUsageParams{Writer: batch.Writer, First: batch.First, Seq: batch.Last}
-	for _, c := range batch.Counts {
+	params := dbsql.ApplyUsageParams{Writer: batch.Writer, First: batch.First, Seq: batch.Last, Most: maxGroups, OtherDigest: otherDigest}
+	for _, c := range counters(batch.Counts) {
 		params.Organizations = append(params.Organizations, c.Organization)
 		params.Keys = append(params.Keys, c.Key)
 		params.Metrics = append(params.Metrics, c.Metric)
 		params.Minutes = append(params.Minutes, c.Minute)
 		params.Counts = append(params.Counts, c.Count)
+	}
+	for _, g := range groups(batch.Counts) {
+		params.GroupOrganizations = append(params.GroupOrganizations, g.organization)
+		params.GroupHours = append(params.GroupHours, g.hour)
+		params.GroupKeys = append(params.GroupKeys, g.key)
+		params.GroupMetrics = append(params.GroupMetrics, g.metric)
+		params.GroupDigests = append(params.GroupDigests, g.digest())
+		params.GroupUsers = append(params.GroupUsers, g.user)
+		params.GroupTags = append(params.GroupTags, g.object())
+		params.GroupCounts = append(params.GroupCounts, g.count)
 	}
 	return dbsql.New(u.pool).ApplyUsage(ctx, params)
 }
@@ -43,7 +53,10 @@ func (u *Usage) Sum(ctx context.Context, q meter.Query) ([]meter.Total, error) {
 	if err := pgdb.AwaitAnnounced(ctx, u.pool, countWrites); err != nil {
 		return nil, err
 	}
-	if q.Period != meter.Whole {
+	switch {
+	case q.Grouped():
+		return u.sumByGroup(ctx, q)
+	case q.Period != meter.Whole:
 		return u.sumByPeriod(ctx, q)
 	}
 	rows, err := dbsql.New(u.pool).SumUsage(ctx, dbsql.SumUsageParams{

@@ -40,7 +40,11 @@ func TestSnapshot(t *testing.T) {
 	targets := map[string]string{}
 	var scopes []apikey.Permission
 	for _, r := range table.Routes {
-		targets[r.Path] = r.Upstream + " " + r.Target
+		target := r.Upstream + " " + r.Target
+		if before, ok := targets[r.Path]; ok && before != target {
+			target = before + ", " + r.Method + " " + r.Target
+		}
+		targets[r.Path] = target
 		scopes = append(scopes, r.Scope)
 	}
 	if diff := cmp.Diff(map[string]string{
@@ -52,7 +56,7 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/notifications/send":    "notify /v1/notify",
 
 		"/product/v1/webhooks/deliveries/{id}":                  "webhook-egress /v1/deliveries/{id}",
-		"/product/v1/ai/runs":                                   "gateway /v1/runs/mint",
+		"/product/v1/ai/runs":                                   "gateway /v1/runs/mint, GET /v1/runs",
 		"/product/v1/ai/runs/{run_id}":                          "gateway /v1/runs/{run_id}/authority",
 		"/product/v1/ai/runs/{run_id}/revoke":                   "gateway /v1/runs/{run_id}/revoke",
 		"/product/v1/alerts/rules":                              "control /v1/alerts/rules",

@@ -12,7 +12,6 @@ import (
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
-	"switchyard.dev/services/gateway/internal/money/tag"
 	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/serving/inference"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -20,6 +19,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/tag"
 	"switchyard.dev/services/platform/telemetry"
 )
 

@@ -24,6 +24,8 @@ type Runs interface {
 	Mint(ctx context.Context, of run.Run) (run.Run, error)
 	// Get returns a run; found is false if it was neither minted nor aborted.
 	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
+	// List returns runs and their usage as they are now.
+	List(ctx context.Context, f run.Filter, now time.Time) ([]run.Used, error)
 	Revoke(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Abort(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Usage(ctx context.Context, organization, id string) (run.Usage, error)

@@ -15,10 +15,10 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/money/spend"
-	"switchyard.dev/services/gateway/internal/money/tag"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/tag"
 )
 
 // spendPage is the default size of a page of spend, exportPage that of the reads of an export.

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/operations/probe"
 	"switchyard.dev/services/gateway/internal/policy"
@@ -79,6 +80,10 @@ func (noByok) Stale(context.Context, byok.StaleFilter) ([]byok.Config, error) {
 type noRuns struct{ Runs }
 
 func (noRuns) OrganizationOf(context.Context, string) (string, error) { return "", errors.New("none") }
+
+func (noRuns) List(context.Context, run.Filter, time.Time) ([]run.Used, error) {
+	return nil, errors.New("none")
+}
 
 type noUsage struct{ ledger.Feed }
 

@@ -56,6 +56,33 @@ func (r *Runs) Get(ctx context.Context, organization, id string) (of run.Run, fo
 	})
 }
 
+// List implements api.Runs.
+func (r *Runs) List(ctx context.Context, f run.Filter, now time.Time) (found []run.Used, err error) {
+	if err := awaitEntries(ctx, r.control.pool); err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	rows, err := dbsql.New(r.control.pool).ListRuns(ctx, dbsql.ListRunsParams{
+		Self: r.replica, OrganizationID: f.Organization, Status: string(f.Status), Since: optionalTime(f.Since), Until: optionalTime(f.Until),
+		Before: optionalTime(f.BeforeCreated), BeforeRun: f.BeforeID, Now: now, Page: int32(f.Limit),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list runs: %w", err)
+	}
+	for i := range rows {
+		row := &rows[i]
+		of, err := toRun(&row.Run)
+		if err != nil {
+			return nil, err
+		}
+		usage := usageOfRun(dbsql.RunSpendRow{
+			SpentCents: row.SpentCents, Calls: row.Calls, FirstAt: row.FirstAt, LastAt: row.LastAt, ReservedCents: row.ReservedCents,
+			Reservations: row.Reservations, ReservedFirstAt: row.ReservedFirstAt, ReservedLastAt: row.ReservedLastAt, Elsewhere: row.Elsewhere,
+		})
+		found = append(found, run.Used{Run: of.At(now, usage), Usage: usage})
+	}
+	return found, nil
+}
+
 func lockRun(ctx context.Context, q *dbsql.Queries, organization, id string) (of run.Run, found bool, err error) {
 	return getRun(func() (dbsql.Run, error) {
 		row, err := q.LockRun(ctx, dbsql.LockRunParams{OrganizationID: organization, RunID: id})
@@ -239,6 +266,10 @@ func (r *Runs) usage(ctx context.Context, q *dbsql.Queries, organization, id str
 	if err != nil {
 		return run.Usage{}, fmt.Errorf("run spend: %w", err)
 	}
+	return usageOfRun(row), nil
+}
+
+func usageOfRun(row dbsql.RunSpendRow) run.Usage {
 	u := run.Usage{
 		SpentCents: row.SpentCents, ReservedCents: row.ReservedCents, Calls: row.Calls,
 		InFlight: max(row.Reservations, row.Elsewhere), Elsewhere: row.Elsewhere, FirstCallAt: never(row.FirstAt), LastCallAt: never(row.LastAt),
@@ -249,5 +280,5 @@ func (r *Runs) usage(ctx context.Context, q *dbsql.Queries, organization, id str
 	if at := never(row.ReservedLastAt); at.After(u.LastCallAt) {
 		u.LastCallAt = at
 	}
-	return u, nil
+	return u
 }

@@ -154,6 +154,152 @@ func (x *MintRunRequest) GetMetadata() map[string]string {
 	return nil
 }
 
+// ListRunsRequest filters run authorities.
+type ListRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Only those in this status.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// Only those that were minted at or after this time.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// Only those that were minted before this time.
+	Until *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=until,proto3" json:"until,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// next_cursor of the previous page.
+	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsRequest) Reset() {
+	*x = ListRunsRequest{}
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsRequest) ProtoMessage() {}
+
+func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListRunsRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListRunsRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListRunsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListRunsResponse is a page of run authorities.
+type ListRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The authorities, newest first.
+	Runs []*RunAuthority `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// Cursor of the next page; empty on the last.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsResponse) Reset() {
+	*x = ListRunsResponse{}
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsResponse) ProtoMessage() {}
+
+func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListRunsResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ListRunsResponse) GetRuns() []*RunAuthority {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListRunsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
 // GetRunAuthorityRequest names a run.
 type GetRunAuthorityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -167,7 +313,7 @@ type GetRunAuthorityRequest struct {
 
 func (x *GetRunAuthorityRequest) Reset() {
 	*x = GetRunAuthorityRequest{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[1]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -179,7 +325,7 @@ func (x *GetRunAuthorityRequest) String() string {
 func (*GetRunAuthorityRequest) ProtoMessage() {}
 
 func (x *GetRunAuthorityRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[1]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -192,7 +338,7 @@ func (x *GetRunAuthorityRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunAuthorityRequest.ProtoReflect.Descriptor instead.
 func (*GetRunAuthorityRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetRunAuthorityRequest) GetRunId() string {
@@ -226,7 +372,7 @@ type RevokeRunRequest struct {
 
 func (x *RevokeRunRequest) Reset() {
 	*x = RevokeRunRequest{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -238,7 +384,7 @@ func (x *RevokeRunRequest) String() string {
 func (*RevokeRunRequest) ProtoMessage() {}
 
 func (x *RevokeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,7 +397,7 @@ func (x *RevokeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRunRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRunRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RevokeRunRequest) GetRunId() string {
@@ -330,7 +476,7 @@ type RunAuthority struct {
 
 func (x *RunAuthority) Reset() {
 	*x = RunAuthority{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +488,7 @@ func (x *RunAuthority) String() string {
 func (*RunAuthority) ProtoMessage() {}
 
 func (x *RunAuthority) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +501,7 @@ func (x *RunAuthority) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunAuthority.ProtoReflect.Descriptor instead.
 func (*RunAuthority) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RunAuthority) GetRunId() string {
@@ -506,7 +652,7 @@ type AbortSessionRequest struct {
 
 func (x *AbortSessionRequest) Reset() {
 	*x = AbortSessionRequest{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +664,7 @@ func (x *AbortSessionRequest) String() string {
 func (*AbortSessionRequest) ProtoMessage() {}
 
 func (x *AbortSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +677,7 @@ func (x *AbortSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortSessionRequest.ProtoReflect.Descriptor instead.
 func (*AbortSessionRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AbortSessionRequest) GetRunId() string {
@@ -578,7 +724,7 @@ type SessionAbort struct {
 
 func (x *SessionAbort) Reset() {
 	*x = SessionAbort{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -590,7 +736,7 @@ func (x *SessionAbort) String() string {
 func (*SessionAbort) ProtoMessage() {}
 
 func (x *SessionAbort) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -603,7 +749,7 @@ func (x *SessionAbort) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionAbort.ProtoReflect.Descriptor instead.
 func (*SessionAbort) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SessionAbort) GetRunId() string {
@@ -668,7 +814,7 @@ type GetSessionSpendRequest struct {
 
 func (x *GetSessionSpendRequest) Reset() {
 	*x = GetSessionSpendRequest{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +826,7 @@ func (x *GetSessionSpendRequest) String() string {
 func (*GetSessionSpendRequest) ProtoMessage() {}
 
 func (x *GetSessionSpendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +839,7 @@ func (x *GetSessionSpendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionSpendRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionSpendRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetSessionSpendRequest) GetRunId() string {
@@ -740,7 +886,7 @@ type SessionSpend struct {
 
 func (x *SessionSpend) Reset() {
 	*x = SessionSpend{}
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -752,7 +898,7 @@ func (x *SessionSpend) String() string {
 func (*SessionSpend) ProtoMessage() {}
 
 func (x *SessionSpend) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_runs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -765,7 +911,7 @@ func (x *SessionSpend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionSpend.ProtoReflect.Descriptor instead.
 func (*SessionSpend) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_gateway_v1_runs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SessionSpend) GetRunId() string {
@@ -863,7 +1009,20 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\x0f_max_cost_centsB\f\n" +
 	"\n" +
 	"_max_callsB\x0e\n" +
-	"\f_ttl_seconds\"n\n" +
+	"\f_ttl_seconds\"\xca\x02\n" +
+	"\x0fListRunsRequest\x121\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12M\n" +
+	"\x06status\x18\x02 \x01(\tB5\xfaB2r0R\x06mintedR\x06activeR\arevokedR\aexpiredR\texhausted\xd0\x01\x01R\x06status\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x120\n" +
+	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
+	"\x05limit\x18\x05 \x01(\x05B\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"l\n" +
+	"\x10ListRunsResponse\x127\n" +
+	"\x04runs\x18\x01 \x03(\v2#.switchyard.gateway.v1.RunAuthorityR\x04runs\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"n\n" +
 	"\x16GetRunAuthorityRequest\x12!\n" +
 	"\x06run_id\x18\x01 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x05runId\x121\n" +
@@ -934,10 +1093,12 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"started_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12<\n" +
 	"\flast_call_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastCallAt2\xc2\x05\n" +
+	"lastCallAt2\xb5\x06\n" +
 	"\n" +
 	"RunService\x12s\n" +
-	"\aMintRun\x12%.switchyard.gateway.v1.MintRunRequest\x1a#.switchyard.gateway.v1.RunAuthority\"\x1c\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/runs/mint\x12\x8e\x01\n" +
+	"\aMintRun\x12%.switchyard.gateway.v1.MintRunRequest\x1a#.switchyard.gateway.v1.RunAuthority\"\x1c\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/runs/mint\x12q\n" +
+	"\bListRuns\x12&.switchyard.gateway.v1.ListRunsRequest\x1a'.switchyard.gateway.v1.ListRunsResponse\"\x14\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\n" +
+	"\x12\b/v1/runs\x12\x8e\x01\n" +
 	"\x0fGetRunAuthority\x12-.switchyard.gateway.v1.GetRunAuthorityRequest\x1a#.switchyard.gateway.v1.RunAuthority\"'\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1d\x12\x1b/v1/runs/{run_id}/authority\x12\x82\x01\n" +
 	"\tRevokeRun\x12'.switchyard.gateway.v1.RevokeRunRequest\x1a#.switchyard.gateway.v1.RunAuthority\"'\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}/revoke\x12\x91\x01\n" +
 	"\fAbortSession\x12*.switchyard.gateway.v1.AbortSessionRequest\x1a#.switchyard.gateway.v1.SessionAbort\"0\xa8\xbb\x18\x03\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/admin/sessions/{run_id}/abort\x12\x94\x01\n" +
@@ -956,56 +1117,63 @@ func file_switchyard_gateway_v1_runs_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_runs_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_runs_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_switchyard_gateway_v1_runs_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_gateway_v1_runs_proto_goTypes = []any{
 	(*MintRunRequest)(nil),         // 0: switchyard.gateway.v1.MintRunRequest
-	(*GetRunAuthorityRequest)(nil), // 1: switchyard.gateway.v1.GetRunAuthorityRequest
-	(*RevokeRunRequest)(nil),       // 2: switchyard.gateway.v1.RevokeRunRequest
-	(*RunAuthority)(nil),           // 3: switchyard.gateway.v1.RunAuthority
-	(*AbortSessionRequest)(nil),    // 4: switchyard.gateway.v1.AbortSessionRequest
-	(*SessionAbort)(nil),           // 5: switchyard.gateway.v1.SessionAbort
-	(*GetSessionSpendRequest)(nil), // 6: switchyard.gateway.v1.GetSessionSpendRequest
-	(*SessionSpend)(nil),           // 7: switchyard.gateway.v1.SessionSpend
-	nil,                            // 8: switchyard.gateway.v1.MintRunRequest.MetadataEntry
-	nil,                            // 9: switchyard.gateway.v1.RunAuthority.MetadataEntry
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
-	(*wrapperspb.DoubleValue)(nil), // 11: google.protobuf.DoubleValue
-	(*wrapperspb.Int32Value)(nil),  // 12: google.protobuf.Int32Value
-	(*wrapperspb.StringValue)(nil), // 13: google.protobuf.StringValue
+	(*ListRunsRequest)(nil),        // 1: switchyard.gateway.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),       // 2: switchyard.gateway.v1.ListRunsResponse
+	(*GetRunAuthorityRequest)(nil), // 3: switchyard.gateway.v1.GetRunAuthorityRequest
+	(*RevokeRunRequest)(nil),       // 4: switchyard.gateway.v1.RevokeRunRequest
+	(*RunAuthority)(nil),           // 5: switchyard.gateway.v1.RunAuthority
+	(*AbortSessionRequest)(nil),    // 6: switchyard.gateway.v1.AbortSessionRequest
+	(*SessionAbort)(nil),           // 7: switchyard.gateway.v1.SessionAbort
+	(*GetSessionSpendRequest)(nil), // 8: switchyard.gateway.v1.GetSessionSpendRequest
+	(*SessionSpend)(nil),           // 9: switchyard.gateway.v1.SessionSpend
+	nil,                            // 10: switchyard.gateway.v1.MintRunRequest.MetadataEntry
+	nil,                            // 11: switchyard.gateway.v1.RunAuthority.MetadataEntry
+	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
+	(*wrapperspb.DoubleValue)(nil), // 13: google.protobuf.DoubleValue
+	(*wrapperspb.Int32Value)(nil),  // 14: google.protobuf.Int32Value
+	(*wrapperspb.StringValue)(nil), // 15: google.protobuf.StringValue
 }
 var file_switchyard_gateway_v1_runs_proto_depIdxs = []int32{
-	10, // 0: switchyard.gateway.v1.MintRunRequest.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 1: switchyard.gateway.v1.MintRunRequest.metadata:type_name -> switchyard.gateway.v1.MintRunRequest.MetadataEntry
-	11, // 2: switchyard.gateway.v1.RunAuthority.max_cost_cents:type_name -> google.protobuf.DoubleValue
-	12, // 3: switchyard.gateway.v1.RunAuthority.max_calls:type_name -> google.protobuf.Int32Value
-	10, // 4: switchyard.gateway.v1.RunAuthority.expires_at:type_name -> google.protobuf.Timestamp
-	13, // 5: switchyard.gateway.v1.RunAuthority.approval_ref:type_name -> google.protobuf.StringValue
-	9,  // 6: switchyard.gateway.v1.RunAuthority.metadata:type_name -> switchyard.gateway.v1.RunAuthority.MetadataEntry
-	10, // 7: switchyard.gateway.v1.RunAuthority.created_at:type_name -> google.protobuf.Timestamp
-	10, // 8: switchyard.gateway.v1.RunAuthority.activated_at:type_name -> google.protobuf.Timestamp
-	10, // 9: switchyard.gateway.v1.RunAuthority.ended_at:type_name -> google.protobuf.Timestamp
-	13, // 10: switchyard.gateway.v1.RunAuthority.revoked_by:type_name -> google.protobuf.StringValue
-	13, // 11: switchyard.gateway.v1.RunAuthority.revoke_reason:type_name -> google.protobuf.StringValue
-	10, // 12: switchyard.gateway.v1.SessionAbort.abort_requested_at:type_name -> google.protobuf.Timestamp
-	13, // 13: switchyard.gateway.v1.SessionAbort.reason:type_name -> google.protobuf.StringValue
-	11, // 14: switchyard.gateway.v1.SessionSpend.max_cost_cents:type_name -> google.protobuf.DoubleValue
-	10, // 15: switchyard.gateway.v1.SessionSpend.started_at:type_name -> google.protobuf.Timestamp
-	10, // 16: switchyard.gateway.v1.SessionSpend.last_call_at:type_name -> google.protobuf.Timestamp
-	0,  // 17: switchyard.gateway.v1.RunService.MintRun:input_type -> switchyard.gateway.v1.MintRunRequest
-	1,  // 18: switchyard.gateway.v1.RunService.GetRunAuthority:input_type -> switchyard.gateway.v1.GetRunAuthorityRequest
-	2,  // 19: switchyard.gateway.v1.RunService.RevokeRun:input_type -> switchyard.gateway.v1.RevokeRunRequest
-	4,  // 20: switchyard.gateway.v1.RunService.AbortSession:input_type -> switchyard.gateway.v1.AbortSessionRequest
-	6,  // 21: switchyard.gateway.v1.RunService.GetSessionSpend:input_type -> switchyard.gateway.v1.GetSessionSpendRequest
-	3,  // 22: switchyard.gateway.v1.RunService.MintRun:output_type -> switchyard.gateway.v1.RunAuthority
-	3,  // 23: switchyard.gateway.v1.RunService.GetRunAuthority:output_type -> switchyard.gateway.v1.RunAuthority
-	3,  // 24: switchyard.gateway.v1.RunService.RevokeRun:output_type -> switchyard.gateway.v1.RunAuthority
-	5,  // 25: switchyard.gateway.v1.RunService.AbortSession:output_type -> switchyard.gateway.v1.SessionAbort
-	7,  // 26: switchyard.gateway.v1.RunService.GetSessionSpend:output_type -> switchyard.gateway.v1.SessionSpend
-	22, // [22:27] is the sub-list for method output_type
-	17, // [17:22] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	12, // 0: switchyard.gateway.v1.MintRunRequest.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 1: switchyard.gateway.v1.MintRunRequest.metadata:type_name -> switchyard.gateway.v1.MintRunRequest.MetadataEntry
+	12, // 2: switchyard.gateway.v1.ListRunsRequest.since:type_name -> google.protobuf.Timestamp
+	12, // 3: switchyard.gateway.v1.ListRunsRequest.until:type_name -> google.protobuf.Timestamp
+	5,  // 4: switchyard.gateway.v1.ListRunsResponse.runs:type_name -> switchyard.gateway.v1.RunAuthority
+	13, // 5: switchyard.gateway.v1.RunAuthority.max_cost_cents:type_name -> google.protobuf.DoubleValue
+	14, // 6: switchyard.gateway.v1.RunAuthority.max_calls:type_name -> google.protobuf.Int32Value
+	12, // 7: switchyard.gateway.v1.RunAuthority.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 8: switchyard.gateway.v1.RunAuthority.approval_ref:type_name -> google.protobuf.StringValue
+	11, // 9: switchyard.gateway.v1.RunAuthority.metadata:type_name -> switchyard.gateway.v1.RunAuthority.MetadataEntry
+	12, // 10: switchyard.gateway.v1.RunAuthority.created_at:type_name -> google.protobuf.Timestamp
+	12, // 11: switchyard.gateway.v1.RunAuthority.activated_at:type_name -> google.protobuf.Timestamp
+	12, // 12: switchyard.gateway.v1.RunAuthority.ended_at:type_name -> google.protobuf.Timestamp
+	15, // 13: switchyard.gateway.v1.RunAuthority.revoked_by:type_name -> google.protobuf.StringValue
+	15, // 14: switchyard.gateway.v1.RunAuthority.revoke_reason:type_name -> google.protobuf.StringValue
+	12, // 15: switchyard.gateway.v1.SessionAbort.abort_requested_at:type_name -> google.protobuf.Timestamp
+	15, // 16: switchyard.gateway.v1.SessionAbort.reason:type_name -> google.protobuf.StringValue
+	13, // 17: switchyard.gateway.v1.SessionSpend.max_cost_cents:type_name -> google.protobuf.DoubleValue
+	12, // 18: switchyard.gateway.v1.SessionSpend.started_at:type_name -> google.protobuf.Timestamp
+	12, // 19: switchyard.gateway.v1.SessionSpend.last_call_at:type_name -> google.protobuf.Timestamp
+	0,  // 20: switchyard.gateway.v1.RunService.MintRun:input_type -> switchyard.gateway.v1.MintRunRequest
+	1,  // 21: switchyard.gateway.v1.RunService.ListRuns:input_type -> switchyard.gateway.v1.ListRunsRequest
+	3,  // 22: switchyard.gateway.v1.RunService.GetRunAuthority:input_type -> switchyard.gateway.v1.GetRunAuthorityRequest
+	4,  // 23: switchyard.gateway.v1.RunService.RevokeRun:input_type -> switchyard.gateway.v1.RevokeRunRequest
+	6,  // 24: switchyard.gateway.v1.RunService.AbortSession:input_type -> switchyard.gateway.v1.AbortSessionRequest
+	8,  // 25: switchyard.gateway.v1.RunService.GetSessionSpend:input_type -> switchyard.gateway.v1.GetSessionSpendRequest
+	5,  // 26: switchyard.gateway.v1.RunService.MintRun:output_type -> switchyard.gateway.v1.RunAuthority
+	2,  // 27: switchyard.gateway.v1.RunService.ListRuns:output_type -> switchyard.gateway.v1.ListRunsResponse
+	5,  // 28: switchyard.gateway.v1.RunService.GetRunAuthority:output_type -> switchyard.gateway.v1.RunAuthority
+	5,  // 29: switchyard.gateway.v1.RunService.RevokeRun:output_type -> switchyard.gateway.v1.RunAuthority
+	7,  // 30: switchyard.gateway.v1.RunService.AbortSession:output_type -> switchyard.gateway.v1.SessionAbort
+	9,  // 31: switchyard.gateway.v1.RunService.GetSessionSpend:output_type -> switchyard.gateway.v1.SessionSpend
+	26, // [26:32] is the sub-list for method output_type
+	20, // [20:26] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_runs_proto_init() }
@@ -1014,13 +1182,14 @@ func file_switchyard_gateway_v1_runs_proto_init() {
 		return
 	}
 	file_switchyard_gateway_v1_runs_proto_msgTypes[0].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_runs_proto_msgTypes[1].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_runs_proto_rawDesc), len(file_switchyard_gateway_v1_runs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

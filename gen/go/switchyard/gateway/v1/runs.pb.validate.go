@@ -360,6 +360,360 @@ var _ interface {
 
 var _MintRunRequest_RunId_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.:-]*$")
 
+// Validate checks the field values on ListRunsRequest with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *ListRunsRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListRunsRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListRunsRequestMultiError, or nil if none found.
+func (m *ListRunsRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListRunsRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := ListRunsRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetStatus() != "" {
+
+		if _, ok := _ListRunsRequest_Status_InLookup[m.GetStatus()]; !ok {
+			err := ListRunsRequestValidationError{
+				field:  "Status",
+				reason: "value must be in list [minted active revoked expired exhausted]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if all {
+		switch v := interface{}(m.GetSince()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ListRunsRequestValidationError{
+					field:  "Since",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ListRunsRequestValidationError{
+					field:  "Since",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetSince()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ListRunsRequestValidationError{
+				field:  "Since",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetUntil()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ListRunsRequestValidationError{
+					field:  "Until",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ListRunsRequestValidationError{
+					field:  "Until",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetUntil()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ListRunsRequestValidationError{
+				field:  "Until",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if utf8.RuneCountInString(m.GetCursor()) > 512 {
+		err := ListRunsRequestValidationError{
+			field:  "Cursor",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListRunsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return ListRunsRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListRunsRequestMultiError is an error wrapping multiple validation errors
+// returned by ListRunsRequest.ValidateAll() if the designated constraints
+// aren't met.
+type ListRunsRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListRunsRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListRunsRequestMultiError) AllErrors() []error { return m }
+
+// ListRunsRequestValidationError is the validation error returned by
+// ListRunsRequest.Validate if the designated constraints aren't met.
+type ListRunsRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListRunsRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListRunsRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListRunsRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListRunsRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListRunsRequestValidationError) ErrorName() string { return "ListRunsRequestValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ListRunsRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListRunsRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListRunsRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListRunsRequestValidationError{}
+
+var _ListRunsRequest_Status_InLookup = map[string]struct{}{
+	"minted":    {},
+	"active":    {},
+	"revoked":   {},
+	"expired":   {},
+	"exhausted": {},
+}
+
+// Validate checks the field values on ListRunsResponse with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *ListRunsResponse) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListRunsResponse with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListRunsResponseMultiError, or nil if none found.
+func (m *ListRunsResponse) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListRunsResponse) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	for idx, item := range m.GetRuns() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ListRunsResponseValidationError{
+						field:  fmt.Sprintf("Runs[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ListRunsResponseValidationError{
+						field:  fmt.Sprintf("Runs[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ListRunsResponseValidationError{
+					field:  fmt.Sprintf("Runs[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	// no validation rules for NextCursor
+
+	if len(errors) > 0 {
+		return ListRunsResponseMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListRunsResponseMultiError is an error wrapping multiple validation errors
+// returned by ListRunsResponse.ValidateAll() if the designated constraints
+// aren't met.
+type ListRunsResponseMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListRunsResponseMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListRunsResponseMultiError) AllErrors() []error { return m }
+
+// ListRunsResponseValidationError is the validation error returned by
+// ListRunsResponse.Validate if the designated constraints aren't met.
+type ListRunsResponseValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListRunsResponseValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListRunsResponseValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListRunsResponseValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListRunsResponseValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListRunsResponseValidationError) ErrorName() string { return "ListRunsResponseValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ListRunsResponseValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListRunsResponse.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListRunsResponseValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListRunsResponseValidationError{}
+
 // Validate checks the field values on GetRunAuthorityRequest with the rules
 // defined in the proto definition for this message. If any rules are
 // violated, the first error encountered is returned, or nil if there are no violations.

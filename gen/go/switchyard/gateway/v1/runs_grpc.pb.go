@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	RunService_MintRun_FullMethodName         = "/switchyard.gateway.v1.RunService/MintRun"
+	RunService_ListRuns_FullMethodName        = "/switchyard.gateway.v1.RunService/ListRuns"
 	RunService_GetRunAuthority_FullMethodName = "/switchyard.gateway.v1.RunService/GetRunAuthority"
 	RunService_RevokeRun_FullMethodName       = "/switchyard.gateway.v1.RunService/RevokeRun"
 	RunService_AbortSession_FullMethodName    = "/switchyard.gateway.v1.RunService/AbortSession"
@@ -36,6 +37,8 @@ const (
 type RunServiceClient interface {
 	// MintRun creates a run authority (201); 409 when the run has one.
 	MintRun(ctx context.Context, in *MintRunRequest, opts ...grpc.CallOption) (*RunAuthority, error)
+	// ListRuns lists the organization's run authorities, newest first.
+	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// GetRunAuthority reads the current state of a run authority.
 	GetRunAuthority(ctx context.Context, in *GetRunAuthorityRequest, opts ...grpc.CallOption) (*RunAuthority, error)
 	// RevokeRun ends a run authority permanently, and its streams in flight with it. Revoking a revoked one changes
@@ -60,6 +63,16 @@ func (c *runServiceClient) MintRun(ctx context.Context, in *MintRunRequest, opts
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RunAuthority)
 	err := c.cc.Invoke(ctx, RunService_MintRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *runServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunsResponse)
+	err := c.cc.Invoke(ctx, RunService_ListRuns_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +129,8 @@ func (c *runServiceClient) GetSessionSpend(ctx context.Context, in *GetSessionSp
 type RunServiceServer interface {
 	// MintRun creates a run authority (201); 409 when the run has one.
 	MintRun(context.Context, *MintRunRequest) (*RunAuthority, error)
+	// ListRuns lists the organization's run authorities, newest first.
+	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// GetRunAuthority reads the current state of a run authority.
 	GetRunAuthority(context.Context, *GetRunAuthorityRequest) (*RunAuthority, error)
 	// RevokeRun ends a run authority permanently, and its streams in flight with it. Revoking a revoked one changes
@@ -138,6 +153,9 @@ type UnimplementedRunServiceServer struct{}
 
 func (UnimplementedRunServiceServer) MintRun(context.Context, *MintRunRequest) (*RunAuthority, error) {
 	return nil, status.Error(codes.Unimplemented, "method MintRun not implemented")
+}
+func (UnimplementedRunServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
 }
 func (UnimplementedRunServiceServer) GetRunAuthority(context.Context, *GetRunAuthorityRequest) (*RunAuthority, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRunAuthority not implemented")
@@ -186,6 +204,24 @@ func _RunService_MintRun_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(RunServiceServer).MintRun(ctx, req.(*MintRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RunService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RunServiceServer).ListRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RunService_ListRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RunServiceServer).ListRuns(ctx, req.(*ListRunsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -272,6 +308,10 @@ var RunService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "MintRun",
 			Handler:    _RunService_MintRun_Handler,
+		},
+		{
+			MethodName: "ListRuns",
+			Handler:    _RunService_ListRuns_Handler,
 		},
 		{
 			MethodName: "GetRunAuthority",

@@ -30,6 +30,16 @@ type CreditGrant struct {
 	ExpiresAt      time.Time
 }
 
+type ExportCount struct {
+	ID             int64
+	OrganizationID string
+	Metric         string
+	Hour           time.Time
+	CountedBefore  int64
+	Count          int64
+	CollectedAt    time.Time
+}
+
 type PlanLimit struct {
 	Plan   string
 	Meter  string

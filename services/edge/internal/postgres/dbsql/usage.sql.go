@@ -26,23 +26,56 @@ WITH forward AS (
     WHERE EXISTS (SELECT FROM forward)
     ORDER BY u.place
     ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+), grouped AS (
+    SELECT unnest($9::text[]) AS organization_id, unnest($10::timestamptz[]) AS hour,
+        unnest($11::text[]) AS key_id, unnest($12::text[]) AS metric, unnest($13::bytea[]) AS digest,
+        unnest($14::text[]) AS user_id, unnest($15::jsonb[]) AS tags, unnest($16::bigint[]) AS count
+), ranked AS (
+    SELECT g.organization_id, g.hour, g.key_id, g.metric, g.digest, g.user_id, g.tags, g.count, h.digest IS NOT NULL AS known,
+        row_number() OVER (PARTITION BY g.organization_id, g.hour, h.digest IS NOT NULL ORDER BY g.key_id, g.metric, g.digest)
+        + (SELECT count(*) FROM usage_group AS o WHERE o.organization_id = g.organization_id AND o.hour = g.hour) AS place
+    FROM grouped AS g LEFT JOIN usage_group AS h USING (organization_id, hour, key_id, metric, digest)
+), placed AS (
+    SELECT r.organization_id, r.hour, r.key_id, r.metric, r.count,
+        CASE WHEN r.known OR r.place <= $17::bigint THEN r.digest ELSE $18::bytea END AS digest,
+        CASE WHEN r.known OR r.place <= $17 THEN r.user_id ELSE '' END AS user_id,
+        CASE WHEN r.known OR r.place <= $17 THEN r.tags ELSE '{}' END AS tags
+    FROM ranked AS r
+), gathered AS (
+    INSERT INTO usage_group AS g (organization_id, hour, key_id, metric, digest, user_id, tags, other, count)
+    SELECT p.organization_id, p.hour, p.key_id, p.metric, p.digest, p.user_id, p.tags, p.digest = $18, sum(p.count)::bigint
+    FROM placed AS p WHERE EXISTS (SELECT FROM forward)
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (organization_id, hour, key_id, metric, digest) DO UPDATE SET count = g.count + excluded.count
 )
 SELECT EXISTS (SELECT FROM forward) AS applied
 `
 
 type ApplyUsageParams struct {
-	Writer        string
-	Seq           int64
-	First         int64
-	Organizations []string
-	Keys          []string
-	Metrics       []string
-	Minutes       []time.Time
-	Counts        []int64
+	Writer             string
+	Seq                int64
+	First              int64
+	Organizations      []string
+	Keys               []string
+	Metrics            []string
+	Minutes            []time.Time
+	Counts             []int64
+	GroupOrganizations []string
+	GroupHours         []time.Time
+	GroupKeys          []string
+	GroupMetrics       []string
+	GroupDigests       [][]byte
+	GroupUsers         []string
+	GroupTags          [][]byte
+	GroupCounts        []int64
+	Most               int64
+	OtherDigest        []byte
 }
 
 // ApplyUsage inserts sorted rows, so that replicas lock them in the same order. It reports whether none of the batches
-// from first to seq was applied before; otherwise it applies none.
+// from first to seq was applied before; otherwise it applies none. Groups beyond most of an organization and hour are
+// counted as other; batches at the same time may each fill the last room.
 func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) (bool, error) {
 	row := q.db.QueryRow(ctx, applyUsage,
 		arg.Writer,
@@ -53,6 +86,16 @@ func (q *Queries) ApplyUsage(ctx context.Context, arg ApplyUsageParams) (bool, e
 		arg.Metrics,
 		arg.Minutes,
 		arg.Counts,
+		arg.GroupOrganizations,
+		arg.GroupHours,
+		arg.GroupKeys,
+		arg.GroupMetrics,
+		arg.GroupDigests,
+		arg.GroupUsers,
+		arg.GroupTags,
+		arg.GroupCounts,
+		arg.Most,
+		arg.OtherDigest,
 	)
 	var applied bool
 	err := row.Scan(&applied)
@@ -80,6 +123,27 @@ func (q *Queries) DropUsage(ctx context.Context, arg DropUsageParams) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const dropUsageGroups = `-- name: DropUsageGroups :execrows
+DELETE FROM usage_group AS g
+WHERE (g.organization_id, g.hour, g.key_id, g.metric, g.digest) IN (
+    SELECT o.organization_id, o.hour, o.key_id, o.metric, o.digest FROM usage_group AS o WHERE o.hour < $1
+    LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+`
+
+type DropUsageGroupsParams struct {
+	Before time.Time
+	Page   int32
+}
+
+func (q *Queries) DropUsageGroups(ctx context.Context, arg DropUsageGroupsParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropUsageGroups, arg.Before, arg.Page)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const dropWriters = `-- name: DropWriters :execrows
 DELETE FROM usage_writers AS w
 WHERE w.writer IN (SELECT o.writer FROM usage_writers AS o WHERE o.updated_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -96,6 +160,42 @@ func (q *Queries) DropWriters(ctx context.Context, arg DropWritersParams) (int64
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const mergeGroupsIntoDays = `-- name: MergeGroupsIntoDays :one
+WITH old AS (
+    SELECT u.organization_id, u.hour, u.key_id, u.metric, u.digest FROM usage_group AS u
+    WHERE u.hour < $1 AND u.hour AT TIME ZONE 'UTC' <> date_trunc('day', u.hour AT TIME ZONE 'UTC')
+    ORDER BY u.hour LIMIT $2 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM usage_group AS g USING old
+    WHERE g.organization_id = old.organization_id AND g.hour = old.hour AND g.key_id = old.key_id AND g.metric = old.metric AND g.digest = old.digest
+    RETURNING g.organization_id, g.hour, g.key_id, g.metric, g.digest, g.user_id, g.tags, g.other, g.count
+), merged AS (
+    INSERT INTO usage_group AS g (organization_id, hour, key_id, metric, digest, user_id, tags, other, count)
+    SELECT o.organization_id, date_trunc('day', o.hour, 'UTC'), o.key_id, o.metric, o.digest, o.user_id, o.tags, o.other, sum(o.count)
+    FROM gone AS o GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (organization_id, hour, key_id, metric, digest) DO UPDATE SET count = g.count + excluded.count
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone)::bigint AS rows, (SELECT count(*) FROM merged)::bigint AS kept
+`
+
+type MergeGroupsIntoDaysParams struct {
+	Before time.Time
+	Page   int32
+}
+
+type MergeGroupsIntoDaysRow struct {
+	Rows int64
+	Kept int64
+}
+
+func (q *Queries) MergeGroupsIntoDays(ctx context.Context, arg MergeGroupsIntoDaysParams) (MergeGroupsIntoDaysRow, error) {
+	row := q.db.QueryRow(ctx, mergeGroupsIntoDays, arg.Before, arg.Page)
+	var i MergeGroupsIntoDaysRow
+	err := row.Scan(&i.Rows, &i.Kept)
+	return i, err
 }
 
 const mergeIntoDays = `-- name: MergeIntoDays :one
@@ -227,6 +327,119 @@ func (q *Queries) SumUsage(ctx context.Context, arg SumUsageParams) ([]SumUsageR
 			&i.OrganizationID,
 			&i.KeyID,
 			&i.Metric,
+			&i.Count,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sumUsageByGroup = `-- name: SumUsageByGroup :many
+SELECT x.organization_id, x.key_id, x.metric, x.starts_at::timestamptz AS starts_at, x.labels::text[] AS labels, sum(x.count)::bigint AS count
+FROM (
+    SELECT g.organization_id, g.key_id, g.metric,
+        CASE WHEN $1::text = '' THEN 'epoch' ELSE date_trunc($1, g.hour, 'UTC') END AS starts_at,
+        ARRAY(
+            SELECT CASE WHEN g.other THEN '(other)' WHEN d.name = 'user' THEN g.user_id ELSE coalesce(g.tags ->> substr(d.name, 5), '') END
+            FROM unnest($2::text[]) WITH ORDINALITY AS d (name, place) ORDER BY d.place
+        ) AS labels, g.count
+    FROM usage_group AS g
+    WHERE ($3::text = '' OR g.organization_id = $3)
+      AND ($4::text = '' OR g.key_id = $4) AND ($5::text = '' OR g.metric = $5)
+      AND g.hour >= $6 AND g.hour < $7
+      AND ($8::text = '' OR g.user_id = $8) AND g.tags @> $9::jsonb
+    UNION ALL
+    SELECT c.organization_id, c.key_id, c.metric,
+        CASE WHEN $1 = '' THEN 'epoch' ELSE date_trunc($1, c.minute, 'UTC') END,
+        array_fill(''::text, ARRAY[cardinality($2)]), c.count
+    FROM usage_counters AS c
+    WHERE NOT $10::boolean AND ($3 = '' OR c.organization_id = $3)
+      AND ($4 = '' OR c.key_id = $4) AND ($5 = '' OR c.metric = $5)
+      AND c.minute >= $6 AND c.minute < $7
+    UNION ALL
+    SELECT g.organization_id, g.key_id, g.metric,
+        CASE WHEN $1 = '' THEN 'epoch' ELSE date_trunc($1, g.hour, 'UTC') END,
+        array_fill(''::text, ARRAY[cardinality($2)]), -g.count
+    FROM usage_group AS g
+    WHERE NOT $10 AND ($3 = '' OR g.organization_id = $3)
+      AND ($4 = '' OR g.key_id = $4) AND ($5 = '' OR g.metric = $5)
+      AND g.hour >= $6 AND g.hour < $7
+) AS x
+WHERE (x.organization_id, x.key_id, x.metric, x.starts_at, x.labels)
+    > ($11::text, $12::text, $13::text, $14::timestamptz, $15::text[])
+GROUP BY x.organization_id, x.key_id, x.metric, x.starts_at, x.labels
+HAVING sum(x.count) <> 0
+ORDER BY x.organization_id, x.key_id, x.metric, x.starts_at, x.labels
+LIMIT $16
+`
+
+type SumUsageByGroupParams struct {
+	Period            string
+	Dimensions        []string
+	OrganizationID    string
+	KeyID             string
+	Metric            string
+	Since             time.Time
+	Before            time.Time
+	UserID            string
+	Tags              []byte
+	Filtered          bool
+	AfterOrganization string
+	AfterKey          string
+	AfterMetric       string
+	AfterStart        time.Time
+	AfterLabels       []string
+	Page              int32
+}
+
+type SumUsageByGroupRow struct {
+	OrganizationID string
+	KeyID          string
+	Metric         string
+	StartsAt       time.Time
+	Labels         []string
+	Count          int64
+}
+
+// SumUsageByGroup sums by labels, a text for each dimension (user, or tag. and a name). What is counted without a user and
+// tags is the difference between the counters and the groups; it has empty labels, and no filter of groups finds it.
+func (q *Queries) SumUsageByGroup(ctx context.Context, arg SumUsageByGroupParams) ([]SumUsageByGroupRow, error) {
+	rows, err := q.db.Query(ctx, sumUsageByGroup,
+		arg.Period,
+		arg.Dimensions,
+		arg.OrganizationID,
+		arg.KeyID,
+		arg.Metric,
+		arg.Since,
+		arg.Before,
+		arg.UserID,
+		arg.Tags,
+		arg.Filtered,
+		arg.AfterOrganization,
+		arg.AfterKey,
+		arg.AfterMetric,
+		arg.AfterStart,
+		arg.AfterLabels,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SumUsageByGroupRow
+	for rows.Next() {
+		var i SumUsageByGroupRow
+		if err := rows.Scan(
+			&i.OrganizationID,
+			&i.KeyID,
+			&i.Metric,
+			&i.StartsAt,
+			&i.Labels,
 			&i.Count,
 		); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 -- name: ApplyUsage :one
 -- ApplyUsage inserts sorted rows, so that replicas lock them in the same order. It reports whether none of the batches
--- from first to seq was applied before; otherwise it applies none.
+-- from first to seq was applied before; otherwise it applies none. Groups beyond most of an organization and hour are
+-- counted as other; batches at the same time may each fill the last room.
 WITH forward AS (
     INSERT INTO usage_writers AS w (writer, seq, updated_at) VALUES (@writer, @seq, now())
     ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, updated_at = excluded.updated_at WHERE w.seq < @first
@@ -16,6 +17,28 @@ WITH forward AS (
     WHERE EXISTS (SELECT FROM forward)
     ORDER BY u.place
     ON CONFLICT (organization_id, key_id, metric, minute) DO UPDATE SET count = c.count + excluded.count
+), grouped AS (
+    SELECT unnest(@group_organizations::text[]) AS organization_id, unnest(@group_hours::timestamptz[]) AS hour,
+        unnest(@group_keys::text[]) AS key_id, unnest(@group_metrics::text[]) AS metric, unnest(@group_digests::bytea[]) AS digest,
+        unnest(@group_users::text[]) AS user_id, unnest(@group_tags::jsonb[]) AS tags, unnest(@group_counts::bigint[]) AS count
+), ranked AS (
+    SELECT g.*, h.digest IS NOT NULL AS known,
+        row_number() OVER (PARTITION BY g.organization_id, g.hour, h.digest IS NOT NULL ORDER BY g.key_id, g.metric, g.digest)
+        + (SELECT count(*) FROM usage_group AS o WHERE o.organization_id = g.organization_id AND o.hour = g.hour) AS place
+    FROM grouped AS g LEFT JOIN usage_group AS h USING (organization_id, hour, key_id, metric, digest)
+), placed AS (
+    SELECT r.organization_id, r.hour, r.key_id, r.metric, r.count,
+        CASE WHEN r.known OR r.place <= @most::bigint THEN r.digest ELSE @other_digest::bytea END AS digest,
+        CASE WHEN r.known OR r.place <= @most THEN r.user_id ELSE '' END AS user_id,
+        CASE WHEN r.known OR r.place <= @most THEN r.tags ELSE '{}' END AS tags
+    FROM ranked AS r
+), gathered AS (
+    INSERT INTO usage_group AS g (organization_id, hour, key_id, metric, digest, user_id, tags, other, count)
+    SELECT p.organization_id, p.hour, p.key_id, p.metric, p.digest, p.user_id, p.tags, p.digest = @other_digest, sum(p.count)::bigint
+    FROM placed AS p WHERE EXISTS (SELECT FROM forward)
+    GROUP BY 1, 2, 3, 4, 5, 6, 7
+    ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (organization_id, hour, key_id, metric, digest) DO UPDATE SET count = g.count + excluded.count
 )
 SELECT EXISTS (SELECT FROM forward) AS applied;
 
@@ -92,3 +115,68 @@ WHERE (c.organization_id, c.key_id, c.metric, c.minute) IN (
 -- name: DropWriters :execrows
 DELETE FROM usage_writers AS w
 WHERE w.writer IN (SELECT o.writer FROM usage_writers AS o WHERE o.updated_at < @before LIMIT @page FOR UPDATE SKIP LOCKED);
+
+-- name: SumUsageByGroup :many
+-- SumUsageByGroup sums by labels, a text for each dimension (user, or tag. and a name). What is counted without a user and
+-- tags is the difference between the counters and the groups; it has empty labels, and no filter of groups finds it.
+SELECT x.organization_id, x.key_id, x.metric, x.starts_at::timestamptz AS starts_at, x.labels::text[] AS labels, sum(x.count)::bigint AS count
+FROM (
+    SELECT g.organization_id, g.key_id, g.metric,
+        CASE WHEN @period::text = '' THEN 'epoch' ELSE date_trunc(@period, g.hour, 'UTC') END AS starts_at,
+        ARRAY(
+            SELECT CASE WHEN g.other THEN '(other)' WHEN d.name = 'user' THEN g.user_id ELSE coalesce(g.tags ->> substr(d.name, 5), '') END
+            FROM unnest(@dimensions::text[]) WITH ORDINALITY AS d (name, place) ORDER BY d.place
+        ) AS labels, g.count
+    FROM usage_group AS g
+    WHERE (@organization_id::text = '' OR g.organization_id = @organization_id)
+      AND (@key_id::text = '' OR g.key_id = @key_id) AND (@metric::text = '' OR g.metric = @metric)
+      AND g.hour >= @since AND g.hour < @before
+      AND (@user_id::text = '' OR g.user_id = @user_id) AND g.tags @> @tags::jsonb
+    UNION ALL
+    SELECT c.organization_id, c.key_id, c.metric,
+        CASE WHEN @period = '' THEN 'epoch' ELSE date_trunc(@period, c.minute, 'UTC') END,
+        array_fill(''::text, ARRAY[cardinality(@dimensions)]), c.count
+    FROM usage_counters AS c
+    WHERE NOT @filtered::boolean AND (@organization_id = '' OR c.organization_id = @organization_id)
+      AND (@key_id = '' OR c.key_id = @key_id) AND (@metric = '' OR c.metric = @metric)
+      AND c.minute >= @since AND c.minute < @before
+    UNION ALL
+    SELECT g.organization_id, g.key_id, g.metric,
+        CASE WHEN @period = '' THEN 'epoch' ELSE date_trunc(@period, g.hour, 'UTC') END,
+        array_fill(''::text, ARRAY[cardinality(@dimensions)]), -g.count
+    FROM usage_group AS g
+    WHERE NOT @filtered AND (@organization_id = '' OR g.organization_id = @organization_id)
+      AND (@key_id = '' OR g.key_id = @key_id) AND (@metric = '' OR g.metric = @metric)
+      AND g.hour >= @since AND g.hour < @before
+) AS x
+WHERE (x.organization_id, x.key_id, x.metric, x.starts_at, x.labels)
+    > (@after_organization::text, @after_key::text, @after_metric::text, @after_start::timestamptz, @after_labels::text[])
+GROUP BY x.organization_id, x.key_id, x.metric, x.starts_at, x.labels
+HAVING sum(x.count) <> 0
+ORDER BY x.organization_id, x.key_id, x.metric, x.starts_at, x.labels
+LIMIT @page;
+
+-- name: MergeGroupsIntoDays :one
+WITH old AS (
+    SELECT u.organization_id, u.hour, u.key_id, u.metric, u.digest FROM usage_group AS u
+    WHERE u.hour < @before AND u.hour AT TIME ZONE 'UTC' <> date_trunc('day', u.hour AT TIME ZONE 'UTC')
+    ORDER BY u.hour LIMIT @page FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM usage_group AS g USING old
+    WHERE g.organization_id = old.organization_id AND g.hour = old.hour AND g.key_id = old.key_id AND g.metric = old.metric AND g.digest = old.digest
+    RETURNING g.organization_id, g.hour, g.key_id, g.metric, g.digest, g.user_id, g.tags, g.other, g.count
+), merged AS (
+    INSERT INTO usage_group AS g (organization_id, hour, key_id, metric, digest, user_id, tags, other, count)
+    SELECT o.organization_id, date_trunc('day', o.hour, 'UTC'), o.key_id, o.metric, o.digest, o.user_id, o.tags, o.other, sum(o.count)
+    FROM gone AS o GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (organization_id, hour, key_id, metric, digest) DO UPDATE SET count = g.count + excluded.count
+    RETURNING 1
+)
+SELECT (SELECT count(*) FROM gone)::bigint AS rows, (SELECT count(*) FROM merged)::bigint AS kept;
+
+-- name: DropUsageGroups :execrows
+DELETE FROM usage_group AS g
+WHERE (g.organization_id, g.hour, g.key_id, g.metric, g.digest) IN (
+    SELECT o.organization_id, o.hour, o.key_id, o.metric, o.digest FROM usage_group AS o WHERE o.hour < @before
+    LIMIT @page FOR UPDATE SKIP LOCKED
+);

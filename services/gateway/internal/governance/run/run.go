@@ -117,6 +117,24 @@ type Usage struct {
 	FirstCallAt, LastCallAt time.Time
 }
 
+// Used is a run and what it has used.
+type Used struct {
+	Run   Run
+	Usage Usage
+}
+
+// Filter selects an organization's minted runs, newest first. Empty fields select all.
+type Filter struct {
+	Organization string
+	Status       Status
+	// Since and Until bound when a run was minted, the first inclusively.
+	Since, Until time.Time
+	// BeforeCreated and BeforeID are those of the last run of the page before.
+	BeforeCreated time.Time
+	BeforeID      string
+	Limit         int
+}
+
 // spent reports whether a limit is used up.
 func (l Limits) spent(u Usage) bool {
 	return l.MaxCalls > 0 && u.Calls >= int64(l.MaxCalls) || l.MaxCostCents > 0 && u.SpentCents >= l.MaxCostCents

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"switchyard.dev/services/gateway/internal/money/tag"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/tag"
 )
 
 // Dimension is a property of calls by which a report may group them: one of the constants, or TagPrefix and the name of

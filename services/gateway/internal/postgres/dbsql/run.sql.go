@@ -134,6 +134,126 @@ func (q *Queries) GetRun(ctx context.Context, arg GetRunParams) (GetRunRow, erro
 	return i, err
 }
 
+const listRuns = `-- name: ListRuns :many
+SELECT r.organization_id, r.run_id, r.status, r.initiated_by, r.max_cost_cents, r.max_calls, r.models, r.expires_at, r.approval_ref, r.metadata, r.created_at, r.activated_at, r.ended_at, r.revoked_by, r.revoke_reason, r.abort_requested_at, r.abort_requested_by, r.abort_reason, r.version, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
+    (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
+    f.calls AS elsewhere
+FROM run AS r
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
+        coalesce(min(s.first_at), 'epoch')::timestamptz AS first_at, coalesce(max(s.last_at), 'epoch')::timestamptz AS last_at
+    FROM spend_run AS s WHERE s.organization_id = r.organization_id AND s.run_id = r.run_id
+) AS s
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+    FROM budget_reservation AS b WHERE b.organization_id = r.organization_id AND b.run_id = r.run_id
+) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
+    WHERE f.organization_id = r.organization_id AND f.run_id = r.run_id AND f.replica_id <> $1
+) AS f
+WHERE r.organization_id = $2 AND r.status IS NOT NULL
+  AND ($3::timestamptz IS NULL OR r.created_at >= $3)
+  AND ($4::timestamptz IS NULL OR r.created_at < $4)
+  AND ($5::timestamptz IS NULL OR (r.created_at, r.run_id) < ($5, $6::text))
+  AND ($7::text = '' OR $7 = CASE
+        WHEN r.status NOT IN ('minted', 'active') THEN r.status
+        WHEN r.expires_at <= $8::timestamptz THEN 'expired'
+        WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10 THEN 'exhausted'
+        WHEN s.first_at > 'epoch' OR b.reservations > 0 THEN 'active'
+        ELSE r.status
+    END)
+ORDER BY r.created_at DESC, r.run_id DESC
+LIMIT $9
+`
+
+type ListRunsParams struct {
+	Self           uuid.UUID
+	OrganizationID string
+	Since          pgtype.Timestamptz
+	Until          pgtype.Timestamptz
+	Before         pgtype.Timestamptz
+	BeforeRun      string
+	Status         string
+	Now            time.Time
+	Page           int32
+}
+
+type ListRunsRow struct {
+	Run             Run
+	SpentCents      float64
+	Calls           int64
+	FirstAt         time.Time
+	LastAt          time.Time
+	ReservedCents   float64
+	Reservations    int64
+	ReservedFirstAt time.Time
+	ReservedLastAt  time.Time
+	Elsewhere       int64
+}
+
+// ListRuns returns minted runs, newest first, with their usage as in RunSpend. A status is that of the moment, as
+// run.Run.At has it: an end may be reached and not stored yet.
+func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsRow, error) {
+	rows, err := q.db.Query(ctx, listRuns,
+		arg.Self,
+		arg.OrganizationID,
+		arg.Since,
+		arg.Until,
+		arg.Before,
+		arg.BeforeRun,
+		arg.Status,
+		arg.Now,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListRunsRow
+	for rows.Next() {
+		var i ListRunsRow
+		if err := rows.Scan(
+			&i.Run.OrganizationID,
+			&i.Run.RunID,
+			&i.Run.Status,
+			&i.Run.InitiatedBy,
+			&i.Run.MaxCostCents,
+			&i.Run.MaxCalls,
+			&i.Run.Models,
+			&i.Run.ExpiresAt,
+			&i.Run.ApprovalRef,
+			&i.Run.Metadata,
+			&i.Run.CreatedAt,
+			&i.Run.ActivatedAt,
+			&i.Run.EndedAt,
+			&i.Run.RevokedBy,
+			&i.Run.RevokeReason,
+			&i.Run.AbortRequestedAt,
+			&i.Run.AbortRequestedBy,
+			&i.Run.AbortReason,
+			&i.Run.Version,
+			&i.SpentCents,
+			&i.Calls,
+			&i.FirstAt,
+			&i.LastAt,
+			&i.ReservedCents,
+			&i.Reservations,
+			&i.ReservedFirstAt,
+			&i.ReservedLastAt,
+			&i.Elsewhere,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockRun = `-- name: LockRun :one
 SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run WHERE organization_id = $1 AND run_id = $2 FOR UPDATE
 `

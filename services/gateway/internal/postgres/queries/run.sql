@@ -61,6 +61,41 @@ SELECT
     (SELECT coalesce(sum(f.calls), 0) FROM replica_session AS f
         WHERE f.organization_id = @organization_id AND f.run_id = @run_id AND f.replica_id <> @self)::bigint AS elsewhere;
 
+-- name: ListRuns :many
+-- ListRuns returns minted runs, newest first, with their usage as in RunSpend. A status is that of the moment, as
+-- run.Run.At has it: an end may be reached and not stored yet.
+SELECT sqlc.embed(r), (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
+    (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
+    f.calls AS elsewhere
+FROM run AS r
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
+        coalesce(min(s.first_at), 'epoch')::timestamptz AS first_at, coalesce(max(s.last_at), 'epoch')::timestamptz AS last_at
+    FROM spend_run AS s WHERE s.organization_id = r.organization_id AND s.run_id = r.run_id
+) AS s
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+    FROM budget_reservation AS b WHERE b.organization_id = r.organization_id AND b.run_id = r.run_id
+) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
+    WHERE f.organization_id = r.organization_id AND f.run_id = r.run_id AND f.replica_id <> @self
+) AS f
+WHERE r.organization_id = @organization_id AND r.status IS NOT NULL
+  AND (sqlc.narg(since)::timestamptz IS NULL OR r.created_at >= sqlc.narg(since))
+  AND (sqlc.narg(until)::timestamptz IS NULL OR r.created_at < sqlc.narg(until))
+  AND (sqlc.narg(before)::timestamptz IS NULL OR (r.created_at, r.run_id) < (sqlc.narg(before), @before_run::text))
+  AND (@status::text = '' OR @status = CASE
+        WHEN r.status NOT IN ('minted', 'active') THEN r.status
+        WHEN r.expires_at <= @now::timestamptz THEN 'expired'
+        WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10 THEN 'exhausted'
+        WHEN s.first_at > 'epoch' OR b.reservations > 0 THEN 'active'
+        ELSE r.status
+    END)
+ORDER BY r.created_at DESC, r.run_id DESC
+LIMIT @page;
+
 -- name: EndExpiredRuns :execrows
 WITH over AS (
     SELECT organization_id, run_id FROM run

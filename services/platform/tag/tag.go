@@ -40,7 +40,7 @@ const field = "tags"
 // Of returns the tags of a request, from its X-Switchyard-Tags header or from its field. Both may say the same, but not
 // different things. The error is an *apierr.Error that names the header or the field, and repeats no value.
 func Of(header string, ofField map[string]string) (map[string]string, error) {
-	if err := check(field, ofField); err != nil {
+	if err := Check(field, ofField); err != nil {
 		return nil, err
 	}
 	if header == "" {
@@ -78,8 +78,8 @@ func value(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// check returns an error if the tags of a field or header break a rule.
-func check(of string, tags map[string]string) error {
+// Check returns an error that names a field, header or parameter if its tags break a rule.
+func Check(of string, tags map[string]string) error {
 	if len(tags) > maxTags {
 		return apierr.Invalid(of, ruleTags)
 	}
@@ -116,7 +116,7 @@ func parse(header string) (map[string]string, error) {
 			return nil, apierr.Invalid(caller.HeaderTags, ruleTags)
 		}
 	}
-	return tags, check(caller.HeaderTags, tags)
+	return tags, Check(caller.HeaderTags, tags)
 }
 
 // octets reports whether a value consists of the characters that W3C Baggage has in one: printable ASCII without

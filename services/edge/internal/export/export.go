@@ -1,0 +1,150 @@
+// Package export sends usage to billing systems: the edge's counts and the gateway's ledger, to Stripe's billing meters,
+// OpenMeter and Lago.
+//
+// A destination has a cursor for each source. A page of the source becomes events (Destination.Events), whose
+// identifiers follow from the source's rows alone; the cursor moves once the destination has taken or refused all of
+// them. After a kill or an error the same events are sent again, and the destination drops those that it has. Events
+// that it refuses for what they are (400) are set aside with the reason and hold up no others.
+//
+// Counts grow after their minute, and old minutes are merged, so they have no rows that stay the same. The Collector
+// therefore records by how much each hour's count has grown, in rows that never change.
+//
+// One replica at a time collects, and one sends to a destination: the holder of a lease, whose writes need its fence.
+// Package app runs Worker, package api shows and starts what operators ask for.
+package export
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Source is where usage comes from.
+type Source string
+
+// The sources.
+const (
+	Counts Source = "counts" // the edge's counts of successful calls
+	Ledger Source = "ledger" // the gateway's billed completions
+)
+
+// Sources lists the sources in the order in which they are exported.
+var Sources = []Source{Counts, Ledger}
+
+// Value is an exact amount of a metric, a decimal number without exponent.
+type Value struct{ Metric, Amount string }
+
+// Entry is a row of a source. It never changes.
+type Entry struct {
+	ID, Organization string
+	At               time.Time
+	Values           []Value
+}
+
+// Event is what a destination gets. Equal identifiers mean equal events.
+type Event struct {
+	Identifier string
+	Source     Source
+	// Organization and Metric are Switchyard's names, Customer and Name the destination's.
+	Organization, Metric string
+	Customer, Name       string
+	Amount               string
+	At                   time.Time
+}
+
+// Growth is by how much the count of an organization's metric in an hour grew, from Before on.
+type Growth struct {
+	ID                   int64
+	Organization, Metric string
+	Hour                 time.Time
+	Before, Count        int64
+	CollectedAt          time.Time
+}
+
+// Entry returns the growth as a row of the source. Its id follows from all that it says, so that no two growths that
+// differ share one, in a restored database either. Its moment is within the hour.
+func (g Growth) Entry() Entry {
+	text := fmt.Sprintf("%q %q %d %d %d", g.Organization, g.Metric, g.Hour.Unix(), g.Before, g.Count)
+	sum := sha256.Sum256([]byte(text))
+	at := g.CollectedAt.UTC().Truncate(time.Second)
+	if last := g.Hour.Add(time.Hour - time.Second); at.After(last) {
+		at = last
+	}
+	if at.Before(g.Hour) { // the clock of the replica that counted is ahead
+		at = g.Hour
+	}
+	return Entry{
+		ID: hex.EncodeToString(sum[:16]), Organization: g.Organization, At: at.UTC(),
+		Values: []Value{{g.Metric, strconv.FormatInt(g.Count, 10)}},
+	}
+}
+
+// Cursor is how far a destination has come with a source.
+type Cursor struct {
+	ID          int64
+	Destination string
+	Source      Source
+	// Usage counts from Since on; Until is the end of a back-fill, zero for what goes on.
+	Since, Until time.Time
+	// Position is where the source continues; empty for its beginning.
+	Position      string
+	Sent, Refused int64
+	// Failure is why the last try failed, since FailingSince; empty and zero if it didn't.
+	Failure      string
+	FailingSince time.Time
+	UpdatedAt    time.Time
+	// FinishedAt is the end of a back-fill, zero before it.
+	FinishedAt time.Time
+}
+
+// Page is a part of a source. Next is the position behind it. End reports whether the source has no more for now.
+type Page struct {
+	Entries []Entry
+	Next    string
+	End     bool
+}
+
+// Pager reads a source from a cursor's position on.
+type Pager interface {
+	Page(ctx context.Context, c Cursor, limit int) (Page, error)
+}
+
+// Refusal is an event that a destination refused for what it is.
+type Refusal struct {
+	Event
+
+	Reason    string
+	RefusedAt time.Time
+}
+
+// Progress is what became of a page: its events were taken or refused.
+type Progress struct {
+	Cursor  Cursor
+	Page    Page
+	Taken   []Event
+	Refused []Refusal
+}
+
+// whole reports whether an amount is a whole number.
+func whole(amount string) bool { return !strings.Contains(amount, ".") }
+
+// zero reports whether an amount is zero.
+func zero(amount string) bool { return strings.Trim(amount, "0.") == "" }
+
+// maxReason bounds the reason of a refusal or a failure in bytes.
+const maxReason = 512
+
+// reason returns a text from outside as one printable line of bounded length.
+func reason(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text))
+}

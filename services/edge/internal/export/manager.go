@@ -1,0 +1,237 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Archive is what operators see and start.
+type Archive interface {
+	// List returns a destination's cursors: those that go on, then at most limit back-fills, the newest first.
+	List(ctx context.Context, destination string, limit int) ([]Cursor, error)
+	// Backfill adds cursors from since to until, one for each source, unless the destination has most unfinished ones.
+	Backfill(ctx context.Context, destination string, sources []Source, since, until time.Time, most int) (added []int64, err error)
+	// Refusals returns refused events by identifier, after one.
+	Refusals(ctx context.Context, destination, after string, limit int) ([]Refusal, error)
+}
+
+const (
+	// maxBackfills bounds the unfinished back-fills of a destination and source, shown those that are listed.
+	maxBackfills = 8
+	shown        = 32
+	// previewPages bounds the pages of each source that a preview reads.
+	previewPages = 100
+)
+
+// Manager shows what exports do, and starts back-fills.
+type Manager struct {
+	settings Settings
+	archive  Archive
+	pagers   map[Source]Pager
+}
+
+// NewManager returns a Manager. Without settings it has no destinations.
+func NewManager(settings Settings, archive Archive, pagers map[Source]Pager) *Manager {
+	return &Manager{settings, archive, pagers}
+}
+
+// Status is a destination and its cursors.
+type Status struct {
+	Destination Destination
+	Cursors     []Cursor
+}
+
+// Status returns all destinations in the order of the settings.
+func (m *Manager) Status(ctx context.Context) ([]Status, error) {
+	all := make([]Status, 0, len(m.settings.Destinations))
+	for _, d := range m.settings.Destinations {
+		cursors, err := m.archive.List(ctx, d.Name, shown)
+		if err != nil {
+			return nil, fmt.Errorf("list cursors of %s: %w", d.Name, err)
+		}
+		all = append(all, Status{d, cursors})
+	}
+	return all, nil
+}
+
+func (m *Manager) destination(name string) (Destination, error) {
+	at := slices.IndexFunc(m.settings.Destinations, func(d Destination) bool { return d.Name == name })
+	if at < 0 {
+		return Destination{}, apierr.NotFound("destination")
+	}
+	return m.settings.Destinations[at], nil
+}
+
+// sources returns the sources that a destination reads.
+func (d Destination) sources() (read []Source) {
+	for _, s := range Sources {
+		if d.reads(s) {
+			read = append(read, s)
+		}
+	}
+	return read
+}
+
+// checkRange refuses a range that is not of whole hours, or has no rows. The present hour has those that are known by now.
+func checkRange(from, to, now time.Time) error {
+	for _, bound := range []struct {
+		name string
+		at   time.Time
+	}{{"from", from}, {"to", to}} {
+		switch {
+		case bound.at.IsZero():
+			return apierr.Invalid(bound.name, "is required, an RFC 3339 time")
+		case !bound.at.Truncate(time.Hour).Equal(bound.at):
+			return apierr.Invalid(bound.name, "must be on the hour (UTC)")
+		}
+	}
+	switch {
+	case !from.Before(to):
+		return apierr.Invalid("from", "must be before to")
+	case to.After(now.Truncate(time.Hour).Add(time.Hour)):
+		return apierr.Invalid("to", "must not be after the end of the present hour")
+	case now.Sub(from) > Kept:
+		return apierr.Invalid("from", fmt.Sprintf("must be within the last %d days", int(Kept/(24*time.Hour))))
+	}
+	return nil
+}
+
+// Backfill has the usage of [from, to) sent to a destination, also what it has got already, with the same identifiers.
+// It returns the numbers of the back-fills, one for each source.
+func (m *Manager) Backfill(ctx context.Context, destination string, from, to, now time.Time) ([]int64, error) {
+	d, err := m.destination(destination)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRange(from, to, now); err != nil {
+		return nil, err
+	}
+	added, err := m.archive.Backfill(ctx, d.Name, d.sources(), from, to, maxBackfills)
+	if err != nil {
+		return nil, fmt.Errorf("add a back-fill of %s: %w", d.Name, err)
+	}
+	if len(added) == 0 {
+		return nil, apierr.New(apierr.KindConflict, apierr.ReasonConflict, fmt.Sprintf("destination has %d unfinished back-fills; wait for one to end", maxBackfills))
+	}
+	return added, nil
+}
+
+// Refusals returns events that a destination refused, by identifier after one.
+func (m *Manager) Refusals(ctx context.Context, destination, after string, limit int) ([]Refusal, error) {
+	if _, err := m.destination(destination); err != nil {
+		return nil, err
+	}
+	return m.archive.Refusals(ctx, destination, after, limit)
+}
+
+// Preview is what would be sent.
+type Preview struct {
+	// Meters has a sum for each metric, customer and name, in their order.
+	Meters []MeterSum
+	// Complete is false if a source has more than what was read.
+	Complete bool
+}
+
+// MeterSum is how many events a meter of a customer would get, and the exact sum of their values.
+type MeterSum struct {
+	Metric, Customer, Name string
+	Events                 int
+	Sum                    string
+}
+
+// PreviewNext returns what would be sent to a destination from where its cursors are.
+func (m *Manager) PreviewNext(ctx context.Context, destination string, now time.Time) (Preview, error) {
+	d, err := m.destination(destination)
+	if err != nil {
+		return Preview{}, err
+	}
+	cursors, err := m.archive.List(ctx, d.Name, 0)
+	if err != nil {
+		return Preview{}, fmt.Errorf("list cursors of %s: %w", d.Name, err)
+	}
+	cursors = slices.DeleteFunc(cursors, func(c Cursor) bool { return !c.Until.IsZero() })
+	for _, source := range d.sources() {
+		if !slices.ContainsFunc(cursors, func(c Cursor) bool { return c.Source == source }) {
+			cursors = append(cursors, Cursor{Source: source, Since: now.UTC().Truncate(time.Hour)})
+		}
+	}
+	return m.preview(ctx, d, cursors)
+}
+
+// PreviewBackfill returns what a back-fill would send.
+func (m *Manager) PreviewBackfill(ctx context.Context, destination string, from, to, now time.Time) (Preview, error) {
+	d, err := m.destination(destination)
+	if err != nil {
+		return Preview{}, err
+	}
+	if err := checkRange(from, to, now); err != nil {
+		return Preview{}, err
+	}
+	var cursors []Cursor
+	for _, source := range d.sources() {
+		cursors = append(cursors, Cursor{Source: source, Since: from, Until: to})
+	}
+	return m.preview(ctx, d, cursors)
+}
+
+// meterKey is what a preview sums up by.
+type meterKey struct{ metric, customer, name string }
+
+// total is a sum of a preview.
+type total struct {
+	events int
+	sum    big.Rat
+}
+
+func (m *Manager) preview(ctx context.Context, d Destination, cursors []Cursor) (Preview, error) {
+	totals, complete := make(map[meterKey]*total), true
+	for _, c := range cursors {
+		if m.pagers[c.Source] == nil || !d.reads(c.Source) {
+			continue
+		}
+		end := false
+		for n := 0; n < previewPages && !end; n++ {
+			page, err := m.pagers[c.Source].Page(ctx, c, pageSize)
+			if err != nil {
+				return Preview{}, err
+			}
+			for _, e := range page.Entries {
+				add(totals, d.Events(c.Source, e))
+			}
+			c.Position, end = page.Next, page.End
+		}
+		complete = complete && end
+	}
+	return Preview{sorted(totals), complete}, nil
+}
+
+func add(totals map[meterKey]*total, events []Event) {
+	for _, e := range events {
+		key := meterKey{e.Metric, e.Customer, e.Name}
+		if totals[key] == nil {
+			totals[key] = new(total)
+		}
+		totals[key].events++
+		if amount, ok := new(big.Rat).SetString(e.Amount); ok {
+			totals[key].sum.Add(&totals[key].sum, amount)
+		}
+	}
+}
+
+func sorted(totals map[meterKey]*total) []MeterSum {
+	sums := make([]MeterSum, 0, len(totals))
+	for key, t := range totals {
+		sum := t.sum.FloatString(10)
+		sums = append(sums, MeterSum{key.metric, key.customer, key.name, t.events, strings.TrimSuffix(strings.TrimRight(sum, "0"), ".")})
+	}
+	slices.SortFunc(sums, func(a, b MeterSum) int {
+		return strings.Compare(a.Metric+"\x00"+a.Customer, b.Metric+"\x00"+b.Customer)
+	})
+	return sums
+}

@@ -1,0 +1,229 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// golden compares text with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		testkit.WriteFile(t, file, got)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func sampleEvents() []Event {
+	return []Event{
+		{Identifier: "id-1/llm_requests", Source: Counts, Organization: "acme", Metric: "llm_requests", Customer: "cus_1", Name: "calls & more", Amount: "12", At: hour},
+		{Identifier: "id-2/ledger.calls", Source: Ledger, Organization: "acme", Metric: "ledger.calls", Customer: "cus_1", Name: "llm", Amount: "1", At: hour.Add(time.Second)},
+	}
+}
+
+// system is a vendor's API under test: it records requests and answers by a function.
+type system struct {
+	mu       sync.Mutex
+	requests []string // with their bodies
+	url      string
+}
+
+func newSystem(t *testing.T, answer func(w http.ResponseWriter, path, body string)) *system {
+	t.Helper()
+	s := &system{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.requests = append(s.requests, fmt.Sprintf("%s %s\nAuthorization: %s\nContent-Type: %s\nIdempotency-Key: %s\n\n%s\n",
+			r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.Header.Get("Idempotency-Key"), body))
+		answer(w, r.URL.Path, string(body))
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+func (s *system) vendor(t *testing.T, kind Kind) vendor {
+	t.Helper()
+	return newVendor(http.DefaultClient, Destination{Kind: kind, BaseURL: s.url, KeyFile: secret.File(testkit.File(t, "the-key\n"))})
+}
+
+// Requests are as the vendors document them.
+func TestWireFormats(t *testing.T) {
+	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := newSystem(t, func(w http.ResponseWriter, _, _ string) { w.WriteHeader(http.StatusOK) })
+			refused, err := s.vendor(t, kind).send(t.Context(), sampleEvents())
+			if err != nil || len(refused) > 0 {
+				t.Fatalf("error %v, refused %+v", err, refused)
+			}
+			slices.Sort(s.requests)
+			golden(t, string(kind)+".txt", strings.Join(s.requests, "\n"))
+		})
+	}
+}
+
+func many(n int) (events []Event) {
+	for i := range n {
+		events = append(events, Event{Identifier: fmt.Sprintf("id-%03d", i), Customer: fmt.Sprint("c", i%3), Name: "m", Amount: "1", At: hour})
+	}
+	return events
+}
+
+func identifiers(refused []Refusal) (ids []string) {
+	for _, r := range refused {
+		ids = append(ids, r.Identifier+": "+r.Reason)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Events that a vendor refuses are set aside, what it has is taken, and all others arrive, each in one accepted request.
+func TestRefusals(t *testing.T) {
+	for kind, answer := range map[Kind]func(w http.ResponseWriter, body string){
+		Stripe: func(w http.ResponseWriter, body string) {
+			switch {
+			case strings.Contains(body, "id-004"):
+				http.Error(w, `{"error":{"message":"No such customer"}}`, http.StatusBadRequest)
+			case strings.Contains(body, "id-005"):
+				http.Error(w, `{"error":{"message":"An event already exists with identifier id-005."}}`, http.StatusBadRequest)
+			}
+		},
+		OpenMeter: func(w http.ResponseWriter, body string) {
+			if strings.Contains(body, "id-004") {
+				http.Error(w, `{"title":"Bad Request","detail":"No such customer"}`, http.StatusBadRequest)
+			}
+		},
+		Lago: func(w http.ResponseWriter, body string) {
+			var batch struct {
+				Events []struct {
+					ID string `json:"transaction_id"`
+				}
+			}
+			_ = json.Unmarshal([]byte(body), &batch)
+			faults := map[string]any{}
+			for i, e := range batch.Events {
+				switch e.ID {
+				case "id-004":
+					faults[fmt.Sprint(i)] = map[string][]string{"external_subscription_id": {"No such customer"}}
+				case "id-005":
+					faults[fmt.Sprint(i)] = map[string][]string{"transaction_id": {"value_already_exist"}}
+				}
+			}
+			if len(faults) > 0 {
+				w.WriteHeader(http.StatusUnprocessableEntity)
+				_ = json.NewEncoder(w).Encode(map[string]any{"code": "validation_errors", "error_details": faults})
+			}
+		},
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			taken := make(map[string]int)
+			s := newSystem(t, func(w http.ResponseWriter, _, body string) {
+				recorder := httptest.NewRecorder()
+				answer(recorder, body)
+				w.WriteHeader(recorder.Code)
+				_, _ = w.Write(recorder.Body.Bytes())
+				for _, e := range many(20) {
+					if recorder.Code == http.StatusOK && strings.Contains(body, e.Identifier) {
+						taken[e.Identifier]++
+					}
+				}
+			})
+			refused, err := s.vendor(t, kind).send(t.Context(), many(20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := identifiers(refused); len(got) != 1 || !strings.HasPrefix(got[0], "id-004: ") || !strings.Contains(got[0], "No such customer") {
+				t.Errorf("refused %q, want only id-004 with the vendor's reason", got)
+			}
+			for _, e := range many(20) {
+				want := 1
+				if e.Identifier == "id-004" || e.Identifier == "id-005" && kind != OpenMeter {
+					want = 0
+				}
+				if taken[e.Identifier] != want {
+					t.Errorf("%s was taken %d times, want %d", e.Identifier, taken[e.Identifier], want)
+				}
+			}
+		})
+	}
+}
+
+// What says nothing of the events is an error, and the vendor's wait is kept.
+func TestFailuresAreNoRefusals(t *testing.T) {
+	for _, kind := range []Kind{Stripe, OpenMeter, Lago} {
+		for _, status := range []int{301, 401, 403, 404, 409, 429, 500, 503} {
+			s := newSystem(t, func(w http.ResponseWriter, _, _ string) {
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(status)
+			})
+			refused, err := s.vendor(t, kind).send(t.Context(), many(3))
+			if err == nil || len(refused) > 0 {
+				t.Errorf("%s, status %d: error %v, refused %v; want an error alone", kind, status, err, refused)
+				continue
+			}
+			if got := after(err, time.Second); got != 7*time.Second {
+				t.Errorf("%s, status %d: wait of %v, want the 7 s that the vendor asks for", kind, status, got)
+			}
+			if strings.Contains(err.Error(), "the-key") {
+				t.Errorf("%s: the error repeats the key: %v", kind, err)
+			}
+		}
+	}
+}
+
+// However many events a vendor refuses without naming them, the posts are bounded.
+func TestHalvingIsBounded(t *testing.T) {
+	posts := 0
+	refused, err := sendAll(t.Context(), many(100), func(_ context.Context, events []Event) (verdict, error) {
+		posts++
+		return verdict{reason: "no"}, nil
+	})
+	if err != nil || len(refused) != 100 || posts >= 300 {
+		t.Errorf("error %v, %d refused in %d posts; want all in less than 300", err, len(refused), posts)
+	}
+}
+
+func FuzzLagoVerdict(f *testing.F) {
+	f.Add([]byte(`{"code":"validation_errors","error_details":{"0":{"transaction_id":["value_already_exist"]}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for i, why := range lagoVerdict(answer{422, text}, 3).unacceptable {
+			if i < 0 || i > 2 || len(why) > maxReason {
+				t.Errorf("event %d: %q", i, why)
+			}
+		}
+	})
+}
+
+func TestLagoVerdictGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around(`{"error_details":`, growth.JSON, "}"), growth.JSON...)
+	growth.Linear(t, growth.Each(inputs, func(text []byte) { lagoVerdict(answer{422, text}, 100) })...)
+}

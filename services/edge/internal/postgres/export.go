@@ -1,0 +1,225 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"switchyard.dev/services/edge/internal/export"
+	"switchyard.dev/services/edge/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/pgdb"
+)
+
+// Exports implements the stores of package export.
+type Exports struct{ pool *pgxpool.Pool }
+
+// NewExports returns the exports of the pool's database.
+func NewExports(pool *pgxpool.Pool) *Exports { return &Exports{pool: pool} }
+
+// collectorLease is the name of the lease that Collect needs.
+const collectorLease = "collector"
+
+// maxCursors bounds the unfinished cursors of a destination that are read.
+const maxCursors = 64
+
+// Lease implements export.Store.
+func (x *Exports) Lease(ctx context.Context, name, holder string, duration time.Duration) (fence int64, held bool, err error) {
+	fence, err = dbsql.New(x.pool).TakeExportLease(ctx, dbsql.TakeExportLeaseParams{Name: name, Holder: holder, Seconds: duration.Seconds()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, false, nil
+	}
+	return fence, err == nil, err
+}
+
+// held runs do in a transaction during which no other replica can take the lease.
+func (x *Exports) held(ctx context.Context, lease string, fence int64, do func(q *dbsql.Queries) error) error {
+	return pgdb.InTx(ctx, x.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		held, err := q.HoldExportLease(ctx, dbsql.HoldExportLeaseParams{Name: lease, Fence: fence})
+		switch {
+		case err != nil:
+			return err
+		case !held:
+			return export.ErrFence
+		}
+		return do(q)
+	})
+}
+
+// Collect implements export.Store.
+func (x *Exports) Collect(ctx context.Context, fence int64, from, to, now time.Time) (added int, err error) {
+	err = x.held(ctx, collectorLease, fence, func(q *dbsql.Queries) error {
+		n, err := q.CollectCounts(ctx, dbsql.CollectCountsParams{Now: now, Since: from, Before: to})
+		added = int(n)
+		return err
+	})
+	return added, err
+}
+
+// Growths implements export.Store.
+func (x *Exports) Growths(ctx context.Context, after int64, since, until time.Time, limit int) ([]export.Growth, error) {
+	rows, err := dbsql.New(x.pool).ListExportCounts(ctx, dbsql.ListExportCountsParams{
+		After: after, Since: since, Until: optionalTime(until), Page: int32(limit),
+	})
+	if err != nil {
+		return nil, err
+	}
+	growths := make([]export.Growth, len(rows))
+	for i, row := range rows {
+		growths[i] = export.Growth{
+			ID: row.ID, Organization: row.OrganizationID, Metric: row.Metric, Hour: row.Hour.UTC(),
+			Before: row.CountedBefore, Count: row.Count, CollectedAt: row.CollectedAt.UTC(),
+		}
+	}
+	return growths, nil
+}
+
+// Open implements export.Store.
+func (x *Exports) Open(ctx context.Context, destination string, source export.Source, since time.Time) error {
+	return dbsql.New(x.pool).OpenExportCursor(ctx, dbsql.OpenExportCursorParams{Destination: destination, Source: string(source), Since: since})
+}
+
+// Cursors implements export.Store.
+func (x *Exports) Cursors(ctx context.Context, destination string) ([]export.Cursor, error) {
+	return x.cursors(ctx, destination, false, maxCursors)
+}
+
+// List implements export.Archive.
+func (x *Exports) List(ctx context.Context, destination string, limit int) ([]export.Cursor, error) {
+	return x.cursors(ctx, destination, true, limit+len(export.Sources))
+}
+
+func (x *Exports) cursors(ctx context.Context, destination string, all bool, limit int) ([]export.Cursor, error) {
+	rows, err := dbsql.New(x.pool).ListExportCursors(ctx, dbsql.ListExportCursorsParams{
+		Destination: destination, AllOfThem: all, Page: int32(limit),
+	})
+	if err != nil {
+		return nil, err
+	}
+	cursors := make([]export.Cursor, len(rows))
+	for i, row := range rows {
+		cursors[i] = export.Cursor{
+			ID: row.ID, Destination: row.Destination, Source: export.Source(row.Source), Since: row.Since.UTC(), Until: moment(row.Until),
+			Position: row.Position, Sent: row.Sent, Refused: row.Refused, Failure: row.Failure, FailingSince: moment(row.FailingSince),
+			UpdatedAt: row.UpdatedAt.UTC(), FinishedAt: moment(row.FinishedAt),
+		}
+	}
+	return cursors, nil
+}
+
+// Advance implements export.Store.
+func (x *Exports) Advance(ctx context.Context, fence int64, p export.Progress) error {
+	c := p.Cursor
+	return x.held(ctx, "destination/"+c.Destination, fence, func(q *dbsql.Queries) error {
+		_, err := q.AdvanceExportCursor(ctx, dbsql.AdvanceExportCursorParams{
+			ID: c.ID, Position: p.Page.Next, Sent: int64(len(p.Taken)), Refused: int64(len(p.Refused)), Finished: p.Page.End,
+		})
+		if err != nil {
+			return err
+		}
+		if len(p.Refused) > 0 {
+			if err := q.AddExportRefusals(ctx, refusals(c, p.Refused)); err != nil {
+				return err
+			}
+		}
+		if c.Until.IsZero() || len(p.Taken) == 0 {
+			return nil
+		}
+		taken := dbsql.DropAcceptedRefusalsParams{Destination: c.Destination}
+		for _, e := range p.Taken {
+			taken.Identifiers = append(taken.Identifiers, e.Identifier)
+		}
+		return q.DropAcceptedRefusals(ctx, taken)
+	})
+}
+
+func refusals(c export.Cursor, refused []export.Refusal) dbsql.AddExportRefusalsParams {
+	params := dbsql.AddExportRefusalsParams{Destination: c.Destination, Source: string(c.Source)}
+	for _, r := range refused {
+		params.Identifiers = append(params.Identifiers, r.Identifier)
+		params.Organizations = append(params.Organizations, r.Organization)
+		params.Metrics = append(params.Metrics, r.Metric)
+		params.Amounts = append(params.Amounts, r.Amount)
+		params.Moments = append(params.Moments, r.At)
+		params.Reasons = append(params.Reasons, r.Reason)
+	}
+	return params
+}
+
+// Fail implements export.Store.
+func (x *Exports) Fail(ctx context.Context, cursor int64, failure string) error {
+	return dbsql.New(x.pool).FailExportCursor(ctx, dbsql.FailExportCursorParams{ID: cursor, Failure: failure})
+}
+
+// Drop implements export.Store.
+func (x *Exports) Drop(ctx context.Context, growths, others time.Time, limit int) (dropped int, err error) {
+	q, page := dbsql.New(x.pool), int32(limit)
+	n, err := q.DropExportCounts(ctx, dbsql.DropExportCountsParams{Before: growths, Page: page})
+	if err != nil {
+		return int(n), err
+	}
+	refused, err := q.DropExportRefusals(ctx, dbsql.DropExportRefusalsParams{Before: others, Page: page})
+	if err != nil {
+		return int(n + refused), err
+	}
+	finished, err := q.DropExportBackfills(ctx, dbsql.DropExportBackfillsParams{Before: others, Page: page})
+	return int(n + refused + finished), err
+}
+
+// Backfill implements export.Archive.
+func (x *Exports) Backfill(ctx context.Context, destination string, sources []export.Source, since, until time.Time, most int) (added []int64, err error) {
+	err = pgdb.InTx(ctx, x.pool, func(tx pgx.Tx) error {
+		for _, source := range sources {
+			id, err := dbsql.New(tx).AddExportBackfill(ctx, dbsql.AddExportBackfillParams{
+				Destination: destination, Source: string(source), Since: since, Until: until, Most: int64(most),
+			})
+			if errors.Is(err, pgx.ErrNoRows) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			added = append(added, id)
+		}
+		return nil
+	})
+	return added, err
+}
+
+// Refusals implements export.Archive.
+func (x *Exports) Refusals(ctx context.Context, destination, after string, limit int) ([]export.Refusal, error) {
+	rows, err := dbsql.New(x.pool).ListExportRefusals(ctx, dbsql.ListExportRefusalsParams{Destination: destination, After: after, Page: int32(limit)})
+	if err != nil {
+		return nil, err
+	}
+	refused := make([]export.Refusal, len(rows))
+	for i, row := range rows {
+		refused[i] = export.Refusal{
+			Event: export.Event{
+				Identifier: row.Identifier, Source: export.Source(row.Source), Organization: row.OrganizationID, Metric: row.Metric,
+				Amount: row.Value, At: row.OccurredAt.UTC(),
+			},
+			Reason: row.Reason, RefusedAt: row.RefusedAt.UTC(),
+		}
+	}
+	return refused, nil
+}
+
+// optionalTime returns null for the zero time.
+func optionalTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// moment is the inverse of optionalTime.
+func moment(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}

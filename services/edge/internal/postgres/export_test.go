@@ -1,0 +1,182 @@
+package postgres
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/edge/internal/export"
+	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/migrations"
+	"switchyard.dev/services/platform/testkit"
+)
+
+var exportHour = time.Date(2026, 11, 24, 10, 0, 0, 0, time.UTC)
+
+// counting adds counts of a writer.
+func counting(t *testing.T, usage *Usage) func(organization string, minute time.Time, count int64) {
+	t.Helper()
+	seq := int64(0)
+	return func(organization string, minute time.Time, count int64) {
+		t.Helper()
+		seq++
+		batch := meter.Batch{Writer: "w", First: seq, Last: seq, Counts: []meter.Count{{
+			Counter: meter.Counter{Organization: organization, Key: "key_1", Metric: "llm_requests", Minute: minute}, Count: count,
+		}}}
+		if applied, err := usage.Apply(t.Context(), batch); err != nil || !applied {
+			t.Fatalf("applied %v: %v", applied, err)
+		}
+	}
+}
+
+// Counts that come at any time, late ones and those of merged hours too, are in exactly one growth.
+func TestCollectHasEachCountOnce(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	x, usage := NewExports(pool), NewUsage(pool)
+	count := counting(t, usage)
+	fence, held, err := x.Lease(t.Context(), collectorLease, "a", time.Minute)
+	if err != nil || !held {
+		t.Fatalf("held %v: %v", held, err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	want := int64(0)
+	for round := range 40 {
+		for range random.IntN(4) {
+			n := 1 + random.Int64N(5)
+			count("acme", exportHour.Add(time.Duration(random.IntN(120))*time.Minute), n)
+			want += n
+		}
+		if round%7 == 6 {
+			if _, err := usage.Merge(t.Context(), meter.Hour, exportHour.Add(2*time.Hour), 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := x.Collect(t.Context(), fence, exportHour, exportHour.Add(2*time.Hour), exportHour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	growths, err := x.Growths(t.Context(), 0, exportHour, time.Time{}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, sum, ids := make(map[time.Time]int64), int64(0), make(map[string]bool)
+	for _, g := range growths {
+		if g.Before != next[g.Hour] {
+			t.Errorf("a growth of %v begins at %d, want %d, where the one before ended", g.Hour, g.Before, next[g.Hour])
+		}
+		next[g.Hour] += g.Count
+		sum += g.Count
+		ids[g.Entry().ID] = true
+	}
+	if sum != want || len(ids) != len(growths) {
+		t.Errorf("%d growths with %d ids have %d counts, want %d", len(growths), len(ids), sum, want)
+	}
+	if added, err := x.Collect(t.Context(), fence, exportHour, exportHour.Add(2*time.Hour), exportHour); err != nil || added != 0 {
+		t.Errorf("collecting again adds %d: %v", added, err)
+	}
+	one, err := x.Growths(t.Context(), growths[0].ID, exportHour.Add(time.Hour), exportHour.Add(2*time.Hour), 1)
+	if err != nil || len(one) != 1 || one[0].Hour != exportHour.Add(time.Hour) || one[0].ID <= growths[0].ID {
+		t.Errorf("a page of one of the second hour: %+v, %v", one, err)
+	}
+}
+
+// A lease has one holder at a time; what the one before writes counts no longer.
+func TestExportFence(t *testing.T) {
+	x := NewExports(testkit.Postgres(t, migrations.FS))
+	take := func(holder string, duration time.Duration) (int64, bool) {
+		t.Helper()
+		fence, held, err := x.Lease(t.Context(), "destination/d", holder, duration)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fence, held
+	}
+	first, held := take("a", time.Hour)
+	if again, same := take("a", time.Hour); !held || !same || again != first {
+		t.Errorf("the holder renews its lease: held %v then %v, fence %d then %d", held, same, first, again)
+	}
+	if _, held := take("b", time.Hour); held {
+		t.Error("another takes a lease that has not ended")
+	}
+	take("a", -time.Second)
+	second, held := take("b", time.Hour)
+	if !held || second <= first {
+		t.Errorf("after its end: held %v with fence %d, want one above %d", held, second, first)
+	}
+	if err := x.Open(t.Context(), "d", export.Counts, exportHour); err != nil {
+		t.Fatal(err)
+	}
+	cursors, err := x.Cursors(t.Context(), "d")
+	if err != nil || len(cursors) != 1 {
+		t.Fatalf("cursors %+v: %v", cursors, err)
+	}
+	p := export.Progress{Cursor: cursors[0], Page: export.Page{Next: "5", End: true}, Taken: make([]export.Event, 3)}
+	if err := x.Advance(t.Context(), first, p); !errors.Is(err, export.ErrFence) {
+		t.Errorf("with the old fence: %v, want %v", err, export.ErrFence)
+	}
+	if err := x.Advance(t.Context(), second, p); err != nil {
+		t.Error(err)
+	}
+	if _, err := x.Collect(t.Context(), 1, exportHour, exportHour.Add(time.Hour), exportHour); !errors.Is(err, export.ErrFence) {
+		t.Errorf("collecting without the lease: %v, want %v", err, export.ErrFence)
+	}
+	cursors, err = x.Cursors(t.Context(), "d")
+	if err != nil || cursors[0].Position != "5" || cursors[0].Sent != 3 || !cursors[0].FinishedAt.IsZero() {
+		t.Errorf("the cursor is %+v, want one at 5 with 3 sent that goes on: %v", cursors, err)
+	}
+}
+
+// Refusals are kept with their reason until a back-fill delivers their events; back-fills end.
+func TestExportRefusals(t *testing.T) {
+	x := NewExports(testkit.Postgres(t, migrations.FS))
+	fence, _, err := x.Lease(t.Context(), "destination/d", "a", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	event := export.Event{Identifier: "id", Source: export.Counts, Organization: "acme", Metric: "llm_requests", Amount: "5", At: exportHour}
+	for _, reason := range []string{"no such meter", "no such customer"} {
+		if err := x.Open(t.Context(), "d", export.Counts, exportHour); err != nil {
+			t.Fatal(err)
+		}
+		cursors, err := x.Cursors(t.Context(), "d")
+		if err != nil || len(cursors) != 1 {
+			t.Fatalf("cursors %+v: %v", cursors, err)
+		}
+		p := export.Progress{Cursor: cursors[0], Page: export.Page{Next: "1"}, Refused: []export.Refusal{{Event: event, Reason: reason}}}
+		if err := x.Advance(t.Context(), fence, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused, err := x.Refusals(t.Context(), "d", "", 10)
+	if err != nil || len(refused) != 1 || refused[0].Event != event || refused[0].Reason != "no such customer" {
+		t.Errorf("refused %+v (%v), want the event once with its last reason", refused, err)
+	}
+	added, err := x.Backfill(t.Context(), "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1)
+	if err != nil || len(added) != 1 {
+		t.Fatalf("added %v: %v", added, err)
+	}
+	if more, err := x.Backfill(t.Context(), "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1); err != nil || len(more) != 0 {
+		t.Errorf("beyond the bound it adds %v: %v", more, err)
+	}
+	cursors, err := x.Cursors(t.Context(), "d")
+	if err != nil || len(cursors) != 2 || cursors[1].Until.IsZero() {
+		t.Fatalf("cursors %+v: %v", cursors, err)
+	}
+	if err := x.Fail(t.Context(), cursors[1].ID, "status 503"); err != nil {
+		t.Error(err)
+	}
+	if err := x.Advance(t.Context(), fence, export.Progress{Cursor: cursors[1], Page: export.Page{End: true}, Taken: []export.Event{event}}); err != nil {
+		t.Error(err)
+	}
+	if left, err := x.Refusals(t.Context(), "d", "", 10); err != nil || len(left) != 0 {
+		t.Errorf("after the back-fill refused are %+v: %v", left, err)
+	}
+	all, err := x.List(t.Context(), "d", 10)
+	if err != nil || len(all) != 2 || all[1].FinishedAt.IsZero() || all[1].Failure != "" || !all[0].FinishedAt.IsZero() {
+		t.Errorf("cursors %+v, want the back-fill finished and the other not: %v", all, err)
+	}
+	if dropped, err := x.Drop(t.Context(), exportHour, time.Now().Add(time.Hour), 10); err != nil || dropped != 1 {
+		t.Errorf("dropped %d, want the finished back-fill: %v", dropped, err)
+	}
+}

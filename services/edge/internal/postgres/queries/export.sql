@@ -1,0 +1,96 @@
+-- name: TakeExportLease :one
+-- TakeExportLease takes or renews a lease; it returns no row while another replica holds it.
+INSERT INTO export_lease AS l (name, holder, fence, expires_at) VALUES (@name, @holder, 1, now() + make_interval(secs => @seconds))
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
+    fence = l.fence + CASE WHEN l.holder = excluded.holder THEN 0 ELSE 1 END
+WHERE l.holder = excluded.holder OR l.expires_at < now()
+RETURNING fence;
+
+-- name: HoldExportLease :one
+-- HoldExportLease keeps the fence as it is until the transaction ends.
+SELECT EXISTS (SELECT 1 FROM export_lease AS l WHERE l.name = @name AND l.fence = @fence FOR SHARE)::boolean AS held;
+
+-- name: CollectCounts :execrows
+-- CollectCounts adds the growth of the hours in [since, before). Ids are given while the lease is locked, so that they
+-- become visible in order.
+INSERT INTO export_count (organization_id, metric, hour, counted_before, count, collected_at)
+SELECT c.organization_id, c.metric, c.hour, coalesce(k.count, 0), c.count - coalesce(k.count, 0), @now
+FROM (
+    SELECT u.organization_id, u.metric, date_trunc('hour', u.minute, 'UTC')::timestamptz AS hour, sum(u.count)::bigint AS count
+    FROM usage_counters AS u WHERE u.minute >= @since AND u.minute < @before
+    GROUP BY 1, 2, 3
+) AS c LEFT JOIN (
+    SELECT e.organization_id, e.metric, e.hour, sum(e.count)::bigint AS count
+    FROM export_count AS e WHERE e.hour >= @since AND e.hour < @before
+    GROUP BY 1, 2, 3
+) AS k USING (organization_id, metric, hour)
+WHERE c.count > coalesce(k.count, 0)
+ORDER BY c.hour, c.organization_id, c.metric;
+
+-- name: ListExportCounts :many
+SELECT e.id, e.organization_id, e.metric, e.hour, e.counted_before, e.count, e.collected_at
+FROM export_count AS e
+WHERE e.id > @after AND e.hour >= @since AND (sqlc.narg(until)::timestamptz IS NULL OR e.hour < sqlc.narg(until))
+ORDER BY e.id
+LIMIT @page;
+
+-- name: DropExportCounts :execrows
+DELETE FROM export_count AS e
+WHERE e.id IN (SELECT o.id FROM export_count AS o WHERE o.hour < @before LIMIT @page FOR UPDATE SKIP LOCKED);
+
+-- name: OpenExportCursor :exec
+INSERT INTO export_cursor (destination, source, since, position) VALUES (@destination, @source, @since, '')
+ON CONFLICT (destination, source) WHERE until IS NULL DO NOTHING;
+
+-- name: AddExportBackfill :one
+INSERT INTO export_cursor (destination, source, since, until, position)
+SELECT @destination, @source, @since, @until::timestamptz, ''
+WHERE (
+    SELECT count(*) FROM export_cursor AS c
+    WHERE c.destination = @destination AND c.source = @source AND c.until IS NOT NULL AND c.finished_at IS NULL
+) < @most::bigint
+RETURNING id;
+
+-- name: ListExportCursors :many
+SELECT c.id, c.destination, c.source, c.since, c.until, c.position, c.sent, c.refused, c.failure, c.failing_since, c.updated_at, c.finished_at
+FROM export_cursor AS c
+WHERE c.destination = @destination AND (@all_of_them::boolean OR c.finished_at IS NULL)
+ORDER BY c.until IS NOT NULL, c.id DESC
+LIMIT @page;
+
+-- name: AdvanceExportCursor :execrows
+UPDATE export_cursor AS c SET position = @position, sent = c.sent + @sent, refused = c.refused + @refused,
+    failure = '', failing_since = NULL, updated_at = now(),
+    finished_at = CASE WHEN @finished::boolean AND c.until IS NOT NULL THEN now() END
+WHERE c.id = @id;
+
+-- name: FailExportCursor :exec
+UPDATE export_cursor AS c SET failure = @failure, failing_since = coalesce(c.failing_since, now()), updated_at = now()
+WHERE c.id = @id;
+
+-- name: AddExportRefusals :exec
+INSERT INTO export_refusal AS r (destination, identifier, source, organization_id, metric, value, occurred_at, reason)
+SELECT @destination, unnest(@identifiers::text[]), @source, unnest(@organizations::text[]), unnest(@metrics::text[]),
+    unnest(@amounts::text[]), unnest(@moments::timestamptz[]), unnest(@reasons::text[])
+ON CONFLICT (destination, identifier) DO UPDATE SET reason = excluded.reason, refused_at = excluded.refused_at;
+
+-- name: DropAcceptedRefusals :exec
+-- DropAcceptedRefusals removes refusals of events that a back-fill has delivered.
+DELETE FROM export_refusal AS r WHERE r.destination = @destination AND r.identifier = ANY(@identifiers::text[]);
+
+-- name: ListExportRefusals :many
+SELECT r.identifier, r.source, r.organization_id, r.metric, r.value, r.occurred_at, r.reason, r.refused_at
+FROM export_refusal AS r
+WHERE r.destination = @destination AND r.identifier > @after
+ORDER BY r.identifier
+LIMIT @page;
+
+-- name: DropExportRefusals :execrows
+DELETE FROM export_refusal AS r
+WHERE (r.destination, r.identifier) IN (
+    SELECT o.destination, o.identifier FROM export_refusal AS o WHERE o.refused_at < @before LIMIT @page FOR UPDATE SKIP LOCKED
+);
+
+-- name: DropExportBackfills :execrows
+DELETE FROM export_cursor AS c
+WHERE c.id IN (SELECT o.id FROM export_cursor AS o WHERE o.finished_at < @before::timestamptz LIMIT @page FOR UPDATE SKIP LOCKED);
