@@ -18,3 +18,17 @@ type AuditEntry struct {
 	RequestID      string
 	Details        []byte
 }
+
+type SigningKey struct {
+	ID         string
+	PublicKey  []byte
+	SealedSeed []byte
+	SignsFrom  time.Time
+}
+
+type TokenRevocation struct {
+	OrganizationID string
+	UserID         string
+	Position       int64
+	RevokedAt      time.Time
+}
