@@ -23,13 +23,14 @@ type Tokens struct{ pool *pgxpool.Pool }
 func NewTokens(pool *pgxpool.Pool) *Tokens { return &Tokens{pool: pool} }
 
 // change runs fn in a transaction that takes the next position of the feed, which keeps other changes out.
-func (t *Tokens) change(ctx context.Context, fn func(q *dbsql.Queries) error) error {
+func (t *Tokens) change(ctx context.Context, fn func(q *dbsql.Queries, position int64) error) error {
 	return pgdb.InTx(ctx, t.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
-		if _, err := q.NextTokenPosition(ctx); err != nil {
+		position, err := q.NextTokenPosition(ctx)
+		if err != nil {
 			return fmt.Errorf("take feed position: %w", err)
 		}
-		return fn(q)
+		return fn(q, position)
 	})
 }
 
@@ -55,9 +56,9 @@ func (t *Tokens) TokenPolicy(ctx context.Context, since time.Time) (p usertoken.
 	if err != nil {
 		return p, err
 	}
-	p.Revoked = make(map[usertoken.Holder]time.Time, len(revocations))
+	p.Revoked = make(map[usertoken.Holder]usertoken.Revocation, len(revocations))
 	for _, r := range revocations {
-		p.Revoked[usertoken.Holder{Organization: r.OrganizationID, User: r.UserID}] = r.RevokedAt
+		p.Revoked[usertoken.Holder{Organization: r.OrganizationID, User: r.UserID}] = usertoken.Revocation{Position: r.Position, At: r.RevokedAt}
 	}
 	return p, organizations(ctx, q, &p)
 }
@@ -84,16 +85,13 @@ func organizations(ctx context.Context, q *dbsql.Queries, p *usertoken.Policy) e
 }
 
 // Signing implements usertoken.Store.
-func (t *Tokens) Signing(ctx context.Context, holder usertoken.Holder) (keys []usertoken.SigningKey, revoked time.Time, err error) {
+func (t *Tokens) Signing(ctx context.Context) (keys []usertoken.SigningKey, position int64, err error) {
 	q := dbsql.New(t.pool)
-	if keys, err = signingKeys(ctx, q); err != nil {
-		return nil, time.Time{}, err
+	if position, err = q.TokenPosition(ctx); err != nil {
+		return nil, 0, err
 	}
-	revoked, err = q.LastTokenRevocation(ctx, dbsql.LastTokenRevocationParams{OrganizationID: holder.Organization, UserID: holder.User})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return keys, time.Time{}, nil
-	}
-	return keys, revoked, err
+	keys, err = signingKeys(ctx, q)
+	return keys, position, err
 }
 
 func signingKeys(ctx context.Context, q *dbsql.Queries) ([]usertoken.SigningKey, error) {
@@ -112,7 +110,7 @@ func signingKeys(ctx context.Context, q *dbsql.Queries) ([]usertoken.SigningKey,
 
 // ChangeKeys implements usertoken.Store.
 func (t *Tokens) ChangeKeys(ctx context.Context, decide usertoken.KeyDecision) error {
-	return t.change(ctx, func(q *dbsql.Queries) error {
+	return t.change(ctx, func(q *dbsql.Queries, _ int64) error {
 		keys, err := signingKeys(ctx, q)
 		if err != nil {
 			return err
@@ -136,11 +134,13 @@ func (t *Tokens) ChangeKeys(ctx context.Context, decide usertoken.KeyDecision) e
 
 // Revoke implements usertoken.Store.
 func (t *Tokens) Revoke(ctx context.Context, holder usertoken.Holder, at, forget time.Time, entry apikey.Entry) error {
-	return t.change(ctx, func(q *dbsql.Queries) error {
+	return t.change(ctx, func(q *dbsql.Queries, position int64) error {
 		if err := q.ForgetTokenRevocations(ctx, forget); err != nil {
 			return err
 		}
-		err := q.RevokeTokens(ctx, dbsql.RevokeTokensParams{OrganizationID: holder.Organization, UserID: holder.User, RevokedAt: at})
+		err := q.RevokeTokens(ctx, dbsql.RevokeTokensParams{
+			OrganizationID: holder.Organization, UserID: holder.User, Position: position, RevokedAt: at,
+		})
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (t *Tokens) Origins(ctx context.Context, organization string) ([]string, er
 
 // SetOrigins implements usertoken.Store.
 func (t *Tokens) SetOrigins(ctx context.Context, organization string, origins []string, entry apikey.Entry) error {
-	return t.change(ctx, func(q *dbsql.Queries) error {
+	return t.change(ctx, func(q *dbsql.Queries, _ int64) error {
 		var err error
 		if len(origins) == 0 {
 			err = q.RemoveOrigins(ctx, organization)

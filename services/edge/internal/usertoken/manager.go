@@ -19,11 +19,11 @@ import (
 // Store persists the keys, revocations and origins. Each write takes the next number of the feed in its own
 // transaction, and adds an audit entry in it.
 type Store interface {
-	// Signing returns all keys in the order of SignsFrom, and up to when tokens of a user are revoked; zero for never.
-	Signing(ctx context.Context, holder Holder) (keys []SigningKey, revoked time.Time, err error)
+	// Signing returns all keys in the order of SignsFrom, and the position of the feed.
+	Signing(ctx context.Context) (keys []SigningKey, position int64, err error)
 	// ChangeKeys applies decide to all keys, in the order of SignsFrom, of which no one else changes any meanwhile.
 	ChangeKeys(ctx context.Context, decide KeyDecision) error
-	// Revoke adds a revocation, and forgets those up to another moment.
+	// Revoke adds a revocation, at the position that its write takes, and forgets those up to another moment.
 	Revoke(ctx context.Context, holder Holder, at, forget time.Time, entry apikey.Entry) error
 	// Origins returns the origins of an organization, none if it has no own.
 	Origins(ctx context.Context, organization string) ([]string, error)
@@ -59,7 +59,9 @@ type Manager struct {
 }
 
 // NewManager returns a Manager that seals keys with a box, see NewBox.
-func NewManager(box *seal.Box, store Store, log *slog.Logger) *Manager { return &Manager{box, store, log} }
+func NewManager(box *seal.Box, store Store, log *slog.Logger) *Manager {
+	return &Manager{box, store, log}
+}
 
 // Ensure makes the first signing key if there is none that this Manager can sign with.
 func (m *Manager) Ensure(ctx context.Context) error {
@@ -107,7 +109,7 @@ func (m *Manager) Mint(ctx context.Context, r Request) (secret.Value, string, ti
 	if err := r.check(); err != nil {
 		return fail(err)
 	}
-	keys, revoked, err := m.store.Signing(ctx, Holder{r.Organization, r.User})
+	keys, position, err := m.store.Signing(ctx)
 	if err != nil {
 		return fail(fmt.Errorf("mint token: %w", err))
 	}
@@ -116,7 +118,7 @@ func (m *Manager) Mint(ctx context.Context, r Request) (secret.Value, string, ti
 	if !ok {
 		return fail(apierr.Unavailable("no signing key is in use yet", nil))
 	}
-	c := r.claims(now, revoked)
+	c := r.claims(now, position)
 	payload, err := c.encode()
 	if err != nil {
 		return fail(err)
@@ -129,15 +131,10 @@ func (m *Manager) Mint(ctx context.Context, r Request) (secret.Value, string, ti
 	return text, c.ID, time.Unix(c.Expires, 0).UTC(), nil
 }
 
-// claims returns the claims of a new token. It is issued in the second after the last revocation at the earliest, so
-// that this does not concern it.
-func (r Request) claims(now, revoked time.Time) claims {
-	issued := now.Unix()
-	if !revoked.IsZero() {
-		issued = max(issued, revoked.Unix()+1)
-	}
+// claims returns the claims of a new token.
+func (r Request) claims(now time.Time, position int64) claims {
 	return claims{
-		Issuer: issuer, Audience: audience, User: r.User, Issued: issued, Expires: issued + int64(r.Life/time.Second),
+		Issuer: issuer, Audience: audience, User: r.User, Issued: now.Unix(), Expires: now.Add(r.Life).Unix(), Position: position,
 		ID: "tok_" + strings.ToLower(rand.Text()), Organization: r.Organization, Owner: r.Owner, Scopes: r.Scopes, Origins: r.Origins,
 	}
 }

@@ -17,8 +17,8 @@ type Policy struct {
 	Position int64
 	// Keys are in the order of SignsFrom.
 	Keys []PublicKey
-	// Revoked says up to when tokens were issued that are refused: those of a user, or of all users of an organization.
-	Revoked map[Holder]time.Time
+	// Revoked are the last revocations of users, and of all users of an organization.
+	Revoked map[Holder]Revocation
 	// Origins and Limits are those of organizations that have their own.
 	Origins map[string][]string
 	Limits  map[string]limit.Limit
@@ -26,6 +26,13 @@ type Policy struct {
 
 // Holder is a user of an organization, or all of them if User is empty.
 type Holder struct{ Organization, User string }
+
+// Revocation has the tokens refused that were issued before.
+type Revocation struct {
+	// Position is the revocation's own in the feed.
+	Position int64
+	At       time.Time
+}
 
 // rules are a Policy in the form in which it is looked up. They are not changed once they are in use.
 type rules struct {
@@ -80,11 +87,12 @@ func (r *rules) valid(t *Token, now time.Time) bool {
 	return now.Before(t.Expires) && !t.Issued.After(now.Add(skew)) && !r.revoked(t)
 }
 
-// revoked reports whether a token was issued up to the last revocation that concerns it. Issued is a whole second: a
-// token of the second of the revocation is refused.
+// revoked reports whether a token was issued before a revocation that concerns it. Positions say so to the instant; the
+// seconds hold for tokens from before a restored backup, after which positions repeat.
 func (r *rules) revoked(t *Token) bool {
 	for _, holder := range [...]Holder{{t.Organization, ""}, {t.Organization, t.User}} {
-		if at, ok := r.policy.Revoked[holder]; ok && !t.Issued.After(at) {
+		last, ok := r.policy.Revoked[holder]
+		if ok && (t.position < last.Position || t.Issued.Add(time.Second).Before(last.At)) {
 			return true
 		}
 	}

@@ -55,7 +55,8 @@ var (
 		"pages of this origin may not call with this token; the organization's origins allow it")
 )
 
-// claims are the payload of a token. Issued and Expires are Unix seconds (RFC 7519, section 4.1).
+// claims are the payload of a token. Issued and Expires are Unix seconds (RFC 7519, section 4.1). Position is that of the
+// feed, which orders tokens and revocations without a clock.
 type claims struct {
 	Issuer       string              `json:"iss"`
 	Audience     string              `json:"aud"`
@@ -63,6 +64,7 @@ type claims struct {
 	Issued       int64               `json:"iat"`
 	Expires      int64               `json:"exp"`
 	ID           string              `json:"jti"`
+	Position     int64               `json:"pos"`
 	Organization string              `json:"organization"`
 	Owner        string              `json:"owner,omitempty"`
 	Scopes       []apikey.Permission `json:"scopes"`
@@ -77,8 +79,9 @@ type Token struct {
 	// Issued and Expires are whole seconds.
 	Issued, Expires time.Time
 	// origins narrow those of the organization; none does not.
-	origins []string
-	grants  apikey.Grants
+	origins  []string
+	grants   apikey.Grants
+	position int64
 	// key is the id of the key that signed. userBucket and organizationBucket are the names of the rate limits.
 	key, userBucket, organizationBucket string
 }
@@ -89,7 +92,7 @@ func (c *claims) token(key string) *Token {
 		ID: c.ID, Organization: c.Organization, User: c.User, Owner: c.Owner,
 		Issued: time.Unix(c.Issued, 0), Expires: time.Unix(c.Expires, 0),
 		origins: c.Origins, grants: apikey.GrantsOf(slices.DeleteFunc(c.Scopes, func(p apikey.Permission) bool { return !p.ForEndUsers() })),
-		key: key, userBucket: "user " + c.Organization + " " + c.User, organizationBucket: "organization " + c.Organization,
+		position: c.Position, key: key, userBucket: "user " + c.Organization + " " + c.User, organizationBucket: "organization " + c.Organization,
 	}
 }
 
