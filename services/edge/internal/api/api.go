@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -30,6 +32,15 @@ import (
 type Verifier interface {
 	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
 	Follow(key *apikey.Key, end context.CancelCauseFunc) (done func())
+}
+
+// Users checks the tokens of end users and follows them through calls, see usertoken.Verifier.
+type Users interface {
+	Verify(text string) (*usertoken.Token, error)
+	Follow(token *usertoken.Token, end context.CancelCauseFunc) (done func())
+	Buckets(token *usertoken.Token) apikey.Buckets
+	AllowsOrigin(token *usertoken.Token, origin string) bool
+	Keys() jose.JSONWebKeySet
 }
 
 // Limiter limits the rate of keys and organizations, see limit.Limiter.
@@ -62,6 +73,7 @@ type Options struct {
 	Table     route.Table
 	Upstreams map[string]*url.URL
 	Verifier  Verifier
+	Users     Users
 	Limiter   Limiter
 	Counter   Counter
 	Relay     Relay
@@ -166,7 +178,11 @@ func (a *API) mountRoutes() error {
 		}
 		verbs[id][verb] = a.product(r, base)
 	}
+	shared := a.shared()
 	for path, methods := range paths {
+		if allowed := shared[path]; len(allowed) > 0 {
+			methods[http.MethodOptions] = a.preflight(allowed)
+		}
 		a.chain.Mount(path, methods)
 	}
 	return nil
@@ -237,22 +253,22 @@ func withQuery(target *url.URL, req *http.Request, names []string) *url.URL {
 	return &with
 }
 
-// product serves a customers' route: it checks key, product, scope and rate, then relays the call.
+// product serves a customers' route: it checks the key or token, what that may call and how often, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return chain.NotAllowed(w, req, r.Method)
 		}
-		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
+		who, err := a.identify(w, req)
 		if err != nil {
 			return err
 		}
-		l.Organization, l.Key = key.Organization, key.ID
-		if err := key.May(need); err != nil {
+		l.Organization, l.Key = who.organization, who.name
+		if err := who.may(need, req); err != nil {
 			return err
 		}
-		if err := a.admit(w, req, key); err != nil {
+		if err := a.admit(w, req, who); err != nil {
 			return err
 		}
 		if err := a.options.Counter.Admit(); err != nil {
@@ -260,14 +276,14 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		}
 		call := proxy.Call{
 			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
-			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
-			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
+			Organization: who.organization, Key: who.key, User: who.user, Owner: who.owner, Terms: who.terms, Dialect: dialect,
+			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, who, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				if r.Metric == "" {
 					return func() error { return nil }
 				}
-				return a.options.Counter.Count(key.Organization, key.ID, r.Metric, time.Now())
+				return a.options.Counter.Count(who.organization, who.key, r.Metric, time.Now())
 			},
 		}
 		if r.WebSocket && socket.Requested(req) {
@@ -280,9 +296,9 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 // errDrain ends a stream of events for its reader when the edge drains.
 var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)
 
-// follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
-func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
-	unfollow := a.options.Verifier.Follow(key, end)
+// follow ends a call with its key or token, and a stream of events, which has no end of its own, also when the edge drains.
+func (a *API) follow(r route.Route, who identity, end context.CancelCauseFunc) (done func()) {
+	unfollow := a.followIdentity(who, end)
 	if !r.EventStream || a.options.Drain == nil {
 		return unfollow
 	}

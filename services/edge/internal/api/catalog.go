@@ -10,7 +10,10 @@ import (
 	"switchyard.dev/services/platform/apidoc"
 )
 
-const catalogPath = "/product/v1/_meta/catalog"
+const (
+	catalogPath = "/product/v1/_meta/catalog"
+	keysPath    = "/product/v1/_meta/jwks"
+)
 
 // mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. All are public and need no
 // key: they reveal only which product a route belongs to.
@@ -28,6 +31,7 @@ func (a *API) mountCatalog(table route.Table) error {
 		return err
 	}
 	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
+	open[keysPath] = http.HandlerFunc(a.signingKeys)
 	for path, h := range open {
 		serve := func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 			h.ServeHTTP(w, r)
@@ -36,4 +40,17 @@ func (a *API) mountCatalog(table route.Table) error {
 		a.chain.Mount(path, map[string]chain.Handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
 	return nil
+}
+
+// signingKeys shows the public keys of tokens (RFC 7517), for services of the customer that get them from their pages.
+func (a *API) signingKeys(w http.ResponseWriter, _ *http.Request) {
+	text, err := json.Marshal(a.options.Users.Keys())
+	if err != nil {
+		a.options.Log.Error("keys of tokens cannot be shown", "error", err.Error())
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jwk-set+json")
+	w.Header().Set("Cache-Control", "public, max-age=10") // a new key signs no sooner
+	_, _ = w.Write(append(text, '\n'))                    // an error means that the client has disconnected
 }

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/redis"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
@@ -38,12 +39,20 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
+	users, err := startUsers(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("user tokens: %w", err)
+	}
 	counter, err := startMeter(ctx, s, cfg, stores.pool)
 	if err != nil {
 		return fmt.Errorf("meter: %w", err)
 	}
-	err = startServer(ctx, s, cfg, keys.watcher, api.Options{
-		Table: table, Verifier: keys.verifier, Limiter: limiter, Counter: counter,
+	refresh := func(ctx context.Context) {
+		keys.watcher.Refresh(ctx)
+		users.watcher.Refresh(ctx)
+	}
+	err = startServer(ctx, s, cfg, refresh, api.Options{
+		Table: table, Verifier: keys.verifier, Users: users.verifier, Limiter: limiter, Counter: counter,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -77,7 +86,7 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 	}
 	store := postgres.NewKeys(stores.pool)
 	verifier := apikey.NewVerifier(pepper, store, cfg.KeyCacheSize, cfg.KeyStale,
-		apikey.Limits{Key: cfg.KeyLimit, Organization: cfg.OrgLimit})
+		cfg.limits())
 	watcher, err := apikey.NewWatcher(ctx, verifier, store, s.Log)
 	if err != nil {
 		return keys{}, err
@@ -101,8 +110,30 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 	return keys{verifier, watcher}, nil
 }
 
+// users are the verification of end users' tokens and what keeps it current.
+type users struct {
+	verifier *usertoken.Verifier
+	watcher  *usertoken.Watcher
+}
+
+// startUsers starts the verification of end users' tokens and the watcher.
+func startUsers(ctx context.Context, s *service.Service, cfg Config, stores stores) (users, error) {
+	verifier := usertoken.NewVerifier(cfg.limits())
+	watcher, err := usertoken.NewWatcher(ctx, verifier, postgres.NewTokens(stores.pool), s.Log)
+	if err != nil {
+		return users{}, err
+	}
+	s.Runner.Go("user token watcher", watcher.Run)
+	return users{verifier, watcher}, nil
+}
+
+// limits returns the default limits of keys, which hold for end users, and of organizations.
+func (c *Config) limits() apikey.Limits {
+	return apikey.Limits{Key: c.KeyLimit, Organization: c.OrgLimit}
+}
+
 // startServer starts the face and the metrics. o holds what the steps before it made.
-func startServer(ctx context.Context, s *service.Service, cfg Config, watcher *apikey.Watcher, o api.Options) error {
+func startServer(ctx context.Context, s *service.Service, cfg Config, refresh func(context.Context), o api.Options) error {
 	token, err := cfg.ServiceToken.Read()
 	if err != nil {
 		return fmt.Errorf("%s_SERVICE_TOKEN_FILE: %w", prefix, err)
@@ -117,7 +148,7 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, watcher *a
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
 	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, cfg.bounds())
-	o.Control = wayToControl(cfg, transport, watcher)
+	o.Control = wayToControl(cfg, transport, refresh)
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
 		return err
 	}
@@ -142,13 +173,13 @@ const (
 )
 
 // wayToControl returns the relay to the role control, nil without its URL.
-func wayToControl(cfg Config, transport *connpool.Pool, watcher *apikey.Watcher) *api.Control {
+func wayToControl(cfg Config, transport *connpool.Pool, refresh func(context.Context)) *api.Control {
 	if cfg.ControlURL.Host == "" {
 		return nil
 	}
 	bounds := cfg.bounds()
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
-	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Refresh: watcher.Refresh}
+	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Refresh: refresh}
 }
 
 // upstreamTransport returns the connection pool for the services.

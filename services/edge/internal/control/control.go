@@ -1,4 +1,4 @@
-// Package control is the face of the edge's role control: what operators do with keys, rate limits and usage. The role
+// Package control is the face of the edge's role control: what operators do with keys, tokens of end users, rate limits and usage. The role
 // serve relays these paths to it. Package app mounts it.
 package control
 
@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -23,6 +24,7 @@ type Options struct {
 	Tracer    trace.Tracer
 	Meter     metric.Meter
 	Keys      *apikey.Manager
+	Users     *usertoken.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
@@ -63,8 +65,14 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		"/admin/v1/organizations/{organization_id}/rate-limit": {
 			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
 		},
-		"/admin/v1/audit": {http.MethodGet: a.audit},
-		"/admin/v1/usage": {http.MethodGet: a.usage},
+		"/admin/v1/organizations/{organization_id}/origins": {
+			http.MethodGet: a.origins, http.MethodPut: a.setOrigins, http.MethodDelete: a.removeOrigins,
+		},
+		"/admin/v1/tokens":             {http.MethodPost: a.mintToken},
+		"/admin/v1/tokens/revoke":      {http.MethodPost: a.revokeTokens},
+		"/admin/v1/tokens/keys/rotate": {http.MethodPost: a.rotateTokenKeys},
+		"/admin/v1/audit":              {http.MethodGet: a.audit},
+		"/admin/v1/usage":              {http.MethodGet: a.usage},
 	}
 }
 

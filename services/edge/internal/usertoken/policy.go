@@ -87,12 +87,12 @@ func (r *rules) valid(t *Token, now time.Time) bool {
 	return now.Before(t.Expires) && !t.Issued.After(now.Add(skew)) && !r.revoked(t)
 }
 
-// revoked reports whether a token was issued before a revocation that concerns it. Positions say so to the instant; the
-// seconds hold for tokens from before a restored backup, after which positions repeat.
+// revoked reports whether a token was issued before a revocation that concerns it. Positions say so to the instant; times
+// do for tokens from before a restored backup, after which positions repeat.
 func (r *rules) revoked(t *Token) bool {
 	for _, holder := range [...]Holder{{t.Organization, ""}, {t.Organization, t.User}} {
 		last, ok := r.policy.Revoked[holder]
-		if ok && (t.position < last.Position || t.Issued.Add(time.Second).Before(last.At)) {
+		if ok && (t.position < last.Position || t.Issued.Add(skew).Before(last.At)) {
 			return true
 		}
 	}
