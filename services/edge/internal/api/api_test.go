@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
@@ -38,6 +39,10 @@ type world struct {
 
 	manager  *apikey.Manager
 	verifier *apikey.Verifier
+	// minter mints tokens of end users, users checks them.
+	minter *usertoken.Manager
+	users  *usertoken.Verifier
+	tokens *postgres.Tokens
 	logs     bytes.Buffer
 	// calls are those that were relayed, connections those of WebSockets.
 	calls, connections []proxy.Call
@@ -91,6 +96,12 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
 	x.verifier = apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{})
+	x.tokens = postgres.NewTokens(pool)
+	box, err := usertoken.NewBox(secret.New(strings.Repeat("p", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.minter, x.users = usertoken.NewManager(box, x.tokens, log), usertoken.NewVerifier(apikey.Limits{})
 	drained, drain := context.WithCancel(t.Context())
 	x.drain = drain
 	upstreams := map[string]*url.URL{}
@@ -99,7 +110,7 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	}
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Table: table, Upstreams: upstreams, Verifier: x.verifier,
+		Table: table, Upstreams: upstreams, Verifier: x.verifier, Users: x.users,
 		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Control: control,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})

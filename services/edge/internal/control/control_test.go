@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -42,6 +43,8 @@ type world struct {
 	customers http.Handler
 	calls     []proxy.Call // of customers, that were relayed
 	manager   *apikey.Manager
+	tokens    *postgres.Tokens
+	users     *usertoken.Verifier // of customers' tokens
 	logs      bytes.Buffer
 }
 
@@ -73,8 +76,17 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
+	box, err := usertoken.NewBox(secret.New(strings.Repeat("p", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.tokens, x.users = postgres.NewTokens(pool), usertoken.NewVerifier(apikey.Limits{})
+	users := usertoken.NewManager(box, x.tokens, log)
+	if err := users.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	x.Handler, err = control.New(control.Options{
-		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Users: users, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
@@ -86,6 +98,7 @@ func newWorld(t *testing.T) *world {
 		Log: log, Tracer: tracer, Meter: measured, Table: table.Served([]string{"gateway"}),
 		Upstreams: map[string]*url.URL{"gateway": {Scheme: "http", Host: "gateway"}},
 		Verifier:  apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
+		Users:     x.users,
 		Limiter:   limit.New(nil), Counter: x, Relay: x,
 	})
 	if err != nil {

@@ -19,6 +19,10 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"PATCH /admin/v1/keys/{id}":                                `{"name":"n"}`,
 			"POST /admin/v1/keys/{id}/rotate":                          `{"overlap_seconds":1}`,
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,
+			"PUT /admin/v1/organizations/{organization_id}/origins":    `{"origins":["https://app.example.com"]}`,
+			"POST /admin/v1/tokens":                                    aToken,
+			"POST /admin/v1/tokens/revoke":                             `{"organization_id":"o","user_id":"u"}`,
+			"POST /admin/v1/tokens/keys/rotate":                        `{}`,
 		},
 	}
 	for _, r := range control.OperatorRoutes() {
