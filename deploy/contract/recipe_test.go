@@ -91,6 +91,8 @@ GET /console`,
 GET /v1/notifications/stream`,
 	"edge": `
 GET /product/v1/_meta/catalog
+GET /product/v1/_meta/jwks
+OPTIONS /product/v1/notifications/inbox
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}
@@ -101,6 +103,12 @@ POST /admin/v1/keys/{id}/rotate
 GET /admin/v1/organizations/{id}/rate-limit
 PUT /admin/v1/organizations/{id}/rate-limit
 DELETE /admin/v1/organizations/{id}/rate-limit
+POST /admin/v1/tokens
+POST /admin/v1/tokens/revoke
+POST /admin/v1/tokens/keys/rotate
+GET /admin/v1/organizations/{id}/origins
+PUT /admin/v1/organizations/{id}/origins
+DELETE /admin/v1/organizations/{id}/origins
 GET /admin/v1/audit
 GET /admin/v1/usage`,
 }

@@ -182,10 +182,13 @@ func TestUserTokenRotationUnderLoad(t *testing.T) {
 	}
 	operator.post(t, tokensPath+"/keys/rotate", object{}).into(t, http.StatusCreated, &made)
 	operator.post(t, tokensPath+"/keys/rotate", object{}).want(t, http.StatusConflict)
-	for renewed := false; !renewed; {
-		renewed = time.Now().After(made.SignsFrom) // once more with the new key
-		renew()
-	}
+	waitFor(t, waitTimeout, "the new key", func() error {
+		defer renew()
+		if left := time.Until(made.SignsFrom); left > 0 {
+			return fmt.Errorf("it signs in %v", left)
+		}
+		return nil
+	})
 	var set struct{ Keys []object }
 	h.anonymous(secondEdge).get(t, "/product/v1/_meta/jwks").into(t, http.StatusOK, &set)
 	if len(set.Keys) < 2 {

@@ -43,7 +43,7 @@ type world struct {
 	minter *usertoken.Manager
 	users  *usertoken.Verifier
 	tokens *postgres.Tokens
-	logs     bytes.Buffer
+	logs   bytes.Buffer
 	// calls are those that were relayed, connections those of WebSockets.
 	calls, connections []proxy.Call
 	// counted are the metrics of successes.

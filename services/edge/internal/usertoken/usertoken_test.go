@@ -209,7 +209,7 @@ func TestForgedTokensAreInvalid(t *testing.T) {
 	}
 }
 
-// A scope that is not for end users opens nothing, whoever signed it.
+// A scope that is not for end users opens nothing in a token that is signed right.
 func TestScopesOfKeysOpenNothing(t *testing.T) {
 	c := claims{Scopes: []apikey.Permission{"notifications:inbox:read", apikey.Write, "ai:approvals:decide"}}
 	got := c.token("sig_1")
