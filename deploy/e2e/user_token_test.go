@@ -64,7 +64,7 @@ func TestUserTokenIsBoundToItsUser(t *testing.T) {
 	ann.do(t, http.MethodDelete, inboxRoute+"/"+others, nil).want(t, http.StatusNotFound)
 	ann.with("X-User-Id", "bob").do(t, http.MethodPut, inboxRoute+"/read-all", object{}).want(t, http.StatusOK)
 	for c, want := range map[*client]float64{&ann: 0, &bob: 1} {
-		if got := c.get(t, inboxRoute+"/unread-count").fields(t, http.StatusOK, "count")["count"]; got != want {
+		if got := c.get(t, inboxRoute+"/unread-count").fields(t, http.StatusOK, "unread_count")["unread_count"]; got != want {
 			t.Errorf("%v records are unread, want %v", got, want)
 		}
 	}
