@@ -31,7 +31,6 @@ func (a *API) mountCatalog(table route.Table) error {
 		return err
 	}
 	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
-	open[keysPath] = http.HandlerFunc(a.signingKeys)
 	for path, h := range open {
 		serve := func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 			h.ServeHTTP(w, r)
@@ -39,18 +38,18 @@ func (a *API) mountCatalog(table route.Table) error {
 		}
 		a.chain.Mount(path, map[string]chain.Handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
+	a.chain.Mount(keysPath, map[string]chain.Handler{http.MethodGet: a.signingKeys})
 	return nil
 }
 
 // signingKeys shows the public keys of tokens (RFC 7517), for services of the customer that get them from their pages.
-func (a *API) signingKeys(w http.ResponseWriter, _ *http.Request) {
+func (a *API) signingKeys(w http.ResponseWriter, _ *http.Request, _ *chain.Line) error {
 	text, err := json.Marshal(a.options.Users.Keys())
 	if err != nil {
-		a.options.Log.Error("keys of tokens cannot be shown", "error", err.Error())
-		w.WriteHeader(http.StatusInternalServerError)
-		return
+		return fmt.Errorf("encode the keys of tokens: %w", err)
 	}
 	w.Header().Set("Content-Type", "application/jwk-set+json")
 	w.Header().Set("Cache-Control", "public, max-age=10") // a new key signs no sooner
 	_, _ = w.Write(append(text, '\n'))                    // an error means that the client has disconnected
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,9 +57,9 @@ func newKey(box *seal.Box, signsFrom time.Time) (SigningKey, error) {
 
 // signer returns the newest key whose time has come, false if there is none. keys are in the order of SignsFrom.
 func signer(keys []SigningKey, now time.Time) (SigningKey, bool) {
-	for i := len(keys) - 1; i >= 0; i-- {
-		if !keys[i].SignsFrom.After(now) {
-			return keys[i], true
+	for _, key := range slices.Backward(keys) {
+		if !key.SignsFrom.After(now) {
+			return key, true
 		}
 	}
 	return SigningKey{}, false

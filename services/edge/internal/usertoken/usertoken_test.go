@@ -308,9 +308,16 @@ func TestAllowsOrigin(t *testing.T) {
 		origin string
 		want   bool
 	}{
-		{token, app, true}, {token, shop, true}, {token, foreign, false}, {token, "null", false},
-		{narrow, app, false}, {narrow, shop, true}, {narrow, foreign, false},
-		{nil, app, true}, {nil, foreign, true}, {nil, "https://other.example.com", false},
+		{token, app, true},
+		{token, shop, true},
+		{token, foreign, false},
+		{token, "null", false},
+		{narrow, app, false},
+		{narrow, shop, true},
+		{narrow, foreign, false},
+		{nil, app, true},
+		{nil, foreign, true},
+		{nil, "https://other.example.com", false},
 	} {
 		if got := w.verifier.AllowsOrigin(tt.token, tt.origin); got != tt.want {
 			t.Errorf("%+v from %s: %v, want %v", tt.token, tt.origin, got, tt.want)
