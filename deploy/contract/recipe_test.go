@@ -92,6 +92,8 @@ GET /v1/notifications/stream`,
 	"edge": `
 GET /product/v1/_meta/catalog
 GET /product/v1/_meta/limits
+GET /product/v1/_meta/jwks
+OPTIONS /product/v1/notifications/inbox
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}
@@ -111,6 +113,12 @@ GET /admin/v1/plans
 GET /admin/v1/plans/{plan}
 PUT /admin/v1/plans/{plan}
 DELETE /admin/v1/plans/{plan}
+POST /admin/v1/tokens
+POST /admin/v1/tokens/revoke
+POST /admin/v1/tokens/keys/rotate
+GET /admin/v1/organizations/{id}/origins
+PUT /admin/v1/organizations/{id}/origins
+DELETE /admin/v1/organizations/{id}/origins
 GET /admin/v1/audit
 GET /admin/v1/usage
 GET /admin/v1/exports

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
@@ -23,6 +24,7 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -32,6 +34,15 @@ import (
 type Verifier interface {
 	Verify(ctx context.Context, authorization string) (*apikey.Key, error)
 	Follow(key *apikey.Key, end context.CancelCauseFunc) (done func())
+}
+
+// Users checks the tokens of end users and follows them through calls, see usertoken.Verifier.
+type Users interface {
+	Verify(text string) (*usertoken.Token, error)
+	Follow(token *usertoken.Token, end context.CancelCauseFunc) (done func())
+	Buckets(token *usertoken.Token) apikey.Buckets
+	AllowsOrigin(token *usertoken.Token, origin string) bool
+	Keys() jose.JSONWebKeySet
 }
 
 // Limiter limits the rate of keys and organizations, see limit.Limiter.
@@ -77,6 +88,7 @@ type Options struct {
 	Table     route.Table
 	Upstreams map[string]*url.URL
 	Verifier  Verifier
+	Users     Users
 	Limiter   Limiter
 	Quotas    Quotas
 	Credits   Credits
@@ -187,7 +199,11 @@ func (a *API) mountRoutes() error {
 		}
 		verbs[id][verb] = a.product(r, base)
 	}
+	shared := a.shared()
 	for path, methods := range paths {
+		if allowed := shared[path]; len(allowed) > 0 {
+			methods[http.MethodOptions] = a.preflight(allowed)
+		}
 		a.chain.Mount(path, methods)
 	}
 	return nil

@@ -28,6 +28,7 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/secret"
@@ -42,7 +43,11 @@ type world struct {
 
 	manager  *apikey.Manager
 	verifier *apikey.Verifier
-	logs     bytes.Buffer
+	// minter mints tokens of end users, users checks them.
+	minter *usertoken.Manager
+	users  *usertoken.Verifier
+	tokens *postgres.Tokens
+	logs   bytes.Buffer
 	// calls are those that were relayed, connections those of WebSockets.
 	calls, connections []proxy.Call
 	// counted are the metrics of successes.
@@ -98,6 +103,12 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
 	x.verifier = apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{})
+	x.tokens = postgres.NewTokens(pool)
+	box, err := usertoken.NewBox(secret.New(strings.Repeat("p", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.minter, x.users = usertoken.NewManager(box, x.tokens, log), usertoken.NewVerifier(apikey.Limits{})
 	drained, drain := context.WithCancel(t.Context())
 	x.drain = drain
 	upstreams := map[string]*url.URL{}
@@ -106,7 +117,7 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	}
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Table: table, Upstreams: upstreams, Verifier: x.verifier,
+		Table: table, Upstreams: upstreams, Verifier: x.verifier, Users: x.users,
 		Limiter: limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})

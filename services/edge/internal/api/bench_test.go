@@ -35,6 +35,7 @@ import (
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/redis"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/lifecycle"
 	"switchyard.dev/services/platform/pgdb"
@@ -163,6 +164,7 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 		Log: t.Log, Meter: t.MeterProvider.Meter("edge"), Table: table.Served([]string{"gateway"}),
 		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter,
 		Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
+		Users:    usertoken.NewVerifier(apikey.Limits{Key: wide, Organization: wide}),
 		Limiter:  limiter, Quotas: quotas, Credits: credit.NewManager(postgres.NewCredits(pool), t.Log),
 		Relay: proxy.New(services, secret.New(serviceToken), proxy.Bounds{
 			Body: 32 << 20, Memory: 64 << 20, Share: 32 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,

@@ -10,7 +10,10 @@ import (
 	"switchyard.dev/services/platform/apidoc"
 )
 
-const catalogPath = "/product/v1/_meta/catalog"
+const (
+	catalogPath = "/product/v1/_meta/catalog"
+	keysPath    = "/product/v1/_meta/jwks"
+)
 
 // mountCatalog mounts the list of routes: the table, its OpenAPI document, and a page. They are public and need no
 // key: they reveal only which product a route belongs to. It also mounts the limits of a key, which any key may read.
@@ -36,5 +39,18 @@ func (a *API) mountCatalog(table route.Table) error {
 		a.chain.Mount(path, map[string]chain.Handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
 	a.chain.Mount(limitsPath, map[string]chain.Handler{http.MethodGet: a.limits})
+	a.chain.Mount(keysPath, map[string]chain.Handler{http.MethodGet: a.signingKeys})
+	return nil
+}
+
+// signingKeys shows the public keys of tokens (RFC 7517), for services of the customer that get them from their pages.
+func (a *API) signingKeys(w http.ResponseWriter, _ *http.Request, _ *chain.Line) error {
+	text, err := json.Marshal(a.options.Users.Keys())
+	if err != nil {
+		return fmt.Errorf("encode the keys of tokens: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/jwk-set+json")
+	w.Header().Set("Cache-Control", "public, max-age=10") // a new key signs no sooner
+	_, _ = w.Write(append(text, '\n'))                    // an error means that the client has disconnected
 	return nil
 }

@@ -17,7 +17,7 @@ type Control struct {
 	URL *url.URL
 	// Relay passes calls on with their own credentials, see proxy.NewPlain.
 	Relay Relay
-	// Refresh returns once the verifier knows the changes of keys that were made before, or ctx ends.
+	// Refresh returns once the verifiers know the changes of keys and tokens that were made before, or ctx ends.
 	Refresh func(ctx context.Context)
 }
 

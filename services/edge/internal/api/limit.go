@@ -5,25 +5,24 @@ import (
 	"strconv"
 	"time"
 
-	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
 )
 
-// admit takes a call from the buckets of its key and organization, and reports their state in headers.
-func (a *API) admit(w http.ResponseWriter, r *http.Request, key *apikey.Key) error {
-	verdict, err := a.options.Limiter.Take(r.Context(), key.Buckets.Key, key.Buckets.Organization)
-	announce(w.Header(), verdict)
+// admit takes a call from the buckets of its caller and organization, and reports their state in headers.
+func (a *API) admit(w http.ResponseWriter, r *http.Request, who identity) error {
+	verdict, err := a.options.Limiter.Take(r.Context(), who.buckets.Key, who.buckets.Organization)
+	announce(w.Header(), who.kind, verdict)
 	return err
 }
 
 // announce sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10): q requests per w seconds; r
-// of them are left, and the bucket is full again in t seconds.
-func announce(h http.Header, v limit.Verdict) {
+// of them are left, and the bucket is full again in t seconds. kind names the caller's bucket.
+func announce(h http.Header, kind string, v limit.Verdict) {
 	if v == (limit.Verdict{}) {
 		return
 	}
 	policy, left := make([]byte, 0, usualBuckets), make([]byte, 0, usualBuckets)
-	policy, left = appendBucket(policy, left, "key", v.Key)
+	policy, left = appendBucket(policy, left, kind, v.Key)
 	policy, left = appendBucket(policy, left, "organization", v.Organization)
 	values := []string{string(policy), string(left)}
 	h["Ratelimit-Policy"], h["Ratelimit"] = values[:1:1], values[1:]

@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apidoc"
 )
 
@@ -47,12 +48,16 @@ type limitState struct {
 
 // limits returns the plans of a key and its organization, with what is used.
 func (a *API) limits(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
-	key, err := a.options.Verifier.Verify(r.Context(), r.Header.Get("Authorization"))
+	who, err := a.identify(w, r)
 	if err != nil {
 		return err
 	}
-	l.Organization, l.Key = key.Organization, key.ID
-	if err := a.admit(w, r, key); err != nil {
+	l.Organization, l.Key = who.organization, who.name
+	key := who.product
+	if key == nil {
+		return usertoken.ErrScope
+	}
+	if err := a.admit(w, r, who); err != nil {
 		return err
 	}
 	ofKey, ofOrganization := a.options.Quotas.Plan(callerOf(key))

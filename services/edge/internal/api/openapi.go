@@ -16,7 +16,7 @@ import (
 // contracts are the OpenAPI documents of the services behind the edge, by upstream.
 var contracts = map[string]string{"gateway": "gateway", "webhook-egress": "webhooks", "notify": "notify"}
 
-const description = "What customers may call with a product API key. Operations without a key of their own: the catalog. " +
+const description = "What customers may call with a product API key, and their end users with a token. Open: the catalog and the keys of tokens. " +
 	"Every answer has X-Request-Id; where a rate limit or a plan holds, RateLimit and RateLimit-Policy say what is left."
 
 // newDocument returns the OpenAPI document of the served routes: the contract's own operations, at the customers'
@@ -24,6 +24,10 @@ const description = "What customers may call with a product API key. Operations 
 func newDocument(table route.Table) ([]byte, error) {
 	d := apidoc.New("Switchyard product API", table.Version, description)
 	d.SecuritySchemes["key"] = apidoc.Object{"type": "http", "scheme": "bearer", "description": "A product API key: swy_<environment>_…"}
+	d.SecuritySchemes["token"] = apidoc.Object{
+		"type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+		"description": "A short-lived token of an end user, for pages and devices: swt_…. The call is bound to its user.",
+	}
 	failures := map[string]any{
 		"": d.AddSchema("Error", ownError()), route.DialectOpenAI: d.AddSchema("OpenAIError", openAIError()),
 		route.DialectAnthropic: d.AddSchema("AnthropicError", anthropicError()),
@@ -55,6 +59,7 @@ func newDocument(table route.Table) ([]byte, error) {
 	}
 	d.Add(http.MethodGet, catalogPath, catalogOperation())
 	d.Add(http.MethodGet, limitsPath, limitsOperation(failures[""]))
+	d.Add(http.MethodGet, keysPath, keysOperation())
 	return d.JSON()
 }
 
@@ -113,8 +118,8 @@ func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect s
 // refusals are the error responses of the edge itself.
 var refusals = map[string]string{
 	"400": "A field is unknown, missing or out of range; the reason names it.",
-	"401": "No valid API key.",
-	"403": "The key's product, permission or scopes do not include this, or the body names another organization.",
+	"401": "No valid API key or token.",
+	"403": "The key's product, permission or scopes do not include this, the body names another organization, or the user or the page's origin is not the token's.",
 	"413": "The body is too large.",
 	"429": "The key or its organization has made too many requests, has used up its plan, or holds too many large bodies; " +
 		"Retry-After says when to retry.",
@@ -137,7 +142,11 @@ var headers = map[string]string{
 func complete(operation apidoc.Object, r route.Route, failure any) error {
 	operation["operationId"] = operationID(r)
 	operation["summary"] = strings.TrimSuffix(r.Summary, ".")
-	operation["security"] = []any{apidoc.Object{"key": []any{}}}
+	security := []any{apidoc.Object{"key": []any{}}}
+	if r.Scope.ForEndUsers() {
+		security = append(security, apidoc.Object{"token": []any{}})
+	}
+	operation["security"] = security
 	operation["tags"] = []any{r.Upstream}
 	operation["x-switchyard"] = apidoc.Object{"products": r.Products, "permission": r.Permission, "scope": r.Scope, "metric": r.Metric}
 	responses, _ := operation["responses"].(apidoc.Object)
@@ -193,5 +202,15 @@ func catalogOperation() apidoc.Object {
 			"200": apidoc.Object{"description": "The catalog.", "content": apidoc.Object{"application/json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}}},
 			"304": apidoc.Object{"description": "Unchanged since the version in If-None-Match."},
 		},
+	}
+}
+
+func keysOperation() apidoc.Object {
+	return apidoc.Object{
+		"operationId": "get_jwks", "summary": "The public keys that verify tokens of end users (RFC 7517)", "tags": []any{"edge"},
+		"responses": apidoc.Object{"200": apidoc.Object{
+			"description": "The key set. Tokens begin with swt_, before their JWS.",
+			"content":     apidoc.Object{"application/jwk-set+json": apidoc.Object{"schema": apidoc.Object{"type": "object"}}},
+		}},
 	}
 }

@@ -53,8 +53,12 @@ func TestOpenAPI(t *testing.T) {
 		if !ok {
 			t.Errorf("%s %s is not in the document", r.Method, r.Path)
 		}
-		if o.Summary == "" || len(o.Security) != 1 {
-			t.Errorf("%s %s: summary %q, security %v, want a summary and one scheme", r.Method, r.Path, o.Summary, o.Security)
+		schemes := 1
+		if r.Scope.ForEndUsers() {
+			schemes = 2
+		}
+		if o.Summary == "" || len(o.Security) != schemes {
+			t.Errorf("%s %s: summary %q, security %v, want a summary and %d schemes", r.Method, r.Path, o.Summary, o.Security, schemes)
 		}
 		if len(o.Extra.Products) != len(r.Products) {
 			t.Errorf("%s %s: products %q, want %q", r.Method, r.Path, o.Extra.Products, r.Products)
@@ -95,8 +99,16 @@ func TestOpenAPI(t *testing.T) {
 	for _, r := range table.Routes {
 		paths[r.Path] = true
 	}
-	if len(got.Paths) != len(paths)+2 || len(got.Paths["/product/v1/_meta/catalog"]["get"].Security) != 0 || len(got.Paths["/product/v1/_meta/limits"]["get"].Security) != 1 {
-		t.Errorf("%d paths, want the catalog's %d, the catalog without a key, and the limits of one", len(got.Paths), len(paths))
+	if len(got.Paths) != len(paths)+3 {
+		t.Errorf("%d paths, want the catalog's %d, the catalog, the keys of tokens and the limits of a key", len(got.Paths), len(paths))
+	}
+	if len(got.Paths["/product/v1/_meta/limits"]["get"].Security) != 1 {
+		t.Error("the limits of a key are open")
+	}
+	for _, open := range []string{"/product/v1/_meta/catalog", "/product/v1/_meta/jwks"} {
+		if o, ok := got.Paths[open]["get"]; !ok || len(o.Security) != 0 {
+			t.Errorf("%s: in the document %v, security %v, want none", open, ok, o.Security)
+		}
 	}
 	const to = `"#/components/schemas/`
 	for rest := text; strings.Contains(rest, to); {

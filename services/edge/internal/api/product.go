@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"time"
 
-	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -17,22 +16,22 @@ import (
 	"switchyard.dev/services/platform/socket"
 )
 
-// product serves a customers' route: it checks key, product, scope, rate and quota, then relays the call.
+// product serves a customers' route: it checks the key or token, what that may call, rate and quota, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	dialect, targetOf, need, use := a.options.Table.Dialect(r.Path), targets(base, r), r.Need(), quota.UseOf(r.Metric)
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return chain.NotAllowed(w, req, r.Method)
 		}
-		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
+		who, err := a.identify(w, req)
 		if err != nil {
 			return err
 		}
-		l.Organization, l.Key = key.Organization, key.ID
-		if err := key.May(need); err != nil {
+		l.Organization, l.Key = who.organization, who.name
+		if err := who.may(need, req); err != nil {
 			return err
 		}
-		if err := a.admit(w, req, key); err != nil {
+		if err := a.admit(w, req, who); err != nil {
 			return err
 		}
 		if err := a.options.Counter.Admit(); err != nil {
@@ -40,8 +39,8 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		}
 		call := proxy.Call{
 			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
-			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
-			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
+			Organization: who.organization, Key: who.key, User: who.user, Owner: who.owner, Terms: who.terms, Dialect: dialect,
+			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, who, end) },
 			Inject: func(h http.Header) { inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				l.Succeeded = true
@@ -49,7 +48,7 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 					return func() error { return nil }
 				}
 				return a.options.Counter.Count(meter.Counter{
-					Organization: key.Organization, Key: key.ID, Metric: r.Metric, Minute: time.Now(),
+					Organization: who.organization, Key: who.key, Metric: r.Metric, Minute: time.Now(),
 					User: req.Header.Get(caller.HeaderUser), Tags: tagsOf(r, req),
 				})
 			},
@@ -57,7 +56,7 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		if r.WebSocket && socket.Requested(req) {
 			return a.connect(w, req, l, need, use, call)
 		}
-		return a.underQuota(w, req, l, key, use, func() error { return a.options.Relay.Do(w, req, call) })
+		return a.underQuota(w, req, l, who, use, func() error { return a.options.Relay.Do(w, req, call) })
 	}
 }
 
@@ -81,9 +80,9 @@ const gateway = "gateway"
 // errDrain ends a stream of events for its reader when the edge drains.
 var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)
 
-// follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
-func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
-	unfollow := a.options.Verifier.Follow(key, end)
+// follow ends a call with its key or token, and a stream of events, which has no end of its own, also when the edge drains.
+func (a *API) follow(r route.Route, who identity, end context.CancelCauseFunc) (done func()) {
+	unfollow := a.followIdentity(who, end)
 	if !r.EventStream || a.options.Drain == nil {
 		return unfollow
 	}

@@ -51,9 +51,9 @@ func callerOf(key *apikey.Key) quota.Caller {
 }
 
 // underQuota counts a call on the plans of its key and organization, or refuses it. A call that fails is given back.
-func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *chain.Line, key *apikey.Key, use quota.Use, call func() error) error {
+func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *chain.Line, who identity, use quota.Use, call func() error) error {
 	taken := time.Now()
-	verdict, err := a.options.Quotas.Take(r.Context(), callerOf(key), use)
+	verdict, err := a.options.Quotas.Take(r.Context(), who.quota, use)
 	announceQuota(w.Header(), verdict)
 	a.quotas.record(r.Context(), verdict)
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *API) underQuota(w http.ResponseWriter, r *http.Request, l *chain.Line, 
 	}
 	defer func() {
 		if !l.Succeeded {
-			a.options.Quotas.GiveBack(callerOf(key), use, 1, taken)
+			a.options.Quotas.GiveBack(who.quota, use, 1, taken)
 		}
 	}()
 	return call()

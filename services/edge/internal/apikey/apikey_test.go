@@ -5,7 +5,7 @@ import (
 )
 
 func ExampleKey_May() {
-	key := Key{Product: "ai", Grants: grantsOf([]Permission{Read, "ai:files:write"})}
+	key := Key{Product: "ai", Grants: GrantsOf([]Permission{Read, "ai:files:write"})}
 	fmt.Println(key.May(NewNeed([]string{"ai", "agents"}, Read, "ai:chat:invoke")))
 	fmt.Println(key.May(NewNeed([]string{"ai"}, Write, "ai:files:write")))
 	fmt.Println(key.May(NewNeed([]string{"webhooks"}, Write, "webhooks:events:write")))

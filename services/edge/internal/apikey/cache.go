@@ -187,7 +187,7 @@ func (c *cache) lookup(ctx context.Context, digest Digest) (*Key, error) {
 	if key == nil || !key.Live(time.Now()) {
 		return nil, nil // An expired or revoked key is treated like none.
 	}
-	key.Digest, key.Grants = digest, grantsOf(key.Permissions)
+	key.Digest, key.Grants = digest, GrantsOf(key.Permissions)
 	key.Buckets, key.TermsHeader = key.buckets(c.limits), key.termsHeader()
 	return key, nil
 }

@@ -56,6 +56,17 @@ func (p Permission) IsScope() bool { return slices.Contains(scopes, p) }
 // Decides reports whether p is a scope that nothing but itself grants.
 func (p Permission) Decides() bool { return strings.HasSuffix(string(p), decide) }
 
+// endUser are the scopes that a token of an end user may have: each of their routes acts on one user's own records.
+var endUser = []Permission{
+	"notifications:inbox:read", "notifications:inbox:write", "notifications:push:read", "notifications:push:write",
+}
+
+// EndUserScopes returns the scopes that a token of an end user may have, sorted.
+func EndUserScopes() []Permission { return slices.Clone(endUser) }
+
+// ForEndUsers reports whether p is a scope that a token of an end user may have.
+func (p Permission) ForEndUsers() bool { return slices.Contains(endUser, p) }
+
 // Grants is a set of permissions: one bit for Read, for Write and for each scope.
 type Grants uint64
 
@@ -76,8 +87,8 @@ func (p Permission) grants() (set Grants) {
 	return set
 }
 
-// grantsOf returns the union of permissions. Those that this release does not know grant nothing.
-func grantsOf(permissions []Permission) (set Grants) {
+// GrantsOf returns the union of permissions. Those that this release does not know grant nothing.
+func GrantsOf(permissions []Permission) (set Grants) {
 	for _, p := range permissions {
 		set |= p.grants()
 	}
@@ -116,13 +127,16 @@ func NewNeed(products []string, permission, scope Permission) Need {
 	}
 }
 
+// MetBy reports whether a set of permissions meets the need, for whatever product.
+func (n Need) MetBy(set Grants) bool { return set&n.any != 0 }
+
 // May returns nil if the key meets a need, and otherwise a forbidden error. It does not allocate. Only a key from a
 // Verifier has Grants.
 func (k *Key) May(need Need) error {
 	switch {
 	case !slices.Contains(need.products, k.Product):
 		return ErrProduct
-	case k.Grants&need.any == 0:
+	case !need.MetBy(k.Grants):
 		return need.denied
 	}
 	return nil

@@ -34,7 +34,7 @@ func TestGrants(t *testing.T) {
 		for _, asked := range append(Scopes(), Read, Write) {
 			want := given == asked || all && area != "" && !strings.Contains(area, ":") &&
 				strings.HasPrefix(string(asked), area+":") && !strings.HasSuffix(string(asked), ":decide")
-			if got := grantsOf([]Permission{given})&asked.grants() != 0; got != want {
+			if got := GrantsOf([]Permission{given})&asked.grants() != 0; got != want {
 				t.Errorf("%q grants %q: %t, want %t", given, asked, got, want)
 			}
 		}

@@ -33,7 +33,7 @@ type Config struct {
 	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"control: YAML file of the tokens that may use the operator API"`
 	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"control: open the operator API without tokens; only where both roles listen on loopback. Product keys are always checked"`
 	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"serve: file with the edge's service token for the services; required"`
-	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys; required by serve, control and keys, the same on all replicas"`
+	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys and sealing the keys that sign tokens; required by serve, control and keys, the same on all replicas"`
 	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"serve: number of known keys that are cached, and as many unknown ones"`
 	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"serve: how long a cached key stays valid while Postgres is unavailable"`
 	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve has none of its routes, and control exports nothing of its ledger"`

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/service"
@@ -26,6 +27,10 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
+	users, err := newUserTokens(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("user tokens: %w", err)
+	}
 	tokens, err := startTokens(s, cfg)
 	if err != nil {
 		return fmt.Errorf("service tokens: %w", err)
@@ -40,7 +45,7 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 		return fmt.Errorf("exports: %w", err)
 	}
 	err = startControlServer(ctx, s, cfg, control.Options{
-		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
+		Keys: manager, Users: users, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
 		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 		Exports: exports,
@@ -67,6 +72,20 @@ func newManager(s *service.Service, cfg Config, stores stores) (*apikey.Manager,
 		announce = newBus(stores.redis)
 	}
 	return apikey.NewManager(pepper, postgres.NewKeys(stores.pool), announce, table.Products(), s.Log), nil
+}
+
+// newUserTokens returns the manager of end users' tokens, which has a key that signs them.
+func newUserTokens(ctx context.Context, s *service.Service, cfg Config, stores stores) (*usertoken.Manager, error) {
+	value, err := cfg.KeyPepperFile.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s_KEY_PEPPER_FILE: %w", prefix, err)
+	}
+	box, err := usertoken.NewBox(value)
+	if err != nil {
+		return nil, err
+	}
+	users := usertoken.NewManager(box, postgres.NewTokens(stores.pool), s.Log)
+	return users, users.Ensure(ctx)
 }
 
 // startTokens returns the service tokens, which are read again when their file changes; nil if authentication is disabled.

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/redis"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
@@ -42,6 +43,10 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
+	users, err := startUsers(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("user tokens: %w", err)
+	}
 	counter, err := startMeter(ctx, s, cfg, stores.pool)
 	if err != nil {
 		return fmt.Errorf("meter: %w", err)
@@ -50,8 +55,8 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("plans: %w", err)
 	}
-	err = startServer(ctx, s, cfg, stores.pool, refresher(keys.watcher, plans.watcher), api.Options{
-		Table: table, Verifier: keys.verifier, Limiter: limiter, Quotas: plans.quotas, Counter: counter,
+	err = startServer(ctx, s, cfg, stores.pool, refresher(keys.watcher, users.watcher, plans.watcher), api.Options{
+		Table: table, Verifier: keys.verifier, Users: users.verifier, Limiter: limiter, Quotas: plans.quotas, Counter: counter,
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 	})
 	if err != nil {
@@ -86,7 +91,7 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 	}
 	store := postgres.NewKeys(stores.pool)
 	verifier := apikey.NewVerifier(pepper, store, cfg.KeyCacheSize, cfg.KeyStale,
-		apikey.Limits{Key: cfg.KeyLimit, Organization: cfg.OrgLimit})
+		cfg.limits())
 	watcher, err := apikey.NewWatcher(ctx, verifier, store, s.Log)
 	if err != nil {
 		return keys{}, err
@@ -110,10 +115,33 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 	return keys{verifier, watcher}, nil
 }
 
-// refresher returns the function that reads the changes of keys and plans. The watchers report what fails.
-func refresher(keys *apikey.Watcher, plans *plan.Watcher) func(context.Context) {
+// users are the verification of end users' tokens and what keeps it current.
+type users struct {
+	verifier *usertoken.Verifier
+	watcher  *usertoken.Watcher
+}
+
+// startUsers starts the verification of end users' tokens and the watcher.
+func startUsers(ctx context.Context, s *service.Service, cfg Config, stores stores) (users, error) {
+	verifier := usertoken.NewVerifier(cfg.limits())
+	watcher, err := usertoken.NewWatcher(ctx, verifier, postgres.NewTokens(stores.pool), s.Log)
+	if err != nil {
+		return users{}, err
+	}
+	s.Runner.Go("user token watcher", watcher.Run)
+	return users{verifier, watcher}, nil
+}
+
+// limits returns the default limits of keys, which hold for end users, and of organizations.
+func (c *Config) limits() apikey.Limits {
+	return apikey.Limits{Key: c.KeyLimit, Organization: c.OrgLimit}
+}
+
+// refresher returns the function that reads the changes of keys, of what tokens depend on, and of plans. The watchers report what fails.
+func refresher(keys *apikey.Watcher, users *usertoken.Watcher, plans *plan.Watcher) func(context.Context) {
 	return func(ctx context.Context) {
 		keys.Refresh(ctx)
+		users.Refresh(ctx)
 		_ = plans.Refresh(ctx) // It polls, and logs a failure.
 	}
 }

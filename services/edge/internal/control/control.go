@@ -1,5 +1,5 @@
-// Package control is the face of the edge's role control: what operators do with keys, rate limits, plans, credits,
-// alert rules, usage and its exports. The role
+// Package control is the face of the edge's role control: what operators do with keys, tokens of end users, rate limits,
+// plans, credits, alert rules, usage and its exports. The role
 // serve relays these paths to it. Package app mounts it.
 package control
 
@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -30,6 +31,7 @@ type Options struct {
 	Keys      *apikey.Manager
 	Plans     *plan.Manager
 	Credits   *credit.Manager
+	Users     *usertoken.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	Alerts    *alert.Rules
@@ -91,6 +93,12 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		"/admin/v1/exports":                        {http.MethodGet: a.exports},
 		"/admin/v1/exports/{destination}/backfill": {http.MethodPost: a.backfill},
 		"/admin/v1/exports/{destination}/refusals": {http.MethodGet: a.refusals},
+		"/admin/v1/organizations/{organization_id}/origins": {
+			http.MethodGet: a.origins, http.MethodPut: a.setOrigins, http.MethodDelete: a.removeOrigins,
+		},
+		"/admin/v1/tokens":             {http.MethodPost: a.mintToken},
+		"/admin/v1/tokens/revoke":      {http.MethodPost: a.revokeTokens},
+		"/admin/v1/tokens/keys/rotate": {http.MethodPost: a.rotateTokenKeys},
 	}
 }
 

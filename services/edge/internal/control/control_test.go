@@ -32,6 +32,7 @@ import (
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -52,6 +53,8 @@ type world struct {
 	relay     func(w http.ResponseWriter, call proxy.Call) error
 	plans     *plan.Watcher
 	manager   *apikey.Manager
+	tokens    *postgres.Tokens
+	users     *usertoken.Verifier // of customers' tokens
 	logs      bytes.Buffer
 }
 
@@ -89,13 +92,22 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	x.manager = apikey.NewManager(pepper, keys, nil, table.Products(), log)
+	box, err := usertoken.NewBox(secret.New(strings.Repeat("p", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.tokens, x.users = postgres.NewTokens(pool), usertoken.NewVerifier(apikey.Limits{})
+	users := usertoken.NewManager(box, x.tokens, log)
+	if err := users.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	x.plans, err = plan.NewWatcher(t.Context(), postgres.NewPlans(pool), log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	credits := credit.NewManager(postgres.NewCredits(pool), log)
 	x.Handler, err = control.New(control.Options{
-		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Users: users, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
 		Plans:  plan.NewManager(postgres.NewPlans(pool), "default", log), Credits: credits,
 		Exports: newExports(pool),
@@ -110,6 +122,7 @@ func newWorld(t *testing.T) *world {
 		Log: log, Tracer: tracer, Meter: measured, Table: table.Served([]string{"gateway", "webhook-egress"}),
 		Upstreams: map[string]*url.URL{"gateway": {Scheme: "http", Host: "gateway"}, "webhook-egress": {Scheme: "http", Host: "egress"}},
 		Verifier:  apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{}),
+		Users:     x.users,
 		Limiter:   limit.New(nil), Quotas: runQuotas(t, x.plans, pool), Credits: credits, Counter: x, Relay: x,
 	})
 	if err != nil {

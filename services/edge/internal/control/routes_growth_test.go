@@ -25,6 +25,10 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"POST /admin/v1/organizations/{organization_id}/credits":   `{"amount_cents":1,"expires_at":"2099-01-01T00:00:00Z","note":"n","idempotency_key":"k"}`,
 			"PUT /admin/v1/plans/{plan}":                               `{"description":"d","limits":[{"meter":"calls","period":"day","amount":1,"kind":"hard"}]}`,
 			"POST /admin/v1/exports/{destination}/backfill":            `{"from":"2026-11-01T00:00:00Z","to":"2026-11-01T01:00:00Z","dry_run":true}`,
+			"PUT /admin/v1/organizations/{organization_id}/origins":    `{"origins":["https://app.example.com"]}`,
+			"POST /admin/v1/tokens":                                    aToken,
+			"POST /admin/v1/tokens/revoke":                             `{"organization_id":"o","user_id":"u"}`,
+			"POST /admin/v1/tokens/keys/rotate":                        `{}`,
 		},
 	}
 	for _, r := range control.Routes() {

@@ -177,6 +177,9 @@ func (k *Keys) SetOrganizationLimit(ctx context.Context, organization string, l 
 		if err := renumber(ctx, q, organization); err != nil {
 			return err
 		}
+		if _, err := q.NextTokenPosition(ctx); err != nil { // the limit holds for tokens, too
+			return fmt.Errorf("take token feed position: %w", err)
+		}
 		return audit(ctx, q, entry)
 	})
 }

@@ -19,6 +19,9 @@ var passed = []string{
 	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref", product + "Tags",
 }
 
+// passedOfUser are those of a call with an end user's token, which alone says who calls.
+var passedOfUser = []string{"Accept", "Content-Type", "Last-Event-Id", caller.HeaderRequest, caller.HeaderIdempotency}
+
 // returned are the response headers that reach a customer, in addition to those that begin with product. The edge
 // sets X-Request-Id on every response itself.
 var returned = []string{
@@ -32,7 +35,15 @@ const product = "X-Switchyard-"
 // has verified. A repeated header passes once.
 func request(inbound http.Header, authorization string, call Call) http.Header {
 	h := outbound{make(http.Header, usual), make([]string, 0, usual+min(1, len(call.Terms)))}
-	for _, name := range passed {
+	names := passed
+	if call.User != "" {
+		names = passedOfUser
+		h.set(caller.HeaderUser, call.User)
+	}
+	if call.Owner != "" {
+		h.set(caller.HeaderOwner, call.Owner)
+	}
+	for _, name := range names {
 		if values := inbound[name]; len(values) > 0 && values[0] != "" {
 			h.set(name, values[0])
 		}

@@ -42,8 +42,9 @@ type Call struct {
 	Target *url.URL
 	// Timeout bounds the wait for the head of the response.
 	Timeout time.Duration
-	// Organization and Key identify the caller.
-	Organization, Key string
+	// Organization and Key identify the caller. User is the end user whose token it has, empty with a product key; Owner,
+	// which may be empty, is the token's.
+	Organization, Key, User, Owner string
 	// Terms is the value of caller.HeaderKeyTerms; empty sends no such header.
 	Terms string
 	// Dialect is the API whose format the customer uses; empty for Switchyard's own.
@@ -92,7 +93,7 @@ func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay 
 }
 
 // NewPlain returns a Relay to a service that authenticates callers itself: all headers pass in both directions except
-// those of the connection, and the edge adds no identity. Of a Call it ignores Organization, Key, Terms and Dialect.
+// those of the connection, and the edge adds no identity. Of a Call it ignores Organization, Key, User, Owner, Terms and Dialect.
 func NewPlain(transport http.RoundTripper, bounds Bounds) *Relay {
 	return &Relay{
 		transport: transport, plain: true, bounds: bounds,

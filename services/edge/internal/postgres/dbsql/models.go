@@ -47,3 +47,17 @@ type PlanLimit struct {
 	Kind   string
 	Amount int64
 }
+
+type SigningKey struct {
+	ID         string
+	PublicKey  []byte
+	SealedSeed []byte
+	SignsFrom  time.Time
+}
+
+type TokenRevocation struct {
+	OrganizationID string
+	UserID         string
+	Position       int64
+	RevokedAt      time.Time
+}
