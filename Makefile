@@ -80,7 +80,8 @@ gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them
 	@$(BUF) breaking proto --against .ci/contract.binpb
 	@$(BUF) generate
 	@rm -rf gen/openapi && $(call openapi,gateway) && $(call openapi,webhooks) && $(call openapi,notify)
-	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi
+	@$(BUF) build proto -o $(CURDIR)/.cache/contract.binpb
+	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi $(CURDIR)/.cache/contract.binpb
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 	@go run ./deploy/observability
 	@go run ./deploy/docs
