@@ -91,6 +91,7 @@ GET /console`,
 GET /v1/notifications/stream`,
 	"edge": `
 GET /product/v1/_meta/catalog
+GET /docs.css
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}

@@ -72,6 +72,8 @@ type Options struct {
 	Keys      *apikey.Manager
 	Ledger    meter.Ledger
 	Retention meter.Retention
+	// Bounds are those of Relay, which the page of documents states.
+	Bounds proxy.Bounds
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
 	// Open holds unauthenticated handlers by path, such as probes.

@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 	}
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Table: table, Upstreams: upstreams, Verifier: x.verifier,
+		Table: table, Upstreams: upstreams, Verifier: x.verifier, Bounds: proxy.Bounds{Body: 1 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
 		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 		Tokens: testkit.Tokens(t,

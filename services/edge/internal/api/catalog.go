@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"switchyard.dev/services/edge/internal/reference"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
 )
@@ -22,10 +23,12 @@ func (a *API) mountCatalog(table route.Table) error {
 	if err != nil {
 		return err
 	}
-	open, err := apidoc.Handlers(document)
+	b := a.options.Bounds
+	open, err := reference.Handlers(table, document, reference.Limits{Body: b.Body, BodyTime: b.BodyTime, WriteTime: b.WriteTime})
 	if err != nil {
 		return err
 	}
+	open[apidoc.DocumentPath] = apidoc.Fixed("application/json", document)
 	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
 	for path, h := range open {
 		serve := func(w http.ResponseWriter, r *http.Request, _ *line) error {

@@ -179,6 +179,7 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, o api.Opti
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
 	o.Upstreams, o.Relay, o.Retention = cfg.upstreams(), proxy.New(transport, token, cfg.bounds()), cfg.retention()
+	o.Bounds = cfg.bounds()
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
 		return err
 	}
