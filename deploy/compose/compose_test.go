@@ -42,7 +42,7 @@ func command(service types.ServiceConfig) (name string, ours bool) {
 
 func TestComposeStartsEveryService(t *testing.T) {
 	project := load(t)
-	for _, name := range []string{"postgres", "redis", "setup", "gateway", "webhook-egress", "notify", "edge", "fakes", "otel-collector", "prometheus", "grafana"} {
+	for _, name := range []string{"postgres", "redis", "setup", "gateway", "webhook-egress", "notify", "edge", "control", "fakes", "otel-collector", "prometheus", "grafana"} {
 		if _, err := project.GetService(name); err != nil {
 			t.Error(err)
 		}
@@ -59,6 +59,10 @@ func TestComposeStartsEveryService(t *testing.T) {
 		if err != nil || !slices.Equal(migration.Command, types.ShellCommand{"migrate"}) {
 			t.Errorf("%s-migrate: %v, command %v", name, err, migration.Command)
 		}
+	}
+	control, err := project.GetService("control")
+	if err != nil || !slices.Equal(control.Command, types.ShellCommand{"control"}) || !control.ReadOnly || !slices.Contains(control.CapDrop, "ALL") {
+		t.Errorf("control: %v, command %v; must run the role on a read-only root without capabilities", err, control.Command)
 	}
 }
 
@@ -229,7 +233,8 @@ func TestSecretsAreMade(t *testing.T) {
 
 // requiredSettings are settings without which `serve` refuses to start, which `config` doesn't check.
 var requiredSettings = map[string][]string{
-	"edge":    {"EDGE_SERVICE_TOKENS_FILE", "EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
+	"edge":    {"EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_CONTROL_URL", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
+	"control": {"EDGE_SERVICE_TOKENS_FILE", "EDGE_KEY_PEPPER_FILE"},
 	"gateway": {"GATEWAY_SERVICE_TOKENS_FILE"}, "webhook-egress": {"WEBHOOK_EGRESS_SERVICE_TOKENS_FILE"},
 	"notify": {"NOTIFY_SERVICE_TOKENS_FILE", "NOTIFY_ENCRYPTION_KEY_FILE"},
 }

@@ -141,7 +141,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 // welcome prints where everything is and what to try.
 func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration) {
 	out.Line("\n%s runs, after %.1f s. Ctrl-C drains and stops it.\n", out.Strong("Switchyard"), took.Seconds())
-	for _, service := range []stack.Service{stack.Edge, stack.Gateway, stack.WebhookEgress, stack.Notify} {
+	for _, service := range []stack.Service{stack.Edge, stack.Control, stack.Gateway, stack.WebhookEgress, stack.Notify} {
 		grpc := ""
 		if address := s.GRPC(string(service)); address != "" {
 			grpc = "   gRPC " + address

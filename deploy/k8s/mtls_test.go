@@ -9,15 +9,18 @@ import (
 	"testing"
 )
 
-// With mutual TLS every service presents its own certificate, requires one of its callers (except the edge), and is
+// With mutual TLS every service presents its own certificate, requires one of its callers (except the edge and its control), and is
 // called by a name in its certificate.
 func TestMutualTLSIsWhole(t *testing.T) {
 	all, _ := build(t, "overlays/production")
-	for _, service := range services {
+	for _, service := range append([]string{control}, services...) {
 		deployment, _ := find(all, "Deployment", service)
-		c, prefix := deployment.Spec.Template.Spec.Containers[0], strings.ToUpper(strings.ReplaceAll(service, "-", "_"))+"_"
+		c, prefix := deployment.Spec.Template.Spec.Containers[0], strings.ToUpper(strings.ReplaceAll(deployment.program(), "-", "_"))+"_"
 		needs := []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"}
-		if service == "edge" { // its callers are customers
+		switch service {
+		case control: // its callers are operators, who have tokens
+			needs = []string{"TLS_CERT_FILE", "TLS_KEY_FILE"}
+		case "edge": // its callers are customers
 			needs = []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "UPSTREAM_TLS_CERT_FILE", "UPSTREAM_TLS_KEY_FILE", "UPSTREAM_TLS_CA_FILE"}
 		}
 		for _, name := range needs {
@@ -39,9 +42,9 @@ func TestMutualTLSIsWhole(t *testing.T) {
 		}
 	}
 	edge, _ := find(all, "Deployment", "edge")
-	for _, name := range []string{"EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"} {
+	for _, name := range []string{"EDGE_CONTROL_URL", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"} {
 		to, err := url.Parse(edge.Spec.Template.Spec.Containers[0].value(name))
-		if err != nil || to.Scheme != "https" || !slices.Contains(services, to.Hostname()) {
+		if err != nil || to.Scheme != "https" || to.Hostname() != control && !slices.Contains(services, to.Hostname()) {
 			t.Errorf("%s is %v, %v", name, to, err)
 		}
 	}

@@ -80,7 +80,7 @@ func keyFile(s Service) string         { return filepath.Join("tls", string(s)+"
 
 // Certify gives every service a certificate of an authority, also while the stack runs.
 func (s *Stack) Certify(by *Authority) error {
-	for _, service := range Services {
+	for _, service := range processes {
 		if err := s.CertifyOne(service, by); err != nil {
 			return err
 		}
@@ -121,6 +121,8 @@ func (s *Stack) secure(service Service) []string {
 	trusted := s.vault.path(trustedAuthorities)
 	own := files("TLS_")
 	switch service {
+	case Control:
+		return own
 	case Edge:
 		return append(append(own, files("UPSTREAM_TLS_")...), "UPSTREAM_TLS_CA_FILE="+trusted)
 	case Notify:

@@ -121,7 +121,7 @@ func (s *Stack) migrate(ctx context.Context) error {
 func (s *Stack) spec(service Service, name string, args ...string) process.Spec {
 	return process.Spec{
 		Name: name,
-		Path: filepath.Join(s.bin, string(service)),
+		Path: filepath.Join(s.bin, string(service.owner())),
 		Args: args,
 		Env:  s.settings(service, name, s.options.Environ),
 		Dir:  s.options.Root,
@@ -165,10 +165,10 @@ func (s *Stack) startFakes(ctx context.Context) error {
 func (s *Stack) startServices(ctx context.Context) error {
 	var started []*memberProcess
 	begun := time.Now()
-	for _, service := range Services {
-		for n := range max(s.options.Replicas[service], 1) {
+	for _, service := range processes {
+		for n := range count(s.options.Replicas, service) {
 			name := member(service, n)
-			m, err := s.start(s.spec(service, name, "serve"), service, healthy(s.URL(name), s.options.Authority))
+			m, err := s.start(s.spec(service, name, service.command()), service, healthy(s.URL(name), s.options.Authority))
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Service is one of the four services.
+// Service is one of the four services, or Control.
 type Service string
 
 // The services.
@@ -21,6 +21,39 @@ const (
 // Services lists all services. The edge is the one in front of the others.
 var Services = []Service{Gateway, WebhookEgress, Notify, Edge}
 
+// Control is the edge's second role: the edge's program and settings in a process of its own.
+const Control Service = "control"
+
+// processes lists what runs as a process: each service, and the control.
+var processes = append(slices.Clone(Services), Control)
+
+// None, as a number of replicas, leaves a service out.
+const None = -1
+
+// count returns how many replicas of a service run, where it may be given in a number of each.
+func count(replicas map[Service]int, service Service) int {
+	if n := replicas[service]; n != 0 {
+		return max(n, 0)
+	}
+	return 1
+}
+
+// owner returns the service whose program, schema and settings a process has.
+func (s Service) owner() Service {
+	if s == Control {
+		return Edge
+	}
+	return s
+}
+
+// command returns the argument with which the process of a service serves.
+func (s Service) command() string {
+	if s == Control {
+		return "control"
+	}
+	return "serve"
+}
+
 // Other members of a stack, beside the services.
 const (
 	Fakes    = "fakes"
@@ -29,7 +62,7 @@ const (
 )
 
 // prefix returns the prefix of the names of a service's settings.
-func (s Service) prefix() string { return variable(string(s)) + "_" }
+func (s Service) prefix() string { return variable(string(s.owner())) + "_" }
 
 // variable returns a name in the form of an environment variable.
 func variable(name string) string {
@@ -41,12 +74,12 @@ func (s Service) schema() string {
 	if s == WebhookEgress {
 		return "webhook"
 	}
-	return string(s)
+	return string(s.owner())
 }
 
 // program returns the package to build; its last element names the binary.
 func (s Service) program() string {
-	return "./" + path.Join("services", string(s), "cmd", string(s))
+	return "./" + path.Join("services", string(s.owner()), "cmd", string(s.owner()))
 }
 
 // Fake is one of the third parties that deploy/fakes simulates.
@@ -96,13 +129,17 @@ const (
 // listeners returns the listeners of the services, then those of the wanted fakes.
 func listeners(replicas map[Service]int, fakes []Fake) []listener {
 	var all []listener
-	for i, service := range Services {
-		for n := range max(replicas[service], 1) {
+	for i, service := range processes {
+		for n := range count(replicas, service) {
 			name := member(service, n)
 			if service == Edge {
 				all = append(all,
 					listener{name, faceHTTP, "EDGE_LISTEN", 8080},
 					listener{name, faceMetrics, "EDGE_METRICS_LISTEN", 8081})
+				continue
+			}
+			if service == Control {
+				all = append(all, listener{name, faceHTTP, "EDGE_CONTROL_LISTEN", 8082})
 				continue
 			}
 			all = append(all,

@@ -12,7 +12,7 @@ func TestListenersAreThoseOfTheDesign(t *testing.T) {
 		got[l.setting] = l.port
 	}
 	want := map[string]int{
-		"EDGE_LISTEN": 8080, "EDGE_METRICS_LISTEN": 8081,
+		"EDGE_LISTEN": 8080, "EDGE_METRICS_LISTEN": 8081, "EDGE_CONTROL_LISTEN": 8082,
 		"GATEWAY_HTTP_LISTEN": 8101, "GATEWAY_GRPC_LISTEN": 9101,
 		"WEBHOOK_EGRESS_HTTP_LISTEN": 8102, "WEBHOOK_EGRESS_GRPC_LISTEN": 9102,
 		"NOTIFY_HTTP_LISTEN": 8103, "NOTIFY_DEMO_LISTEN": 8104, "NOTIFY_GRPC_LISTEN": 9103,
@@ -34,10 +34,15 @@ func TestReplicasHaveNamesOfTheirOwn(t *testing.T) {
 		}
 	}
 	want := []string{
-		"gateway", "webhook-egress", "webhook-egress-2", "webhook-egress-3", "notify", "edge", "edge-2", "fakes webhook",
+		"gateway", "webhook-egress", "webhook-egress-2", "webhook-egress-3", "notify", "edge", "edge-2", "control", "fakes webhook",
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, l := range listeners(map[Service]int{Control: None}, nil) {
+		if l.member == string(Control) {
+			t.Errorf("%s, which is left out, listens at %s", l.member, l.setting)
+		}
 	}
 }
 
@@ -50,6 +55,7 @@ func TestProgramsAndSchemas(t *testing.T) {
 		{WebhookEgress, "./services/webhook-egress/cmd/webhook-egress", "webhook", "WEBHOOK_EGRESS_"},
 		{Notify, "./services/notify/cmd/notify", "notify", "NOTIFY_"},
 		{Edge, "./services/edge/cmd/edge", "edge", "EDGE_"},
+		{Control, "./services/edge/cmd/edge", "edge", "EDGE_"},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.service), func(t *testing.T) {

@@ -77,7 +77,11 @@ func (s *Stack) settings(service Service, name string, user environ) []string {
 			env = append(env, l.setting+"="+s.addresses[name][l.face])
 		}
 	}
-	return append(env, s.options.Env[service]...)
+	env = append(env, s.options.Env[service.owner()]...)
+	if service != service.owner() {
+		env = append(env, s.options.Env[service]...)
+	}
+	return env
 }
 
 // particular returns the settings that only one service has, without its prefix.
@@ -90,8 +94,11 @@ func (s *Stack) particular(service Service) []string {
 			"ENCRYPTION_KEY_FILE=" + s.vault.path(webhookKey),
 			"REQUIRE_HTTPS=false",
 		}
+	case Control:
+		return []string{"KEY_PEPPER_FILE=" + s.vault.path(edgePepper)}
 	case Edge:
 		return []string{
+			"CONTROL_URL=" + s.URL(string(Control)), // "" is none
 			"GATEWAY_URL=" + s.URL(string(Gateway)),
 			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
 			"NOTIFY_URL=" + s.URL(string(Notify)),
@@ -148,7 +155,7 @@ func (s *Stack) targets(service Service, user environ) string {
 		called = []Fake{FakeWebhook, FakeTarpit, FakeHostileWebhook}
 	case Notify:
 		called = []Fake{FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeHostileWebhook, FakeHostilePush}
-	case Edge:
+	case Edge, Control:
 		return ""
 	}
 	var targets []string

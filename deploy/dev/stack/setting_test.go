@@ -24,7 +24,9 @@ func TestSettings(t *testing.T) {
 		"WEBHOOK_EGRESS_REQUIRE_HTTPS=true", "EDGE_LISTEN=:9999",
 	}
 	s := planned(t, FakeProvider, FakeWebhook)
-	s.options.Env = map[Service][]string{WebhookEgress: {"WEBHOOK_EGRESS_MAX_ATTEMPTS=3"}}
+	s.options.Env = map[Service][]string{
+		WebhookEgress: {"WEBHOOK_EGRESS_MAX_ATTEMPTS=3"}, Edge: {"EDGE_USAGE_DAYS=2400h", "EDGE_USAGE_MINUTES=24h"}, Control: {"EDGE_USAGE_MINUTES=48h"},
+	}
 	provider, receiver := s.addresses["fakes provider"][faceHTTP], s.addresses["fakes webhook"][faceHTTP]
 
 	tests := []struct {
@@ -64,7 +66,17 @@ func TestSettings(t *testing.T) {
 			"EDGE_NOTIFY_URL":         s.URL("notify"),
 			"EDGE_SERVICE_TOKEN_FILE": "/s/edge-token",
 			"EDGE_KEY_PEPPER_FILE":    "/s/edge-key-pepper",
+			"EDGE_CONTROL_URL":        s.URL("control"),
 			"EDGE_ALLOW_TARGETS":      "", "EDGE_GRPC_LISTEN": "",
+		}},
+		{Control, map[string]string{
+			"EDGE_CONTROL_LISTEN":      s.addresses["control"][faceHTTP],
+			"EDGE_DATABASE_URL_FILE":   "/s/database/edge.url",
+			"EDGE_SERVICE_TOKENS_FILE": "/s/tokens.yaml",
+			"EDGE_KEY_PEPPER_FILE":     "/s/edge-key-pepper",
+			"EDGE_USAGE_DAYS":          "2400h", // as the edge has it
+			"EDGE_USAGE_MINUTES":       "48h",
+			"EDGE_SERVICE_TOKEN_FILE":  "", "EDGE_GATEWAY_URL": "",
 		}},
 	}
 	for _, tt := range tests {

@@ -34,7 +34,7 @@ type Options struct {
 
 	Environ  []string             // the user's environment; nil is that of the process
 	Env      map[Service][]string // further settings of a service, "NAME=value"; they win
-	Replicas map[Service]int      // number of processes of a service; less than 1 is 1
+	Replicas map[Service]int      // number of processes of a service; 0 is 1
 	Fakes    []Fake               // the third parties to simulate
 	FakeArgs []string             // more flags of deploy/fakes
 	WebPush  bool                 // turns web push on, which is off by default

@@ -55,8 +55,11 @@ func serviceMain(s Service, args []string) int {
 		say("broken on purpose")
 		return 3
 	}
-	if args[0] == "serve" {
+	switch args[0] {
+	case "serve":
 		return listenUntilStopped(set("LISTEN")+set("HTTP_LISTEN"), say)
+	case "control":
+		return listenUntilStopped(set("CONTROL_LISTEN"), say)
 	}
 	say("done: " + args[0])
 	return 0
@@ -159,11 +162,11 @@ func TestAStackFromStartToStop(t *testing.T) {
 	o.Replicas = map[Service]int{WebhookEgress: 2}
 	s := startStack(t, o)
 
-	for _, name := range []string{"gateway", "webhook-egress", "webhook-egress-2", "notify", "edge"} {
+	for _, name := range []string{"gateway", "webhook-egress", "webhook-egress-2", "notify", "edge", "control"} {
 		if !ready(t, s, name) {
 			t.Errorf("%s is not ready at %s", name, s.URL(name))
 		}
-		if name != "edge" && s.GRPC(name) == "" {
+		if name != "edge" && name != "control" && s.GRPC(name) == "" {
 			t.Errorf("%s has no gRPC address", name)
 		}
 	}

@@ -1,4 +1,4 @@
-// Command edge is the public entry point for customers of Switchyard.
+// Command edge is the public entry point for customers of Switchyard, and the control of it for operators.
 package main
 
 import (
@@ -33,6 +33,8 @@ func run() error {
 	switch command {
 	case "serve":
 		return app.Serve(ctx, cfg)
+	case "control":
+		return app.Control(ctx, cfg)
 	case "migrate":
 		return app.Migrate(ctx, cfg, os.Stdout)
 	case "config":
@@ -40,6 +42,6 @@ func run() error {
 	case "keys":
 		return app.Keys(ctx, cfg, args, os.Stdout)
 	default:
-		return fmt.Errorf("unknown command %q; use serve, migrate, config or keys", command)
+		return fmt.Errorf("unknown command %q; use serve, control, migrate, config or keys", command)
 	}
 }

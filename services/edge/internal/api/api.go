@@ -1,24 +1,23 @@
-// Package api is the edge's HTTP face: the customers' routes, their catalog, and the operators' keys and usage.
-// Package app mounts it.
+// Package api is the face of the edge's role serve: the customers' routes and their catalog, and the relay to the role
+// control. Package app mounts it.
 package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
@@ -68,58 +67,49 @@ type Options struct {
 	Relay     Relay
 	Sockets   Sockets
 	// Drain calls end in a goroutine of its own once the edge drains, unless it is stopped before. It may be nil.
-	Drain     func(end func()) (stop func() bool)
-	Keys      *apikey.Manager
-	Ledger    meter.Ledger
-	Retention meter.Retention
 	// Bounds are those of Relay, which the page of documents states.
 	Bounds proxy.Bounds
-	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
-	Tokens *caller.Tokens
+	Drain  func(end func()) (stop func() bool)
+	// Control is the way to the role control; nil serves none of its paths.
+	Control *Control
 	// Open holds unauthenticated handlers by path, such as probes.
 	Open map[string]http.Handler
 }
 
 // API serves requests; New creates it.
 type API struct {
-	options  Options
-	duration metric.Float64Histogram
-	mux      *http.ServeMux
+	options Options
+	chain   *chain.Chain
 }
 
 // New returns the face.
 func New(options Options) (http.Handler, error) {
-	duration, err := options.Meter.Float64Histogram("switchyard.edge.duration",
-		metric.WithUnit("s"), metric.WithDescription("Duration of requests by route and HTTP status."))
+	a := &API{options: options}
+	var err error
+	a.chain, err = chain.New(chain.Options{
+		Log: options.Log, Tracer: options.Tracer, Meter: options.Meter, Duration: "switchyard.edge.duration", ErrorBody: a.errorBody, Open: options.Open,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("duration histogram: %w", err)
+		return nil, err
 	}
-	a := &API{options: options, duration: duration, mux: http.NewServeMux()}
 	if err := a.mountRoutes(); err != nil {
 		return nil, err
 	}
-	a.mountOperators()
-	for path, h := range options.Open {
-		a.mux.Handle(path, h)
+	if err := a.mountCatalog(options.Table); err != nil {
+		return nil, err
 	}
-	nowhere := a.observe("none", func(http.ResponseWriter, *http.Request, *line) error {
-		return apierr.NotFound("path")
-	})
-	a.mux.Handle("/", nowhere)
-	return rpc.WithRequestID(a.speak(a.asItComes(nowhere))), nil
+	if options.Control != nil {
+		a.mountControl()
+	}
+	return rpc.WithRequestID(a.speak(a.chain)), nil
 }
 
-// asItComes matches paths exactly: a path that http.ServeMux would redirect to its clean form is not found.
-func (a *API) asItComes(nowhere http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, text := range []string{r.URL.Path, r.URL.EscapedPath()} {
-			if clean := path.Clean(text); text != clean && text != clean+"/" || !strings.HasPrefix(text, "/") {
-				nowhere.ServeHTTP(w, r)
-				return
-			}
-		}
-		a.mux.ServeHTTP(w, r)
-	})
+// errorBody returns the form of errors on a path.
+func (a *API) errorBody(path string) chain.ErrorBody {
+	if a.options.Table.PlainErrors(path) {
+		return apierr.NewPlain
+	}
+	return dialectBody(a.options.Table.Dialect(path))
 }
 
 // ownHeaders are the headers of the dialects that have their own: of the key, and of the request id in answers or empty.
@@ -156,8 +146,8 @@ func bear(r *http.Request, key string) {
 
 // mountRoutes mounts the customers' routes. Those of one pattern that differ in their verbs share a handler.
 func (a *API) mountRoutes() error {
-	paths := make(map[string]map[string]handler)
-	verbs := make(map[string]map[string]handler)
+	paths := make(map[string]map[string]chain.Handler)
+	verbs := make(map[string]map[string]chain.Handler)
 	for _, r := range a.options.Table.Routes {
 		base, ok := a.options.Upstreams[r.Upstream]
 		if !ok {
@@ -165,7 +155,7 @@ func (a *API) mountRoutes() error {
 		}
 		pattern, verb := r.Pattern()
 		if paths[pattern] == nil {
-			paths[pattern] = make(map[string]handler)
+			paths[pattern] = make(map[string]chain.Handler)
 		}
 		if verb == "" {
 			paths[pattern][r.Method] = a.product(r, base)
@@ -173,25 +163,30 @@ func (a *API) mountRoutes() error {
 		}
 		id := r.Method + " " + pattern
 		if verbs[id] == nil {
-			verbs[id] = make(map[string]handler)
+			verbs[id] = make(map[string]chain.Handler)
 			paths[pattern][r.Method] = byVerb(verbs[id])
 		}
 		verbs[id][verb] = a.product(r, base)
 	}
 	for path, methods := range paths {
-		a.mount(path, methods)
+		a.chain.Mount(path, methods)
 	}
-	return a.mountCatalog(a.options.Table)
+	return nil
 }
 
 // byVerb chooses a handler by what follows the last colon of a path.
-func byVerb(verbs map[string]handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, l *line) error {
+func byVerb(verbs map[string]chain.Handler) chain.Handler {
+	return func(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 		if h, ok := verbs[r.URL.Path[strings.LastIndexByte(r.URL.Path, ':')+1:]]; ok {
 			return h(w, r, l)
 		}
 		return apierr.NotFound("path")
 	}
+}
+
+// inject adds the trace context to the headers of the call to a service.
+func inject(ctx context.Context, h http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
 }
 
 // target returns the URL of a path below a service's base URL.
@@ -244,44 +239,18 @@ func withQuery(target *url.URL, req *http.Request, names []string) *url.URL {
 	return &with
 }
 
-// mountOperators mounts the operators' routes.
-func (a *API) mountOperators() {
-	for path, methods := range a.operatorRoutes() {
-		for method, h := range methods {
-			methods[method] = a.operator(h)
-		}
-		a.mount(path, methods)
-	}
-}
-
-// operatorRoutes returns the operators' operations by path and method.
-func (a *API) operatorRoutes() map[string]map[string]handler {
-	return map[string]map[string]handler{
-		"/admin/v1/keys": {http.MethodGet: a.listKeys, http.MethodPost: a.createKey},
-		"/admin/v1/keys/{id}": {
-			http.MethodGet: a.getKey, http.MethodPut: a.replaceKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey,
-		},
-		"/admin/v1/keys/{id}/rotate": {http.MethodPost: a.rotateKey},
-		"/admin/v1/organizations/{organization_id}/rate-limit": {
-			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
-		},
-		"/admin/v1/audit": {http.MethodGet: a.audit},
-		"/admin/v1/usage": {http.MethodGet: a.usage},
-	}
-}
-
 // product serves a customers' route: it checks key, product, scope and rate, then relays the call.
-func (a *API) product(r route.Route, base *url.URL) handler {
+func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
-	return func(w http.ResponseWriter, req *http.Request, l *line) error {
+	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
-			return notAllowed(w, req, r.Method)
+			return chain.NotAllowed(w, req, r.Method)
 		}
 		key, err := a.options.Verifier.Verify(req.Context(), req.Header.Get("Authorization"))
 		if err != nil {
 			return err
 		}
-		l.organization, l.key = key.Organization, key.ID
+		l.Organization, l.Key = key.Organization, key.ID
 		if err := key.May(need); err != nil {
 			return err
 		}
@@ -310,11 +279,8 @@ func (a *API) product(r route.Route, base *url.URL) handler {
 	}
 }
 
-// errDrained is the cause of the end of a stream of events in a drain, errDrain the end for its reader.
-var (
-	errDrained = errors.New("the edge drains")
-	errDrain   = apierr.Unavailable("the edge restarts; connect again", errDrained)
-)
+// errDrain ends a stream of events for its reader when the edge drains.
+var errDrain = apierr.Unavailable("the edge restarts; connect again", chain.ErrDrained)
 
 // follow ends a call with its key, and a stream of events, which has no end of its own, also when the edge drains.
 func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc) (done func()) {
@@ -326,23 +292,5 @@ func (a *API) follow(r route.Route, key *apikey.Key, end context.CancelCauseFunc
 	return func() {
 		stop()
 		unfollow()
-	}
-}
-
-// operator requires the role operator. It decides before a body is read.
-func (a *API) operator(next handler) handler {
-	return func(w http.ResponseWriter, r *http.Request, l *line) error {
-		if a.options.Tokens == nil {
-			return next(w, r, l)
-		}
-		found, err := a.options.Tokens.Authenticate(r.Header.Get("Authorization"))
-		if err != nil {
-			return err
-		}
-		l.caller = found.Name
-		if !found.Role.May(caller.RoleOperator) {
-			return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "this operation needs the role operator")
-		}
-		return next(w, r, l)
 	}
 }

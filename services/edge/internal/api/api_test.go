@@ -21,20 +21,16 @@ import (
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
 
-const operatorToken, serviceToken = "operator-token-1234", "service-token-1234"
-
-var retention = meter.Retention{Minutes: 7 * 24 * time.Hour, Hours: 90 * 24 * time.Hour, Days: 1000 * 24 * time.Hour}
+const serviceToken = "service-token-1234"
 
 // world is a face over real keys, with a relay and a counter of its own.
 type world struct {
@@ -73,6 +69,11 @@ func (x *world) Connect(w http.ResponseWriter, _ *http.Request, call proxy.Call)
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldWith(t, nil)
+}
+
+func newWorldWith(t *testing.T, control *api.Control) *world {
+	t.Helper()
 	x := &world{relay: func(w http.ResponseWriter, _ proxy.Call) error {
 		_, err := io.WriteString(w, `{"content":"hello"}`)
 		return err
@@ -99,11 +100,8 @@ func newWorld(t *testing.T) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier, Bounds: proxy.Bounds{Body: 1 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
-		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Keys: x.manager, Ledger: postgres.NewUsage(pool), Retention: retention,
+		Limiter: limit.New(nil), Counter: x, Relay: x, Sockets: x, Control: control,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
-		Tokens: testkit.Tokens(t,
-			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
-			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +128,11 @@ func (x *world) do(t *testing.T, method, path, bearer, body string) *httptest.Re
 	w := httptest.NewRecorder()
 	x.ServeHTTP(w, r)
 	return w
+}
+
+func (x *world) chat(t *testing.T, key string) *httptest.ResponseRecorder {
+	t.Helper()
+	return x.do(t, http.MethodPost, "/product/v1/ai/chat", key, "{}")
 }
 
 func TestWhoMayCallWhat(t *testing.T) {
@@ -231,30 +234,10 @@ func TestRefusals(t *testing.T) {
 		status                     int
 		reason, allow              string
 	}{
-		"unknown path":         {"GET", "/product/v1/nothing", key, "", 404, "not_found", ""},
-		"another verb":         {"GET", "/product/v1/ai/chat", key, "", 405, "method_not_allowed", "POST"},
-		"verb on the catalog":  {"POST", "/product/v1/_meta/catalog", key, "", 405, "method_not_allowed", "GET, HEAD"},
-		"path in disguise":     {"POST", "/product/v1/ai/chat/", key, "", 404, "not_found", ""},
-		"no operator":          {"GET", "/admin/v1/keys", "", "", 401, "unauthenticated", ""},
-		"a customer":           {"GET", "/admin/v1/usage", key, "", 401, "unauthenticated", ""},
-		"a service":            {"POST", "/admin/v1/keys", serviceToken, "{}", 403, "forbidden", ""},
-		"bad JSON":             {"POST", "/admin/v1/keys", operatorToken, "{", 400, "invalid_request", ""},
-		"two objects":          {"POST", "/admin/v1/keys", operatorToken, "{}{}", 400, "invalid_request", ""},
-		"unknown field":        {"POST", "/admin/v1/keys", operatorToken, `{"organisation":"o"}`, 400, "organisation: ", ""},
-		"wrong type":           {"POST", "/admin/v1/keys", operatorToken, `{"permissions":"read"}`, 400, "permissions: ", ""},
-		"bad request":          {"POST", "/admin/v1/keys", operatorToken, `{"organization_id":"o","product":"x"}`, 400, "product: ", ""},
-		"too large":            {"POST", "/admin/v1/keys", operatorToken, `{"name":"` + strings.Repeat("n", 70000) + `"}`, 413, "too_large", ""},
-		"unknown key":          {"DELETE", "/admin/v1/keys/key_x", operatorToken, "", 404, "not_found", ""},
-		"limit":                {"GET", "/admin/v1/keys?limit=201", operatorToken, "", 400, "limit: ", ""},
-		"cursor":               {"GET", "/admin/v1/usage?cursor=!", operatorToken, "", 400, "cursor: ", ""},
-		"time":                 {"GET", "/admin/v1/usage?from=yesterday", operatorToken, "", 400, "from: ", ""},
-		"unknown parameter":    {"GET", "/admin/v1/usage?org=o", operatorToken, "", 400, "org: ", ""},
-		"zero in a key's id":   {"DELETE", "/admin/v1/keys/key%00", operatorToken, "", 404, "not_found", ""},
-		"zero in a filter":     {"GET", "/admin/v1/keys?organization_id=%00", operatorToken, "", 400, "organization_id: ", ""},
-		"not UTF-8":            {"GET", "/admin/v1/usage?metric=%ff", operatorToken, "", 400, "metric: ", ""},
-		"zero in a cursor":     {"GET", "/admin/v1/keys?cursor=IlxcdTAwMDAi", operatorToken, "", 400, "cursor: ", ""},
-		"zero in a name":       {"POST", "/admin/v1/keys", operatorToken, `{"organization_id":"o","product":"ai","permissions":["read"],"name":"\u0000"}`, 400, "name: ", ""},
-		"encoded path segment": {"DELETE", "/admin/v1/keys/key%2Fx", operatorToken, "", 404, "not_found", ""},
+		"unknown path":        {"GET", "/product/v1/nothing", key, "", 404, "not_found", ""},
+		"another verb":        {"GET", "/product/v1/ai/chat", key, "", 405, "method_not_allowed", "POST"},
+		"verb on the catalog": {"POST", "/product/v1/_meta/catalog", key, "", 405, "method_not_allowed", "GET, HEAD"},
+		"path in disguise":    {"POST", "/product/v1/ai/chat/", key, "", 404, "not_found", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := x.do(t, tt.method, tt.path, tt.bearer, tt.body)
@@ -329,60 +312,6 @@ func TestCatalog(t *testing.T) {
 		}
 		if want == 304 && w.Body.Len() > 0 {
 			t.Errorf("If-None-Match %q: 304 with a body of %d bytes", header, w.Body.Len())
-		}
-	}
-}
-
-func TestKeysOverHTTP(t *testing.T) {
-	x := newWorld(t)
-	made := x.do(t, "POST", "/admin/v1/keys", operatorToken,
-		`{"organization_id":"org-9","product":"ai","permissions":["write","read"],"name":"n","environment":"test","expires_at":"2100-01-01T00:00:00Z"}`)
-	var key map[string]any
-	if err := json.Unmarshal(made.Body.Bytes(), &key); err != nil || made.Code != 201 {
-		t.Fatalf("%d %s", made.Code, made.Body)
-	}
-	text, _ := key["key"].(string)
-	id, _ := key["id"].(string)
-	delete(key, "key")
-	delete(key, "id")
-	delete(key, "created_at")
-	if diff := cmp.Diff(map[string]any{
-		"organization_id": "org-9", "product": "ai", "permissions": []any{"read", "write"}, "name": "n", "environment": "test",
-		"expires_at": "2100-01-01T00:00:00Z", "revoked_at": nil, "last_used_at": nil, "rate_limit": nil,
-		"tpm": nil, "models": nil, "budget": nil, "class": nil,
-	}, key); diff != "" || !strings.HasPrefix(text, "swy_test_") {
-		t.Errorf("key (-want +got):\n%s", diff)
-	}
-	if w := x.do(t, "POST", "/product/v1/ai/chat", text, "{}"); w.Code != 200 {
-		t.Errorf("new key: %d %s", w.Code, w.Body)
-	}
-	for range 4 {
-		x.key(t, "ai", apikey.Read)
-	}
-	seen := map[string]bool{}
-	for cursor := ""; ; {
-		w := x.do(t, "GET", "/admin/v1/keys?limit=2&cursor="+cursor, operatorToken, "")
-		var page struct {
-			Keys       []api.Key `json:"keys"`
-			NextCursor string    `json:"next_cursor"`
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page.Keys) > 2 {
-			t.Fatalf("%s: %v", w.Body, err)
-		}
-		testkit.NoLeak(t, text, w.Body.String(), x.logs.String())
-		for _, k := range page.Keys {
-			seen[k.ID] = true
-		}
-		if cursor = page.NextCursor; cursor == "" {
-			break
-		}
-	}
-	if len(seen) != 5 {
-		t.Errorf("listed %d keys, want 5", len(seen))
-	}
-	for range 2 {
-		if w := x.do(t, "DELETE", "/admin/v1/keys/"+id, operatorToken, ""); w.Code != 204 || w.Body.Len() > 0 {
-			t.Errorf("revoke: %d %s", w.Code, w.Body)
 		}
 	}
 }

@@ -90,9 +90,9 @@ func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.Tr
 		tracers = t.TracerProvider
 	}
 	runner := lifecycle.New(slog.New(slog.DiscardHandler), lifecycle.Options{Grace: time.Second})
-	o := benchOptions(b, service, mode, runner, t)
+	o, manager := benchOptions(b, service, mode, runner, t)
 	o.Tracer = tracers.Tracer("edge")
-	_, text, err := o.Keys.Create(b.Context(), apikey.Actor{Name: "bench"},
+	_, text, err := manager.Create(b.Context(), apikey.Actor{Name: "bench"},
 		apikey.Request{Organization: "org-1", Product: "ai", Permissions: []apikey.Permission{apikey.Read}})
 	if err != nil {
 		b.Fatal(err)
@@ -116,8 +116,8 @@ func serveEdge(b *testing.B, service *url.URL, mode meter.Mode, tracers trace.Tr
 	return address, text.Reveal()
 }
 
-// benchOptions builds what the edge consists of, over the test's own stores.
-func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifecycle.Runner, t *telemetry.Telemetry) api.Options {
+// benchOptions builds what the edge consists of, over the test's own stores, and the manager of its keys.
+func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifecycle.Runner, t *telemetry.Telemetry) (api.Options, *apikey.Manager) {
 	b.Helper()
 	pool := testkit.Postgres(b, migrations.FS)
 	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
@@ -152,13 +152,13 @@ func benchOptions(b *testing.B, service *url.URL, mode meter.Mode, runner *lifec
 	wide := limit.Limit{Requests: 1_000_000, Window: time.Second, Burst: 1_000_000}
 	return api.Options{
 		Log: t.Log, Meter: t.MeterProvider.Meter("edge"), Table: table.Served([]string{"gateway"}),
-		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter, Ledger: usage, Retention: retention,
+		Upstreams: map[string]*url.URL{"gateway": service}, Counter: counter,
 		Verifier: apikey.NewVerifier(pepper, keys, 1000, time.Minute, apikey.Limits{Key: wide, Organization: wide}),
-		Limiter:  limiter, Keys: apikey.NewManager(pepper, keys, nil, table.Products(), t.Log),
+		Limiter:  limiter,
 		Relay: proxy.New(services, secret.New(serviceToken), proxy.Bounds{
 			Body: 32 << 20, Memory: 64 << 20, Share: 32 << 20, BodyTime: 30 * time.Second, WriteTime: 30 * time.Second,
 		}),
-	}
+	}, apikey.NewManager(pepper, keys, nil, table.Products(), t.Log)
 }
 
 func transport() *http.Transport {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/reference"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
@@ -31,11 +32,11 @@ func (a *API) mountCatalog(table route.Table) error {
 	open[apidoc.DocumentPath] = apidoc.Fixed("application/json", document)
 	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
 	for path, h := range open {
-		serve := func(w http.ResponseWriter, r *http.Request, _ *line) error {
+		serve := func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 			h.ServeHTTP(w, r)
 			return nil
 		}
-		a.mount(path, map[string]handler{http.MethodGet: serve, http.MethodHead: serve})
+		a.chain.Mount(path, map[string]chain.Handler{http.MethodGet: serve, http.MethodHead: serve})
 	}
 	return nil
 }

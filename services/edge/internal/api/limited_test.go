@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"regexp"
 	"testing"
+	"time"
 
-	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/route"
 )
 
@@ -22,11 +24,15 @@ func TestEveryRouteSaysWhenToComeAgain(t *testing.T) {
 	spent := func(r route.Route) string {
 		kind := r.Products[0] + " " + string(r.Scope)
 		if keys[kind] == "" {
-			var made api.Key
-			x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-9","product":"`+r.Products[0]+`","permissions":["`+string(r.Scope)+
-				`"],"rate_limit":{"requests":1,"window_seconds":3600}}`, 201, &made)
-			keys[kind] = made.Key
-			_ = x.send(t, r.Method, segment.ReplaceAllString(r.Path, "rest"), "Authorization", "Bearer "+made.Key)
+			_, text, err := x.manager.Create(t.Context(), apikey.Actor{Name: "test"}, apikey.Request{
+				Organization: "org-9", Product: r.Products[0], Permissions: []apikey.Permission{r.Scope},
+				Limit: limit.Limit{Requests: 1, Window: time.Hour, Burst: 1},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys[kind] = text.Reveal()
+			_ = x.send(t, r.Method, segment.ReplaceAllString(r.Path, "rest"), "Authorization", "Bearer "+keys[kind])
 		}
 		return keys[kind]
 	}

@@ -74,24 +74,3 @@ func TestEveryRouteNeedsItsScope(t *testing.T) {
 		}
 	}
 }
-
-// A key is created with scopes or not at all.
-func TestCreateWithScopes(t *testing.T) {
-	x := newWorld(t)
-	create := func(permissions string) (int, string) {
-		w := x.do(t, http.MethodPost, "/admin/v1/keys", operatorToken, `{"organization_id":"org-7","product":"webhooks","permissions":`+permissions+`}`)
-		return w.Code, w.Body.String()
-	}
-	code, body := create(`["webhooks:deliveries:read","read","webhooks:deliveries:read"]`)
-	if code != http.StatusCreated || !strings.Contains(body, `"permissions":["read","webhooks:deliveries:read"]`) {
-		t.Errorf("created with %d: %s", code, body)
-	}
-	for _, bad := range []string{`["webhooks:deliveries:reed"]`, `["read","webhooks"]`, `["*"]`, `[]`, `[""]`} {
-		if code, body := create(bad); code != http.StatusBadRequest || !strings.Contains(body, "permissions: must hold one or more of read, write, ai:*") {
-			t.Errorf("%s: %d %s", bad, code, body)
-		}
-	}
-	if keys, err := x.manager.List(t.Context(), "org-7", "", 10); err != nil || len(keys) != 1 {
-		t.Errorf("%d keys: %v", len(keys), err)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -18,7 +19,7 @@ import (
 var errTerms = apierr.Unavailable("the terms of this API key have changed; connect again", socket.ErrStale)
 
 // connect relays a WebSocket connection. Each request on it is admitted as a call of its own: with the key as it is then.
-func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, need apikey.Need, call proxy.Call) error {
+func (a *API) connect(w http.ResponseWriter, req *http.Request, l *chain.Line, need apikey.Need, call proxy.Call) error {
 	authorization, requestID := req.Header.Get("Authorization"), req.Header.Get(caller.HeaderRequest)
 	call.Admit = func(ctx context.Context) error {
 		key, err := a.options.Verifier.Verify(ctx, authorization)
@@ -38,7 +39,7 @@ func (a *API) connect(w http.ResponseWriter, req *http.Request, l *line, need ap
 	}
 	call.Refusal = func(e *apierr.Error, stream string) []byte { return refusal(e, stream, requestID) }
 	session, err := a.options.Sockets.Connect(w, req, call)
-	l.session = &session
+	l.Session = &session
 	return err
 }
 

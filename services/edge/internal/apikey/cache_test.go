@@ -360,3 +360,39 @@ func TestRefreshPushesNobodyOut(t *testing.T) {
 		}
 	})
 }
+
+// Refresh returns when the changes before it are known, and in time when they can't be.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, s, header, digest := world(t)
+		w, err := NewWatcher(t.Context(), v, s, testkit.Logger(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		w.Refresh(t.Context()) // Nothing runs.
+		if took := time.Since(begun); took != refreshTime {
+			t.Errorf("without Run it took %v, want %v", took, refreshTime)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+
+		verify(t, v, header)
+		s.change(digest, &Key{ID: "key_1", RevokedAt: new(time.Now())})
+		begun = time.Now()
+		w.Refresh(t.Context())
+		if got := verify(t, v, header); got != "invalid_key" {
+			t.Errorf("a revoked key after Refresh: %s", got)
+		}
+		s.fail(errors.New("away"))
+		w.Refresh(t.Context())
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("Refresh waited %v", took)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}

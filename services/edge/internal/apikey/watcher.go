@@ -12,6 +12,8 @@ const (
 	// pollEvery and pollTime together make a change known within a second.
 	pollEvery = 400 * time.Millisecond
 	pollTime  = 500 * time.Millisecond
+	// refreshTime is enough for a poll in progress and the next one.
+	refreshTime = 2 * pollTime
 	// usesEvery is the interval at which last uses are stored.
 	usesEvery = time.Minute
 	// page bounds how many changes one read returns.
@@ -37,6 +39,7 @@ type Watcher struct {
 	log      *slog.Logger
 	position int64
 	current  atomic.Int64 // Unix nanoseconds of the last successful poll
+	wanted   chan chan struct{}
 }
 
 // NewWatcher starts at the feed's current position. It must be called before the verifier serves its first request.
@@ -45,7 +48,7 @@ func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("read the position of the key feed: %w", err)
 	}
-	w := &Watcher{verifier: verifier, feed: feed, log: log, position: position}
+	w := &Watcher{verifier: verifier, feed: feed, log: log, position: position, wanted: make(chan chan struct{})}
 	w.current.Store(time.Now().UnixNano())
 	return w, nil
 }
@@ -57,15 +60,20 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer uses.Stop()
 	failing := false
 	for {
+		var polled chan struct{} // nil unless Refresh waits
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-uses.C:
 			w.Flush(ctx)
 			continue
+		case polled = <-w.wanted:
 		case <-poll.C:
 		}
 		err := w.poll(ctx)
+		if polled != nil {
+			close(polled)
+		}
 		w.verifier.review(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -75,6 +83,23 @@ func (w *Watcher) Run(ctx context.Context) error {
 			w.log.InfoContext(ctx, "key feed can be read again")
 		}
 		failing = err != nil
+	}
+}
+
+// Refresh returns once Run has read the changes that were made before, or has failed to. It waits for at most
+// refreshTime: Run finds the changes later anyway.
+func (w *Watcher) Refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	polled := make(chan struct{})
+	select {
+	case w.wanted <- polled:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-polled:
+	case <-ctx.Done():
 	}
 }
 

@@ -97,19 +97,34 @@ func (f *fleet) newKey(t *testing.T) (id, text string) {
 	return key.ID, key.Key
 }
 
-// replica is a running edge.
+// replica is a running process of a role.
 type replica struct {
 	url     string
 	metrics string // base URL of the metrics' listener
 	process *exec.Cmd
 }
 
-// start runs a replica until the test ends and waits until it is ready.
+// start runs a replica of serve until the test ends and waits until it is ready.
 func (f *fleet) start(t *testing.T) *replica {
 	t.Helper()
 	address, metrics := testkit.FreeAddress(t), testkit.FreeAddress(t)
-	x := &replica{url: "http://" + address, metrics: "http://" + metrics, process: exec.Command(f.binary, "serve")}
-	x.process.Env = append([]string{"EDGE_LISTEN=" + address, "EDGE_METRICS_LISTEN=" + metrics}, f.environ...)
+	return f.run(t, &replica{url: "http://" + address, metrics: "http://" + metrics, process: exec.Command(f.binary, "serve")},
+		"EDGE_LISTEN="+address, "EDGE_METRICS_LISTEN="+metrics)
+}
+
+// startControl is start for control, to which replicas that start later relay.
+func (f *fleet) startControl(t *testing.T) *replica {
+	t.Helper()
+	address := testkit.FreeAddress(t)
+	url := "http://" + address
+	x := f.run(t, &replica{url: url, metrics: url, process: exec.Command(f.binary, "control")}, "EDGE_CONTROL_LISTEN="+address)
+	f.environ = append(f.environ, "EDGE_CONTROL_URL="+url)
+	return x
+}
+
+func (f *fleet) run(t *testing.T, x *replica, settings ...string) *replica {
+	t.Helper()
+	x.process.Env = append(settings, f.environ...)
 	x.process.Stderr = &f.logs
 	if err := x.process.Start(); err != nil {
 		t.Fatal(err)
@@ -220,6 +235,7 @@ func TestUsageIsExactOverKills(t *testing.T) {
 	database := testkit.NewCable(t, testkit.PostgresURL(t, migrations.FS))
 	f := newFleet(t, url, database.URL, "")
 	_, key := f.newKey(t)
+	f.startControl(t)
 
 	var current atomic.Pointer[replica]
 	current.Store(f.start(t))

@@ -47,20 +47,3 @@ func (b *bus) listen(ctx context.Context, forget func(apikey.Digest)) error {
 		}
 	}
 }
-
-// hereFirst makes the replica that changes a key forget it before it responds, so that the next call with a revoked
-// key is refused.
-type hereFirst struct {
-	forget func(apikey.Digest)
-	// others are notified afterwards; nil for none.
-	others apikey.Announcer
-}
-
-// Announce implements apikey.Announcer.
-func (h hereFirst) Announce(ctx context.Context, digest apikey.Digest) error {
-	h.forget(digest)
-	if h.others == nil {
-		return nil
-	}
-	return h.others.Announce(ctx, digest)
-}

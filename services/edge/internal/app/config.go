@@ -18,41 +18,44 @@ import (
 
 const (
 	serviceName = "edge"
+	controlName = "control"
 	prefix      = "EDGE"
 )
 
 // Config holds the settings of the edge.
 type Config struct {
-	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"address of the HTTP face"`
-	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"address of /metrics, which needs no authentication; customers must not reach it"`
+	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"serve: address of the HTTP face"`
+	ControlListen   string        `env:"CONTROL_LISTEN" envDefault:":8082" doc:"control: address of the HTTP face, which has /metrics, too; customers reach it through serve only"`
+	ControlURL      url.URL       `env:"CONTROL_URL" doc:"serve: base URL of control, to which it relays /admin/v1/; without it these paths are not found"`
+	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"serve: address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
-	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"YAML file of the tokens that may use the operator API"`
-	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"open the operator API without tokens; only on a loopback listener. Product keys are always checked"`
-	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"file with the edge's service token for the services; required by serve"`
-	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys; required by serve and keys, the same on all replicas"`
-	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"number of known keys that are cached, and as many unknown ones"`
-	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"how long a cached key stays valid while Postgres is unavailable"`
-	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it its routes are not served"`
-	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"base URL of webhook-egress; without it its routes are not served"`
-	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"base URL of notify; without it its routes are not served"`
+	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"control: YAML file of the tokens that may use the operator API"`
+	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"control: open the operator API without tokens; only where both roles listen on loopback. Product keys are always checked"`
+	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"serve: file with the edge's service token for the services; required"`
+	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys; required by serve, control and keys, the same on all replicas"`
+	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"serve: number of known keys that are cached, and as many unknown ones"`
+	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"serve: how long a cached key stays valid while Postgres is unavailable"`
+	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"serve: base URL of the gateway; without it its routes are not served"`
+	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve: base URL of webhook-egress; without it its routes are not served"`
+	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve: base URL of notify; without it its routes are not served"`
 
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`
 
-	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
-	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"the same for all keys of an organization together"`
-	MaxBody      int64         `env:"MAX_BODY" envDefault:"33554432" doc:"largest request body in bytes"`
-	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"bytes of larger request bodies in memory at once; calls beyond it get 503"`
-	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"bytes of them for one organization; its calls beyond it get 429"`
-	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to send a body"`
-	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"how long a customer may take to read a piece of a response; streams have no total limit"`
-	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"how long usage is kept by the minute, then by the hour"`
-	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"how long usage is kept by the hour, then by the day"`
-	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"how long usage is kept at all"`
-	UsageMode    string        `env:"USAGE_MODE" envDefault:"auto" doc:"what a response waits for: synced (its count is synced to the spool's disk), committed (the count is in Postgres) or auto: synced where EDGE_SPOOL_DIR is on a volume that outlives the pod, else committed"`
-	SpoolDir     string        `env:"SPOOL_DIR" doc:"folder in which counts wait for Postgres; it must survive a restart, and replicas may share it. Default: the system's temporary folder"`
-	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"bytes of waiting counts; calls beyond it are refused with 503"`
+	KeyLimit     limit.Limit   `env:"KEY_LIMIT" doc:"serve: rate limit of keys without one of their own: requests/window or requests/window/burst, such as 600/1m; empty for none"`
+	OrgLimit     limit.Limit   `env:"ORGANIZATION_LIMIT" doc:"serve: the same for all keys of an organization together"`
+	MaxBody      int64         `env:"MAX_BODY" envDefault:"33554432" doc:"serve: largest request body in bytes of a customer"`
+	BodyMemory   int64         `env:"BODY_MEMORY" envDefault:"67108864" doc:"serve: bytes of larger request bodies in memory at once; calls beyond it get 503"`
+	BodyShare    int64         `env:"BODY_SHARE" envDefault:"33554432" doc:"serve: bytes of them for one organization; its calls beyond it get 429"`
+	BodyTimeout  time.Duration `env:"BODY_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to send a body"`
+	WriteTimeout time.Duration `env:"WRITE_TIMEOUT" envDefault:"30s" doc:"serve: how long a customer may take to read a piece of a response; streams have no total limit"`
+	UsageMinutes time.Duration `env:"USAGE_MINUTES" envDefault:"168h" doc:"control: how long usage is kept by the minute, then by the hour"`
+	UsageHours   time.Duration `env:"USAGE_HOURS" envDefault:"2160h" doc:"control: how long usage is kept by the hour, then by the day"`
+	UsageDays    time.Duration `env:"USAGE_DAYS" envDefault:"26280h" doc:"control: how long usage is kept at all"`
+	UsageMode    string        `env:"USAGE_MODE" envDefault:"auto" doc:"serve: what a response waits for: synced (its count is synced to the spool's disk), committed (the count is in Postgres) or auto: synced where EDGE_SPOOL_DIR is on a volume that outlives the pod, else committed"`
+	SpoolDir     string        `env:"SPOOL_DIR" doc:"serve: folder in which counts wait for Postgres; it must survive a restart, and replicas may share it. Default: the system's temporary folder"`
+	SpoolLimit   int64         `env:"SPOOL_LIMIT" envDefault:"67108864" doc:"serve: bytes of waiting counts; calls beyond it are refused with 503"`
 	LogLevel     slog.Level    `env:"LOG_LEVEL" envDefault:"info" doc:"debug, info, warn or error"`
 	DrainDelay   time.Duration `env:"DRAIN_DELAY" envDefault:"5s" doc:"time between not ready and the drain, for load balancers to notice"`
 	DrainGrace   time.Duration `env:"DRAIN_GRACE" envDefault:"25s" doc:"time for requests in flight to finish"`
@@ -70,8 +73,8 @@ func Load(environ []string) (Config, error) {
 // Validate checks the rules that involve several settings. Its error names every violation.
 func (c *Config) Validate() error {
 	var errs []error
-	if c.AuthDisabled && !rpc.Loopback(c.Listen) {
-		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN on a loopback address"))
+	if c.AuthDisabled && !(rpc.Loopback(c.Listen) && rpc.Loopback(c.ControlListen)) {
+		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
 	}
 	if c.MetricsListen == c.Listen {
 		errs = append(errs, errors.New("EDGE_METRICS_LISTEN: must differ from EDGE_LISTEN"))
@@ -94,6 +97,7 @@ func (c *Config) Validate() error {
 	}
 	for name, base := range map[string]url.URL{
 		"EDGE_GATEWAY_URL": c.GatewayURL, "EDGE_WEBHOOK_EGRESS_URL": c.WebhookURL, "EDGE_NOTIFY_URL": c.NotifyURL,
+		"EDGE_CONTROL_URL": c.ControlURL,
 	} {
 		if base.Host != "" && base.Scheme != "https" && (base.Scheme != "http" || c.UpstreamTLS != (rpc.ClientTLS{})) {
 			errs = append(errs, fmt.Errorf("%s: must be http, or https where EDGE_UPSTREAM_TLS_ settings are given", name))
@@ -113,23 +117,31 @@ func (c *Config) bounds() proxy.Bounds {
 	return proxy.Bounds{Body: c.MaxBody, Memory: c.BodyMemory, Share: c.BodyShare, BodyTime: c.BodyTimeout, WriteTime: c.WriteTimeout}
 }
 
-// servable checks the settings that only serve needs.
+// servable checks the settings that only the role serve needs.
 func (c *Config) servable() error {
-	var errs []error
-	for name, file := range map[string]secret.File{
-		"EDGE_SERVICE_TOKEN_FILE": c.ServiceToken, "EDGE_KEY_PEPPER_FILE": c.KeyPepperFile,
-	} {
-		if file == "" {
-			errs = append(errs, fmt.Errorf("%s: required, but not set", name))
-		}
-	}
-	if c.ServiceTokens == "" && !c.AuthDisabled {
-		errs = append(errs, errors.New("EDGE_SERVICE_TOKENS_FILE: required, but not set"))
+	errs := []error{
+		required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken), required("EDGE_KEY_PEPPER_FILE", c.KeyPepperFile),
 	}
 	if len(c.upstreams()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: at least one is required"))
 	}
 	return errors.Join(errs...)
+}
+
+// controllable checks the settings that only the role control needs.
+func (c *Config) controllable() error {
+	errs := []error{required("EDGE_KEY_PEPPER_FILE", c.KeyPepperFile)}
+	if !c.AuthDisabled {
+		errs = append(errs, required("EDGE_SERVICE_TOKENS_FILE", c.ServiceTokens))
+	}
+	return errors.Join(errs...)
+}
+
+func required(setting string, file secret.File) error {
+	if file == "" {
+		return fmt.Errorf("%s: required, but not set", setting)
+	}
+	return nil
 }
 
 // upstreams returns the configured services by their name in the route table.

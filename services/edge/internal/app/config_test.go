@@ -31,7 +31,8 @@ func TestSettings(t *testing.T) {
 		"least":             {base, ""},
 		"no database":       {nil, "EDGE_DATABASE_URL_FILE"},
 		"auth off, open":    {append(base, "EDGE_AUTH_DISABLED=true"), "EDGE_AUTH_DISABLED"},
-		"auth off, local":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_LISTEN=127.0.0.1:8080"), ""},
+		"auth off behind":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_CONTROL_LISTEN=127.0.0.1:8082"), "EDGE_AUTH_DISABLED"},
+		"auth off, local":   {append(base, "EDGE_AUTH_DISABLED=true", "EDGE_CONTROL_LISTEN=127.0.0.1:8082", "EDGE_LISTEN=127.0.0.1:8080"), ""},
 		"metrics for all":   {append(base, "EDGE_METRICS_LISTEN=:8080"), "EDGE_METRICS_LISTEN"},
 		"no body at all":    {append(base, "EDGE_MAX_BODY=0"), "EDGE_MAX_BODY"},
 		"limits":            {append(base, "EDGE_KEY_LIMIT=600/1m/50", "EDGE_ORGANIZATION_LIMIT=6000/1m"), ""},
@@ -63,15 +64,22 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestServeSaysWhatIsMissing(t *testing.T) {
+func TestRolesSayWhatIsMissing(t *testing.T) {
 	cfg, err := Load([]string{"EDGE_DATABASE_URL_FILE=/run/db"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Serve(t.Context(), cfg)
-	for _, name := range []string{"EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_SERVICE_TOKENS_FILE", "EDGE_GATEWAY_URL"} {
-		if err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("error = %v, want it to name %s", err, name)
+	for role, tt := range map[string]struct {
+		err   error
+		names []string
+	}{
+		"serve":   {Serve(t.Context(), cfg), []string{"EDGE_SERVICE_TOKEN_FILE", "EDGE_KEY_PEPPER_FILE", "EDGE_GATEWAY_URL"}},
+		"control": {Control(t.Context(), cfg), []string{"EDGE_KEY_PEPPER_FILE", "EDGE_SERVICE_TOKENS_FILE"}},
+	} {
+		for _, name := range tt.names {
+			if tt.err == nil || !strings.Contains(tt.err.Error(), name) {
+				t.Errorf("%s: error = %v, want it to name %s", role, tt.err, name)
+			}
 		}
 	}
 }

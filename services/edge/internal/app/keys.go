@@ -15,8 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/route"
@@ -133,7 +133,7 @@ func end(lifetime time.Duration) *time.Time {
 // showOnce prints a key that was just created.
 func showOnce(out io.Writer, key apikey.Key, text secret.Value, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(api.NewKey(key, text))
+		return json.NewEncoder(out).Encode(control.NewKey(key, text))
 	}
 	_, err := fmt.Fprintf(out, "%s\n%s\nThis is the only time the key is shown.\n", key.ID, text.Reveal())
 	return err
@@ -172,7 +172,7 @@ func listKeys(ctx context.Context, manager *apikey.Manager, _ apikey.Actor, args
 
 func printKey(out, table io.Writer, key apikey.Key, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(out).Encode(api.NewKey(key, secret.Value{}))
+		return json.NewEncoder(out).Encode(control.NewKey(key, secret.Value{}))
 	}
 	state := "live"
 	switch {

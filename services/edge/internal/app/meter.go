@@ -53,7 +53,6 @@ func startMeter(ctx context.Context, s *service.Service, cfg Config, pool *pgxpo
 	s.Runner.Go("meter", counter.Write)
 	s.Runner.Go("meter replay", counter.Replay)
 	s.Runner.Go("meter of ended processes", counter.Adopt)
-	s.Runner.Go("usage upkeep", meter.NewUpkeep(usage, cfg.retention(), s.Log).Run)
 	s.Runner.Check("meter", func(context.Context) error { return counter.Admit() })
 	return counter, measureWaiting(s.Meter, counter, mode)
 }

@@ -53,7 +53,7 @@ func TestRevocationReachesEveryReplica(t *testing.T) {
 func TestServiceTokensAreReloaded(t *testing.T) {
 	url, _ := gateway(t)
 	f := newFleet(t, url, testkit.PostgresURL(t, migrations.FS), "")
-	x := f.start(t)
+	x := f.startControl(t)
 	x.counted(t) // the token opens
 	for _, setting := range f.environ {
 		if path, ok := strings.CutPrefix(setting, "EDGE_SERVICE_TOKENS_FILE="); ok {
@@ -111,6 +111,52 @@ func TestBus(t *testing.T) {
 		case <-time.After(time.Millisecond): // not subscribed yet
 		}
 	}
+}
+
+// A key that is revoked over one replica is refused there with the next call, and without the control nothing changes
+// but that operators get 503.
+func TestControl(t *testing.T) {
+	url, _ := gateway(t)
+	f := newFleet(t, url, testkit.PostgresURL(t, migrations.FS), "")
+	control := f.startControl(t)
+	x := f.start(t)
+	operator := func(method, path string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, x.url+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+operatorToken)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		return answer.StatusCode
+	}
+	for range 5 {
+		id, key := f.newKey(t)
+		if status, err := x.chat(t.Context(), key); status != http.StatusOK {
+			t.Fatal(status, err)
+		}
+		if status := operator(http.MethodDelete, "/admin/v1/keys/"+id); status != http.StatusNoContent {
+			t.Fatalf("revoke: %d", status)
+		}
+		if status, _ := x.chat(t.Context(), key); status != http.StatusUnauthorized {
+			t.Errorf("a revoked key: %d, want 401", status)
+		}
+	}
+	_, key := f.newKey(t)
+	control.kill()
+	if status, err := x.chat(t.Context(), key); status != http.StatusOK {
+		t.Errorf("a customer without the control: %d, %v", status, err)
+	}
+	testkit.Wait(t, 30*time.Second, "503 for operators", func() error { // A connection to it may break first.
+		if status := operator(http.MethodGet, "/admin/v1/keys"); status != http.StatusServiceUnavailable {
+			return fmt.Errorf("status %d", status)
+		}
+		return nil
+	})
 }
 
 // The public listener serves no metrics, and the listener of metrics nothing else.

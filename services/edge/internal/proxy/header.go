@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"switchyard.dev/services/platform/caller"
@@ -76,4 +77,50 @@ func response(to, from http.Header) {
 			to[name] = values
 		}
 	}
+}
+
+// ofConnection are the headers that are between two peers (RFC 9110, section 7.6.1), and those that net/http sets itself.
+var ofConnection = []string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+	"Transfer-Encoding", "Upgrade", "Content-Length",
+}
+
+// endToEnd copies the headers that a relay passes on unchanged.
+func endToEnd(to, from http.Header) {
+	for name, values := range from {
+		if !slices.Contains(ofConnection, name) && !named(from["Connection"], name) {
+			to[name] = values
+		}
+	}
+}
+
+// named reports whether a Connection header names another header as one of the connection.
+func named(connection []string, name string) bool {
+	for _, list := range connection {
+		for one := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.TrimSpace(one), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// request returns the headers of a call to the service.
+func (x *Relay) request(inbound http.Header, call Call) http.Header {
+	if !x.plain {
+		return request(inbound, x.authorization.Reveal(), call)
+	}
+	h := make(http.Header, len(inbound))
+	endToEnd(h, inbound)
+	return h
+}
+
+// response copies the headers of the service's answer that may reach the caller.
+func (x *Relay) response(to, from http.Header) {
+	if x.plain {
+		endToEnd(to, from)
+		return
+	}
+	response(to, from)
 }

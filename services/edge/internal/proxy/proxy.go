@@ -77,15 +77,25 @@ type Relay struct {
 	transport http.RoundTripper
 	// authorization is the header's value with the edge's service token.
 	authorization secret.Value
-	bounds        Bounds
-	memory        memory
-	buffers       sync.Pool
+	// plain is set where callers authenticate to the service themselves.
+	plain   bool
+	bounds  Bounds
+	memory  memory
+	buffers sync.Pool
 }
 
 // New returns a Relay that authenticates with the edge's service token.
 func New(transport http.RoundTripper, token secret.Value, bounds Bounds) *Relay {
+	x := NewPlain(transport, bounds)
+	x.authorization, x.plain = secret.New("Bearer "+token.Reveal()), false
+	return x
+}
+
+// NewPlain returns a Relay to a service that authenticates callers itself: all headers pass in both directions except
+// those of the connection, and the edge adds no identity. Of a Call it ignores Organization, Key, Terms and Dialect.
+func NewPlain(transport http.RoundTripper, bounds Bounds) *Relay {
 	return &Relay{
-		transport: transport, authorization: secret.New("Bearer " + token.Reveal()), bounds: bounds,
+		transport: transport, plain: true, bounds: bounds,
 		memory:  memory{limit: bounds.Memory, share: bounds.Share, by: make(map[string]int64)},
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
 	}
@@ -131,7 +141,7 @@ func (x *Relay) Do(w http.ResponseWriter, r *http.Request, call Call) error {
 		return failure(ctx, r, err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode == http.StatusUnauthorized { // for the edge's token, not the customer's key
+	if answer.StatusCode == http.StatusUnauthorized && !x.plain { // for the edge's token, not the customer's key
 		return apierr.New(apierr.KindUpstream, ReasonUpstreamUnavailable, "the service is not available").
 			Wrap(errors.New("the service refused the edge's token or certificate"))
 	}
@@ -162,7 +172,7 @@ func (s *settlement) settle() error {
 }
 
 func (x *Relay) send(ctx context.Context, r *http.Request, body *body, call Call) (*http.Response, error) {
-	header := request(r.Header, x.authorization.Reveal(), call)
+	header := x.request(r.Header, call)
 	if call.Inject != nil {
 		call.Inject(header)
 	}
@@ -206,7 +216,7 @@ func unseen(err error) bool {
 // until the call is counted.
 func (x *Relay) pass(w http.ResponseWriter, answer *http.Response, clock *time.Timer, settled *settlement) error {
 	clock.Reset(idle)
-	response(w.Header(), answer.Header)
+	x.response(w.Header(), answer.Header)
 	left := answer.ContentLength
 	if left >= 0 {
 		w.Header().Set("Content-Length", strconv.FormatInt(left, 10))

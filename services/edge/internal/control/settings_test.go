@@ -1,4 +1,4 @@
-package api_test
+package control_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/control"
 )
 
 // settingsOf returns what can be changed of a key, as the JSON of an answer shows it.
@@ -34,7 +34,7 @@ func settingsOf(t *testing.T, answer map[string]any) string {
 // PATCH changes what it names, null removes it, and PUT replaces everything; each answer shows the key as it is then.
 func TestSettings(t *testing.T) {
 	x := newWorld(t)
-	var key api.Key
+	var key control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"o","product":"ai","permissions":["read"],"environment":"test"}`, 201, &key)
 	path := "/admin/v1/keys/" + key.ID
 	const (
@@ -104,7 +104,7 @@ func TestTermsOfANewKey(t *testing.T) {
 // The audit holds the new values, null for what was removed.
 func TestAuditOfSettings(t *testing.T) {
 	x := newWorld(t)
-	var key api.Key
+	var key control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"o","product":"ai","permissions":["read"],"tpm":7,"rate_limit":{"requests":6,"window_seconds":60}}`, 201, &key)
 	x.admin(t, "PATCH", "/admin/v1/keys/"+key.ID, `{"models":["a"],"tpm":null}`, 200, nil)
 	x.admin(t, "PUT", "/admin/v1/keys/"+key.ID, `{"budget":{"ceiling_cents":5,"period":"day"},"class":"bulk"}`, 200, nil)
@@ -131,7 +131,7 @@ func TestAuditOfSettings(t *testing.T) {
 // A value that breaks a rule is refused by each operation, with its field, and changes nothing.
 func TestSettingsRefused(t *testing.T) {
 	x := newWorld(t)
-	var key api.Key
+	var key control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"o","product":"ai","permissions":["read"],"tpm":7}`, 201, &key)
 	const needed = `"organization_id":"o","product":"ai","permissions":["read"],`
 	for body, want := range map[string]string{
@@ -167,7 +167,7 @@ func TestSettingsRefused(t *testing.T) {
 			t.Errorf("PUT %q: %d %s, want %s", body, w.Code, w.Body, want)
 		}
 	}
-	var read api.Key
+	var read control.Key
 	x.admin(t, "GET", "/admin/v1/keys/"+key.ID, "", 200, &read)
 	if *read.TokensPerMinute != 7 {
 		t.Errorf("a refused change left %d tokens a minute, want 7", *read.TokensPerMinute)

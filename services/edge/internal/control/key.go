@@ -1,4 +1,4 @@
-package api
+package control
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -82,15 +83,15 @@ func (r *RateLimit) limit() (limit.Limit, error) {
 }
 
 // actor returns the author of an operator's request, for the audit.
-func actor(r *http.Request, l *line) apikey.Actor {
-	name := l.caller
+func actor(r *http.Request, l *chain.Line) apikey.Actor {
+	name := l.Caller
 	if name == "" {
 		name = "loopback" // authentication is off
 	}
 	return apikey.Actor{Name: name, Request: r.Header.Get(caller.HeaderRequest)}
 }
 
-func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
 		Organization string              `json:"organization_id"`
 		Product      string              `json:"product"`
@@ -127,7 +128,7 @@ func (a *API) createKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	return write(w, http.StatusCreated, NewKey(key, text))
 }
 
-func (a *API) getKey(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) getKey(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	key, err := a.options.Keys.Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
@@ -135,7 +136,7 @@ func (a *API) getKey(w http.ResponseWriter, r *http.Request, _ *line) error {
 	return write(w, http.StatusOK, NewKey(key, secret.Value{}))
 }
 
-func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	q, after, err := readPage[string](r, "organization_id")
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func (m *maybe[T]) UnmarshalJSON(text []byte) error {
 	return decoder.Decode(&m.value)
 }
 
-func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body change
 	if err := read(w, r, &body); err != nil {
 		return err
@@ -184,7 +185,7 @@ func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	return a.changeKey(w, r, l, update)
 }
 
-func (a *API) replaceKey(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) replaceKey(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body *settings
 	if err := read(w, r, &body); err != nil {
 		return err
@@ -199,7 +200,7 @@ func (a *API) replaceKey(w http.ResponseWriter, r *http.Request, l *line) error 
 	return a.changeKey(w, r, l, update)
 }
 
-func (a *API) changeKey(w http.ResponseWriter, r *http.Request, l *line, update apikey.Update) error {
+func (a *API) changeKey(w http.ResponseWriter, r *http.Request, l *chain.Line, update apikey.Update) error {
 	key, err := a.options.Keys.Update(r.Context(), actor(r, l), r.PathValue("id"), update)
 	if err != nil {
 		return err
@@ -210,7 +211,7 @@ func (a *API) changeKey(w http.ResponseWriter, r *http.Request, l *line, update 
 // defaultOverlap is how long a rotated key stays valid by default.
 const defaultOverlap = 24 * time.Hour
 
-func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body struct {
 		Overlap   *int64     `json:"overlap_seconds"`
 		ExpiresAt *time.Time `json:"expires_at"`
@@ -232,7 +233,7 @@ func (a *API) rotateKey(w http.ResponseWriter, r *http.Request, l *line) error {
 	return write(w, http.StatusCreated, NewKey(key, text))
 }
 
-func (a *API) revokeKey(w http.ResponseWriter, r *http.Request, l *line) error {
+func (a *API) revokeKey(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	if err := a.options.Keys.Revoke(r.Context(), actor(r, l), r.PathValue("id")); err != nil {
 		return err
 	}

@@ -1,15 +1,12 @@
-package api
+package chain
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"runtime/debug"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,56 +20,20 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
-	"switchyard.dev/services/platform/screen"
 	"switchyard.dev/services/platform/telemetry"
 )
-
-// handler serves a request, or returns an error before it has written anything. It fills in the log line.
-type handler func(w http.ResponseWriter, r *http.Request, l *line) error
-
-// line holds the fields of a request's log line.
-type line struct {
-	organization, key, caller string
-	session                   *proxy.Session // of a WebSocket connection
-}
-
-// mount serves the methods of a path, HEAD as GET; others are refused with 405. The path is one pattern for all methods:
-// the mux takes two overlapping paths with a method each for a conflict.
-func (a *API) mount(path string, methods map[string]handler) {
-	by := make(map[string]http.Handler, len(methods))
-	for method, h := range methods {
-		by[method] = a.observe(method+" "+path, h)
-	}
-	if by[http.MethodHead] == nil && by[http.MethodGet] != nil {
-		by[http.MethodHead] = by[http.MethodGet]
-	}
-	allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
-	refused := a.observe(path, func(w http.ResponseWriter, r *http.Request, _ *line) error { return notAllowed(w, r, allow) })
-	a.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-		h, ok := by[r.Method]
-		if !ok {
-			h = refused
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-func notAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
-	w.Header().Set("Allow", allow) // RFC 9110, section 10.2.1
-	return apierr.New(apierr.KindMethodNotAllowed, apierr.ReasonMethodNotAllowed, screen.Path(r.Method, "/")+" is not allowed here")
-}
 
 // served are the options of a request's span.
 var served = []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer)}
 
 // observe adds a handler's span, metrics, log line and error response.
-func (a *API) observe(name string, h handler) http.Handler {
+func (c *Chain) observe(name string, h Handler) http.Handler {
 	measured := measurements{route: name, by: make(map[int][]metric.RecordOption)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx = telemetry.WithRequestID(ctx, r.Header.Get(caller.HeaderRequest))
-		ctx, span := a.options.Tracer.Start(ctx, name, served...)
+		ctx, span := c.options.Tracer.Start(ctx, name, served...)
 		defer span.End()
 		r = r.WithContext(ctx)
 
@@ -87,13 +48,13 @@ func (a *API) observe(name string, h handler) http.Handler {
 			span.SetStatus(codes.Error, http.StatusText(status))
 		}
 		elapsed := time.Since(start)
-		a.duration.Record(ctx, elapsed.Seconds(), measured.of(status)...)
-		a.log(ctx, name, status, elapsed, seen.line, err)
+		c.duration.Record(ctx, elapsed.Seconds(), measured.of(status)...)
+		c.log(ctx, name, status, elapsed, seen.line, err)
 		switch {
 		case err != nil && cut: // the client must not take a partial response for a complete one
 			panic(http.ErrAbortHandler)
 		case err != nil:
-			rpc.WriteError(w, r, apierr.From(err), a.errorBody(r.URL.Path))
+			rpc.WriteError(w, r, apierr.From(err), c.options.ErrorBody(r.URL.Path))
 		}
 	})
 }
@@ -120,16 +81,8 @@ func (m *measurements) of(status int) []metric.RecordOption {
 	return made
 }
 
-// errorBody returns the error format of a path.
-func (a *API) errorBody(path string) func(*apierr.Error, string) any {
-	if a.options.Table.PlainErrors(path) {
-		return apierr.NewPlain
-	}
-	return dialectBody(a.options.Table.Dialect(path))
-}
-
 // guarded converts a panic of a request to an internal error.
-func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err error) {
+func guarded(h Handler, w http.ResponseWriter, r *http.Request, l *Line) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = apierr.Internal(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
@@ -138,20 +91,23 @@ func guarded(h handler, w http.ResponseWriter, r *http.Request, l *line) (err er
 	return h(w, r, l)
 }
 
+// ErrDrained is the cause of the end of a call that would not end by itself in a drain. It is no failure.
+var ErrDrained = errors.New("the edge drains")
+
 // mostAttrs is how many attributes a request's log line has at most.
 const mostAttrs = 12
 
-func (a *API) log(ctx context.Context, name string, status int, elapsed time.Duration, l line, err error) {
+func (c *Chain) log(ctx context.Context, name string, status int, elapsed time.Duration, l Line, err error) {
 	attrs := append(make([]slog.Attr, 0, mostAttrs),
 		slog.String("route", name), slog.Int("status", status), slog.Int64("duration_us", elapsed.Microseconds()))
 	for _, known := range []slog.Attr{
-		slog.String("organization", l.organization), slog.String("key", l.key), slog.String("caller", l.caller),
+		slog.String("organization", l.Organization), slog.String("key", l.Key), slog.String("caller", l.Caller),
 	} {
 		if known.Value.String() != "" {
 			attrs = append(attrs, known)
 		}
 	}
-	if s := l.session; s != nil && s.Code != 0 {
+	if s := l.Session; s != nil && s.Code != 0 {
 		attrs = append(attrs, slog.Int("websocket_code", s.Code), slog.String("websocket_reason", s.Reason),
 			slog.Int("requests", s.Requests), slog.Int("counted", s.Counted))
 	}
@@ -159,16 +115,11 @@ func (a *API) log(ctx context.Context, name string, status int, elapsed time.Dur
 	if err != nil {
 		shown := apierr.From(err)
 		attrs = append(attrs, slog.String("error", err.Error()), slog.Bool("cut", errors.Is(err, proxy.ErrCut)))
-		if shown.Kind.HTTPStatus() >= http.StatusInternalServerError && ctx.Err() == nil && !errors.Is(err, errDrained) {
+		if shown.Kind.HTTPStatus() >= http.StatusInternalServerError && ctx.Err() == nil && !errors.Is(err, ErrDrained) {
 			level = slog.LevelError
 		}
 	}
-	a.options.Log.LogAttrs(ctx, level, "call", attrs...)
-}
-
-// inject adds the trace context to the headers of the call to a service.
-func inject(ctx context.Context, h http.Header) {
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+	c.options.Log.LogAttrs(ctx, level, "call", attrs...)
 }
 
 // statusWriter records the status and whether the response has begun. It also holds the request's log line, so that both
@@ -178,7 +129,7 @@ type statusWriter struct {
 
 	status int
 	begun  bool
-	line   line
+	line   Line
 }
 
 // WriteHeader implements http.ResponseWriter.

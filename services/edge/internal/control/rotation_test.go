@@ -1,4 +1,4 @@
-package api_test
+package control_test
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -36,13 +36,13 @@ func (x *world) chat(t *testing.T, key string) *httptest.ResponseRecorder {
 
 func TestRotation(t *testing.T) {
 	x := newWorld(t)
-	var first, second, third, read api.Key
+	var first, second, third, read control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-9","product":"ai","permissions":["read"],"name":"n","environment":"test",
 		"rate_limit":{"requests":5,"window_seconds":3600}}`, 201, &first)
 	x.admin(t, "POST", "/admin/v1/keys/"+first.ID+"/rotate", `{"overlap_seconds":3600}`, 201, &second)
 	want := second
 	want.Origin, want.Organization, want.Product, want.Name = first.ID, "org-9", "ai", "n"
-	want.ExpiresAt, want.RateLimit = nil, &api.RateLimit{Requests: 5, WindowSeconds: 3600, Burst: 5}
+	want.ExpiresAt, want.RateLimit = nil, &control.RateLimit{Requests: 5, WindowSeconds: 3600, Burst: 5}
 	if diff := cmp.Diff(want, second); diff != "" {
 		t.Errorf("successor (-want +got):\n%s", diff)
 	}
@@ -85,7 +85,7 @@ func TestRotation(t *testing.T) {
 // A key with an end is replaced by one of the same length of life.
 func TestRotationKeepsTheLifetime(t *testing.T) {
 	x := newWorld(t)
-	var first, second api.Key
+	var first, second control.Key
 	end := time.Now().Add(100 * time.Hour).UTC().Format(time.RFC3339)
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"o","product":"ai","permissions":["read"],"expires_at":"`+end+`"}`, 201, &first)
 	x.admin(t, "POST", "/admin/v1/keys/"+first.ID+"/rotate", "", 201, &second)
@@ -96,7 +96,7 @@ func TestRotationKeepsTheLifetime(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	x := newWorld(t)
-	var key api.Key
+	var key control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"o","product":"ai","permissions":["read"]}`, 201, &key)
 	text, path := key.Key, "/admin/v1/keys/"+key.ID
 	x.admin(t, "PATCH", path, `{"expires_at":"2100-01-01T00:00:00Z","rate_limit":{"requests":1,"window_seconds":60,"burst":1},"name":"new"}`, 200, &key)
@@ -129,7 +129,7 @@ func TestUpdate(t *testing.T) {
 
 func TestAudit(t *testing.T) {
 	x := newWorld(t)
-	var key api.Key
+	var key control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-7","product":"ai","permissions":["read"]}`, 201, &key)
 	x.key(t, "ai", apikey.Read) // another organization's
 	x.admin(t, "PATCH", "/admin/v1/keys/"+key.ID, `{"name":"n"}`, 200, nil)
@@ -168,7 +168,7 @@ func TestAudit(t *testing.T) {
 
 func TestRateLimits(t *testing.T) {
 	x := newWorld(t)
-	var bounded, free api.Key
+	var bounded, free control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-5","product":"ai","permissions":["read"],"rate_limit":{"requests":2,"window_seconds":3600}}`, 201, &bounded)
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-5","product":"ai","permissions":["read"]}`, 201, &free)
 	if w := x.chat(t, free.Key); w.Code != 200 || w.Header().Get("RateLimit") != "" || w.Header().Get("RateLimit-Policy") != "" {
@@ -198,7 +198,7 @@ func TestRateLimits(t *testing.T) {
 		t.Error("refused, and the gateway was called")
 	}
 	// In the words of those who ask otherwise.
-	if w := x.send(t, "POST", anthropic+"/messages", "X-Api-Key", bounded.Key); w.Code != 429 || !strings.Contains(w.Body.String(), `"type":"rate_limit_error"`) {
+	if w := x.do(t, "POST", "/product/v1/ai/anthropic/v1/messages", bounded.Key, "{}"); w.Code != 429 || !strings.Contains(w.Body.String(), `"type":"rate_limit_error"`) {
 		t.Errorf("anthropic: %d %s", w.Code, w.Body)
 	}
 	x.admin(t, "GET", "/admin/v1/organizations/org-5/rate-limit", "", 404, nil)
@@ -206,14 +206,14 @@ func TestRateLimits(t *testing.T) {
 	x.admin(t, "PUT", "/admin/v1/organizations/org-5/rate-limit", `{"requests":0,"window_seconds":60}`, 400, nil)
 	x.admin(t, "PUT", "/admin/v1/organizations/org-5/rate-limit", `{}`, 400, nil)
 	var set struct {
-		RateLimit api.RateLimit `json:"rate_limit"`
+		RateLimit control.RateLimit `json:"rate_limit"`
 	}
 	x.admin(t, "GET", "/admin/v1/organizations/org-5/rate-limit", "", 200, &set)
-	if set.RateLimit != (api.RateLimit{Requests: 100, WindowSeconds: 60, Burst: 10}) {
+	if set.RateLimit != (control.RateLimit{Requests: 100, WindowSeconds: 60, Burst: 10}) {
 		t.Errorf("set to %+v", set)
 	}
 	// The limit of an organization also applies to a key that is not cached yet.
-	var fresh api.Key
+	var fresh control.Key
 	x.admin(t, "POST", "/admin/v1/keys", `{"organization_id":"org-5","product":"ai","permissions":["read"],"rate_limit":{"requests":5,"window_seconds":60}}`, 201, &fresh)
 	w = x.chat(t, fresh.Key)
 	if got := w.Header().Get("RateLimit-Policy"); got != `"key";q=5;w=60, "organization";q=100;w=60` {

@@ -1,10 +1,11 @@
-package api
+package control
 
 import (
 	"net/http"
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/chain"
 )
 
 // entry is an entry of the audit.
@@ -19,7 +20,7 @@ type entry struct {
 }
 
 // audit lists the changes of keys and limits, newest first.
-func (a *API) audit(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) audit(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	q, before, err := readPage[int64](r, "organization_id", "key_id")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package api
+package control
 
 // OperatorRoutes lists the operators' operations, as "VERB /path".
 func OperatorRoutes() (routes []string) {

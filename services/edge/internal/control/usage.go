@@ -1,10 +1,11 @@
-package api
+package control
 
 import (
 	"net/http"
 	"net/url"
 	"time"
 
+	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -36,7 +37,7 @@ func (t total) total() meter.Total {
 }
 
 // usage returns the counts in [from, to) by organization, key and metric, and by period if one is given.
-func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *line) error {
+func (a *API) usage(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	q, after, err := readPage[total](r, "organization_id", "key_id", "metric", "period", "from", "to")
 	if err != nil {
 		return err

@@ -1,0 +1,75 @@
+package api_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"switchyard.dev/services/edge/internal/api"
+	"switchyard.dev/services/edge/internal/proxy"
+)
+
+// controlled is a world whose operators' calls are relayed to https://control/base.
+func controlled(t *testing.T) (x *world, relayed *[]string, refreshed *int) {
+	t.Helper()
+	relayed, refreshed = new([]string), new(int)
+	x = newWorldWith(t, &api.Control{
+		URL: &url.URL{Scheme: "https", Host: "control", Path: "/base/"},
+		Relay: relayFunc(func(w http.ResponseWriter, _ *http.Request, call proxy.Call) error {
+			*relayed = append(*relayed, call.Target.String())
+			if call.Organization != "" || call.Key != "" {
+				t.Errorf("%s carries an identity of the edge", call.Target)
+			}
+			if err := call.Succeeded()(); err != nil {
+				return err
+			}
+			_, err := io.WriteString(w, "{}")
+			return err
+		}),
+		Refresh: func(context.Context) { *refreshed++ },
+	})
+	return x, relayed, refreshed
+}
+
+type relayFunc func(w http.ResponseWriter, r *http.Request, call proxy.Call) error
+
+func (f relayFunc) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error {
+	return f(w, r, call)
+}
+
+// Operators' paths reach the control as they are, with any credentials or none, and a change is known here before it is answered.
+func TestControlIsRelayed(t *testing.T) {
+	x, relayed, refreshed := controlled(t)
+	for _, tt := range []struct {
+		method, path, want string
+		refreshed          int
+	}{
+		{"GET", "/admin/v1/keys?limit=2&cursor=a%20b;c", "https://control/base/admin/v1/keys?limit=2&cursor=a%20b;c", 0},
+		{"HEAD", "/admin/v1/keys", "https://control/base/admin/v1/keys", 0},
+		{"DELETE", "/admin/v1/keys/a%2Fb%00", "https://control/base/admin/v1/keys/a%2Fb%00", 1},
+		{"PROPFIND", "/admin/v1/", "https://control/base/admin/v1/", 1},
+	} {
+		*relayed, *refreshed = nil, 0
+		if w := x.do(t, tt.method, tt.path, "", "{}"); w.Code != http.StatusOK {
+			t.Errorf("%s %s: %d %s", tt.method, tt.path, w.Code, w.Body)
+		}
+		if len(*relayed) != 1 || (*relayed)[0] != tt.want || *refreshed != tt.refreshed {
+			t.Errorf("%s %s: relayed %q and refreshed %d times, want %q and %d", tt.method, tt.path, *relayed, *refreshed, tt.want, tt.refreshed)
+		}
+	}
+}
+
+// Nothing else is relayed: neither the control's metrics and probes nor paths in disguise.
+func TestOtherPathsAreNotRelayed(t *testing.T) {
+	x, relayed, _ := controlled(t)
+	for _, path := range []string{"/metrics", "/admin", "/admin/v1", "/admin/v2/keys", "/admin/v1/../../metrics", "/admin/v1/%2e%2e/%2e%2e/metrics", "//admin/v1/keys"} {
+		if w := x.do(t, http.MethodGet, path, "", ""); w.Code != http.StatusNotFound && w.Code != http.StatusTemporaryRedirect || len(*relayed) > 0 {
+			t.Errorf("%s: %d, relayed %q", path, w.Code, *relayed)
+		}
+	}
+	if w := newWorld(t).do(t, http.MethodGet, "/admin/v1/keys", "", ""); w.Code != http.StatusNotFound {
+		t.Errorf("without a control: %d, want 404", w.Code)
+	}
+}

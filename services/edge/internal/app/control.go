@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/service"
+)
+
+// wireControl builds the role control.
+func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
+	stores, err := openStores(ctx, s, cfg)
+	if err != nil {
+		return fmt.Errorf("stores: %w", err)
+	}
+	manager, err := newManager(s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	tokens, err := startTokens(s, cfg)
+	if err != nil {
+		return fmt.Errorf("service tokens: %w", err)
+	}
+	usage := startUpkeep(s, cfg, stores)
+	err = startControlServer(ctx, s, cfg, control.Options{
+		Keys: manager, Ledger: usage, Retention: cfg.retention(), Tokens: tokens,
+	})
+	if err != nil {
+		return fmt.Errorf("server: %w", err)
+	}
+	s.Log.InfoContext(ctx, "serving", "http", cfg.ControlListen)
+	return nil
+}
+
+// newManager returns the manager of keys, which announces changes to the replicas of the role serve.
+func newManager(s *service.Service, cfg Config, stores stores) (*apikey.Manager, error) {
+	table, err := route.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	pepper, err := pepper(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var announce apikey.Announcer
+	if stores.redis != nil {
+		announce = newBus(stores.redis)
+	}
+	return apikey.NewManager(pepper, postgres.NewKeys(stores.pool), announce, table.Products(), s.Log), nil
+}
+
+// startTokens returns the service tokens, which are read again when their file changes; nil if authentication is disabled.
+func startTokens(s *service.Service, cfg Config) (*caller.Tokens, error) {
+	tokens, err := service.Access{TokensFile: string(cfg.ServiceTokens), AuthDisabled: cfg.AuthDisabled}.Tokens()
+	if err != nil || tokens == nil {
+		return nil, err
+	}
+	s.Runner.Go("service tokens", func(ctx context.Context) error { return tokens.Watch(ctx, s.Log) })
+	return tokens, nil
+}
+
+// startUpkeep starts the upkeep of usage and returns the usage.
+func startUpkeep(s *service.Service, cfg Config, stores stores) *postgres.Usage {
+	usage := postgres.NewUsage(stores.pool)
+	s.Runner.Go("usage upkeep", meter.NewUpkeep(usage, cfg.retention(), s.Log).Run)
+	return usage
+}
+
+// startControlServer starts the face, which has the metrics, too: the role serve does not relay them. o holds what the
+// steps before it made.
+func startControlServer(ctx context.Context, s *service.Service, cfg Config, o control.Options) error {
+	secure, err := cfg.TLS.Config()
+	if err != nil {
+		return err
+	}
+	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
+	o.Open["GET /metrics"] = s.Metrics
+	handler, err := control.New(o)
+	if err != nil {
+		return err
+	}
+	return rpc.ServeHTTP(ctx, s.Runner, "http", cfg.ControlListen, handler, secure)
+}
