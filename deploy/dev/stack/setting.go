@@ -95,7 +95,14 @@ func (s *Stack) particular(service Service) []string {
 			"REQUIRE_HTTPS=false",
 		}
 	case Control:
-		return []string{"KEY_PEPPER_FILE=" + s.vault.path(edgePepper)}
+		return []string{
+			"PORTAL_URL=" + s.URL(string(Edge)),
+			"GATEWAY_URL=" + s.URL(string(Gateway)),
+			"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
+			"NOTIFY_URL=" + s.URL(string(Notify)),
+			"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
+			"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
+		}
 	case Edge:
 		return []string{
 			"CONTROL_URL=" + s.URL(string(Control)), // "" is none

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/edge/internal/apikey"
@@ -184,64 +183,9 @@ func byVerb(verbs map[string]chain.Handler) chain.Handler {
 	}
 }
 
-// inject adds the trace context to the headers of the call to a service.
-func inject(ctx context.Context, h http.Header) {
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
-}
-
-// target returns the URL of a path below a service's base URL.
-func target(base *url.URL, path string) *url.URL {
-	root := *base
-	if root.Path == "" { // JoinPath would leave the path relative, which is invalid in a request
-		root.Path = "/"
-	}
-	return root.JoinPath(path)
-}
-
-// targets returns the function that returns where a request of a route goes. Values from the path are one segment each.
-func targets(base *url.URL, r route.Route) func(req *http.Request) *url.URL {
-	fixed := target(base, r.Target)
-	if _, rest, ok := r.Rest(); ok {
-		_, verb := r.Pattern()
-		if verb != "" {
-			verb = ":" + verb
-		}
-		return func(req *http.Request) *url.URL {
-			return fixed.JoinPath(url.PathEscape(strings.TrimSuffix(req.PathValue(rest), verb)) + verb)
-		}
-	}
-	names := r.Names()
-	if len(names) == 0 {
-		return func(*http.Request) *url.URL { return fixed }
-	}
-	return func(req *http.Request) *url.URL {
-		pairs := make([]string, 0, 2*len(names))
-		for _, name := range names {
-			pairs = append(pairs, "{"+name+"}", url.PathEscape(req.PathValue(name)))
-		}
-		return target(base, strings.NewReplacer(pairs...).Replace(r.Target))
-	}
-}
-
-// withQuery returns a URL with some parameters of a request's query string.
-func withQuery(target *url.URL, req *http.Request, names []string) *url.URL {
-	if len(names) == 0 || req.URL.RawQuery == "" {
-		return target
-	}
-	asked, passed := req.URL.Query(), url.Values{}
-	for _, name := range names {
-		if values, ok := asked[name]; ok {
-			passed[name] = values
-		}
-	}
-	with := *target
-	with.RawQuery = passed.Encode()
-	return &with
-}
-
 // product serves a customers' route: it checks key, product, scope and rate, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) chain.Handler {
-	dialect, targetOf, need := a.options.Table.Dialect(r.Path), targets(base, r), r.Need()
+	dialect, target, need := a.options.Table.Dialect(r.Path), r.TargetBelow(base), r.Need()
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return chain.NotAllowed(w, req, r.Method)
@@ -261,10 +205,10 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 			return err
 		}
 		call := proxy.Call{
-			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
+			Target: target(req), Timeout: r.Timeout,
 			Organization: key.Organization, Key: key.ID, Terms: key.TermsHeader, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, key, end) },
-			Inject: func(h http.Header) { inject(req.Context(), h) },
+			Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				if r.Metric == "" {
 					return func() error { return nil }

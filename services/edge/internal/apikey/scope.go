@@ -117,11 +117,28 @@ func NewNeed(products []string, permission, scope Permission) Need {
 // May returns nil if the key meets a need, and otherwise a forbidden error. It does not allocate. Only a key from a
 // Verifier has Grants.
 func (k *Key) May(need Need) error {
-	switch {
-	case !slices.Contains(need.products, k.Product):
+	if !slices.Contains(need.products, k.Product) {
 		return ErrProduct
-	case k.Grants&need.any == 0:
-		return need.denied
+	}
+	return need.MetBy(k.Grants)
+}
+
+// MetBy returns nil if grants are enough for a need, whatever the product, and otherwise a forbidden error.
+func (n Need) MetBy(grants Grants) error {
+	if grants&n.any == 0 {
+		return n.denied
 	}
 	return nil
+}
+
+// GrantsOf returns the union of permissions. It reports false if one of them is not a scope or a whole area, such as
+// Read.
+func GrantsOf(scopes []Permission) (set Grants, ok bool) {
+	for _, p := range scopes {
+		if p == Read || p == Write || p.grants() == 0 {
+			return 0, false
+		}
+		set |= p.grants()
+	}
+	return set, true
 }

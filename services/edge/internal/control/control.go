@@ -27,6 +27,8 @@ type Options struct {
 	Retention meter.Retention
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
+	// Portal serves the pages of customers' people; nil serves none of its paths.
+	Portal *Portal
 	// Open holds unauthenticated handlers by pattern, such as probes.
 	Open map[string]http.Handler
 }
@@ -43,13 +45,23 @@ func New(options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	for path, methods := range a.operatorRoutes() {
+	a.mountOperators(served, a.operatorRoutes())
+	if options.Portal != nil {
+		a.mountOperators(served, a.portalAdmin())
+		if err := a.mountPortal(served); err != nil {
+			return nil, err
+		}
+	}
+	return rpc.WithRequestID(served), nil
+}
+
+func (a *API) mountOperators(served *chain.Chain, routes map[string]map[string]chain.Handler) {
+	for path, methods := range routes {
 		for method, h := range methods {
 			methods[method] = a.operator(h)
 		}
 		served.Mount(path, methods)
 	}
-	return rpc.WithRequestID(served), nil
 }
 
 // operatorRoutes returns the operators' operations by path and method.

@@ -1,10 +1,14 @@
 package control
 
+import "switchyard.dev/services/edge/internal/chain"
+
 // OperatorRoutes lists the operators' operations, as "VERB /path".
 func OperatorRoutes() (routes []string) {
-	for path, methods := range new(API).operatorRoutes() {
-		for method := range methods {
-			routes = append(routes, method+" "+path)
+	for _, of := range []map[string]map[string]chain.Handler{new(API).operatorRoutes(), new(API).portalAdmin()} {
+		for path, methods := range of {
+			for method := range methods {
+				routes = append(routes, method+" "+path)
+			}
 		}
 	}
 	return routes

@@ -18,6 +18,7 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"PUT /admin/v1/keys/{id}":                                  `{"name":"n","tpm":1,"models":["a"],"budget":{"ceiling_cents":1,"period":"day"}}`,
 			"PATCH /admin/v1/keys/{id}":                                `{"name":"n"}`,
 			"POST /admin/v1/keys/{id}/rotate":                          `{"overlap_seconds":1}`,
+			"POST /admin/v1/portal/sessions":                           `{"organization_id":"o","scopes":["webhooks:*"],"return_url":"https://app.example"}`,
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,
 		},
 	}
