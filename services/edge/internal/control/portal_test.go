@@ -333,23 +333,16 @@ func TestPortalKeys(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]int{
-		"POST /portal/api/keys/" + foreign.ID + "/rotate":  404,
-		"DELETE /portal/api/keys/" + foreign.ID:            404,
-		"POST /portal/api/keys/" + stronger.ID + "/rotate": 403,
-		"POST /portal/api/keys/" + key.ID + "/rotate":      201,
-		"DELETE /portal/api/keys/" + key.ID:                204,
+	for _, test := range []struct {
+		method, path string
+		want         int
+	}{
+		{"POST", foreign.ID + "/rotate", 404}, {"DELETE", foreign.ID, 404}, {"POST", stronger.ID + "/rotate", 403},
+		{"POST", key.ID + "/rotate", 201}, {"DELETE", key.ID, 204},
 	} {
-		method, path, _ := strings.Cut(path, " ")
-		if strings.HasSuffix(path, key.ID) {
-			continue
+		if answer := x.do(t, test.method, "/portal/api/keys/"+test.path, "", own...); answer.StatusCode != test.want {
+			t.Errorf("%s %s: %d, want %d", test.method, test.path, answer.StatusCode, test.want)
 		}
-		if answer := x.do(t, method, path, "", own...); answer.StatusCode != want {
-			t.Errorf("%s %s: %d, want %d", method, path, answer.StatusCode, want)
-		}
-	}
-	if answer := x.do(t, "DELETE", "/portal/api/keys/"+key.ID, "", own...); answer.StatusCode != 204 {
-		t.Errorf("revoke: %d, want 204", answer.StatusCode)
 	}
 	var list struct{ Keys []control.Key }
 	if err := json.NewDecoder(x.do(t, "GET", "/portal/api/keys", "", own...).Body).Decode(&list); err != nil || len(list.Keys) != 3 {

@@ -11,7 +11,7 @@ import (
 // The operations come from the code that mounts them: a new one has to say here what body it takes.
 func TestRoutesGrowsLinearly(t *testing.T) {
 	operators := growth.Face{
-		Handler: newWorld(t), Header: http.Header{"Authorization": {"Bearer " + operatorToken}},
+		Handler: newPortal(t), Header: http.Header{"Authorization": {"Bearer " + operatorToken}},
 		Methods: map[string]string{},
 		Bodies: map[string]string{
 			"POST /admin/v1/keys":                                      `{"organization_id":"o","product":"ai","permissions":["read"],"name":"n"}`,
