@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -77,10 +78,12 @@ func TestTokensAreBilled(t *testing.T) {
 			UsageState string `json:"usage_state"`
 		} `json:"records"`
 	}
-	service.get(t, "/v1/usage").into(t, http.StatusOK, &feed)
-	if len(feed.Records) != 1 {
-		t.Fatalf("%d records, want 1", len(feed.Records))
-	}
+	waitFor(t, waitTimeout, "the ledger row, which open transactions delay", func() error {
+		if service.get(t, "/v1/usage").into(t, http.StatusOK, &feed); len(feed.Records) != 1 {
+			return fmt.Errorf("%d records, want 1", len(feed.Records))
+		}
+		return nil
+	})
 	want := feed.Records[0]
 	want.Operation, want.Tokens, want.UsageState = "embeddings", 4, "reported"
 	same(t, want, feed.Records[0])

@@ -133,10 +133,13 @@ func TestProbes(t *testing.T) {
 	if alive["all_alive"] != true {
 		t.Errorf("liveness probe: %v", alive)
 	}
-	marked := first.get(t, "/v1/usage?organization_id=switchyard-probes&limit=200")
-	if n := strings.Count(string(marked.body), `"operation":"probe"`); n < 7 {
-		t.Errorf("%d rows are marked as probes: %s", n, shorten(marked.body))
-	}
+	waitFor(t, waitTimeout, "the rows of the probes, which open transactions delay", func() error {
+		marked := first.get(t, "/v1/usage?organization_id=switchyard-probes&limit=200")
+		if n := strings.Count(string(marked.body), `"operation":"probe"`); n < 7 {
+			return fmt.Errorf("%d rows are marked as probes: %s", n, shorten(marked.body))
+		}
+		return nil
+	})
 	for _, path := range []string{"/v1/canary", "/v1/models/liveness"} {
 		h.service(stack.Gateway, unique("org")).get(t, path).refused(t, http.StatusForbidden, "forbidden", "")
 		h.anonymous(stack.Gateway).get(t, path).want(t, http.StatusUnauthorized)

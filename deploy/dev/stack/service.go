@@ -27,7 +27,7 @@ const Control Service = "control"
 // processes lists what runs as a process: each service, and the control.
 var processes = append(slices.Clone(Services), Control)
 
-// None, as a number of replicas, leaves a service out.
+// None is the number of replicas that leaves a service out.
 const None = -1
 
 // count returns how many replicas of a service run, where it may be given in a number of each.

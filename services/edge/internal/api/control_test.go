@@ -39,7 +39,8 @@ func (f relayFunc) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) e
 	return f(w, r, call)
 }
 
-// Operators' paths reach the control as they are, with any credentials or none, and a change is known here before it is answered.
+// Operators' paths reach the control as they are, with any credentials or none, and a change is known here before it is
+// answered.
 func TestControlIsRelayed(t *testing.T) {
 	x, relayed, refreshed := controlled(t)
 	for _, tt := range []struct {

@@ -124,7 +124,7 @@ func (f *fleet) startControl(t *testing.T) *replica {
 
 func (f *fleet) run(t *testing.T, x *replica, settings ...string) *replica {
 	t.Helper()
-	x.process.Env = append(settings, f.environ...)
+	x.process.Env = slices.Concat(settings, f.environ)
 	x.process.Stderr = &f.logs
 	if err := x.process.Start(); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,7 @@ func Load(environ []string) (Config, error) {
 // Validate checks the rules that involve several settings. Its error names every violation.
 func (c *Config) Validate() error {
 	var errs []error
-	if c.AuthDisabled && !(rpc.Loopback(c.Listen) && rpc.Loopback(c.ControlListen)) {
+	if c.AuthDisabled && (!rpc.Loopback(c.Listen) || !rpc.Loopback(c.ControlListen)) {
 		errs = append(errs, errors.New("EDGE_AUTH_DISABLED: only with EDGE_LISTEN and EDGE_CONTROL_LISTEN on loopback addresses"))
 	}
 	if c.MetricsListen == c.Listen {

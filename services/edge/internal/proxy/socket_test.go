@@ -266,6 +266,8 @@ func TestTunnelEnds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newTunnel(t)
 			customer, service := x.open(t)
+			write(t, customer, `{"type":"response.cancel"}`) // A customer that breaks during the handshake ends the request itself.
+			receive(t, service)
 			codes := make(chan websocket.StatusCode, 2)
 			go func() { codes <- code(t, service) }()
 			if tt.customer != 0 {
