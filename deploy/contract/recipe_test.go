@@ -92,6 +92,11 @@ GET /v1/notifications/stream`,
 	"edge": `
 GET /product/v1/_meta/catalog
 GET /docs.css
+POST /admin/v1/portal/sessions
+GET /portal/
+GET /portal/open/{link}
+GET /portal/api/session
+DELETE /portal/api/session
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}
