@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -17,18 +18,29 @@ import (
 const portalPath = "/admin/v1/portal/sessions"
 
 // portalLink makes a link to the portal of an organization.
-func (h *harness) portalLink(t *testing.T, organization, user string, scopes ...string) string {
+func (h *harness) portalLink(t *testing.T, organization, owner, user string, scopes ...string) string {
 	t.Helper()
 	var link struct{ URL string }
 	h.operator(stack.Edge).unrecorded(t, http.MethodPost, portalPath, object{
-		"organization_id": organization, "user_id": user, "scopes": scopes, "return_url": "https://app.example/back",
+		"organization_id": organization, "owner_id": owner, "user_id": user, "scopes": scopes, "return_url": h.URL(string(stack.Edge)) + "/portal/",
 	}).into(t, http.StatusCreated, &link)
 	return link.URL
 }
 
+// inPortal opens a link and returns a client that calls as its pages do.
+func (h *harness) inPortal(t *testing.T, link string) client {
+	t.Helper()
+	edge := h.anonymous(stack.Edge)
+	opened := edge.unrecorded(t, http.MethodGet, strings.TrimPrefix(link, edge.base), nil).want(t, http.StatusSeeOther)
+	cookie, _, _ := strings.Cut(opened.header.Get("Set-Cookie"), ";")
+	_, secret, _ := strings.Cut(cookie, "=")
+	knownSecrets.add("a session of the portal", secret)
+	return edge.with("Cookie", cookie, "Origin", edge.base, "X-Switchyard-Portal", "1")
+}
+
 // browserPage is a page in a headless browser.
 type browserPage struct {
-	ctx    context.Context //nolint:containedctx // A browser is its context.
+	ctx    context.Context // the browser
 	faults *[]string
 }
 
@@ -65,7 +77,7 @@ func contains(id, text string) string {
 func TestPortal(t *testing.T) {
 	h := use(t)
 	organization, receiver := unique("org"), h.receiver()
-	link := h.portalLink(t, organization, "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write")
+	link := h.portalLink(t, organization, "", "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write")
 	receiver.answers(t, object{"status": http.StatusInternalServerError, "body": "<b>broken</b>"}, object{"status": http.StatusOK})
 	h.customer(t, organization, "ai", "read").with("X-Switchyard-Tags", "team=web").
 		post(t, "/product/v1/ai/chat", ask("sandbox", "hello")).want(t, http.StatusOK)
@@ -125,7 +137,9 @@ func TestPortal(t *testing.T) {
 	}
 	p.run(t, chromedp.SetValue("#language", "de"), chromedp.Evaluate(`document.getElementById("language").dispatchEvent(new Event("change"))`, nil))
 	p.until(t, contains("title", "Posteingang"))
-	p.run(t, chromedp.Click("#leave"), chromedp.Navigate(h.URL(string(stack.Edge))+"/portal/"))
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click("#leave")); err != nil { // It returns to where the person came from.
+		t.Fatal(err)
+	}
 	p.until(t, contains("failure", "Sitzung"))
 	checkAccessible(t, p.ctx, "after the session")
 	p.run(t, chromedp.Navigate(h.URL(string(stack.Edge))+"/portal/refused.html"))
@@ -133,4 +147,59 @@ func TestPortal(t *testing.T) {
 	if len(*p.faults) > 0 {
 		t.Errorf("the page failed: %v", *p.faults)
 	}
+}
+
+// A session reaches nothing of another organization, owner or user, whatever its requests name.
+func TestPortalIsolation(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	const api = "/portal/api/product/v1"
+	organization, receiver := unique("org"), h.receiver()
+	scopes := []string{"webhooks:*", "notifications:*"}
+	ann := h.inPortal(t, h.portalLink(t, organization, "owner-a", "ann", scopes...))
+	others := map[string]client{
+		"another owner and user": h.inPortal(t, h.portalLink(t, organization, "owner-b", "bob", scopes...)),
+		"another organization":   h.inPortal(t, h.portalLink(t, unique("org"), "owner-a", "ann", scopes...)),
+	}
+	var made struct {
+		Endpoint string `json:"endpoint_id"`
+		Delivery string `json:"delivery_id"`
+	}
+	ann.post(t, api+"/webhooks/endpoints", object{"url": receiver.url(), "event_types": []string{"*"}}).into(t, http.StatusCreated, &made)
+	ann.post(t, api+"/webhooks/deliveries", receiver.deliver()).into(t, http.StatusAccepted, &made)
+	endpoint, delivery := made.Endpoint, made.Delivery
+	h.customer(t, organization, "notifications", "write").post(t, "/product/v1/notifications/send", object{
+		"channels": []string{"in_app"}, "message": "for ann", "target": object{"user_id": "ann"},
+	}).want(t, http.StatusAccepted)
+	var inbox struct{ Notifications []struct{ ID string } }
+	ann.get(t, api+"/notifications/inbox").into(t, http.StatusOK, &inbox)
+	if len(inbox.Notifications) != 1 {
+		t.Fatalf("the inbox has %d records, want 1", len(inbox.Notifications))
+	}
+	ann.get(t, api+"/webhooks/deliveries/"+delivery+"?owner_id=owner-b").want(t, http.StatusOK) // as itself
+	for name, other := range others {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{"/webhooks/endpoints/" + endpoint, "/webhooks/deliveries/" + delivery, "/webhooks/deliveries/" + delivery + "/attempts"} {
+				other.with("X-Owner-Id", "owner-a", "X-Organization-Id", organization).get(t, api+path+"?owner_id=owner-a").want(t, http.StatusNotFound)
+			}
+			other.post(t, api+"/webhooks/deliveries/"+delivery+"/resend", object{}).want(t, http.StatusNotFound)
+			other.do(t, http.MethodDelete, api+"/webhooks/endpoints/"+endpoint, nil).want(t, http.StatusNotFound)
+			other.do(t, http.MethodPut, api+"/notifications/inbox/"+inbox.Notifications[0].ID+"/read", object{}).want(t, http.StatusNotFound)
+			for path, list := range map[string]string{"/webhooks/endpoints?owner_id=owner-a": "endpoints", "/webhooks/deliveries?owner_id=owner-a": "deliveries", "/notifications/inbox?user_id=ann": "notifications"} {
+				if all := other.get(t, api+path).fields(t, http.StatusOK, list)[list]; len(fmt.Sprint(all)) > len("[]") {
+					t.Errorf("%s: %v, want none", path, all)
+				}
+			}
+		})
+	}
+	bob := others["another owner and user"]
+	for path, body := range map[string]object{
+		"/webhooks/endpoints":  {"url": receiver.url(), "event_types": []string{"*"}, "owner_id": "owner-a"},
+		"/webhooks/deliveries": receiver.deliver(object{"owner_id": "owner-a"}),
+	} {
+		bob.post(t, api+path, body).want(t, http.StatusBadRequest)
+	}
+	bob.do(t, http.MethodPut, api+"/notifications/inbox/read-all", object{"user_id": "ann"}).want(t, http.StatusBadRequest)
+	bob.get(t, "/portal/api/keys").want(t, http.StatusForbidden)
+	bob.with("X-Switchyard-Portal", "").post(t, api+"/webhooks/endpoints", object{}).want(t, http.StatusForbidden)
 }

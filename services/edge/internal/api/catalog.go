@@ -3,8 +3,10 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 
+	"switchyard.dev/gen"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/reference"
 	"switchyard.dev/services/edge/internal/route"
@@ -24,8 +26,12 @@ func (a *API) mountCatalog(table route.Table) error {
 	if err != nil {
 		return err
 	}
+	codes, err := fs.ReadFile(gen.OpenAPI, "openapi/errors.json")
+	if err != nil {
+		return fmt.Errorf("error codes: %w", err)
+	}
 	b := a.options.Bounds
-	open, err := reference.Handlers(table, document, reference.Limits{Body: b.Body, BodyTime: b.BodyTime, WriteTime: b.WriteTime})
+	open, err := reference.Handlers(table, document, codes, reference.Limits{Body: b.Body, BodyTime: b.BodyTime, WriteTime: b.WriteTime})
 	if err != nil {
 		return err
 	}

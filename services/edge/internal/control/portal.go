@@ -71,10 +71,11 @@ func (a *API) mountPortal(served *chain.Chain) error {
 		return err
 	}
 	for path, page := range pages {
+		pattern := path
 		if path == portal.Prefix {
-			path += "{$}" // not a prefix
+			pattern = path + "{$}" // not a prefix
 		}
-		served.Mount(path, map[string]chain.Handler{http.MethodGet: func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+		served.Mount(pattern, map[string]chain.Handler{http.MethodGet: func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 			page.ServeHTTP(w, r)
 			return nil
 		}})
@@ -142,7 +143,7 @@ func (a *API) openLink(w http.ResponseWriter, r *http.Request, _ *chain.Line) er
 
 // cookie returns the cookie of a session for a time, or with a time below zero what removes it.
 func (a *API) cookie(value string, lasts time.Duration) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure unless the portal is on loopback without TLS, which the settings check.
 		Name: cookieName, Value: value, Path: "/portal", MaxAge: int(lasts / time.Second),
 		HttpOnly: true, Secure: a.options.Portal.URL.Scheme == "https", SameSite: http.SameSiteStrictMode,
 	}

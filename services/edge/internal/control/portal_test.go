@@ -3,6 +3,7 @@ package control_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -94,8 +95,15 @@ func newPortal(t *testing.T) *portalWorld {
 	return x
 }
 
+type portalAnswer struct {
+	StatusCode int
+	Header     http.Header
+	Body       io.Reader
+	Cookies    []*http.Cookie
+}
+
 // do makes a request with headers, pairs of name and value.
-func (x *portalWorld) do(t *testing.T, method, path, body string, headers ...string) *http.Response {
+func (x *portalWorld) do(t *testing.T, method, path, body string, headers ...string) portalAnswer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	for i := 0; i < len(headers); i += 2 {
@@ -103,7 +111,9 @@ func (x *portalWorld) do(t *testing.T, method, path, body string, headers ...str
 	}
 	w := httptest.NewRecorder()
 	x.ServeHTTP(w, r)
-	return w.Result()
+	result := w.Result()
+	defer func() { _ = result.Body.Close() }()
+	return portalAnswer{w.Code, w.Header(), w.Body, result.Cookies()}
 }
 
 // link makes a link and returns its path.
@@ -133,10 +143,10 @@ const allScopes = `["webhooks:*","notifications:*","ai:*"]`
 func (x *portalWorld) session(t *testing.T, body string) []string {
 	t.Helper()
 	answer := x.do(t, "GET", x.link(t, body), "")
-	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
-		t.Fatalf("open: %d with %d cookies", answer.StatusCode, len(answer.Cookies()))
+	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies) != 1 {
+		t.Fatalf("open: %d with %d cookies", answer.StatusCode, len(answer.Cookies))
 	}
-	cookie := answer.Cookies()[0]
+	cookie := answer.Cookies[0]
 	return []string{"Cookie", cookie.Name + "=" + cookie.Value, "Origin", portalURL, "X-Switchyard-Portal", "1", "Sec-Fetch-Site", "same-origin"}
 }
 
@@ -151,7 +161,7 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 	if answer := x.do(t, "HEAD", path, ""); answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("HEAD: %d, want 405", answer.StatusCode)
 	}
-	answers := make(chan *http.Response, 8)
+	answers := make(chan portalAnswer, 8)
 	for range cap(answers) {
 		go func() { answers <- x.do(t, "GET", path, "") }()
 	}
@@ -162,7 +172,7 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 		case http.StatusGone:
 		case http.StatusSeeOther:
 			opened++
-			cookie := answer.Cookies()[0]
+			cookie := answer.Cookies[0]
 			if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/portal" || cookie.MaxAge <= 0 || cookie.MaxAge > 3600 {
 				t.Errorf("cookie %+v", cookie)
 			}
@@ -178,7 +188,7 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 	}
 	for _, forged := range []string{"x", strings.Repeat("A", 43), strings.Repeat("A", 4000)} {
 		answer := x.do(t, "GET", "/portal/open/"+forged, "")
-		if answer.StatusCode != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies()) != 0 {
+		if answer.StatusCode != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies) != 0 {
 			t.Errorf("a forged link of %d bytes: %d %v", len(forged), answer.StatusCode, answer.Header)
 		}
 	}
@@ -293,8 +303,8 @@ func TestPortalRefusesOtherSites(t *testing.T) {
 	if answer := x.do(t, "GET", path, "", change("Sec-Fetch-Site", "cross-site")...); answer.StatusCode != 403 {
 		t.Errorf("a read from another site: %d, want 403", answer.StatusCode)
 	}
-	if answer := x.do(t, "DELETE", "/portal/api/session", "", own...); answer.StatusCode != 204 || answer.Cookies()[0].MaxAge >= 0 {
-		t.Errorf("sign out: %d %v", answer.StatusCode, answer.Cookies())
+	if answer := x.do(t, "DELETE", "/portal/api/session", "", own...); answer.StatusCode != 204 || answer.Cookies[0].MaxAge >= 0 {
+		t.Errorf("sign out: %d %v", answer.StatusCode, answer.Cookies)
 	}
 	if answer := x.do(t, "GET", "/portal/api/session", "", own...); answer.StatusCode != 401 {
 		t.Errorf("after the end: %d, want 401", answer.StatusCode)
@@ -337,8 +347,11 @@ func TestPortalKeys(t *testing.T) {
 		method, path string
 		want         int
 	}{
-		{"POST", foreign.ID + "/rotate", 404}, {"DELETE", foreign.ID, 404}, {"POST", stronger.ID + "/rotate", 403},
-		{"POST", key.ID + "/rotate", 201}, {"DELETE", key.ID, 204},
+		{"POST", foreign.ID + "/rotate", 404},
+		{"DELETE", foreign.ID, 404},
+		{"POST", stronger.ID + "/rotate", 403},
+		{"POST", key.ID + "/rotate", 201},
+		{"DELETE", key.ID, 204},
 	} {
 		if answer := x.do(t, test.method, "/portal/api/keys/"+test.path, "", own...); answer.StatusCode != test.want {
 			t.Errorf("%s %s: %d, want %d", test.method, test.path, answer.StatusCode, test.want)
@@ -369,7 +382,7 @@ func TestPortalPages(t *testing.T) {
 		"/portal/main.js": "text/javascript; charset=utf-8", "/portal/text/de.json": "application/json",
 	} {
 		answer := x.do(t, "GET", path, "")
-		if answer.StatusCode != 200 || answer.Header.Get("Content-Type") != kind {
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != kind {
 			t.Errorf("%s: %d %s, want %s", path, answer.StatusCode, answer.Header.Get("Content-Type"), kind)
 		}
 		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; worker-src 'self'; " +

@@ -11,13 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"switchyard.dev/gen"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
 )
@@ -46,9 +44,10 @@ type Limits struct {
 	WriteTime time.Duration // for a piece of an answer to be read
 }
 
-// Handlers returns the handlers of the page and its style sheet, by path. document is the OpenAPI document of the table.
-func Handlers(table route.Table, document []byte, limits Limits) (map[string]http.Handler, error) {
-	page, err := newPage(table, document, limits)
+// Handlers returns the handlers of the page and its style sheet, by path. document is the OpenAPI document of the table,
+// codes are the contract's error codes: a JSON list of objects with code, status and meaning.
+func Handlers(table route.Table, document, codes []byte, limits Limits) (map[string]http.Handler, error) {
+	page, err := newPage(table, document, codes, limits)
 	if err != nil {
 		return nil, fmt.Errorf("page of documents: %w", err)
 	}
@@ -119,7 +118,7 @@ type code struct {
 	Meaning string `json:"meaning"`
 }
 
-func newPage(table route.Table, text []byte, limits Limits) (page, error) {
+func newPage(table route.Table, text, codes []byte, limits Limits) (page, error) {
 	p := page{Version: table.Version, Products: table.Products(), Limits: limits, Receiver: template.HTML(receiver)} //nolint:gosec // Part of this build.
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -129,11 +128,7 @@ func newPage(table route.Table, text []byte, limits Limits) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	codes, err := fs.ReadFile(gen.OpenAPI, "openapi/errors.json")
-	if err == nil {
-		err = json.Unmarshal(codes, &p.Codes)
-	}
-	if err != nil {
+	if err := json.Unmarshal(codes, &p.Codes); err != nil {
 		return page{}, fmt.Errorf("error codes: %w", err)
 	}
 	for _, r := range table.Routes {

@@ -185,7 +185,7 @@ func (s schema) bounds() (rules []string) {
 
 // span returns the range of a number in words; empty without a bound.
 func span[T int64 | float64](low, high *T, unit string) string {
-	text := ""
+	var text string
 	switch {
 	case low != nil && high != nil:
 		text = fmt.Sprintf("%s to %s", number(*low), number(*high))
