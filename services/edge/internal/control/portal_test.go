@@ -96,10 +96,10 @@ func newPortal(t *testing.T) *portalWorld {
 }
 
 type portalAnswer struct {
-	StatusCode int
-	Header     http.Header
-	Body       io.Reader
-	Cookies    []*http.Cookie
+	Status  int
+	Header  http.Header
+	Body    io.Reader
+	Cookies []*http.Cookie
 }
 
 // do makes a request with headers, pairs of name and value.
@@ -124,8 +124,8 @@ func (x *portalWorld) link(t *testing.T, body string) string {
 		URL       string
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || answer.StatusCode != http.StatusCreated {
-		t.Fatalf("make a link: %d, %v", answer.StatusCode, err)
+	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || answer.Status != http.StatusCreated {
+		t.Fatalf("make a link: %d, %v", answer.Status, err)
 	}
 	if left := time.Until(made.ExpiresAt); left <= 0 || left > 10*time.Minute {
 		t.Errorf("the link ends in %v, want within 10 minutes", left)
@@ -143,8 +143,8 @@ const allScopes = `["webhooks:*","notifications:*","ai:*"]`
 func (x *portalWorld) session(t *testing.T, body string) []string {
 	t.Helper()
 	answer := x.do(t, "GET", x.link(t, body), "")
-	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies) != 1 {
-		t.Fatalf("open: %d with %d cookies", answer.StatusCode, len(answer.Cookies))
+	if answer.Status != http.StatusSeeOther || len(answer.Cookies) != 1 {
+		t.Fatalf("open: %d with %d cookies", answer.Status, len(answer.Cookies))
 	}
 	cookie := answer.Cookies[0]
 	return []string{"Cookie", cookie.Name + "=" + cookie.Value, "Origin", portalURL, "X-Switchyard-Portal", "1", "Sec-Fetch-Site", "same-origin"}
@@ -158,8 +158,8 @@ func request(organization, owner, user, scopes string) string {
 func TestPortalLinkOpensOnce(t *testing.T) {
 	x := newPortal(t)
 	path := x.link(t, request("org-1", "", "", `["webhooks:endpoints:read"]`))
-	if answer := x.do(t, "HEAD", path, ""); answer.StatusCode != http.StatusMethodNotAllowed {
-		t.Errorf("HEAD: %d, want 405", answer.StatusCode)
+	if answer := x.do(t, "HEAD", path, ""); answer.Status != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD: %d, want 405", answer.Status)
 	}
 	answers := make(chan portalAnswer, 8)
 	for range cap(answers) {
@@ -168,7 +168,7 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 	opened := 0
 	for range cap(answers) {
 		answer := <-answers
-		switch answer.StatusCode {
+		switch answer.Status {
 		case http.StatusGone:
 		case http.StatusSeeOther:
 			opened++
@@ -180,7 +180,7 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 				t.Errorf("headers %v", answer.Header)
 			}
 		default:
-			t.Errorf("open: %d", answer.StatusCode)
+			t.Errorf("open: %d", answer.Status)
 		}
 	}
 	if opened != 1 {
@@ -188,8 +188,8 @@ func TestPortalLinkOpensOnce(t *testing.T) {
 	}
 	for _, forged := range []string{"x", strings.Repeat("A", 43), strings.Repeat("A", 4000)} {
 		answer := x.do(t, "GET", "/portal/open/"+forged, "")
-		if answer.StatusCode != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies) != 0 {
-			t.Errorf("a forged link of %d bytes: %d %v", len(forged), answer.StatusCode, answer.Header)
+		if answer.Status != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies) != 0 {
+			t.Errorf("a forged link of %d bytes: %d %v", len(forged), answer.Status, answer.Header)
 		}
 	}
 }
@@ -212,12 +212,12 @@ func TestPortalLinkIsChecked(t *testing.T) {
 	} {
 		answer := x.do(t, "POST", "/admin/v1/portal/sessions", body, "Authorization", "Bearer "+operatorToken)
 		var refused struct{ Reason string }
-		if err := json.NewDecoder(answer.Body).Decode(&refused); err != nil || answer.StatusCode != http.StatusBadRequest || !strings.HasPrefix(refused.Reason, want) {
-			t.Errorf("%.120s: %d %q (%v), want 400 that names %s", body, answer.StatusCode, refused.Reason, err, want)
+		if err := json.NewDecoder(answer.Body).Decode(&refused); err != nil || answer.Status != http.StatusBadRequest || !strings.HasPrefix(refused.Reason, want) {
+			t.Errorf("%.120s: %d %q (%v), want 400 that names %s", body, answer.Status, refused.Reason, err, want)
 		}
 	}
-	if answer := x.do(t, "POST", "/admin/v1/portal/sessions", request("o", "", "", allScopes)); answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("without a token: %d, want 401", answer.StatusCode)
+	if answer := x.do(t, "POST", "/admin/v1/portal/sessions", request("o", "", "", allScopes)); answer.Status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d, want 401", answer.Status)
 	}
 }
 
@@ -241,15 +241,15 @@ func TestPortalScopes(t *testing.T) {
 			t.Fatal(err)
 		}
 		headers := append(x.session(t, request("org-1", "ada", "ann", string(without))), caller.HeaderOwner, "other", caller.HeaderUser, "other")
-		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.StatusCode != http.StatusForbidden {
-			t.Errorf("%s %s with all scopes but %s: %d, want 403", r.Method, r.Path, r.Scope, answer.StatusCode)
+		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusForbidden {
+			t.Errorf("%s %s with all scopes but %s: %d, want 403", r.Method, r.Path, r.Scope, answer.Status)
 		}
 		if len(x.calls) > 0 {
 			t.Fatalf("%s %s was relayed without its scope", r.Method, r.Path)
 		}
 		headers = append(x.session(t, request("org-1", "ada", "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
-		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.StatusCode != http.StatusOK || len(x.calls) != 1 {
-			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.StatusCode, len(x.calls))
+		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusOK || len(x.calls) != 1 {
+			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.Status, len(x.calls))
 		}
 		call := x.calls[0]
 		x.calls = nil
@@ -293,21 +293,21 @@ func TestPortalRefusesOtherSites(t *testing.T) {
 		"no cookie":            {change("Cookie", ""), 401},
 		"a forged cookie":      {change("Cookie", "switchyard_portal="+strings.Repeat("A", 43)), 401},
 	} {
-		if answer := x.do(t, "POST", path, body, test.headers...); answer.StatusCode != test.want {
-			t.Errorf("%s: %d, want %d", name, answer.StatusCode, test.want)
+		if answer := x.do(t, "POST", path, body, test.headers...); answer.Status != test.want {
+			t.Errorf("%s: %d, want %d", name, answer.Status, test.want)
 		}
 	}
 	if len(x.calls) != 1 {
 		t.Errorf("%d calls, want that of the page", len(x.calls))
 	}
-	if answer := x.do(t, "GET", path, "", change("Sec-Fetch-Site", "cross-site")...); answer.StatusCode != 403 {
-		t.Errorf("a read from another site: %d, want 403", answer.StatusCode)
+	if answer := x.do(t, "GET", path, "", change("Sec-Fetch-Site", "cross-site")...); answer.Status != 403 {
+		t.Errorf("a read from another site: %d, want 403", answer.Status)
 	}
-	if answer := x.do(t, "DELETE", "/portal/api/session", "", own...); answer.StatusCode != 204 || answer.Cookies[0].MaxAge >= 0 {
-		t.Errorf("sign out: %d %v", answer.StatusCode, answer.Cookies)
+	if answer := x.do(t, "DELETE", "/portal/api/session", "", own...); answer.Status != 204 || answer.Cookies[0].MaxAge >= 0 {
+		t.Errorf("sign out: %d %v", answer.Status, answer.Cookies)
 	}
-	if answer := x.do(t, "GET", "/portal/api/session", "", own...); answer.StatusCode != 401 {
-		t.Errorf("after the end: %d, want 401", answer.StatusCode)
+	if answer := x.do(t, "GET", "/portal/api/session", "", own...); answer.Status != 401 {
+		t.Errorf("after the end: %d, want 401", answer.Status)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestPortalKeys(t *testing.T) {
 		if err := json.NewDecoder(answer.Body).Decode(&key); err != nil {
 			t.Fatal(err)
 		}
-		return answer.StatusCode, key
+		return answer.Status, key
 	}
 	status, key := create(`{"product":"webhooks","permissions":["webhooks:endpoints:read"],"name":"<script>"}`)
 	if status != 201 || key.Key == "" || key.Organization != "org-1" {
@@ -353,8 +353,8 @@ func TestPortalKeys(t *testing.T) {
 		{"POST", key.ID + "/rotate", 201},
 		{"DELETE", key.ID, 204},
 	} {
-		if answer := x.do(t, test.method, "/portal/api/keys/"+test.path, "", own...); answer.StatusCode != test.want {
-			t.Errorf("%s %s: %d, want %d", test.method, test.path, answer.StatusCode, test.want)
+		if answer := x.do(t, test.method, "/portal/api/keys/"+test.path, "", own...); answer.Status != test.want {
+			t.Errorf("%s %s: %d, want %d", test.method, test.path, answer.Status, test.want)
 		}
 	}
 	var list struct{ Keys []control.Key }
@@ -369,8 +369,8 @@ func TestPortalKeys(t *testing.T) {
 	reader := x.session(t, request("org-1", "", "", `["keys:read"]`))
 	for path, want := range map[string]int{"GET /portal/api/keys": 200, "POST /portal/api/keys": 403, "DELETE /portal/api/keys/" + stronger.ID: 403} {
 		method, path, _ := strings.Cut(path, " ")
-		if answer := x.do(t, method, path, "{}", reader...); answer.StatusCode != want {
-			t.Errorf("%s %s with keys:read: %d, want %d", method, path, answer.StatusCode, want)
+		if answer := x.do(t, method, path, "{}", reader...); answer.Status != want {
+			t.Errorf("%s %s with keys:read: %d, want %d", method, path, answer.Status, want)
 		}
 	}
 }
@@ -382,8 +382,8 @@ func TestPortalPages(t *testing.T) {
 		"/portal/main.js": "text/javascript; charset=utf-8", "/portal/text/de.json": "application/json",
 	} {
 		answer := x.do(t, "GET", path, "")
-		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != kind {
-			t.Errorf("%s: %d %s, want %s", path, answer.StatusCode, answer.Header.Get("Content-Type"), kind)
+		if answer.Status != http.StatusOK || answer.Header.Get("Content-Type") != kind {
+			t.Errorf("%s: %d %s, want %s", path, answer.Status, answer.Header.Get("Content-Type"), kind)
 		}
 		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; worker-src 'self'; " +
 			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
@@ -391,7 +391,7 @@ func TestPortalPages(t *testing.T) {
 			t.Errorf("%s: policy %q, want %q", path, got, policy)
 		}
 	}
-	if answer := x.do(t, "GET", "/portal/nothing", ""); answer.StatusCode != 404 {
-		t.Errorf("an unknown page: %d, want 404", answer.StatusCode)
+	if answer := x.do(t, "GET", "/portal/nothing", ""); answer.Status != 404 {
+		t.Errorf("an unknown page: %d, want 404", answer.Status)
 	}
 }
