@@ -11,7 +11,7 @@ MODULES := gen deploy services/platform services/gateway services/webhook-egress
 PACKAGES := $(MODULES:%=./%/...)
 SQLC_DIRS := $(dir $(wildcard services/*/internal/postgres/sqlc.yaml))
 SERVICES := $(filter services/%,$(MODULES))
-GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md)
+GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html
 DEV := $(BIN)/dev
 STORES := $(DEV) stores --
 
@@ -80,7 +80,8 @@ gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them
 	@$(BUF) breaking proto --against .ci/contract.binpb
 	@$(BUF) generate
 	@rm -rf gen/openapi && $(call openapi,gateway) && $(call openapi,webhooks) && $(call openapi,notify)
-	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi
+	@$(BUF) build proto -o $(CURDIR)/.cache/contract.binpb
+	@GOWORK=off go -C .ci/tools run ./openapi $(CURDIR)/gen/openapi $(CURDIR)/.cache/contract.binpb
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 	@go run ./deploy/observability
 	@go run ./deploy/docs

@@ -4,7 +4,8 @@ package gen
 
 import "embed"
 
-// OpenAPI holds openapi/<face>.swagger.json for gateway, webhooks and notify.
+// OpenAPI holds openapi/<face>.swagger.json for gateway, webhooks and notify, and openapi/errors.json, a list of the
+// error codes with HTTP status and meaning.
 //
-//go:embed openapi/*.swagger.json
+//go:embed openapi/*.json
 var OpenAPI embed.FS

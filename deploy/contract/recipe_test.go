@@ -94,6 +94,12 @@ GET /product/v1/_meta/catalog
 GET /product/v1/_meta/limits
 GET /product/v1/_meta/jwks
 OPTIONS /product/v1/notifications/inbox
+GET /docs.css
+POST /admin/v1/portal/sessions
+GET /portal/
+GET /portal/open/{link}
+GET /portal/api/session
+DELETE /portal/api/session
 POST /admin/v1/keys
 GET /admin/v1/keys
 GET /admin/v1/keys/{id}

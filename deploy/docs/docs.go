@@ -1,16 +1,18 @@
-// Command docs writes the package map of each service: services/<service>/docs/packages.md, made from the package
-// comments. `make gen` calls it, and `make verify-gen` fails when a map is out of date. The tests of this package check
-// the repository's documents: paths that exist, READMEs that stay short.
+// Command docs writes the package map of each service, services/<service>/docs/packages.md, made from the package
+// comments, and what the customers' page of documents takes from other documents: see customers.go. `make gen` calls it,
+// and `make verify-gen` fails when a file is out of date. The tests of this package check the repository's documents:
+// paths that exist, READMEs that stay short.
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 )
 
 func main() {
-	if err := run("services"); err != nil {
+	if err := errors.Join(run("services"), customers("services")); err != nil {
 		fmt.Fprintln(os.Stderr, "docs:", err)
 		os.Exit(1)
 	}

@@ -23,8 +23,8 @@ const (
 // pending are folders that documents name before they are there. One that exists has to be removed here.
 var pending []string
 
-// recipes are the changes that CONTRIBUTING.md has to explain.
-var recipes = []string{
+// changes are what CONTRIBUTING.md has to explain.
+var changes = []string{
 	"Set-up", "One test against stores", "Naming and language",
 	"Add a dialect", "Add a usage bucket", "Add a notification channel", "Add a role", "Add a metric with an alert",
 	"Add a webhook retry rule", "Add a setting", "Add a migration", "Add a route",
@@ -189,7 +189,7 @@ func TestContributingExplainsTheChanges(t *testing.T) {
 	for _, found := range heading.FindAllStringSubmatch(text, -1) {
 		sections = append(sections, found[1])
 	}
-	for _, recipe := range recipes {
+	for _, recipe := range changes {
 		if !slices.Contains(sections, recipe) {
 			t.Errorf("CONTRIBUTING.md has no section %q", recipe)
 		}

@@ -125,8 +125,7 @@ func TestEdgeServiceAway(t *testing.T) {
 	h.awaitCount(t, organization, "llm_requests", 1)
 }
 
-// What the OpenAPI document promises works: each operation's example is served to a key of its product, and the page at
-// /docs shows all operations.
+// What the OpenAPI document promises works: each operation's example is served to a key of its product.
 func TestEdgeDocument(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -147,9 +146,6 @@ func TestEdgeDocument(t *testing.T) {
 	page := open.get(t, "/docs").want(t, http.StatusOK)
 	organization, examples := unique("org"), 0
 	for path, methods := range document.Paths {
-		if !strings.Contains(string(page.body), path) {
-			t.Errorf("the page lacks %s", path)
-		}
 		for method, o := range methods {
 			example := o.RequestBody.Content["application/json"].Example
 			if method != "post" && method != "put" || strings.Contains(path, "{") || example["input_file_id"] != nil { // What they name has to be made first.

@@ -12,44 +12,65 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
 // binary names the properties that really are base64.
 var binary = map[string]bool{"ciphertext": true, "public_key": true}
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: openapi FOLDER")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: openapi FOLDER IMAGE")
 		os.Exit(2)
 	}
-	files, err := filepath.Glob(filepath.Join(os.Args[1], "*.swagger.json"))
-	for _, file := range files {
-		if err == nil {
-			err = finish(file)
-		}
-	}
-	if err != nil {
+	if err := run(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "openapi:", err)
 		os.Exit(1)
 	}
 }
 
-func finish(file string) error {
+// run finishes the documents in a folder by the contracts in an image, which `buf build` wrote with source info.
+func run(folder, image string) error {
+	contract, err := readContract(image)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(folder, "*.swagger.json"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := finish(file, contract); err != nil {
+			return err
+		}
+	}
+	codes, err := errorCodes(contract)
+	if err != nil {
+		return err
+	}
+	return write(filepath.Join(folder, "errors.json"), codes)
+}
+
+func finish(file string, contract *protoregistry.Files) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	var document any
+	var document map[string]any
 	if err := decoder.Decode(&document); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	free(document)
-	if top, ok := document.(map[string]any); ok {
-		name := strings.TrimSuffix(filepath.Base(file), ".swagger.json")
-		top["info"] = map[string]string{"title": "Switchyard " + name, "version": "v1"}
-	}
+	name := strings.TrimSuffix(filepath.Base(file), ".swagger.json")
+	document["info"] = map[string]string{"title": "Switchyard " + name, "version": "v1"}
+	bound(document, contract, "switchyard."+name+".v1")
+	return write(file, document)
+}
+
+func write(file string, document any) error {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)

@@ -129,11 +129,14 @@ func (s *Stack) control() []string {
 	own := []string{
 		"WEBHOOK_EGRESS_URL=" + s.URL(string(WebhookEgress)),
 		"NOTIFY_URL=" + s.URL(string(Notify)),
+		"GATEWAY_URL=" + s.URL(string(Gateway)),
+		"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
+		"PORTAL_URL=" + s.URL(string(Edge)),
 		"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
 		"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
 	}
 	if s.FakeURL(FakeBilling) != "" {
-		own = append(own, "EXPORTS_FILE="+s.vault.path(exportsFile), "GATEWAY_URL="+s.URL(string(Gateway)))
+		own = append(own, "EXPORTS_FILE="+s.vault.path(exportsFile))
 	}
 	return own
 }

@@ -76,7 +76,10 @@ func TestSettings(t *testing.T) {
 			"EDGE_KEY_PEPPER_FILE":     "/s/edge-key-pepper",
 			"EDGE_USAGE_DAYS":          "2400h", // as the edge has it
 			"EDGE_USAGE_MINUTES":       "48h",
-			"EDGE_SERVICE_TOKEN_FILE":  "", "EDGE_GATEWAY_URL": "",
+			"EDGE_PORTAL_URL":          s.URL("edge"),
+			"EDGE_GATEWAY_URL":         s.URL("gateway"),
+			"EDGE_SERVICE_TOKEN_FILE":  "/s/edge-token",
+			"EDGE_SPOOL_DIR":           "",
 		}},
 	}
 	for _, tt := range tests {

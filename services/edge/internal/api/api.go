@@ -13,7 +13,6 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/edge/internal/apikey"
@@ -96,7 +95,9 @@ type Options struct {
 	Relay     Relay
 	Sockets   Sockets
 	// Drain calls end in a goroutine of its own once the edge drains, unless it is stopped before. It may be nil.
-	Drain func(end func()) (stop func() bool)
+	// Bounds are those of Relay, which the page of documents states.
+	Bounds proxy.Bounds
+	Drain  func(end func()) (stop func() bool)
 	// Control is the way to the role control; nil serves none of its paths.
 	Control *Control
 	// Open holds unauthenticated handlers by path, such as probes.
@@ -217,59 +218,4 @@ func byVerb(verbs map[string]chain.Handler) chain.Handler {
 		}
 		return apierr.NotFound("path")
 	}
-}
-
-// inject adds the trace context to the headers of the call to a service.
-func inject(ctx context.Context, h http.Header) {
-	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
-}
-
-// target returns the URL of a path below a service's base URL.
-func target(base *url.URL, path string) *url.URL {
-	root := *base
-	if root.Path == "" { // JoinPath would leave the path relative, which is invalid in a request
-		root.Path = "/"
-	}
-	return root.JoinPath(path)
-}
-
-// targets returns the function that returns where a request of a route goes. Values from the path are one segment each.
-func targets(base *url.URL, r route.Route) func(req *http.Request) *url.URL {
-	fixed := target(base, r.Target)
-	if _, rest, ok := r.Rest(); ok {
-		_, verb := r.Pattern()
-		if verb != "" {
-			verb = ":" + verb
-		}
-		return func(req *http.Request) *url.URL {
-			return fixed.JoinPath(url.PathEscape(strings.TrimSuffix(req.PathValue(rest), verb)) + verb)
-		}
-	}
-	names := r.Names()
-	if len(names) == 0 {
-		return func(*http.Request) *url.URL { return fixed }
-	}
-	return func(req *http.Request) *url.URL {
-		pairs := make([]string, 0, 2*len(names))
-		for _, name := range names {
-			pairs = append(pairs, "{"+name+"}", url.PathEscape(req.PathValue(name)))
-		}
-		return target(base, strings.NewReplacer(pairs...).Replace(r.Target))
-	}
-}
-
-// withQuery returns a URL with some parameters of a request's query string.
-func withQuery(target *url.URL, req *http.Request, names []string) *url.URL {
-	if len(names) == 0 || req.URL.RawQuery == "" {
-		return target
-	}
-	asked, passed := req.URL.Query(), url.Values{}
-	for _, name := range names {
-		if values, ok := asked[name]; ok {
-			passed[name] = values
-		}
-	}
-	with := *target
-	with.RawQuery = passed.Encode()
-	return &with
 }

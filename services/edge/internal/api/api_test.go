@@ -118,6 +118,7 @@ func newWorldWith(t *testing.T, control *api.Control) *world {
 	x.Handler, err = api.New(api.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Table: table, Upstreams: upstreams, Verifier: x.verifier, Users: x.users,
+		Bounds:  proxy.Bounds{Body: 1 << 20, BodyTime: time.Minute, WriteTime: time.Minute},
 		Limiter: limit.New(nil), Quotas: noQuotas(), Credits: credit.NewManager(postgres.NewCredits(pool), log), Counter: x, Relay: x, Sockets: x, Control: control,
 		Drain: func(end func()) func() bool { return context.AfterFunc(drained, end) },
 	})

@@ -3,9 +3,12 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 
+	"switchyard.dev/gen"
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/reference"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
 )
@@ -26,10 +29,16 @@ func (a *API) mountCatalog(table route.Table) error {
 	if err != nil {
 		return err
 	}
-	open, err := apidoc.Handlers(document)
+	codes, err := fs.ReadFile(gen.OpenAPI, "openapi/errors.json")
+	if err != nil {
+		return fmt.Errorf("error codes: %w", err)
+	}
+	b := a.options.Bounds
+	open, err := reference.Handlers(table, document, codes, reference.Limits{Body: b.Body, BodyTime: b.BodyTime, WriteTime: b.WriteTime})
 	if err != nil {
 		return err
 	}
+	open[apidoc.DocumentPath] = apidoc.Fixed("application/json", document)
 	open[catalogPath] = apidoc.Fixed("application/json", append(catalog, '\n'))
 	for path, h := range open {
 		serve := func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {

@@ -22,14 +22,19 @@ type Control struct {
 }
 
 const (
-	// controlPrefix is what all paths of the role control begin with.
-	controlPrefix = "/admin/v1/"
+	// adminPrefix and portalPrefix are what the paths of the role control begin with.
+	adminPrefix  = "/admin/v1/"
+	portalPrefix = "/portal/"
 	// controlTime bounds the wait for the head of its response.
 	controlTime = time.Minute
 )
 
 // mountControl relays the paths of the role control.
-func (a *API) mountControl() { a.chain.MountBelow(controlPrefix, a.control) }
+func (a *API) mountControl() {
+	for _, prefix := range []string{adminPrefix, portalPrefix} {
+		a.chain.MountBelow(prefix, a.control)
+	}
+}
 
 // control passes a call to the role control, which authenticates it. A change that an operator makes here is in force
 // here when its response is complete; other replicas learn of it within a second.
@@ -37,7 +42,8 @@ func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) err
 	way := a.options.Control
 	return way.Relay.Do(w, r, proxy.Call{
 		Target: sameTarget(way.URL, r.URL), Timeout: controlTime,
-		Inject: func(h http.Header) { inject(r.Context(), h) },
+		Follow: func(end context.CancelCauseFunc) func() { return a.untilDrain(r, end) },
+		Inject: func(h http.Header) { chain.Inject(r.Context(), h) },
 		Succeeded: func() func() error {
 			return func() error {
 				if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -47,6 +53,15 @@ func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) err
 			}
 		},
 	})
+}
+
+// untilDrain ends a stream of events, which has no end of its own, when the edge drains.
+func (a *API) untilDrain(r *http.Request, end context.CancelCauseFunc) (done func()) {
+	if a.options.Drain == nil || !strings.HasPrefix(r.Header.Get("Accept"), "text/event-stream") {
+		return func() {}
+	}
+	stop := a.options.Drain(func() { end(errDrain) })
+	return func() { stop() }
 }
 
 // sameTarget returns the URL of the same path and query below a base URL, with the escapes of the request.

@@ -18,7 +18,7 @@ import (
 
 // product serves a customers' route: it checks the key or token, what that may call, rate and quota, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) chain.Handler {
-	dialect, targetOf, need, use := a.options.Table.Dialect(r.Path), targets(base, r), r.Need(), quota.UseOf(r.Metric)
+	dialect, target, need, use := a.options.Table.Dialect(r.Path), r.TargetBelow(base), r.Need(), quota.UseOf(r.Metric)
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return chain.NotAllowed(w, req, r.Method)
@@ -38,10 +38,10 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 			return err
 		}
 		call := proxy.Call{
-			Target: withQuery(targetOf(req), req, r.Query), Timeout: r.Timeout,
+			Target: target(req), Timeout: r.Timeout,
 			Organization: who.organization, Key: who.key, User: who.user, Owner: who.owner, Terms: who.terms, Dialect: dialect,
 			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, who, end) },
-			Inject: func(h http.Header) { inject(req.Context(), h) },
+			Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				l.Succeeded = true
 				if r.Metric == "" {

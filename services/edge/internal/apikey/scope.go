@@ -127,17 +127,31 @@ func NewNeed(products []string, permission, scope Permission) Need {
 	}
 }
 
-// MetBy reports whether a set of permissions meets the need, for whatever product.
-func (n Need) MetBy(set Grants) bool { return set&n.any != 0 }
-
 // May returns nil if the key meets a need, and otherwise a forbidden error. It does not allocate. Only a key from a
 // Verifier has Grants.
 func (k *Key) May(need Need) error {
-	switch {
-	case !slices.Contains(need.products, k.Product):
+	if !slices.Contains(need.products, k.Product) {
 		return ErrProduct
-	case !need.MetBy(k.Grants):
-		return need.denied
+	}
+	return need.MetBy(k.Grants)
+}
+
+// MetBy returns nil if grants are enough for a need, whatever the product, and otherwise a forbidden error.
+func (n Need) MetBy(grants Grants) error {
+	if grants&n.any == 0 {
+		return n.denied
 	}
 	return nil
+}
+
+// ScopeGrants returns the union of scopes. It reports false if one of them is not a scope or a whole area, such as
+// Read.
+func ScopeGrants(scopes []Permission) (set Grants, ok bool) {
+	for _, p := range scopes {
+		if p == Read || p == Write || p.grants() == 0 {
+			return 0, false
+		}
+		set |= p.grants()
+	}
+	return set, true
 }

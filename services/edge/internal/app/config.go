@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/url"
 	"time"
 
@@ -26,19 +27,20 @@ const (
 type Config struct {
 	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"serve: address of the HTTP face"`
 	ControlListen   string        `env:"CONTROL_LISTEN" envDefault:":8082" doc:"control: address of the HTTP face, which has /metrics, too; customers reach it through serve only"`
-	ControlURL      url.URL       `env:"CONTROL_URL" doc:"serve: base URL of control, to which it relays /admin/v1/; without it these paths are not found"`
+	ControlURL      url.URL       `env:"CONTROL_URL" doc:"serve: base URL of control, to which it relays /admin/v1/ and /portal/; without it these paths are not found"`
+	PortalURL       url.URL       `env:"PORTAL_URL" doc:"control: scheme and host at which customers reach /portal/, for its links; without it there is no portal"`
 	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"serve: address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
 	ServiceTokens   secret.File   `env:"SERVICE_TOKENS_FILE" doc:"control: YAML file of the tokens that may use the operator API"`
 	AuthDisabled    bool          `env:"AUTH_DISABLED" envDefault:"false" doc:"control: open the operator API without tokens; only where both roles listen on loopback. Product keys are always checked"`
-	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"serve: file with the edge's service token for the services; required"`
+	ServiceToken    secret.File   `env:"SERVICE_TOKEN_FILE" doc:"serve and the portal: file with the edge's service token for the services; required"`
 	KeyPepperFile   secret.File   `env:"KEY_PEPPER_FILE" doc:"file with the secret, at least 32 bytes, for hashing product keys and sealing the keys that sign tokens; required by serve, control and keys, the same on all replicas"`
 	KeyCacheSize    int           `env:"KEY_CACHE_SIZE" envDefault:"100000" doc:"serve: number of known keys that are cached, and as many unknown ones"`
 	KeyStale        time.Duration `env:"KEY_STALE" envDefault:"2m" doc:"serve: how long a cached key stays valid while Postgres is unavailable"`
-	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve has none of its routes, and control exports nothing of its ledger"`
-	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve: base URL of webhook-egress; without it its routes are not served"`
-	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve: base URL of notify; without it its routes are not served"`
+	GatewayURL      url.URL       `env:"GATEWAY_URL" doc:"base URL of the gateway; without it serve and the portal have none of its routes, and control exports nothing of its ledger"`
+	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve and the portal: base URL of webhook-egress; without it its routes are not served"`
+	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 
 	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress and for notify; without it or one of their URLs alert rules are kept and not applied"`
 
@@ -138,7 +140,24 @@ func (c *Config) controllable() error {
 	if !c.AuthDisabled {
 		errs = append(errs, required("EDGE_SERVICE_TOKENS_FILE", c.ServiceTokens))
 	}
+	if c.PortalURL != (url.URL{}) {
+		errs = append(errs, c.portable()...)
+	}
 	return errors.Join(errs...)
+}
+
+// portable checks the settings that the portal needs.
+func (c *Config) portable() []error {
+	errs := []error{required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken)}
+	u := c.PortalURL
+	secure := u.Scheme == "https" || u.Scheme == "http" && rpc.Loopback(net.JoinHostPort(u.Hostname(), "0"))
+	if u.Host == "" || !secure || u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		errs = append(errs, errors.New("EDGE_PORTAL_URL: must be https, or http on a loopback address, with a host and nothing more"))
+	}
+	if len(c.upstreams()) == 0 {
+		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: the portal needs at least one"))
+	}
+	return errs
 }
 
 func required(setting string, file secret.File) error {

@@ -3,13 +3,16 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/caller"
@@ -44,11 +47,15 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("exports: %w", err)
 	}
+	pages, err := newPortal(ctx, s, cfg, stores, usage)
+	if err != nil {
+		return fmt.Errorf("portal: %w", err)
+	}
 	err = startControlServer(ctx, s, cfg, control.Options{
 		Keys: manager, Users: users, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
 		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
-		Exports: exports,
+		Exports: exports, Portal: pages,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -103,6 +110,31 @@ func startUpkeep(s *service.Service, cfg Config, stores stores) *postgres.Usage 
 	usage := postgres.NewUsage(stores.pool)
 	s.Runner.Go("usage upkeep", meter.NewUpkeep(usage, cfg.retention(), s.Log).Run)
 	return usage
+}
+
+// newPortal returns what the portal needs; nil if it is off.
+func newPortal(ctx context.Context, s *service.Service, cfg Config, stores stores, usage *postgres.Usage) (*control.Portal, error) {
+	if cfg.PortalURL == (url.URL{}) {
+		return nil, nil // control.Options requires it.
+	}
+	table, err := servedRoutes(cfg)
+	if err != nil {
+		return nil, err
+	}
+	token, err := cfg.ServiceToken.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s_SERVICE_TOKEN_FILE: %w", prefix, err)
+	}
+	transport, err := upstreamTransport(s, cfg)
+	if err != nil {
+		return nil, err
+	}
+	bounds := cfg.bounds()
+	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
+	return &control.Portal{
+		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool)), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
+		Relay: proxy.New(transport, token, bounds), Limiter: startLimiter(s, stores.redis), Counter: usage, Drain: onDrain(ctx, s),
+	}, nil
 }
 
 // startControlServer starts the face, which has the metrics, too: the role serve does not relay them. o holds what the

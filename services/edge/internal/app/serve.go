@@ -34,11 +34,10 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 		return fmt.Errorf("stores: %w", err)
 	}
 	limiter := startLimiter(s, stores.redis)
-	table, err := route.Snapshot()
+	table, err := servedRoutes(cfg)
 	if err != nil {
 		return fmt.Errorf("routes: %w", err)
 	}
-	table = table.Served(slices.Collect(maps.Keys(cfg.upstreams())))
 	keys, err := startKeys(ctx, s, cfg, stores)
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
@@ -64,6 +63,15 @@ func wireServe(ctx context.Context, s *service.Service, cfg Config) error {
 	}
 	s.Log.InfoContext(ctx, "serving", "http", cfg.Listen, "metrics", cfg.MetricsListen, "routes", len(table.Routes))
 	return nil
+}
+
+// servedRoutes returns the routes of the configured services.
+func servedRoutes(cfg Config) (route.Table, error) {
+	table, err := route.Snapshot()
+	if err != nil {
+		return route.Table{}, err
+	}
+	return table.Served(slices.Collect(maps.Keys(cfg.upstreams()))), nil
 }
 
 // startLimiter starts the rate limits, which replicas share through Redis.
@@ -162,7 +170,7 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 		return err
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
-	o.Upstreams, o.Relay = cfg.upstreams(), proxy.New(transport, token, cfg.bounds())
+	o.Upstreams, o.Relay, o.Bounds = cfg.upstreams(), proxy.New(transport, token, cfg.bounds()), cfg.bounds()
 	o.Control = wayToControl(cfg, transport, refresh)
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
 		return err

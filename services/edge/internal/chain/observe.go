@@ -146,3 +146,8 @@ func (w *statusWriter) Write(p []byte) (int, error) {
 
 // Unwrap supports http.ResponseController.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Inject adds the trace context to the headers of the call to a service.
+func Inject(ctx context.Context, h http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(h))
+}

@@ -38,6 +38,8 @@ type Options struct {
 	Exports   *export.Manager
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
+	// Portal serves the pages of customers' people; nil serves none of its paths.
+	Portal *Portal
 	// Open holds unauthenticated handlers by pattern, such as probes.
 	Open map[string]http.Handler
 }
@@ -54,17 +56,25 @@ func New(options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	for role, routes := range map[caller.Role]map[string]map[string]chain.Handler{
-		caller.RoleOperator: a.operatorRoutes(), caller.RoleService: a.serviceRoutes(),
-	} {
-		for path, methods := range routes {
-			for method, h := range methods {
-				methods[method] = a.needs(role, h)
-			}
-			served.Mount(path, methods)
+	a.mount(served, caller.RoleOperator, a.operatorRoutes())
+	a.mount(served, caller.RoleService, a.serviceRoutes())
+	if options.Portal != nil {
+		a.mount(served, caller.RoleOperator, a.portalAdmin())
+		if err := a.mountPortal(served); err != nil {
+			return nil, err
 		}
 	}
 	return rpc.WithRequestID(served), nil
+}
+
+// mount mounts operations that need a role.
+func (a *API) mount(served *chain.Chain, role caller.Role, routes map[string]map[string]chain.Handler) {
+	for path, methods := range routes {
+		for method, h := range methods {
+			methods[method] = a.needs(role, h)
+		}
+		served.Mount(path, methods)
+	}
 }
 
 // operatorRoutes returns the operators' operations by path and method.

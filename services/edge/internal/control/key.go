@@ -144,7 +144,12 @@ func (a *API) listKeys(w http.ResponseWriter, r *http.Request, _ *chain.Line) er
 	if err != nil {
 		return err
 	}
-	keys, err := a.options.Keys.List(r.Context(), q.Get("organization_id"), after.value, after.limit+1)
+	return a.writeKeys(w, r, q.Get("organization_id"), after)
+}
+
+// writeKeys answers with a page of an organization's keys; of all organizations if it is empty.
+func (a *API) writeKeys(w http.ResponseWriter, r *http.Request, organization string, after page[string]) error {
+	keys, err := a.options.Keys.List(r.Context(), organization, after.value, after.limit+1)
 	if err != nil {
 		return err
 	}

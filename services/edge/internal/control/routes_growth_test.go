@@ -35,4 +35,15 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 		operators.Methods[r] = ""
 	}
 	operators.Linear(t)
+	portal := growth.Face{
+		Handler: newPortal(t), Header: http.Header{"Authorization": {"Bearer " + operatorToken}},
+		Methods: map[string]string{},
+		Bodies: map[string]string{
+			"POST /admin/v1/portal/sessions": `{"organization_id":"o","scopes":["webhooks:*"],"return_url":"https://app.example"}`,
+		},
+	}
+	for _, r := range control.PortalRoutes() {
+		portal.Methods[r] = ""
+	}
+	portal.Linear(t)
 }

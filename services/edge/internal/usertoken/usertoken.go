@@ -104,7 +104,7 @@ func (c *claims) sound() bool {
 
 // May returns nil if the token's scopes meet the need of a route, and otherwise ErrScope.
 func (t *Token) May(need apikey.Need) error {
-	if !need.MetBy(t.grants) {
+	if need.MetBy(t.grants) != nil {
 		return ErrScope
 	}
 	return nil

@@ -1,0 +1,114 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// violation is a rule of axe-core that a page breaks (github.com/dequelabs/axe-core/blob/develop/doc/API.md).
+type violation struct {
+	ID    string
+	Help  string
+	Nodes []struct {
+		HTML    string
+		Summary string `json:"failureSummary"`
+	}
+}
+
+// auditAxe has axe-core check the page by the rules of WCAG 2.2, levels A and AA.
+const auditAxe = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], resultTypes: ["violations"]})
+	.then((results) => JSON.stringify(results.violations))`
+
+// views are the ways in which each page is checked.
+var views = []struct {
+	name, scheme string
+	width        int64
+}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"phone", "light", 360}, {"dark phone", "dark", 360}}
+
+// checkAccessible checks the page that a browser shows, in light and dark and at the width of a phone, where it must not
+// scroll sideways.
+func checkAccessible(t *testing.T, ctx context.Context, page string) { //nolint:revive // The browser is the second argument of all helpers.
+	t.Helper()
+	axe, err := os.ReadFile(clients(t).file(t, "axe-core/axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range views {
+		var found string
+		var width int64
+		err := chromedp.Run(ctx,
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: view.scheme}}),
+			chromedp.EmulateViewport(view.width, 900),
+			chromedp.Evaluate(string(axe), nil),
+			chromedp.Evaluate(auditAxe, &found, awaitPromise),
+			chromedp.Evaluate("document.documentElement.scrollWidth", &width),
+		)
+		if err != nil {
+			t.Fatalf("%s, %s: %v", page, view.name, err)
+		}
+		if width > view.width {
+			t.Errorf("%s, %s: the page is %d pixels wide, want %d at most", page, view.name, width, view.width)
+		}
+		var violations []violation
+		if err := json.Unmarshal([]byte(found), &violations); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range violations {
+			t.Errorf("%s, %s: %s: %s: %d times, such as %s: %s", page, view.name, v.ID, v.Help, len(v.Nodes), v.Nodes[0].HTML, v.Nodes[0].Summary)
+		}
+	}
+	if err := chromedp.Run(ctx, emulation.SetEmulatedMedia(), chromedp.EmulateViewport(1280, 900)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// faultsOf collects the exceptions of pages, and what their policy has blocked.
+func faultsOf(ctx context.Context) *[]string {
+	var faults []string
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch event := event.(type) {
+		case *runtime.EventExceptionThrown:
+			faults = append(faults, event.ExceptionDetails.Error())
+		case *log.EventEntryAdded:
+			if strings.Contains(event.Entry.Text, "Security Policy") {
+				faults = append(faults, event.Entry.Text)
+			}
+		}
+	})
+	return &faults
+}
+
+// The page of documents can be used by all, and loads nothing that its policy forbids.
+func TestPageOfDocuments(t *testing.T) {
+	h := use(t)
+	clients(t)
+	ctx := chrome(t)
+	faults := faultsOf(ctx)
+	var routes int
+	err := chromedp.Run(ctx, chromedp.Navigate(h.URL(string(stack.Edge))+"/docs"),
+		chromedp.Evaluate(`document.querySelectorAll("main article").length`, &routes))
+	if err != nil {
+		t.Fatal(errors.Join(err, fmt.Errorf("faults of the page: %v", *faults)))
+	}
+	if routes < 50 {
+		t.Errorf("%d routes", routes)
+	}
+	checkAccessible(t, ctx, "/docs")
+	if len(*faults) > 0 {
+		t.Errorf("the page failed: %v", *faults)
+	}
+}

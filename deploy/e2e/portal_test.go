@@ -1,0 +1,205 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+const portalPath = "/admin/v1/portal/sessions"
+
+// portalLink makes a link to the portal of an organization.
+func (h *harness) portalLink(t *testing.T, organization, owner, user string, scopes ...string) string {
+	t.Helper()
+	var link struct{ URL string }
+	h.operator(stack.Edge).unrecorded(t, http.MethodPost, portalPath, object{
+		"organization_id": organization, "owner_id": owner, "user_id": user, "scopes": scopes, "return_url": h.URL(string(stack.Edge)) + "/portal/",
+	}).into(t, http.StatusCreated, &link)
+	return link.URL
+}
+
+// inPortal opens a link and returns a client that calls as its pages do.
+func (h *harness) inPortal(t *testing.T, link string) client {
+	t.Helper()
+	edge := h.anonymous(stack.Edge)
+	opened := edge.unrecorded(t, http.MethodGet, strings.TrimPrefix(link, edge.base), nil).want(t, http.StatusSeeOther)
+	cookie, _, _ := strings.Cut(opened.header.Get("Set-Cookie"), ";")
+	_, secret, _ := strings.Cut(cookie, "=")
+	knownSecrets.add("a session of the portal", secret)
+	return edge.with("Cookie", cookie, "Origin", edge.base, "X-Switchyard-Portal", "1")
+}
+
+// browserPage is a page in a headless browser.
+type browserPage struct {
+	ctx    context.Context // the browser
+	faults *[]string
+}
+
+func (p browserPage) run(t *testing.T, actions ...chromedp.Action) {
+	t.Helper()
+	if err := chromedp.Run(p.ctx, actions...); err != nil {
+		t.Fatal(errors.Join(err, fmt.Errorf("faults of the page: %v", *p.faults)))
+	}
+}
+
+// until waits for a condition in JavaScript.
+func (p browserPage) until(t *testing.T, condition string) {
+	t.Helper()
+	if err := chromedp.Run(p.ctx, chromedp.Poll(condition, nil, chromedp.WithPollingTimeout(waitTimeout))); err != nil {
+		var shown string
+		p.run(t, chromedp.Evaluate("document.body.innerText", &shown))
+		t.Fatalf("%v: %s\nfaults of the page: %v\n%s", err, condition, *p.faults, shown)
+	}
+}
+
+// visit opens a view of the portal and waits until it is shown.
+func (p browserPage) visit(t *testing.T, view string) {
+	t.Helper()
+	p.run(t, chromedp.Evaluate(fmt.Sprintf(`document.getElementById("content").dataset.ready = ""; location.hash = "#/%s"`, view), nil))
+	p.until(t, `document.getElementById("content").dataset.ready === "true"`)
+}
+
+func contains(id, text string) string {
+	return fmt.Sprintf("document.getElementById(%q)?.textContent.includes(%q)", id, text)
+}
+
+// A person with nothing but a link subscribes an endpoint, sees a delivery fail, has it sent again once the receiver works,
+// sees the spend by tag, makes a key, and reads the inbox as it fills.
+func TestPortal(t *testing.T) {
+	h := use(t)
+	organization, receiver := unique("org"), h.receiver()
+	link := h.portalLink(t, organization, "", "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write")
+	receiver.answers(t, object{"status": http.StatusInternalServerError, "body": "<b>broken</b>"}, object{"status": http.StatusOK})
+	h.customer(t, organization, "ai", "read").with("X-Switchyard-Tags", "team=web").
+		post(t, "/product/v1/ai/chat", ask("sandbox", "hello")).want(t, http.StatusOK)
+
+	ctx := chrome(t)
+	p := browserPage{ctx, faultsOf(ctx)}
+	p.run(t, chromedp.Navigate(link))
+	p.until(t, contains("organization", organization)+` && document.getElementById("content").dataset.ready === "true"`)
+
+	p.run(t, chromedp.SendKeys("#endpoint-url", receiver.url()), chromedp.SendKeys("#endpoint-note", "<script>alert(1)</script>"), chromedp.Click(`#content form button[type=submit]`))
+	p.until(t, contains("endpoints", receiver.url())+" && "+contains("endpoints", "<script>alert(1)</script>"))
+	var event eventAnswer
+	h.customer(t, organization, "webhooks", "write").post(t, "/product/v1/webhooks/events",
+		object{"event_type": "order.paid", "payload": object{"n": 1}, "max_attempts": 1}).into(t, http.StatusAccepted, &event)
+
+	p.visit(t, "deliveries")
+	p.until(t, contains("deliveries", "order.paid"))
+	p.visit(t, "deliveries/"+event.Deliveries[0].Delivery)
+	refreshed := `(document.getElementById("refresh").click(), `
+	p.until(t, refreshed+contains("attempts", "500")+" && "+contains("attempts", "<b>broken</b>")+")")
+	p.until(t, `document.getElementById("resend") !== null`)
+	p.run(t, chromedp.Click("#resend"))
+	p.until(t, refreshed+contains("delivery", "delivered")+")")
+	if n := len(receiver.arrivals(t)); n != 2 {
+		t.Errorf("%d arrivals, want the failed one and the one sent again", n)
+	}
+
+	p.visit(t, "spend")
+	p.run(t, chromedp.Evaluate(`{ const by = document.getElementById("spend-by"); by.value = "tag"; by.dispatchEvent(new Event("change")); }`, nil),
+		chromedp.SendKeys("#spend-tag", "team"))
+	p.until(t, `(document.querySelector("form").requestSubmit(), `+contains("spend", "web")+")")
+
+	p.visit(t, "keys")
+	p.run(t, chromedp.SendKeys("#key-name", "<img src=x onerror=alert(1)>"), chromedp.Click(`input[type=checkbox]`))
+	p.run(t, chromedp.SetValue("#key-product", "webhooks"), chromedp.Click(`input[value="webhooks:*"]`), chromedp.Click(`input[type=checkbox]`), chromedp.Click(`#content form button[type=submit]`))
+	p.until(t, contains("keys", "<img src=x onerror=alert(1)>")+` && document.getElementById("key-text").value.startsWith("swy_live_")`)
+	var key string
+	p.run(t, chromedp.Value("#key-text", &key))
+	knownSecrets.add("a product key of the portal", key)
+	h.anonymous(stack.Edge).bearer(key).get(t, "/product/v1/webhooks/endpoints").want(t, http.StatusOK)
+
+	p.visit(t, "inbox")
+	h.customer(t, organization, "notifications", "write").post(t, "/product/v1/notifications/send", object{
+		"channels": []string{"in_app"}, "subject": "Order 7", "message": "<i>shipped</i>", "target": object{"user_id": "ann", "url": "https://app.example/orders/7"},
+	}).want(t, http.StatusAccepted)
+	p.until(t, contains("inbox", "<i>shipped</i>")+` && document.querySelector("#inbox a").href === "https://app.example/orders/7"`)
+	p.run(t, chromedp.Click("#inbox .actions button"))
+	p.until(t, contains("unread", "0"))
+	p.until(t, `document.querySelectorAll("script:not([src]), #content img, #content i, #content b").length === 0`)
+
+	if again := h.anonymous(stack.Edge).unrecorded(t, http.MethodGet, link[len(h.URL(string(stack.Edge))):], nil); again.status != http.StatusGone {
+		t.Errorf("the link again: %d, want 410", again.status)
+	}
+	for _, view := range []string{"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "spend", "keys", "inbox"} {
+		p.visit(t, view)
+		checkAccessible(t, p.ctx, view)
+	}
+	p.run(t, chromedp.SetValue("#language", "de"), chromedp.Evaluate(`document.getElementById("language").dispatchEvent(new Event("change"))`, nil))
+	p.until(t, contains("title", "Posteingang"))
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click("#leave")); err != nil { // It returns to where the person came from.
+		t.Fatal(err)
+	}
+	p.until(t, contains("failure", "Sitzung"))
+	checkAccessible(t, p.ctx, "after the session")
+	p.run(t, chromedp.Navigate(h.URL(string(stack.Edge))+"/portal/refused.html"))
+	checkAccessible(t, p.ctx, "a link that can't be used")
+	if len(*p.faults) > 0 {
+		t.Errorf("the page failed: %v", *p.faults)
+	}
+}
+
+// A session reaches nothing of another organization, owner or user, whatever its requests name.
+func TestPortalIsolation(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	const api = "/portal/api/product/v1"
+	organization, receiver := unique("org"), h.receiver()
+	scopes := []string{"webhooks:*", "notifications:*"}
+	ann := h.inPortal(t, h.portalLink(t, organization, "owner-a", "ann", scopes...))
+	others := map[string]client{
+		"another owner and user": h.inPortal(t, h.portalLink(t, organization, "owner-b", "bob", scopes...)),
+		"another organization":   h.inPortal(t, h.portalLink(t, unique("org"), "owner-a", "ann", scopes...)),
+	}
+	var made struct {
+		Endpoint string `json:"endpoint_id"`
+		Delivery string `json:"delivery_id"`
+	}
+	ann.post(t, api+"/webhooks/endpoints", object{"url": receiver.url(), "event_types": []string{"*"}}).into(t, http.StatusCreated, &made)
+	ann.post(t, api+"/webhooks/deliveries", receiver.deliver()).into(t, http.StatusAccepted, &made)
+	endpoint, delivery := made.Endpoint, made.Delivery
+	h.customer(t, organization, "notifications", "write").post(t, "/product/v1/notifications/send", object{
+		"channels": []string{"in_app"}, "message": "for ann", "target": object{"user_id": "ann"},
+	}).want(t, http.StatusAccepted)
+	var inbox struct{ Notifications []struct{ ID string } }
+	ann.get(t, api+"/notifications/inbox").into(t, http.StatusOK, &inbox)
+	if len(inbox.Notifications) != 1 {
+		t.Fatalf("the inbox has %d records, want 1", len(inbox.Notifications))
+	}
+	ann.get(t, api+"/webhooks/deliveries/"+delivery+"?owner_id=owner-b").want(t, http.StatusOK) // as itself
+	for name, other := range others {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{"/webhooks/endpoints/" + endpoint, "/webhooks/deliveries/" + delivery, "/webhooks/deliveries/" + delivery + "/attempts"} {
+				other.with("X-Owner-Id", "owner-a", "X-Organization-Id", organization).get(t, api+path+"?owner_id=owner-a").want(t, http.StatusNotFound)
+			}
+			other.post(t, api+"/webhooks/deliveries/"+delivery+"/resend", object{}).want(t, http.StatusNotFound)
+			other.do(t, http.MethodDelete, api+"/webhooks/endpoints/"+endpoint, nil).want(t, http.StatusNotFound)
+			other.do(t, http.MethodPut, api+"/notifications/inbox/"+inbox.Notifications[0].ID+"/read", object{}).want(t, http.StatusNotFound)
+			for path, list := range map[string]string{"/webhooks/endpoints?owner_id=owner-a": "endpoints", "/webhooks/deliveries?owner_id=owner-a": "deliveries", "/notifications/inbox?user_id=ann": "notifications"} {
+				if all := other.get(t, api+path).fields(t, http.StatusOK, list)[list]; len(fmt.Sprint(all)) > len("[]") {
+					t.Errorf("%s: %v, want none", path, all)
+				}
+			}
+		})
+	}
+	bob := others["another owner and user"]
+	for path, body := range map[string]object{
+		"/webhooks/endpoints":  {"url": receiver.url(), "event_types": []string{"*"}, "owner_id": "owner-a"},
+		"/webhooks/deliveries": receiver.deliver(object{"owner_id": "owner-a"}),
+	} {
+		bob.post(t, api+path, body).want(t, http.StatusBadRequest)
+	}
+	bob.do(t, http.MethodPut, api+"/notifications/inbox/read-all", object{"user_id": "ann"}).want(t, http.StatusBadRequest)
+	bob.get(t, "/portal/api/keys").want(t, http.StatusForbidden)
+	bob.with("X-Switchyard-Portal", "").post(t, api+"/webhooks/endpoints", object{}).want(t, http.StatusForbidden)
+}

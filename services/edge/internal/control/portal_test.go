@@ -1,0 +1,397 @@
+package control_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/limit"
+	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/portal"
+	"switchyard.dev/services/edge/internal/postgres"
+	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/route"
+	"switchyard.dev/services/edge/migrations"
+	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/testkit"
+)
+
+const portalURL = "https://api.example.com"
+
+// portalWorld is a control with the portal, over services that answer "{}".
+type portalWorld struct {
+	http.Handler
+
+	usage *postgres.Usage
+	keys  *apikey.Manager
+	table route.Table
+	mu    sync.Mutex
+	calls []relayed
+}
+
+// relayed is a call that reached a service.
+type relayed struct{ organization, key, owner, user, target string }
+
+func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error {
+	x.mu.Lock()
+	x.calls = append(x.calls, relayed{call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String()})
+	x.mu.Unlock()
+	defer call.Follow(func(error) {})()
+	if err := call.Succeeded()(); err != nil {
+		return err
+	}
+	_, err := w.Write([]byte("{}"))
+	return err
+}
+
+func newPortal(t *testing.T) *portalWorld {
+	t.Helper()
+	pool := testkit.Postgres(t, migrations.FS)
+	x := &portalWorld{usage: postgres.NewUsage(pool)}
+	var err error
+	if x.table, err = route.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	pepper, err := apikey.NewPepper(secret.New(strings.Repeat("p", 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	x.keys = apikey.NewManager(pepper, postgres.NewKeys(pool), nil, x.table.Products(), log)
+	upstreams := make(map[string]*url.URL)
+	for _, r := range x.table.Routes {
+		upstreams[r.Upstream] = &url.URL{Scheme: "http", Host: r.Upstream}
+	}
+	at, err := url.Parse(portalURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Handler, err = control.New(control.Options{
+		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
+		Keys: x.keys, Ledger: x.usage, Retention: retention,
+		Tokens: testkit.Tokens(t, testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken}),
+		Portal: &control.Portal{
+			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: at, Table: x.table, Upstreams: upstreams,
+			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+type portalAnswer struct {
+	Status  int
+	Header  http.Header
+	Body    io.Reader
+	Cookies []*http.Cookie
+}
+
+// do makes a request with headers, pairs of name and value.
+func (x *portalWorld) do(t *testing.T, method, path, body string, headers ...string) portalAnswer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	x.ServeHTTP(w, r)
+	result := w.Result()
+	defer func() { _ = result.Body.Close() }()
+	return portalAnswer{w.Code, w.Header(), w.Body, result.Cookies()}
+}
+
+// link makes a link and returns its path.
+func (x *portalWorld) link(t *testing.T, body string) string {
+	t.Helper()
+	answer := x.do(t, "POST", "/admin/v1/portal/sessions", body, "Authorization", "Bearer "+operatorToken)
+	var made struct {
+		URL       string
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || answer.Status != http.StatusCreated {
+		t.Fatalf("make a link: %d, %v", answer.Status, err)
+	}
+	if left := time.Until(made.ExpiresAt); left <= 0 || left > 10*time.Minute {
+		t.Errorf("the link ends in %v, want within 10 minutes", left)
+	}
+	path, ok := strings.CutPrefix(made.URL, portalURL)
+	if !ok {
+		t.Fatalf("URL %s", made.URL)
+	}
+	return path
+}
+
+const allScopes = `["webhooks:*","notifications:*","ai:*"]`
+
+// session opens a session and returns the headers that its page sends.
+func (x *portalWorld) session(t *testing.T, body string) []string {
+	t.Helper()
+	answer := x.do(t, "GET", x.link(t, body), "")
+	if answer.Status != http.StatusSeeOther || len(answer.Cookies) != 1 {
+		t.Fatalf("open: %d with %d cookies", answer.Status, len(answer.Cookies))
+	}
+	cookie := answer.Cookies[0]
+	return []string{"Cookie", cookie.Name + "=" + cookie.Value, "Origin", portalURL, "X-Switchyard-Portal", "1", "Sec-Fetch-Site", "same-origin"}
+}
+
+func request(organization, owner, user, scopes string) string {
+	return `{"organization_id":"` + organization + `","owner_id":"` + owner + `","user_id":"` + user + `","scopes":` + scopes + `,"return_url":"https://app.example/back"}`
+}
+
+// A link opens one session, also when several browsers use it at once; its cookie is for the portal's pages only.
+func TestPortalLinkOpensOnce(t *testing.T) {
+	x := newPortal(t)
+	path := x.link(t, request("org-1", "", "", `["webhooks:endpoints:read"]`))
+	if answer := x.do(t, "HEAD", path, ""); answer.Status != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD: %d, want 405", answer.Status)
+	}
+	answers := make(chan portalAnswer, 8)
+	for range cap(answers) {
+		go func() { answers <- x.do(t, "GET", path, "") }()
+	}
+	opened := 0
+	for range cap(answers) {
+		answer := <-answers
+		switch answer.Status {
+		case http.StatusGone:
+		case http.StatusSeeOther:
+			opened++
+			cookie := answer.Cookies[0]
+			if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/portal" || cookie.MaxAge <= 0 || cookie.MaxAge > 3600 {
+				t.Errorf("cookie %+v", cookie)
+			}
+			if answer.Header.Get("Location") != "/portal/" || answer.Header.Get("Referrer-Policy") != "no-referrer" {
+				t.Errorf("headers %v", answer.Header)
+			}
+		default:
+			t.Errorf("open: %d", answer.Status)
+		}
+	}
+	if opened != 1 {
+		t.Errorf("the link opened %d sessions, want 1", opened)
+	}
+	for _, forged := range []string{"x", strings.Repeat("A", 43), strings.Repeat("A", 4000)} {
+		answer := x.do(t, "GET", "/portal/open/"+forged, "")
+		if answer.Status != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies) != 0 {
+			t.Errorf("a forged link of %d bytes: %d %v", len(forged), answer.Status, answer.Header)
+		}
+	}
+}
+
+func TestPortalLinkIsChecked(t *testing.T) {
+	x := newPortal(t)
+	for body, want := range map[string]string{
+		`{}`: "organization_id",
+		`{"organization_id":"o","scopes":[],"return_url":"https://a.example"}`:                                             "scopes",
+		`{"organization_id":"o","scopes":["read"],"return_url":"https://a.example"}`:                                       "scopes",
+		`{"organization_id":"o","scopes":["webhooks:nothing:read"],"return_url":"https://a.example"}`:                      "scopes",
+		`{"organization_id":"o","scopes":["notifications:inbox:read"],"return_url":"https://a.example"}`:                   "user_id",
+		`{"organization_id":"o","owner_id":"b","scopes":["keys:write"],"return_url":"https://a.example"}`:                  "scopes",
+		`{"organization_id":"o o","scopes":["webhooks:*"],"return_url":"https://a.example"}`:                               "organization_id",
+		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"http://a.example"}`:                                  "return_url",
+		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"javascript:alert(1)"}`:                               "return_url",
+		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"https://a:b@a.example"}`:                             "return_url",
+		`{"organization_id":"o","scopes":["webhooks:*"]}`:                                                                  "return_url",
+		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"https://` + strings.Repeat("a", 2048) + `.example"}`: "return_url",
+	} {
+		answer := x.do(t, "POST", "/admin/v1/portal/sessions", body, "Authorization", "Bearer "+operatorToken)
+		var refused struct{ Reason string }
+		if err := json.NewDecoder(answer.Body).Decode(&refused); err != nil || answer.Status != http.StatusBadRequest || !strings.HasPrefix(refused.Reason, want) {
+			t.Errorf("%.120s: %d %q (%v), want 400 that names %s", body, answer.Status, refused.Reason, err, want)
+		}
+	}
+	if answer := x.do(t, "POST", "/admin/v1/portal/sessions", request("o", "", "", allScopes)); answer.Status != http.StatusUnauthorized {
+		t.Errorf("without a token: %d, want 401", answer.Status)
+	}
+}
+
+// Each customers' route without a dialect opens to its scope alone, and is called as the session's organization, owner and
+// user, whatever the request says.
+func TestPortalScopes(t *testing.T) {
+	x := newPortal(t)
+	for _, r := range x.table.Routes {
+		if x.table.Dialect(r.Path) != "" || r.WebSocket {
+			continue
+		}
+		path := "/portal/api" + r.Filled("one") + "?owner_id=other&user_id=other"
+		var others []string
+		for _, scope := range apikey.Scopes() {
+			if scope != r.Scope {
+				others = append(others, string(scope))
+			}
+		}
+		without, err := json.Marshal(others)
+		if err != nil {
+			t.Fatal(err)
+		}
+		headers := append(x.session(t, request("org-1", "ada", "ann", string(without))), caller.HeaderOwner, "other", caller.HeaderUser, "other")
+		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusForbidden {
+			t.Errorf("%s %s with all scopes but %s: %d, want 403", r.Method, r.Path, r.Scope, answer.Status)
+		}
+		if len(x.calls) > 0 {
+			t.Fatalf("%s %s was relayed without its scope", r.Method, r.Path)
+		}
+		headers = append(x.session(t, request("org-1", "ada", "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
+		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusOK || len(x.calls) != 1 {
+			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.Status, len(x.calls))
+		}
+		call := x.calls[0]
+		x.calls = nil
+		if call.organization != "org-1" || call.key != "portal" || call.owner != "ada" || call.user != "ann" {
+			t.Errorf("%s %s: called as %+v", r.Method, r.Path, call)
+		}
+		if r.Upstream != "gateway" && strings.Contains(call.target, "other") {
+			t.Errorf("%s %s: the call goes to %s, which names another", r.Method, r.Path, call.target)
+		}
+	}
+	total, err := x.usage.Sum(t.Context(), meter.Query{Organization: "org-1", Key: "portal", Metric: "deliveries", To: time.Now().Add(time.Hour), Limit: 10})
+	if err != nil || len(total) != 1 || total[0].Count < 2 {
+		t.Errorf("usage %v, %v", total, err)
+	}
+}
+
+// Requests that a page of the portal did not make, and those without a session, are refused before anything is done.
+func TestPortalRefusesOtherSites(t *testing.T) {
+	x := newPortal(t)
+	own := x.session(t, request("org-1", "", "ann", allScopes))
+	const path, body = "/portal/api/product/v1/webhooks/endpoints", `{"url":"https://example.com","event_types":["*"]}`
+	change := func(name, value string) []string {
+		headers := append([]string(nil), own...)
+		for i := 0; i < len(headers); i += 2 {
+			if headers[i] == name {
+				headers[i+1] = value
+			}
+		}
+		return headers
+	}
+	for name, test := range map[string]struct {
+		headers []string
+		want    int
+	}{
+		"the page":             {own, 200},
+		"no header":            {change("X-Switchyard-Portal", ""), 403},
+		"another origin":       {change("Origin", "https://evil.example"), 403},
+		"no origin":            {change("Origin", ""), 403},
+		"the origin over http": {change("Origin", "http://api.example.com"), 403},
+		"a sibling's page":     {change("Sec-Fetch-Site", "same-site"), 403},
+		"no cookie":            {change("Cookie", ""), 401},
+		"a forged cookie":      {change("Cookie", "switchyard_portal="+strings.Repeat("A", 43)), 401},
+	} {
+		if answer := x.do(t, "POST", path, body, test.headers...); answer.Status != test.want {
+			t.Errorf("%s: %d, want %d", name, answer.Status, test.want)
+		}
+	}
+	if len(x.calls) != 1 {
+		t.Errorf("%d calls, want that of the page", len(x.calls))
+	}
+	if answer := x.do(t, "GET", path, "", change("Sec-Fetch-Site", "cross-site")...); answer.Status != 403 {
+		t.Errorf("a read from another site: %d, want 403", answer.Status)
+	}
+	if answer := x.do(t, "DELETE", "/portal/api/session", "", own...); answer.Status != 204 || answer.Cookies[0].MaxAge >= 0 {
+		t.Errorf("sign out: %d %v", answer.Status, answer.Cookies)
+	}
+	if answer := x.do(t, "GET", "/portal/api/session", "", own...); answer.Status != 401 {
+		t.Errorf("after the end: %d, want 401", answer.Status)
+	}
+}
+
+// A session makes and replaces keys that may do no more than itself, and reaches no other organization's.
+func TestPortalKeys(t *testing.T) {
+	x := newPortal(t)
+	own := x.session(t, request("org-1", "", "", `["webhooks:endpoints:read","webhooks:endpoints:write","keys:write"]`))
+	create := func(body string) (int, control.Key) {
+		answer := x.do(t, "POST", "/portal/api/keys", body, own...)
+		var key control.Key
+		if err := json.NewDecoder(answer.Body).Decode(&key); err != nil {
+			t.Fatal(err)
+		}
+		return answer.Status, key
+	}
+	status, key := create(`{"product":"webhooks","permissions":["webhooks:endpoints:read"],"name":"<script>"}`)
+	if status != 201 || key.Key == "" || key.Organization != "org-1" {
+		t.Errorf("create: %d %+v", status, key)
+	}
+	for _, body := range []string{
+		`{"product":"webhooks","permissions":["read"]}`, `{"product":"webhooks","permissions":["webhooks:*"]}`,
+		`{"product":"webhooks","permissions":["webhooks:deliveries:read"]}`, `{"product":"webhooks","permissions":[]}`,
+		`{"product":"ai","permissions":["webhooks:endpoints:read"]}`,
+		`{"product":"webhooks","permissions":["webhooks:endpoints:read"],"organization_id":"org-2"}`,
+	} {
+		if status, _ := create(body); status != 400 {
+			t.Errorf("%s: %d, want 400", body, status)
+		}
+	}
+	by := apikey.Actor{Name: "test"}
+	foreign, _, err := x.keys.Create(t.Context(), by, apikey.Request{Organization: "org-2", Product: "webhooks", Permissions: []apikey.Permission{"webhooks:endpoints:read"}})
+	stronger, _, err2 := x.keys.Create(t.Context(), by, apikey.Request{Organization: "org-1", Product: "webhooks", Permissions: []apikey.Permission{"read"}})
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		method, path string
+		want         int
+	}{
+		{"POST", foreign.ID + "/rotate", 404},
+		{"DELETE", foreign.ID, 404},
+		{"POST", stronger.ID + "/rotate", 403},
+		{"POST", key.ID + "/rotate", 201},
+		{"DELETE", key.ID, 204},
+	} {
+		if answer := x.do(t, test.method, "/portal/api/keys/"+test.path, "", own...); answer.Status != test.want {
+			t.Errorf("%s %s: %d, want %d", test.method, test.path, answer.Status, test.want)
+		}
+	}
+	var list struct{ Keys []control.Key }
+	if err := json.NewDecoder(x.do(t, "GET", "/portal/api/keys", "", own...).Body).Decode(&list); err != nil || len(list.Keys) != 3 {
+		t.Errorf("%d keys (%v), want 3", len(list.Keys), err)
+	}
+	for _, k := range list.Keys {
+		if k.Organization != "org-1" || k.Key != "" {
+			t.Errorf("listed %+v", k)
+		}
+	}
+	reader := x.session(t, request("org-1", "", "", `["keys:read"]`))
+	for path, want := range map[string]int{"GET /portal/api/keys": 200, "POST /portal/api/keys": 403, "DELETE /portal/api/keys/" + stronger.ID: 403} {
+		method, path, _ := strings.Cut(path, " ")
+		if answer := x.do(t, method, path, "{}", reader...); answer.Status != want {
+			t.Errorf("%s %s with keys:read: %d, want %d", method, path, answer.Status, want)
+		}
+	}
+}
+
+func TestPortalPages(t *testing.T) {
+	x := newPortal(t)
+	for path, kind := range map[string]string{
+		"/portal/": "text/html; charset=utf-8", "/portal/portal.css": "text/css; charset=utf-8",
+		"/portal/main.js": "text/javascript; charset=utf-8", "/portal/text/de.json": "application/json",
+	} {
+		answer := x.do(t, "GET", path, "")
+		if answer.Status != http.StatusOK || answer.Header.Get("Content-Type") != kind {
+			t.Errorf("%s: %d %s, want %s", path, answer.Status, answer.Header.Get("Content-Type"), kind)
+		}
+		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; worker-src 'self'; " +
+			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+		if got := answer.Header.Get("Content-Security-Policy"); got != policy {
+			t.Errorf("%s: policy %q, want %q", path, got, policy)
+		}
+	}
+	if answer := x.do(t, "GET", "/portal/nothing", ""); answer.Status != 404 {
+		t.Errorf("an unknown page: %d, want 404", answer.Status)
+	}
+}

@@ -1,0 +1,66 @@
+import { call, webhooks } from "./api.js";
+import { el, field, table } from "./dom.js";
+import { button, act, list, may, say } from "./page.js";
+import { t } from "./text.js";
+
+const path = `${webhooks}/endpoints`;
+
+export async function endpoints(content) {
+  const place = el("div", { id: "endpoints" });
+  const show = () => list(place, path, {}, "endpoints", (items) => table(t("endpoints"), columns(show), items));
+  if (may("webhooks:endpoints:write")) content.append(form(show));
+  content.append(place);
+  await show();
+}
+
+function columns(show) {
+  return [
+    { label: t("url"), cell: (e) => e.url },
+    { label: t("event-types"), cell: (e) => e.event_types.join(", ") },
+    { label: t("note"), cell: (e) => e.description },
+    { label: t("state"), cell: (e) => t(e.active ? "active" : "paused") + (e.disabled_reason ? ` (${e.disabled_reason})` : "") },
+    { label: t("actions"), cell: (e) => actions(e, show) },
+  ];
+}
+
+function actions(endpoint, show) {
+  const at = `${path}/${encodeURIComponent(endpoint.endpoint_id)}`;
+  const of = (label) => ({ "aria-label": `${label}: ${endpoint.url}` });
+  const all = [];
+  if (may("webhooks:deliveries:read")) {
+    all.push(el("a", { href: `#/deliveries?endpoint=${encodeURIComponent(endpoint.endpoint_id)}`, ...of(t("deliveries")) }, t("deliveries")));
+  }
+  if (!may("webhooks:endpoints:write")) return el("div", { class: "actions" }, all);
+  const next = t(endpoint.active ? "pause" : "resume");
+  all.push(button(t("test"), async () => {
+    const { delivery, attempt } = await call("POST", `${at}/test`, {});
+    say(t("tested", { status: delivery.status, code: attempt.response_code ?? attempt.error ?? "" }));
+  }, of(t("test"))));
+  all.push(button(next, async () => {
+    await call("PATCH", at, { active: !endpoint.active });
+    await show();
+    say(t("saved"));
+  }, of(next)));
+  all.push(button(t("delete"), async () => {
+    if (!confirm(t("delete-endpoint", { url: endpoint.url }))) return;
+    await call("DELETE", at);
+    await show();
+    say(t("deleted"));
+  }, of(t("delete"))));
+  return el("div", { class: "actions" }, all);
+}
+
+function form(show) {
+  const url = el("input", { type: "url", required: true, maxlength: 2048, placeholder: "https://", id: "endpoint-url" });
+  const types = el("input", { required: true, value: "*", id: "endpoint-types" });
+  const note = el("input", { maxlength: 512, id: "endpoint-note" });
+  return el("form", {
+    class: "form", "aria-label": t("new-endpoint"), onsubmit: act(async (event) => {
+      await call("POST", path, { url: url.value, event_types: types.value.split(",").map((x) => x.trim()).filter(Boolean), description: note.value });
+      event.target.reset();
+      await show();
+      say(t("created"));
+    }),
+  }, field(t("url"), url), field(t("event-types-list"), types), field(t("note"), note),
+  el("button", { class: "main", type: "submit" }, t("new-endpoint")));
+}

@@ -1,0 +1,29 @@
+// Texts of one language, by key.
+
+export const languages = ["en", "de"];
+
+let texts = {};
+export let language = "en";
+
+export async function load(name) {
+  language = languages.includes(name) ? name : "en";
+  texts = await (await fetch(`text/${language}.json`)).json();
+  document.documentElement.lang = language;
+}
+
+// t returns a text with values in place of {name}.
+export function t(key, values = {}) {
+  return (texts[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
+}
+
+export function time(text) {
+  return text ? new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text)) : "";
+}
+
+export function day(text) {
+  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" }).format(new Date(text));
+}
+
+export function money(cents) {
+  return new Intl.NumberFormat(language, { style: "currency", currency: "USD", maximumFractionDigits: 6 }).format(cents / 100);
+}

@@ -1,0 +1,76 @@
+package portal_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func texts(t *testing.T, language string) map[string]string {
+	t.Helper()
+	var all map[string]string
+	if err := json.Unmarshal([]byte(read(t, "page/text/"+language+".json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var placeholder = regexp.MustCompile(`\{\w+\}`)
+
+// Each language has the same texts with the same placeholders, and what the scripts name.
+func TestTexts(t *testing.T) {
+	english, german := texts(t, "en"), texts(t, "de")
+	forms := func(all map[string]string) map[string]string {
+		found := make(map[string]string)
+		for key, text := range all {
+			found[key] = strings.Join(placeholder.FindAllString(text, -1), " ")
+		}
+		return found
+	}
+	if diff := cmp.Diff(forms(english), forms(german)); diff != "" {
+		t.Errorf("placeholders (-en +de):\n%s", diff)
+	}
+	scripts, err := filepath.Glob("page/*.js")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("%d scripts, %v", len(scripts), err)
+	}
+	named := regexp.MustCompile(`\bt\("([^"]+)"`)
+	for _, script := range scripts {
+		for _, found := range named.FindAllStringSubmatch(read(t, script), -1) {
+			if english[found[1]] == "" {
+				t.Errorf("%s: there is no text %s", script, found[1])
+			}
+		}
+	}
+}
+
+// Nothing turns text into markup or code, and pages have no inline scripts, styles or handlers.
+func TestPagesHoldTextOnly(t *testing.T) {
+	active := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.style\b`)
+	inline := regexp.MustCompile(`<script>|<style|\sstyle=|\son\w+=|javascript:`)
+	for pattern, forbidden := range map[string]*regexp.Regexp{"page/*.js": active, "page/*.html": inline} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
+		}
+		for _, file := range files {
+			if found := forbidden.FindString(read(t, file)); found != "" {
+				t.Errorf("%s holds %q", file, found)
+			}
+		}
+	}
+}
