@@ -117,7 +117,7 @@ func TestHouseEventsOverReplicas(t *testing.T) {
 		t.Helper()
 		for spent := 0.0; spent < ceiling*percent/100 && !t.Failed(); {
 			var calls sync.WaitGroup
-			for i := range len(gateways) {
+			for i := range gateways {
 				calls.Go(func() {
 					if a := gateways[i%len(gateways)].post(t, chatPath, ask(guarded.model, "hello", object{"max_tokens": 20})); a.status != http.StatusOK {
 						t.Errorf("answered %d: %s", a.status, shorten(a.body))

@@ -24,7 +24,8 @@ func TestFilter(t *testing.T) {
 			Delivery string `json:"delivery_id"`
 			Error    string `json:"filter_error"`
 		} `json:"deliveries"`
-	}) {
+	},
+	) {
 		t.Helper()
 		webhooks.post(t, eventPath, object{"event_type": "order.paid", "payload": payload}).into(t, http.StatusAccepted, &answer)
 		return answer
