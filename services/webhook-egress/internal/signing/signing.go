@@ -1,5 +1,6 @@
 // Package signing owns how a delivery proves its origin: the headers of both signing modes, the Standard Webhooks
-// headers beside them, and where an organization's secrets and the service's own keys are read. The dispatcher uses it for each attempt.
+// headers beside them, and where an organization's secrets and the service's own keys are read. The dispatcher uses it
+// for each attempt.
 package signing
 
 import (
