@@ -53,6 +53,7 @@ type object struct {
 		} `yaml:"volumeClaimTemplates"`
 		SecretName string   `yaml:"secretName"`
 		DNSNames   []string `yaml:"dnsNames"`
+		Usages     []string
 		Template   struct{ Spec pod }
 	}
 }

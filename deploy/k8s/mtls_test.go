@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// With mutual TLS every service presents its own certificate, requires one of its callers (except the edge and its control), and is
-// called by a name in its certificate.
+// With mutual TLS every service presents its own certificate, requires one of its callers (except the edge and its
+// control), and is called by a name in its certificate.
 func TestMutualTLSIsWhole(t *testing.T) {
 	all, _ := build(t, "overlays/production")
 	for _, service := range append([]string{control}, services...) {
@@ -18,9 +18,7 @@ func TestMutualTLSIsWhole(t *testing.T) {
 		c, prefix := deployment.Spec.Template.Spec.Containers[0], strings.ToUpper(strings.ReplaceAll(deployment.program(), "-", "_"))+"_"
 		needs := []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"}
 		switch service {
-		case control: // its callers are operators, who have tokens
-			needs = []string{"TLS_CERT_FILE", "TLS_KEY_FILE"}
-		case "edge": // its callers are customers
+		case control, "edge": // their callers are operators, who have tokens, and customers
 			needs = []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "UPSTREAM_TLS_CERT_FILE", "UPSTREAM_TLS_KEY_FILE", "UPSTREAM_TLS_CA_FILE"}
 		}
 		for _, name := range needs {
@@ -40,12 +38,23 @@ func TestMutualTLSIsWhole(t *testing.T) {
 		if !slices.Contains(certificate.Spec.DNSNames, service) || !slices.Contains(certificate.Spec.DNSNames, "switchyard") {
 			t.Errorf("the certificate of %s is for %v", service, certificate.Spec.DNSNames)
 		}
+		calls := slices.ContainsFunc(c.Env, func(v variable) bool {
+			return strings.HasSuffix(v.Name, "_TLS_CERT_FILE") && v.Name != prefix+"TLS_CERT_FILE"
+		})
+		if calls && !slices.Contains(certificate.Spec.Usages, "client auth") {
+			t.Errorf("%s calls others with its certificate, whose usages are %v", service, certificate.Spec.Usages)
+		}
 	}
-	edge, _ := find(all, "Deployment", "edge")
-	for _, name := range []string{"EDGE_CONTROL_URL", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"} {
-		to, err := url.Parse(edge.Spec.Template.Spec.Containers[0].value(name))
-		if err != nil || to.Scheme != "https" || to.Hostname() != control && !slices.Contains(services, to.Hostname()) {
-			t.Errorf("%s is %v, %v", name, to, err)
+	for service, urls := range map[string][]string{
+		"edge":  {"EDGE_CONTROL_URL", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
+		control: {"EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
+	} {
+		caller, _ := find(all, "Deployment", service)
+		for _, name := range urls {
+			to, err := url.Parse(caller.Spec.Template.Spec.Containers[0].value(name))
+			if err != nil || to.Scheme != "https" || to.Hostname() != control && !slices.Contains(services, to.Hostname()) {
+				t.Errorf("%s: %s is %v, %v", service, name, to, err)
+			}
 		}
 	}
 	notify, _ := find(all, "Deployment", "notify")
