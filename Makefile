@@ -145,7 +145,7 @@ isolate: ## each module builds and vets by itself, as its image does
 	@for module in $(MODULES); do (cd $$module && GOWORK=off go build ./... && GOWORK=off go vet ./...) || exit 1; done
 
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
-	@go test -count=1 -tags e2e -timeout 20m ./deploy/e2e/... ./deploy/compose/...
+	@go test -count=1 -tags e2e -timeout 40m ./deploy/e2e/... ./deploy/compose/...
 
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
 	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e

@@ -58,8 +58,8 @@ func TestUserTokenIsBoundToItsUser(t *testing.T) {
 	}
 	ann.get(t, inboxRoute+"?user_id=bob").refusedWith(t, http.StatusForbidden, "user_id")
 	ann.get(t, inboxRoute+"/stream?user_id=bob").refusedWith(t, http.StatusForbidden, "user_id")
-	ann.do(t, http.MethodPut, inboxRoute+"/read-all", object{"user_id": "bob"}).refusedWith(t, http.StatusForbidden, "user_id")
-	ann.do(t, http.MethodPut, inboxRoute+"/"+own+"/read", object{"userId": "bob"}).refusedWith(t, http.StatusForbidden, "user_id")
+	ann.do(t, http.MethodPut, inboxRoute+"/read-all", object{"user_id": "bob"}).refusedWith(t, http.StatusBadRequest, "user_id")
+	ann.do(t, http.MethodPut, inboxRoute+"/"+own+"/read", object{"userId": "bob"}).refusedWith(t, http.StatusBadRequest, "user_id")
 	ann.do(t, http.MethodPut, inboxRoute+"/"+others+"/read", object{}).want(t, http.StatusNotFound)
 	ann.do(t, http.MethodDelete, inboxRoute+"/"+others, nil).want(t, http.StatusNotFound)
 	ann.with("X-User-Id", "bob").do(t, http.MethodPut, inboxRoute+"/read-all", object{}).want(t, http.StatusOK)

@@ -141,31 +141,30 @@ func (c Caller) OrganizationOf(body string) (string, error) { return c.Organizat
 
 // OwnerOf returns the owner named by the header or by field. Two different values are an error.
 func (c Caller) OwnerOf(field string) (string, error) {
-	return agree(apierr.KindInvalid, c.Owner, field, HeaderOwner, "owner_id")
+	return agree(c.Owner, field, HeaderOwner, "owner_id")
 }
 
-// UserOf returns the user named by the header or by field. Two different values are a forbidden error: the edge sets the
-// header to the user of an end user's token.
+// UserOf returns the user named by the header or by field. Two different values are an error.
 func (c Caller) UserOf(field string) (string, error) {
-	return agree(apierr.KindForbidden, c.User, field, HeaderUser, "user_id")
+	return agree(c.User, field, HeaderUser, "user_id")
 }
 
 // RunOf returns the run named by the header or by field. Two different values are an error.
 func (c Caller) RunOf(field string) (string, error) {
-	return agree(apierr.KindInvalid, c.Run, field, HeaderRun, "run_id")
+	return agree(c.Run, field, HeaderRun, "run_id")
 }
 
 // IdempotencyKeyOf returns the key given by the header or by field. Two different values are an error.
 func (c Caller) IdempotencyKeyOf(field string) (string, error) {
-	return agree(apierr.KindInvalid, c.IdempotencyKey, field, HeaderIdempotency, "idempotency_key")
+	return agree(c.IdempotencyKey, field, HeaderIdempotency, "idempotency_key")
 }
 
-func agree(kind apierr.Kind, header, field, headerName, fieldName string) (string, error) {
+func agree(header, field, headerName, fieldName string) (string, error) {
 	switch {
 	case header == "":
 		return field, nil
 	case field == "" || field == header:
 		return header, nil
 	}
-	return "", apierr.New(kind, ReasonIdentityMismatch, fieldName+": differs from the header "+headerName)
+	return "", apierr.New(apierr.KindInvalid, ReasonIdentityMismatch, fieldName+": differs from the header "+headerName)
 }

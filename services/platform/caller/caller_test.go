@@ -56,7 +56,6 @@ func TestAgreement(t *testing.T) {
 		"owner of the header":         {func() (string, error) { return c.OwnerOf("") }, "ann", 0},
 		"owner differs":               {func() (string, error) { return c.OwnerOf("bob") }, "", 400},
 		"owner of the field":          {func() (string, error) { return caller.Caller{}.OwnerOf("bob") }, "bob", 0},
-		"user differs":                {func() (string, error) { return caller.Caller{User: "ann"}.UserOf("bob") }, "", 403},
 		"user and key may be missing": {func() (string, error) { return c.UserOf("") }, "", 0},
 	}
 	for name, tt := range tests {

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// alertRules are the rules of an organization. A request names them only.
+// alertRules are the rules of an organization.
 type alertRules struct {
 	Organization string       `json:"organization_id"`
 	Rules        []alert.Rule `json:"rules"`
@@ -47,9 +47,13 @@ func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Lin
 		return err
 	}
 	var body struct {
-		Rules *[]alert.Rule `json:"rules"`
+		Organization string        `json:"organization_id"` // may repeat the organization, as the response does
+		Rules        *[]alert.Rule `json:"rules"`
 	}
 	if err := read(w, r, &body); err != nil {
+		return err
+	}
+	if _, err := (caller.Caller{Organization: organization}).OrganizationOf(body.Organization); err != nil {
 		return err
 	}
 	if body.Rules == nil {

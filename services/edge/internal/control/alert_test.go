@@ -32,6 +32,7 @@ func TestAlertRules(t *testing.T) {
 		{"read by another customer", x.rulesOf(t, "GET", "other", "").Body.String(), strings.Replace(none, "acme", "other", 1)},
 		{"removed by an operator", x.do(t, "DELETE", path, operatorToken, "").Body.String(), ""},
 		{"set by the customer", x.rulesOf(t, "PUT", "acme", `{"rules":`+rules+`}`).Body.String(), want},
+		{"set as they were read", x.rulesOf(t, "PUT", "acme", strings.TrimSuffix(want, "\n")).Body.String(), want},
 		{"emptied by the customer", x.rulesOf(t, "PUT", "acme", `{"rules":[]}`).Body.String(), none},
 	} {
 		if step.got != step.want {
@@ -55,6 +56,9 @@ func TestAlertRulesRefused(t *testing.T) {
 		if w.Code != 400 || !strings.Contains(w.Body.String(), tt.text) || strings.Contains(w.Body.String(), "canary") {
 			t.Errorf("%s: %d %s, want 400 %s", name, w.Code, w.Body, tt.text)
 		}
+	}
+	if w := x.rulesOf(t, "PUT", "acme", `{"organization_id":"other","rules":[]}`); w.Code != 403 {
+		t.Errorf("another organization: %d %s, want 403", w.Code, w.Body)
 	}
 	for name, w := range map[string]*httptest.ResponseRecorder{
 		"no organization":       x.rulesOf(t, "GET", "", ""),

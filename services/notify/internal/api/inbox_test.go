@@ -139,7 +139,7 @@ func TestOthersRecords(t *testing.T) {
 		"another organization":         {[]string{"X-Organization-Id", "other"}, "", 404},
 		"another user":                 {[]string{"X-User-Id", "bob"}, "", 404},
 		"another user in the query":    {nil, "?user_id=bob", 404},
-		"header and query that differ": {[]string{"X-User-Id", "ann"}, "?user_id=bob", 403},
+		"header and query that differ": {[]string{"X-User-Id", "ann"}, "?user_id=bob", 400},
 		"organization that differs":    {nil, "?organization_id=other", 403},
 	}
 	for name, tt := range tests {

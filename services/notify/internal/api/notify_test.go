@@ -61,7 +61,7 @@ func TestNotifyRefuses(t *testing.T) {
 		"user with spaces":       {`{"channels":["in_app"],"message":"m","target":{"user_id":"a b"}}`, nil, 400, "user_id"},
 		"NUL in the user":        {`{"channels":["in_app"],"message":"m","target":{"user_id":"a\u0000"}}`, nil, 400, "user_id"},
 		"NUL in the key":         {`{"channels":["in_app"],"message":"m","idempotency_key":"a\u0000"}`, nil, 400, "idempotency_key"},
-		"users that differ":      {`{"channels":["in_app"],"message":"m","target":{"user_id":"ann"}}`, []string{"X-User-Id", "bob"}, 403, "user_id: differs"},
+		"users that differ":      {`{"channels":["in_app"],"message":"m","target":{"user_id":"ann"}}`, []string{"X-User-Id", "bob"}, 400, "user_id: differs"},
 		"keys that differ":       {`{"channels":["in_app"],"message":"m","idempotency_key":"a"}`, []string{"Idempotency-Key", "b"}, 400, "idempotency_key: differs"},
 		"another organization":   {`{"channels":["in_app"],"message":"m","organization_id":"evil"}`, nil, 403, "organization_id"},
 		"no organization":        {`{"channels":["in_app"],"message":"m"}`, []string{"X-Organization-Id", ""}, 400, "organization_id: is required"},

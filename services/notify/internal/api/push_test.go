@@ -114,7 +114,7 @@ func TestRegisterRefuses(t *testing.T) {
 		"no auth":              {strings.Replace(good, `"auth"`, `"other"`, 1), nil, 400, "subscription.keys.auth"},
 		"no p256dh":            {strings.Replace(good, `"p256dh"`, `"other"`, 1), nil, 400, "subscription.keys.p256dh"},
 		"a bad point":          {strings.Replace(good, `"p256dh":"B`, `"p256dh":"C`, 1), nil, 400, "subscription.keys.p256dh"},
-		"users that differ":    {browser(t, endpoint, map[string]any{"user_id": "ann"}), []string{"X-User-Id", "bob"}, 403, "user_id"},
+		"users that differ":    {browser(t, endpoint, map[string]any{"user_id": "ann"}), []string{"X-User-Id", "bob"}, 400, "user_id"},
 		"another organization": {browser(t, endpoint, map[string]any{"organization_id": "evil"}), nil, 403, "organization_id"},
 		"an odd site":          {browser(t, endpoint, map[string]any{"site_id": "a b"}), nil, 400, "site_id"},
 		"no token":             {good, []string{"Authorization", ""}, 401, "token"},

@@ -160,7 +160,7 @@ func TestStreamRefuses(t *testing.T) {
 	b.do(t, "GET", path, "", "Authorization", "").refused(t, 401, "token")
 	b.do(t, "GET", path, "", "Authorization", "Bearer sup").refused(t, 403, "role service")
 	b.do(t, "GET", path+"?organization_id=evil", "").refused(t, 403, "organization_id")
-	b.do(t, "GET", path+"?user_id=ann", "", "X-User-Id", "bob").refused(t, 403, "user_id")
+	b.do(t, "GET", path+"?user_id=ann", "", "X-User-Id", "bob").refused(t, 400, "user_id")
 	b.do(t, "GET", path+"?user_id=a%20b", "").refused(t, 400, "user_id")
 	b.do(t, "GET", path+"?colour=red", "").refused(t, 400, "colour")
 	b.do(t, "GET", path+"?last_event_id="+strings.Repeat("9", 200), "").refused(t, 400, "last_event_id")
