@@ -178,9 +178,10 @@ func eventsOf(body string) (events []gjson.Result) {
 // A response that is being made ends when it is cancelled or deleted: its vendor's call too, and its readers learn it.
 func TestBackgroundCancel(t *testing.T) {
 	b := setupWith(t, responsesPolicy)
-	left := make(chan struct{}, 8)
+	called, left := make(chan struct{}, 8), make(chan struct{}, 8)
 	b.vendor.mu.Lock()
 	b.vendor.fails = func(w http.ResponseWriter, r *http.Request) {
+		called <- struct{}{}
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"one\"}}]}\n\n")
 		_ = http.NewResponseController(w).Flush()
@@ -192,6 +193,7 @@ func TestBackgroundCancel(t *testing.T) {
 	for _, c := range []struct{ method, path string }{{"POST", "/cancel"}, {"DELETE", ""}} {
 		id := gjson.Get(b.say(t, "POST", responsesPath, body+`}`).body, "id").Str
 		b.becomes(t, id, "in_progress")
+		<-called // A response is in progress a moment before its vendor is called.
 		if more := b.say(t, "POST", responsesPath, `{"model":"sandbox","previous_response_id":"`+id+`","input":"x"}`); more.status != 400 || !strings.Contains(more.body, "still being made") {
 			t.Errorf("continued too early: %d %s", more.status, more.body)
 		}
