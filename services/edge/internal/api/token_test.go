@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -229,7 +230,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 		return nil
 	}
 	x.do(t, http.MethodGet, inbox+"/stream", token, "")
-	if ended != usertoken.ErrInvalid { //nolint:errorlint // The cause itself.
+	if !errors.Is(ended, usertoken.ErrInvalid) {
 		t.Errorf("ended with %v", ended)
 	}
 }
