@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -62,8 +63,7 @@ func newExports(cfg Config, pool *pgxpool.Pool) (exports, error) {
 	if err != nil {
 		return x, fmt.Errorf("%s_UPSTREAM_TLS_: %w", prefix, err)
 	}
-	client := &http.Client{Transport: proxy.Transport(secure), CheckRedirect: stay}
-	x.pagers[export.Ledger] = export.NewLedgerFeed(client, &cfg.GatewayURL, x.settings.LedgerTokenFile)
+	x.pagers[export.Ledger] = export.NewLedgerFeed(billing.NewFeed(proxy.Transport(secure), &cfg.GatewayURL, x.settings.LedgerTokenFile.Read))
 	return x, nil
 }
 

@@ -47,6 +47,6 @@ func followSpend(s *service.Service, cfg Config, pool *pgxpool.Pool, transport h
 	if !ok {
 		return
 	}
-	follower := spend.NewFollower(billing.NewFeed(transport, base, token), postgres.NewSpend(pool), s.Log)
+	follower := spend.NewFollower(billing.NewFeed(transport, base, func() (secret.Value, error) { return token, nil }), postgres.NewSpend(pool), s.Log)
 	s.Runner.Go("spend", follower.Run)
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/credit"
 )
 
@@ -28,10 +29,9 @@ const (
 	keepDays    = 62 * 24 * time.Hour
 )
 
-// Source is the gateway's billed feed.
+// Source is the gateway's billed feed, see billing.Feed.
 type Source interface {
-	// Page returns the records of an organization after a cursor, oldest first.
-	Page(ctx context.Context, feed Feed) (Page, error)
+	Read(ctx context.Context, q billing.Query) (billing.Page, error)
 }
 
 // Store keeps feeds and windows.
@@ -124,7 +124,9 @@ func (f *Follower) follow(ctx context.Context, feed Feed) error {
 func (f *Follower) page(ctx context.Context, feed *Feed) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()
-	page, err := f.source.Page(ctx, *feed)
+	page, err := f.source.Read(ctx, billing.Query{
+		Organization: feed.Organization, Since: feed.Since, Cursor: feed.Cursor, Limit: billing.MaxPage,
+	})
 	if err != nil {
 		return false, fmt.Errorf("read page: %w", err)
 	}
@@ -140,7 +142,7 @@ func (f *Follower) page(ctx context.Context, feed *Feed) (more bool, err error) 
 	return moved && page.More, nil
 }
 
-func keysOf(records []Record) (keys []string) {
+func keysOf(records []billing.Record) (keys []string) {
 	for _, r := range records {
 		if r.Key != "" {
 			keys = append(keys, r.Key)
@@ -149,7 +151,7 @@ func keysOf(records []Record) (keys []string) {
 	return keys
 }
 
-func costsOf(records []Record) []credit.Cost {
+func costsOf(records []billing.Record) []credit.Cost {
 	costs := make([]credit.Cost, len(records))
 	for i, r := range records {
 		costs[i] = credit.Cost{At: r.StartedAt, Pico: r.Pico}

@@ -14,25 +14,9 @@ import (
 	"slices"
 	"time"
 
+	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/plan"
 )
-
-// Record is a billed call.
-type Record struct {
-	// Key is the customer key, empty for a call without one.
-	Key       string
-	StartedAt time.Time
-	Tokens    int64
-	// Pico is the cost in pico-USD.
-	Pico int64
-}
-
-// Page is a page of a feed. Next is the cursor of the records after it, More reports that there may be some already.
-type Page struct {
-	Records []Record
-	Next    string
-	More    bool
-}
 
 // Feed is how far the feed of an organization was read. Records that were billed before Since don't count.
 type Feed struct {
@@ -57,7 +41,7 @@ type Amount struct {
 
 // sum returns what records add to the windows of their organization and keys, in the order in which all replicas lock
 // rows. origins has the first key of a chain of rotations for keys that are not the first.
-func sum(records []Record, origins map[string]string) []Amount {
+func sum(records []billing.Record, origins map[string]string) []Amount {
 	sums := make(map[Window]Amount)
 	for _, r := range records {
 		keys := []string{""}
@@ -69,7 +53,7 @@ func sum(records []Record, origins map[string]string) []Amount {
 				start, _ := period.Window(r.StartedAt)
 				w := Window{key, period, start}
 				a := sums[w]
-				sums[w] = Amount{w, plus(a.Tokens, r.Tokens), plus(a.Pico, r.Pico)}
+				sums[w] = Amount{w, plus(a.Tokens, r.Tokens()), plus(a.Pico, r.Pico)}
 			}
 		}
 	}

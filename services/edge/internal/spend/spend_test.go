@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/platform/testkit"
@@ -22,10 +23,10 @@ func TestSum(t *testing.T) {
 	at := time.Date(2026, 1, 31, 23, 59, 30, 0, time.UTC)
 	minute, day := at.Truncate(time.Minute), time.Date(2026, 1, 31, 0, 0, 0, 0, time.UTC)
 	january, february := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
-	got := sum([]Record{
-		{Key: "key_2", StartedAt: at, Tokens: 1, Pico: 10},
-		{Key: "key_1", StartedAt: at.Add(time.Second), Tokens: 2, Pico: math.MaxInt64},
-		{StartedAt: at.Add(time.Minute), Tokens: 4, Pico: 40},
+	got := sum([]billing.Record{
+		{Key: "key_2", StartedAt: at, Prompt: 1, Pico: 10},
+		{Key: "key_1", StartedAt: at.Add(time.Second), Completion: 2, Pico: math.MaxInt64},
+		{StartedAt: at.Add(time.Minute), Prompt: 3, Completion: 1, Pico: 40},
 	}, map[string]string{"key_2": "key_1"})
 	if diff := cmp.Diff([]Amount{
 		{Window{"", plan.Day, day}, 3, math.MaxInt64},
@@ -46,7 +47,7 @@ func TestSum(t *testing.T) {
 // for.
 type fakeWorld struct {
 	mu     sync.Mutex
-	ledger []Record
+	ledger []billing.Record
 	feed   Feed
 	total  map[Window]int64
 	chance *rand.Rand
@@ -57,16 +58,16 @@ var errFake = errors.New("connection reset")
 
 func (f *fakeWorld) fails() bool { return !f.calm && f.chance.IntN(4) == 0 }
 
-// Page returns three records at most. A cursor has the length of what was read.
-func (f *fakeWorld) Page(_ context.Context, feed Feed) (Page, error) {
+// Read returns three records at most. A cursor has the length of what was read.
+func (f *fakeWorld) Read(_ context.Context, q billing.Query) (billing.Page, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.fails() {
-		return Page{}, errFake
+		return billing.Page{}, errFake
 	}
-	after := len(feed.Cursor)
+	after := len(q.Cursor)
 	end := min(len(f.ledger), after+3)
-	return Page{Records: f.ledger[after:end], Next: strings.Repeat("c", end), More: end == after+3}, nil
+	return billing.Page{Records: f.ledger[after:end], Next: strings.Repeat("c", end), More: end == after+3}, nil
 }
 
 func (f *fakeWorld) Due(context.Context, time.Time, int) ([]Feed, error) {
@@ -113,7 +114,7 @@ func TestEachRecordCountsOnce(t *testing.T) {
 		var want int64
 		for i := range int64(500) {
 			f.mu.Lock()
-			f.ledger = append(f.ledger, Record{StartedAt: start.Add(time.Duration(i)), Pico: i})
+			f.ledger = append(f.ledger, billing.Record{StartedAt: start.Add(time.Duration(i)), Pico: i})
 			f.mu.Unlock()
 			want += i
 			time.Sleep(37 * time.Millisecond)
