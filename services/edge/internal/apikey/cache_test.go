@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/edge/internal/poll"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -287,10 +288,10 @@ func TestWatcher(t *testing.T) {
 		for i := range 3 * page { // more than one page behind it
 			s.change(Digest{9, byte(i >> 8), byte(i)}, nil)
 		}
-		time.Sleep(pollEvery)
+		time.Sleep(poll.Every)
 		synctest.Wait()
 		if got := verify(t, v, header); got != "invalid_key" {
-			t.Errorf("revoked key %v later: %s", pollEvery, got)
+			t.Errorf("revoked key %v later: %s", poll.Every, got)
 		}
 
 		time.Sleep(usesEvery)
@@ -306,7 +307,7 @@ func TestWatcher(t *testing.T) {
 			t.Errorf("behind %v after 10 s without the feed", w.Behind())
 		}
 		s.fail(nil)
-		time.Sleep(pollEvery)
+		time.Sleep(poll.Every)
 		synctest.Wait()
 		if w.Behind() > 0 {
 			t.Errorf("behind %v with the feed back", w.Behind())
@@ -316,7 +317,7 @@ func TestWatcher(t *testing.T) {
 		s.mu.Lock()
 		s.position, s.changes, s.rows[digest] = 0, nil, &Key{ID: "key_1"}
 		s.mu.Unlock()
-		time.Sleep(pollEvery)
+		time.Sleep(poll.Every)
 		synctest.Wait()
 		if got := verify(t, v, header); got != "key_1" {
 			t.Errorf("key of the restored database: %s", got)
@@ -371,8 +372,8 @@ func TestRefresh(t *testing.T) {
 		}
 		begun := time.Now()
 		w.Refresh(t.Context()) // Nothing runs.
-		if took := time.Since(begun); took != refreshTime {
-			t.Errorf("without Run it took %v, want %v", took, refreshTime)
+		if took := time.Since(begun); took != poll.RefreshTime {
+			t.Errorf("without Run it took %v, want %v", took, poll.RefreshTime)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"switchyard.dev/services/edge/internal/poll"
 )
 
 // Follow calls end with ErrInvalid when the key of a call is revoked, within a second of the change. A key that reaches
@@ -20,7 +22,7 @@ func (v *Verifier) Follow(key *Key, end context.CancelCauseFunc) (done func()) {
 // review looks up the keys of running calls that have changed, and ends the calls of those that are no longer valid.
 // If a lookup fails, it is repeated in the next review.
 func (v *Verifier) review(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	ctx, cancel := context.WithTimeout(ctx, poll.Most)
 	defer cancel()
 	for _, digest := range v.calls.suspects() {
 		if ctx.Err() != nil { // One lookup may exceed the time, but not each of them.

@@ -6,14 +6,13 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/edge/internal/poll"
 )
 
 const (
-	// pollEvery and pollTime together make a change known within a second.
-	pollEvery = 400 * time.Millisecond
-	pollTime  = 500 * time.Millisecond
-	// refreshTime is enough for a poll in progress and the next one.
-	refreshTime = 2 * pollTime
 	// usesEvery is the interval at which last uses are stored.
 	usesEvery = time.Minute
 	// page bounds how many changes one read returns.
@@ -39,7 +38,7 @@ type Watcher struct {
 	log      *slog.Logger
 	position int64
 	current  atomic.Int64 // Unix nanoseconds of the last successful poll
-	wanted   chan chan struct{}
+	loop     *poll.Loop
 }
 
 // NewWatcher starts at the feed's current position. It must be called before the verifier serves its first request.
@@ -48,64 +47,50 @@ func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Lo
 	if err != nil {
 		return nil, fmt.Errorf("read the position of the key feed: %w", err)
 	}
-	w := &Watcher{verifier: verifier, feed: feed, log: log, position: position, wanted: make(chan chan struct{})}
+	w := &Watcher{verifier: verifier, feed: feed, log: log, position: position}
+	w.loop = poll.New("the key feed", w.follow, log)
 	w.current.Store(time.Now().UnixNano())
 	return w, nil
 }
 
-// Run polls until ctx ends. It continues after every failure of the feed and logs only the first of a row.
+// Run polls, and stores last uses, until ctx ends.
 func (w *Watcher) Run(ctx context.Context) error {
-	poll, uses := time.NewTicker(pollEvery), time.NewTicker(usesEvery)
-	defer poll.Stop()
+	var group errgroup.Group
+	group.Go(func() error { return w.loop.Run(ctx) })
+	group.Go(func() error {
+		w.store(ctx)
+		return nil
+	})
+	return group.Wait()
+}
+
+// store stores last uses until ctx ends.
+func (w *Watcher) store(ctx context.Context) {
+	uses := time.NewTicker(usesEvery)
 	defer uses.Stop()
-	failing := false
 	for {
-		var polled chan struct{} // nil unless Refresh waits
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-uses.C:
 			w.Flush(ctx)
-			continue
-		case polled = <-w.wanted:
-		case <-poll.C:
 		}
-		err := w.poll(ctx)
-		if polled != nil {
-			close(polled)
-		}
-		w.verifier.review(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !failing:
-			w.log.WarnContext(ctx, "key feed cannot be read", "error", err.Error())
-		case err == nil && failing:
-			w.log.InfoContext(ctx, "key feed can be read again")
-		}
-		failing = err != nil
 	}
 }
 
-// Refresh returns once Run has read the changes that were made before, or has failed to. It waits for at most
-// refreshTime: Run finds the changes later anyway.
-func (w *Watcher) Refresh(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, refreshTime)
-	defer cancel()
-	polled := make(chan struct{})
-	select {
-	case w.wanted <- polled:
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-polled:
-	case <-ctx.Done():
-	}
+// Refresh returns once Run has read the changes that were made before; see poll.Loop.
+func (w *Watcher) Refresh(ctx context.Context) { w.loop.Refresh(ctx) }
+
+// follow reads the changes and ends the calls of keys that are no longer valid.
+func (w *Watcher) follow(ctx context.Context) error {
+	err := w.poll(ctx)
+	w.verifier.review(ctx)
+	return err
 }
 
 // poll reads all changes since the last known one.
 func (w *Watcher) poll(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	ctx, cancel := context.WithTimeout(ctx, poll.Most)
 	defer cancel()
 	newest, err := w.feed.Position(ctx)
 	if err != nil {

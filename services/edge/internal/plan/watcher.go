@@ -6,13 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
-)
 
-const (
-	// pollEvery and pollTime together make a change known within a second.
-	pollEvery = 400 * time.Millisecond
-	pollTime  = 500 * time.Millisecond
+	"switchyard.dev/services/edge/internal/poll"
 )
 
 // Feed reads all plans.
@@ -43,33 +38,12 @@ func NewWatcher(ctx context.Context, feed Feed, log *slog.Logger) (*Watcher, err
 // change it. It costs no I/O and no allocation.
 func (w *Watcher) Plan(name string) *Plan { return (*w.plans.Load())[name] }
 
-// Run polls until ctx ends. It continues after every failure, with the plans that it has, and logs only the first
-// failure of a row.
-func (w *Watcher) Run(ctx context.Context) error {
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	failing := false
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-poll.C:
-		}
-		err := w.Refresh(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !failing:
-			w.log.WarnContext(ctx, "plans cannot be read", "error", err.Error())
-		case err == nil && failing:
-			w.log.InfoContext(ctx, "plans can be read again")
-		}
-		failing = err != nil
-	}
-}
+// Run keeps the plans current until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error { return poll.New("plans", w.Refresh, w.log).Run(ctx) }
 
 // Refresh reads the plans if any has changed.
 func (w *Watcher) Refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
+	ctx, cancel := context.WithTimeout(ctx, poll.Most)
 	defer cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,19 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"switchyard.dev/services/edge/internal/poll"
 )
 
 const (
-	// pollEvery and pollTime together make a change known within a second.
-	pollEvery = 400 * time.Millisecond
-	pollTime  = 500 * time.Millisecond
 	// readTime bounds reading a whole policy.
 	readTime = 5 * time.Second
 	// readEvery is how often the policy is read without a change: a release that does not know tokens may have changed
 	// an organization's limit.
 	readEvery = time.Minute
-	// refreshTime is enough for a poll in progress and the next one.
-	refreshTime = 2 * pollTime
 )
 
 // Feed is where a Watcher reads the policy.
@@ -32,66 +29,27 @@ type Feed interface {
 type Watcher struct {
 	verifier *Verifier
 	feed     Feed
-	log      *slog.Logger
 	position int64
 	read     time.Time
-	wanted   chan chan struct{}
+	loop     *poll.Loop
 }
 
 // NewWatcher puts the current policy in force.
 func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Logger) (*Watcher, error) {
-	w := &Watcher{verifier: verifier, feed: feed, log: log, wanted: make(chan chan struct{})}
+	w := &Watcher{verifier: verifier, feed: feed}
+	w.loop = poll.New("the policy of user tokens", w.poll, log)
 	return w, w.load(ctx)
 }
 
-// Run polls until ctx ends. It continues after every failure of the feed and logs only the first of a row.
-func (w *Watcher) Run(ctx context.Context) error {
-	ticks := time.NewTicker(pollEvery)
-	defer ticks.Stop()
-	failing := false
-	for {
-		var polled chan struct{} // nil unless Refresh waits
-		select {
-		case <-ctx.Done():
-			return nil
-		case polled = <-w.wanted:
-		case <-ticks.C:
-		}
-		err := w.poll(ctx)
-		if polled != nil {
-			close(polled)
-		}
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !failing:
-			w.log.WarnContext(ctx, "policy of user tokens cannot be read", "error", err.Error())
-		case err == nil && failing:
-			w.log.InfoContext(ctx, "policy of user tokens can be read again")
-		}
-		failing = err != nil
-	}
-}
+// Run keeps the policy current until ctx ends.
+func (w *Watcher) Run(ctx context.Context) error { return w.loop.Run(ctx) }
 
-// Refresh returns once Run has read the changes that were made before, or has failed to. It waits for at most
-// refreshTime: Run finds the changes later anyway.
-func (w *Watcher) Refresh(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, refreshTime)
-	defer cancel()
-	polled := make(chan struct{})
-	select {
-	case w.wanted <- polled:
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-polled:
-	case <-ctx.Done():
-	}
-}
+// Refresh returns once Run has read the changes that were made before; see poll.Loop.
+func (w *Watcher) Refresh(ctx context.Context) { w.loop.Refresh(ctx) }
 
 // poll reads the policy if it has changed, or was read long ago.
 func (w *Watcher) poll(ctx context.Context) error {
-	short, cancel := context.WithTimeout(ctx, pollTime)
+	short, cancel := context.WithTimeout(ctx, poll.Most)
 	defer cancel()
 	position, err := w.feed.TokenPosition(short)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/poll"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -57,7 +58,7 @@ func TestRevocation(t *testing.T) {
 					t.Fatal(err)
 				}
 				again := w.mint(t, request())
-				time.Sleep(pollEvery + pollTime)
+				time.Sleep(poll.Every + poll.Most)
 				synctest.Wait()
 				if !errors.Is(context.Cause(call), ErrInvalid) {
 					t.Errorf("the call goes on: %v", context.Cause(call))
