@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/services/edge/internal/poll"
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -48,7 +49,7 @@ func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Lo
 		return nil, fmt.Errorf("read the position of the key feed: %w", err)
 	}
 	w := &Watcher{verifier: verifier, feed: feed, log: log, position: position}
-	w.loop = poll.New("the key feed", w.follow, log)
+	w.loop = poll.New("key feed", w.follow, log)
 	w.current.Store(time.Now().UnixNano())
 	return w, nil
 }
@@ -58,24 +59,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return w.loop.Run(ctx) })
 	group.Go(func() error {
-		w.store(ctx)
-		return nil
+		return lifecycle.Repeat{Every: usesEvery, Do: w.Flush, Log: w.log, Name: "last uses of keys"}.Run(ctx)
 	})
 	return group.Wait()
-}
-
-// store stores last uses until ctx ends.
-func (w *Watcher) store(ctx context.Context) {
-	uses := time.NewTicker(usesEvery)
-	defer uses.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-uses.C:
-			w.Flush(ctx)
-		}
-	}
 }
 
 // Refresh returns once Run has read the changes that were made before; see poll.Loop.
@@ -123,14 +109,15 @@ func (w *Watcher) Behind() time.Duration {
 }
 
 // Flush stores the last uses of keys. If that fails they are lost: they are informational.
-func (w *Watcher) Flush(ctx context.Context) {
+func (w *Watcher) Flush(ctx context.Context) error {
 	uses := w.verifier.cache.uses()
 	if len(uses) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()
 	if err := w.feed.Touch(ctx, uses); err != nil {
-		w.log.WarnContext(ctx, "last uses of keys not stored", "keys", len(uses), "error", err.Error())
+		return fmt.Errorf("store the last uses of %d keys: %w", len(uses), err)
 	}
+	return nil
 }

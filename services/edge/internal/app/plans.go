@@ -49,4 +49,5 @@ func followSpend(s *service.Service, cfg Config, pool *pgxpool.Pool, transport h
 	}
 	follower := spend.NewFollower(billing.NewFeed(transport, base, func() (secret.Value, error) { return token, nil }), postgres.NewSpend(pool), s.Log)
 	s.Runner.Go("spend", follower.Run)
+	s.Runner.Go("upkeep of spend", follower.Upkeep)
 }

@@ -110,8 +110,10 @@ func startKeys(ctx context.Context, s *service.Service, cfg Config, stores store
 		s.Runner.Go("key announcements", func(ctx context.Context) error { return bus.listen(ctx, verifier.Forget) })
 	}
 	s.Runner.OnClose("last uses of keys", func(ctx context.Context) error {
-		watcher.Flush(ctx)
-		return nil
+		if err := watcher.Flush(ctx); err != nil {
+			s.Log.WarnContext(ctx, "last uses of keys are lost", "error", err.Error())
+		}
+		return nil // The service has stopped as it should.
 	})
 	// While Postgres is unavailable a replica serves its cached keys for a limited time; then it is not ready.
 	s.Runner.Check("keys", func(context.Context) error {

@@ -5,7 +5,11 @@ package poll
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"sync"
 	"time"
+
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -19,43 +23,36 @@ const (
 
 // Loop repeats a reading. New creates it.
 type Loop struct {
-	what   string
+	repeat lifecycle.Repeat
 	read   func(ctx context.Context) error
-	log    *slog.Logger
-	wanted chan chan struct{}
+	wake   chan struct{}
+	mu     sync.Mutex
+	// waiting are closed after the next reading.
+	waiting map[chan struct{}]struct{}
 }
 
-// New returns a Loop; the caller has to start Run. what names in the log what is read, such as "the key feed".
-func New(what string, read func(ctx context.Context) error, log *slog.Logger) *Loop {
-	return &Loop{what: what, read: read, log: log, wanted: make(chan chan struct{})}
+// New returns a Loop; the caller has to start Run. name is what the log calls it.
+func New(name string, read func(ctx context.Context) error, log *slog.Logger) *Loop {
+	l := &Loop{read: read, wake: make(chan struct{}, 1), waiting: make(map[chan struct{}]struct{})}
+	l.repeat = lifecycle.Repeat{Every: Every, Wake: l.wake, Do: l.turn, Log: log, Name: name}
+	return l
 }
 
-// Run reads until ctx ends. It continues after every failure and logs only the first of a row.
-func (l *Loop) Run(ctx context.Context) error {
-	ticks := time.NewTicker(Every)
-	defer ticks.Stop()
-	failing := false
-	for {
-		var done chan struct{} // nil unless Refresh waits
-		select {
-		case <-ctx.Done():
-			return nil
-		case done = <-l.wanted:
-		case <-ticks.C:
-		}
-		err := l.read(ctx)
-		if done != nil {
+// Run reads until ctx ends. It continues after every failure.
+func (l *Loop) Run(ctx context.Context) error { return l.repeat.Run(ctx) }
+
+// turn reads once, and lets those go on that waited before.
+func (l *Loop) turn(ctx context.Context) error {
+	l.mu.Lock()
+	waiting := maps.Clone(l.waiting)
+	clear(l.waiting)
+	l.mu.Unlock()
+	defer func() {
+		for done := range waiting {
 			close(done)
 		}
-		switch {
-		case ctx.Err() != nil:
-		case err != nil && !failing:
-			l.log.WarnContext(ctx, "changes cannot be read", "what", l.what, "error", err.Error())
-		case err == nil && failing:
-			l.log.InfoContext(ctx, "changes can be read again", "what", l.what)
-		}
-		failing = err != nil
-	}
+	}()
+	return l.read(ctx)
 }
 
 // Refresh returns once Run has read the changes that were made before, or has failed to. It waits for at most
@@ -64,13 +61,18 @@ func (l *Loop) Refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, RefreshTime)
 	defer cancel()
 	done := make(chan struct{})
+	l.mu.Lock()
+	l.waiting[done] = struct{}{}
+	l.mu.Unlock()
 	select {
-	case l.wanted <- done:
-	case <-ctx.Done():
-		return
+	case l.wake <- struct{}{}:
+	default: // A reading that has not begun is due.
 	}
 	select {
 	case <-done:
 	case <-ctx.Done():
+		l.mu.Lock()
+		delete(l.waiting, done)
+		l.mu.Unlock()
 	}
 }

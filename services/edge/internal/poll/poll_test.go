@@ -50,7 +50,7 @@ func TestLoop(t *testing.T) {
 		pass("after them", 2, 9)
 		stop()
 		running.Wait()
-		if text := logs.String(); strings.Count(text, "cannot be read") != 1 || strings.Count(text, "read again") != 1 {
+		if text := logs.String(); strings.Count(text, "is failing") != 1 || strings.Count(text, "recovered") != 1 {
 			t.Errorf("logs:\n%s", text)
 		}
 		begun := time.Now()

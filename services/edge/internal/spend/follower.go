@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/billing"
 	"switchyard.dev/services/edge/internal/credit"
+	"switchyard.dev/services/platform/lifecycle"
 )
 
 const (
@@ -59,32 +60,16 @@ func NewFollower(source Source, store Store, log *slog.Logger) *Follower {
 	return &Follower{source: source, store: store, log: log}
 }
 
-// Run follows feeds until ctx ends. It continues after every failure and logs only the first of a row.
+// Run follows feeds until ctx ends. It continues after every failure.
 func (f *Follower) Run(ctx context.Context) error {
-	round, drop := time.NewTicker(every), time.NewTicker(dropEvery)
-	defer round.Stop()
-	defer drop.Stop()
-	failing := false
-	for {
-		var err error
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-round.C:
-			err = f.round(ctx)
-		case <-drop.C:
-			err = f.drop(ctx, time.Now())
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
-			f.log.WarnContext(ctx, "what organizations spend cannot be read", "error", err.Error())
-		case err == nil && failing:
-			f.log.InfoContext(ctx, "what organizations spend can be read again")
-		}
-		failing = err != nil
-	}
+	return lifecycle.Repeat{Every: every, Do: f.round, Log: f.log, Name: "spend of organizations"}.Run(ctx)
+}
+
+// Upkeep removes old windows until ctx ends. It continues after every failure.
+func (f *Follower) Upkeep(ctx context.Context) error {
+	return lifecycle.Repeat{
+		Every: dropEvery, Do: func(ctx context.Context) error { return f.drop(ctx, time.Now()) }, Log: f.log, Name: "old windows of spend",
+	}.Run(ctx)
 }
 
 // round reads the feeds that are due, several at a time. One that fails holds up no other.

@@ -37,7 +37,7 @@ type Watcher struct {
 // NewWatcher puts the current policy in force.
 func NewWatcher(ctx context.Context, verifier *Verifier, feed Feed, log *slog.Logger) (*Watcher, error) {
 	w := &Watcher{verifier: verifier, feed: feed}
-	w.loop = poll.New("the policy of user tokens", w.poll, log)
+	w.loop = poll.New("policy of user tokens", w.poll, log)
 	return w, w.load(ctx)
 }
 
