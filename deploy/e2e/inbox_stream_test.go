@@ -155,6 +155,6 @@ func TestInboxStreamRefuses(t *testing.T) {
 	h.anonymous(stack.Notify).get(t, path).refusedWith(t, http.StatusUnauthorized, "token")
 	notify.bearer(h.Secrets().Support).get(t, path).refusedWith(t, http.StatusForbidden, "role")
 	notify.get(t, path+"?organization_id=org-other").refusedWith(t, http.StatusForbidden, "organization_id")
-	notify.with("X-User-Id", "ann").get(t, path+"?user_id=bob").refusedWith(t, http.StatusForbidden, "user_id")
+	notify.with("X-User-Id", "ann").get(t, path+"?user_id=bob").refusedWith(t, http.StatusBadRequest, "user_id")
 	notify.get(t, path+"?colour=red").refusedWith(t, http.StatusBadRequest, "colour")
 }
