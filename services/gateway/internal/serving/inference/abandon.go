@@ -77,7 +77,7 @@ func (x *execution) renew(ctx context.Context) error {
 	if x.billed == nil {
 		return nil
 	}
-	x.engine.metrics.spent(&x.billed.report)
+	x.engine.spent(&x.billed.report)
 	recorded := x.recorded
 	x.taken.Add(x.billedTokens())
 	x.billed, x.recorded = nil, false

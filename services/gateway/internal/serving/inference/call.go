@@ -49,6 +49,15 @@ func (e *Engine) modelLabel(c *candidate) string {
 	return c.Model
 }
 
+// spent counts what was billed. As in modelLabel, a model that callers may have invented has no label of its own.
+func (e *Engine) spent(r *ledger.Report) {
+	model := r.Model
+	if !e.Health.Known(provider.Target{Provider: r.Provider, Model: model}) {
+		model = other
+	}
+	e.metrics.spent(model, r)
+}
+
 // fail ends the telemetry of a call that failed, or that its caller cancelled.
 func (c *call) fail(ctx context.Context, m *metrics, kind string, at time.Time) {
 	l := c.label

@@ -76,7 +76,7 @@ func (x *execution) billLoser(ctx context.Context, h *race, a *attempt) {
 	if outcome != "" {
 		var b *bill
 		b, recorded = x.commit(ctx, charge{id: a.id, of: &a.candidate, attempts: a.number, outcome: outcome, tally: arrived})
-		x.engine.metrics.spent(&b.report)
+		x.engine.spent(&b.report)
 		cost = b.worth()
 		x.taken.Add(b.tokens())
 		a.booked.settle(b.tokens())

@@ -126,7 +126,7 @@ type bill struct {
 func (x *execution) recordOutcome(ctx context.Context) {
 	if b := x.billed; b != nil {
 		x.record.settled(b)
-		x.engine.metrics.spent(&b.report)
+		x.engine.spent(&b.report)
 		if !b.abandoned { // Else the request and its call were counted when the attempt ended.
 			x.engine.metrics.request(b.report.Provider, b.outcome)
 		}

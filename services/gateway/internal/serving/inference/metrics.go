@@ -74,7 +74,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.refusals, err = meter.Int64Counter("switchyard.gateway.quota.refusals",
 		metric.WithDescription("Requests that a limit refused, by what it applies to (credential, organization, key, or the queue) and cause."))
 	errs = append(errs, err)
-	m.cost, err = newCostCounter(meter, "switchyard.gateway.cost", "Cost metered, by provider.")
+	m.cost, err = newCostCounter(meter, "switchyard.gateway.cost", "Cost metered, by provider and model.")
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return nil, fmt.Errorf("instruments: %w", err)
 	}
@@ -192,9 +192,9 @@ func (m *metrics) implausible(name string, part excess) {
 	m.beyond.add(by(name, "part", string(part)), 1)
 }
 
-// spent counts what was billed.
-func (m *metrics) spent(r *ledger.Report) {
-	m.cost.add(by(r.Provider, "", ""), int64(r.Cost))
+// spent counts what was billed for a call to a model of this label.
+func (m *metrics) spent(model string, r *ledger.Report) {
+	m.cost.add(by(r.Provider, "model", model), int64(r.Cost))
 	for _, b := range provider.Buckets() {
 		if tokens := *b.Of(&r.Usage); tokens > 0 && b.Side() != provider.SidePieces {
 			m.tokens.add(by(r.Provider, "bucket", b.Name()), tokens)

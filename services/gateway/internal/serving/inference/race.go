@@ -207,7 +207,7 @@ func (r *round) firstFailed(ctx context.Context) verdict {
 		return next
 	}
 	if r.billed != nil {
-		r.engine.metrics.spent(&r.billed.report)
+		r.engine.spent(&r.billed.report)
 	}
 	if r.grant != nil {
 		r.grant.Settle(h.first.id, r.recorded)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -13,6 +14,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -69,6 +71,10 @@ func (o *observed) points(t *testing.T) map[string][]attribute.Set {
 				for _, p := range data.DataPoints {
 					points[m.Name] = append(points[m.Name], p.Attributes)
 				}
+			case metricdata.Sum[float64]:
+				for _, p := range data.DataPoints {
+					points[m.Name] = append(points[m.Name], p.Attributes)
+				}
 			}
 		}
 	}
@@ -102,6 +108,25 @@ func TestEachCallHasASpan(t *testing.T) {
 	}
 	if n := len(points[metricTokens]); n != 2 {
 		t.Errorf("%d series of tokens, want input and output", n)
+	}
+}
+
+// The cost is counted by model, and models that callers invent share a label.
+func TestCostIsCountedByModel(t *testing.T) {
+	o := observe(t, &script{name: "a", answer: good})
+	if _, err := o.Chat(t.Context(), request()); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		o.Spent(&ledger.Report{Provider: "a", Model: fmt.Sprint("invented-", n), Cost: 1})
+	}
+	models := make(map[string]int)
+	for _, set := range o.points(t)["switchyard.gateway.cost"] {
+		model, _ := set.Value("model")
+		models[model.AsString()]++
+	}
+	if diff := cmp.Diff(map[string]int{"a-1": 1, other: 1}, models); diff != "" {
+		t.Errorf("series by model (-want +got):\n%s", diff)
 	}
 }
 
