@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -37,6 +38,15 @@ func (s *Spend) Aggregate(ctx context.Context, b spend.Bounds, limit int) (int, 
 		return 0, fmt.Errorf("aggregate spend: %w", err)
 	}
 	return int(n), nil
+}
+
+// Lag returns the age of the oldest row of the ledger that isn't aggregated yet; 0 without one.
+func (s *Spend) Lag(ctx context.Context) (time.Duration, error) {
+	seconds, err := dbsql.New(s.pool).SpendLag(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("lag of spend: %w", err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
 }
 
 // Expire implements spend.Store.
@@ -88,12 +98,13 @@ func (s *Spend) report(ctx context.Context, q spend.Query) (report spend.Report,
 		return report, err
 	}
 	var rows []dbsql.ListSpendRow
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
 		db := dbsql.New(tx)
 		if err := db.PlanForSpend(ctx); err != nil {
 			return err
 		}
-		rows, err = db.ListSpend(ctx, params) // One statement has one snapshot.
+		rows, err = listSpend(ctx, db, params, len(q.Grouping) > 0 || q.WithTags)
 		return err
 	})
 	if err != nil {
@@ -113,6 +124,36 @@ func (s *Spend) report(ctx context.Context, q spend.Query) (report spend.Report,
 	return report, nil
 }
 
+// listSpend returns the rows of a page, whose buckets it reads in parts if they are grouped, and the total as one more row.
+func listSpend(ctx context.Context, db *dbsql.Queries, p dbsql.ListSpendParams, grouped bool) (rows []dbsql.ListSpendRow, err error) {
+	parts := spendParts{until: p.Until}
+	if grouped {
+		parts.buckets, err = db.ListSpendBuckets(ctx, dbsql.ListSpendBucketsParams{
+			OrganizationID: p.OrganizationID, Span: p.Span, Since: p.PageSince, Until: p.Until,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	var total []dbsql.ListSpendRow
+	for p.WithTotal = true; p.WithTotal || p.PageSize > 0 && p.PageSince.Before(p.Until); p.WithTotal = false {
+		p.PageUntil = parts.next(p.PageSince, int(p.PageSize))
+		part, err := db.ListSpend(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		made := len(part) - 1
+		if p.WithTotal {
+			total = part[made:]
+		}
+		rows = append(rows, part[:made]...)
+		parts.rows += made
+		p.PageSize -= int32(made)
+		p.PageSince = p.PageUntil
+	}
+	return append(rows, total...), nil
+}
+
 // spendParams returns the parameters of the statement that answers a query.
 func spendParams(q spend.Query) (dbsql.ListSpendParams, error) {
 	names := slices.Concat(q.Grouping.TagNames(), make([]string, spend.MaxTags))
@@ -123,13 +164,18 @@ func spendParams(q spend.Query) (dbsql.ListSpendParams, error) {
 			return dbsql.ListSpendParams{}, err
 		}
 	}
+	page, total := spendSources(q)
 	p := dbsql.ListSpendParams{
 		OrganizationID: q.Organization, Span: string(q.Interval), Since: q.Since, Until: q.Until,
 		ByProvider: slices.Contains(q.Grouping, spend.DimensionProvider), ByModel: slices.Contains(q.Grouping, spend.DimensionModel),
 		ByKey: slices.Contains(q.Grouping, spend.DimensionKey), ByUser: slices.Contains(q.Grouping, spend.DimensionUser),
 		Tag1: names[0], Tag2: names[1], Tag3: names[2], ByTags: q.WithTags,
 		Provider: q.Filter.Provider, Model: q.Filter.Model, KeyID: q.Filter.Key, UserID: q.Filter.User, Tags: string(filter),
+		PageSince: q.Since, PageSource: page, TotalSource: total,
 		AfterBucket: q.After.Start, AfterTags: q.After.Tags, PageSize: int32(q.Limit),
+	}
+	if q.After.Start.After(q.Since) {
+		p.PageSince = q.After.Start
 	}
 	place := map[spend.Dimension]*string{
 		spend.DimensionProvider: &p.AfterProvider, spend.DimensionModel: &p.AfterModel,

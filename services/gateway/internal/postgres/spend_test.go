@@ -189,6 +189,35 @@ func TestSpendExpires(t *testing.T) {
 	equals(t, pool, "acme")
 }
 
+// The lag is the age of the oldest row that isn't aggregated.
+func TestSpendLag(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	store, r := NewSpend(pool), rand.New(rand.NewPCG(1, 9))
+	lag := func() time.Duration {
+		t.Helper()
+		d, err := store.Lag(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	if d := lag(); d != 0 {
+		t.Errorf("%s behind an empty ledger", d)
+	}
+	age := 2 * time.Hour
+	for range 2 {
+		recordAt(t, pool, []ledger.Entry{randomSpend(r, "acme")}, func() time.Time { return time.Now().Add(-age) })
+		age -= time.Hour
+	}
+	if d := lag(); d < 2*time.Hour || d > 3*time.Hour {
+		t.Errorf("%s behind, want 2 hours", d)
+	}
+	aggregate(t, pool, roomy(), 1)
+	if d := lag(); d != 0 {
+		t.Errorf("%s behind with nothing left", d)
+	}
+}
+
 func TestSpendFilter(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
 	store := NewSpend(pool)

@@ -507,6 +507,31 @@ type SpendMark struct {
 	Seq  int64
 }
 
+type SpendModel struct {
+	OrganizationID       string
+	Span                 string
+	Bucket               time.Time
+	ModelID              []byte
+	Provider             string
+	Model                string
+	Calls                int64
+	CostPicoUsd          pgtype.Numeric
+	InputTokens          int64
+	CacheReadTokens      int64
+	CacheWriteTokens     int64
+	CacheWriteLongTokens int64
+	ImageInputTokens     int64
+	AudioInputTokens     int64
+	OutputTokens         int64
+	ReasoningTokens      int64
+	ImageOutputTokens    int64
+	AudioOutputTokens    int64
+	Images               int64
+	Characters           int64
+	AudioSeconds         int64
+	Searches             int64
+}
+
 type SpendRollup struct {
 	OrganizationID       string
 	Span                 string

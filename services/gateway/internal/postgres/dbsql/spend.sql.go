@@ -57,40 +57,40 @@ WITH fresh AS MATERIALIZED (
 ),
 hourly AS MATERIALIZED (
     SELECT
-        organization_id, provider, model, key_id, user_id, tags, date_trunc('hour', recorded_at, 'UTC') AS hour,
-        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd,
-        sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
-        sum(cache_write_tokens) AS cache_write_tokens, sum(cache_write_long_tokens) AS cache_write_long_tokens,
-        sum(image_input_tokens) AS image_input_tokens, sum(audio_input_tokens) AS audio_input_tokens,
-        sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_tokens,
-        sum(image_output_tokens) AS image_output_tokens, sum(audio_output_tokens) AS audio_output_tokens,
-        sum(images) AS images, sum(characters) AS characters, sum(audio_seconds) AS audio_seconds,
-        sum(searches) AS searches
+        organization_id, spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
+        date_trunc('hour', recorded_at, 'UTC') AS hour,
+        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
+        sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
+        sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
+        sum(image_input_tokens)::bigint AS image_input_tokens, sum(audio_input_tokens)::bigint AS audio_input_tokens,
+        sum(output_tokens)::bigint AS output_tokens, sum(reasoning_tokens)::bigint AS reasoning_tokens,
+        sum(image_output_tokens)::bigint AS image_output_tokens,
+        sum(audio_output_tokens)::bigint AS audio_output_tokens, sum(images)::bigint AS images,
+        sum(characters)::bigint AS characters, sum(audio_seconds)::bigint AS audio_seconds,
+        sum(searches)::bigint AS searches
     FROM fresh
     GROUP BY organization_id, provider, model, key_id, user_id, tags, hour
 ),
 spread AS MATERIALIZED (
     SELECT
-        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket,
-        spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
-        sum(calls) AS calls, sum(cost_pico_usd) AS cost_pico_usd,
-        sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
-        sum(cache_write_tokens) AS cache_write_tokens, sum(cache_write_long_tokens) AS cache_write_long_tokens,
-        sum(image_input_tokens) AS image_input_tokens, sum(audio_input_tokens) AS audio_input_tokens,
-        sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_tokens,
-        sum(image_output_tokens) AS image_output_tokens, sum(audio_output_tokens) AS audio_output_tokens,
-        sum(images) AS images, sum(characters) AS characters, sum(audio_seconds) AS audio_seconds,
-        sum(searches) AS searches
+        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket, group_id, provider, model, key_id, user_id, tags,
+        sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
+        sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
+        sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
+        sum(image_input_tokens)::bigint AS image_input_tokens, sum(audio_input_tokens)::bigint AS audio_input_tokens,
+        sum(output_tokens)::bigint AS output_tokens, sum(reasoning_tokens)::bigint AS reasoning_tokens,
+        sum(image_output_tokens)::bigint AS image_output_tokens,
+        sum(audio_output_tokens)::bigint AS audio_output_tokens, sum(images)::bigint AS images,
+        sum(characters)::bigint AS characters, sum(audio_seconds)::bigint AS audio_seconds,
+        sum(searches)::bigint AS searches
     FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
     WHERE s.span = 'month' OR (s.span = 'day' AND hour >= $4::timestamptz) OR (s.span = 'hour' AND hour >= $5::timestamptz)
-    GROUP BY organization_id, s.span, bucket, provider, model, key_id, user_id, tags
+    GROUP BY organization_id, s.span, bucket, group_id, provider, model, key_id, user_id, tags
 ),
 placed AS MATERIALIZED (
     SELECT
         s.organization_id, s.span, s.bucket, s.group_id, s.provider, s.model, s.key_id, s.user_id, s.tags, s.calls, s.cost_pico_usd, s.input_tokens, s.cache_read_tokens, s.cache_write_tokens, s.cache_write_long_tokens, s.image_input_tokens, s.audio_input_tokens, s.output_tokens, s.reasoning_tokens, s.image_output_tokens, s.audio_output_tokens, s.images, s.characters, s.audio_seconds, s.searches, r.group_id IS NOT NULL AS known,
-        coalesce(b.groups, 0) + row_number() OVER (
-            PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NULL ORDER BY s.group_id
-        ) AS new_place
+        row_number() OVER (PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NOT NULL ORDER BY s.group_id) AS place
     FROM spread AS s
     -- One look-up for each group, whatever the plan's estimates are: the rollup is much longer than these rows.
     LEFT JOIN LATERAL (
@@ -98,16 +98,14 @@ placed AS MATERIALIZED (
         WHERE e.organization_id = s.organization_id AND e.span = s.span AND e.bucket = s.bucket AND e.group_id = s.group_id
         OFFSET 0
     ) AS r ON true
-    LEFT JOIN LATERAL (
-        SELECT e.groups FROM spend_bucket AS e
-        WHERE e.organization_id = s.organization_id AND e.span = s.span AND e.bucket = s.bucket
-        OFFSET 0
-    ) AS b ON true
 ),
 bounded AS MATERIALIZED (
     SELECT
-        p.organization_id, p.span, p.bucket, p.group_id, p.provider, p.model, p.key_id, p.user_id, p.tags, p.calls, p.cost_pico_usd, p.input_tokens, p.cache_read_tokens, p.cache_write_tokens, p.cache_write_long_tokens, p.image_input_tokens, p.audio_input_tokens, p.output_tokens, p.reasoning_tokens, p.image_output_tokens, p.audio_output_tokens, p.images, p.characters, p.audio_seconds, p.searches, p.known, p.new_place,
-        NOT known AND new_place > CASE p.span
+        p.organization_id, p.span, p.bucket, p.group_id, p.provider, p.model, p.key_id, p.user_id, p.tags, p.calls, p.cost_pico_usd, p.input_tokens, p.cache_read_tokens, p.cache_write_tokens, p.cache_write_long_tokens, p.image_input_tokens, p.audio_input_tokens, p.output_tokens, p.reasoning_tokens, p.image_output_tokens, p.audio_output_tokens, p.images, p.characters, p.audio_seconds, p.searches, p.known, p.place,
+        NOT known AND place + max(CASE WHEN place = 1 AND NOT known THEN coalesce((
+            SELECT e.groups FROM spend_bucket AS e
+            WHERE e.organization_id = p.organization_id AND e.span = p.span AND e.bucket = p.bucket
+        ), 0) END) OVER (PARTITION BY organization_id, span, bucket, known) > CASE p.span
             WHEN 'hour' THEN $6::int
             WHEN 'day' THEN $7::int
             ELSE $8::int
@@ -123,25 +121,28 @@ counted AS (
 ),
 added AS (
     INSERT INTO spend_rollup AS r (
-        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags, calls, cost_pico_usd,
-        input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
-        audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
-        characters, audio_seconds, searches
+        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags,
+        calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens,
+        image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens,
+        audio_output_tokens, images, characters, audio_seconds, searches
     )
     SELECT
-        organization_id, span, bucket, CASE WHEN is_rest THEN '\x00000000000000000000000000000000' ELSE group_id END AS id, is_rest,
-        CASE WHEN is_rest THEN '(other)' ELSE provider END AS of_provider,
-        CASE WHEN is_rest THEN '(other)' ELSE model END AS of_model,
-        CASE WHEN is_rest THEN '(other)' ELSE key_id END AS of_key,
-        CASE WHEN is_rest THEN '(other)' ELSE user_id END AS of_user,
-        CASE WHEN is_rest THEN '{}' ELSE tags END AS of_tags,
-        sum(calls), sum(cost_pico_usd),
-        sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_long_tokens),
-        sum(image_input_tokens), sum(audio_input_tokens), sum(output_tokens), sum(reasoning_tokens),
-        sum(image_output_tokens), sum(audio_output_tokens), sum(images), sum(characters), sum(audio_seconds),
-        sum(searches)
+        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags,
+        calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens,
+        image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens,
+        audio_output_tokens, images, characters, audio_seconds, searches
     FROM bounded
-    GROUP BY organization_id, span, bucket, id, is_rest, of_provider, of_model, of_key, of_user, of_tags
+    WHERE NOT is_rest
+    UNION ALL
+    SELECT
+        organization_id, span, bucket, '\x00000000000000000000000000000000', true, '(other)', '(other)', '(other)', '(other)', '{}',
+        sum(calls), sum(cost_pico_usd), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+        sum(cache_write_long_tokens), sum(image_input_tokens), sum(audio_input_tokens), sum(output_tokens),
+        sum(reasoning_tokens), sum(image_output_tokens), sum(audio_output_tokens), sum(images), sum(characters),
+        sum(audio_seconds), sum(searches)
+    FROM bounded
+    WHERE is_rest
+    GROUP BY organization_id, span, bucket
     ON CONFLICT (organization_id, span, bucket, group_id) DO UPDATE SET
         calls = r.calls + excluded.calls,
         cost_pico_usd = r.cost_pico_usd + excluded.cost_pico_usd,
@@ -182,7 +183,9 @@ type FoldSpendParams struct {
 // FoldSpend aggregates the next rows of the feed. Every transaction below the oldest one in progress has ended, so no row
 // can appear before the mark. A group that a full bucket doesn't have yet is added to the bucket's rest. Rows from before
 // hours_since or days_since are added to no hour or day, because those have expired.
-// new_place numbers the groups that a bucket doesn't have yet, from the count of those that it has.
+// The sums of a step are bigint again, which the next one adds up faster than numeric.
+// place numbers the groups that a bucket doesn't have yet.
+// One look-up for each bucket tells how many groups it has.
 func (q *Queries) FoldSpend(ctx context.Context, arg FoldSpendParams) (int64, error) {
 	row := q.db.QueryRow(ctx, foldSpend,
 		arg.AfterTxid,
@@ -200,41 +203,58 @@ func (q *Queries) FoldSpend(ctx context.Context, arg FoldSpendParams) (int64, er
 }
 
 const listSpend = `-- name: ListSpend :many
-WITH used AS (
+WITH used AS NOT MATERIALIZED (
     SELECT
-        r.bucket, r.is_rest, r.provider, r.model, r.key_id, r.user_id, r.tags, r.calls, r.cost_pico_usd,
+        'group'::text AS source, r.bucket, r.is_rest, r.provider, r.model, r.key_id, r.user_id, r.tags, r.calls, r.cost_pico_usd,
         r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cache_write_long_tokens,
         r.image_input_tokens, r.audio_input_tokens, r.output_tokens, r.reasoning_tokens, r.image_output_tokens,
         r.audio_output_tokens, r.images, r.characters, r.audio_seconds, r.searches
     FROM spend_rollup AS r
     WHERE r.organization_id = $1 AND r.span = $2::text AND r.bucket >= $3::timestamptz AND r.bucket < $4::timestamptz
     UNION ALL
+    SELECT
+        'model'::text, m.bucket, false, m.provider, m.model, ''::text, ''::text, '{}'::jsonb, m.calls, m.cost_pico_usd,
+        m.input_tokens, m.cache_read_tokens, m.cache_write_tokens, m.cache_write_long_tokens,
+        m.image_input_tokens, m.audio_input_tokens, m.output_tokens, m.reasoning_tokens, m.image_output_tokens,
+        m.audio_output_tokens, m.images, m.characters, m.audio_seconds, m.searches
+    FROM spend_model AS m
+    WHERE m.organization_id = $1 AND m.span = $2 AND m.bucket >= $3 AND m.bucket < $4
+    UNION ALL
     -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
     SELECT
-        date_trunc($2, tail.recorded_at, 'UTC'), false, tail.provider, tail.model, tail.key_id, tail.user_id, tail.tags, 1, tail.cost_pico_usd,
+        'ledger'::text, date_trunc($2, tail.recorded_at, 'UTC'), false, tail.provider, tail.model, tail.key_id, tail.user_id, tail.tags,
+        1::bigint, tail.cost_pico_usd::numeric,
         tail.input_tokens, tail.cache_read_tokens, tail.cache_write_tokens, tail.cache_write_long_tokens,
         tail.image_input_tokens, tail.audio_input_tokens, tail.output_tokens, tail.reasoning_tokens,
         tail.image_output_tokens, tail.audio_output_tokens, tail.images, tail.characters, tail.audio_seconds,
         tail.searches
     FROM (
         SELECT id, seq, txid, request_id, organization_id, key_id, service, run_id, operation, requested_provider, requested_model, requested_goal, provider, model, credential, credential_fingerprint, substituted, cache_hit, attempts, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, images, usage_state, cost_pico_usd, price_version, outcome, started_at, ended_at, recorded_at, cache_write_long_tokens, image_input_tokens, audio_input_tokens, image_output_tokens, audio_output_tokens, characters, audio_seconds, searches, key_origin, user_id, tags FROM ledger_entry AS e
-        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM spend_mark AS m)
+        WHERE (e.txid, e.seq) > (SELECT p.txid, p.seq FROM spend_mark AS p)
         ORDER BY e.txid, e.seq
         OFFSET 0
     ) AS tail
     WHERE tail.organization_id = $1 AND tail.recorded_at >= $3 AND tail.recorded_at < $4
 ),
-grouped AS MATERIALIZED (
+matching AS NOT MATERIALIZED (
+    SELECT source, bucket, is_rest, provider, model, key_id, user_id, tags, calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images, characters, audio_seconds, searches FROM used AS u
+    WHERE ($5::text = '' OR u.provider = $5)
+        AND ($6::text = '' OR u.model = $6)
+        AND ($7::text = '' OR u.key_id = $7)
+        AND ($8::text = '' OR u.user_id = $8)
+        AND ($9::text = '{}' OR u.tags @> cast($9 AS jsonb))
+),
+grouped AS NOT MATERIALIZED (
     SELECT
         u.bucket,
-        (CASE WHEN $5::boolean THEN u.provider ELSE '' END) COLLATE "C" AS provider,
-        (CASE WHEN $6::boolean THEN u.model ELSE '' END) COLLATE "C" AS model,
-        (CASE WHEN $7::boolean THEN u.key_id ELSE '' END) COLLATE "C" AS key_id,
-        (CASE WHEN $8::boolean THEN u.user_id ELSE '' END) COLLATE "C" AS user_id,
-        (CASE WHEN $9::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> $9, '') END) COLLATE "C" AS tag_1,
-        (CASE WHEN $10::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> $10, '') END) COLLATE "C" AS tag_2,
-        (CASE WHEN $11::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> $11, '') END) COLLATE "C" AS tag_3,
-        (CASE WHEN NOT $12::boolean THEN '' WHEN u.is_rest THEN '(other)' ELSE u.tags::text END) COLLATE "C" AS all_tags,
+        (CASE WHEN $10::boolean THEN u.provider ELSE '' END) COLLATE "C" AS provider,
+        (CASE WHEN $11::boolean THEN u.model ELSE '' END) COLLATE "C" AS model,
+        (CASE WHEN $12::boolean THEN u.key_id ELSE '' END) COLLATE "C" AS key_id,
+        (CASE WHEN $13::boolean THEN u.user_id ELSE '' END) COLLATE "C" AS user_id,
+        (CASE WHEN $14::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> $14, '') END) COLLATE "C" AS tag_1,
+        (CASE WHEN $15::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> $15, '') END) COLLATE "C" AS tag_2,
+        (CASE WHEN $16::text = '' THEN '' WHEN u.is_rest THEN '(other)' ELSE coalesce(u.tags ->> $16, '') END) COLLATE "C" AS tag_3,
+        (CASE WHEN NOT $17::boolean THEN '' WHEN u.is_rest THEN '(other)' ELSE u.tags::text END) COLLATE "C" AS all_tags,
         sum(u.calls)::bigint AS calls, sum(u.cost_pico_usd) AS cost_pico_usd,
         sum(u.input_tokens)::bigint AS input_tokens, sum(u.cache_read_tokens)::bigint AS cache_read_tokens,
         sum(u.cache_write_tokens)::bigint AS cache_write_tokens,
@@ -244,21 +264,17 @@ grouped AS MATERIALIZED (
         sum(u.image_output_tokens)::bigint AS image_output_tokens, sum(u.audio_output_tokens)::bigint AS audio_output_tokens,
         sum(u.images)::bigint AS images, sum(u.characters)::bigint AS characters, sum(u.audio_seconds)::bigint AS audio_seconds,
         sum(u.searches)::bigint AS searches
-    FROM used AS u
-    WHERE ($13::text = '' OR u.provider = $13)
-        AND ($14::text = '' OR u.model = $14)
-        AND ($15::text = '' OR u.key_id = $15)
-        AND ($16::text = '' OR u.user_id = $16)
-        AND ($17::text = '{}' OR u.tags @> cast($17 AS jsonb))
+    FROM matching AS u
+    WHERE u.source IN ($18::text, 'ledger') AND u.bucket >= $19::timestamptz AND u.bucket < $20::timestamptz
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
 ),
 page AS (
     SELECT bucket, provider, model, key_id, user_id, tag_1, tag_2, tag_3, all_tags, calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images, characters, audio_seconds, searches FROM grouped AS g
     WHERE (g.bucket, g.provider, g.model, g.key_id, g.user_id, g.tag_1, g.tag_2, g.tag_3, g.all_tags)
-        > ($18::timestamptz, $19::text, $20::text, $21::text, $22::text,
-            $23::text, $24::text, $25::text, $26::text)
+        > ($21::timestamptz, $22::text, $23::text, $24::text, $25::text,
+            $26::text, $27::text, $28::text, $29::text)
     ORDER BY g.bucket, g.provider, g.model, g.key_id, g.user_id, g.tag_1, g.tag_2, g.tag_3, g.all_tags
-    LIMIT $27::int
+    LIMIT $30::int
 )
 SELECT
     false::boolean AS is_total, bucket::timestamptz AS bucket, provider::text AS provider, model::text AS model, key_id::text AS key_id,
@@ -282,7 +298,8 @@ SELECT
     coalesce(sum(image_output_tokens), 0)::bigint, coalesce(sum(audio_output_tokens), 0)::bigint,
     coalesce(sum(images), 0)::bigint, coalesce(sum(characters), 0)::bigint,
     coalesce(sum(audio_seconds), 0)::bigint, coalesce(sum(searches), 0)::bigint
-FROM grouped
+FROM matching AS u
+WHERE u.source IN ($31::text, 'ledger') AND $32::boolean
 ORDER BY is_total, bucket, provider, model, key_id, user_id, tag_1, tag_2, tag_3, all_tags
 `
 
@@ -291,6 +308,11 @@ type ListSpendParams struct {
 	Span           string
 	Since          time.Time
 	Until          time.Time
+	Provider       string
+	Model          string
+	KeyID          string
+	UserID         string
+	Tags           string
 	ByProvider     bool
 	ByModel        bool
 	ByKey          bool
@@ -299,11 +321,9 @@ type ListSpendParams struct {
 	Tag2           string
 	Tag3           string
 	ByTags         bool
-	Provider       string
-	Model          string
-	KeyID          string
-	UserID         string
-	Tags           string
+	PageSource     string
+	PageSince      time.Time
+	PageUntil      time.Time
 	AfterBucket    time.Time
 	AfterProvider  string
 	AfterModel     string
@@ -314,6 +334,8 @@ type ListSpendParams struct {
 	AfterTag3      string
 	AfterTags      string
 	PageSize       int32
+	TotalSource    string
+	WithTotal      bool
 }
 
 type ListSpendRow struct {
@@ -345,9 +367,10 @@ type ListSpendRow struct {
 	Searches             int64
 }
 
-// ListSpend returns a page of the sums of an organization by bucket and by the values that are grouped by, and the total
-// of all pages as the last row. A value that isn't grouped by is empty. The sums are those of the rollup, plus those of
-// the ledger's rows that aren't aggregated yet.
+// ListSpend returns a page of the sums of an organization in some of a report's buckets, by bucket and by the values that
+// are grouped by, and the total of the report as the last row, which is zero unless with_total. A value that isn't grouped
+// by is empty. The sums are those of the rollup (the source group) or of the sums by model (the source model), plus those
+// of the ledger's rows that aren't aggregated yet.
 // Values have the collation C, so that cursors and order agree whatever the database's is.
 func (q *Queries) ListSpend(ctx context.Context, arg ListSpendParams) ([]ListSpendRow, error) {
 	rows, err := q.db.Query(ctx, listSpend,
@@ -355,6 +378,11 @@ func (q *Queries) ListSpend(ctx context.Context, arg ListSpendParams) ([]ListSpe
 		arg.Span,
 		arg.Since,
 		arg.Until,
+		arg.Provider,
+		arg.Model,
+		arg.KeyID,
+		arg.UserID,
+		arg.Tags,
 		arg.ByProvider,
 		arg.ByModel,
 		arg.ByKey,
@@ -363,11 +391,9 @@ func (q *Queries) ListSpend(ctx context.Context, arg ListSpendParams) ([]ListSpe
 		arg.Tag2,
 		arg.Tag3,
 		arg.ByTags,
-		arg.Provider,
-		arg.Model,
-		arg.KeyID,
-		arg.UserID,
-		arg.Tags,
+		arg.PageSource,
+		arg.PageSince,
+		arg.PageUntil,
 		arg.AfterBucket,
 		arg.AfterProvider,
 		arg.AfterModel,
@@ -378,6 +404,8 @@ func (q *Queries) ListSpend(ctx context.Context, arg ListSpendParams) ([]ListSpe
 		arg.AfterTag3,
 		arg.AfterTags,
 		arg.PageSize,
+		arg.TotalSource,
+		arg.WithTotal,
 	)
 	if err != nil {
 		return nil, err
@@ -424,6 +452,51 @@ func (q *Queries) ListSpend(ctx context.Context, arg ListSpendParams) ([]ListSpe
 	return items, nil
 }
 
+const listSpendBuckets = `-- name: ListSpendBuckets :many
+SELECT bucket, (groups + 1)::int AS groups
+FROM spend_bucket
+WHERE organization_id = $1 AND span = $2::text AND bucket >= $3::timestamptz AND bucket < $4::timestamptz
+ORDER BY bucket
+`
+
+type ListSpendBucketsParams struct {
+	OrganizationID string
+	Span           string
+	Since          time.Time
+	Until          time.Time
+}
+
+type ListSpendBucketsRow struct {
+	Bucket time.Time
+	Groups int32
+}
+
+// ListSpendBuckets returns how many groups the buckets of a report have at most, by which a page is read in parts.
+func (q *Queries) ListSpendBuckets(ctx context.Context, arg ListSpendBucketsParams) ([]ListSpendBucketsRow, error) {
+	rows, err := q.db.Query(ctx, listSpendBuckets,
+		arg.OrganizationID,
+		arg.Span,
+		arg.Since,
+		arg.Until,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ListSpendBucketsRow
+	for rows.Next() {
+		var i ListSpendBucketsRow
+		if err := rows.Scan(&i.Bucket, &i.Groups); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockSpendMark = `-- name: LockSpendMark :one
 SELECT txid::text AS txid, seq FROM spend_mark FOR UPDATE SKIP LOCKED
 `
@@ -453,4 +526,21 @@ SELECT
 func (q *Queries) PlanForSpend(ctx context.Context) error {
 	_, err := q.db.Exec(ctx, planForSpend)
 	return err
+}
+
+const spendLag = `-- name: SpendLag :one
+SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - (
+    SELECT e.recorded_at FROM ledger_entry AS e
+    WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM spend_mark AS m)
+    ORDER BY e.txid, e.seq
+    LIMIT 1
+)), 0), 0)::float8 AS seconds
+`
+
+// SpendLag returns the age in seconds of the oldest row of the ledger that isn't aggregated; 0 without one.
+func (q *Queries) SpendLag(ctx context.Context) (float64, error) {
+	row := q.db.QueryRow(ctx, spendLag)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
 }

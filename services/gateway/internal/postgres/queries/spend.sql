@@ -18,43 +18,44 @@ WITH fresh AS MATERIALIZED (
     ORDER BY ledger_entry.txid, ledger_entry.seq
     LIMIT @count::int
 ),
+-- The sums of a step are bigint again, which the next one adds up faster than numeric.
 hourly AS MATERIALIZED (
     SELECT
-        organization_id, provider, model, key_id, user_id, tags, date_trunc('hour', recorded_at, 'UTC') AS hour,
-        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd,
-        sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
-        sum(cache_write_tokens) AS cache_write_tokens, sum(cache_write_long_tokens) AS cache_write_long_tokens,
-        sum(image_input_tokens) AS image_input_tokens, sum(audio_input_tokens) AS audio_input_tokens,
-        sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_tokens,
-        sum(image_output_tokens) AS image_output_tokens, sum(audio_output_tokens) AS audio_output_tokens,
-        sum(images) AS images, sum(characters) AS characters, sum(audio_seconds) AS audio_seconds,
-        sum(searches) AS searches
+        organization_id, spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
+        date_trunc('hour', recorded_at, 'UTC') AS hour,
+        count(*) AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
+        sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
+        sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
+        sum(image_input_tokens)::bigint AS image_input_tokens, sum(audio_input_tokens)::bigint AS audio_input_tokens,
+        sum(output_tokens)::bigint AS output_tokens, sum(reasoning_tokens)::bigint AS reasoning_tokens,
+        sum(image_output_tokens)::bigint AS image_output_tokens,
+        sum(audio_output_tokens)::bigint AS audio_output_tokens, sum(images)::bigint AS images,
+        sum(characters)::bigint AS characters, sum(audio_seconds)::bigint AS audio_seconds,
+        sum(searches)::bigint AS searches
     FROM fresh
     GROUP BY organization_id, provider, model, key_id, user_id, tags, hour
 ),
 spread AS MATERIALIZED (
     SELECT
-        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket,
-        spend_group(provider, model, key_id, user_id, tags) AS group_id, provider, model, key_id, user_id, tags,
-        sum(calls) AS calls, sum(cost_pico_usd) AS cost_pico_usd,
-        sum(input_tokens) AS input_tokens, sum(cache_read_tokens) AS cache_read_tokens,
-        sum(cache_write_tokens) AS cache_write_tokens, sum(cache_write_long_tokens) AS cache_write_long_tokens,
-        sum(image_input_tokens) AS image_input_tokens, sum(audio_input_tokens) AS audio_input_tokens,
-        sum(output_tokens) AS output_tokens, sum(reasoning_tokens) AS reasoning_tokens,
-        sum(image_output_tokens) AS image_output_tokens, sum(audio_output_tokens) AS audio_output_tokens,
-        sum(images) AS images, sum(characters) AS characters, sum(audio_seconds) AS audio_seconds,
-        sum(searches) AS searches
+        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket, group_id, provider, model, key_id, user_id, tags,
+        sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
+        sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
+        sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
+        sum(image_input_tokens)::bigint AS image_input_tokens, sum(audio_input_tokens)::bigint AS audio_input_tokens,
+        sum(output_tokens)::bigint AS output_tokens, sum(reasoning_tokens)::bigint AS reasoning_tokens,
+        sum(image_output_tokens)::bigint AS image_output_tokens,
+        sum(audio_output_tokens)::bigint AS audio_output_tokens, sum(images)::bigint AS images,
+        sum(characters)::bigint AS characters, sum(audio_seconds)::bigint AS audio_seconds,
+        sum(searches)::bigint AS searches
     FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
     WHERE s.span = 'month' OR (s.span = 'day' AND hour >= @days_since::timestamptz) OR (s.span = 'hour' AND hour >= @hours_since::timestamptz)
-    GROUP BY organization_id, s.span, bucket, provider, model, key_id, user_id, tags
+    GROUP BY organization_id, s.span, bucket, group_id, provider, model, key_id, user_id, tags
 ),
--- new_place numbers the groups that a bucket doesn't have yet, from the count of those that it has.
+-- place numbers the groups that a bucket doesn't have yet.
 placed AS MATERIALIZED (
     SELECT
         s.*, r.group_id IS NOT NULL AS known,
-        coalesce(b.groups, 0) + row_number() OVER (
-            PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NULL ORDER BY s.group_id
-        ) AS new_place
+        row_number() OVER (PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NOT NULL ORDER BY s.group_id) AS place
     FROM spread AS s
     -- One look-up for each group, whatever the plan's estimates are: the rollup is much longer than these rows.
     LEFT JOIN LATERAL (
@@ -62,16 +63,15 @@ placed AS MATERIALIZED (
         WHERE e.organization_id = s.organization_id AND e.span = s.span AND e.bucket = s.bucket AND e.group_id = s.group_id
         OFFSET 0
     ) AS r ON true
-    LEFT JOIN LATERAL (
-        SELECT e.groups FROM spend_bucket AS e
-        WHERE e.organization_id = s.organization_id AND e.span = s.span AND e.bucket = s.bucket
-        OFFSET 0
-    ) AS b ON true
 ),
+-- One look-up for each bucket tells how many groups it has.
 bounded AS MATERIALIZED (
     SELECT
         p.*,
-        NOT known AND new_place > CASE p.span
+        NOT known AND place + max(CASE WHEN place = 1 AND NOT known THEN coalesce((
+            SELECT e.groups FROM spend_bucket AS e
+            WHERE e.organization_id = p.organization_id AND e.span = p.span AND e.bucket = p.bucket
+        ), 0) END) OVER (PARTITION BY organization_id, span, bucket, known) > CASE p.span
             WHEN 'hour' THEN @hour_groups::int
             WHEN 'day' THEN @day_groups::int
             ELSE @month_groups::int
@@ -87,25 +87,28 @@ counted AS (
 ),
 added AS (
     INSERT INTO spend_rollup AS r (
-        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags, calls, cost_pico_usd,
-        input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens,
-        audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images,
-        characters, audio_seconds, searches
+        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags,
+        calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens,
+        image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens,
+        audio_output_tokens, images, characters, audio_seconds, searches
     )
     SELECT
-        organization_id, span, bucket, CASE WHEN is_rest THEN '\x00000000000000000000000000000000' ELSE group_id END AS id, is_rest,
-        CASE WHEN is_rest THEN '(other)' ELSE provider END AS of_provider,
-        CASE WHEN is_rest THEN '(other)' ELSE model END AS of_model,
-        CASE WHEN is_rest THEN '(other)' ELSE key_id END AS of_key,
-        CASE WHEN is_rest THEN '(other)' ELSE user_id END AS of_user,
-        CASE WHEN is_rest THEN '{}' ELSE tags END AS of_tags,
-        sum(calls), sum(cost_pico_usd),
-        sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens), sum(cache_write_long_tokens),
-        sum(image_input_tokens), sum(audio_input_tokens), sum(output_tokens), sum(reasoning_tokens),
-        sum(image_output_tokens), sum(audio_output_tokens), sum(images), sum(characters), sum(audio_seconds),
-        sum(searches)
+        organization_id, span, bucket, group_id, is_rest, provider, model, key_id, user_id, tags,
+        calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens,
+        image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens,
+        audio_output_tokens, images, characters, audio_seconds, searches
     FROM bounded
-    GROUP BY organization_id, span, bucket, id, is_rest, of_provider, of_model, of_key, of_user, of_tags
+    WHERE NOT is_rest
+    UNION ALL
+    SELECT
+        organization_id, span, bucket, '\x00000000000000000000000000000000', true, '(other)', '(other)', '(other)', '(other)', '{}',
+        sum(calls), sum(cost_pico_usd), sum(input_tokens), sum(cache_read_tokens), sum(cache_write_tokens),
+        sum(cache_write_long_tokens), sum(image_input_tokens), sum(audio_input_tokens), sum(output_tokens),
+        sum(reasoning_tokens), sum(image_output_tokens), sum(audio_output_tokens), sum(images), sum(characters),
+        sum(audio_seconds), sum(searches)
+    FROM bounded
+    WHERE is_rest
+    GROUP BY organization_id, span, bucket
     ON CONFLICT (organization_id, span, bucket, group_id) DO UPDATE SET
         calls = r.calls + excluded.calls,
         cost_pico_usd = r.cost_pico_usd + excluded.cost_pico_usd,
@@ -130,6 +133,15 @@ moved AS (
     WHERE (fresh.txid, fresh.seq) = (SELECT f.txid, f.seq FROM fresh AS f ORDER BY f.txid DESC, f.seq DESC LIMIT 1)
 )
 SELECT count(*) FROM fresh;
+
+-- name: SpendLag :one
+-- SpendLag returns the age in seconds of the oldest row of the ledger that isn't aggregated; 0 without one.
+SELECT coalesce(greatest(extract(epoch FROM clock_timestamp() - (
+    SELECT e.recorded_at FROM ledger_entry AS e
+    WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM spend_mark AS m)
+    ORDER BY e.txid, e.seq
+    LIMIT 1
+)), 0), 0)::float8 AS seconds;
 
 -- name: ExpireSpend :one
 -- ExpireSpend deletes some of the hours and days that begin before these moments, and returns how many buckets.
@@ -157,36 +169,61 @@ SELECT
     set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true),
     set_config('max_parallel_workers_per_gather', '0', true), set_config('work_mem', '64MB', true);
 
+-- name: ListSpendBuckets :many
+-- ListSpendBuckets returns how many groups the buckets of a report have at most, by which a page is read in parts.
+SELECT bucket, (groups + 1)::int AS groups
+FROM spend_bucket
+WHERE organization_id = @organization_id AND span = @span::text AND bucket >= @since::timestamptz AND bucket < @until::timestamptz
+ORDER BY bucket;
+
 -- name: ListSpend :many
--- ListSpend returns a page of the sums of an organization by bucket and by the values that are grouped by, and the total
--- of all pages as the last row. A value that isn't grouped by is empty. The sums are those of the rollup, plus those of
--- the ledger's rows that aren't aggregated yet.
-WITH used AS (
+-- ListSpend returns a page of the sums of an organization in some of a report's buckets, by bucket and by the values that
+-- are grouped by, and the total of the report as the last row, which is zero unless with_total. A value that isn't grouped
+-- by is empty. The sums are those of the rollup (the source group) or of the sums by model (the source model), plus those
+-- of the ledger's rows that aren't aggregated yet.
+WITH used AS NOT MATERIALIZED (
     SELECT
-        r.bucket, r.is_rest, r.provider, r.model, r.key_id, r.user_id, r.tags, r.calls, r.cost_pico_usd,
+        'group'::text AS source, r.bucket, r.is_rest, r.provider, r.model, r.key_id, r.user_id, r.tags, r.calls, r.cost_pico_usd,
         r.input_tokens, r.cache_read_tokens, r.cache_write_tokens, r.cache_write_long_tokens,
         r.image_input_tokens, r.audio_input_tokens, r.output_tokens, r.reasoning_tokens, r.image_output_tokens,
         r.audio_output_tokens, r.images, r.characters, r.audio_seconds, r.searches
     FROM spend_rollup AS r
     WHERE r.organization_id = @organization_id AND r.span = @span::text AND r.bucket >= @since::timestamptz AND r.bucket < @until::timestamptz
     UNION ALL
+    SELECT
+        'model'::text, m.bucket, false, m.provider, m.model, ''::text, ''::text, '{}'::jsonb, m.calls, m.cost_pico_usd,
+        m.input_tokens, m.cache_read_tokens, m.cache_write_tokens, m.cache_write_long_tokens,
+        m.image_input_tokens, m.audio_input_tokens, m.output_tokens, m.reasoning_tokens, m.image_output_tokens,
+        m.audio_output_tokens, m.images, m.characters, m.audio_seconds, m.searches
+    FROM spend_model AS m
+    WHERE m.organization_id = @organization_id AND m.span = @span AND m.bucket >= @since AND m.bucket < @until
+    UNION ALL
     -- A subquery in feed order, so that the plan uses the feed's index, of which this is the end.
     SELECT
-        date_trunc(@span, tail.recorded_at, 'UTC'), false, tail.provider, tail.model, tail.key_id, tail.user_id, tail.tags, 1, tail.cost_pico_usd,
+        'ledger'::text, date_trunc(@span, tail.recorded_at, 'UTC'), false, tail.provider, tail.model, tail.key_id, tail.user_id, tail.tags,
+        1::bigint, tail.cost_pico_usd::numeric,
         tail.input_tokens, tail.cache_read_tokens, tail.cache_write_tokens, tail.cache_write_long_tokens,
         tail.image_input_tokens, tail.audio_input_tokens, tail.output_tokens, tail.reasoning_tokens,
         tail.image_output_tokens, tail.audio_output_tokens, tail.images, tail.characters, tail.audio_seconds,
         tail.searches
     FROM (
         SELECT * FROM ledger_entry AS e
-        WHERE (e.txid, e.seq) > (SELECT m.txid, m.seq FROM spend_mark AS m)
+        WHERE (e.txid, e.seq) > (SELECT p.txid, p.seq FROM spend_mark AS p)
         ORDER BY e.txid, e.seq
         OFFSET 0
     ) AS tail
     WHERE tail.organization_id = @organization_id AND tail.recorded_at >= @since AND tail.recorded_at < @until
 ),
+matching AS NOT MATERIALIZED (
+    SELECT * FROM used AS u
+    WHERE (@provider::text = '' OR u.provider = @provider)
+        AND (@model::text = '' OR u.model = @model)
+        AND (@key_id::text = '' OR u.key_id = @key_id)
+        AND (@user_id::text = '' OR u.user_id = @user_id)
+        AND (@tags::text = '{}' OR u.tags @> cast(@tags AS jsonb))
+),
 -- Values have the collation C, so that cursors and order agree whatever the database's is.
-grouped AS MATERIALIZED (
+grouped AS NOT MATERIALIZED (
     SELECT
         u.bucket,
         (CASE WHEN @by_provider::boolean THEN u.provider ELSE '' END) COLLATE "C" AS provider,
@@ -206,12 +243,8 @@ grouped AS MATERIALIZED (
         sum(u.image_output_tokens)::bigint AS image_output_tokens, sum(u.audio_output_tokens)::bigint AS audio_output_tokens,
         sum(u.images)::bigint AS images, sum(u.characters)::bigint AS characters, sum(u.audio_seconds)::bigint AS audio_seconds,
         sum(u.searches)::bigint AS searches
-    FROM used AS u
-    WHERE (@provider::text = '' OR u.provider = @provider)
-        AND (@model::text = '' OR u.model = @model)
-        AND (@key_id::text = '' OR u.key_id = @key_id)
-        AND (@user_id::text = '' OR u.user_id = @user_id)
-        AND (@tags::text = '{}' OR u.tags @> cast(@tags AS jsonb))
+    FROM matching AS u
+    WHERE u.source IN (@page_source::text, 'ledger') AND u.bucket >= @page_since::timestamptz AND u.bucket < @page_until::timestamptz
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9
 ),
 page AS (
@@ -244,5 +277,6 @@ SELECT
     coalesce(sum(image_output_tokens), 0)::bigint, coalesce(sum(audio_output_tokens), 0)::bigint,
     coalesce(sum(images), 0)::bigint, coalesce(sum(characters), 0)::bigint,
     coalesce(sum(audio_seconds), 0)::bigint, coalesce(sum(searches), 0)::bigint
-FROM grouped
+FROM matching AS u
+WHERE u.source IN (@total_source::text, 'ledger') AND @with_total::boolean
 ORDER BY is_total, bucket, provider, model, key_id, user_id, tag_1, tag_2, tag_3, all_tags;
