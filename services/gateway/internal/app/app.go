@@ -20,7 +20,6 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
-	"switchyard.dev/services/gateway/internal/money/spend"
 	"switchyard.dev/services/gateway/internal/operations/catalog"
 	"switchyard.dev/services/gateway/internal/operations/console"
 	"switchyard.dev/services/gateway/internal/operations/probe"
@@ -194,9 +193,9 @@ func openOperations(ctx context.Context, s *service.Service, cfg Config, stores 
 		return o, fmt.Errorf("settings: %w", err)
 	}
 	s.Runner.Go("exposure", exposure.NewAggregator(postgres.NewExposure(stores.pool), s.Log).Run)
-	sums := spend.NewAggregator(postgres.NewSpend(stores.pool), s.Log)
-	s.Runner.Go("spend", sums.Run)
-	s.Runner.Go("spend expiry", sums.Upkeep)
+	if err := startSpend(s, stores.pool); err != nil {
+		return o, fmt.Errorf("spend: %w", err)
+	}
 	o.reconciler = startReconciliations(s, cfg, stores)
 	o.status = startStatus(s, cfg, stores, g, p)
 	if err := startEvents(s, cfg, stores, g, p); err != nil {
