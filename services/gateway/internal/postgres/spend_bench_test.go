@@ -109,11 +109,11 @@ func readsRollup(tb testing.TB, pool *pgxpool.Pool, q spend.Query, page spend.Re
 }
 
 // BenchmarkSpendAggregate compares the aggregation with what fills the ledger in the same run: one writer with
-// transactions of 256 rows. The rows are of 300 groups, as those of steady callers; or nearly each is the first of its
-// group; or they are of more groups than buckets may have.
+// transactions of 256 rows. The rows are of 300 or 12,000 groups, as those of steady callers; or nearly each is the
+// first of its group; or they are of more groups than buckets may have.
 func BenchmarkSpendAggregate(b *testing.B) {
-	const rows, together, atOnce = 20_480, 256, 5000
-	for name, of := range map[string]struct{ organizations, users int }{"300 groups": {4, 1}, "new groups": {400, 4}, "full buckets": {4, 1000}} {
+	const rows, together, atOnce = 40_960, 256, 20_000
+	for name, of := range map[string]struct{ organizations, users int }{"300 groups": {4, 1}, "12000 groups": {170, 1}, "new groups": {800, 4}, "full buckets": {4, 1000}} {
 		b.Run(name, func(b *testing.B) {
 			var appends, folds time.Duration
 			for b.Loop() {

@@ -12,9 +12,9 @@ const (
 	// aggregateEvery is how far the sums lag behind the ledger; reports add the rest.
 	aggregateEvery = time.Second
 	// aggregateRows is the number of rows in one transaction, expireBuckets that of hours and days, aggregateTime bounds the
-	// transaction.
-	aggregateRows, expireBuckets = 5000, 50
-	aggregateTime                = 30 * time.Second
+	// transaction. The more rows, the more of them are of the same group, and the less each costs.
+	aggregateRows, expireBuckets = 20_000, 50
+	aggregateTime                = time.Minute
 	// expireEvery is how often hours and days that are no longer kept are deleted.
 	expireEvery = 10 * time.Minute
 )
