@@ -71,9 +71,22 @@ hourly AS MATERIALIZED (
     FROM fresh
     GROUP BY organization_id, provider, model, key_id, user_id, tags, hour
 ),
+kept AS NOT MATERIALIZED (
+    SELECT hourly.organization_id, hourly.group_id, hourly.provider, hourly.model, hourly.key_id, hourly.user_id, hourly.tags, hourly.hour, hourly.calls, hourly.cost_pico_usd, hourly.input_tokens, hourly.cache_read_tokens, hourly.cache_write_tokens, hourly.cache_write_long_tokens, hourly.image_input_tokens, hourly.audio_input_tokens, hourly.output_tokens, hourly.reasoning_tokens, hourly.image_output_tokens, hourly.audio_output_tokens, hourly.images, hourly.characters, hourly.audio_seconds, hourly.searches, s.span, date_trunc(s.span, hour, 'UTC') AS bucket
+    FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
+    WHERE s.span = 'month' OR (s.span = 'day' AND hour >= $4::timestamptz) OR (s.span = 'hour' AND hour >= $5::timestamptz)
+),
 spread AS MATERIALIZED (
     SELECT
-        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket, group_id, provider, model, key_id, user_id, tags,
+        organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags,
+        calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens,
+        image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens,
+        audio_output_tokens, images, characters, audio_seconds, searches
+    FROM kept
+    WHERE (SELECT min(h.hour) = max(h.hour) FROM hourly AS h)
+    UNION ALL
+    SELECT
+        organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags,
         sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
         sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
         sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
@@ -83,14 +96,12 @@ spread AS MATERIALIZED (
         sum(audio_output_tokens)::bigint AS audio_output_tokens, sum(images)::bigint AS images,
         sum(characters)::bigint AS characters, sum(audio_seconds)::bigint AS audio_seconds,
         sum(searches)::bigint AS searches
-    FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
-    WHERE s.span = 'month' OR (s.span = 'day' AND hour >= $4::timestamptz) OR (s.span = 'hour' AND hour >= $5::timestamptz)
-    GROUP BY organization_id, s.span, bucket, group_id, provider, model, key_id, user_id, tags
+    FROM kept
+    WHERE (SELECT min(h.hour) < max(h.hour) FROM hourly AS h)
+    GROUP BY organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags
 ),
-placed AS MATERIALIZED (
-    SELECT
-        s.organization_id, s.span, s.bucket, s.group_id, s.provider, s.model, s.key_id, s.user_id, s.tags, s.calls, s.cost_pico_usd, s.input_tokens, s.cache_read_tokens, s.cache_write_tokens, s.cache_write_long_tokens, s.image_input_tokens, s.audio_input_tokens, s.output_tokens, s.reasoning_tokens, s.image_output_tokens, s.audio_output_tokens, s.images, s.characters, s.audio_seconds, s.searches, r.group_id IS NOT NULL AS known,
-        row_number() OVER (PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NOT NULL ORDER BY s.group_id) AS place
+looked_up AS MATERIALIZED (
+    SELECT s.organization_id, s.span, s.bucket, s.group_id, s.provider, s.model, s.key_id, s.user_id, s.tags, s.calls, s.cost_pico_usd, s.input_tokens, s.cache_read_tokens, s.cache_write_tokens, s.cache_write_long_tokens, s.image_input_tokens, s.audio_input_tokens, s.output_tokens, s.reasoning_tokens, s.image_output_tokens, s.audio_output_tokens, s.images, s.characters, s.audio_seconds, s.searches, r.group_id IS NOT NULL AS known
     FROM spread AS s
     -- One look-up for each group, whatever the plan's estimates are: the rollup is much longer than these rows.
     LEFT JOIN LATERAL (
@@ -99,17 +110,25 @@ placed AS MATERIALIZED (
         OFFSET 0
     ) AS r ON true
 ),
+placed AS MATERIALIZED (
+    SELECT organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags, calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images, characters, audio_seconds, searches, known, row_number() OVER (PARTITION BY organization_id, span, bucket ORDER BY group_id) AS place
+    FROM looked_up
+    WHERE NOT known
+),
 bounded AS MATERIALIZED (
+    SELECT organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags, calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens, image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens, audio_output_tokens, images, characters, audio_seconds, searches, known, 0::bigint AS place, false AS is_rest FROM looked_up WHERE known
+    UNION ALL
+    -- One look-up for each bucket tells how many groups it has.
     SELECT
         p.organization_id, p.span, p.bucket, p.group_id, p.provider, p.model, p.key_id, p.user_id, p.tags, p.calls, p.cost_pico_usd, p.input_tokens, p.cache_read_tokens, p.cache_write_tokens, p.cache_write_long_tokens, p.image_input_tokens, p.audio_input_tokens, p.output_tokens, p.reasoning_tokens, p.image_output_tokens, p.audio_output_tokens, p.images, p.characters, p.audio_seconds, p.searches, p.known, p.place,
-        NOT known AND place + max(CASE WHEN place = 1 AND NOT known THEN coalesce((
+        place + max(CASE WHEN place = 1 THEN coalesce((
             SELECT e.groups FROM spend_bucket AS e
             WHERE e.organization_id = p.organization_id AND e.span = p.span AND e.bucket = p.bucket
-        ), 0) END) OVER (PARTITION BY organization_id, span, bucket, known) > CASE p.span
+        ), 0) END) OVER (PARTITION BY organization_id, span, bucket) > CASE p.span
             WHEN 'hour' THEN $6::int
             WHEN 'day' THEN $7::int
             ELSE $8::int
-        END AS is_rest
+        END
     FROM placed AS p
 ),
 counted AS (
@@ -184,8 +203,8 @@ type FoldSpendParams struct {
 // can appear before the mark. A group that a full bucket doesn't have yet is added to the bucket's rest. Rows from before
 // hours_since or days_since are added to no hour or day, because those have expired.
 // The sums of a step are bigint again, which the next one adds up faster than numeric.
+// Rows of one hour, as they are unless many wait, are added up already.
 // place numbers the groups that a bucket doesn't have yet.
-// One look-up for each bucket tells how many groups it has.
 func (q *Queries) FoldSpend(ctx context.Context, arg FoldSpendParams) (int64, error) {
 	row := q.db.QueryRow(ctx, foldSpend,
 		arg.AfterTxid,

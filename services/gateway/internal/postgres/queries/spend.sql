@@ -35,9 +35,23 @@ hourly AS MATERIALIZED (
     FROM fresh
     GROUP BY organization_id, provider, model, key_id, user_id, tags, hour
 ),
+kept AS NOT MATERIALIZED (
+    SELECT hourly.*, s.span, date_trunc(s.span, hour, 'UTC') AS bucket
+    FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
+    WHERE s.span = 'month' OR (s.span = 'day' AND hour >= @days_since::timestamptz) OR (s.span = 'hour' AND hour >= @hours_since::timestamptz)
+),
+-- Rows of one hour, as they are unless many wait, are added up already.
 spread AS MATERIALIZED (
     SELECT
-        organization_id, s.span, date_trunc(s.span, hour, 'UTC') AS bucket, group_id, provider, model, key_id, user_id, tags,
+        organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags,
+        calls, cost_pico_usd, input_tokens, cache_read_tokens, cache_write_tokens, cache_write_long_tokens,
+        image_input_tokens, audio_input_tokens, output_tokens, reasoning_tokens, image_output_tokens,
+        audio_output_tokens, images, characters, audio_seconds, searches
+    FROM kept
+    WHERE (SELECT min(h.hour) = max(h.hour) FROM hourly AS h)
+    UNION ALL
+    SELECT
+        organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags,
         sum(calls)::bigint AS calls, sum(cost_pico_usd) AS cost_pico_usd, sum(input_tokens)::bigint AS input_tokens,
         sum(cache_read_tokens)::bigint AS cache_read_tokens, sum(cache_write_tokens)::bigint AS cache_write_tokens,
         sum(cache_write_long_tokens)::bigint AS cache_write_long_tokens,
@@ -47,15 +61,12 @@ spread AS MATERIALIZED (
         sum(audio_output_tokens)::bigint AS audio_output_tokens, sum(images)::bigint AS images,
         sum(characters)::bigint AS characters, sum(audio_seconds)::bigint AS audio_seconds,
         sum(searches)::bigint AS searches
-    FROM hourly CROSS JOIN (SELECT unnest(ARRAY['hour', 'day', 'month']) AS span) AS s
-    WHERE s.span = 'month' OR (s.span = 'day' AND hour >= @days_since::timestamptz) OR (s.span = 'hour' AND hour >= @hours_since::timestamptz)
-    GROUP BY organization_id, s.span, bucket, group_id, provider, model, key_id, user_id, tags
+    FROM kept
+    WHERE (SELECT min(h.hour) < max(h.hour) FROM hourly AS h)
+    GROUP BY organization_id, span, bucket, group_id, provider, model, key_id, user_id, tags
 ),
--- place numbers the groups that a bucket doesn't have yet.
-placed AS MATERIALIZED (
-    SELECT
-        s.*, r.group_id IS NOT NULL AS known,
-        row_number() OVER (PARTITION BY s.organization_id, s.span, s.bucket, r.group_id IS NOT NULL ORDER BY s.group_id) AS place
+looked_up AS MATERIALIZED (
+    SELECT s.*, r.group_id IS NOT NULL AS known
     FROM spread AS s
     -- One look-up for each group, whatever the plan's estimates are: the rollup is much longer than these rows.
     LEFT JOIN LATERAL (
@@ -64,18 +75,26 @@ placed AS MATERIALIZED (
         OFFSET 0
     ) AS r ON true
 ),
--- One look-up for each bucket tells how many groups it has.
+-- place numbers the groups that a bucket doesn't have yet.
+placed AS MATERIALIZED (
+    SELECT *, row_number() OVER (PARTITION BY organization_id, span, bucket ORDER BY group_id) AS place
+    FROM looked_up
+    WHERE NOT known
+),
 bounded AS MATERIALIZED (
+    SELECT *, 0::bigint AS place, false AS is_rest FROM looked_up WHERE known
+    UNION ALL
+    -- One look-up for each bucket tells how many groups it has.
     SELECT
         p.*,
-        NOT known AND place + max(CASE WHEN place = 1 AND NOT known THEN coalesce((
+        place + max(CASE WHEN place = 1 THEN coalesce((
             SELECT e.groups FROM spend_bucket AS e
             WHERE e.organization_id = p.organization_id AND e.span = p.span AND e.bucket = p.bucket
-        ), 0) END) OVER (PARTITION BY organization_id, span, bucket, known) > CASE p.span
+        ), 0) END) OVER (PARTITION BY organization_id, span, bucket) > CASE p.span
             WHEN 'hour' THEN @hour_groups::int
             WHEN 'day' THEN @day_groups::int
             ELSE @month_groups::int
-        END AS is_rest
+        END
     FROM placed AS p
 ),
 counted AS (
