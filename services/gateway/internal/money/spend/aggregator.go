@@ -12,9 +12,11 @@ const (
 	// aggregateEvery is how far the sums lag behind the ledger; reports add the rest.
 	aggregateEvery = time.Second
 	// aggregateRows is the number of rows in one transaction, expireBuckets that of hours and days, aggregateTime bounds the
-	// transaction. The more rows, the more of them are of the same group, and the less each costs.
+	// transaction. The more rows, the more of them are of the same group, and the less each costs. After a failure, which
+	// may be for want of time, a quarter of the rows is tried, down to fewestRows.
 	aggregateRows, expireBuckets = 20_000, 50
-	aggregateTime                = time.Minute
+	fewestRows                   = aggregateRows / 64
+	aggregateTime                = 30 * time.Second
 	// expireEvery is how often hours and days that are no longer kept are deleted.
 	expireEvery = 10 * time.Minute
 )
@@ -46,9 +48,17 @@ func NewAggregator(store Store, log *slog.Logger) *Aggregator { return &Aggregat
 
 // Run aggregates until ctx ends. It is a part of the service's lifecycle.
 func (a *Aggregator) Run(ctx context.Context) error {
+	rows := aggregateRows
 	return lifecycle.Repeat{
 		Every: aggregateEvery, Log: a.log, Name: "aggregate spend",
-		Do: func(ctx context.Context) error { return untilDone(ctx, aggregateRows, a.store.Aggregate) },
+		Do: func(ctx context.Context) error {
+			if err := untilDone(ctx, rows, a.store.Aggregate); err != nil {
+				rows = max(rows/4, fewestRows)
+				return err
+			}
+			rows = aggregateRows
+			return nil
+		},
 	}.Run(ctx)
 }
 

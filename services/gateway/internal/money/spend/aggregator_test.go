@@ -19,14 +19,14 @@ type backlog struct {
 	rows, buckets       int
 	bounds              Bounds
 	aggregates, expires int
-	fails               int
+	// most is how many rows a transaction has time for; 0 is without end.
+	most int
 }
 
 func (b *backlog) Aggregate(_ context.Context, bounds Bounds, limit int) (int, error) {
 	b.aggregates++
-	if b.fails > 0 {
-		b.fails--
-		return 0, errors.New("the database is away")
+	if b.most > 0 && limit > b.most {
+		return 0, errors.New("no time is left")
 	}
 	b.bounds = bounds
 	n := min(limit, b.rows)
@@ -56,16 +56,27 @@ func runs(t *testing.T, work func(context.Context) error, d time.Duration) {
 	}
 }
 
-// The aggregation takes up a backlog at once, in transactions of a bounded size, and goes on after a failure.
+// The aggregation takes up a backlog at once, in transactions of a bounded size.
 func TestAggregatorTakesUpBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &backlog{rows: 12*aggregateRows + 7, fails: 1}
-		runs(t, NewAggregator(store, slog.New(slog.DiscardHandler)).Run, 2*aggregateEvery+aggregateEvery/2)
-		if store.rows != 0 || store.aggregates != 1+13 {
+		store := &backlog{rows: 12*aggregateRows + 7}
+		runs(t, NewAggregator(store, slog.New(slog.DiscardHandler)).Run, aggregateEvery+aggregateEvery/2)
+		if store.rows != 0 || store.aggregates != 13 {
 			t.Errorf("%d rows are left after %d transactions", store.rows, store.aggregates)
 		}
 		if want := BoundsAt(time.Now()); store.bounds != want {
 			t.Errorf("bounds %+v, want %+v", store.bounds, want)
+		}
+	})
+}
+
+// Where a transaction has no time for all rows it goes on with fewer.
+func TestAggregatorTriesFewerRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &backlog{rows: 3*aggregateRows + 7, most: aggregateRows / 10}
+		runs(t, NewAggregator(store, slog.New(slog.DiscardHandler)).Run, 3*aggregateEvery+aggregateEvery/2)
+		if store.rows != 0 {
+			t.Errorf("%d rows are left after %d transactions", store.rows, store.aggregates)
 		}
 	})
 }
