@@ -14,7 +14,7 @@ export async function spend(content) {
   const tag = el("input", { id: "spend-tag", maxlength: 64 });
   const tagField = field(t("tag"), tag);
   tagField.hidden = true;
-  by.onchange = () => { tagField.hidden = by.value !== "tag"; };
+  by.onchange = () => { tagField.hidden = !(tag.required = by.value === "tag"); };
   const place = el("div", { id: "spend" });
   const show = async () => {
     const since = `${from.value}T00:00:00Z`;
