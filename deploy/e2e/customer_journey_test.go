@@ -113,6 +113,7 @@ func (j *journey) seeItFailAndResend(t *testing.T) {
 		t.Fatalf("%d arrivals before the resend, want the two attempts", n)
 	}
 	j.page.run(t, chromedp.Click("#resend"))
+	j.page.until(t, `document.activeElement !== document.body`) // Who uses the keyboard stays where the button was.
 	j.page.until(t, contains("delivery", "delivered")+` && document.querySelectorAll("#attempts tbody tr").length === 3`)
 	arrived := j.receiver.arrivals(t)
 	if len(arrived) != 3 {
@@ -190,6 +191,7 @@ func (j *journey) compareSpend(t *testing.T) {
 	}
 
 	j.page.visit(t, "spend")
+	j.page.until(t, `document.getElementById("spend-tag").offsetParent === null`) // It has no box before tags are chosen.
 	j.page.run(t, chromedp.SetValue("#spend-by", "tag"), chromedp.Evaluate(`document.getElementById("spend-by").dispatchEvent(new Event("change"))`, nil),
 		chromedp.SendKeys("#spend-tag", "team"), chromedp.Click(`#content form button[type=submit]`))
 	j.page.until(t, contains("spend", "web")+" && "+contains("spend", "shop"))
