@@ -182,12 +182,12 @@ func (j *journey) compareSpend(t *testing.T) {
 		}
 		sums[row.Groups["tag.team"]] += sum
 	}
-	told := map[string]string{}
+	answered := map[string]string{}
 	for team, sum := range sums {
-		told[team] = dollars(sum)
+		answered[team] = dollars(sum)
 	}
-	if !maps.Equal(told, want) {
-		t.Errorf("the API tells the costs %v, want %v", told, want)
+	if !maps.Equal(answered, want) {
+		t.Errorf("the API answers the costs %v, want %v", answered, want)
 	}
 
 	j.page.visit(t, "spend")
