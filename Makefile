@@ -27,7 +27,7 @@ help: ## list the targets
 # GOGC is set for it alone, as the services heed it too.
 run demo dev: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -ldflags=-w
 
-run: dev ## build and start everything; prints the URLs and three curl lines
+run: dev ## build and start everything; prints the URLs and lines to try
 	@exec $(DEV) run
 
 demo: dev ## run the three main jobs against `make run` and show what came back

@@ -155,8 +155,9 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	envFile := demo.EnvFile(s.State())
 	out.Line("\n  logs      %s", filepath.Join(s.State(), "log"))
 	out.Line("  settings  %s (URLs, keys and tokens, for a shell to source)", envFile)
+	out.Line("  documents %s/docs (for customers: routes, errors, webhooks)", env.EdgeURL)
 
-	out.Line("\nThree things to try from another terminal, or `make demo` for all of them:")
+	out.Line("\nThings to try from another terminal, or `make demo` for the three main jobs:")
 	for i, p := range demo.Pastes(env, receiver, envFile) {
 		out.Head(fmt.Sprintf("%d. %s", i+1, p.Title), "")
 		out.Line("%s", p.Do)

@@ -93,7 +93,7 @@ func TestEdgeKeyMatrix(t *testing.T) {
 				case slices.Contains(tt.lacks, route):
 					refused("permission_denied", "permission")
 				default:
-					refused("product_not_allowed", "product")
+					refused("product_not_allowed", "needs a key of")
 				}
 			}
 		})

@@ -9,8 +9,8 @@ type Paste struct {
 	See   string // a command that shows the effect; "" when the answer does
 }
 
-// Pastes returns the three main jobs through the edge. The job that needs a token reads it from envFile, so that no
-// token is shown.
+// Pastes returns the three main jobs through the edge, and a link to the portal. That needs a token, which it reads from
+// envFile, so that no token is shown.
 func Pastes(e Env, receiver, envFile string) []Paste {
 	return []Paste{
 		{
@@ -28,8 +28,13 @@ func Pastes(e Env, receiver, envFile string) []Paste {
 			Title: "An in-app notification, and the inbox of its user",
 			Do: curl(e.EdgeURL+"/product/v1/notifications/send", e.NotificationsKey, "",
 				`{"channels":["in_app"],"subject":"Your order","message":"It is on its way.","target":{"user_id":"ann"}}`),
-			See: "(. " + quote(envFile) + `; curl -H "Authorization: Bearer $SERVICE_TOKEN" -H "X-Organization-Id: $ORGANIZATION_ID" ` +
-				`"$NOTIFY_URL/v1/notifications?user_id=ann")`,
+			See: "curl " + quote(e.EdgeURL+"/product/v1/notifications/inbox?user_id=ann") + " -H " + quote("Authorization: Bearer "+e.NotificationsKey),
+		},
+		{
+			Title: "A link to the pages of this customer's people, which works once: open its url in a browser",
+			Do: "(. " + quote(envFile) + `; curl "$EDGE_URL/admin/v1/portal/sessions" -H "Authorization: Bearer $OPERATOR_TOKEN" ` + "\\\n" +
+				`  -d '{"organization_id":"'"$ORGANIZATION_ID"'","user_id":"ann","scopes":["webhooks:*","ai:usage:read","notifications:*","keys:write"],` +
+				`"return_url":"'"$EDGE_URL"'/docs"}')`,
 		},
 	}
 }

@@ -49,7 +49,7 @@ func TestThePastedLinesWork(t *testing.T) {
 	base, last := recorder(t)
 	e := filled()
 	e.EdgeURL, e.NotifyURL, e.AIKey, e.WebhooksKey, e.NotificationsKey = base, base, "key-ai", "key-webhooks", "key-notifications"
-	e.ServiceToken, e.OrganizationID = "token-service", "org_demo"
+	e.OperatorToken, e.OrganizationID = "token-operator", "org_demo"
 	envFile := filepath.Join(t.TempDir(), "with space", "demo.env")
 	makeFolder(t, filepath.Dir(envFile))
 	if err := e.Write(envFile); err != nil {
@@ -83,14 +83,22 @@ func TestThePastedLinesWork(t *testing.T) {
 	if got := paste(pastes[1].See); got.path != "/_arrivals" || got.query != "limit=1" {
 		t.Errorf("arrivals: %+v", got)
 	}
-	got := paste(pastes[2].See)
-	inbox := got
-	inbox.path, inbox.query, inbox.authorization, inbox.organization = "/v1/notifications", "user_id=ann", "Bearer token-service", "org_demo"
-	if got != inbox {
-		t.Errorf("inbox (-want +got):\n%s", cmp.Diff(inbox, got, cmp.AllowUnexported(seen{})))
+	if got := paste(pastes[2].See); got.path != "/product/v1/notifications/inbox" || got.query != "user_id=ann" || got.authorization != "Bearer key-notifications" {
+		t.Errorf("inbox: %+v", got)
+	}
+	got := paste(pastes[3].Do)
+	if got.method != http.MethodPost || got.path != "/admin/v1/portal/sessions" || got.authorization != "Bearer token-operator" {
+		t.Errorf("link: %+v", got)
+	}
+	var link struct {
+		Organization string `json:"organization_id"`
+		Return       string `json:"return_url"`
+	}
+	if err := json.Unmarshal([]byte(got.body), &link); err != nil || link.Organization != "org_demo" || link.Return != base+"/docs" {
+		t.Errorf("link: %v: %s", err, got.body)
 	}
 	for _, p := range pastes {
-		if strings.Contains(p.Do+p.See, "token-service") {
+		if strings.Contains(p.Do+p.See, "token-operator") {
 			t.Errorf("%s shows a token", p.Title)
 		}
 	}

@@ -211,7 +211,7 @@ func withoutParameter(err error) error {
 	if match == nil {
 		return err
 	}
-	return apierr.Invalid(cmp.Or(match[1], "query"), "must be one value of the field's type")
+	return apierr.Invalid(cmp.Or(match[1], "query"), "must be one value of the field's type; that of a time is like 2006-01-02T15:04:05Z")
 }
 
 func (s *Server) onRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, status int) {

@@ -157,7 +157,7 @@ func (t Target) check(at string) error {
 		}
 	case WebPush:
 		if want.User, want.Broadcast = t.User, t.Broadcast; (t.User != "") == t.Broadcast {
-			return apierr.Invalid(at+"user_id", "or broadcast is required, not both")
+			return apierr.Invalid(at+"user_id", "must be given for web_push, or else broadcast must be true, but not both")
 		}
 	case Webhook:
 		want.URL = t.URL

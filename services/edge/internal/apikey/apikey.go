@@ -27,14 +27,9 @@ const (
 	ReasonPermissionDenied  apierr.Reason = "permission_denied"
 )
 
-// The errors of refused keys. ErrInvalid has the same text for every invalid key, so that guessing does not reveal
-// which keys exist or existed.
-var (
-	ErrInvalid = apierr.New(apierr.KindUnauthenticated, ReasonInvalidKey,
-		"a valid API key is required in the Authorization header, after Bearer")
-	ErrProduct = apierr.New(apierr.KindForbidden, ReasonProductNotAllowed,
-		"the product of this API key does not include this operation")
-)
+// ErrInvalid has the same text for every invalid key, so that guessing does not reveal which keys exist or existed.
+var ErrInvalid = apierr.New(apierr.KindUnauthenticated, ReasonInvalidKey,
+	"a valid API key is required in the Authorization header, after Bearer")
 
 // Key is the metadata of a product key; only its holder has the key itself.
 type Key struct {

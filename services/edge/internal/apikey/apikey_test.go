@@ -14,7 +14,7 @@ func ExampleKey_May() {
 	// Output:
 	// <nil>
 	// <nil>
-	// the product of this API key does not include this operation
+	// the product of this API key does not include this operation, which needs a key of webhooks
 	// this API key lacks the permission that this operation needs: ai:batches:write or write
 	// this API key lacks the permission that this operation needs: ai:approvals:decide
 }

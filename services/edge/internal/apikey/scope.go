@@ -109,9 +109,9 @@ func checkPermissions(permissions []Permission) error {
 
 // Need is what a route requires of a key. NewNeed creates it.
 type Need struct {
-	products []string
-	any      Grants
-	denied   *apierr.Error
+	products      []string
+	any           Grants
+	denied, other *apierr.Error // for too few permissions, for another product
 }
 
 // NewNeed returns the need for a key of one of the products that has the permission or the scope. An empty permission
@@ -124,6 +124,8 @@ func NewNeed(products []string, permission, scope Permission) Need {
 	return Need{
 		products: products, any: permission.grants() | scope.grants(),
 		denied: apierr.New(apierr.KindForbidden, ReasonPermissionDenied, text),
+		other: apierr.New(apierr.KindForbidden, ReasonProductNotAllowed,
+			"the product of this API key does not include this operation, which needs a key of "+strings.Join(products, " or ")),
 	}
 }
 
@@ -131,7 +133,7 @@ func NewNeed(products []string, permission, scope Permission) Need {
 // Verifier has Grants.
 func (k *Key) May(need Need) error {
 	if !slices.Contains(need.products, k.Product) {
-		return ErrProduct
+		return need.other
 	}
 	return need.MetBy(k.Grants)
 }

@@ -1,6 +1,6 @@
 import { call, webhooks } from "./api.js";
 import { el, field, table } from "./dom.js";
-import { act, button, list, may, say, statusText } from "./page.js";
+import { act, button, fail, list, may, replace, say, statusText } from "./page.js";
 import { t, time } from "./text.js";
 
 const path = `${webhooks}/deliveries`;
@@ -12,6 +12,9 @@ export async function deliveries(content, parameters) {
   const show = () => list(place, path, { endpoint_id: parameters.get("endpoint"), status: filter.value }, "deliveries",
     (items) => table(t("deliveries"), columns(), items));
   filter.onchange = act(show);
+  if (parameters.get("endpoint")) {
+    content.append(el("p", { id: "of-endpoint" }, `${t("of-endpoint", { id: parameters.get("endpoint") })} `, el("a", { href: "#/deliveries" }, t("all-deliveries"))));
+  }
   content.append(el("div", { class: "form" }, field(t("status"), filter), button(t("refresh"), show)), place);
   await show();
 }
@@ -27,18 +30,34 @@ function columns() {
   ];
 }
 
-// delivery shows one delivery with its attempts.
+// A delivery that has not ended is read again every followPause milliseconds, followTimes times at most.
+const followPause = 2000;
+const followTimes = 150;
+
+// delivery shows one delivery with its attempts, and follows it until it has ended or the returned function is called.
 export async function delivery(content, id) {
   const at = `${path}/${encodeURIComponent(id)}`;
   const head = el("div", { id: "delivery" });
   const attempts = el("div", { id: "attempts" });
+  let seen = "";
+  let left = followTimes;
+  let timer = 0;
+  let open = true;
   async function show() {
+    clearTimeout(timer);
     const d = await call("GET", at);
-    head.replaceChildren(details(d), actions(at, d, show));
+    if (open && !d.finished_at && left-- > 0) timer = setTimeout(() => show().catch(fail), followPause);
+    if (d.updated_at === seen) return;
+    seen = d.updated_at;
+    replace(head, details(d), actions(at, d, show));
     await list(attempts, `${at}/attempts`, {}, "attempts", (items) => table(t("attempts"), attemptColumns(), items));
   }
   content.append(el("p", {}, el("a", { href: "#/deliveries" }, t("all-deliveries"))), head, el("h2", {}, t("attempts")), attempts);
   await show();
+  return () => {
+    open = false;
+    clearTimeout(timer);
+  };
 }
 
 function details(d) {

@@ -1,25 +1,16 @@
 import { call } from "./api.js";
 import { el, field, table } from "./dom.js";
-import { act, button, list, may, say, state } from "./page.js";
+import { act, button, list, may, reveal, say, state } from "./page.js";
 import { t, time } from "./text.js";
 
 export async function keys(content) {
   const place = el("div", { id: "keys" });
   const once = el("div", { id: "new-key", role: "group", "aria-label": t("new-key"), hidden: true });
-  const show = () => list(place, "/keys", {}, "keys", (items) => table(t("keys"), columns(show, (key) => reveal(once, key)), items));
-  if (may("keys:write")) content.append(form(show, (key) => reveal(once, key)));
+  const revealed = ({ key }) => reveal(once, "key-text", t("new-key"), t("key-once"), key);
+  const show = () => list(place, "/keys", {}, "keys", (items) => table(t("keys"), columns(show, revealed), items));
+  if (may("keys:write")) content.append(form(show, revealed));
   content.append(once, place);
   await show();
-}
-
-// reveal shows a new key, which no other answer has.
-function reveal(place, key) {
-  const text = el("input", { readonly: true, value: key.key, id: "key-text" });
-  place.replaceChildren(el("p", {}, t("key-once")), field(t("new-key"), text),
-    button(t("hide"), async () => { place.replaceChildren(); place.hidden = true; }));
-  place.hidden = false;
-  text.focus();
-  text.select();
 }
 
 function columns(show, revealed) {

@@ -1,7 +1,7 @@
 // What views share: the session, messages, and lists by pages.
 
 import { call, query } from "./api.js";
-import { el } from "./dom.js";
+import { el, field } from "./dom.js";
 import { t } from "./text.js";
 
 export const state = { session: null };
@@ -45,6 +45,32 @@ export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
 
+// replace changes what a place shows. A focus in it stays on the control with the same id or name, or goes to the place.
+export function replace(place, ...children) {
+  const before = document.activeElement;
+  const held = place.contains(before);
+  place.replaceChildren(...children);
+  if (!held) return;
+  const same = before === place ? null : [...place.querySelectorAll("a, button, input, select")].find((control) => nameOf(control) === nameOf(before));
+  place.tabIndex = -1;
+  (same ?? place).focus();
+}
+
+const nameOf = (control) => control.id || control.getAttribute("aria-label") || control.textContent;
+
+// reveal shows a secret that no later answer has.
+export function reveal(place, id, label, note, secret) {
+  const text = el("input", { readonly: true, value: secret, id, autocomplete: "off" });
+  place.replaceChildren(el("p", {}, note), field(label, text), button(t("hide"), async () => {
+    place.replaceChildren();
+    place.hidden = true;
+    document.getElementById("view").focus();
+  }));
+  place.hidden = false;
+  text.focus();
+  text.select();
+}
+
 // list shows pages of a list in an element: render returns the element of all items so far.
 export async function list(place, path, parameters, name, render) {
   const items = [];
@@ -54,12 +80,7 @@ export async function list(place, path, parameters, name, render) {
     const page = await call("GET", query(path, { ...parameters, limit: 50, cursor }));
     items.push(...page[name]);
     cursor = page.next_cursor;
-    const focused = place.contains(document.activeElement);
-    place.replaceChildren(items.length ? render(items) : el("p", {}, t("nothing")), ...(cursor ? [more] : []));
-    if (focused) { // What had the focus is gone.
-      place.tabIndex = -1;
-      place.focus();
-    }
+    replace(place, items.length ? render(items) : el("p", {}, t("nothing")), ...(cursor ? [more] : []));
   }
   await next();
 }

@@ -14,14 +14,14 @@ export async function spend(content) {
   const tag = el("input", { id: "spend-tag", maxlength: 64 });
   const tagField = field(t("tag"), tag);
   tagField.hidden = true;
-  by.onchange = () => { tagField.hidden = by.value !== "tag"; };
+  by.onchange = () => { tagField.hidden = !(tag.required = by.value === "tag"); };
   const place = el("div", { id: "spend" });
   const show = async () => {
     const since = `${from.value}T00:00:00Z`;
     const group = by.value === "tag" ? `tag.${tag.value}` : by.value;
     const [days, sums] = await Promise.all([rows(since, ""), rows(since, group)]);
-    place.replaceChildren(
-      el("h2", {}, t("by-day")), chart(days, since), byDay(days), el("h2", {}, t(`by-${by.value}`)), byGroup(sums));
+    place.replaceChildren(...days.length === 0 ? [el("p", {}, t("nothing"))] : [
+      el("h2", {}, t("by-day")), chart(days, since), byDay(days), el("h2", {}, t(`by-${by.value}`)), byGroup(sums)]);
   };
   content.append(el("form", { class: "form", "aria-label": t("spend"), onsubmit: act(show) },
     field(t("from"), from), field(t("group-by"), by), tagField, el("button", { class: "main", type: "submit" }, t("show"))), place);
