@@ -68,6 +68,6 @@ func TestEventTypes(t *testing.T) {
 		t.Errorf("type %s", shorten(house.body))
 	}
 	customer.do(t, http.MethodPut, eventTypePath+"/switchyard.budget.threshold", object{}).want(t, http.StatusBadRequest)
-	h.customer(t, organization, "webhooks", "webhooks:event-types:read").do(t, http.MethodPut, at, kind).want(t, http.StatusForbidden)
-	h.customer(t, organization, "webhooks", "webhooks:event-types:write").do(t, http.MethodPut, at, kind).want(t, http.StatusCreated)
+	h.customer(t, organization, "webhooks", "webhooks:event_types:read").do(t, http.MethodPut, at, kind).want(t, http.StatusForbidden)
+	h.customer(t, organization, "webhooks", "webhooks:event_types:write").do(t, http.MethodPut, at, kind).want(t, http.StatusCreated)
 }

@@ -77,6 +77,7 @@ func preparedOf(s *jsonschema.Schema) *prepared {
 func (s *Schema) circle(at *jsonschema.Schema) error {
 	p := s.prepared[at]
 	switch p.state {
+	case unseen:
 	case open:
 		return refuse(placeOf(at.Location), "must not apply itself to the same value")
 	case closed:

@@ -34,7 +34,7 @@ func reference(t *testing.T, text, payload string) bool {
 	return compiled.Validate(value) == nil
 }
 
-func compile(t testing.TB, text string) *schema.Schema {
+func compile(t *testing.T, text string) *schema.Schema {
 	t.Helper()
 	s, err := schema.Compile([]byte(text))
 	if err != nil {
@@ -64,7 +64,8 @@ var cases = map[string]struct {
 		},
 	},
 	"required": {
-		`{"required":["id","kind"],"properties":{"s/~":{"required":["x"]}}}`, []string{`{"id":1,"kind":2}`},
+		`{"required":["id","kind"],"properties":{"s/~":{"required":["x"]}}}`,
+		[]string{`{"id":1,"kind":2}`},
 		map[string]string{
 			`{}`:                              `required: must have the property "id"; required: must have the property "kind"`,
 			`{"id":1,"kind":1,"s/~":{"y":1}}`: `/s~1~0: required: must have the property "x"`,
@@ -80,7 +81,8 @@ var cases = map[string]struct {
 		},
 	},
 	"texts": {
-		`{"properties":{"a":{"minLength":2,"maxLength":3,"pattern":"^[a-zäöü]+$","format":"date"}}}`, []string{`{"a":"äö"}`, `{"a":7}`},
+		`{"properties":{"a":{"minLength":2,"maxLength":3,"pattern":"^[a-zäöü]+$","format":"date"}}}`,
+		[]string{`{"a":"äö"}`, `{"a":7}`},
 		map[string]string{
 			`{"a":"x"}`: "/a: minLength: must have 2 characters or more", `{"a":"abcd"}`: "/a: maxLength: must have 3 characters or fewer",
 			`{"a":"A1"}`: "/a: pattern: must match ^[a-zäöü]+$",
@@ -105,7 +107,8 @@ var cases = map[string]struct {
 		},
 	},
 	"no other properties": {
-		`{"properties":{"a":{}},"additionalProperties":false}`, []string{`{"a":1}`, `{}`},
+		`{"properties":{"a":{}},"additionalProperties":false}`,
+		[]string{`{"a":1}`, `{}`},
 		map[string]string{`{"secret":1}`: "/secret: additionalProperties: must be absent: the schema does not know it"},
 	},
 	"arrays": {
@@ -131,7 +134,8 @@ var cases = map[string]struct {
 		},
 	},
 	"references": {
-		tree, []string{`{"v":1}`, `{"v":1,"sub":[{"v":2,"sub":[{"v":3}]}]}`},
+		tree,
+		[]string{`{"v":1}`, `{"v":1,"sub":[{"v":2,"sub":[{"v":3}]}]}`},
 		map[string]string{
 			`{"v":1,"sub":[{"v":2,"sub":[{"v":"x"}]}]}`: "/sub/0/sub/0/v: type: must be integer",
 			`{"v":1,"sub":[{"v":1,"w":1}]}`:             "/sub/0/w: false: must be absent",
@@ -140,7 +144,8 @@ var cases = map[string]struct {
 	"anchors": {
 		`{"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://example.com/s","properties":{"a":{"$ref":"#t"},"b":{"$ref":"#/properties/a"},` +
 			`"c":{"$ref":"#/$defs/a%25%20b"}},"$defs":{"t":{"$anchor":"t","type":"string"},"a% b":{"type":"null"}}}`,
-		[]string{`{"a":"x","b":"y","c":null}`}, map[string]string{`{"b":1}`: "/b: type: must be string", `{"c":1}`: "/c: type: must be null"},
+		[]string{`{"a":"x","b":"y","c":null}`},
+		map[string]string{`{"b":1}`: "/b: type: must be string", `{"c":1}`: "/c: type: must be null"},
 	},
 	"unevaluated properties": {
 		`{"allOf":[{"properties":{"a":{}}},{"patternProperties":{"^p":{}}}],"anyOf":[{"properties":{"b":{"const":1}},"required":["b"]},{"properties":{"c":{}}}],` +
@@ -149,7 +154,8 @@ var cases = map[string]struct {
 		map[string]string{`{"b":"x"}`: "/b: type: must be integer", `{"z":""}`: "/z: type: must be integer"},
 	},
 	"unevaluated properties of a branch that fails": {
-		`{"anyOf":[{"properties":{"a":{"type":"string"}}},true],"unevaluatedProperties":false}`, []string{`{"a":"x"}`, `{}`},
+		`{"anyOf":[{"properties":{"a":{"type":"string"}}},true],"unevaluatedProperties":false}`,
+		[]string{`{"a":"x"}`, `{}`},
 		map[string]string{`{"a":1}`: "/a: false: must be absent"},
 	},
 	"unevaluated within not": {

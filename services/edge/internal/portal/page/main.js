@@ -17,7 +17,7 @@ const $ = (id) => document.getElementById(id);
 const places = [
   { name: "endpoints", scope: "webhooks:endpoints:read", show: endpoints },
   { name: "deliveries", scope: "webhooks:deliveries:read", show: deliveries, one: delivery },
-  { name: "event-types", scope: "webhooks:event-types:read", show: eventTypes, one: eventType },
+  { name: "event-types", scope: "webhooks:event_types:read", show: eventTypes, one: eventType },
   { name: "spend", scope: "ai:usage:read", show: spend },
   { name: "keys", scope: "keys:read", show: keys },
   { name: "inbox", scope: "notifications:inbox:read", show: inbox },
