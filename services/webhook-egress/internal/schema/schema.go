@@ -27,7 +27,7 @@ const (
 	// MaxSize is the largest schema, in bytes.
 	MaxSize = 64 << 10
 	// maxContainers is how many arrays and objects it may hold, maxDepth how deep its subschemas may be nested.
-	maxContainers, maxDepth = 4000, 32
+	maxContainers, maxDepth = 2000, 32
 	// maxPattern is the longest regular expression, maxProgram the size of the largest one, and maxPrograms that of all of
 	// a schema, in instructions of the compiled form.
 	maxPattern, maxProgram, maxPrograms = 512, 4000, 20_000
