@@ -91,6 +91,7 @@ func (h *harness) estate(t *testing.T, organization, secret string, c customers)
 	to := h.receiver().url() + "/" + secret
 	ids["endpoint"] = made(webhooks.post(t, "/product/v1/webhooks/endpoints", object{"url": to, "event_types": []string{"order.*"}, "description": secret}), "endpoint_id")
 	ids["delivery"] = made(webhooks.post(t, "/product/v1/webhooks/events", object{"event_type": "order.paid", "payload": object{"text": secret}}), "deliveries.0.delivery_id")
+	ids["event type"] = made(webhooks.do(t, http.MethodPut, "/product/v1/webhooks/event-types/"+unique("type"), object{"description": secret}), "type")
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	ids["replay"] = made(webhooks.post(t, "/product/v1/webhooks/replays", object{"filter": object{"status": []string{"failed"}, "created_after": since}}), "replay_id")
 

@@ -42,6 +42,10 @@ var ownRoutes = map[string]string{
 	"POST /product/v1/webhooks/endpoints/{id}/test":                "[webhooks platform] write deliveries",
 	"POST /product/v1/webhooks/endpoints/{id}/rotate-secret":       "[webhooks platform] write ",
 	"GET /product/v1/webhooks/signing-keys":                        "[webhooks platform] read ",
+	"GET /product/v1/webhooks/event-types":                         "[webhooks platform] read ",
+	"GET /product/v1/webhooks/event-types/{type}":                  "[webhooks platform] read ",
+	"PUT /product/v1/webhooks/event-types/{type}":                  "[webhooks platform] write ",
+	"DELETE /product/v1/webhooks/event-types/{type}":               "[webhooks platform] write ",
 	"POST /product/v1/webhooks/events":                             "[webhooks platform] write events",
 	"POST /product/v1/webhooks/replays":                            "[webhooks platform] write replays",
 	"GET /product/v1/webhooks/replays":                             "[webhooks platform] read ",
@@ -156,7 +160,7 @@ func TestEdgeCatalog(t *testing.T) {
 	known.get(t, "/product/v1/_meta/catalog").want(t, http.StatusNotModified)
 }
 
-// noResource is what a path names that belongs to no organization: a model.
+// noResource is what a path names that belongs to no organization: a model, or a name that each organization may use.
 const noResource = ""
 
 // named is the resource that each route with a parameter names, see estate. A new route needs an entry.
@@ -170,6 +174,9 @@ var named = map[string]string{
 	"DELETE /product/v1/webhooks/endpoints/{id}":                          "endpoint",
 	"POST /product/v1/webhooks/endpoints/{id}/test":                       "endpoint",
 	"POST /product/v1/webhooks/endpoints/{id}/rotate-secret":              "endpoint",
+	"GET /product/v1/webhooks/event-types/{type}":                         "event type",
+	"DELETE /product/v1/webhooks/event-types/{type}":                      "event type",
+	"PUT /product/v1/webhooks/event-types/{type}":                         noResource,
 	"GET /product/v1/webhooks/replays/{id}":                               "replay",
 	"POST /product/v1/webhooks/replays/{id}/cancel":                       "replay",
 	"GET /product/v1/notifications/sends/{notification_id}":               "send",

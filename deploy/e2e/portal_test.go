@@ -93,16 +93,26 @@ func TestPortal(t *testing.T) {
 	h.customer(t, organization, "webhooks", "write").post(t, "/product/v1/webhooks/events",
 		object{"event_type": "order.paid", "payload": object{"n": 1}, "max_attempts": 1}).into(t, http.StatusAccepted, &event)
 
+	h.customer(t, organization, "webhooks", "write").do(t, http.MethodPut, "/product/v1/webhooks/event-types/order.shipped", object{
+		"description": "<i>The parcel</i> has left.", "schema": object{"required": []string{"parcel"}}, "examples": []object{{"parcel": "<b>7</b>"}},
+	}).want(t, http.StatusCreated)
+	p.visit(t, "event-types")
+	p.until(t, contains("event-types", "<i>The parcel</i> has left.")+" && "+contains("event-types", "switchyard.budget.threshold"))
+	p.visit(t, "event-types/order.shipped")
+	p.until(t, contains("event-type-schema", `"parcel"`)+" && "+contains("event-type-example-1", "<b>7</b>"))
+	p.run(t, chromedp.Click("#content .form button"))
+	p.until(t, contains("status", "delivered 200"))
+
 	p.visit(t, "deliveries")
 	p.until(t, contains("deliveries", "order.paid"))
 	p.visit(t, "deliveries/"+event.Deliveries[0].Delivery)
 	refreshed := `(document.getElementById("refresh").click(), `
 	p.until(t, refreshed+contains("attempts", "500")+" && "+contains("attempts", "<b>broken</b>")+")")
 	p.until(t, `document.getElementById("resend") !== null`)
-	p.run(t, chromedp.Click("#resend"))
+	p.run(t, chromedp.Evaluate(`document.getElementById("resend").click()`, nil)) // A refresh may replace it at any time.
 	p.until(t, refreshed+contains("delivery", "delivered")+")")
-	if n := len(receiver.arrivals(t)); n != 2 {
-		t.Errorf("%d arrivals, want the failed one and the one sent again", n)
+	if n := len(receiver.arrivals(t)); n != 3 {
+		t.Errorf("%d arrivals, want the failed one, the example, and the one sent again", n)
 	}
 
 	p.visit(t, "spend")
@@ -131,7 +141,10 @@ func TestPortal(t *testing.T) {
 	if again := h.anonymous(stack.Edge).unrecorded(t, http.MethodGet, link[len(h.URL(string(stack.Edge))):], nil); again.status != http.StatusGone {
 		t.Errorf("the link again: %d, want 410", again.status)
 	}
-	for _, view := range []string{"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "spend", "keys", "inbox"} {
+	for _, view := range []string{
+		"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "event-types", "event-types/order.shipped",
+		"event-types/switchyard.budget.threshold", "spend", "keys", "inbox",
+	} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)
 	}

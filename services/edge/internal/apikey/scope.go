@@ -43,6 +43,7 @@ var scopes = []Permission{
 	"notifications:sends:read", "notifications:sends:write",
 	"webhooks:deliveries:read", "webhooks:deliveries:write",
 	"webhooks:endpoints:read", "webhooks:endpoints:write",
+	"webhooks:event_types:read", "webhooks:event_types:write",
 	"webhooks:events:write",
 	"webhooks:replays:read", "webhooks:replays:write",
 }

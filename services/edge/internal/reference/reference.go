@@ -1,6 +1,6 @@
 // Package reference renders the customers' page of documents, which has no scripts, from what the edge serves: the route
-// table, its OpenAPI document, the recipes, the contract's error codes, and the document for receivers of webhooks.
-// Package api serves it.
+// table, its OpenAPI document, the recipes, the contract's error codes, the types of Switchyard's events, and the document
+// for receivers of webhooks. Package api serves it.
 package reference
 
 import (
@@ -77,6 +77,7 @@ type page struct {
 	Codes    []code
 	Limits   Limits
 	Receiver template.HTML
+	Events   []eventType // of Switchyard
 }
 
 // area is the first part of scopes, with the routes of its resources, the second part.
@@ -119,7 +120,7 @@ type code struct {
 }
 
 func newPage(table route.Table, text, codes []byte, limits Limits) (page, error) {
-	p := page{Version: table.Version, Products: table.Products(), Limits: limits, Receiver: template.HTML(receiver)} //nolint:gosec // Part of this build.
+	p := page{Version: table.Version, Products: table.Products(), Limits: limits, Receiver: template.HTML(receiver), Events: eventTypes()} //nolint:gosec // Part of this build.
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
 		return page{}, fmt.Errorf("OpenAPI document: %w", err)

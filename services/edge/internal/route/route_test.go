@@ -76,6 +76,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/webhooks/endpoints/{id}/rotate-secret":     "webhook-egress /v1/endpoints/{id}/rotate-secret",
 		"/product/v1/webhooks/signing-keys":                     "webhook-egress /v1/signing-keys",
 		"/product/v1/webhooks/events":                           "webhook-egress /v1/events",
+		"/product/v1/webhooks/event-types":                      "webhook-egress /v1/event-types",
+		"/product/v1/webhooks/event-types/{type}":               "webhook-egress /v1/event-types/{type}",
 		"/product/v1/webhooks/replays":                          "webhook-egress /v1/replays",
 		"/product/v1/webhooks/replays/{id}":                     "webhook-egress /v1/replays/{id}",
 		"/product/v1/webhooks/replays/{id}/cancel":              "webhook-egress /v1/replays/{id}/cancel",

@@ -19,6 +19,7 @@ type Domain struct {
 	Deliverer    Deliverer
 	Registry     Registry
 	Emitter      Emitter
+	Types        EventTypes
 	House        House
 	Replayer     Replayer
 	Keys         *signing.KeySet
@@ -32,6 +33,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	webhooksv1.RegisterDeliveryServiceServer(server, delivering)
 	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
 	webhooksv1.RegisterEventServiceServer(server, &events{tenant: whom, emitter: d.Emitter})
+	webhooksv1.RegisterEventTypeServiceServer(server, &eventTypes{tenant: whom, types: d.Types})
 	webhooksv1.RegisterHouseEventServiceServer(server, &houseEvents{house: d.House})
 	webhooksv1.RegisterReplayServiceServer(server, &replays{tenant: whom, replayer: d.Replayer})
 	webhooksv1.RegisterSigningKeyServiceServer(server, &signingKeys{keys: d.Keys})
@@ -40,6 +42,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 		webhooksv1.RegisterDeliveryServiceHandlerClient(ctx, mux, webhooksv1.NewDeliveryServiceClient(local)),
 		webhooksv1.RegisterEndpointServiceHandlerClient(ctx, mux, webhooksv1.NewEndpointServiceClient(local)),
 		webhooksv1.RegisterEventServiceHandlerClient(ctx, mux, webhooksv1.NewEventServiceClient(local)),
+		webhooksv1.RegisterEventTypeServiceHandlerClient(ctx, mux, webhooksv1.NewEventTypeServiceClient(local)),
 		webhooksv1.RegisterHouseEventServiceHandlerClient(ctx, mux, webhooksv1.NewHouseEventServiceClient(local)),
 		webhooksv1.RegisterReplayServiceHandlerClient(ctx, mux, webhooksv1.NewReplayServiceClient(local)),
 		webhooksv1.RegisterSigningKeyServiceHandlerClient(ctx, mux, webhooksv1.NewSigningKeyServiceClient(local)),
@@ -58,6 +61,7 @@ func Files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
 		webhooksv1.File_switchyard_webhooks_v1_deliveries_proto,
 		webhooksv1.File_switchyard_webhooks_v1_endpoints_proto,
+		webhooksv1.File_switchyard_webhooks_v1_event_types_proto,
 		webhooksv1.File_switchyard_webhooks_v1_events_proto,
 		webhooksv1.File_switchyard_webhooks_v1_house_proto,
 		webhooksv1.File_switchyard_webhooks_v1_replays_proto,

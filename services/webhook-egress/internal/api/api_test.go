@@ -188,7 +188,7 @@ func newServer(t *testing.T, d *domain) *rpc.Server {
 		t.Fatal(err)
 	}
 	if err := api.Register(t.Context(), server, api.Domain{
-		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, House: house{d}, Replayer: replayer{d}, Organization: "default",
+		Deliverer: d, Registry: registry{d}, Emitter: emitter{d}, House: house{d}, Types: types(t), Replayer: replayer{d}, Organization: "default",
 		Keys: d.keys,
 	}); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func TestLimitOfNone(t *testing.T) {
 			}
 		}
 	}
-	if lists != 5 {
-		t.Errorf("%d lists, want 5", lists)
+	if lists != 6 {
+		t.Errorf("%d lists, want 6", lists)
 	}
 }

@@ -49,5 +49,8 @@ func (s *events) EmitEvent(ctx context.Context, r *webhooksv1.EmitEventRequest) 
 	for i, d := range result.Deliveries {
 		response.Deliveries[i] = &webhooksv1.FannedDelivery{DeliveryId: d.Delivery.String(), EndpointId: d.Endpoint.String(), FilterError: d.FilterError}
 	}
+	for _, w := range result.Warnings {
+		response.Warnings = append(response.Warnings, &webhooksv1.SchemaViolation{Pointer: w.Pointer, Rule: w.Rule})
+	}
 	return response, nil
 }

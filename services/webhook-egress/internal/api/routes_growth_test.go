@@ -22,6 +22,7 @@ var bodies = map[string]string{
 	"POST /v1/endpoints/{id}/test":          `{}`,
 	"POST /v1/endpoints/{id}/rotate-secret": `{}`,
 	"POST /v1/events":                       `{"event_type":"order.paid","payload":{"order":7}}`,
+	"PUT /v1/event-types/{type}":            `{"description":"x","schema":{"type":"object","properties":{"a":{"type":"string"}}},"validation":"warn","examples":[{"a":"b"}],"deprecated":true}`,
 	"POST /v1/replays":                      `{"filter":{"status":["failed"],"created_after":"2026-01-01T00:00:00Z"},"dry_run":true}`,
 	"POST /v1/replays/{id}/cancel":          `{}`,
 	"POST /v1/house/events":                 `{"event_id":"1","type":"switchyard.budget.threshold","source":"/switchyard/gateway","occurred_at":"2026-01-02T03:04:05Z","data":{"percent":80}}`,

@@ -89,9 +89,10 @@ func limitOf(r limited) int {
 type cursor string
 
 const (
-	deliveryCursor cursor = "delivery:"
-	endpointCursor cursor = "endpoint:"
-	replayCursor   cursor = "replay:"
+	deliveryCursor  cursor = "delivery:"
+	endpointCursor  cursor = "endpoint:"
+	eventTypeCursor cursor = "event-type:"
+	replayCursor    cursor = "replay:"
 )
 
 // encode returns the cursor of the page that begins below id; the zero id is the end of the list.
@@ -99,7 +100,15 @@ func (c cursor) encode(id delivery.ID) string {
 	if id == (delivery.ID{}) {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString(append([]byte(c), id[:]...))
+	return c.encodeText(string(id[:]))
+}
+
+// encodeText is encode for lists in the order of names; the empty name is the end of the list.
+func (c cursor) encodeText(name string) string {
+	if name == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(string(c) + name))
 }
 
 // decode returns the id in a cursor; an empty cursor is the beginning of the list.
@@ -107,10 +116,27 @@ func (c cursor) decode(text string) (delivery.ID, error) {
 	if text == "" {
 		return delivery.LastID, nil
 	}
-	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	id, ours := strings.CutPrefix(string(plain), string(c))
-	if err != nil || !ours || len(id) != len(delivery.ID{}) {
-		return delivery.ID{}, apierr.Invalid("cursor", "is not a cursor of this list")
+	id, err := c.decodeText(text)
+	if err == nil && len(id) != len(delivery.ID{}) {
+		err = errCursor
+	}
+	if err != nil {
+		return delivery.ID{}, err
 	}
 	return delivery.ID([]byte(id)), nil
+}
+
+var errCursor = apierr.Invalid("cursor", "is not a cursor of this list")
+
+// decodeText returns the name in a cursor; an empty cursor is the beginning of the list.
+func (c cursor) decodeText(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	plain, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	name, ours := strings.CutPrefix(string(plain), string(c))
+	if err != nil || !ours {
+		return "", errCursor
+	}
+	return name, nil
 }

@@ -130,7 +130,7 @@ func TestEmitEvent(t *testing.T) {
 	h := newServer(t, d).Handler()
 	w, document := call(t, h, "POST", "/v1/events", `{"event_type":"a.b","payload":{"z": 1},"custom_headers":{"X-A":"b"},"max_attempts":3,"deadline_at":"2023-11-14T22:13:20Z","ordering_key":"o"}`, "Idempotency-Key", "k", "X-Owner-Id", "ann")
 	want := map[string]any{
-		"event_id": anID.String(), "matched": 1.0, "skipped_paused": 2.0, "skipped_filtered": 3.0, "deduplicated": false,
+		"event_id": anID.String(), "matched": 1.0, "skipped_paused": 2.0, "skipped_filtered": 3.0, "deduplicated": false, "warnings": []any{},
 		"deliveries": []any{map[string]any{"delivery_id": anID.String(), "endpoint_id": anID.String(), "filter_error": "cost_exceeded"}},
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusAccepted {

@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
+	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
 	"switchyard.dev/services/webhook-egress/internal/postgres"
 	"switchyard.dev/services/webhook-egress/internal/rate"
@@ -214,12 +215,16 @@ func startDomain(
 		Filters: filters, Keys: keys,
 		Limit: cfg.MaxEndpoints, Log: s.Log, Now: time.Now,
 	})
+	types := eventtype.NewService(eventtype.Options{
+		Store: postgres.EventTypes{Store: store}, Limit: cfg.MaxEventTypes, Observe: schemaMeter(s.Meter), Log: s.Log, Now: time.Now,
+	})
 	s.Runner.Go("enqueue", deliveries.Run)
 	s.Runner.Go("deleted endpoints", registry.Run)
 	s.Runner.Go("operational events", event.NewRelay(store, engine, filters, cfg.MaxAttempts, s.Log, time.Now).Run)
 	s.Runner.Go("replays", replay.NewWorker(replays, engine, s.Log).Run)
 	return api.Domain{
-		Deliverer: deliveries, Registry: registry, Emitter: event.NewService(store, engine, filters, intake, time.Now),
+		Deliverer: deliveries, Registry: registry, Types: types,
+		Emitter:  event.NewService(store, engine, filters, types, intake, time.Now),
 		House:    event.NewHouse(store, engine, filters, cfg.MaxAttempts, time.Now),
 		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization, Keys: keys,
 	}, nil

@@ -49,6 +49,7 @@ type Config struct {
 	IdempotencyWindow time.Duration    `env:"IDEMPOTENCY_WINDOW" envDefault:"24h" doc:"how long an idempotency key is valid"`
 	Retention         time.Duration    `env:"RETENTION" envDefault:"720h" doc:"how long deliveries, their payloads and attempts are kept, by whole days; a day with queued deliveries is kept until they end; 0 keeps everything"`
 	MaxEndpoints      int              `env:"MAX_ENDPOINTS" envDefault:"1000" doc:"endpoints that an organization may have; more are refused with 409"`
+	MaxEventTypes     int              `env:"MAX_EVENT_TYPES" envDefault:"500" doc:"event types that an organization may register; more are refused with 409"`
 
 	BreakerFailures int           `env:"BREAKER_FAILURES" envDefault:"5" doc:"failures in a row that open a target's circuit; failures of half of 20 or more attempts within a minute open it too"`
 	BreakerPause    time.Duration `env:"BREAKER_PAUSE" envDefault:"10s" doc:"how long an open circuit pauses deliveries the first time; doubled each further time"`
@@ -101,6 +102,7 @@ func (c Config) Validate() error {
 		{c.MaxInFlight < 4 || c.MaxInFlight > 4096, "MAX_IN_FLIGHT: want 4 to 4096"},
 		{c.MaxInFlightBytes < dispatch.MinBytes, "MAX_IN_FLIGHT_BYTES: want 8388608 at least"},
 		{c.MaxEndpoints < 1, "MAX_ENDPOINTS: want 1 at least"},
+		{c.MaxEventTypes < 1 || c.MaxEventTypes > 10_000, "MAX_EVENT_TYPES: want 1 to 10000"},
 		{c.Retention != 0 && c.Retention < minRetention, "RETENTION: want 48h at least, or 0"},
 		{c.BreakerFailures < 1, "BREAKER_FAILURES: want 1 at least"},
 		{

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
 )
 
@@ -54,5 +55,17 @@ func filterMeter(meter metric.Meter) func(filter.Verdict) {
 	}
 	return func(verdict filter.Verdict) {
 		counter.Add(context.Background(), 1, metric.WithAttributes(attribute.String("verdict", cmp.Or(string(verdict), "matched"))))
+	}
+}
+
+// schemaMeter returns a counter of checks of payloads against the schemas of event types by verdict.
+func schemaMeter(meter metric.Meter) func(eventtype.Verdict) {
+	counter, err := meter.Int64Counter("switchyard.webhook.schema.checks",
+		metric.WithDescription("Checks of events' payloads against the schemas of their types, by verdict."))
+	if err != nil {
+		return func(eventtype.Verdict) {}
+	}
+	return func(verdict eventtype.Verdict) {
+		counter.Add(context.Background(), 1, metric.WithAttributes(attribute.String("verdict", string(verdict))))
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
+	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
+	"switchyard.dev/services/webhook-egress/internal/schema"
 )
 
 // tries is how often a transaction is tried that ends in a conflict.
@@ -53,6 +55,8 @@ type Event struct {
 	Traceparent string
 	// OrderingKey orders the deliveries of each endpoint that have the same one; empty for none.
 	OrderingKey string
+	// Rejected is why the payload is refused; nil for an event that is taken.
+	Rejected error
 	// Judge evaluates the filters of endpoints. The event's deliveries are to those whose filter it does not find
 	// unmatched.
 	Judge *filter.Judge
@@ -76,12 +80,15 @@ type Result struct {
 	Deduplicated    bool
 	// Mismatch reports that the first use of the key asked for something else.
 	Mismatch bool
+	// Warnings are where the payload breaks the schema of a type whose events are taken all the same.
+	Warnings []schema.Violation
 }
 
 // Store persists fan-outs.
 type Store interface {
 	// FanOut commits the event and a delivery for each endpoint that matches and is active at that moment. If the key was
-	// used before, it returns the result of its first event. Fan-outs share an advisory lock of the organization, which
+	// used before, it returns the result of its first event; otherwise it commits nothing for a rejected event, and returns
+	// why. Fan-outs share an advisory lock of the organization, which
 	// changes of endpoints take exclusively, so that an event reaches exactly the endpoints active at its commit.
 	FanOut(ctx context.Context, e Event) (Result, error)
 }
@@ -96,18 +103,24 @@ type Filters interface {
 	Judge(e filter.Event) *filter.Judge
 }
 
+// Types checks the payloads of events, as eventtype.Service does.
+type Types interface {
+	Check(ctx context.Context, organization, eventType string, payload []byte) (eventtype.Checked, error)
+}
+
 // Service emits events.
 type Service struct {
 	store   Store
 	waker   Waker
 	filters Filters
+	types   Types
 	intake  delivery.Intake
 	now     func() time.Time
 }
 
 // NewService returns a Service.
-func NewService(store Store, waker Waker, filters Filters, intake delivery.Intake, now func() time.Time) *Service {
-	return &Service{store, waker, filters, intake, now}
+func NewService(store Store, waker Waker, filters Filters, types Types, intake delivery.Intake, now func() time.Time) *Service {
+	return &Service{store, waker, filters, types, intake, now}
 }
 
 // judge returns the judge of an event with its content.
@@ -133,12 +146,25 @@ func (s *Service) Emit(ctx context.Context, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	e := Event{
+	checked, err := s.types.Check(ctx, r.Organization, r.EventType, content.Body)
+	if err != nil {
+		return Result{}, fmt.Errorf("check payload: %w", err)
+	}
+	if checked.Rejected != nil && r.Key == "" {
+		return Result{}, checked.Rejected
+	}
+	result, err := s.fanOut(ctx, Event{
 		Content: content, ID: id, Organization: r.Organization, Owner: r.Owner, EventType: r.EventType,
 		Patterns: endpoint.Patterns(r.EventType), Key: r.Key, Traceparent: r.Traceparent,
 		Fingerprint: delivery.Fingerprint([]string{r.Owner, r.EventType}, r.Asked), OrderingKey: r.OrderingKey,
-	}
-	var result Result
+		Rejected: checked.Rejected,
+	})
+	result.Warnings = checked.Warnings
+	return result, err
+}
+
+// fanOut stores an event and wakes those who send its deliveries.
+func (s *Service) fanOut(ctx context.Context, e Event) (result Result, err error) {
 	for try := 1; ; try++ {
 		e.Judge = e.judge(s.filters)
 		result, err = s.store.FanOut(ctx, e)

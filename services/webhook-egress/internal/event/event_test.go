@@ -19,7 +19,9 @@ import (
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/event"
+	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
+	"switchyard.dev/services/webhook-egress/internal/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,6 +39,7 @@ type memory struct {
 	notes     []event.Operational
 	woken     int
 	err       error
+	checked   eventtype.Checked
 	// poison is the type of the notes at which the store fails as refuse says.
 	poison string
 	refuse func() error
@@ -86,6 +89,10 @@ func (m *memory) Relay(_ context.Context, limit int, made func(event.Operational
 	return len(page), len(page), nil
 }
 
+func (m *memory) Check(context.Context, string, string, []byte) (eventtype.Checked, error) {
+	return m.checked, m.err
+}
+
 func (m *memory) Waiting() { m.with(func() { m.woken++ }) }
 
 // engine evaluates filters.
@@ -113,7 +120,7 @@ func (sealer) Seal(text []byte, owner string) []byte { return []byte(owner + ":"
 
 func TestEmit(t *testing.T) {
 	m := &memory{conflicts: 2, result: event.Result{Deliveries: make([]event.Fanned, 1)}}
-	s := event.NewService(m, m, engine(t), delivery.Intake{Sealer: sealer{}, MaxAttempts: 12}, clock)
+	s := event.NewService(m, m, engine(t), m, delivery.Intake{Sealer: sealer{}, MaxAttempts: 12}, clock)
 	r := event.Request{
 		Asked:        delivery.Asked{Payload: []byte(`{"a": 1}`), Headers: map[string]string{"X-A": "b", "Authorization": "c"}},
 		Organization: "acme", Owner: "ann", EventType: "order.paid", Key: "k", Traceparent: "t",
@@ -148,6 +155,28 @@ func TestEmit(t *testing.T) {
 	}
 }
 
+// A payload that breaks the schema of its type is refused, unless the event may be the repeat of one that was taken: the
+// store knows. A warning comes with the result.
+func TestEmitChecksPayloads(t *testing.T) {
+	refusal := apierr.Invalid("payload", "breaks the schema")
+	m := &memory{checked: eventtype.Checked{Rejected: refusal}}
+	s := event.NewService(m, m, engine(t), m, delivery.Intake{MaxAttempts: 12}, clock)
+	r := event.Request{Asked: delivery.Asked{Payload: []byte(`{}`)}, Organization: "acme", EventType: "order.paid"}
+	if _, err := s.Emit(t.Context(), r); !errors.Is(err, refusal) || len(m.events) != 0 {
+		t.Errorf("err = %v, %d events", err, len(m.events))
+	}
+	r.Key = "k"
+	if _, err := s.Emit(t.Context(), r); err != nil || !errors.Is(m.events[0].Rejected, refusal) {
+		t.Errorf("with a key: err = %v, events %+v", err, m.events)
+	}
+	warnings := []schema.Violation{{Pointer: "/a", Rule: "type: must be string"}}
+	m.checked = eventtype.Checked{Warnings: warnings}
+	result, err := s.Emit(t.Context(), r)
+	if diff := cmp.Diff(warnings, result.Warnings); err != nil || diff != "" || m.events[1].Rejected != nil {
+		t.Errorf("err = %v, warnings (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestEmitRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*event.Request)
@@ -164,7 +193,7 @@ func TestEmitRefuses(t *testing.T) {
 			m := &memory{}
 			r := event.Request{Asked: delivery.Asked{Payload: []byte(`{}`)}, Organization: "acme", EventType: "a"}
 			tt.change(&r)
-			_, err := event.NewService(m, m, engine(t), delivery.Intake{MaxAttempts: 12}, clock).Emit(t.Context(), r)
+			_, err := event.NewService(m, m, engine(t), m, delivery.Intake{MaxAttempts: 12}, clock).Emit(t.Context(), r)
 			if e := apierr.From(err); e == nil || e.Reason != tt.reason || len(m.events) != 0 {
 				t.Errorf("err = %v", err)
 			}

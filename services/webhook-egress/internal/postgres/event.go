@@ -35,6 +35,9 @@ func (s *Store) FanOut(ctx context.Context, e event.Event) (result event.Result,
 				return err
 			}
 		}
+		if e.Rejected != nil {
+			return e.Rejected
+		}
 		result, err = fanOut(ctx, q, e)
 		return err
 	})

@@ -159,8 +159,10 @@ type EmitEventResponse struct {
 	Deduplicated bool `protobuf:"varint,5,opt,name=deduplicated,proto3" json:"deduplicated,omitempty"`
 	// Endpoints, active and paused, that match by type and whose filter does not match: they receive nothing.
 	SkippedFiltered int32 `protobuf:"varint,30,opt,name=skipped_filtered,json=skippedFiltered,proto3" json:"skipped_filtered,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Where the payload breaks the schema of a type with `validation: warn`, at most ten places.
+	Warnings      []*SchemaViolation `protobuf:"bytes,31,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EmitEventResponse) Reset() {
@@ -235,6 +237,68 @@ func (x *EmitEventResponse) GetSkippedFiltered() int32 {
 	return 0
 }
 
+func (x *EmitEventResponse) GetWarnings() []*SchemaViolation {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+// SchemaViolation is a place where a payload breaks the schema of its event type. It holds no value of the payload.
+type SchemaViolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON pointer of the place; empty for the payload itself. Cut off after 200 bytes.
+	Pointer string `protobuf:"bytes,1,opt,name=pointer,proto3" json:"pointer,omitempty"`
+	// The rule: the keyword of the schema, and what it wants.
+	Rule          string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SchemaViolation) Reset() {
+	*x = SchemaViolation{}
+	mi := &file_switchyard_webhooks_v1_events_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SchemaViolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SchemaViolation) ProtoMessage() {}
+
+func (x *SchemaViolation) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_webhooks_v1_events_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SchemaViolation.ProtoReflect.Descriptor instead.
+func (*SchemaViolation) Descriptor() ([]byte, []int) {
+	return file_switchyard_webhooks_v1_events_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SchemaViolation) GetPointer() string {
+	if x != nil {
+		return x.Pointer
+	}
+	return ""
+}
+
+func (x *SchemaViolation) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
 // FannedDelivery is one delivery of an event.
 type FannedDelivery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -250,7 +314,7 @@ type FannedDelivery struct {
 
 func (x *FannedDelivery) Reset() {
 	*x = FannedDelivery{}
-	mi := &file_switchyard_webhooks_v1_events_proto_msgTypes[2]
+	mi := &file_switchyard_webhooks_v1_events_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +326,7 @@ func (x *FannedDelivery) String() string {
 func (*FannedDelivery) ProtoMessage() {}
 
 func (x *FannedDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_webhooks_v1_events_proto_msgTypes[2]
+	mi := &file_switchyard_webhooks_v1_events_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +339,7 @@ func (x *FannedDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FannedDelivery.ProtoReflect.Descriptor instead.
 func (*FannedDelivery) Descriptor() ([]byte, []int) {
-	return file_switchyard_webhooks_v1_events_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_webhooks_v1_events_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *FannedDelivery) GetDeliveryId() string {
@@ -319,7 +383,7 @@ const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x0f\n" +
-	"\r_max_attempts\"\x86\x02\n" +
+	"\r_max_attempts\"\xcb\x02\n" +
 	"\x11EmitEventResponse\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\x05R\amatched\x12F\n" +
@@ -328,7 +392,11 @@ const file_switchyard_webhooks_v1_events_proto_rawDesc = "" +
 	"deliveries\x12%\n" +
 	"\x0eskipped_paused\x18\x04 \x01(\x05R\rskippedPaused\x12\"\n" +
 	"\fdeduplicated\x18\x05 \x01(\bR\fdeduplicated\x12)\n" +
-	"\x10skipped_filtered\x18\x1e \x01(\x05R\x0fskippedFiltered\"u\n" +
+	"\x10skipped_filtered\x18\x1e \x01(\x05R\x0fskippedFiltered\x12C\n" +
+	"\bwarnings\x18\x1f \x03(\v2'.switchyard.webhooks.v1.SchemaViolationR\bwarnings\"?\n" +
+	"\x0fSchemaViolation\x12\x18\n" +
+	"\apointer\x18\x01 \x01(\tR\apointer\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\"u\n" +
 	"\x0eFannedDelivery\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12\x1f\n" +
@@ -352,25 +420,27 @@ func file_switchyard_webhooks_v1_events_proto_rawDescGZIP() []byte {
 	return file_switchyard_webhooks_v1_events_proto_rawDescData
 }
 
-var file_switchyard_webhooks_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_switchyard_webhooks_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_switchyard_webhooks_v1_events_proto_goTypes = []any{
 	(*EmitEventRequest)(nil),      // 0: switchyard.webhooks.v1.EmitEventRequest
 	(*EmitEventResponse)(nil),     // 1: switchyard.webhooks.v1.EmitEventResponse
-	(*FannedDelivery)(nil),        // 2: switchyard.webhooks.v1.FannedDelivery
-	nil,                           // 3: switchyard.webhooks.v1.EmitEventRequest.CustomHeadersEntry
-	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*SchemaViolation)(nil),       // 2: switchyard.webhooks.v1.SchemaViolation
+	(*FannedDelivery)(nil),        // 3: switchyard.webhooks.v1.FannedDelivery
+	nil,                           // 4: switchyard.webhooks.v1.EmitEventRequest.CustomHeadersEntry
+	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
 }
 var file_switchyard_webhooks_v1_events_proto_depIdxs = []int32{
-	3, // 0: switchyard.webhooks.v1.EmitEventRequest.custom_headers:type_name -> switchyard.webhooks.v1.EmitEventRequest.CustomHeadersEntry
-	4, // 1: switchyard.webhooks.v1.EmitEventRequest.deadline_at:type_name -> google.protobuf.Timestamp
-	2, // 2: switchyard.webhooks.v1.EmitEventResponse.deliveries:type_name -> switchyard.webhooks.v1.FannedDelivery
-	0, // 3: switchyard.webhooks.v1.EventService.EmitEvent:input_type -> switchyard.webhooks.v1.EmitEventRequest
-	1, // 4: switchyard.webhooks.v1.EventService.EmitEvent:output_type -> switchyard.webhooks.v1.EmitEventResponse
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 0: switchyard.webhooks.v1.EmitEventRequest.custom_headers:type_name -> switchyard.webhooks.v1.EmitEventRequest.CustomHeadersEntry
+	5, // 1: switchyard.webhooks.v1.EmitEventRequest.deadline_at:type_name -> google.protobuf.Timestamp
+	3, // 2: switchyard.webhooks.v1.EmitEventResponse.deliveries:type_name -> switchyard.webhooks.v1.FannedDelivery
+	2, // 3: switchyard.webhooks.v1.EmitEventResponse.warnings:type_name -> switchyard.webhooks.v1.SchemaViolation
+	0, // 4: switchyard.webhooks.v1.EventService.EmitEvent:input_type -> switchyard.webhooks.v1.EmitEventRequest
+	1, // 5: switchyard.webhooks.v1.EventService.EmitEvent:output_type -> switchyard.webhooks.v1.EmitEventResponse
+	5, // [5:6] is the sub-list for method output_type
+	4, // [4:5] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_webhooks_v1_events_proto_init() }
@@ -385,7 +455,7 @@ func file_switchyard_webhooks_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_webhooks_v1_events_proto_rawDesc), len(file_switchyard_webhooks_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

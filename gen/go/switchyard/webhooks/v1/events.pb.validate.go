@@ -361,6 +361,40 @@ func (m *EmitEventResponse) validate(all bool) error {
 
 	// no validation rules for SkippedFiltered
 
+	for idx, item := range m.GetWarnings() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, EmitEventResponseValidationError{
+						field:  fmt.Sprintf("Warnings[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, EmitEventResponseValidationError{
+						field:  fmt.Sprintf("Warnings[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return EmitEventResponseValidationError{
+					field:  fmt.Sprintf("Warnings[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return EmitEventResponseMultiError(errors)
 	}
@@ -440,6 +474,110 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = EmitEventResponseValidationError{}
+
+// Validate checks the field values on SchemaViolation with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *SchemaViolation) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on SchemaViolation with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// SchemaViolationMultiError, or nil if none found.
+func (m *SchemaViolation) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *SchemaViolation) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Pointer
+
+	// no validation rules for Rule
+
+	if len(errors) > 0 {
+		return SchemaViolationMultiError(errors)
+	}
+
+	return nil
+}
+
+// SchemaViolationMultiError is an error wrapping multiple validation errors
+// returned by SchemaViolation.ValidateAll() if the designated constraints
+// aren't met.
+type SchemaViolationMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m SchemaViolationMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m SchemaViolationMultiError) AllErrors() []error { return m }
+
+// SchemaViolationValidationError is the validation error returned by
+// SchemaViolation.Validate if the designated constraints aren't met.
+type SchemaViolationValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e SchemaViolationValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e SchemaViolationValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e SchemaViolationValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e SchemaViolationValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e SchemaViolationValidationError) ErrorName() string { return "SchemaViolationValidationError" }
+
+// Error satisfies the builtin error interface
+func (e SchemaViolationValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sSchemaViolation.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = SchemaViolationValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = SchemaViolationValidationError{}
 
 // Validate checks the field values on FannedDelivery with the rules defined in
 // the proto definition for this message. If any rules are violated, the first

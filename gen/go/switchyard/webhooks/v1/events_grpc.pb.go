@@ -36,6 +36,10 @@ const (
 type EventServiceClient interface {
 	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types and filter match, all
 	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
+	//
+	// If the event's type is registered with a schema (see EventTypeService), the payload is checked against it: with
+	// `validation: reject` a payload that breaks it is refused with 400, whose reason names up to ten violations, and with
+	// `warn` the response names them.
 	EmitEvent(ctx context.Context, in *EmitEventRequest, opts ...grpc.CallOption) (*EmitEventResponse, error)
 }
 
@@ -71,6 +75,10 @@ func (c *eventServiceClient) EmitEvent(ctx context.Context, in *EmitEventRequest
 type EventServiceServer interface {
 	// EmitEvent creates one delivery for each active endpoint of the organization whose event_types and filter match, all
 	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
+	//
+	// If the event's type is registered with a schema (see EventTypeService), the payload is checked against it: with
+	// `validation: reject` a payload that breaks it is refused with 400, whose reason names up to ten violations, and with
+	// `warn` the response names them.
 	EmitEvent(context.Context, *EmitEventRequest) (*EmitEventResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }

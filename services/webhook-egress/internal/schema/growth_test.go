@@ -1,0 +1,128 @@
+package schema_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/services/platform/jsoncheck"
+	"switchyard.dev/services/platform/testkit/growth"
+	"switchyard.dev/services/webhook-egress/internal/schema"
+)
+
+// most is the size of the largest payload.
+const most = 512 << 10
+
+// What customers register, of any form.
+func TestCompileGrowsLinearly(t *testing.T) {
+	inputs := []growth.Input{
+		growth.Number("properties", `{"properties":{"":{}`, `,"p#":{"type":"string"}`, "}}"),
+		growth.Number("references to one", `{"$defs":{"a":{}},"properties":{"":{}`, `,"p#":{"$ref":"#/$defs/a"}`, "}}"),
+		growth.Number("a chain of references", `{"$defs":{"0":{}`, `,"#":{"$ref":"#/$defs/0"}`, "}}"),
+		growth.Number("expressions", `{"patternProperties":{"":{}`, `,"^[a-z]{5}#":{}`, "}}"),
+		growth.Repeat("all of", `{"allOf":[{}`, `,{"minimum":1}`, "]}"),
+		growth.Number("values", `{"enum":[0`, ",#", "]}"),
+		growth.Nest("nested", `{"items":`, "{}", "}"),
+		growth.Nest("nested lists", `{"const":[`, "", "]}"),
+	}
+	inputs = append(append(inputs, growth.JSON...), growth.Around(`{"properties":`, growth.JSON, "}")...)
+	growth.Linear(t, growth.Each(growth.UpTo(48<<10, inputs), func(text []byte) { _, _ = schema.Compile(text) })...)
+}
+
+// What customers emit, of any form, against a schema with all kinds of keywords.
+func TestCheckGrowsLinearly(t *testing.T) {
+	s := compile(t, `{"$ref":"#/$defs/any","$defs":{"any":{"anyOf":[
+		{"type":"object","additionalProperties":{"$ref":"#/$defs/any"},"propertyNames":{"pattern":"^[a-z]*"},"unevaluatedProperties":false},
+		{"type":"array","items":{"$ref":"#/$defs/any"},"uniqueItems":true,"contains":{"type":"null"},"minContains":0},
+		{"type":"string","pattern":"^(a|b)*$","maxLength":100},{"type":"number","multipleOf":0.5,"minimum":-1e9},{"enum":[true,false,null]}]}}}`)
+	growth.Linear(t, growth.Each(growth.UpTo(64<<10, growth.Around(`{"a":`, growth.ValidJSON, "}")), func(text []byte) {
+		if jsoncheck.ObjectRule(text) == "" {
+			_ = s.Check(text)
+		}
+	})...)
+}
+
+// Schemas that ask for a power of the payload's size, or of their own.
+var hostile = map[string]struct{ schema, payload string }{
+	"twice at each level of references": {doubling(40), `{}`},
+	"twice at each level of the value": {
+		`{"$defs":{"x":{"items":{"allOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/x"}]}}},"properties":{"a":{"$ref":"#/$defs/x"}}}`,
+		`{"a":` + strings.Repeat("[", 150) + strings.Repeat("]", 150) + `}`,
+	},
+	"twice within not": {
+		`{"$defs":{"x":{"not":{"anyOf":[{"items":{"$ref":"#/$defs/x"}},{"contains":{"$ref":"#/$defs/x"}}]}}},"properties":{"a":{"$ref":"#/$defs/x"}}}`,
+		`{"a":` + strings.Repeat("[", 150) + "1" + strings.Repeat("]", 150) + `}`,
+	},
+	"each expression of many for each of many names": {
+		`{"patternProperties":{` + counted(1000, `"^(x|y)*[a-c]+%d$":{}`) + `}}`, `{` + counted(20000, `"xxxxxxxxxxxxxx%d":1`) + `}`,
+	},
+	"a large expression on a large text": {`{"properties":{"a":{"pattern":"(x?){60}(x+x+){60}$"}}}`, `{"a":"` + strings.Repeat("x", most-20) + `y"}`},
+	"canonical texts at each level": {
+		`{"$defs":{"x":{"uniqueItems":true,"enum":[1],"items":{"$ref":"#/$defs/x"}},"y":{"uniqueItems":true,"items":{"$ref":"#/$defs/y"}}},"properties":{"a":{"$ref":"#/$defs/y"}}}`,
+		`{"a":` + strings.Repeat("[", 190) + strings.Repeat("1234567,", 60000) + "1" + strings.Repeat("]", 190) + `}`,
+	},
+	"many alternatives for many items": {
+		`{"properties":{"a":{"items":{"oneOf":[` + counted(1000, `{"const":"x%d"}`) + `]}}}}`, `{"a":[` + counted(80000, `%d`) + `]}`,
+	},
+	"unevaluated of unevaluated": {
+		`{` + strings.Repeat(`"allOf":[{"unevaluatedProperties":true},{`, 15) + strings.Repeat(`}],"unevaluatedProperties":true`, 15) + `}`,
+		`{` + counted(30000, `"k%d":1`) + `}`,
+	},
+	"exponents":      {`{"properties":{"a":{"items":{"multipleOf":1e-300,"maximum":1e300}}}}`, `{"a":[` + counted(50000, `%de300`) + `]}`},
+	"more exponents": {`{"properties":{"a":{"items":{"multipleOf":3,"type":"integer"},"uniqueItems":true}}}`, `{"a":[` + counted(30000, `%de999999999`) + `]}`},
+	"long digits":    {`{"properties":{"a":{"multipleOf":3}}}`, `{"a":` + strings.Repeat("7", most-20) + `}`},
+	"a long chain":   {chain(1500), `{"a":[` + counted(60000, `%d`) + `]}`},
+}
+
+// doubling returns a schema whose definitions apply the next one twice.
+func doubling(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `"%d":{"allOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%d"}]},`, i, i+1, i+1)
+	}
+	return fmt.Sprintf(`{"$ref":"#/$defs/0","$defs":{%s"%d":{}}}`, text.String(), n)
+}
+
+func chain(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `"%d":{"$ref":"#/$defs/%d"},`, i, i+1)
+	}
+	return fmt.Sprintf(`{"properties":{"a":{"items":{"$ref":"#/$defs/0"}}},"$defs":{%s"%d":{}}}`, text.String(), n)
+}
+
+func counted(n int, format string) string {
+	texts := make([]string, n)
+	for i := range n {
+		texts[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(texts, ",")
+}
+
+// mostTime is the longest that a hostile check may take of a processor, many times what it takes on an idle machine.
+const mostTime = 8 * time.Second
+
+func TestHostileSchemasAreBounded(t *testing.T) {
+	for name, tt := range hostile {
+		t.Run(name, func(t *testing.T) {
+			s, err := schema.Compile([]byte(tt.schema))
+			if err != nil {
+				t.Fatalf("the schema is refused: %v", err)
+			}
+			before := growth.ProcessorTime()
+			found := s.Check([]byte(tt.payload))
+			took := growth.ProcessorTime() - before
+			t.Logf("%d bytes of schema, %d of payload: %v, %v", len(tt.schema), len(tt.payload), took, found)
+			if took > mostTime {
+				t.Errorf("the check took %v", took)
+			}
+		})
+	}
+	t.Run("a check ends", func(t *testing.T) {
+		found := compile(t, hostile["twice at each level of references"].schema).Check([]byte(`{}`))
+		if len(found) != 1 || !strings.HasPrefix(found[0].Rule, "takes too many steps") {
+			t.Errorf("violations: %v", found)
+		}
+	})
+}
