@@ -56,11 +56,7 @@ func (h *holder) at(l *plan.Limit) *window {
 }
 
 func (w *window) state(l *plan.Limit, ofKey bool) State {
-	used := w.used
-	if m := &meters[meterIndex(l.Meter)]; m.spent {
-		used /= m.unit
-	}
-	return State{Limit: l, OfKey: ofKey, Used: used, start: w.start, end: w.end}
+	return State{Limit: l, OfKey: ofKey, Used: InUnits(l.Meter, w.used), start: w.start, end: w.end}
 }
 
 // decide takes what a plan's limits say of one more call into the verdict. It reports whether they can say it: not before
