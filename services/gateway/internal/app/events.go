@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"switchyard.dev/services/gateway/internal/egress"
@@ -15,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/service"
@@ -54,7 +54,7 @@ func startEvents(s *service.Service, cfg Config, stores stores, g governance, p 
 	s.Runner.Go("events of circuits", observer.RunCircuits)
 	s.Runner.Go("events of models", observer.RunModels)
 	if cfg.Events.EgressAddress == "" {
-		s.Runner.Go("upkeep of events", event.NewRelay(outbox, nil, cfg.Events.Organization, s.Log).Upkeep)
+		s.Runner.Go("upkeep of events", houseevent.NewRelay(outbox, nil, cfg.Events.Organization, s.Log).Upkeep)
 		return nil
 	}
 	client, err := dialEgress(cfg.Events)
@@ -62,10 +62,10 @@ func startEvents(s *service.Service, cfg Config, stores stores, g governance, p 
 		return err
 	}
 	s.Runner.OnClose("webhook egress", func(context.Context) error { return client.Close() })
-	relay := event.NewRelay(outbox, client, cfg.Events.Organization, s.Log)
+	relay := houseevent.NewRelay(outbox, client, cfg.Events.Organization, s.Log)
 	s.Runner.Go("events", relay.Run)
 	s.Runner.Go("upkeep of events", relay.Upkeep)
-	return measureEvents(s.Meter, outbox)
+	return houseevent.Measure(s.Meter, "switchyard.gateway", outbox.Waiting)
 }
 
 // openCircuits returns the circuits that are not closed.
@@ -99,33 +99,4 @@ func dialEgress(cfg Events) (*egress.Client, error) {
 		}
 	}
 	return egress.Dial(cfg.EgressAddress, over, cfg.EgressTokenFile)
-}
-
-// measureTime bounds the reading of the gauges.
-const measureTime = 2 * time.Second
-
-// measureEvents registers the gauges of the outbox, which every replica reports alike.
-func measureEvents(meter metric.Meter, outbox *postgres.HouseEvents) error {
-	waiting, err := meter.Int64ObservableGauge("switchyard.gateway.events.waiting",
-		metric.WithUnit("{event}"), metric.WithDescription("Events that webhook egress has not taken yet."))
-	if err != nil {
-		return err
-	}
-	oldest, err := meter.Float64ObservableGauge("switchyard.gateway.events.oldest",
-		metric.WithUnit("s"), metric.WithDescription("Age of the oldest event that webhook egress has not taken yet."))
-	if err != nil {
-		return err
-	}
-	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		ctx, cancel := context.WithTimeout(ctx, measureTime)
-		defer cancel()
-		events, age, err := outbox.Waiting(ctx)
-		if err != nil {
-			return err
-		}
-		o.ObserveInt64(waiting, events)
-		o.ObserveFloat64(oldest, age.Seconds())
-		return nil
-	}, waiting, oldest)
-	return err
 }

@@ -1,5 +1,5 @@
-// Package egress is the client of webhook egress, which fans out the gateway's events. Package event uses it through its
-// interface Sender; internal/app creates it.
+// Package egress is the client of webhook egress, which fans out the gateway's events. The relay of package houseevent uses it;
+// internal/app creates it.
 package egress
 
 import (
@@ -12,9 +12,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
-	"switchyard.dev/services/gateway/internal/operations/event"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/secret"
 )
+
+// source is the source of the gateway's events.
+const source = "/switchyard/gateway"
 
 // Client calls webhook egress. It is safe for concurrent use.
 type Client struct {
@@ -23,7 +26,7 @@ type Client struct {
 	token  secret.File
 }
 
-var _ event.Sender = (*Client)(nil)
+var _ houseevent.Sender = (*Client)(nil)
 
 // Dial returns a client of the gRPC face at an address; it connects on first use. The token is read for each call, so
 // that it can be replaced.
@@ -38,15 +41,15 @@ func Dial(address string, transport credentials.TransportCredentials, token secr
 // Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Send implements event.Sender. Webhook egress knows repeats by the event's ID.
-func (c *Client) Send(ctx context.Context, e event.Event) error {
+// Send implements houseevent.Sender. Webhook egress knows repeats by the event's ID.
+func (c *Client) Send(ctx context.Context, e houseevent.Event) error {
 	token, err := c.token.Read()
 	if err != nil {
 		return fmt.Errorf("token for webhook egress: %w", err)
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token.Reveal(), "x-organization-id", e.Organization)
 	_, err = c.events.EmitHouseEvent(ctx, &webhooksv1.EmitHouseEventRequest{
-		OrganizationId: e.Organization, EventId: e.ID, Type: e.Type, Source: event.Source, Subject: e.Subject,
+		OrganizationId: e.Organization, EventId: e.ID, Type: e.Type, Source: source, Subject: e.Subject,
 		OccurredAt: timestamppb.New(e.OccurredAt), Data: e.Data,
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/gateway/internal/egress"
-	"switchyard.dev/services/gateway/internal/operations/event"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -55,8 +55,8 @@ func TestSend(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 
-	e := event.Event{
-		ID: "gateway-1", Organization: "acme", Type: event.BudgetThreshold, Subject: "organization/acme",
+	e := houseevent.Event{
+		ID: "gateway-1", Organization: "acme", Type: houseevent.BudgetThreshold, Subject: "organization/acme",
 		OccurredAt: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Data: []byte(`{"percent":80}`), Attempts: 1,
 	}
 	if err := client.Send(t.Context(), e); err == nil {

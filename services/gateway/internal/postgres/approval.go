@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/houseevent"
 )
 
 // Approvals implements approval.Store.
@@ -28,7 +29,7 @@ func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audi
 		}); err != nil {
 			return err
 		}
-		return addHouseEvent(ctx, q, approvalEvent(a, event.ApprovalPending))
+		return addHouseEvent(ctx, q, approvalEvent(a, houseevent.ApprovalPending))
 	})
 	if err != nil {
 		return fmt.Errorf("create approval: %w", err)
@@ -64,7 +65,7 @@ func (s *Approvals) Decide(
 		}); err != nil {
 			return err
 		}
-		return addHouseEvent(ctx, q, approvalEvent(decided, event.ApprovalDecided))
+		return addHouseEvent(ctx, q, approvalEvent(decided, houseevent.ApprovalDecided))
 	})
 	if err != nil {
 		return approval.Approval{}, fmt.Errorf("decide approval: %w", err)

@@ -13,11 +13,12 @@ import (
 
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/pgdb"
 )
 
 var (
-	_ event.Outbox        = (*HouseEvents)(nil)
+	_ houseevent.Outbox   = (*HouseEvents)(nil)
 	_ event.BudgetStore   = (*HouseEvents)(nil)
 	_ event.ObserverStore = (*HouseEvents)(nil)
 )
@@ -47,15 +48,15 @@ func addHouseEvent(ctx context.Context, q *dbsql.Queries, r event.Report) error 
 	return nil
 }
 
-// Take implements event.Outbox.
-func (h *HouseEvents) Take(ctx context.Context, limit int, lease time.Duration) ([]event.Event, error) {
+// Take implements houseevent.Outbox.
+func (h *HouseEvents) Take(ctx context.Context, limit int, lease time.Duration) ([]houseevent.Event, error) {
 	rows, err := dbsql.New(h.pool).TakeHouseEvents(ctx, dbsql.TakeHouseEventsParams{Count: int32(limit), LeaseSeconds: lease.Seconds()})
 	if err != nil {
 		return nil, fmt.Errorf("take house events: %w", err)
 	}
-	events := make([]event.Event, len(rows))
+	events := make([]houseevent.Event, len(rows))
 	for i, r := range rows {
-		events[i] = event.Event{
+		events[i] = houseevent.Event{
 			ID: r.EventID, Organization: r.OrganizationID, Type: r.Type, Subject: r.Subject, OccurredAt: r.OccurredAt, Data: r.Data,
 			Attempts: int(r.Attempts),
 		}
@@ -63,7 +64,7 @@ func (h *HouseEvents) Take(ctx context.Context, limit int, lease time.Duration) 
 	return events, nil
 }
 
-// Sent implements event.Outbox.
+// Sent implements houseevent.Outbox.
 func (h *HouseEvents) Sent(ctx context.Context, ids []string) error {
 	if err := dbsql.New(h.pool).MarkHouseEventsSent(ctx, ids); err != nil {
 		return fmt.Errorf("mark house events sent: %w", err)
@@ -71,7 +72,7 @@ func (h *HouseEvents) Sent(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// Postpone implements event.Outbox.
+// Postpone implements houseevent.Outbox.
 func (h *HouseEvents) Postpone(ctx context.Context, delays map[string]time.Duration) error {
 	var params dbsql.PostponeHouseEventsParams
 	for id, delay := range delays {
@@ -83,7 +84,7 @@ func (h *HouseEvents) Postpone(ctx context.Context, delays map[string]time.Durat
 	return nil
 }
 
-// GiveUp implements event.Outbox.
+// GiveUp implements houseevent.Outbox.
 func (h *HouseEvents) GiveUp(ctx context.Context, age time.Duration) (int, error) {
 	n, err := dbsql.New(h.pool).GiveUpHouseEvents(ctx, age.Seconds())
 	if err != nil {
@@ -92,7 +93,7 @@ func (h *HouseEvents) GiveUp(ctx context.Context, age time.Duration) (int, error
 	return int(n), nil
 }
 
-// Purge implements event.Outbox. It deletes the budgets of keys that no call has come with lately, too.
+// Purge implements houseevent.Outbox. It deletes the budgets of keys that no call has come with lately, too.
 func (h *HouseEvents) Purge(ctx context.Context, limit int) (int, error) {
 	q := dbsql.New(h.pool)
 	n, err := q.PurgeHouseEvents(ctx, int32(limit))

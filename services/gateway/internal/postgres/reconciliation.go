@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/houseevent"
 )
 
 // Reconciliations implements reconcile.Store.
@@ -100,7 +101,7 @@ func (r *Reconciliations) Keep(ctx context.Context, key string, result reconcile
 
 // driftEvent returns what operators are told of an invoice that differs from the ledger.
 func driftEvent(result *reconcile.Result) event.Report {
-	return event.Report{Type: event.PriceDrift, Subject: "reconciliation/" + result.ID.String(), Data: map[string]any{
+	return event.Report{Type: houseevent.PriceDrift, Subject: "reconciliation/" + result.ID.String(), Data: map[string]any{
 		"reconciliation_id": result.ID, "invoice_ref": result.Ref, "amount_cents": result.Billed.String(), "metered_cents": result.Metered.String(),
 		"period_start": result.Start, "period_end": result.End,
 	}}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/lifecycle"
 )
 
@@ -18,6 +19,8 @@ const (
 	modelsEvery = 10 * time.Minute
 	// keepModel is how long the records of a model's notices stay.
 	keepModel = 400 * 24 * time.Hour
+	// storeTime bounds a transaction.
+	storeTime = 10 * time.Second
 )
 
 // Circuit is an open circuit of a provider and a family of its models.
@@ -92,14 +95,14 @@ func Notices(m Model, now time.Time) (reports []Report) {
 		data["cutoff"] = m.Cutoff.Format(time.DateOnly)
 	}
 	if m.Deprecated {
-		reports = append(reports, Report{Type: ModelDeprecated, Subject: "model/" + name, Keep: keepModel, Data: data})
+		reports = append(reports, Report{Type: houseevent.ModelDeprecated, Subject: "model/" + name, Keep: keepModel, Data: data})
 	}
 	for _, days := range noticeDays {
 		if m.Cutoff.IsZero() || m.Cutoff.Sub(now) > time.Duration(days)*24*time.Hour {
 			continue
 		}
 		return append(reports, Report{
-			Type: ModelRetiring, Subject: "model/" + name, Transition: fmt.Sprint(data["cutoff"], " ", days), Keep: keepModel,
+			Type: houseevent.ModelRetiring, Subject: "model/" + name, Transition: fmt.Sprint(data["cutoff"], " ", days), Keep: keepModel,
 			Data: map[string]any{"provider": m.Provider, "model": m.Model, "successor": m.Successor, "cutoff": data["cutoff"], "days": days},
 		})
 	}

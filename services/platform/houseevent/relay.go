@@ -1,4 +1,4 @@
-package event
+package houseevent
 
 import (
 	"cmp"
@@ -25,7 +25,40 @@ const (
 	upkeepEvery, purgePage, storeTime = time.Minute, 500, 10 * time.Second
 )
 
-// Relay sends the events of the outbox. Every replica runs one; an event may be sent twice, with the same ID.
+// Event is an event that a service has recorded.
+type Event struct {
+	// ID is the same for the same event, whichever replica records it.
+	ID string
+	// Organization is empty for what concerns no single organization.
+	Organization  string
+	Type, Subject string
+	OccurredAt    time.Time
+	// Data is a JSON object.
+	Data []byte
+	// Attempts is how often it has been sent, with the present one.
+	Attempts int
+}
+
+// Outbox holds a service's events until they are sent.
+type Outbox interface {
+	// Take leases at most limit events that are due, oldest first: for that long no other replica takes them.
+	Take(ctx context.Context, limit int, lease time.Duration) ([]Event, error)
+	// Sent records that events have arrived.
+	Sent(ctx context.Context, ids []string) error
+	// Postpone makes each event due after its delay.
+	Postpone(ctx context.Context, delays map[string]time.Duration) error
+	// GiveUp gives up the events of that age that have not been sent, and returns how many.
+	GiveUp(ctx context.Context, age time.Duration) (int, error)
+	// Purge deletes at most limit records that need not be kept, and returns how many.
+	Purge(ctx context.Context, limit int) (int, error)
+}
+
+// Sender sends an event to webhook-egress. Sending it again changes nothing.
+type Sender interface {
+	Send(ctx context.Context, e Event) error
+}
+
+// Relay sends the events of an outbox. Every replica runs one; an event may be sent twice, with the same ID.
 type Relay struct {
 	outbox Outbox
 	sender Sender
