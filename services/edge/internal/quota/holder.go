@@ -22,7 +22,9 @@ type holder struct {
 	settled chan struct{}
 	// called is when the last call came, settledAt when the windows were last settled.
 	called, settledAt time.Time
-	gone              bool // removed from the holders
+	// refusedSince is when the first of the calls came of which all were refused by the holder's limits; zero for none.
+	refusedSince time.Time
+	gone         bool // removed from the holders
 }
 
 // window is the current window of a meter and period.

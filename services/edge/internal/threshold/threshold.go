@@ -14,15 +14,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/quota"
-)
-
-// Source is the source of the edge's events.
-const Source = "/switchyard/edge"
-
-// The types of events. The gateway's docs/events.md has their data.
-const (
-	QuotaReached     = "switchyard.quota.reached"
-	CreditsExhausted = "switchyard.credits.exhausted"
+	"switchyard.dev/services/platform/houseevent"
 )
 
 // The percentages of a limit that are told. Of a limit of a minute only the last one is, once an hour at most.
@@ -68,7 +60,7 @@ type Event struct {
 // remembered is how long an event is kept after the end of what it is about. That is longer than windows are looked at.
 const remembered = 40 * 24 * time.Hour
 
-// reachedData is the data of QuotaReached.
+// reachedData is the data of houseevent.QuotaReached.
 type reachedData struct {
 	Organization string      `json:"organization_id"`
 	Key          string      `json:"key_id"`
@@ -82,7 +74,7 @@ type reachedData struct {
 	PeriodStart  time.Time   `json:"period_start"`
 }
 
-// exhaustedData is the data of CreditsExhausted.
+// exhaustedData is the data of houseevent.CreditsExhausted.
 type exhaustedData struct {
 	Organization string `json:"organization_id"`
 	Plan         string `json:"plan"`
@@ -114,7 +106,7 @@ func Reached(h Holder, l plan.Limit, w quota.Window, used int64) (Event, bool, e
 	if l.Period == plan.Minute {
 		start = start.Truncate(time.Hour)
 	}
-	e, err := newEvent(QuotaReached, h.Organization, h.subject(), w.End.Add(remembered), reachedData{
+	e, err := newEvent(houseevent.QuotaReached, h.Organization, h.subject(), w.End.Add(remembered), reachedData{
 		Organization: h.Organization, Key: h.Key, Plan: h.Plan, Limit: l.Meter, Window: l.Period, LimitValue: l.Amount, Used: used,
 		Percent: percent, Kind: l.Kind, PeriodStart: w.Start,
 	}, l.Meter, l.Period, l.Kind, l.Amount, start.Unix(), percent)
@@ -125,7 +117,7 @@ func Reached(h Holder, l plan.Limit, w quota.Window, used int64) (Event, bool, e
 // refuses calls now.
 func UsedUp(x Exhausted, refused bool, now time.Time) (Event, error) {
 	// A grant may be the last for years: the event of it is kept for longer than an organization is looked at without a call.
-	return newEvent(CreditsExhausted, x.Organization, "organization/"+x.Organization, now.AddDate(10, 0, 0), exhaustedData{
+	return newEvent(houseevent.CreditsExhausted, x.Organization, "organization/"+x.Organization, now.AddDate(10, 0, 0), exhaustedData{
 		Organization: x.Organization, Plan: x.Plan, LastGrant: x.LastGrant, Uncovered: fmt.Sprint(x.Uncovered), Refused: refused,
 	}, x.LastGrant)
 }

@@ -69,13 +69,13 @@ func NewWatcher(store Store, plans Plans, standard string, log *slog.Logger) *Wa
 func (w *Watcher) Run(ctx context.Context) error {
 	return lifecycle.Repeat{
 		Every: every, Log: w.log, Name: "limits of plans that are reached",
-		Do: func(ctx context.Context) error { return w.round(ctx, time.Now().UTC()) },
+		Do: func(ctx context.Context) error { return w.Round(ctx, time.Now().UTC()) },
 	}.Run(ctx)
 }
 
-// round compares all that was active since the last comparison, on one replica at a time. What it finds is recorded page by
+// Round compares all that was active since the last comparison, on one replica at a time. What it finds is recorded page by
 // page: a round that is broken off is repeated as a whole, under the same ids.
-func (w *Watcher) round(ctx context.Context, now time.Time) error {
+func (w *Watcher) Round(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
 	return w.store.Alone(ctx, func(ctx context.Context, compared time.Time) (time.Time, error) {
