@@ -25,7 +25,8 @@ func startEvents(ctx context.Context, s *platform.Service, cfg Config, stores st
 	client := service.New(transport, &cfg.WebhookURL, &cfg.NotifyURL, cfg.ControlToken)
 	// The edge has no event of no single organization.
 	relay := houseevent.NewRelay(outbox, client, "", s.Log)
-	s.Runner.Go("limits of plans", threshold.NewWatcher(postgres.NewThresholds(stores.pool), plans, cfg.DefaultPlan, s.Log).Run)
+	watcher := threshold.NewWatcher(postgres.NewThresholds(stores.pool), sharedQuotas(stores), plans, cfg.DefaultPlan, s.Log)
+	s.Runner.Go("limits of plans", watcher.Run)
 	s.Runner.Go("events", relay.Run)
 	s.Runner.Go("upkeep of events", relay.Upkeep)
 	return houseevent.Measure(s.Meter, "switchyard.control", outbox.Waiting)

@@ -74,7 +74,7 @@ func TestThresholds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range watchers { // anew, so that none rests
-			watchers[i] = threshold.NewWatcher(postgres.NewThresholds(pool), known, "default", testkit.Logger(t))
+			watchers[i] = threshold.NewWatcher(postgres.NewThresholds(pool), nil, known, "default", testkit.Logger(t))
 		}
 	}
 	told := func(want ...string) {

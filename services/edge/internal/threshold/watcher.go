@@ -15,7 +15,7 @@ const (
 	// every is the interval of comparisons, roundTime bounds one.
 	every, roundTime = 5 * time.Second, time.Minute
 	// rest is how long holders that are far from their limits are not looked at.
-	rest = time.Minute
+	rest = 15 * time.Second
 	// slack is how long before the last comparison holders count as active: counts are stored under the minute of their
 	// call, some time after it. It is more than rest.
 	slack = 3 * time.Minute
@@ -51,6 +51,7 @@ type Plans interface {
 // Watcher compares usage with the limits of plans. It is not safe for concurrent use.
 type Watcher struct {
 	store    Store
+	shared   quota.Shared
 	plans    Plans
 	standard string
 	log      *slog.Logger
@@ -59,10 +60,10 @@ type Watcher struct {
 	deepAt  time.Time
 }
 
-// NewWatcher returns a Watcher that does nothing until Run. standard is the plan of organizations without one, empty for
-// none.
-func NewWatcher(store Store, plans Plans, standard string, log *slog.Logger) *Watcher {
-	return &Watcher{store: store, plans: plans, standard: standard, log: log, resting: make(map[Holder]time.Time)}
+// NewWatcher returns a Watcher that does nothing until Run. shared has what the replicas hold calls to, and may be nil.
+// standard is the plan of organizations without one, empty for none.
+func NewWatcher(store Store, shared quota.Shared, plans Plans, standard string, log *slog.Logger) *Watcher {
+	return &Watcher{store: store, shared: shared, plans: plans, standard: standard, log: log, resting: make(map[Holder]time.Time)}
 }
 
 // Run compares until ctx ends. It continues after every failure, and is a part of the service's lifecycle.
@@ -151,31 +152,27 @@ func (w *Watcher) checks(h Holder, since, now time.Time) (all []check) {
 // comparePage compares holders and records what they have reached. It adds those that may rest.
 func (w *Watcher) comparePage(ctx context.Context, holders []Holder, since, now time.Time, resting map[Holder]time.Time) error {
 	var all []check
-	var windows []quota.Window
 	for _, h := range holders {
-		for _, c := range w.checks(h, since, now) {
-			all, windows = append(all, c), append(windows, c.window)
-		}
+		all = append(all, w.checks(h, since, now)...)
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	amounts, err := w.store.Used(ctx, windows)
+	used, err := w.used(ctx, all, now)
 	if err != nil {
-		return fmt.Errorf("read usage: %w", err)
+		return err
 	}
 	var events []Event
 	fullest := make(map[Holder]int64, len(holders))
 	for i, c := range all {
-		used := quota.InUnits(c.limit.Meter, amounts[i])
-		e, reached, err := Reached(c.holder, c.limit, c.window, used)
+		e, reached, err := Reached(c.holder, c.limit, c.window, used[i])
 		if err != nil {
 			return err
 		}
 		if reached {
 			events = append(events, e)
 		}
-		if of := share(used, c.limit.Amount); of < full {
+		if of := share(used[i], c.limit.Amount); of < full {
 			fullest[c.holder] = max(fullest[c.holder], of)
 		}
 	}
@@ -185,6 +182,40 @@ func (w *Watcher) comparePage(ctx context.Context, holders []Holder, since, now 
 		}
 	}
 	return w.record(ctx, events)
+}
+
+// used returns what is used of each limit. A hard limit refuses calls by what the replicas share, which may be more than
+// what was counted: calls that a killed replica had admitted are missing there. While that is away, counts are enough.
+func (w *Watcher) used(ctx context.Context, all []check, now time.Time) ([]int64, error) {
+	windows := make([]quota.Window, len(all))
+	for i, c := range all {
+		windows[i] = c.window
+	}
+	used, err := w.store.Used(ctx, windows)
+	if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	for i, c := range all {
+		used[i] = quota.InUnits(c.limit.Meter, used[i])
+	}
+	if w.shared == nil {
+		return used, nil
+	}
+	var reports []quota.Report
+	var places []int
+	for i, c := range all {
+		if c.limit.Kind == plan.Hard && !quota.Spends(c.limit.Meter) && now.Before(c.window.End) {
+			reports, places = append(reports, quota.Report{Window: c.window, Base: -1}), append(places, i)
+		}
+	}
+	if len(reports) == 0 {
+		return used, nil
+	}
+	counts, _ := w.shared.Add(ctx, reports) // It adds nothing, and returns nothing if it fails.
+	for i, n := range counts {
+		used[places[i]] = max(used[places[i]], n)
+	}
+	return used, nil
 }
 
 // compareCredits records which organizations have used up their credits.
