@@ -63,6 +63,7 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 		Keys: manager, Users: users, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
 		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
+		Windows: postgres.NewThresholds(stores.pool),
 		Exports: exports, Portal: pages,
 	})
 	if err != nil {
