@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/quota"
+	"switchyard.dev/services/edge/internal/spend"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -35,7 +37,7 @@ type planUse struct {
 }
 
 // limits returns what an organization has used of its present plan, in the windows of a moment or of now, by what was
-// counted for good.
+// counted for good. Windows that are no longer kept are left out.
 func (a *API) limits(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	organization, err := organizationOf(r)
 	if err != nil {
@@ -76,22 +78,39 @@ func readMoment(r *http.Request) (time.Time, error) {
 	return at, err
 }
 
+// used returns what was used of the limits of a plan whose windows of a moment are kept.
 func (a *API) used(ctx context.Context, organization string, p plan.Plan, at time.Time) ([]limitUse, error) {
-	windows := make([]quota.Window, len(p.Limits))
-	for i, l := range p.Limits {
-		windows[i] = quota.WindowAt(organization, "", l.Meter, l.Period, at)
+	var windows []quota.Window
+	all := []limitUse{}
+	for _, l := range p.Limits {
+		w := quota.WindowAt(organization, "", l.Meter, l.Period, at)
+		if kept := keptFor(l.Period, a.options.Retention); time.Since(w.Start) < kept {
+			windows, all = append(windows, w), append(all, limitUse{Limit: l, StartsAt: w.Start, EndsAt: w.End})
+		}
 	}
 	amounts, err := a.options.Windows.Used(ctx, windows)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]limitUse, len(p.Limits))
-	for i, l := range p.Limits {
-		all[i] = limitUse{Limit: l, Used: quota.InUnits(l.Meter, amounts[i]), StartsAt: windows[i].Start, EndsAt: windows[i].End}
+	for i := range all {
+		l := &all[i]
+		l.Used = quota.InUnits(l.Meter, amounts[i])
 		if l.Kind == plan.Metered {
-			units, pico := l.Overage(all[i].Used)
-			all[i].Overage, all[i].OveragePico = &units, new(pico.String())
+			units, pico := l.Limit.Overage(l.Used)
+			l.Overage, l.OveragePico = &units, new(pico.String())
 		}
 	}
 	return all, nil
+}
+
+// keptFor returns how long windows of a period are kept: later, counts are merged into longer ones, and spending is dropped.
+func keptFor(p plan.Period, r meter.Retention) time.Duration {
+	switch p {
+	case plan.Minute:
+		return min(r.Minutes, spend.KeepMinutes)
+	case plan.Day:
+		return min(r.Days, spend.KeepDays)
+	case plan.Month:
+	}
+	return r.Days
 }

@@ -74,6 +74,9 @@ func TestOverage(t *testing.T) {
 			t.Errorf("%s: used, overage and price (-want +got):\n%s", name, diff)
 		}
 	}
+	if old := read(path+"?at=2001-01-01T00:00:00Z", operatorToken); len(old.Limits) != 0 {
+		t.Errorf("windows that are not kept: %+v", old)
+	}
 	for query, want := range map[string]int{"?at=yesterday": 400, "?from=x": 400} {
 		if w := x.do(t, "GET", path+query, operatorToken, ""); w.Code != want {
 			t.Errorf("%s: %d %s, want %d", query, w.Code, w.Body, want)

@@ -46,7 +46,8 @@ func TestThresholds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, k := range []apikey.Key{
-		{ID: "key_first", Organization: "org-1", Plan: "of-key"}, {ID: "key_next", Organization: "org-1", Plan: "of-key", Origin: "key_first"},
+		{ID: "key_first", Organization: "org-1", Plan: "of-key"},
+		{ID: "key_next", Organization: "org-1", Plan: "of-key", Origin: "key_first"},
 		{ID: "key_spent", Organization: "org-spent", Plan: "of-key"},
 	} {
 		k.Product, k.Permissions, k.Environment, k.CreatedAt = "ai", []apikey.Permission{apikey.Read}, "test", now

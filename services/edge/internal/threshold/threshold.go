@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
 	"switchyard.dev/services/edge/internal/plan"
@@ -118,7 +119,7 @@ func Reached(h Holder, l plan.Limit, w quota.Window, used int64) (Event, bool, e
 func UsedUp(x Exhausted, refused bool, now time.Time) (Event, error) {
 	// A grant may be the last for years: the event of it is kept for longer than an organization is looked at without a call.
 	return newEvent(houseevent.CreditsExhausted, x.Organization, "organization/"+x.Organization, now.AddDate(10, 0, 0), exhaustedData{
-		Organization: x.Organization, Plan: x.Plan, LastGrant: x.LastGrant, Uncovered: fmt.Sprint(x.Uncovered), Refused: refused,
+		Organization: x.Organization, Plan: x.Plan, LastGrant: x.LastGrant, Uncovered: strconv.FormatInt(x.Uncovered, 10), Refused: refused,
 	}, x.LastGrant)
 }
 
