@@ -25,7 +25,10 @@ const (
 	// dropEvery is the interval at which old windows are removed, dropped how many at once.
 	dropEvery = time.Hour
 	dropped   = 5000
-	// KeepMinutes and KeepDays are how long windows of minutes and days are kept, which operators may read. Months stay.
+)
+
+// How long windows of minutes and days are kept, which operators may read. Those of months stay.
+const (
 	KeepMinutes = 48 * time.Hour
 	KeepDays    = 62 * 24 * time.Hour
 )
