@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/plan"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/apidoc"
 )
@@ -44,6 +45,25 @@ type limitState struct {
 	Used      int64     `json:"used"`
 	Remaining int64     `json:"remaining"`
 	ResetsAt  time.Time `json:"resets_at"`
+	// Price, Overage and OveragePico are of metered limits.
+	Price       int64   `json:"price_pico_usd,omitempty"`
+	Overage     *int64  `json:"overage,omitempty"`
+	OveragePico *string `json:"overage_pico_usd,omitempty"`
+}
+
+func newLimitState(s quota.State) limitState {
+	state := limitState{
+		Of: "organization", Meter: string(s.Meter), Period: string(s.Period), Kind: string(s.Kind),
+		Amount: s.Amount, Used: s.Used, Remaining: s.Remaining(), ResetsAt: s.End(), Price: s.Price,
+	}
+	if s.OfKey {
+		state.Of = "key"
+	}
+	if s.Kind == plan.Metered {
+		units, pico := s.Overage(s.Used)
+		state.Overage, state.OveragePico = &units, new(pico.String())
+	}
+	return state
 }
 
 // limits returns the plans of a key and its organization, with what is used.
@@ -76,14 +96,7 @@ func (a *API) limits(w http.ResponseWriter, r *http.Request, l *chain.Line) erro
 		if s.Meter == plan.Credits {
 			continue
 		}
-		of := "organization"
-		if s.OfKey {
-			of = "key"
-		}
-		answer.Limits = append(answer.Limits, limitState{
-			Of: of, Meter: string(s.Meter), Period: string(s.Period), Kind: string(s.Kind),
-			Amount: s.Amount, Used: s.Used, Remaining: s.Remaining(), ResetsAt: s.End(),
-		})
+		answer.Limits = append(answer.Limits, newLimitState(s))
 	}
 	text, err := json.Marshal(answer)
 	if err != nil {
@@ -115,6 +128,9 @@ func limitsOperation(failure any) apidoc.Object {
 		"period": text("minute, day or month, in UTC."), "kind": text("hard, soft or metered."),
 		"amount": number("What may be used in a period."), "used": number("What was used in this one."),
 		"remaining": number("What is left of it."), "resets_at": text("End of the period, in RFC 3339."),
+		"price_pico_usd":   number("Of a metered limit: what a unit beyond it costs, in pico-USD; absent for none."),
+		"overage":          number("Of a metered limit: what was used beyond it."),
+		"overage_pico_usd": text("Of a metered limit: what that costs, an integer in pico-USD."),
 	})
 	answer := object("The plans that hold for the key.", apidoc.Object{
 		"organization_id": text("Organization of the key."), "key_id": text("The key."),

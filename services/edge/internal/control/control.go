@@ -36,6 +36,8 @@ type Options struct {
 	Retention meter.Retention
 	Alerts    *alert.Rules
 	Exports   *export.Manager
+	// Windows reads what was used of plans.
+	Windows Windows
 	// Tokens are the operators' tokens; nil disables their authentication, which is allowed on loopback only.
 	Tokens *caller.Tokens
 	// Portal serves the pages of customers' people; nil serves none of its paths.
@@ -45,7 +47,10 @@ type Options struct {
 }
 
 // API serves requests; New creates it.
-type API struct{ options Options }
+type API struct {
+	options Options
+	quotas  *chain.Quotas // of the portal
+}
 
 // New returns the face.
 func New(options Options) (http.Handler, error) {
@@ -59,6 +64,9 @@ func New(options Options) (http.Handler, error) {
 	a.mount(served, caller.RoleOperator, a.operatorRoutes())
 	a.mount(served, caller.RoleService, a.serviceRoutes())
 	if options.Portal != nil {
+		if a.quotas, err = chain.NewQuotas(options.Portal.Enforcer, options.Meter); err != nil {
+			return nil, err
+		}
 		a.mount(served, caller.RoleOperator, a.portalAdmin())
 		if err := a.mountPortal(served); err != nil {
 			return nil, err
@@ -92,6 +100,7 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 			http.MethodGet: a.organizationPlan, http.MethodPut: a.planOrganization, http.MethodDelete: a.unplanOrganization,
 		},
 		"/admin/v1/organizations/{organization_id}/credits": {http.MethodGet: a.credits, http.MethodPost: a.grantCredits},
+		"/admin/v1/organizations/{organization_id}/limits":  {http.MethodGet: a.limits},
 		"/admin/v1/plans":        {http.MethodGet: a.listPlans},
 		"/admin/v1/plans/{plan}": {http.MethodGet: a.getPlan, http.MethodPut: a.setPlan, http.MethodDelete: a.deletePlan},
 		"/admin/v1/audit":        {http.MethodGet: a.audit},

@@ -52,6 +52,7 @@ type world struct {
 	calls     []proxy.Call // of customers, that were relayed
 	relay     func(w http.ResponseWriter, call proxy.Call) error
 	plans     *plan.Watcher
+	usage     *postgres.Usage
 	manager   *apikey.Manager
 	tokens    *postgres.Tokens
 	users     *usertoken.Verifier // of customers' tokens
@@ -87,6 +88,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	keys := postgres.NewKeys(pool)
+	x.usage = postgres.NewUsage(pool)
 	table, err := route.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,7 @@ func newWorld(t *testing.T) *world {
 		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Users: users, Ledger: postgres.NewUsage(pool), Retention: retention,
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
 		Plans:  plan.NewManager(postgres.NewPlans(pool), "default", log), Credits: credits,
-		Exports: newExports(pool),
+		Exports: newExports(pool), Windows: postgres.NewThresholds(pool),
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},
 			testkit.Token{Name: "service", Role: caller.RoleService, Text: serviceToken}),

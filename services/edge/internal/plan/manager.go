@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -74,6 +76,22 @@ func (m *Manager) Get(ctx context.Context, name string) (Plan, error) {
 		}
 	}
 	return Plan{}, apierr.NotFound("plan")
+}
+
+// Of returns the plan of an organization, by the name of its own one, which may be empty. It reports false if there is none.
+func (m *Manager) Of(ctx context.Context, own string) (p Plan, found bool, err error) {
+	name := cmp.Or(own, m.standard)
+	if name == "" {
+		return Plan{}, false, nil
+	}
+	plans, err := m.List(ctx)
+	if err != nil {
+		return Plan{}, false, err
+	}
+	if i := slices.IndexFunc(plans, func(p Plan) bool { return p.Name == name }); i >= 0 {
+		return plans[i], true, nil
+	}
+	return Plan{}, false, nil
 }
 
 // List returns all plans in the order of their names.

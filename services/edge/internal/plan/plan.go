@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"math/big"
 	"slices"
 	"strconv"
 	"time"
@@ -77,6 +78,17 @@ type Limit struct {
 	Period Period `json:"period"`
 	Amount int64  `json:"amount"`
 	Kind   Kind   `json:"kind"`
+	// Price is what a unit beyond a metered limit costs, in pico-USD; zero if that is not known here.
+	Price int64 `json:"price_pico_usd,omitempty"`
+}
+
+// Overage returns how much of what was used is beyond the limit, and what that costs in pico-USD; zero unless the limit is
+// metered.
+func (l Limit) Overage(used int64) (units int64, pico *big.Int) {
+	if l.Kind == Metered {
+		units = max(0, used-l.Amount)
+	}
+	return units, new(big.Int).Mul(big.NewInt(units), big.NewInt(l.Price))
 }
 
 // Plan is a named set of limits, which all hold at once.
@@ -99,6 +111,7 @@ const (
 	maxDescription = 1000
 	maxAmount      = 1_000_000_000_000
 	maxCents       = 900_000_000 // as pico-USD within 64 bits
+	maxPrice       = 1_000_000_000_000_000
 )
 
 // The values that fields may have.
@@ -141,9 +154,9 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// same reports whether two limits differ in their amounts at most.
+// same reports whether two limits differ in their amounts and prices at most.
 func (l Limit) same(other Limit) bool {
-	other.Amount = l.Amount
+	other.Amount, other.Price = l.Amount, l.Price
 	return l == other
 }
 
@@ -159,6 +172,10 @@ func (l Limit) check(field string) error {
 		return apierr.Invalid(field+".amount", "must be from 1 to "+strconv.Itoa(maxAmount))
 	case l.Meter == Cents && l.Amount > maxCents:
 		return apierr.Invalid(field+".amount", "must be at most "+strconv.Itoa(maxCents)+" cents")
+	case l.Price < 0 || l.Price > maxPrice:
+		return apierr.Invalid(field+".price_pico_usd", "must be from 0 to "+strconv.Itoa(maxPrice))
+	case l.Price > 0 && l.Kind != Metered:
+		return apierr.Invalid(field+".price_pico_usd", "is for metered limits only")
 	}
 	return nil
 }

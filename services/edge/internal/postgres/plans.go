@@ -61,7 +61,7 @@ func (p *Plans) Plans(ctx context.Context) (plans []plan.Plan, err error) {
 }
 
 func limitOfPlan(row dbsql.PlanLimit) plan.Limit {
-	return plan.Limit{Meter: plan.Meter(row.Meter), Period: plan.Period(row.Period), Kind: plan.Kind(row.Kind), Amount: row.Amount}
+	return plan.Limit{Meter: plan.Meter(row.Meter), Period: plan.Period(row.Period), Kind: plan.Kind(row.Kind), Amount: row.Amount, Price: row.PricePicoUsd}
 }
 
 // SetPlan implements plan.Store.
@@ -96,6 +96,7 @@ func limitColumnsOf(p plan.Plan) dbsql.AddPlanLimitsParams {
 		params.Periods = append(params.Periods, string(l.Period))
 		params.Kinds = append(params.Kinds, string(l.Kind))
 		params.Amounts = append(params.Amounts, l.Amount)
+		params.Prices = append(params.Prices, l.Price)
 	}
 	return params
 }

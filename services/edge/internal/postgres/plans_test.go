@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 	}}, 2, true)
 	later := by.At.Add(time.Hour)
 	changed := set(plan.Plan{Name: "b", UpdatedAt: later, Limits: []plan.Limit{
-		{Meter: plan.Calls, Period: plan.Day, Kind: plan.Hard, Amount: 7}, {Meter: plan.Deliveries, Period: plan.Month, Kind: plan.Metered, Amount: 1e12},
+		{Meter: plan.Calls, Period: plan.Day, Kind: plan.Hard, Amount: 7}, {Meter: plan.Deliveries, Period: plan.Month, Kind: plan.Metered, Amount: 1e12, Price: 1e15},
 	}}, 2, true)
 	if !changed.CreatedAt.Equal(first.CreatedAt) || !changed.UpdatedAt.Equal(later) {
 		t.Errorf("times %s, %s", changed.CreatedAt, changed.UpdatedAt)

@@ -22,12 +22,15 @@ const (
 	due      = 100
 	pages    = 25
 	pageTime = 5 * time.Second
-	// dropEvery is the interval at which old windows are removed, dropped how many at once. Nothing reads minutes and days
-	// that have ended; they are kept a little for support.
-	dropEvery   = time.Hour
-	dropped     = 5000
-	keepMinutes = 48 * time.Hour
-	keepDays    = 62 * 24 * time.Hour
+	// dropEvery is the interval at which old windows are removed, dropped how many at once.
+	dropEvery = time.Hour
+	dropped   = 5000
+)
+
+// How long windows of minutes and days are kept, which operators may read. Those of months stay.
+const (
+	KeepMinutes = 48 * time.Hour
+	KeepDays    = 62 * 24 * time.Hour
 )
 
 // Source is the gateway's billed feed, see billing.Feed.
@@ -147,7 +150,7 @@ func costsOf(records []billing.Record) []credit.Cost {
 // drop removes old windows.
 func (f *Follower) drop(ctx context.Context, now time.Time) error {
 	for {
-		n, err := f.store.Drop(ctx, now.Add(-keepMinutes), now.Add(-keepDays), dropped)
+		n, err := f.store.Drop(ctx, now.Add(-KeepMinutes), now.Add(-KeepDays), dropped)
 		if err != nil {
 			return fmt.Errorf("drop old windows: %w", err)
 		}

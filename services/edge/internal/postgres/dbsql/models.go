@@ -41,11 +41,12 @@ type ExportCount struct {
 }
 
 type PlanLimit struct {
-	Plan   string
-	Meter  string
-	Period string
-	Kind   string
-	Amount int64
+	Plan         string
+	Meter        string
+	Period       string
+	Kind         string
+	Amount       int64
+	PricePicoUsd int64
 }
 
 type SigningKey struct {

@@ -11,8 +11,8 @@ import (
 )
 
 const addPlanLimits = `-- name: AddPlanLimits :exec
-INSERT INTO plan_limits (plan, meter, period, kind, amount)
-SELECT $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[])
+INSERT INTO plan_limits (plan, meter, period, kind, amount, price_pico_usd)
+SELECT $1, unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::bigint[])
 `
 
 type AddPlanLimitsParams struct {
@@ -21,6 +21,7 @@ type AddPlanLimitsParams struct {
 	Periods []string
 	Kinds   []string
 	Amounts []int64
+	Prices  []int64
 }
 
 func (q *Queries) AddPlanLimits(ctx context.Context, arg AddPlanLimitsParams) error {
@@ -30,6 +31,7 @@ func (q *Queries) AddPlanLimits(ctx context.Context, arg AddPlanLimitsParams) er
 		arg.Periods,
 		arg.Kinds,
 		arg.Amounts,
+		arg.Prices,
 	)
 	return err
 }
@@ -81,7 +83,7 @@ func (q *Queries) DeletePlan(ctx context.Context, name string) error {
 }
 
 const listPlanLimits = `-- name: ListPlanLimits :many
-SELECT plan, meter, period, kind, amount FROM plan_limits ORDER BY plan, meter, period, kind
+SELECT plan, meter, period, kind, amount, price_pico_usd FROM plan_limits ORDER BY plan, meter, period, kind
 `
 
 func (q *Queries) ListPlanLimits(ctx context.Context) ([]PlanLimit, error) {
@@ -99,6 +101,7 @@ func (q *Queries) ListPlanLimits(ctx context.Context) ([]PlanLimit, error) {
 			&i.Period,
 			&i.Kind,
 			&i.Amount,
+			&i.PricePicoUsd,
 		); err != nil {
 			return nil, err
 		}

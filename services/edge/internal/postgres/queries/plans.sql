@@ -8,7 +8,7 @@ SELECT position FROM plan_feed;
 SELECT name, description, prepaid, created_at, updated_at FROM plans ORDER BY name;
 
 -- name: ListPlanLimits :many
-SELECT plan, meter, period, kind, amount FROM plan_limits ORDER BY plan, meter, period, kind;
+SELECT plan, meter, period, kind, amount, price_pico_usd FROM plan_limits ORDER BY plan, meter, period, kind;
 
 -- name: CountPlans :one
 SELECT count(*) FROM plans WHERE name <> @name;
@@ -22,8 +22,8 @@ RETURNING created_at;
 DELETE FROM plan_limits WHERE plan = @plan;
 
 -- name: AddPlanLimits :exec
-INSERT INTO plan_limits (plan, meter, period, kind, amount)
-SELECT @plan, unnest(@meters::text[]), unnest(@periods::text[]), unnest(@kinds::text[]), unnest(@amounts::bigint[]);
+INSERT INTO plan_limits (plan, meter, period, kind, amount, price_pico_usd)
+SELECT @plan, unnest(@meters::text[]), unnest(@periods::text[]), unnest(@kinds::text[]), unnest(@amounts::bigint[]), unnest(@prices::bigint[]);
 
 -- name: LockPlan :one
 SELECT name FROM plans WHERE name = @name FOR UPDATE;
