@@ -13,7 +13,6 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/health"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -40,8 +39,8 @@ func (e Events) validate() error {
 	if e.EgressTLSFiles != (rpc.ClientTLS{}) && !e.EgressTLS {
 		errs = append(errs, errors.New(prefix+"_EVENTS_EGRESS_TLS: must be true where its files are set"))
 	}
-	if e.Organization == "" || len(e.Organization) > 128 || !caller.Printable(e.Organization) {
-		errs = append(errs, errors.New(prefix+"_EVENTS_ORGANIZATION: must be printable ASCII without spaces, at most 128 characters"))
+	if !houseevent.MayReceive(e.Organization) {
+		errs = append(errs, errors.New(prefix+"_EVENTS_ORGANIZATION: "+houseevent.OrganizationRule))
 	}
 	if e.RotationDays < 0 || e.RotationDays > maxRotationDays {
 		errs = append(errs, fmt.Errorf("%s_EVENTS_ROTATION_DAYS: must be 0 to %d", prefix, maxRotationDays))
