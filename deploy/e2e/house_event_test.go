@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -54,7 +55,7 @@ func (r receiver) events(t *testing.T) map[string][]string {
 		if err := json.Unmarshal([]byte(a.Body), &e); err != nil {
 			t.Fatalf("body %s: %v", a.Body, err)
 		}
-		if e.SpecVersion != "1.0" || e.ID == "" || e.Source != "/switchyard/gateway" || e.Time == "" || e.ContentType != "application/json" {
+		if e.SpecVersion != "1.0" || e.ID == "" || !strings.HasPrefix(e.Source, "/switchyard/") || e.Time == "" || e.ContentType != "application/json" {
 			t.Errorf("attributes %+v", e)
 		}
 		if !slices.Contains(ids[e.name()], e.ID) {
