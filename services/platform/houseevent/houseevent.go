@@ -18,6 +18,7 @@ const (
 	ApprovalPending       = "switchyard.approval.pending"
 	ApprovalDecided       = "switchyard.approval.decided"
 	QuotaReached          = "switchyard.quota.reached"
+	CreditsExhausted      = "switchyard.credits.exhausted"
 	CredentialFailing     = "switchyard.credential.failing"
 	CredentialRecovered   = "switchyard.credential.recovered"
 	CredentialRotationDue = "switchyard.credential.rotation_due"
@@ -79,7 +80,8 @@ var types = load([]Type{
 	{Name: RunExhausted, Service: gateway, Subject: "run/…", Description: "a run has used up a limit"},
 	{Name: ApprovalPending, Service: gateway, Subject: "approval/…", Description: "an approval waits for a decision"},
 	{Name: ApprovalDecided, Service: gateway, Subject: "approval/…", Description: "it is approved or denied"},
-	{Name: QuotaReached, Service: edge, Subject: "organization/… or key/…", Description: "a limit of the organization's plan is used up"},
+	{Name: QuotaReached, Service: edge, Subject: "organization/… or key/…", Description: "a limit of the plan of the organization or a key is used up, or 80 % of it is"},
+	{Name: CreditsExhausted, Service: edge, Subject: "organization/…", Description: "the prepaid credits of the organization are used up or have expired"},
 	{Name: CredentialFailing, Service: gateway, Subject: "credential/…", Description: "a provider refuses a credential"},
 	{Name: CredentialRecovered, Service: gateway, Subject: "credential/…", Description: "the provider takes it again, or it was replaced"},
 	{Name: CredentialRotationDue, Service: gateway, Subject: "credential/…", Description: "a credential is older than its rotation allows"},

@@ -4,14 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 )
 
 // RuleStore keeps the rules of organizations, as JSON.
 type RuleStore interface {
 	// Get returns nil for an organization without rules.
 	Get(ctx context.Context, organization string) ([]byte, error)
-	Put(ctx context.Context, organization string, rules []byte) error
-	Delete(ctx context.Context, organization string) error
+	// Put adds an audit entry with the names of the rules.
+	Put(ctx context.Context, organization string, rules []byte, names []string, by Author) error
+	// Delete adds an audit entry if there were rules.
+	Delete(ctx context.Context, organization string, by Author) error
+}
+
+// Author is the author of a change, for the audit: the name of a service token or a key, the key and the user of a
+// customer, which may be empty, the request, and the time.
+type Author struct {
+	Name, Key, User, Request string
+	At                       time.Time
 }
 
 // Rules keeps the rules of organizations.
@@ -30,7 +40,7 @@ func (r *Rules) Get(ctx context.Context, organization string) ([]Rule, error) {
 }
 
 // Set replaces all rules of an organization, or none: the error is an *apierr.Error if one of them is refused.
-func (r *Rules) Set(ctx context.Context, organization string, rules []Rule) error {
+func (r *Rules) Set(ctx context.Context, by Author, organization string, rules []Rule) error {
 	if err := Check(rules); err != nil {
 		return err
 	}
@@ -38,10 +48,14 @@ func (r *Rules) Set(ctx context.Context, organization string, rules []Rule) erro
 	if err != nil {
 		return fmt.Errorf("alert rules: %w", err)
 	}
-	return r.store.Put(ctx, organization, text)
+	names := make([]string, len(rules))
+	for i := range rules {
+		names[i] = rules[i].Name
+	}
+	return r.store.Put(ctx, organization, text, names, by)
 }
 
 // Remove removes all rules of an organization; without any it does nothing.
-func (r *Rules) Remove(ctx context.Context, organization string) error {
-	return r.store.Delete(ctx, organization)
+func (r *Rules) Remove(ctx context.Context, by Author, organization string) error {
+	return r.store.Delete(ctx, organization, by)
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
 	"go.opentelemetry.io/otel/metric"
@@ -51,8 +50,8 @@ type Limiter interface {
 
 // Quotas holds calls to plans, see quota.Enforcer.
 type Quotas interface {
-	Take(ctx context.Context, c quota.Caller, use quota.Use) (quota.Verdict, error)
-	GiveBack(c quota.Caller, use quota.Use, n int64, at time.Time)
+	chain.Enforcer
+
 	Limits(ctx context.Context, c quota.Caller) []quota.State
 	Plan(c quota.Caller) (key, organization string)
 }
@@ -108,7 +107,7 @@ type Options struct {
 type API struct {
 	options Options
 	chain   *chain.Chain
-	quotas  quotaMetrics
+	quotas  *chain.Quotas
 }
 
 // New returns the face.
@@ -121,7 +120,7 @@ func New(options Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.quotas, err = newQuotaMetrics(options.Meter); err != nil {
+	if a.quotas, err = chain.NewQuotas(options.Quotas, options.Meter); err != nil {
 		return nil, err
 	}
 	if err := a.mountRoutes(); err != nil {

@@ -56,7 +56,7 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		if r.WebSocket && socket.Requested(req) {
 			return a.connect(w, req, l, need, use, call)
 		}
-		return a.underQuota(w, req, l, who, use, func() error { return a.options.Relay.Do(w, req, call) })
+		return a.quotas.Hold(w, req, l, who.quota, use, func() error { return a.options.Relay.Do(w, req, call) })
 	}
 }
 

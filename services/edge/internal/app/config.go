@@ -42,7 +42,7 @@ type Config struct {
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve and the portal: base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 
-	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress and for notify; without it or one of their URLs alert rules are kept and not applied"`
+	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress and for notify; without it or one of their URLs alert rules are kept and not applied, and without it or the URL of webhook-egress no organization is told of limits that it reaches"`
 
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`

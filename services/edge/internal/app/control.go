@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/internal/usertoken"
 	"switchyard.dev/services/platform/caller"
@@ -43,11 +44,18 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("alerts: %w", err)
 	}
+	plans, err := startPlans(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("plans: %w", err)
+	}
+	if err := startEvents(ctx, s, cfg, stores, plans.watcher); err != nil {
+		return fmt.Errorf("events: %w", err)
+	}
 	exports, err := startExports(ctx, s, cfg, stores)
 	if err != nil {
 		return fmt.Errorf("exports: %w", err)
 	}
-	pages, err := newPortal(ctx, s, cfg, stores, usage)
+	pages, err := newPortal(ctx, s, cfg, stores, usage, plans.quotas)
 	if err != nil {
 		return fmt.Errorf("portal: %w", err)
 	}
@@ -113,7 +121,7 @@ func startUpkeep(s *service.Service, cfg Config, stores stores) *postgres.Usage 
 }
 
 // newPortal returns what the portal needs; nil if it is off.
-func newPortal(ctx context.Context, s *service.Service, cfg Config, stores stores, usage *postgres.Usage) (*control.Portal, error) {
+func newPortal(ctx context.Context, s *service.Service, cfg Config, stores stores, usage *postgres.Usage, quotas *quota.Enforcer) (*control.Portal, error) {
 	if cfg.PortalURL == (url.URL{}) {
 		return nil, nil // control.Options requires it.
 	}
@@ -133,7 +141,7 @@ func newPortal(ctx context.Context, s *service.Service, cfg Config, stores store
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
 	return &control.Portal{
 		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool)), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
-		Relay: proxy.New(transport, token, bounds), Limiter: startLimiter(s, stores.redis), Counter: usage, Drain: onDrain(ctx, s),
+		Relay: proxy.New(transport, token, bounds), Limiter: startLimiter(s, stores.redis), Counter: usage, Enforcer: quotas, Drain: onDrain(ctx, s),
 	}, nil
 }
 

@@ -76,7 +76,7 @@ func backfill(ctx context.Context, manager *export.Manager, destination string, 
 		}
 		return printPreview(preview, out)
 	}
-	ids, err := manager.Backfill(ctx, destination, from, to, time.Now())
+	ids, err := manager.Backfill(ctx, export.Author{Name: "cli:" + operator()}, destination, from, to, time.Now())
 	if err != nil {
 		return err
 	}

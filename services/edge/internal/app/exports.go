@@ -103,6 +103,9 @@ func startExports(ctx context.Context, s *service.Service, cfg Config, stores st
 	if err != nil || len(x.settings.Destinations) == 0 {
 		return x.manager(), err
 	}
+	if err := export.Measure(s.Meter, x.settings, x.store); err != nil {
+		return nil, err
+	}
 	recorder, err := newExportRecorder(s.Meter)
 	if err != nil {
 		return nil, err

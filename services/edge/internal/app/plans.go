@@ -32,13 +32,17 @@ func startPlans(ctx context.Context, s *service.Service, cfg Config, stores stor
 		s.Log.WarnContext(ctx, "the default plan does not exist yet; organizations without a plan have no limits", "plan", cfg.DefaultPlan)
 	}
 	s.Runner.Go("plan watcher", watcher.Run)
-	var shared quota.Shared
-	if stores.redis != nil {
-		shared = redis.NewQuotas(stores.redis)
-	}
-	quotas := quota.New(watcher, cfg.DefaultPlan, shared, postgres.NewUsage(stores.pool))
+	quotas := quota.New(watcher, cfg.DefaultPlan, sharedQuotas(stores), postgres.NewUsage(stores.pool))
 	s.Runner.Go("quotas", func(ctx context.Context) error { return quotas.Run(ctx, s.Log) })
 	return plans{watcher, quotas}, nil
+}
+
+// sharedQuotas returns what replicas hold calls to together; nil without Redis.
+func sharedQuotas(stores stores) quota.Shared {
+	if stores.redis == nil {
+		return nil
+	}
+	return redis.NewQuotas(stores.redis)
 }
 
 // followSpend starts to read what organizations spend, if there is a gateway where they can.

@@ -29,6 +29,22 @@ func alertOrganization(r *http.Request) (string, error) {
 	return organization, identifiers(field, organization)
 }
 
+// alertAuthor returns the author of a change of rules: an operator, or the key with which a customer calls.
+func alertAuthor(r *http.Request, l *chain.Line) alert.Author {
+	by := author(r, l)
+	made := alert.Author{Name: by.Name, Request: by.Request, At: by.At}
+	if r.PathValue("organization_id") != "" {
+		return made
+	}
+	if key := r.Header.Get(caller.HeaderKey); key != "" && caller.Printable(key) {
+		made.Name, made.Key = key, key
+	}
+	if user := r.Header.Get(caller.HeaderUser); caller.Printable(user) {
+		made.User = user
+	}
+	return made
+}
+
 func (a *API) getAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	organization, err := alertOrganization(r)
 	if err != nil {
@@ -41,7 +57,7 @@ func (a *API) getAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Lin
 	return write(w, http.StatusOK, alertRules{organization, rules})
 }
 
-func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	organization, err := alertOrganization(r)
 	if err != nil {
 		return err
@@ -59,18 +75,18 @@ func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Lin
 	if body.Rules == nil {
 		return errNoRules
 	}
-	if err := a.options.Alerts.Set(r.Context(), organization, *body.Rules); err != nil {
+	if err := a.options.Alerts.Set(r.Context(), alertAuthor(r, l), organization, *body.Rules); err != nil {
 		return err
 	}
 	return write(w, http.StatusOK, alertRules{organization, *body.Rules})
 }
 
-func (a *API) deleteAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+func (a *API) deleteAlertRules(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	organization, err := alertOrganization(r)
 	if err != nil {
 		return err
 	}
-	if err := a.options.Alerts.Remove(r.Context(), organization); err != nil {
+	if err := a.options.Alerts.Remove(r.Context(), alertAuthor(r, l), organization); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

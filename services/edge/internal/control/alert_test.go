@@ -1,9 +1,13 @@
 package control_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // rulesOf calls the operation of customers, as the role serve relays it.
@@ -12,6 +16,7 @@ func (x *world) rulesOf(t *testing.T, method, organization, body string) *httpte
 	r := httptest.NewRequestWithContext(t.Context(), method, "/v1/alerts/rules", strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+serviceToken)
 	r.Header.Set("X-Organization-Id", organization)
+	r.Header.Set("X-Key-Id", "key_1")
 	w := httptest.NewRecorder()
 	x.ServeHTTP(w, r)
 	return w
@@ -38,6 +43,38 @@ func TestAlertRules(t *testing.T) {
 		if step.got != step.want {
 			t.Errorf("%s: %s, want %s", step.what, step.got, step.want)
 		}
+	}
+}
+
+// Each change of rules is in the audit, with the operator or the key that made it.
+func TestAlertRulesAudited(t *testing.T) {
+	x := newWorld(t)
+	const path, rules = "/admin/v1/alerts/rules/acme", `{"rules":[{"name":"spend","types":["switchyard.*"],"to":[{"channel":"in_app"}]}]}`
+	x.do(t, "PUT", path, operatorToken, rules)
+	x.rulesOf(t, "PUT", "acme", `{"rules":[]}`)
+	x.rulesOf(t, "PUT", "acme", `{"rules":[{}]}`) // refused
+	x.do(t, "DELETE", path, operatorToken, "")
+	x.do(t, "DELETE", path, operatorToken, "") // nothing is left
+	var audit struct {
+		Entries []struct {
+			Actor, Action string
+			Key           string `json:"key_id"`
+			Details       struct{ Rules []string }
+		}
+	}
+	text := x.operate(t, "GET", "/admin/v1/audit?organization_id=acme", "", 200)
+	if err := json.Unmarshal([]byte(text), &audit); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range audit.Entries {
+		got = append(got, fmt.Sprint(e.Actor, " ", e.Action, " ", e.Key, " ", e.Details.Rules))
+	}
+	want := []string{
+		"operator organization.remove_alert_rules  []", "key_1 organization.alert_rules key_1 []", "operator organization.alert_rules  [spend]",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("audit, newest first (-want +got):\n%s", diff)
 	}
 }
 

@@ -45,7 +45,10 @@ type Options struct {
 }
 
 // API serves requests; New creates it.
-type API struct{ options Options }
+type API struct {
+	options Options
+	quotas  *chain.Quotas // of the portal
+}
 
 // New returns the face.
 func New(options Options) (http.Handler, error) {
@@ -59,6 +62,9 @@ func New(options Options) (http.Handler, error) {
 	a.mount(served, caller.RoleOperator, a.operatorRoutes())
 	a.mount(served, caller.RoleService, a.serviceRoutes())
 	if options.Portal != nil {
+		if a.quotas, err = chain.NewQuotas(options.Portal.Enforcer, options.Meter); err != nil {
+			return nil, err
+		}
 		a.mount(served, caller.RoleOperator, a.portalAdmin())
 		if err := a.mountPortal(served); err != nil {
 			return nil, err

@@ -99,7 +99,8 @@ func (a *API) backfill(w http.ResponseWriter, r *http.Request, l *chain.Line) er
 		}
 		return write(w, http.StatusOK, newPreview(preview))
 	}
-	ids, err := a.options.Exports.Backfill(r.Context(), name, body.From, body.To, now)
+	by := actor(r, l)
+	ids, err := a.options.Exports.Backfill(r.Context(), export.Author{Name: by.Name, Request: by.Request}, name, body.From, body.To, now)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,8 @@ type Portal struct {
 	Relay     Relay
 	Limiter   Limiter
 	Counter   Counter
+	// Enforcer holds the calls of sessions to the plans of their organizations.
+	Enforcer chain.Enforcer
 	// Drain calls end once control drains, unless it is stopped before. It may be nil.
 	Drain func(end func()) (stop func() bool)
 }

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
+	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/postgres"
 	"switchyard.dev/services/edge/internal/proxy"
@@ -38,7 +39,9 @@ type portalWorld struct {
 
 	usage *postgres.Usage
 	keys  *apikey.Manager
+	plans *plan.Watcher
 	table route.Table
+	fails bool // calls of services fail
 	mu    sync.Mutex
 	calls []relayed
 }
@@ -51,6 +54,9 @@ func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call
 	x.calls = append(x.calls, relayed{call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String()})
 	x.mu.Unlock()
 	defer call.Follow(func(error) {})()
+	if x.fails {
+		return errBroken
+	}
 	if err := call.Succeeded()(); err != nil {
 		return err
 	}
@@ -80,13 +86,17 @@ func newPortal(t *testing.T) *portalWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if x.plans, err = plan.NewWatcher(t.Context(), postgres.NewPlans(pool), log); err != nil {
+		t.Fatal(err)
+	}
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
-		Keys: x.keys, Ledger: x.usage, Retention: retention,
+		Keys: x.keys, Ledger: x.usage, Retention: retention, Plans: plan.NewManager(postgres.NewPlans(pool), "default", log),
 		Tokens: testkit.Tokens(t, testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken}),
 		Portal: &control.Portal{
 			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: at, Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
+			Enforcer: runQuotas(t, x.plans, pool),
 		},
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/edge/internal/quota"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
@@ -47,21 +48,38 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 // and user.
 func (a *API) relay(r route.Route) sessionHandler {
 	p := a.options.Portal
-	target, need := r.TargetBelow(p.Upstreams[r.Upstream]), r.Need()
-	return func(w http.ResponseWriter, req *http.Request, _ *chain.Line, s *portal.Session) error {
+	target, need, use := r.TargetBelow(p.Upstreams[r.Upstream]), r.Need(), quota.UseOf(r.Metric)
+	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
 		if err := need.MetBy(s.Grants()); err != nil {
 			return err
 		}
 		actAs(req, r, s)
-		return p.Relay.Do(w, req, proxy.Call{
+		call := proxy.Call{
 			Target: target(req), Timeout: r.Timeout, Organization: s.Organization, Key: portalKey,
 			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, s, end) },
 			Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
+				l.Succeeded = true
 				return func() error { return a.count(req.Context(), s, r.Metric) }
 			},
-		})
+		}
+		who, err := a.quotaOf(req.Context(), s, use)
+		if err != nil {
+			return err
+		}
+		return a.quotas.Hold(w, req, l, who, use, func() error { return p.Relay.Do(w, req, call) })
 	}
+}
+
+// quotaOf returns what a session's calls count under: its organization, whose plan is read for calls that are billed.
+func (a *API) quotaOf(ctx context.Context, s *portal.Session, use quota.Use) (quota.Caller, error) {
+	who := quota.Caller{Key: portalKey, Organization: s.Organization}
+	if use == 0 {
+		return who, nil
+	}
+	var err error
+	who.OrganizationPlan, err = a.options.Keys.OrganizationPlan(ctx, s.Organization)
+	return who, err
 }
 
 // actAs puts a session's owner and user in place of those that a request names in its header and query. A body that

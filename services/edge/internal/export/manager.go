@@ -11,12 +11,17 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
+// Author is the author of a back-fill, for the audit: the name of a service token or of a user of the command line, and
+// the request, if any.
+type Author struct{ Name, Request string }
+
 // Archive is what operators see and start.
 type Archive interface {
 	// List returns a destination's cursors: those that go on, then at most limit back-fills, the newest first.
 	List(ctx context.Context, destination string, limit int) ([]Cursor, error)
 	// Backfill adds cursors from since to until, one for each source, unless the destination has most unfinished ones.
-	Backfill(ctx context.Context, destination string, sources []Source, since, until time.Time, most int) (added []int64, err error)
+	// It adds an audit entry.
+	Backfill(ctx context.Context, by Author, destination string, sources []Source, since, until time.Time, most int) (added []int64, err error)
 	// Refusals returns refused events by identifier, after one.
 	Refusals(ctx context.Context, destination, after string, limit int) ([]Refusal, error)
 }
@@ -104,7 +109,7 @@ func checkRange(from, to, now time.Time) error {
 
 // Backfill has the usage of [from, to) sent to a destination, also what it has got already, with the same identifiers.
 // It returns the numbers of the back-fills, one for each source.
-func (m *Manager) Backfill(ctx context.Context, destination string, from, to, now time.Time) ([]int64, error) {
+func (m *Manager) Backfill(ctx context.Context, by Author, destination string, from, to, now time.Time) ([]int64, error) {
 	d, err := m.destination(destination)
 	if err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func (m *Manager) Backfill(ctx context.Context, destination string, from, to, no
 	if err := checkRange(from, to, now); err != nil {
 		return nil, err
 	}
-	added, err := m.archive.Backfill(ctx, d.Name, d.sources(), from, to, maxBackfills)
+	added, err := m.archive.Backfill(ctx, by, d.Name, d.sources(), from, to, maxBackfills)
 	if err != nil {
 		return nil, fmt.Errorf("add a back-fill of %s: %w", d.Name, err)
 	}

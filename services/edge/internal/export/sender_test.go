@@ -243,7 +243,7 @@ type archive struct{ memory }
 
 func (*archive) List(context.Context, string, int) ([]Cursor, error) { return nil, nil }
 
-func (*archive) Backfill(context.Context, string, []Source, time.Time, time.Time, int) ([]int64, error) {
+func (*archive) Backfill(context.Context, Author, string, []Source, time.Time, time.Time, int) ([]int64, error) {
 	return nil, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/pgdb"
 )
@@ -41,20 +42,50 @@ func alertRules(ctx context.Context, q *dbsql.Queries, organization string) ([]b
 	return text, nil
 }
 
+// The actions of alert rules in the audit.
+const (
+	actionSetAlerts    = "organization.alert_rules"
+	actionRemoveAlerts = "organization.remove_alert_rules"
+)
+
 // Put implements alert.RuleStore.
-func (a *Alerts) Put(ctx context.Context, organization string, rules []byte) error {
-	if err := dbsql.New(a.pool).PutAlertRules(ctx, dbsql.PutAlertRulesParams{OrganizationID: organization, Rules: rules}); err != nil {
+func (a *Alerts) Put(ctx context.Context, organization string, rules []byte, names []string, by alert.Author) error {
+	err := pgdb.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		if err := q.PutAlertRules(ctx, dbsql.PutAlertRulesParams{OrganizationID: organization, Rules: rules}); err != nil {
+			return err
+		}
+		return audit(ctx, q, alertEntry(actionSetAlerts, organization, by, map[string]any{"rules": names}))
+	})
+	if err != nil {
 		return fmt.Errorf("put alert rules: %w", err)
 	}
 	return nil
 }
 
 // Delete implements alert.RuleStore.
-func (a *Alerts) Delete(ctx context.Context, organization string) error {
-	if _, err := dbsql.New(a.pool).DeleteAlertRules(ctx, organization); err != nil {
+func (a *Alerts) Delete(ctx context.Context, organization string, by alert.Author) error {
+	err := pgdb.InTx(ctx, a.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
+		if n, err := q.DeleteAlertRules(ctx, organization); err != nil || n == 0 {
+			return err
+		}
+		return audit(ctx, q, alertEntry(actionRemoveAlerts, organization, by, map[string]any{}))
+	})
+	if err != nil {
 		return fmt.Errorf("delete alert rules: %w", err)
 	}
 	return nil
+}
+
+func alertEntry(action, organization string, by alert.Author, details map[string]any) apikey.Entry {
+	if by.User != "" {
+		details["user_id"] = by.User
+	}
+	return apikey.Entry{
+		At: by.At, Actor: apikey.Actor{Name: by.Name, Request: by.Request}, Action: action, Organization: organization, Key: by.Key,
+		Details: details,
+	}
 }
 
 // Alone implements alert.Store. The transaction holds the cursor's row, so that a replica that has lost its connection

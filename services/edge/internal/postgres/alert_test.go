@@ -15,16 +15,17 @@ import (
 )
 
 func TestAlertRules(t *testing.T) {
-	store := postgres.NewAlerts(testkit.Postgres(t, migrations.FS))
-	rules := alert.NewRules(store)
+	pool := testkit.Postgres(t, migrations.FS)
+	rules := alert.NewRules(postgres.NewAlerts(pool))
+	by := alert.Author{Name: "key_1", Key: "key_1", User: "ada", Request: "req_1", At: time.Now()}
 	mine := []alert.Rule{{
 		Name: "spend", Types: []string{"switchyard.budget.*"}, Where: map[string]any{"percent": 80.0},
 		To: []alert.Target{{Channel: alert.InApp}}, RepeatAfter: "1h", Enabled: new(true),
 	}}
-	if err := rules.Set(t.Context(), "acme", mine); err != nil {
+	if err := rules.Set(t.Context(), by, "acme", mine); err != nil {
 		t.Fatal(err)
 	}
-	if err := rules.Set(t.Context(), "acme", append(mine, alert.Rule{Name: "bad"})); err == nil {
+	if err := rules.Set(t.Context(), by, "acme", append(mine, alert.Rule{Name: "bad"})); err == nil {
 		t.Error("a rule without types was taken")
 	}
 	got, err := rules.Get(t.Context(), "acme")
@@ -35,12 +36,21 @@ func TestAlertRules(t *testing.T) {
 		t.Errorf("another organization has %v, %v", got, err)
 	}
 	for range 2 {
-		if err := rules.Remove(t.Context(), "acme"); err != nil {
+		if err := rules.Remove(t.Context(), by, "acme"); err != nil {
 			t.Error(err)
 		}
 	}
 	if got, err := rules.Get(t.Context(), "acme"); err != nil || len(got) != 0 {
 		t.Errorf("after the removal %v, %v", got, err)
+	}
+	// What was refused, and what changed nothing, is not in it.
+	entries := testkit.Value[[]string](t, pool, "SELECT array_agg(concat_ws(' ', actor, action, organization_id, key_id, request_id, details) ORDER BY id) FROM audit_entry")
+	want := []string{
+		`key_1 organization.alert_rules acme key_1 req_1 {"rules": ["spend"], "user_id": "ada"}`,
+		`key_1 organization.remove_alert_rules acme key_1 req_1 {"user_id": "ada"}`,
+	}
+	if diff := cmp.Diff(want, entries); diff != "" {
+		t.Errorf("audit (-want +got):\n%s", diff)
 	}
 }
 

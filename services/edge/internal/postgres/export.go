@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/pgdb"
@@ -169,11 +170,15 @@ func (x *Exports) Drop(ctx context.Context, growths, others time.Time, limit int
 	return int(n + refused + finished), err
 }
 
+// actionBackfill is the action of a back-fill in the audit.
+const actionBackfill = "export.backfill"
+
 // Backfill implements export.Archive.
-func (x *Exports) Backfill(ctx context.Context, destination string, sources []export.Source, since, until time.Time, most int) (added []int64, err error) {
+func (x *Exports) Backfill(ctx context.Context, by export.Author, destination string, sources []export.Source, since, until time.Time, most int) (added []int64, err error) {
 	err = pgdb.InTx(ctx, x.pool, func(tx pgx.Tx) error {
+		q := dbsql.New(tx)
 		for _, source := range sources {
-			id, err := dbsql.New(tx).AddExportBackfill(ctx, dbsql.AddExportBackfillParams{
+			id, err := q.AddExportBackfill(ctx, dbsql.AddExportBackfillParams{
 				Destination: destination, Source: string(source), Since: since, Until: until, Most: int64(most),
 			})
 			if errors.Is(err, pgx.ErrNoRows) {
@@ -184,9 +189,24 @@ func (x *Exports) Backfill(ctx context.Context, destination string, sources []ex
 			}
 			added = append(added, id)
 		}
-		return nil
+		if len(added) == 0 {
+			return nil
+		}
+		return audit(ctx, q, apikey.Entry{
+			At: time.Now(), Actor: apikey.Actor{Name: by.Name, Request: by.Request}, Action: actionBackfill,
+			Details: map[string]any{"destination": destination, "from": since.UTC(), "to": until.UTC(), "backfills": added},
+		})
 	})
 	return added, err
+}
+
+// Waiting implements export.Backlog.
+func (x *Exports) Waiting(ctx context.Context, destination string) (export.Waiting, error) {
+	row, err := dbsql.New(x.pool).ExportWaiting(ctx, destination)
+	if err != nil {
+		return export.Waiting{}, err
+	}
+	return export.Waiting{Rows: row.Waiting, Oldest: time.Duration(row.Oldest * float64(time.Second)), Refused: row.Refused}, nil
 }
 
 // Refusals implements export.Archive.

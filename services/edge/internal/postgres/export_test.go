@@ -3,8 +3,11 @@ package postgres
 import (
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/export"
 	"switchyard.dev/services/edge/internal/meter"
@@ -129,7 +132,8 @@ func TestExportFence(t *testing.T) {
 
 // Refusals are kept with their reason until a back-fill delivers their events; back-fills end.
 func TestExportRefusals(t *testing.T) {
-	x := NewExports(testkit.Postgres(t, migrations.FS))
+	pool := testkit.Postgres(t, migrations.FS)
+	x := NewExports(pool)
 	fence, _, err := x.Lease(t.Context(), "destination/d", "a", time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -152,12 +156,19 @@ func TestExportRefusals(t *testing.T) {
 	if err != nil || len(refused) != 1 || refused[0].Event != event || refused[0].Reason != "no such customer" {
 		t.Errorf("refused %+v (%v), want the event once with its last reason", refused, err)
 	}
-	added, err := x.Backfill(t.Context(), "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1)
+	if w, err := x.Waiting(t.Context(), "d"); err != nil || w.Refused != 1 {
+		t.Errorf("waiting %+v (%v), want one refused", w, err)
+	}
+	added, err := x.Backfill(t.Context(), export.Author{Name: "op", Request: "req_1"}, "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1)
 	if err != nil || len(added) != 1 {
 		t.Fatalf("added %v: %v", added, err)
 	}
-	if more, err := x.Backfill(t.Context(), "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1); err != nil || len(more) != 0 {
+	if more, err := x.Backfill(t.Context(), export.Author{Name: "op", Request: "req_1"}, "d", []export.Source{export.Counts}, exportHour, exportHour.Add(time.Hour), 1); err != nil || len(more) != 0 {
 		t.Errorf("beyond the bound it adds %v: %v", more, err)
+	}
+	entries := testkit.Value[[]string](t, pool, "SELECT array_agg(concat_ws(' ', actor, action, organization_id, request_id, details->>'destination') ORDER BY id) FROM audit_entry")
+	if diff := cmp.Diff([]string{"op export.backfill  req_1 d"}, entries); diff != "" {
+		t.Errorf("audit (-want +got):\n%s", diff)
 	}
 	cursors, err := x.Cursors(t.Context(), "d")
 	if err != nil || len(cursors) != 2 || cursors[1].Until.IsZero() {
@@ -179,4 +190,53 @@ func TestExportRefusals(t *testing.T) {
 	if dropped, err := x.Drop(t.Context(), exportHour, time.Now().Add(time.Hour), 10); err != nil || dropped != 1 {
 		t.Errorf("dropped %d, want the finished back-fill: %v", dropped, err)
 	}
+}
+
+// What waits for a destination are the growths behind its cursor, from when they were collected, or the tries that fail.
+func TestExportWaiting(t *testing.T) {
+	pool := testkit.Postgres(t, migrations.FS)
+	x, ctx := NewExports(pool), t.Context()
+	waits := func(rows int64, least, most time.Duration) {
+		t.Helper()
+		w, err := x.Waiting(ctx, "d")
+		if err != nil || w.Rows != rows || w.Oldest < least || w.Oldest > most {
+			t.Errorf("waiting %+v (%v), want %d rows for %v to %v", w, err, rows, least, most)
+		}
+	}
+	waits(0, 0, 0)
+	hour := time.Now().UTC().Truncate(time.Hour)
+	counting(t, NewUsage(pool))("acme", hour, 5)
+	fence, _, err := x.Lease(ctx, collectorLease, "a", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.Collect(ctx, fence, hour, hour.Add(time.Hour), time.Now().Add(-10*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	waits(0, 0, 0) // It has no cursor yet.
+	if err := x.Open(ctx, "d", export.Counts, hour); err != nil {
+		t.Fatal(err)
+	}
+	waits(1, 10*time.Minute, 15*time.Minute)
+	cursors, err := x.Cursors(ctx, "d")
+	if err != nil || len(cursors) != 1 {
+		t.Fatal(cursors, err)
+	}
+	fence, _, err = x.Lease(ctx, "destination/d", "a", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	growths, err := x.Growths(ctx, 0, hour, time.Time{}, 10)
+	if err != nil || len(growths) != 1 {
+		t.Fatal(growths, err)
+	}
+	if err := x.Advance(ctx, fence, export.Progress{Cursor: cursors[0], Page: export.Page{Next: strconv.FormatInt(growths[0].ID, 10)}}); err != nil {
+		t.Fatal(err)
+	}
+	waits(0, 0, 0)
+	if err := x.Fail(ctx, cursors[0].ID, "status 503"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Exec(t, pool, "UPDATE export_cursor SET failing_since = now() - interval '1 hour'")
+	waits(0, time.Hour, time.Hour+5*time.Minute)
 }

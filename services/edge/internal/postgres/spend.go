@@ -66,7 +66,7 @@ func (s *Spend) Advance(ctx context.Context, feed spend.Feed, next string, now t
 	}
 	err := pgdb.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		q := dbsql.New(tx)
-		n, err := q.AdvanceFeed(ctx, dbsql.AdvanceFeedParams{OrganizationID: feed.Organization, Cursor: feed.Cursor, Next: next, ReadAt: now})
+		n, err := q.AdvanceFeed(ctx, dbsql.AdvanceFeedParams{OrganizationID: feed.Organization, Cursor: feed.Cursor, Next: next, ReadAt: now, Spent: len(amounts) > 0})
 		switch {
 		case err != nil:
 			return err
@@ -100,23 +100,33 @@ func (u *Usage) Spent(ctx context.Context, windows []quota.Window) ([]int64, err
 	now := time.Now().UTC()
 	month, _ := plan.Month.Window(now)
 	follow := dbsql.FollowSpendParams{Since: month, CalledAt: now}
-	var params dbsql.SpentInWindowsParams
 	for _, w := range windows {
 		follow.Organizations = append(follow.Organizations, w.Organization)
-		params.Organizations = append(params.Organizations, w.Organization)
-		params.Keys = append(params.Keys, w.Key)
-		params.Periods = append(params.Periods, string(w.Period))
-		params.Starts = append(params.Starts, w.Start)
 	}
 	q := dbsql.New(u.pool)
 	if err := q.FollowSpend(ctx, follow); err != nil {
 		return nil, err
 	}
+	return spentIn(ctx, q, windows, now)
+}
+
+// spentIn returns what was spent in each window, see quota.Durable.
+func spentIn(ctx context.Context, q *dbsql.Queries, windows []quota.Window, now time.Time) ([]int64, error) {
+	if len(windows) == 0 {
+		return nil, nil
+	}
+	var params dbsql.SpentInWindowsParams
+	for _, w := range windows {
+		params.Organizations = append(params.Organizations, w.Organization)
+		params.Keys = append(params.Keys, w.Key)
+		params.Periods = append(params.Periods, string(w.Period))
+		params.Starts = append(params.Starts, w.Start)
+	}
 	rows, err := q.SpentInWindows(ctx, params)
 	if err != nil {
 		return nil, err
 	}
-	balances, err := creditBalances(ctx, q, follow.Organizations, now)
+	balances, err := creditBalances(ctx, q, params.Organizations, now)
 	if err != nil {
 		return nil, err
 	}

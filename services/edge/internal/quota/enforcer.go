@@ -146,6 +146,7 @@ func (x *Enforcer) try(c Caller, plans held, use Use, willing bool) (v Verdict, 
 		return v, settled
 	}
 	if v.Refused.Limit != nil {
+		refuse(k, o, v.Refused.OfKey, now)
 		x.refresh(k, now)
 		x.refresh(o, now)
 		return v, nil
@@ -160,6 +161,7 @@ func (x *Enforcer) count(h *holder, p *plan.Plan, use Use, ofKey bool, v *Verdic
 	if h == nil {
 		return
 	}
+	h.refusedSince = time.Time{}
 	urgent := h.count(p, use, ofKey, v)
 	x.enqueue(h)
 	if urgent {

@@ -22,7 +22,9 @@ type holder struct {
 	settled chan struct{}
 	// called is when the last call came, settledAt when the windows were last settled.
 	called, settledAt time.Time
-	gone              bool // removed from the holders
+	// refusedSince is when the first of the calls came of which all were refused by the holder's limits; zero for none.
+	refusedSince time.Time
+	gone         bool // removed from the holders
 }
 
 // window is the current window of a meter and period.
@@ -56,11 +58,7 @@ func (h *holder) at(l *plan.Limit) *window {
 }
 
 func (w *window) state(l *plan.Limit, ofKey bool) State {
-	used := w.used
-	if m := &meters[meterIndex(l.Meter)]; m.spent {
-		used /= m.unit
-	}
-	return State{Limit: l, OfKey: ofKey, Used: used, start: w.start, end: w.end}
+	return State{Limit: l, OfKey: ofKey, Used: InUnits(l.Meter, w.used), start: w.start, end: w.end}
 }
 
 // decide takes what a plan's limits say of one more call into the verdict. It reports whether they can say it: not before

@@ -76,6 +76,23 @@ func (m meterOf) counts(metric string) bool {
 	return m.metrics == nil || slices.Contains(m.metrics, metric)
 }
 
+// Spends reports whether a meter counts what calls have cost, which is known after them.
+func Spends(m plan.Meter) bool { return meters[meterIndex(m)].spent }
+
+// InUnits returns an amount of the stores in whole units of a meter's limits, rounded down.
+func InUnits(m plan.Meter, amount int64) int64 {
+	if of := &meters[meterIndex(m)]; of.spent {
+		return amount / of.unit
+	}
+	return amount
+}
+
+// WindowAt returns the window of a moment in the stores; key is empty for the whole organization.
+func WindowAt(organization, key string, m plan.Meter, p plan.Period, at time.Time) Window {
+	start, end := p.Window(at)
+	return Window{Organization: organization, Key: key, Meter: m, Period: p, Metrics: meters[meterIndex(m)].metrics, Start: start, End: end}
+}
+
 // periods are all periods. The index of one is its number in windows.
 var periods = [...]plan.Period{plan.Minute, plan.Day, plan.Month}
 

@@ -103,7 +103,9 @@ func (x *Enforcer) sweep(now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for name, h := range x.holders {
-		h.mu.Lock()
+		if !h.mu.TryLock() { // A call has it, and may wait for x.mu.
+			continue
+		}
 		if h.idle(now) {
 			h.gone = true
 			delete(x.holders, name)

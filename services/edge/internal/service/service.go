@@ -1,5 +1,6 @@
 // Package service is the client of the services that the role control calls for itself: it reads the events of
-// webhook-egress and sends notifications by notify. Package alert uses it through its interfaces.
+// webhook-egress and sends those of the edge, and sends notifications by notify. Package alert and the relay of events use
+// it through their interfaces.
 package service
 
 import (
@@ -15,12 +16,15 @@ import (
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/secret"
 )
 
 const (
 	// callTime bounds a call, maxAnswer an answer in bytes: a page of events with 64 KiB of data each.
 	callTime, maxAnswer = 5 * time.Second, 16 << 20
+	// eventsPath is where webhook-egress takes events and lists them.
+	eventsPath = "/v1/house/events"
 	// maxRefusal is how many bytes of a refusal are repeated in an error.
 	maxRefusal = 256
 )
@@ -33,8 +37,9 @@ type Client struct {
 }
 
 var (
-	_ alert.Feed     = (*Client)(nil)
-	_ alert.Notifier = (*Client)(nil)
+	_ alert.Feed        = (*Client)(nil)
+	_ alert.Notifier    = (*Client)(nil)
+	_ houseevent.Sender = (*Client)(nil)
 )
 
 // New returns a client of the services at these URLs. The token is read for each call, so that it can be replaced; its
@@ -59,7 +64,7 @@ func (c *Client) After(ctx context.Context, cursor string, limit int) ([]alert.E
 			} `json:"cloud_event"`
 		} `json:"events"`
 	}
-	to := c.webhook.JoinPath("/v1/house/events")
+	to := c.webhook.JoinPath(eventsPath)
 	to.RawQuery = query.Encode()
 	if _, err := c.call(ctx, http.MethodGet, to, "", nil, &page); err != nil {
 		return nil, fmt.Errorf("events of webhook-egress: %w", err)
@@ -72,6 +77,25 @@ func (c *Client) After(ctx context.Context, cursor string, limit int) ([]alert.E
 		}
 	}
 	return events, nil
+}
+
+// source is the source of the edge's events.
+const source = "/switchyard/edge"
+
+// Send implements houseevent.Sender.
+func (c *Client) Send(ctx context.Context, e houseevent.Event) error {
+	body := struct {
+		ID         string          `json:"event_id"`
+		Type       string          `json:"type"`
+		Source     string          `json:"source"`
+		Subject    string          `json:"subject"`
+		OccurredAt time.Time       `json:"occurred_at"`
+		Data       json.RawMessage `json:"data"`
+	}{e.ID, e.Type, source, e.Subject, e.OccurredAt.UTC(), e.Data}
+	if _, err := c.call(ctx, http.MethodPost, c.webhook.JoinPath(eventsPath), e.Organization, body, nil); err != nil {
+		return fmt.Errorf("event to webhook-egress: %w", err)
+	}
+	return nil
 }
 
 // notification is the body of POST /v1/notify.

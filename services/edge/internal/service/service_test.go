@@ -17,6 +17,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/service"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -70,6 +71,26 @@ func TestAfter(t *testing.T) {
 		if events, err := client.After(t.Context(), "c7", 50); err == nil {
 			t.Errorf("the answer %q gives %v", answer, events)
 		}
+	}
+}
+
+func TestSend(t *testing.T) {
+	s, client := newClient(t)
+	s.status = http.StatusAccepted
+	e := houseevent.Event{
+		ID: "edge-1", Organization: "acme", Type: houseevent.QuotaReached, Subject: "key/key_1", Data: []byte(`{"used":1}`),
+		OccurredAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("", 3600)),
+	}
+	if err := client.Send(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	want := `POST /v1/house/events {"event_id":"edge-1","type":"switchyard.quota.reached","source":"/switchyard/edge","subject":"key/key_1","occurred_at":"2026-01-02T02:04:05Z","data":{"used":1}}`
+	if s.asked != want || s.header.Get("X-Organization-Id") != "acme" {
+		t.Errorf("asked %s of %s, want %s", s.asked, s.header.Get("X-Organization-Id"), want)
+	}
+	s.status = http.StatusServiceUnavailable
+	if err := client.Send(t.Context(), e); err == nil {
+		t.Error("an event that did not arrive counts as sent")
 	}
 }
 

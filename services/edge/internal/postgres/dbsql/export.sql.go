@@ -205,6 +205,36 @@ func (q *Queries) DropExportRefusals(ctx context.Context, arg DropExportRefusals
 	return result.RowsAffected(), nil
 }
 
+const exportWaiting = `-- name: ExportWaiting :one
+WITH live AS (
+    SELECT c.since, coalesce(nullif(c.position, '')::bigint, 0) AS last
+    FROM export_cursor AS c WHERE c.destination = $1 AND c.until IS NULL AND c.source = 'counts'
+), rows AS (
+    SELECT count(*) AS waiting, min(e.collected_at) AS since
+    FROM live AS l JOIN export_count AS e ON e.id > l.last AND e.hour >= l.since
+), failing AS (
+    SELECT min(c.failing_since) AS since FROM export_cursor AS c WHERE c.destination = $1 AND c.finished_at IS NULL
+)
+SELECT r.waiting, greatest(coalesce(extract(epoch FROM now() - least(r.since, f.since)), 0), 0)::double precision AS oldest,
+    (SELECT count(*) FROM export_refusal AS x WHERE x.destination = $1) AS refused
+FROM rows AS r, failing AS f
+`
+
+type ExportWaitingRow struct {
+	Waiting int64
+	Oldest  float64
+	Refused int64
+}
+
+// ExportWaiting returns how many growths of counts a destination has not got yet, for how many seconds the oldest of them
+// has waited, or the tries of a source have failed if that is longer, and how many refused events are kept.
+func (q *Queries) ExportWaiting(ctx context.Context, destination string) (ExportWaitingRow, error) {
+	row := q.db.QueryRow(ctx, exportWaiting, destination)
+	var i ExportWaitingRow
+	err := row.Scan(&i.Waiting, &i.Oldest, &i.Refused)
+	return i, err
+}
+
 const failExportCursor = `-- name: FailExportCursor :exec
 UPDATE export_cursor AS c SET failure = $1, failing_since = coalesce(c.failing_since, now()), updated_at = now()
 WHERE c.id = $2

@@ -44,21 +44,24 @@ func (q *Queries) AddSpend(ctx context.Context, arg AddSpendParams) error {
 }
 
 const advanceFeed = `-- name: AdvanceFeed :execrows
-UPDATE spend_feeds SET cursor = $1, read_at = $2 WHERE organization_id = $3 AND cursor = $4
+UPDATE spend_feeds SET cursor = $1, read_at = $2, spent_at = CASE WHEN $3::boolean THEN $2 ELSE spent_at END
+WHERE organization_id = $4 AND cursor = $5
 `
 
 type AdvanceFeedParams struct {
 	Next           string
 	ReadAt         time.Time
+	Spent          bool
 	OrganizationID string
 	Cursor         string
 }
 
-// AdvanceFeed moves a feed on, unless another replica has.
+// AdvanceFeed moves a feed on, unless another replica has. spent says that there were records.
 func (q *Queries) AdvanceFeed(ctx context.Context, arg AdvanceFeedParams) (int64, error) {
 	result, err := q.db.Exec(ctx, advanceFeed,
 		arg.Next,
 		arg.ReadAt,
+		arg.Spent,
 		arg.OrganizationID,
 		arg.Cursor,
 	)

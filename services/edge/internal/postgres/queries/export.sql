@@ -94,3 +94,19 @@ WHERE (r.destination, r.identifier) IN (
 -- name: DropExportBackfills :execrows
 DELETE FROM export_cursor AS c
 WHERE c.id IN (SELECT o.id FROM export_cursor AS o WHERE o.finished_at < @before::timestamptz LIMIT @page FOR UPDATE SKIP LOCKED);
+
+-- name: ExportWaiting :one
+-- ExportWaiting returns how many growths of counts a destination has not got yet, for how many seconds the oldest of them
+-- has waited, or the tries of a source have failed if that is longer, and how many refused events are kept.
+WITH live AS (
+    SELECT c.since, coalesce(nullif(c.position, '')::bigint, 0) AS last
+    FROM export_cursor AS c WHERE c.destination = @destination AND c.until IS NULL AND c.source = 'counts'
+), rows AS (
+    SELECT count(*) AS waiting, min(e.collected_at) AS since
+    FROM live AS l JOIN export_count AS e ON e.id > l.last AND e.hour >= l.since
+), failing AS (
+    SELECT min(c.failing_since) AS since FROM export_cursor AS c WHERE c.destination = @destination AND c.finished_at IS NULL
+)
+SELECT r.waiting, greatest(coalesce(extract(epoch FROM now() - least(r.since, f.since)), 0), 0)::double precision AS oldest,
+    (SELECT count(*) FROM export_refusal AS x WHERE x.destination = @destination) AS refused
+FROM rows AS r, failing AS f;

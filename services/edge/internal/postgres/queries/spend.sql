@@ -14,8 +14,9 @@ WHERE read_at + least(interval '5 minutes', greatest(interval '1 second', (sqlc.
 ORDER BY read_at LIMIT @page;
 
 -- name: AdvanceFeed :execrows
--- AdvanceFeed moves a feed on, unless another replica has.
-UPDATE spend_feeds SET cursor = @next, read_at = @read_at WHERE organization_id = @organization_id AND cursor = @cursor;
+-- AdvanceFeed moves a feed on, unless another replica has. spent says that there were records.
+UPDATE spend_feeds SET cursor = @next, read_at = @read_at, spent_at = CASE WHEN @spent::boolean THEN @read_at ELSE spent_at END
+WHERE organization_id = @organization_id AND cursor = @cursor;
 
 -- name: AddSpend :exec
 INSERT INTO spend_windows AS w (organization_id, key_id, period, starts_at, tokens, pico_usd)
