@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ func TestFailingCredentialsAreReported(t *testing.T) {
 	take(time.Now().Add(-time.Minute))
 	b.wants(t, "taken for a call that began before", both...)
 	take(time.Now().Add(time.Minute))
-	recovered := append(both, "credential.recovered credential/openai")
+	recovered := append(slices.Clone(both), "credential.recovered credential/openai")
 	b.wants(t, "taken again", recovered...)
 	failing(fleet)
 	refuse()
