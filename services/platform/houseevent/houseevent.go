@@ -7,6 +7,8 @@ import (
 	"embed"
 	"encoding/json"
 	"slices"
+
+	"switchyard.dev/services/platform/caller"
 )
 
 // The types of events, in the order of [Types].
@@ -36,6 +38,15 @@ const (
 
 // Prefix is the beginning of all types.
 const Prefix = "switchyard."
+
+// OrganizationRule is the rule of the setting that names the organization of events that concern no single one; see
+// [MayReceive].
+const OrganizationRule = "must be printable ASCII without spaces, at most 128 characters"
+
+// MayReceive reports whether an organization of this id may receive events.
+func MayReceive(organization string) bool {
+	return organization != "" && len(organization) <= 128 && caller.Printable(organization)
+}
 
 // The services that tell events, by which the sources of CloudEvents are named.
 const (

@@ -2,7 +2,10 @@ package houseevent_test
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -12,6 +15,8 @@ import (
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/houseevent/houseeventtest"
 )
+
+var update = flag.Bool("update", false, "write the table of types into docs/events.md")
 
 // form is what webhook-egress and alert rules take as a type.
 var form = regexp.MustCompile(`^switchyard(\.[a-z0-9_]{1,64}){1,4}$`)
@@ -37,6 +42,14 @@ func TestTypes(t *testing.T) {
 	}
 	if _, ok := houseevent.Find("switchyard.nothing"); ok {
 		t.Error("found a type that does not exist")
+	}
+}
+
+func TestMayReceive(t *testing.T) {
+	for id, want := range map[string]bool{"switchyard": true, "": false, "a b": false, "ä": false, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false} {
+		if got := houseevent.MayReceive(id); got != want {
+			t.Errorf("%q: %t", id, got)
+		}
 	}
 }
 
@@ -105,4 +118,49 @@ func TestCheckRefuses(t *testing.T) {
 	if err := houseeventtest.Validate("switchyard.nothing", []byte(`{}`)); err == nil {
 		t.Error("a type that does not exist passed")
 	}
+}
+
+// The table in docs/events.md is that of the types.
+func TestDocument(t *testing.T) {
+	const path, mark = "../docs/events.md", "<!-- types -->\n"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(text), mark)
+	if len(parts) != 3 {
+		t.Fatalf("%s has %d marks, want 2", path, len(parts)-1)
+	}
+	table := typesTable(t)
+	if *update {
+		parts[1] = table
+		if err := os.WriteFile(path, []byte(strings.Join(parts, mark)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if parts[1] != table {
+		t.Errorf("the table in %s is out of date; run: go test ./houseevent -run Document -update", path)
+	}
+}
+
+// typesTable returns the table of all types in Markdown.
+func typesTable(t *testing.T) string {
+	t.Helper()
+	var table strings.Builder
+	table.WriteString("| Type | Service | When | Subject | Data |\n| --- | --- | --- | --- | --- |\n")
+	for _, e := range houseevent.Types() {
+		var schema struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if err := json.Unmarshal(e.Schema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+			names = append(names, "`"+name+"`")
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s | %s |\n", e.Name, e.Service, e.Description, e.Subject, strings.Join(names, ", "))
+	}
+	return table.String()
 }

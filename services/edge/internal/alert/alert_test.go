@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/platform/testkit/growth"
 )
@@ -140,6 +142,26 @@ func TestText(t *testing.T) {
 		want := []string{strings.ReplaceAll(tt.title, "\x00", ""), strings.ReplaceAll(tt.body, "\x00", "")}
 		if diff := cmp.Diff(want, []string{title, body}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Each type of event has a text of its own, which needs nothing but what the type's example has.
+func TestTextOfEachType(t *testing.T) {
+	for _, e := range houseevent.Types() {
+		var data map[string]any
+		if err := json.Unmarshal(e.Example, &data); err != nil {
+			t.Fatal(err)
+		}
+		title, body := alert.Text(&alert.Event{Type: e.Name, Subject: "subject", Data: data})
+		if title == e.Name+": subject" || strings.Contains(body, "concerns subject") {
+			t.Errorf("%s has no text", e.Name)
+		}
+		if len(title) > 100 || title == "" || strings.HasSuffix(title, ".") || !strings.HasSuffix(body, ".") {
+			t.Errorf("%s: title %q, body %q", e.Name, title, body)
+		}
+		if words := strings.Fields(title + " " + body); slices.Contains(words, "-") || slices.Contains(words, e.Name) {
+			t.Errorf("%s: a value is missing: %q, %q", e.Name, title, body)
 		}
 	}
 }

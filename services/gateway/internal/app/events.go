@@ -13,7 +13,6 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/gateway/internal/serving/health"
-	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
@@ -29,6 +28,7 @@ type Events struct {
 	EgressTLSFiles rpc.ClientTLS `envPrefix:"EGRESS_TLS_"`
 
 	Organization string `env:"ORGANIZATION" envDefault:"switchyard" doc:"organization that gets the events of no single organization, such as a provider's circuit"`
+	RotationDays int    `env:"ROTATION_DAYS" envDefault:"90" doc:"days after which a key of the operator is due for rotation, which is told once; 0 for never"`
 }
 
 func (e Events) validate() error {
@@ -39,11 +39,17 @@ func (e Events) validate() error {
 	if e.EgressTLSFiles != (rpc.ClientTLS{}) && !e.EgressTLS {
 		errs = append(errs, errors.New(prefix+"_EVENTS_EGRESS_TLS: must be true where its files are set"))
 	}
-	if e.Organization == "" || len(e.Organization) > 128 || !caller.Printable(e.Organization) {
-		errs = append(errs, errors.New(prefix+"_EVENTS_ORGANIZATION: must be printable ASCII without spaces, at most 128 characters"))
+	if !houseevent.MayReceive(e.Organization) {
+		errs = append(errs, errors.New(prefix+"_EVENTS_ORGANIZATION: "+houseevent.OrganizationRule))
+	}
+	if e.RotationDays < 0 || e.RotationDays > maxRotationDays {
+		errs = append(errs, fmt.Errorf("%s_EVENTS_ROTATION_DAYS: must be 0 to %d", prefix, maxRotationDays))
 	}
 	return errors.Join(errs...)
 }
+
+// maxRotationDays is ten years, as for organizations' credentials.
+const maxRotationDays = 3650
 
 // startEvents starts what finds events and, if webhook egress is set, what sends them.
 func startEvents(s *service.Service, cfg Config, stores stores, g governance, p pipeline) error {
@@ -53,6 +59,9 @@ func startEvents(s *service.Service, cfg Config, stores stores, g governance, p 
 		func(now time.Time) []event.Model { return noticedModels(g.models.Registry().Notices(now), now) }, s.Log)
 	s.Runner.Go("events of circuits", observer.RunCircuits)
 	s.Runner.Go("events of models", observer.RunModels)
+	credentials := event.NewCredentials(outbox, calls{p.health}, p.fleets.keyAges, cfg.Events.RotationDays, s.Log)
+	s.Runner.Go("events of credentials", credentials.RunFailing)
+	s.Runner.Go("events of rotations", credentials.RunRotations)
 	if cfg.Events.EgressAddress == "" {
 		s.Runner.Go("upkeep of events", houseevent.NewRelay(outbox, nil, cfg.Events.Organization, s.Log).Upkeep)
 		return nil
@@ -76,6 +85,40 @@ func openCircuits(all []health.Status) (open []event.Circuit) {
 		}
 	}
 	return open
+}
+
+// calls implements event.Calls by what the monitor of calls found.
+type calls struct{ monitor *health.Monitor }
+
+// Take implements event.Calls.
+func (c calls) Take() (refused []event.Refused, taken []event.Taken) {
+	failed, good := c.monitor.TakeCredentials()
+	for _, f := range failed {
+		refused = append(refused, event.Refused{Credential: event.Credential(f.CredentialID), Status: f.Status})
+	}
+	for _, g := range good {
+		taken = append(taken, event.Taken{Credential: event.Credential(g.CredentialID), Begun: g.Begun})
+	}
+	return refused, taken
+}
+
+// Watch implements event.Calls.
+func (c calls) Watch(failing []event.Credential) {
+	ids := make([]health.CredentialID, len(failing))
+	for i, f := range failing {
+		ids[i] = health.CredentialID(f)
+	}
+	c.monitor.WatchCredentials(ids)
+}
+
+// keyAges returns the ages of the operator's keys.
+func (f *fleets) keyAges() []event.Key {
+	ages := f.present.Load().keys.Ages()
+	keys := make([]event.Key, len(ages))
+	for i, a := range ages {
+		keys[i] = event.Key{Provider: a.Provider, Name: a.Credential, Fingerprint: a.Fingerprint, SetAt: a.SetAt}
+	}
+	return keys
 }
 
 // noticedModels returns the models of notices.

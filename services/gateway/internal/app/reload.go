@@ -56,6 +56,7 @@ type fleets struct {
 // generation is a fleet with what it was built from.
 type generation struct {
 	fleet   *inference.Fleet
+	keys    *keyring.Keyring
 	policy  *policy.Policy
 	prices  *price.Table
 	catalog *catalog.Catalog
@@ -211,7 +212,7 @@ func (f *fleets) read(now time.Time) (*generation, error) {
 			CacheTTL: rules.CacheTTL, ServesUnpriced: rules.ServesUnpriced(), NeedsApproval: rules.NeedsApproval(), Hedge: rules.Hedge,
 			QuotaWait: rules.MaxQuotaWait(), Version: files.hash(),
 		},
-		policy:   rules,
+		policy: rules, keys: keys,
 		version:  policy.Version{Hash: files.hash(), LoadedAt: now},
 		warnings: warnings(rules, prices, keys, now),
 		prices:   prices, catalog: catalog.New(rules, prices, models), files: files,

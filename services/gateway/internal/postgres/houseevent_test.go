@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/money/reconcile"
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/testkit"
@@ -82,6 +83,7 @@ func TestBudgetThresholds(t *testing.T) {
 	if data != want {
 		t.Errorf("data %s, want %s", data, want)
 	}
+	b.checkData(t)
 }
 
 // Only the highest threshold that a budget has reached is recorded.
@@ -126,10 +128,7 @@ func TestBudgetThresholdsOfKeysAndRuns(t *testing.T) {
 	if err := b.reservations.EndRuns(t.Context()); err != nil { // another replica's
 		t.Fatal(err)
 	}
-	want := []string{"budget.threshold key/key_1 50", "budget.threshold run/r1 100", "run.exhausted run/r1"}
-	if diff := cmp.Diff(want, b.recorded(t)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	b.wants(t, "spent", "budget.threshold key/key_1 50", "budget.threshold run/r1 100", "run.exhausted run/r1")
 }
 
 // Replicas that compare at the same time, and one that is killed in a comparison, tell once and miss nothing.
@@ -173,9 +172,7 @@ func TestApprovalsAreReported(t *testing.T) {
 	for range 2 { // the second one is refused
 		_, _ = store.Decide(t.Context(), "acme", a.Ref, approval.Decision{Event: approval.Approve, By: "ada"}, noon.Add(time.Minute), entry("approval.approve", "acme", a.Ref))
 	}
-	if diff := cmp.Diff([]string{"approval.decided approval/" + a.Ref, "approval.pending approval/" + a.Ref}, b.recorded(t)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	b.wants(t, "decided", "approval.decided approval/"+a.Ref, "approval.pending approval/"+a.Ref)
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM house_event WHERE data ? 'arguments' OR organization_id <> 'acme'"); n != 0 {
 		t.Errorf("%d events hold arguments of the tool, or are another organization's", n)
 	}
@@ -266,13 +263,32 @@ func TestCircuitsAreReported(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff(append([]string{"circuit.closed circuit/openai/gpt-6"}, opened...), b.recorded(t)); diff != "" {
-		t.Errorf("after it closed (-want +got):\n%s", diff)
-	}
+	b.wants(t, "after it closed", append([]string{"circuit.closed circuit/openai/gpt-6"}, opened...)...)
 	if err := h.Circuits(t.Context(), open[:1], time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM house_event WHERE type = 'switchyard.circuit.opened'"); n != 3 {
 		t.Errorf("%d openings, want 3: the circuit has opened again", n)
+	}
+}
+
+// An invoice that differs from the ledger is recorded with exact decimals.
+func TestDriftIsReported(t *testing.T) {
+	control, pool, _ := newControl(t)
+	b := &books{pool: pool}
+	start := time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)
+	billed, err := reconcile.ParseCents("1250.50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, line := range map[string]reconcile.Line{"same": {Provider: "openai"}, "more": {Provider: "openai", Amount: billed}} {
+		result := reconcile.Compare(reconcile.Invoice{Ref: "INV-" + name, Start: start, End: start.AddDate(0, 1, 0), Lines: []reconcile.Line{line}}, nil)
+		result.ID, result.CreatedAt = uuid.New(), start
+		if _, _, err := postgres.NewReconciliations(control).Keep(operator(t), name, result); err != nil {
+			t.Fatal(err)
+		}
+		if name == "more" {
+			defer b.wants(t, "compared", "price.drift reconciliation/"+result.ID.String())
+		}
 	}
 }

@@ -52,9 +52,16 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	channels, err := startChannels(ctx, s, cfg, stores, out, box)
+	client, err := dialEgress(s, cfg.Webhook)
+	if err != nil {
+		return err
+	}
+	channels, err := startChannels(ctx, s, cfg, stores, out, box, client)
 	if err != nil {
 		return fmt.Errorf("channels: %w", err)
+	}
+	if err := startEvents(s, cfg, postgres.NewHouseEvents(stores.pool), client, channels.push); err != nil {
+		return fmt.Errorf("events: %w", err)
 	}
 	domain := startDomain(s, cfg, stores, box, channels)
 	if err := startServers(ctx, s, cfg, domain); err != nil {

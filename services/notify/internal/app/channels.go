@@ -9,8 +9,6 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/grpc/credentials/insecure"
-
 	"switchyard.dev/services/notify/internal/breaker"
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/dispatch"
@@ -91,7 +89,7 @@ type channels struct {
 
 // startChannels creates the configured channels, and an engine for each that calls out. Those need the sealing key.
 func startChannels(
-	ctx context.Context, s *service.Service, cfg Config, stores stores, out outbound, box *seal.Box,
+	ctx context.Context, s *service.Service, cfg Config, stores stores, out outbound, box *seal.Box, egress *egress.Client,
 ) (*channels, error) {
 	c := &channels{senders: []channel.Sender{channel.InAppSender{}}, engines: make(map[channel.Name]*dispatch.Engine)}
 	if box == nil {
@@ -100,11 +98,11 @@ func startChannels(
 	}
 	if cfg.WebPushEnabled {
 		var err error
-		if c.push, err = newWebPush(cfg, stores.pool, out.guard, box, out.roots); err != nil {
+		if c.push, err = newWebPush(cfg, stores.pool, out.guard, box, out.roots, s.Log); err != nil {
 			return nil, err
 		}
 	}
-	outlets, err := newOutlets(s, cfg, stores.redis, out, c.push)
+	outlets, err := newOutlets(s, cfg, stores.redis, out, c.push, egress)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +150,9 @@ type outlet struct {
 	options   dispatch.Options
 }
 
-// newOutlets creates the configured channels that call out. push is nil while web push is off.
-func newOutlets(s *service.Service, cfg Config, client *redisdb.Client, out outbound, push *pushParts) ([]outlet, error) {
+// newOutlets creates the configured channels that call out. push is nil while web push is off, egress without webhook
+// egress.
+func newOutlets(s *service.Service, cfg Config, client *redisdb.Client, out outbound, push *pushParts, egress *egress.Client) ([]outlet, error) {
 	outlets := []outlet{newSlack(s, cfg, client, out)}
 	if cfg.SMTP.Address != "" {
 		email, err := newEmail(s, cfg, out)
@@ -162,11 +161,7 @@ func newOutlets(s *service.Service, cfg Config, client *redisdb.Client, out outb
 		}
 		outlets = append(outlets, email)
 	}
-	webhook, err := newWebhook(s, cfg, out)
-	if err != nil {
-		return nil, err
-	}
-	outlets = append(outlets, webhook)
+	outlets = append(outlets, newWebhook(s, cfg, out, egress))
 	if push != nil {
 		const times = 4 // that of other channels: a broadcast has many devices
 		options := dispatch.Options{InFlight: times * cfg.Delivery.MaxInFlight, OwnBreakers: true}
@@ -208,31 +203,19 @@ func newEmail(s *service.Service, cfg Config, out outbound) (outlet, error) {
 
 // newWebhook returns the webhook channel. With webhook egress it uses that, where a repeated call is no second
 // delivery.
-func newWebhook(s *service.Service, cfg Config, out outbound) (outlet, error) {
+func newWebhook(s *service.Service, cfg Config, out outbound, client *egress.Client) outlet {
 	own, limit := cfg.Webhook, cfg.Delivery.MaxInFlight
 	options := dispatch.Options{InFlight: limit, Share: max(1, limit/2)}
-	if own.EgressAddress == "" {
+	if client == nil {
 		options.OwnBreakers = true
 		webhook := channel.NewDirectWebhook(channel.DirectOptions{
 			Checker: out.webhookGuard, Poster: newPoster(s, cfg, out.webhookGuard, out.roots), Secrets: channel.Directory(own.SecretsDir), Now: time.Now,
 		})
-		return outlet{webhook, webhook, options}, nil
+		return outlet{webhook, webhook, options}
 	}
-	transport := insecure.NewCredentials()
-	if own.EgressTLS {
-		var err error
-		if transport, err = own.EgressTLSFiles.Credentials(); err != nil {
-			return outlet{}, fmt.Errorf("%s_WEBHOOK_EGRESS_TLS_: %w", prefix, err)
-		}
-	}
-	client, err := egress.Dial(own.EgressAddress, transport, own.EgressTokenFile)
-	if err != nil {
-		return outlet{}, err
-	}
-	s.Runner.OnClose("webhook egress", func(context.Context) error { return client.Close() })
 	options.Idempotent = true
 	webhook := channel.NewEgressWebhook(out.webhookGuard, client, own.EgressAddress, time.Now)
-	return outlet{webhook, webhook, options}, nil
+	return outlet{webhook, webhook, options}
 }
 
 // newEngine creates the engine of a channel.

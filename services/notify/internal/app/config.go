@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/config"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/secret"
 )
@@ -34,6 +35,8 @@ type Config struct {
 	MaxStreams int           `env:"MAX_STREAMS" envDefault:"20000" doc:"largest number of inbox streams per replica"`
 	EventsAge  time.Duration `env:"EVENTS_RETENTION" envDefault:"168h" doc:"how long changes of inboxes are kept so that streams can resume"`
 	Demo       Demo          `envPrefix:"DEMO_"`
+
+	EventsOrganization string `env:"EVENTS_ORGANIZATION" envDefault:"switchyard" doc:"organization that gets the events about the service itself, such as a VAPID key that a push service refuses; they are sent to webhook egress if its address is set"`
 
 	Delivery Delivery
 	Slack    SlackSettings   `envPrefix:"SLACK_"`
@@ -68,6 +71,9 @@ func (c Config) Validate() error {
 	errs = append(errs, c.WebPush.validate(c.WebPushEnabled), c.validateDelivery(), c.validateChannels())
 	if c.MaxStreams < 1 {
 		errs = append(errs, fmt.Errorf("%s_MAX_STREAMS: must be 1 or more", prefix))
+	}
+	if !houseevent.MayReceive(c.EventsOrganization) {
+		errs = append(errs, fmt.Errorf("%s_EVENTS_ORGANIZATION: %s", prefix, houseevent.OrganizationRule))
 	}
 	errs = append(errs, c.Demo.validate())
 	return errors.Join(errs...)

@@ -68,16 +68,17 @@ func (w WebPush) validate(on bool) error {
 
 // pushParts holds the parts of web push, if it is enabled.
 type pushParts struct {
-	keys      *webpush.KeyFile
-	http      *http.Client
-	registry  *push.Registry
-	sender    *push.Sender
-	transport *push.Transport
-	devices   *postgres.Devices
+	keys       *webpush.KeyFile
+	http       *http.Client
+	registry   *push.Registry
+	sender     *push.Sender
+	transport  *push.Transport
+	rejections *push.Rejections
+	devices    *postgres.Devices
 }
 
 // newWebPush creates the parts of web push and starts none of them.
-func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.Box, roots *x509.CertPool) (*pushParts, error) {
+func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.Box, roots *x509.CertPool, log *slog.Logger) (*pushParts, error) {
 	own := cfg.WebPush
 	keys, err := webpush.OpenKeyFile(own.VAPIDKeysFile)
 	if err != nil {
@@ -91,7 +92,8 @@ func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.
 	p.http = webpush.NewHTTP(guard, own.PerHost, netguard.TransportOptions{RootCAs: roots})
 	p.registry = push.NewRegistry(p.devices, hosts, keys, box)
 	p.sender = push.NewSender(hosts, keys, push.Limits{Content: own.MaxContent, Refuse: own.Oversize == oversizeRefuse})
-	p.transport = push.NewTransport(p.devices, keys, box, webpush.NewClient(p.http, webpush.NewSigner(own.VAPIDSubject)), own.PerHost)
+	p.rejections = push.NewRejections(postgres.NewHouseEvents(pool), log)
+	p.transport = push.NewTransport(p.devices, keys, box, webpush.NewClient(p.http, webpush.NewSigner(own.VAPIDSubject)), own.PerHost, p.rejections)
 	return p, nil
 }
 

@@ -1,5 +1,6 @@
-// Package egress is the client of webhook egress: it enqueues a delivery and reads its state. The webhook channel
-// uses it through the interface channel.Egress; internal/app creates it.
+// Package egress is the client of webhook egress: it enqueues a delivery and reads its state, and sends events. The
+// webhook channel uses it through the interface channel.Egress, the relay of package houseevent as its Sender;
+// internal/app creates it.
 package egress
 
 import (
@@ -16,6 +17,7 @@ import (
 
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -23,10 +25,17 @@ import (
 type Client struct {
 	conn       *grpc.ClientConn
 	deliveries webhooksv1.DeliveryServiceClient
+	events     webhooksv1.HouseEventServiceClient
 	token      secret.File
 }
 
-var _ channel.Egress = (*Client)(nil)
+var (
+	_ channel.Egress    = (*Client)(nil)
+	_ houseevent.Sender = (*Client)(nil)
+)
+
+// source is the source of notify's events.
+const source = "/switchyard/notify"
 
 // Dial returns a client of the gRPC face at an address; it connects on first use. The token is read for each call, so
 // that it can be replaced.
@@ -35,7 +44,9 @@ func Dial(address string, transport credentials.TransportCredentials, token secr
 	if err != nil {
 		return nil, fmt.Errorf("webhook egress at %q: %w", address, err)
 	}
-	return &Client{conn: conn, deliveries: webhooksv1.NewDeliveryServiceClient(conn), token: token}, nil
+	return &Client{
+		conn: conn, deliveries: webhooksv1.NewDeliveryServiceClient(conn), events: webhooksv1.NewHouseEventServiceClient(conn), token: token,
+	}, nil
 }
 
 // Close closes the connection.
@@ -80,6 +91,22 @@ func (c *Client) Delivery(ctx context.Context, organization, id string) (channel
 		}
 	}
 	return state, nil
+}
+
+// Send implements houseevent.Sender. Webhook egress knows repeats by the event's ID.
+func (c *Client) Send(ctx context.Context, e houseevent.Event) error {
+	ctx, err := c.as(ctx, e.Organization)
+	if err != nil {
+		return err
+	}
+	_, err = c.events.EmitHouseEvent(ctx, &webhooksv1.EmitHouseEventRequest{
+		OrganizationId: e.Organization, EventId: e.ID, Type: e.Type, Source: source, Subject: e.Subject,
+		OccurredAt: timestamppb.New(e.OccurredAt), Data: e.Data,
+	})
+	if err != nil {
+		return fmt.Errorf("webhook egress: %w", err)
+	}
+	return nil
 }
 
 // as adds the service token and the organization to the call.

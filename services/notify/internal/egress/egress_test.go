@@ -23,6 +23,7 @@ import (
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/egress"
+	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -30,7 +31,9 @@ import (
 // other is webhook egress as this client sees it.
 type other struct {
 	webhooksv1.UnimplementedDeliveryServiceServer
+	webhooksv1.UnimplementedHouseEventServiceServer
 
+	emitted  *webhooksv1.EmitHouseEventRequest
 	fail     error
 	delivery *webhooksv1.DeliveryRecord
 	enqueued *webhooksv1.EnqueueRequest
@@ -50,6 +53,12 @@ func (o *other) GetDelivery(ctx context.Context, in *webhooksv1.GetDeliveryReque
 	return o.delivery, o.fail
 }
 
+func (o *other) EmitHouseEvent(ctx context.Context, in *webhooksv1.EmitHouseEventRequest) (*webhooksv1.EmitHouseEventResponse, error) {
+	o.emitted = in
+	o.header, _ = metadata.FromIncomingContext(ctx)
+	return &webhooksv1.EmitHouseEventResponse{}, o.fail
+}
+
 // dial gives a client of an own server, and the file with its token.
 func dial(t *testing.T) (*other, *egress.Client, string) {
 	t.Helper()
@@ -59,6 +68,7 @@ func dial(t *testing.T) (*other, *egress.Client, string) {
 	}
 	o, server := &other{}, grpc.NewServer()
 	webhooksv1.RegisterDeliveryServiceServer(server, o)
+	webhooksv1.RegisterHouseEventServiceServer(server, o)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	file := filepath.Join(t.TempDir(), "token")
@@ -155,5 +165,35 @@ func TestFailures(t *testing.T) {
 	_, err := client.Enqueue(t.Context(), channel.Delivery{Organization: "acme"})
 	if got, ok := errors.AsType[*channel.EgressError](err); !ok || got.Kind != channel.Auth {
 		t.Errorf("without a token: %v", err)
+	}
+}
+
+func TestSend(t *testing.T) {
+	o, client, file := dial(t)
+	e := houseevent.Event{
+		ID: "notify-1", Organization: "switchyard", Type: houseevent.PushKeyRejected, Subject: "push_service/https://push.example",
+		OccurredAt: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), Data: []byte(`{"status":403}`), Attempts: 1,
+	}
+	if err := client.Send(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&webhooksv1.EmitHouseEventRequest{
+		OrganizationId: "switchyard", EventId: "notify-1", Type: "switchyard.push_key.rejected", Source: "/switchyard/notify",
+		Subject: "push_service/https://push.example", OccurredAt: timestamppb.New(e.OccurredAt), Data: []byte(`{"status":403}`),
+	}, o.emitted, protocmp.Transform()); diff != "" {
+		t.Errorf("emitted (-want +got):\n%s", diff)
+	}
+	if got := strings.Join(o.header.Get("authorization"), ","); got != "Bearer canary-token" {
+		t.Errorf("authorization %q", got)
+	}
+	o.fail = status.Error(codes.Unavailable, "away")
+	if err := client.Send(t.Context(), e); status.Code(err) != codes.Unavailable {
+		t.Errorf("err = %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Send(t.Context(), e); err == nil {
+		t.Error("sent without a token")
 	}
 }

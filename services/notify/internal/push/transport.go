@@ -58,13 +58,16 @@ type Transport struct {
 	shared  *senders
 	hosts   *hostLimiter
 	now     func() time.Time
+
+	rejections *Rejections
 }
 
-// NewTransport returns the transport of web_push. At most perHost pushes to one push service are in flight.
-func NewTransport(devices DeviceStore, keys Keys, box Box, pusher Pusher, perHost int) *Transport {
+// NewTransport returns the transport of web_push. At most perHost pushes to one push service are in flight. Answers about
+// keys go to rejections.
+func NewTransport(devices DeviceStore, keys Keys, box Box, pusher Pusher, perHost int, rejections *Rejections) *Transport {
 	return &Transport{
 		devices: devices, keys: keys, box: box, pusher: pusher,
-		shared: newSenders(), hosts: newHostLimiter(perHost), now: time.Now,
+		shared: newSenders(), hosts: newHostLimiter(perHost), now: time.Now, rejections: rejections,
 	}
 }
 
@@ -97,6 +100,7 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	if err != nil {
 		return channel.Retry(channel.ClassTimeout, 0, 0)
 	}
+	began := t.now()
 	answer, err := t.pusher.Push(ctx, key, from, to.subscription, webpush.Message{
 		Text: w.Content.Of(task.Notification), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
 	})
@@ -104,7 +108,19 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	if err != nil {
 		return channel.Failed(channel.ClassUnreadable, 0, "")
 	}
+	t.note(KeyAt{to.subscription.Endpoint().Origin(), key.ID()}, answer, began)
 	return t.learn(ctx, task, to, answer)
+}
+
+// note tells what an answer says about the key that signed its push.
+func (t *Transport) note(key KeyAt, a webpush.Answer, began time.Time) {
+	switch a.Verdict {
+	case webpush.Unauthorized:
+		t.rejections.refused(key, a.Status, began, t.now())
+	case webpush.Accepted:
+		t.rejections.accepted(key)
+	default: // says nothing about the key
+	}
 }
 
 // recipient returns the device of a task, or the outcome if there is nothing to send to.

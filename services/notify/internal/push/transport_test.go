@@ -66,7 +66,7 @@ func newWorld(t *testing.T) *world {
 		ID: uuid.New(), Organization: "acme", Digest: digest[:], Text: box.Seal(subscription.Bytes(), owner("acme", digest[:])),
 		KeyID: w.keys.Keys()[1].ID(), Status: Active, Revision: 7,
 	}
-	w.transport = NewTransport(w, w.keys, box, w, 4)
+	w.transport = NewTransport(w, w.keys, box, w, 4, NewRejections(nil, testkit.Logger(t)))
 	w.sender = NewSender(hosts, w.keys, Limits{Content: 600})
 	return w
 }

@@ -16,6 +16,8 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/houseevent"
+	"switchyard.dev/services/platform/houseevent/houseeventtest"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/event"
@@ -258,6 +260,40 @@ func TestRelay(t *testing.T) {
 			t.Errorf("%d events, %v", len(m.events), err)
 		}
 	})
+}
+
+// The data of each of the service's own events match the schema of its type.
+func TestRelayedData(t *testing.T) {
+	about, of := delivery.NewID(now), delivery.NewID(now)
+	target := event.Target{Host: "2001:db8::1", Port: 443, Opened: now.Add(-time.Minute)}
+	for name, tt := range map[string]struct {
+		note          event.Operational
+		subject, data string
+	}{
+		"failing":             {event.Operational{Type: houseevent.EndpointFailing, Endpoint: about}, "endpoint/" + about.String(), `"endpoint_id":"` + about.String() + `"`},
+		"recovered":           {event.Operational{Type: houseevent.EndpointRecovered, Endpoint: about}, "endpoint/" + about.String(), `"endpoint_id":"` + about.String() + `"`},
+		"disabled":            {event.Operational{Type: houseevent.EndpointDisabled, Endpoint: about}, "endpoint/" + about.String(), `"endpoint_id":"` + about.String() + `"`},
+		"failed":              {event.Operational{Type: houseevent.DeliveryFailed, Endpoint: about, Delivery: of}, "endpoint/" + about.String(), `"endpoint_id":"` + about.String() + `","delivery_id":"` + of.String() + `"`},
+		"failed, no endpoint": {event.Operational{Type: houseevent.DeliveryFailed, Delivery: of}, "delivery/" + of.String(), `"endpoint_id":null,"delivery_id":"` + of.String() + `"`},
+		"opened":              {event.Operational{Type: houseevent.TargetCircuitOpened, Target: target}, "target/[2001:db8::1]:443", `"host":"2001:db8::1","port":443,"opened_at":"2026-01-02T03:03:05Z"`},
+		"closed":              {event.Operational{Type: houseevent.TargetCircuitClosed, Target: target}, "target/[2001:db8::1]:443", `"host":"2001:db8::1","port":443,"opened_at":"2026-01-02T03:03:05Z"`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tt.note.Organization, tt.note.Occurred = "acme", now
+			m := &memory{notes: []event.Operational{tt.note}}
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			if err := event.NewRelay(m, m, engine(t), 7, testkit.Logger(t), clock).Run(ctx); err != nil || len(m.events) != 1 {
+				t.Fatalf("%d events, %v", len(m.events), err)
+			}
+			e := m.events[0]
+			want := `{"type":"` + tt.note.Type + `","occurred_at":"2026-01-02T03:04:05Z","organization_id":"acme",` + tt.data + "}"
+			if string(e.Body) != want || e.Headers["Ce-Subject"] != tt.subject {
+				t.Errorf("%s: body %s of %s, want %s of %s", name, e.Body, e.Headers["Ce-Subject"], want, tt.subject)
+			}
+			houseeventtest.Check(t, tt.note.Type, e.Body)
+		})
+	}
 }
 
 // A note that can't be relayed is dropped alone, and logged once; the others go out.

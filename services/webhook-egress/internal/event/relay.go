@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 	"time"
 
 	"switchyard.dev/services/platform/lifecycle"
@@ -32,6 +34,15 @@ type Operational struct {
 	// Owner is that of the endpoint or the delivery; empty for none.
 	Owner    string
 	Occurred time.Time
+	// Target is the subject of the event of a circuit; zero for other events.
+	Target Target
+}
+
+// Target is a host and port, whose circuit opened at a time.
+type Target struct {
+	Host   string
+	Port   int
+	Opened time.Time
 }
 
 // ErrDropped reports that a note must not be fanned out.
@@ -127,27 +138,11 @@ func (r *Relay) page(ctx context.Context, limit int, made func(Operational) (Eve
 
 // event returns the event of a note.
 func (r *Relay) event(o Operational) (Event, error) {
-	body := struct {
-		Type         string    `json:"type"`
-		Occurred     time.Time `json:"occurred_at"`
-		Organization string    `json:"organization_id"`
-		Endpoint     *string   `json:"endpoint_id"`
-		Delivery     string    `json:"delivery_id,omitempty"`
-	}{Type: o.Type, Occurred: o.Occurred.UTC(), Organization: o.Organization}
-	if o.Endpoint != (delivery.ID{}) {
-		body.Endpoint = new(o.Endpoint.String())
-	}
-	if o.Delivery != (delivery.ID{}) {
-		body.Delivery = o.Delivery.String()
-	}
-	payload, err := json.Marshal(body)
+	subject, payload, err := o.content()
 	if err != nil {
 		return Event{}, fmt.Errorf("operational event: %w", err)
 	}
-	id, subject := delivery.NewID(r.now()), "delivery/"+body.Delivery
-	if body.Endpoint != nil {
-		subject = "endpoint/" + *body.Endpoint
-	}
+	id := delivery.NewID(r.now())
 	cloud := newCloudEvent(id.String(), source, o.Type, subject, o.Occurred, payload)
 	record, err := cloud.structured()
 	if err != nil {
@@ -162,4 +157,40 @@ func (r *Relay) event(o Operational) (Event, error) {
 	}
 	e.Judge = e.judge(r.filters)
 	return e, nil
+}
+
+// common is what the data of all events of the service have.
+type common struct {
+	Type         string    `json:"type"`
+	Occurred     time.Time `json:"occurred_at"`
+	Organization string    `json:"organization_id"`
+}
+
+// content returns the subject and the data of the event of a note.
+func (o *Operational) content() (subject string, data []byte, err error) {
+	about := common{o.Type, o.Occurred.UTC(), o.Organization}
+	if o.Target != (Target{}) {
+		data, err = json.Marshal(struct {
+			common
+			Host   string    `json:"host"`
+			Port   int       `json:"port"`
+			Opened time.Time `json:"opened_at"`
+		}{about, o.Target.Host, o.Target.Port, o.Target.Opened.UTC()})
+		return "target/" + net.JoinHostPort(o.Target.Host, strconv.Itoa(o.Target.Port)), data, err
+	}
+	body := struct {
+		common
+		Endpoint *string `json:"endpoint_id"`
+		Delivery string  `json:"delivery_id,omitempty"`
+	}{common: about}
+	if o.Delivery != (delivery.ID{}) {
+		body.Delivery = o.Delivery.String()
+		subject = "delivery/" + body.Delivery
+	}
+	if o.Endpoint != (delivery.ID{}) {
+		body.Endpoint = new(o.Endpoint.String())
+		subject = "endpoint/" + *body.Endpoint
+	}
+	data, err = json.Marshal(body)
+	return subject, data, err
 }

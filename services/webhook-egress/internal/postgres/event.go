@@ -166,17 +166,14 @@ func fanTo(
 // Relay implements event.Notes.
 func (s *Store) Relay(ctx context.Context, limit int, made func(event.Operational) (event.Event, error)) (taken, deliveries int, err error) {
 	err = s.inTx(ctx, "relay", func(q *dbsql.Queries) error {
-		rows, err := q.TakeOperational(ctx, int32(limit))
+		notes, err := takeNotes(ctx, q, limit)
 		if err != nil {
-			return fmt.Errorf("take operational: %w", err)
+			return err
 		}
-		taken = len(rows)
+		taken = len(notes)
 		var events []event.Event
-		for _, r := range rows {
-			e, err := made(event.Operational{
-				Organization: r.OrganizationID, Type: r.Type, Endpoint: r.EndpointID.Bytes, Delivery: r.DeliveryID.Bytes,
-				Owner: r.OwnerID, Occurred: r.OccurredAt,
-			})
+		for _, note := range notes {
+			e, err := made(note)
 			if errors.Is(err, event.ErrDropped) {
 				continue
 			}
@@ -197,4 +194,33 @@ func (s *Store) Relay(ctx context.Context, limit int, made func(event.Operationa
 		return err
 	})
 	return taken, deliveries, err
+}
+
+// takeNotes removes at most limit notes, those of endpoints and deliveries first.
+func takeNotes(ctx context.Context, q *dbsql.Queries, limit int) ([]event.Operational, error) {
+	rows, err := q.TakeOperational(ctx, int32(limit))
+	if err != nil {
+		return nil, fmt.Errorf("take operational: %w", err)
+	}
+	notes := make([]event.Operational, len(rows), limit)
+	for i, r := range rows {
+		notes[i] = event.Operational{
+			Organization: r.OrganizationID, Type: r.Type, Endpoint: r.EndpointID.Bytes, Delivery: r.DeliveryID.Bytes,
+			Owner: r.OwnerID, Occurred: r.OccurredAt,
+		}
+	}
+	if len(notes) == limit {
+		return notes, nil
+	}
+	targets, err := q.TakeTargetEvents(ctx, int32(limit-len(notes)))
+	if err != nil {
+		return nil, fmt.Errorf("take target events: %w", err)
+	}
+	for _, t := range targets {
+		notes = append(notes, event.Operational{
+			Organization: t.OrganizationID, Type: t.Type, Occurred: t.OccurredAt,
+			Target: event.Target{Host: t.Host, Port: int(t.Port), Opened: t.OpenedAt},
+		})
+	}
+	return notes, nil
 }

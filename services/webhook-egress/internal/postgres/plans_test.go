@@ -34,6 +34,7 @@ var whole = map[string]string{
 	"ListHouseEvents house_event_pkey":       "a page of them, in their order",
 	"PurgeHouseEvents house_event_recorded":  "a page of them, once a minute",
 	"TakeOperational operational_event_pkey": "a page of them, in their order",
+	"TakeTargetEvents target_event_pkey":     "a page of them, in their order",
 	"ListIdleFlows flow_direct":              "a page of them, once an hour",
 }
 

@@ -307,7 +307,12 @@ func (w *settlement) moveTargets(ctx context.Context, q *dbsql.Queries) error {
 		move.Delays = append(move.Delays, max(0, state.Until.Sub(w.now)))
 	}
 	move.Organizations, move.Hosts, move.Ports = lock.Organizations, lock.Hosts, lock.Ports
-	var err error
+	err := q.ReportTargets(ctx, dbsql.ReportTargetsParams{
+		Organizations: lock.Organizations, Hosts: lock.Hosts, Ports: lock.Ports, Phases: move.Phases,
+	})
+	if err != nil {
+		return err
+	}
 	if move.FlowIds, err = q.LockTargets(ctx, lock); err != nil || len(move.FlowIds) == 0 {
 		return err
 	}

@@ -114,6 +114,12 @@ func (s *Store) RemoveIdleFlows(ctx context.Context, idle time.Duration, limit i
 	return found, err
 }
 
+// CloseForgottenTargets implements upkeep.Store.
+func (s *Store) CloseForgottenTargets(ctx context.Context, idle time.Duration, limit int) (int, error) {
+	n, err := s.sql.CloseForgottenTargets(ctx, dbsql.CloseForgottenTargetsParams{Idle: idle, Page: int32(limit)})
+	return int(n), explain("close forgotten targets", err)
+}
+
 // PurgeKeys implements upkeep.Store.
 func (s *Store) PurgeKeys(ctx context.Context, limit int) (int, error) {
 	n, err := s.sql.PurgeKeys(ctx, int32(limit))

@@ -1,7 +1,6 @@
 // Package upkeep does the store's periodic maintenance: it creates the partitions of coming days and drops those past
 // retention, expires deliveries whose deadline has passed, and removes expired idempotency keys, old house events and idle
-// flows. Every
-// replica runs it; the steps may run concurrently.
+// flows. Every replica runs it; the steps may run concurrently.
 package upkeep
 
 import (
@@ -26,6 +25,8 @@ const (
 	idleFlow = 7 * 24 * time.Hour
 	// houseRetention is how long house events are kept, and with them the ids by which repeats are known.
 	houseRetention = 30 * 24 * time.Hour
+	// idleTarget is how long the open circuit of a target is remembered without a probe, as the breaker does.
+	idleTarget = time.Hour
 	// busyTries is how often a step that gave way to traffic is retried, after busyPause each.
 	busyTries, busyPause = 20, 200 * time.Millisecond
 	// orderPages is how many pages of ordering keys are looked at in a minute.
@@ -42,6 +43,8 @@ type Store interface {
 	PurgeKeys(ctx context.Context, limit int) (purged int, err error)
 	// PurgeHouseEvents removes at most limit house events that were recorded longer ago than the retention.
 	PurgeHouseEvents(ctx context.Context, retention time.Duration, limit int) (purged int, err error)
+	// CloseForgottenTargets reports that at most limit circuits are closed which nothing has probed for so long.
+	CloseForgottenTargets(ctx context.Context, idle time.Duration, limit int) (closed int, err error)
 	// RemoveIdleFlows removes at most limit flows without deliveries for that long.
 	RemoveIdleFlows(ctx context.Context, idle time.Duration, limit int) (removed int, err error)
 	// DropOldestDay drops the oldest day before the retention without queued deliveries, and returns it; the zero
@@ -175,10 +178,13 @@ func (m *Maintainer) expire(ctx context.Context) error {
 	})
 }
 
-// minutely purges idempotency keys and house events, and releases stranded deliveries. If one fails, the others still run.
+// minutely purges idempotency keys and house events, closes forgotten circuits, and releases stranded deliveries. If one
+// fails, the others still run.
 func (m *Maintainer) minutely(ctx context.Context) error {
 	return errors.Join(pages(ctx, m.store.PurgeKeys), pages(ctx, func(ctx context.Context, limit int) (int, error) {
 		return m.store.PurgeHouseEvents(ctx, houseRetention, limit)
+	}), pages(ctx, func(ctx context.Context, limit int) (int, error) {
+		return m.store.CloseForgottenTargets(ctx, idleTarget, limit)
 	}), m.release(ctx))
 }
 

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type store struct {
 	partitions, expiries, purges int
-	flows, house                 int
+	flows, house, targets        int
 	due                          []int // what successive expiries find
 	days                         []time.Time
 	busy                         int // how often a drop gives way first
@@ -49,6 +49,13 @@ func (s *store) PurgeKeys(context.Context, int) (int, error) {
 
 func (s *store) PurgeHouseEvents(context.Context, time.Duration, int) (int, error) {
 	s.house++
+	return 0, s.err
+}
+
+func (s *store) CloseForgottenTargets(_ context.Context, idle time.Duration, _ int) (int, error) {
+	if idle == time.Hour {
+		s.targets++
+	}
 	return 0, s.err
 }
 
@@ -102,8 +109,8 @@ func TestPace(t *testing.T) {
 		if s.partitions != 1 || s.flows != 1 {
 			t.Errorf("in an hour: partitions %d times, flows %d times, want once each", s.partitions, s.flows)
 		}
-		if s.purges < 59 || s.expiries < 3590 {
-			t.Errorf("in an hour: %d purges, %d looks for expired ones, want 59 and 3590 or more", s.purges, s.expiries)
+		if s.purges < 59 || s.targets < 59 || s.expiries < 3590 {
+			t.Errorf("in an hour: %d purges, %d looks for circuits, %d for expired ones, want 59, 59 and 3590 or more", s.purges, s.targets, s.expiries)
 		}
 	})
 }

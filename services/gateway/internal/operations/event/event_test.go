@@ -2,6 +2,8 @@ package event_test
 
 import (
 	"context"
+	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/operations/event"
+	"switchyard.dev/services/platform/houseevent/houseeventtest"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -58,6 +61,11 @@ func TestNotices(t *testing.T) {
 			if r.Subject != "model/openai/o3" || r.Data["successor"] != "gpt-6" || r.Organization != "" {
 				t.Errorf("%s: %+v", name, r)
 			}
+			data, err := json.Marshal(r.Data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			houseeventtest.Check(t, r.Type, data)
 			got = append(got, strings.TrimSpace(strings.TrimPrefix(r.Type, "switchyard.model.")+" "+r.Transition))
 		}
 		if text := strings.Join(got, ", "); text != tt.want {
@@ -97,6 +105,75 @@ func TestObserver(t *testing.T) {
 		}
 		if store.circuits != 2 || store.reports != 1 {
 			t.Errorf("%d circuits and %d reports in five seconds, want 2 and 1", store.circuits, store.reports)
+		}
+	})
+}
+
+// credentialStore keeps what is recorded.
+type credentialStore struct {
+	refused, taken, pages, forgotten int
+	aged                             []event.Key
+	days                             int
+	after                            event.Credential
+}
+
+func (s *credentialStore) Refuse(_ context.Context, refused []event.Refused) error {
+	s.refused += len(refused)
+	return nil
+}
+
+func (s *credentialStore) Recover(_ context.Context, taken []event.Taken) error {
+	s.taken += len(taken)
+	return nil
+}
+
+func (s *credentialStore) Failing(context.Context, int) ([]event.Credential, error) {
+	return []event.Credential{{Provider: "openai"}}, nil
+}
+
+func (s *credentialStore) Age(_ context.Context, keys []event.Key, days int) error {
+	s.aged, s.days = keys, days
+	return nil
+}
+
+func (s *credentialStore) ReportRotations(_ context.Context, after event.Credential, limit int) (event.Credential, int, error) {
+	if s.pages++; s.pages > 2 {
+		s.after = after
+		return after, 0, nil
+	}
+	return event.Credential{Organization: strconv.Itoa(s.pages)}, limit, nil
+}
+
+func (s *credentialStore) Forget(context.Context) error {
+	s.forgotten++
+	return nil
+}
+
+// madeCalls is what calls have shown.
+type madeCalls struct{ watched []event.Credential }
+
+func (*madeCalls) Take() ([]event.Refused, []event.Taken) {
+	return []event.Refused{{Status: 401}}, []event.Taken{{}, {}}
+}
+
+func (c *madeCalls) Watch(failing []event.Credential) { c.watched = failing }
+
+func TestCredentials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, calls := &credentialStore{}, &madeCalls{}
+		c := event.NewCredentials(store, calls, func() []event.Key { return []event.Key{{Provider: "openai"}} }, 90, testkit.Logger(t))
+		for _, run := range []func(context.Context) error{c.RunFailing, c.RunRotations} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			if err := run(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if store.refused != 2 || store.taken != 4 || len(calls.watched) != 1 {
+			t.Errorf("in five seconds %d refused and %d taken are recorded and %v watched, want 2, 4 and one", store.refused, store.taken, calls.watched)
+		}
+		if len(store.aged) != 1 || store.days != 90 || store.pages != 3 || store.after.Organization != "2" || store.forgotten != 1 {
+			t.Errorf("rotations: %+v", store)
 		}
 	})
 }

@@ -163,6 +163,16 @@ type ControlTopic struct {
 	ChangedAt time.Time
 }
 
+type CredentialFailing struct {
+	OrganizationID string
+	Provider       string
+	Credential     string
+	Status         int32
+	FailingSince   time.Time
+	SeenAt         time.Time
+	RecoveredAt    pgtype.Timestamptz
+}
+
 type CredentialUse struct {
 	Provider              string
 	Span                  int32
@@ -278,6 +288,14 @@ type HouseEvent struct {
 	Attempts       int32
 	DueAt          time.Time
 	SentAt         pgtype.Timestamptz
+}
+
+type KeyAge struct {
+	Provider    string
+	Credential  string
+	Fingerprint string
+	SetAt       time.Time
+	SeenAt      time.Time
 }
 
 type KeyBudget struct {

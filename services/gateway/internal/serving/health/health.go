@@ -68,6 +68,8 @@ type Monitor struct {
 
 	// changed wakes Run after a transition that the other replicas should learn of.
 	changed chan struct{}
+
+	refusals refusals
 }
 
 // Circuit identifies a breaker by its vendor and the vendor's model family.

@@ -16,6 +16,8 @@ type Call struct {
 	// count for the fleet.
 	Credential string
 	Byok       bool
+	// Renews reports whether the credential is replaced once it was refused, as an access token is.
+	Renews bool
 	// Pooled is the credential's name in the pool of the provider; empty for the only one.
 	Pooled string
 	// Organization is the one that the call is for; see share.go.
@@ -237,6 +239,7 @@ func (p *Permit) End(ctx context.Context, v Verdict) {
 	if v.Outcome == Good {
 		p.target.vendor.credentials.good(p.call.Credential)
 		p.target.circuit.credentials.good(p.call.Credential)
+		p.monitor.refusals.good(&p.call, p.begun)
 	}
 	if v.Outcome == Good && p.call.Unlisted {
 		p.monitor.served(p.call.Target)
@@ -276,6 +279,9 @@ func (p *Permit) record(ctx context.Context, v Verdict, now time.Time) {
 func (p *Permit) Fail(ctx context.Context, e *provider.Error, repeated bool) {
 	now := p.monitor.now()
 	p.Learn(e.Limits)
+	if e.Class == apierr.ClassAuth {
+		p.monitor.refusals.refuse(&p.call, e.Status, now)
+	}
 	switch {
 	case e.Class == apierr.ClassRateLimit:
 		rest := e.RetryAfter

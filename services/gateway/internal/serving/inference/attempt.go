@@ -150,7 +150,7 @@ func (r *round) more(candidates []candidate) bool {
 func (r *round) asks(c *candidate, insist bool) health.Call {
 	return health.Call{
 		Target: c.Target, Unlisted: c.Unlisted, Organization: r.request.Organization, Credential: c.credential.Fingerprint, Byok: c.credential.Source == keyring.SourceByok,
-		Pooled: c.credential.Name, Tokens: r.request.Route.Needs.Context, Insist: insist,
+		Renews: c.credential.Refused != nil, Pooled: c.credential.Name, Tokens: r.request.Route.Needs.Context, Insist: insist,
 	}
 }
 

@@ -48,6 +48,19 @@ type ChannelSend struct {
 	PossiblyDuplicated bool
 }
 
+type HouseEvent struct {
+	EventID        string
+	OrganizationID string
+	Type           string
+	Subject        string
+	Data           []byte
+	OccurredAt     time.Time
+	KeepUntil      time.Time
+	Attempts       int32
+	DueAt          time.Time
+	SentAt         *time.Time
+}
+
 type IdempotencyKey struct {
 	OrganizationID string
 	Key            string

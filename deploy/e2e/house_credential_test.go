@@ -1,0 +1,124 @@
+//go:build e2e
+
+package e2e_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"switchyard.dev/deploy/dev/stack"
+)
+
+// Vendors that refuse credentials: an organization's own, and the operator's.
+var (
+	refusesOwn   = addVendor(vendor{name: "refuses-own", dialect: "openai", model: "refuses-own", keyless: true})
+	refusesFleet = addVendor(vendor{name: "refuses-fleet", dialect: "openai", model: "refuses-fleet"})
+)
+
+// operators is the organization that is told of what concerns no single one.
+const operators = "switchyard"
+
+// A credential that a vendor refuses over three gateways, of which one is killed, is told once to the organization whose
+// it is, or to operators; once, too, when it is taken again. Operators are told of a VAPID key that a push service
+// refuses. Both by webhook and in-app.
+func TestCredentialEventsOverReplicas(t *testing.T) {
+	h := threeGateways.start(t)
+	organization, to, ops := unique("org"), h.receiver(), h.receiver()
+	to.answers(t, object{"status": 204})
+	ops.answers(t, object{"status": 204})
+	types := []string{"switchyard.credential.*", "switchyard.push_key.*"}
+	to.subscribe(t, h.service(stack.WebhookEgress, organization), types)
+	ops.subscribe(t, h.service(stack.WebhookEgress, operators), types)
+	rules := object{"rules": []object{{"name": "credentials", "types": types, "to": []object{{"channel": "in_app", "user_id": "ann"}}}}}
+	h.customer(t, organization, "webhooks", "read,write").do(t, http.MethodPut, alertsPath, rules).want(t, http.StatusOK)
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/alerts/rules/"+operators, rules).want(t, http.StatusOK)
+
+	third := h.service(stack.Gateway, organization)
+	third.base = h.URL(string(stack.Gateway + "-3"))
+	gateways := append(h.gateways(organization), third)
+	gateways[0].post(t, byokPath, h.sealKey(t, organization, refusesOwn.name, newKey("refused"))).want(t, http.StatusCreated)
+	for _, v := range []vendor{refusesOwn, refusesFleet} {
+		h.script(t, stack.FakeProvider, rule{Match: v.match(), Action: object{"status": 401}})
+	}
+	// call makes a call of each vendor at gateways, whatever becomes of it.
+	call := func(gateways ...client) {
+		for _, c := range gateways {
+			_, _ = c.try(t, http.MethodPost, chatPath, byokChat(refusesOwn))
+			_, _ = c.try(t, http.MethodPost, chatPath, ask(refusesFleet.model, "hello"))
+		}
+	}
+	call(gateways...)
+	if err := h.Kill(string(secondGateway)); err != nil {
+		t.Fatal(err)
+	}
+	gateways = []client{gateways[0], third}
+	call(gateways...)
+	ownFailing, fleetFailing := "switchyard.credential.failing credential/"+refusesOwn.name, "switchyard.credential.failing credential/"+refusesFleet.name
+	to.awaitEvents(t, ownFailing)
+	ops.awaitEvents(t, fleetFailing)
+	h.awaitNotices(t, organization, refusesOwn.name+" refuses a credential")
+
+	h.clear(t, stack.FakeProvider)
+	ownRecovered, fleetRecovered := "switchyard.credential.recovered credential/"+refusesOwn.name, "switchyard.credential.recovered credential/"+refusesFleet.name
+	waitFor(t, waitTimeout, "the credentials are taken again", func() error {
+		call(gateways...) // A refused one rests for ten seconds.
+		if own, fleet := to.events(t), ops.events(t); own[ownRecovered] == nil || fleet[fleetRecovered] == nil {
+			return fmt.Errorf("%v, and operators %v", own, fleet)
+		}
+		return nil
+	})
+	to.awaitEvents(t, ownFailing, ownRecovered)
+
+	browser := h.browser(t, organization)
+	h.register(t, organization, browser, object{"user_id": "ann"})
+	h.script(t, stack.FakePush, rule{Match: object{"path": browser.path(t)}, Action: object{"status": 401}})
+	h.push(t, organization, object{"user_id": "ann"})
+	origin := strings.TrimSuffix(browser.Endpoint, browser.path(t))
+	ops.awaitEvents(t, fleetFailing, fleetRecovered, "switchyard.push_key.rejected push_service/"+origin)
+	h.awaitNotices(t, operators, refusesFleet.name+" refuses a credential", refusesFleet.name+" takes a credential again",
+		"A push service refuses the VAPID key: "+origin)
+	h.awaitNotices(t, organization, refusesOwn.name+" refuses a credential", refusesOwn.name+" takes a credential again")
+}
+
+// clear removes the script of a fake.
+func (h *harness) clear(t *testing.T, f stack.Fake) {
+	t.Helper()
+	if a := h.fake(f).unrecorded(t, http.MethodDelete, "/_script", nil); a.status >= http.StatusBadRequest {
+		t.Fatalf("the script was not cleared: %d %s", a.status, a.body)
+	}
+}
+
+// An organization is told that the circuit of a URL without an endpoint has opened and closed, without the secret that the
+// URL holds.
+func TestTargetCircuitEvents(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	webhooks, down, to := h.service(stack.WebhookEgress, organization), h.receiver(), h.receiver()
+	to.answers(t, object{"status": 204})
+	to.subscribe(t, webhooks, []string{"switchyard.target.*"})
+	answers := []object{{"status": 204}}
+	for range 6 { // One more than opens a circuit.
+		answers = append([]object{{"status": 503}}, answers...)
+	}
+	down.answers(t, answers...)
+	token := "canary-" + runSecret + "-query"
+	for range 20 { // A circuit closes once deliveries have passed on each level of its ramp.
+		webhooks.post(t, deliveryPath, down.deliver(object{"max_attempts": 12, "url": down.url() + "?token=" + token})).want(t, http.StatusAccepted)
+	}
+	waitFor(t, waitTimeout, "the events", func() error {
+		told := map[string]int{}
+		for _, a := range to.arrivals(t) {
+			told[a.Headers.Get("Ce-Type")]++
+			if !strings.HasPrefix(a.Headers.Get("Ce-Subject"), "target/") || strings.Contains(a.Body, token) {
+				t.Errorf("the event %s of %s", a.Body, a.Headers.Get("Ce-Subject"))
+			}
+		}
+		if told["switchyard.target.circuit_opened"] != 1 || told["switchyard.target.circuit_closed"] != 1 {
+			return fmt.Errorf("told of %v", told)
+		}
+		return nil
+	})
+}

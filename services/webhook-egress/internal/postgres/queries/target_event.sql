@@ -1,0 +1,60 @@
+-- name: ReportTargets :exec
+-- ReportTargets records which circuits of targets are open, and an event for each that opened and has deliveries without
+-- an endpoint, or that closed. It locks in order, to avoid deadlocks between settles.
+WITH move AS MATERIALIZED (
+    SELECT unnest(@organizations::text[]) AS organization_id, unnest(@hosts::text[]) AS host, unnest(@ports::integer[]) AS port,
+           unnest(@phases::text[]) AS phase
+), opened AS (
+    INSERT INTO target_circuit AS c (organization_id, host, port)
+    SELECT m.organization_id, m.host, m.port
+    FROM move AS m
+    CROSS JOIN LATERAL (SELECT f.flow_id FROM flow f
+                        WHERE f.organization_id = m.organization_id AND f.host = m.host AND f.port = m.port AND f.endpoint_id IS NULL
+                        LIMIT 1) AS direct
+    WHERE m.phase <> ''
+    ORDER BY m.organization_id, m.host, m.port
+    ON CONFLICT (organization_id, host, port) DO UPDATE SET seen_at = now()
+    RETURNING c.organization_id, c.host, c.port, c.opened_at, c.opened_at = c.seen_at AS new
+), closed AS (
+    DELETE FROM target_circuit AS c
+    USING (SELECT m.organization_id, m.host, m.port FROM move AS m WHERE m.phase = '' ORDER BY m.organization_id, m.host, m.port) AS m
+    WHERE c.organization_id = ANY (ARRAY[m.organization_id]) AND c.host = m.host AND c.port = m.port
+    RETURNING c.organization_id, c.host, c.port, c.opened_at
+)
+INSERT INTO target_event (organization_id, type, host, port, opened_at)
+SELECT organization_id, 'switchyard.target.circuit_opened', host, port, opened_at FROM opened WHERE new
+UNION ALL
+SELECT organization_id, 'switchyard.target.circuit_closed', host, port, opened_at FROM closed;
+
+-- name: CloseForgottenTargets :execrows
+-- CloseForgottenTargets records that circuits are closed which nothing has probed for a while: the breaker forgets them,
+-- too, unless deliveries wait for them.
+WITH idle AS MATERIALIZED (
+    SELECT t.organization_id, t.host, t.port
+    FROM target_circuit AS t
+    LEFT JOIN LATERAL (SELECT f.flow_id
+                       FROM (SELECT flow_id, parked_reason, ready_at FROM flow
+                             WHERE flow.organization_id = t.organization_id AND flow.host = t.host AND flow.port = t.port
+                             OFFSET 0) AS f
+                       WHERE f.parked_reason = 'breaker_open' AND f.ready_at < 'infinity'
+                       LIMIT 1) AS waiting ON true
+    WHERE t.seen_at < now() - @idle::interval AND waiting.flow_id IS NULL
+    ORDER BY t.seen_at LIMIT @page FOR UPDATE OF t SKIP LOCKED
+), gone AS (
+    DELETE FROM target_circuit AS c
+    USING idle AS i
+    WHERE c.organization_id = ANY (ARRAY[i.organization_id]) AND c.host = i.host AND c.port = i.port
+    RETURNING c.organization_id, c.host, c.port, c.opened_at
+)
+INSERT INTO target_event (organization_id, type, host, port, opened_at)
+SELECT organization_id, 'switchyard.target.circuit_closed', host, port, opened_at FROM gone;
+
+-- name: TakeTargetEvents :many
+-- TakeTargetEvents removes the events in the transaction that fans them out.
+WITH taken AS (
+    DELETE FROM target_event
+    WHERE target_event_id = ANY (ARRAY(SELECT t.target_event_id FROM target_event t
+                                       ORDER BY t.target_event_id LIMIT @page FOR UPDATE SKIP LOCKED))
+    RETURNING target_event_id, organization_id, type, host, port, opened_at, occurred_at
+)
+SELECT organization_id, type, host, port, opened_at, occurred_at FROM taken ORDER BY target_event_id;
