@@ -193,7 +193,7 @@ func newEntry(r route.Route, o operation, d document) entry {
 		}
 	}
 	e.BodyTypes, e.Body = d.content(o.RequestBody.Content)
-	for _, status := range []string{"200", "101"} {
+	for _, status := range []string{"200", "201", "101"} {
 		if response, ok := o.Responses[status]; ok {
 			e.AnswerAre, e.Answer = d.content(response.Content)
 		}
