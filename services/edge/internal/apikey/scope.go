@@ -86,10 +86,10 @@ type Grants uint64
 
 // grants returns the set that a permission stands for; empty if it is unknown.
 func (p Permission) grants() (set Grants) {
-	switch p {
-	case Read:
+	if p == Read {
 		return 1
-	case Write:
+	}
+	if p == Write {
 		return 1 << 1
 	}
 	area, all := strings.CutSuffix(string(p), whole)
