@@ -11,12 +11,17 @@ import (
 
 // With the component signing-keys webhook-egress has the file of its setting, from a Secret; without it neither.
 func TestSigningKeysAreMounted(t *testing.T) {
-	overlay, err := os.MkdirTemp(".", "with-signing-keys-") // kustomize takes bases by relative paths only
+	overlay := t.TempDir()
+	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(overlay) })
-	const text = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../overlays/production]\ncomponents: [../components/signing-keys]\n"
+	here, err = filepath.Rel(overlay, here) // kustomize takes other folders by relative paths only
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + here + "/overlays/production]\n" +
+		"components: [" + here + "/components/signing-keys]\n"
 	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
