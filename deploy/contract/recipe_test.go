@@ -95,6 +95,7 @@ GET /product/v1/_meta/limits
 GET /product/v1/_meta/jwks
 OPTIONS /product/v1/notifications/inbox
 GET /docs.css
+GET /docs.js
 POST /admin/v1/portal/sessions
 GET /portal/
 GET /portal/open/{link}

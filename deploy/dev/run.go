@@ -120,7 +120,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 	}{
 		{&before.AIKey, &env.AIKey, stack.Key{Product: "ai", Permission: "read,write,ai:approvals:decide", Name: "demo-ai"}, "/product/v1/ai/approvals/none/deny"},
 		{&before.WebhooksKey, &env.WebhooksKey, stack.Key{Product: "webhooks", Permission: "read,write", Name: "demo-webhooks"}, "/product/v1/webhooks/deliveries"},
-		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "read,write", Name: "demo-notifications"}, "/product/v1/notifications/send"},
+		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "read,write,notifications:tokens:mint", Name: "demo-notifications"}, "/product/v1/notifications/send"},
 	} {
 		key.request.Organization = stack.Organization
 		if *key.into, err = s.EnsureKey(ctx, *key.known, key.path, key.request); err != nil {

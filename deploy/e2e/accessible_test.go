@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,32 @@ func TestPageOfDocuments(t *testing.T) {
 		t.Errorf("%d routes", routes)
 	}
 	checkAccessible(t, ctx, "/docs")
+	if len(*faults) > 0 {
+		t.Errorf("the page failed: %v", *faults)
+	}
+	checkSearch(t, h.URL(string(stack.Edge))+"/docs", routes)
+}
+
+// checkSearch checks that the field of the page of documents shows only the routes that have all its words.
+func checkSearch(t *testing.T, page string, routes int) {
+	t.Helper()
+	ctx := chrome(t)
+	faults := faultsOf(ctx)
+	var found, all []string
+	const shown = `[...document.querySelectorAll("main article:not([hidden]) h4")].map((h) => h.textContent.trim())`
+	const emptied = `(() => { const field = document.getElementById("search"); field.value = ""; field.dispatchEvent(new Event("input")); })()`
+	err := chromedp.Run(ctx, chromedp.Navigate(page),
+		chromedp.SendKeys("#search", "tokens/revoke REFUSE", chromedp.ByQuery), chromedp.Evaluate(shown, &found),
+		chromedp.Evaluate(emptied, nil), chromedp.Evaluate(shown, &all))
+	if err != nil {
+		t.Fatal(errors.Join(err, fmt.Errorf("faults of the page: %v", *faults)))
+	}
+	if len(found) == 0 || len(found) > 2 || !slices.Contains(found, "POST /product/v1/tokens/revoke") {
+		t.Errorf("found %q, want the route that revokes tokens", found)
+	}
+	if len(all) != routes {
+		t.Errorf("%d routes after the search, want %d", len(all), routes)
+	}
 	if len(*faults) > 0 {
 		t.Errorf("the page failed: %v", *faults)
 	}

@@ -60,7 +60,7 @@ func (h *harness) customers(t *testing.T, organization string) customers {
 	t.Helper()
 	c := customers{}
 	for _, product := range []string{"ai", "webhooks", "notifications"} {
-		c[product] = h.customer(t, organization, product, "read,write,ai:approvals:decide")
+		c[product] = h.customer(t, organization, product, "read,write,ai:approvals:decide,notifications:tokens:mint")
 	}
 	return c
 }

@@ -21,6 +21,8 @@ var ownRoutes = map[string]string{
 	"POST /product/v1/ai/runs/{run_id}/revoke":                     "[ai agents platform] write ",
 	"GET /product/v1/alerts/rules":                                 "[ai agents platform webhooks notifications] read ",
 	"PUT /product/v1/alerts/rules":                                 "[ai agents platform webhooks notifications] write ",
+	"POST /product/v1/tokens":                                      "[notifications]  ",
+	"POST /product/v1/tokens/revoke":                               "[notifications]  ",
 	"POST /product/v1/ai/approvals":                                "[ai agents platform] write ",
 	"GET /product/v1/ai/approvals":                                 "[ai agents platform] read ",
 	"GET /product/v1/ai/approvals/{ref}":                           "[ai agents platform] read ",

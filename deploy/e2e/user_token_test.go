@@ -16,6 +16,9 @@ import (
 const (
 	tokensPath = "/admin/v1/tokens"
 	inboxRoute = "/product/v1/notifications/inbox"
+
+	userTokensRoute = "/product/v1/tokens"
+
 	browserApp = "https://app.example.com"
 )
 
@@ -70,6 +73,48 @@ func TestUserTokenIsBoundToItsUser(t *testing.T) {
 	}
 	ann.post(t, sendRoute, notificationTo("bob", "no")).refusedWith(t, http.StatusForbidden, "scopes")
 	ann.post(t, chatRoute, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "permission_denied", "scopes")
+}
+
+// A customer's backend mints a token of ann with its product key, ann's page reads her inbox with it, and the backend revokes
+// it. Neither another organization's backend nor a key without the scope has a part in it.
+func TestCustomerMintsUserToken(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	organization := unique("org")
+	backend := h.customer(t, organization, "notifications", "read,write,notifications:tokens:mint")
+	backend.post(t, sendRoute, notificationTo("ann", "for ann")).want(t, http.StatusAccepted)
+	body := object{"user_id": "ann", "scopes": []string{"notifications:inbox:read"}, "ttl_seconds": 600}
+	var minted struct{ Token string }
+	backend.unrecorded(t, http.MethodPost, userTokensRoute, body).into(t, http.StatusCreated, &minted)
+	knownSecrets.add("a token that a customer minted", minted.Token)
+	page := h.anonymous(stack.Edge).bearer(minted.Token)
+	waitFor(t, waitTimeout, "ann's record", func() error {
+		var inbox inboxPage
+		page.get(t, inboxRoute).into(t, http.StatusOK, &inbox)
+		if len(inbox.Records) != 1 {
+			return fmt.Errorf("%d records", len(inbox.Records))
+		}
+		return nil
+	})
+	page.do(t, http.MethodPut, inboxRoute+"/read-all", object{}).refusedWith(t, http.StatusForbidden, "scopes")
+	page.post(t, userTokensRoute, body).refused(t, http.StatusForbidden, "permission_denied", "scopes")
+
+	h.customer(t, organization, "notifications", "read,write,notifications:*").post(t, userTokensRoute, body).
+		refused(t, http.StatusForbidden, "permission_denied", "notifications:tokens:mint")
+	h.customer(t, organization, "ai", "notifications:tokens:mint").post(t, userTokensRoute, body).
+		refused(t, http.StatusForbidden, "product_not_allowed", "product")
+	other := h.customer(t, unique("org"), "notifications", "read,notifications:tokens:mint")
+	other.post(t, userTokensRoute, object{"organization_id": organization, "user_id": "ann", "scopes": body["scopes"], "ttl_seconds": 60}).
+		refused(t, http.StatusForbidden, "organization_mismatch", "organization_id")
+	other.post(t, userTokensRoute+"/revoke", object{"user_id": "ann"}).want(t, http.StatusNoContent)
+	page.get(t, inboxRoute).want(t, http.StatusOK)
+	backend.post(t, userTokensRoute+"/revoke", object{"user_id": "ann"}).want(t, http.StatusNoContent)
+	waitFor(t, waitTimeout, "the revocation", func() error {
+		if a := page.get(t, inboxRoute); a.status != http.StatusUnauthorized {
+			return fmt.Errorf("answered %d", a.status)
+		}
+		return nil
+	})
 }
 
 // Tokens that are no one's are refused with the same answer.
@@ -167,6 +212,14 @@ func TestUserTokenRotationUnderLoad(t *testing.T) {
 	}
 	renew()
 	first := *current.Load()
+	for _, replica := range h.both(first) { // Control may have made the very first key a moment ago, which signs at once.
+		waitFor(t, waitTimeout, "the first key at a replica", func() error {
+			if a := replica.get(t, inboxRoute); a.status != http.StatusOK {
+				return fmt.Errorf("answered %d", a.status)
+			}
+			return nil
+		})
+	}
 	var served atomic.Int64
 	pages := newLoadGenerator(t)
 	pages.start(4, func(caller int) {

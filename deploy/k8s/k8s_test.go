@@ -88,21 +88,23 @@ type volume struct {
 	}
 }
 
+type mount struct {
+	Name      string
+	MountPath string `yaml:"mountPath"`
+}
+
 type probe struct {
 	HTTPGet struct{ Scheme string } `yaml:"httpGet"`
 }
 
 type container struct {
-	Name, Image  string
-	Args         []string
-	Env          []variable
-	VolumeMounts []struct {
-		Name      string
-		MountPath string `yaml:"mountPath"`
-	} `yaml:"volumeMounts"`
-	StartupProbe    *probe `yaml:"startupProbe"`
-	LivenessProbe   *probe `yaml:"livenessProbe"`
-	ReadinessProbe  *probe `yaml:"readinessProbe"`
+	Name, Image     string
+	Args            []string
+	Env             []variable
+	VolumeMounts    []mount `yaml:"volumeMounts"`
+	StartupProbe    *probe  `yaml:"startupProbe"`
+	LivenessProbe   *probe  `yaml:"livenessProbe"`
+	ReadinessProbe  *probe  `yaml:"readinessProbe"`
 	Resources       struct{ Requests, Limits map[string]string }
 	SecurityContext struct {
 		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`

@@ -66,6 +66,9 @@ func newDocument(table route.Table) ([]byte, error) {
 // newOperation returns the contract's operation if the route is one of its operations without a dialect. Otherwise it
 // returns a generic operation, because another API defines it.
 func newOperation(d *apidoc.Document, s *apidoc.Source, r route.Route, dialect string) apidoc.Object {
+	if operation, ok := ownOperation(r); ok {
+		return operation
+	}
 	if s != nil && dialect == "" {
 		if operation, ok := d.Import(s, r.Method, r.Target); ok {
 			return operation

@@ -88,6 +88,9 @@ func TestOpenAPI(t *testing.T) {
 		if r.WebSocket {
 			success = "101"
 		}
+		if own, ok := map[string]string{"/product/v1/tokens": "201", "/product/v1/tokens/revoke": "204"}[r.Path]; ok {
+			success = own
+		}
 		for _, status := range []string{success, "401", "403", "429", "503"} {
 			if o.Responses[status] == nil {
 				t.Errorf("%s: no %s", r.Path, status)

@@ -15,8 +15,12 @@ const (
 	areaWebhooks      = "webhooks"
 )
 
-// decide is the action of scopes that nothing but the scope itself grants: neither Write nor the whole area.
-const decide = ":decide"
+// explicit are the actions of scopes that nothing but the scope itself grants: neither Write nor the whole area. A key that
+// was made before such a scope existed must not gain it.
+var explicit = []string{":decide", ":mint"}
+
+// MintTokens is the scope that mints and revokes tokens of end users.
+const MintTokens Permission = "notifications:tokens:mint"
 
 // whole ends the name of all scopes of an area, as in "webhooks:*".
 const whole = ":*"
@@ -41,6 +45,7 @@ var scopes = []Permission{
 	"notifications:inbox:read", "notifications:inbox:write",
 	"notifications:push:read", "notifications:push:write",
 	"notifications:sends:read", "notifications:sends:write",
+	MintTokens,
 	"webhooks:deliveries:read", "webhooks:deliveries:write",
 	"webhooks:endpoints:read", "webhooks:endpoints:write",
 	"webhooks:event_types:read", "webhooks:event_types:write",
@@ -54,8 +59,10 @@ func Scopes() []Permission { return slices.Clone(scopes) }
 // IsScope reports whether p is one scope, not a whole area.
 func (p Permission) IsScope() bool { return slices.Contains(scopes, p) }
 
-// Decides reports whether p is a scope that nothing but itself grants.
-func (p Permission) Decides() bool { return strings.HasSuffix(string(p), decide) }
+// Explicit reports whether p is a scope that nothing but itself grants.
+func (p Permission) Explicit() bool {
+	return slices.ContainsFunc(explicit, func(action string) bool { return strings.HasSuffix(string(p), action) })
+}
 
 // endUser are the scopes that a token of an end user may have: each of their routes acts on one user's own records.
 var endUser = []Permission{
@@ -68,20 +75,27 @@ func EndUserScopes() []Permission { return slices.Clone(endUser) }
 // ForEndUsers reports whether p is a scope that a token of an end user may have.
 func (p Permission) ForEndUsers() bool { return slices.Contains(endUser, p) }
 
+// Give reports whether the holder of the grants may give a scope to a token of an end user: the holder must have it itself,
+// by its name or area, or by the permission that opens its routes, which is named as its action.
+func (g Grants) Give(scope Permission) bool {
+	action := scope[strings.LastIndexByte(string(scope), ':')+1:]
+	return scope.ForEndUsers() && g&(scope.grants()|action.grants()) != 0
+}
+
 // Grants is a set of permissions: one bit for Read, for Write and for each scope.
 type Grants uint64
 
 // grants returns the set that a permission stands for; empty if it is unknown.
 func (p Permission) grants() (set Grants) {
-	switch p {
-	case Read:
+	if p == Read {
 		return 1
-	case Write:
+	}
+	if p == Write {
 		return 1 << 1
 	}
 	area, all := strings.CutSuffix(string(p), whole)
 	for i, scope := range scopes {
-		if of, _, _ := strings.Cut(string(scope), ":"); p == scope || all && of == area && !scope.Decides() {
+		if of, _, _ := strings.Cut(string(scope), ":"); p == scope || all && of == area && !scope.Explicit() {
 			set |= 1 << (i + 2)
 		}
 	}

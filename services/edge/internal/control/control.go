@@ -125,7 +125,9 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 // header, which that role sets.
 func (a *API) serviceRoutes() map[string]map[string]chain.Handler {
 	return map[string]map[string]chain.Handler{
-		"/v1/alerts/rules": {http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules},
+		"/v1/alerts/rules":  {http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules},
+		"/v1/tokens":        {http.MethodPost: a.mintCustomerToken},
+		"/v1/tokens/revoke": {http.MethodPost: a.revokeCustomerTokens},
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 const portalKey = "portal"
 
 // portalRoutes returns the operations of the pages by path below apiPath and method: the session, keys, and the
-// customers' routes at their own paths. The formats of other APIs and WebSockets are for programs.
+// customers' routes at their own paths. The formats of other APIs and WebSockets are for programs, and tokens of end users
+// are minted with a key.
 func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 	routes := map[string]map[string]sessionHandler{
 		"/session":          {http.MethodGet: a.showSession, http.MethodDelete: a.endSession},
@@ -33,7 +34,7 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
 	for _, r := range a.options.Portal.Table.Routes {
-		if a.options.Portal.Table.Dialect(r.Path) != "" || r.WebSocket {
+		if a.options.Portal.Table.Dialect(r.Path) != "" || r.WebSocket || r.Scope == apikey.MintTokens {
 			continue
 		}
 		if routes[r.Path] == nil {

@@ -26,6 +26,8 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"PUT /admin/v1/plans/{plan}":                               `{"description":"d","limits":[{"meter":"calls","period":"day","amount":1,"kind":"hard"}]}`,
 			"POST /admin/v1/exports/{destination}/backfill":            `{"from":"2026-11-01T00:00:00Z","to":"2026-11-01T01:00:00Z","dry_run":true}`,
 			"PUT /admin/v1/organizations/{organization_id}/origins":    `{"origins":["https://app.example.com"]}`,
+			"POST /v1/tokens":                                          aToken,
+			"POST /v1/tokens/revoke":                                   `{"user_id":"u"}`,
 			"POST /admin/v1/tokens":                                    aToken,
 			"POST /admin/v1/tokens/revoke":                             `{"organization_id":"o","user_id":"u"}`,
 			"POST /admin/v1/tokens/keys/rotate":                        `{}`,

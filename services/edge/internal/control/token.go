@@ -10,26 +10,51 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// mintToken returns a token for a browser or a device of an end user.
-func (a *API) mintToken(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
-	var body struct {
-		Organization string              `json:"organization_id"`
-		User         string              `json:"user_id"`
-		Owner        string              `json:"owner_id"`
-		Scopes       []apikey.Permission `json:"scopes"`
-		TTLSeconds   int                 `json:"ttl_seconds"`
-		Origins      []string            `json:"origins"`
+// mintBody asks for a token of an end user.
+type mintBody struct {
+	Organization string              `json:"organization_id"`
+	User         string              `json:"user_id"`
+	Owner        string              `json:"owner_id"`
+	Scopes       []apikey.Permission `json:"scopes"`
+	TTLSeconds   int                 `json:"ttl_seconds"`
+	Origins      []string            `json:"origins"`
+}
+
+func (b mintBody) request() usertoken.Request {
+	life := time.Duration(0)                                                    // Mint refuses it.
+	if b.TTLSeconds > 0 && b.TTLSeconds <= int(usertoken.MaxLife/time.Second) { // others could overflow as a duration
+		life = time.Duration(b.TTLSeconds) * time.Second
 	}
+	return usertoken.Request{Organization: b.Organization, User: b.User, Owner: b.Owner, Scopes: b.Scopes, Origins: b.Origins, Life: life}
+}
+
+// revokeBody names whose tokens are refused: those of a user, or of all users of the organization without one.
+type revokeBody struct {
+	Organization string  `json:"organization_id"`
+	User         *string `json:"user_id"`
+}
+
+func (b revokeBody) holder() (usertoken.Holder, error) {
+	switch {
+	case b.User == nil:
+		return usertoken.Holder{Organization: b.Organization}, nil
+	case *b.User == "": // it would revoke those of all users
+		return usertoken.Holder{}, apierr.Invalid("user_id", "must not be empty; leave it out for all users")
+	}
+	return usertoken.Holder{Organization: b.Organization, User: *b.User}, nil
+}
+
+// mintToken returns a token for a browser or a device of an end user.
+func (a *API) mintToken(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
+	var body mintBody
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	if body.TTLSeconds < 0 || body.TTLSeconds > int(usertoken.MaxLife/time.Second) {
-		body.TTLSeconds = 0 // Mint refuses it; it could overflow as a duration.
-	}
-	text, id, expires, err := a.options.Users.Mint(r.Context(), usertoken.Request{
-		Organization: body.Organization, User: body.User, Owner: body.Owner, Scopes: body.Scopes, Origins: body.Origins,
-		Life: time.Duration(body.TTLSeconds) * time.Second,
-	})
+	return a.writeToken(w, r, actor(r, l), body)
+}
+
+func (a *API) writeToken(w http.ResponseWriter, r *http.Request, by apikey.Actor, body mintBody) error {
+	text, id, expires, err := a.options.Users.Mint(r.Context(), by, body.request())
 	if err != nil {
 		return err
 	}
@@ -42,21 +67,19 @@ func (a *API) mintToken(w http.ResponseWriter, r *http.Request, _ *chain.Line) e
 
 // revokeTokens refuses the tokens of a user, or of a whole organization, that were minted before.
 func (a *API) revokeTokens(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
-	var body struct {
-		Organization string  `json:"organization_id"`
-		User         *string `json:"user_id"`
-	}
+	var body revokeBody
 	if err := read(w, r, &body); err != nil {
 		return err
 	}
-	holder := usertoken.Holder{Organization: body.Organization}
-	if body.User != nil {
-		if *body.User == "" { // it would revoke those of all users
-			return apierr.Invalid("user_id", "must not be empty; leave it out for all users")
-		}
-		holder.User = *body.User
+	return a.revokeOf(w, r, actor(r, l), body)
+}
+
+func (a *API) revokeOf(w http.ResponseWriter, r *http.Request, by apikey.Actor, body revokeBody) error {
+	holder, err := body.holder()
+	if err != nil {
+		return err
 	}
-	if err := a.options.Users.Revoke(r.Context(), actor(r, l), holder); err != nil {
+	if err := a.options.Users.Revoke(r.Context(), by, holder); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -183,7 +183,8 @@ func checkScopes(r Request) error {
 			string(ScopeKeysRead)+", "+string(ScopeKeysWrite)+"; read and write are none")
 	}
 	for _, scope := range r.Scopes {
-		personal := strings.HasPrefix(string(scope), "notifications:") && !strings.HasPrefix(string(scope), "notifications:sends:")
+		personal := strings.HasPrefix(string(scope), "notifications:") && !strings.HasPrefix(string(scope), "notifications:sends:") &&
+			scope != apikey.MintTokens
 		if personal && r.User == "" {
 			return apierr.Invalid("user_id", "is required with scopes of the inbox and of push devices, which are a user's")
 		}

@@ -39,7 +39,7 @@ func (s *Session) MayGive(permissions []apikey.Permission) bool {
 	return ok && !slices.ContainsFunc(permissions, func(p apikey.Permission) bool {
 		area, _, _ := strings.Cut(string(p), ":")
 		whole := apikey.Permission(area + ":*")
-		return !slices.Contains(s.Scopes, p) && (p.Decides() || !slices.Contains(s.Scopes, whole))
+		return !slices.Contains(s.Scopes, p) && (p.Explicit() || !slices.Contains(s.Scopes, whole))
 	})
 }
 

@@ -1,6 +1,6 @@
-// Package reference renders the customers' page of documents, which has no scripts, from what the edge serves: the route
-// table, its OpenAPI document, the recipes, the contract's error codes, the types of Switchyard's events, and the document
-// for receivers of webhooks. Package api serves it.
+// Package reference renders the customers' page of documents, with a script that only finds, from what the edge serves:
+// the route table, its OpenAPI document, the recipes, the contract's error codes, the types of Switchyard's events, and
+// the document for receivers of webhooks. Package api serves it.
 package reference
 
 import (
@@ -16,21 +16,27 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/apidoc"
 )
 
-// StylePath is the path of the page's style sheet.
-const StylePath = apidoc.PagePath + ".css"
+// StylePath is the path of the page's style sheet, ScriptPath that of the script that finds routes.
+const (
+	StylePath  = apidoc.PagePath + ".css"
+	ScriptPath = apidoc.PagePath + ".js"
+)
 
-// policy lets the page load its own style sheet and nothing else (Content Security Policy level 3).
-const policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy lets the page load its own style sheet and script and nothing else (Content Security Policy level 3).
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 var (
 	//go:embed page.html
 	layout string
 	//go:embed page.css
 	style []byte
+	//go:embed page.js
+	script []byte
 	//go:embed recipes.json
 	recipeText []byte
 	//go:embed receiver.html
@@ -44,7 +50,7 @@ type Limits struct {
 	WriteTime time.Duration // for a piece of an answer to be read
 }
 
-// Handlers returns the handlers of the page and its style sheet, by path. document is the OpenAPI document of the table,
+// Handlers returns the handlers of the page, its style sheet and its script, by path. document is the OpenAPI document of the table,
 // codes are the contract's error codes: a JSON list of objects with code, status and meaning.
 func Handlers(table route.Table, document, codes []byte, limits Limits) (map[string]http.Handler, error) {
 	page, err := newPage(table, document, codes, limits)
@@ -63,6 +69,7 @@ func Handlers(table route.Table, document, codes []byte, limits Limits) (map[str
 	return map[string]http.Handler{
 		apidoc.PagePath: apidoc.Fixed("text/html; charset=utf-8", out.Bytes(), headers...),
 		StylePath:       apidoc.Fixed("text/css; charset=utf-8", style, headers...),
+		ScriptPath:      apidoc.Fixed("text/javascript; charset=utf-8", script, headers...),
 	}, nil
 }
 
@@ -72,12 +79,22 @@ type page struct {
 	Products []string
 	Areas    []area
 	Scopes   []scope
+	Meta     []meta    // operations of the edge itself
 	Headers  []field   // that any request may have
 	Refusals []refusal // that any route may answer with
 	Codes    []code
 	Limits   Limits
 	Receiver template.HTML
 	Events   []eventType // of Switchyard
+	// EndUserScopes are those that a token of an end user may have.
+	EndUserScopes []apikey.Permission
+}
+
+// meta is an operation of the edge itself, which the table of routes does not have.
+type meta struct {
+	ID, Method, Path, Summary string
+	Open                      bool // it needs no key
+	Answer                    []field
 }
 
 // area is the first part of scopes, with the routes of its resources, the second part.
@@ -120,7 +137,10 @@ type code struct {
 }
 
 func newPage(table route.Table, text, codes []byte, limits Limits) (page, error) {
-	p := page{Version: table.Version, Products: table.Products(), Limits: limits, Receiver: template.HTML(receiver), Events: eventTypes()} //nolint:gosec // Part of this build.
+	p := page{
+		Version: table.Version, Products: table.Products(), EndUserScopes: apikey.EndUserScopes(), Limits: limits,
+		Receiver: template.HTML(receiver), Events: eventTypes(), //nolint:gosec // Part of this build.
+	}
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
 		return page{}, fmt.Errorf("OpenAPI document: %w", err)
@@ -142,6 +162,7 @@ func newPage(table route.Table, text, codes []byte, limits Limits) (page, error)
 		p.add(e)
 		p.note(o)
 	}
+	p.Meta = d.meta()
 	if len(p.Areas) == 0 {
 		return page{}, errors.New("no route is served")
 	}
@@ -194,7 +215,7 @@ func newEntry(r route.Route, o operation, d document) entry {
 		}
 	}
 	e.BodyTypes, e.Body = d.content(o.RequestBody.Content)
-	for _, status := range []string{"200", "101"} {
+	for _, status := range []string{"200", "201", "101"} {
 		if response, ok := o.Responses[status]; ok {
 			e.AnswerAre, e.Answer = d.content(response.Content)
 		}

@@ -17,7 +17,9 @@ type document struct {
 
 type operation struct {
 	OperationID string `json:"operationId"`
+	Summary     string
 	Description string
+	Security    []map[string][]string
 	Parameters  []parameter
 	RequestBody struct{ Content map[string]media }
 	Responses   map[string]struct {
@@ -68,6 +70,24 @@ type field struct {
 func (d document) operation(r route.Route) (operation, bool) {
 	o, ok := d.Paths[strings.Replace(r.Path, "...}", "}", 1)][strings.ToLower(r.Method)]
 	return o, ok
+}
+
+// metaPrefix begins the paths of operations of the edge itself.
+const metaPrefix = "/product/v1/_meta/"
+
+// meta returns the operations of the edge itself, in the order of their paths.
+func (d document) meta() (all []meta) {
+	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		for _, method := range slices.Sorted(maps.Keys(d.Paths[path])) {
+			if !strings.HasPrefix(path, metaPrefix) {
+				continue
+			}
+			o := d.Paths[path][method]
+			_, answer := d.content(o.Responses["200"].Content)
+			all = append(all, meta{o.OperationID, strings.ToUpper(method), path, o.Summary, len(o.Security) == 0, answer})
+		}
+	}
+	return all
 }
 
 // content returns the media types of a body, and the fields of the one that is JSON.

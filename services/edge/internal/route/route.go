@@ -204,8 +204,8 @@ func (r Route) check() error {
 		return errors.New("target must be below /v1/, /v1beta/, /v2/ or /openai/")
 	case !r.Scope.IsScope():
 		return errors.New("scope must be a scope of package apikey")
-	case r.Permission != apikey.Read && r.Permission != apikey.Write && (r.Permission != "" || !r.Scope.Decides()):
-		return errors.New("permission must be read or write, or empty for a scope that decides")
+	case r.Permission != apikey.Read && r.Permission != apikey.Write && (r.Permission != "" || !r.Scope.Explicit()):
+		return errors.New("permission must be read or write, or empty for a scope that only itself grants")
 	case slices.ContainsFunc(r.Query, func(name string) bool { return strings.HasPrefix(name, "org") }):
 		return errors.New("query must not name an organization: it is the key's")
 	case r.Timeout <= 0:
@@ -229,10 +229,11 @@ func (r Route) free() bool {
 		slices.ContainsFunc(freeEndings, func(ending string) bool { return strings.HasSuffix(r.Path, ending) })
 }
 
-// freeEndings end the paths of POST routes that count tokens, cancel, or store a file, a setting or a decision.
+// freeEndings end the paths of POST routes that count tokens, cancel, mint a token of an end user, or store a file, a setting
+// or a decision.
 var freeEndings = []string{
 	"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files",
-	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/approvals", "/approve", "/deny",
+	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/approvals", "/approve", "/deny", "/tokens",
 }
 
 // Served returns the table without the routes whose service is not among upstreams.

@@ -60,6 +60,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/runs/{run_id}":                          "gateway /v1/runs/{run_id}/authority",
 		"/product/v1/ai/runs/{run_id}/revoke":                   "gateway /v1/runs/{run_id}/revoke",
 		"/product/v1/alerts/rules":                              "control /v1/alerts/rules",
+		"/product/v1/tokens":                                    "control /v1/tokens",
+		"/product/v1/tokens/revoke":                             "control /v1/tokens/revoke",
 		"/product/v1/ai/approvals":                              "gateway /v1/approvals",
 		"/product/v1/ai/approvals/{ref}":                        "gateway /v1/approvals/{ref}",
 		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",
@@ -173,6 +175,19 @@ func TestSnapshot(t *testing.T) {
 	}
 	if len(table.Served(nil).Routes) != 0 {
 		t.Error("routes are served without services")
+	}
+}
+
+// Each scope for end users opens routes whose permission is its action: whoever has that permission may give the scope.
+func TestEndUserScopesHaveThePermissionOfTheirAction(t *testing.T) {
+	table, err := Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range table.Routes {
+		if r.Scope.ForEndUsers() && !strings.HasSuffix(string(r.Scope), ":"+string(r.Permission)) {
+			t.Errorf("%s %s: scope %s, permission %s", r.Method, r.Path, r.Scope, r.Permission)
+		}
 	}
 }
 

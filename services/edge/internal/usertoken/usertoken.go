@@ -32,8 +32,8 @@ const (
 	MaxLife = time.Hour
 	// skew is how far the clocks of replicas may differ.
 	skew = 10 * time.Second
-	// maxOrigins bounds the origins of a token.
-	maxOrigins = 8
+	// MaxTokenOrigins bounds the origins of a token.
+	MaxTokenOrigins = 8
 )
 
 // The reasons of refused tokens.
@@ -51,6 +51,8 @@ var (
 		"the scopes of this token do not include this operation")
 	ErrUser = apierr.New(apierr.KindForbidden, caller.ReasonIdentityMismatch,
 		"user_id: differs from the user of the token")
+	ErrBeyondKey = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied,
+		"scopes: this API key may give only scopes that it has itself, or whose permission it has")
 	ErrOrigin = apierr.New(apierr.KindForbidden, ReasonOriginNotAllowed,
 		"pages of this origin may not call with this token; the organization's origins allow it")
 )
@@ -142,7 +144,7 @@ func (r Request) check() error {
 	case r.Life < time.Second || r.Life > MaxLife:
 		return apierr.Invalid("ttl_seconds", fmt.Sprintf("must be from 1 to %d", MaxLife/time.Second))
 	}
-	return checkOrigins(r.Origins, maxOrigins)
+	return checkOrigins(r.Origins, MaxTokenOrigins)
 }
 
 func scopeNames() string {

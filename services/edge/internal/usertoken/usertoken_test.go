@@ -115,7 +115,7 @@ func request() Request {
 
 func (w world) mint(tb testing.TB, r Request) string {
 	tb.Helper()
-	text, _, _, err := w.Mint(tb.Context(), r)
+	text, _, _, err := w.Mint(tb.Context(), apikey.Actor{}, r)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -244,12 +244,12 @@ func TestMintRefuses(t *testing.T) {
 		"no life":            {func(r *Request) { r.Life = 0 }, "ttl_seconds"},
 		"too long a life":    {func(r *Request) { r.Life = MaxLife + time.Second }, "ttl_seconds"},
 		"origin":             {func(r *Request) { r.Origins = []string{"https://a.example", "*"} }, "origins[1]"},
-		"too many origins":   {func(r *Request) { r.Origins = make([]string, maxOrigins+1) }, "origins"},
+		"too many origins":   {func(r *Request) { r.Origins = make([]string, MaxTokenOrigins+1) }, "origins"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := request()
 			tt.change(&r)
-			_, _, _, err := w.Mint(t.Context(), r)
+			_, _, _, err := w.Mint(t.Context(), apikey.Actor{}, r)
 			if shown := apierr.From(err); err == nil || shown.Kind != apierr.KindInvalid || shown.Field() != tt.want {
 				t.Errorf("%v, want an error of %s", err, tt.want)
 			}
@@ -262,7 +262,7 @@ func TestLongestToken(t *testing.T) {
 	w := newWorld(t)
 	long := strings.Repeat(`"`, 256)
 	r := Request{Organization: long, User: long, Owner: long, Scopes: apikey.EndUserScopes(), Life: MaxLife}
-	for i := range maxOrigins {
+	for i := range MaxTokenOrigins {
 		r.Origins = append(r.Origins, fmt.Sprintf("https://%s%d.example:65535", strings.Repeat("x", maxOrigin-23), i))
 	}
 	if _, err := w.verifier.Verify(w.mint(t, r)); err != nil {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
@@ -20,12 +21,15 @@ func startSpend(s *service.Service, pool *pgxpool.Pool) error {
 	return measureSpend(s.Meter, store)
 }
 
+// lagTime bounds the reading of the gauge.
+const lagTime = 2 * time.Second
+
 // measureSpend registers the gauge of the aggregation, which every replica reports alike.
 func measureSpend(meter metric.Meter, store *postgres.Spend) error {
 	_, err := meter.Float64ObservableGauge("switchyard.gateway.spend.lag",
 		metric.WithUnit("s"), metric.WithDescription("Age of the oldest row of the ledger that the sums of spend do not include yet."),
 		metric.WithFloat64Callback(func(ctx context.Context, o metric.Float64Observer) error {
-			ctx, cancel := context.WithTimeout(ctx, measureTime)
+			ctx, cancel := context.WithTimeout(ctx, lagTime)
 			defer cancel()
 			lag, err := store.Lag(ctx)
 			if err != nil {

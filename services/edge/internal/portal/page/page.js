@@ -10,7 +10,7 @@ export const state = { session: null };
 export function may(scope) {
   const [area] = scope.split(":");
   const scopes = state.session.scopes;
-  return scopes.includes(scope) || (!scope.endsWith(":decide") && scopes.includes(`${area}:*`)) ||
+  return scopes.includes(scope) || (!/:(decide|mint)$/.test(scope) && scopes.includes(`${area}:*`)) ||
     (scope === "keys:read" && scopes.includes("keys:write"));
 }
 
