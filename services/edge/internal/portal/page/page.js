@@ -45,13 +45,13 @@ export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
 
-// list shows pages of a list in an element: render returns the element of all items so far.
-export async function list(place, path, parameters, name, render) {
+// list shows pages of a list in an element: render returns the element of all items so far, get the answer at a path.
+export async function list(place, path, parameters, name, render, get = (from) => call("GET", from)) {
   const items = [];
   let cursor = "";
   const more = button(t("more"), () => next());
   async function next() {
-    const page = await call("GET", query(path, { ...parameters, limit: 50, cursor }));
+    const page = await get(query(path, { ...parameters, limit: 50, cursor }));
     items.push(...page[name]);
     cursor = page.next_cursor;
     const focused = place.contains(document.activeElement);
