@@ -89,21 +89,25 @@ func TestOperatorsConsole(t *testing.T) {
 
 	p.visit(t, "audit")
 	p.until(t, contains("audit", "console.call")+" && "+contains("audit", "POST /product/v1/webhooks/endpoints"))
-	for _, view := range []string{"organizations", "account", "endpoints", "deliveries", "spend", "inbox", "devices", "sends", "all-keys", "plans", "audit",
-		"all-deliveries-of-all", "dead-letters", "all-endpoints", "events", "registrations"} {
+	for _, view := range []string{"organizations", "account", "endpoints", "deliveries", "spend", "inbox", "sends", "all-keys", "plans", "audit",
+		"all-deliveries-of-all", "dead-letters", "all-endpoints", "events"} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)
 	}
 
 	// The gateway's own page needs no further sign-in.
 	p.run(t, chromedp.Navigate(h.URL(string(stack.Control))+"/console/gateway/console"))
-	p.until(t, contains("role", "operator")+` && document.querySelector("[data-provider=sandbox]") !== null && document.getElementById("access").hidden`)
+	p.until(t, contains("role", "operator")+` && document.querySelector("[data-provider]") !== null && document.getElementById("access").hidden`)
 	checkAccessible(t, p.ctx, "the gateway's page")
-	p.run(t, chromedp.Click("#operators"))
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click("#operators")); err != nil {
+		t.Fatal(err)
+	}
 	p.until(t, `location.pathname === "/console/"`)
 
 	// The choice and the session outlive a reload of the page, and no script can read the token.
-	p.run(t, chromedp.Reload())
+	if _, err := chromedp.RunResponse(p.ctx, chromedp.Reload()); err != nil {
+		t.Fatal(err)
+	}
 	p.until(t, contains("organization", "operator")+" && "+contains("nav", organization))
 	var kept string
 	p.run(t, chromedp.Evaluate(`document.documentElement.outerHTML + JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie`, &kept))
@@ -138,5 +142,33 @@ func TestRootsLeadSomewhere(t *testing.T) {
 	}
 	for _, path := range []string{"/console/", "/console/api/session"} {
 		h.anonymous(stack.Edge).get(t, path).want(t, http.StatusNotFound)
+	}
+}
+
+// Lists of every organization are the operators', and name no organization.
+func TestListsOfEveryOrganization(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	first, second, receiver := unique("org"), unique("org"), h.receiver()
+	for _, organization := range []string{first, second} {
+		h.service(stack.WebhookEgress, organization).post(t, "/v1/endpoints", object{"url": receiver.url(), "event_types": []string{"*"}}).want(t, http.StatusCreated)
+		h.service(stack.WebhookEgress, organization).post(t, "/v1/deliveries", receiver.deliver()).want(t, http.StatusAccepted)
+	}
+	for path, service := range map[string]stack.Service{
+		"/v1/deliveries": stack.WebhookEgress, "/v1/endpoints": stack.WebhookEgress,
+	} {
+		every := path + "?all_organizations=true&limit=200"
+		h.service(service, "").get(t, every).refused(t, http.StatusForbidden, "forbidden", "all_organizations")
+		h.service(service, first).get(t, every).refused(t, http.StatusForbidden, "forbidden", "all_organizations")
+		h.operator(service).with("X-Organization-Id", first).get(t, every).refused(t, http.StatusBadRequest, "invalid_request", "all_organizations")
+		a := h.operator(service).get(t, every).want(t, http.StatusOK)
+		for _, organization := range []string{first, second} {
+			if !strings.Contains(string(a.body), `"`+organization+`"`) {
+				t.Errorf("%s has nothing of %s", every, organization)
+			}
+		}
+		if own := h.service(service, first).get(t, path).want(t, http.StatusOK); strings.Contains(string(own.body), second) {
+			t.Errorf("%s of an organization has another's", path)
+		}
 	}
 }

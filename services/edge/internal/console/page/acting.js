@@ -14,7 +14,8 @@ export function admin(method, path, body) {
 // choose acts for an organization from now on; for none if it is empty.
 export function choose({ organization = "", owner = "", user = "" }) {
   Object.assign(acting, { organization, owner, user });
-  sessionStorage.setItem(kept, JSON.stringify(acting));
+  if (organization) sessionStorage.setItem(kept, JSON.stringify(acting));
+  else sessionStorage.removeItem(kept);
   Object.assign(at, {
     scope: organization ? `/organizations/${encodeURIComponent(organization)}` : "", user,
     headers: { ...(owner && { "X-Owner-Id": owner }), ...(user && { "X-User-Id": user }) },
