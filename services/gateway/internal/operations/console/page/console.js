@@ -5,8 +5,8 @@
 
   const INTERVAL = 5000; // milliseconds between refreshes
   // The operators' console relays this page below its own address, with a session in place of a token.
-  const base = new URL(".", document.baseURI);
-  const relayed = base.pathname !== "/";
+  const base = location.pathname.replace(/[^/]*$/, "");
+  const relayed = base !== "/";
   let token = "";
   let rights = "none"; // none, service or operator
   let organization = "";
@@ -37,7 +37,7 @@
     if (org) headers["X-Organization-Id"] = org;
     if (body !== undefined) headers["Content-Type"] = "application/json";
     try {
-      const reply = await fetch(new URL(path.slice(1), base), { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "same-origin" });
+      const reply = await fetch(base + path.slice(1), { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "same-origin" });
       const text = await reply.text();
       let value = null;
       try { value = JSON.parse(text); } catch { /* Not JSON: the status says enough. */ }
