@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 
+	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/route"
 )
@@ -35,7 +36,7 @@ func ConsoleRoutes(table route.Table) []string {
 		routes = append(routes, method+" "+consoleAPI+route.Route{Path: path}.Filled("one"))
 	}
 	for _, r := range table.Routes {
-		if table.Dialect(r.Path) == "" && !r.WebSocket {
+		if table.Dialect(r.Path) == "" && !r.WebSocket && r.Scope != apikey.MintTokens {
 			routes = append(routes, r.Method+" "+consoleAPI+"/organizations/acme"+r.Filled("one"))
 		}
 	}
