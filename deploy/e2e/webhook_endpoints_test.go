@@ -31,6 +31,8 @@ type subscription struct {
 	SigningMode    string  `json:"signing_mode"`
 	PreviousUntil  *string `json:"previous_secret_expires_at"`
 	DisabledReason *string `json:"disabled_reason"`
+	// EarlierUntil are the ends of the secrets that rotations replaced.
+	EarlierUntil []string `json:"earlier_secrets_expire_at"`
 }
 
 // eventAnswer is the answer to an event.
@@ -230,7 +232,7 @@ func TestSecretRotation(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
-	before, after, last := endpointSecret(t), endpointSecret(t), endpointSecret(t)
+	before, after, third, last := endpointSecret(t), endpointSecret(t), endpointSecret(t), endpointSecret(t)
 	e := to.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": before})
 	send := func(count int) arrival {
 		t.Helper()
@@ -251,11 +253,27 @@ func TestSecretRotation(t *testing.T) {
 	verifyBody(t, after, both)
 	verifyStandard(t, before, both)
 	verifyStandard(t, after, both)
+	// A second rotation leaves the overlap of the first: its receiver verifies until its own end.
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"signing_secret": third, "secret_overlap_seconds": 1}).want(t, http.StatusOK)
+	waitFor(t, waitTimeout, "the second rotation's overlap to end", func() error {
+		webhooks.get(t, endpointPath+"/"+e.ID).into(t, http.StatusOK, &rotated)
+		if rotated.PreviousUntil != nil || len(rotated.EarlierUntil) != 1 {
+			return fmt.Errorf("it is %+v", rotated)
+		}
+		return nil
+	})
+	first := send(3)
+	verifyBody(t, third, first)
+	verifyStandard(t, before, first)
+	verifyStandard(t, third, first)
+	if n := len(strings.Fields(first.Headers.Get("Webhook-Signature"))); n != 2 {
+		t.Errorf("%d signatures, want those of the first and the third secret", n)
+	}
 	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"signing_secret": last, "secret_overlap_seconds": 0}).into(t, http.StatusOK, &rotated)
-	if rotated.PreviousUntil != nil {
+	if rotated.PreviousUntil != nil || len(rotated.EarlierUntil) != 0 {
 		t.Errorf("rotated at once %+v", rotated)
 	}
-	one := send(3)
+	one := send(4)
 	verifyBody(t, last, one)
 	if n := len(strings.Fields(one.Headers.Get("Webhook-Signature"))); n != 1 {
 		t.Errorf("%d signatures, want the last secret's alone", n)

@@ -85,8 +85,8 @@ type Signer struct {
 }
 
 // Headers returns the signature headers of a message. X-Webhook-Signature uses the first secret. The Standard Webhooks
-// header lists a signature for each suitable secret, so that receivers may hold either during a rotation, and then the
-// asymmetric one; without any, its three headers are omitted.
+// header lists a signature for each suitable secret, so that receivers may hold any of them during rotations, and then
+// the asymmetric one; without any, its three headers are omitted.
 func (s Signer) Headers(m Message) map[string]string {
 	timestamp := strconv.FormatInt(m.At.Unix(), 10)
 	headers := make(map[string]string, 5)
