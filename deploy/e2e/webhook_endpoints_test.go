@@ -33,6 +33,8 @@ type subscription struct {
 	DisabledReason *string `json:"disabled_reason"`
 	// EarlierUntil are the ends of the secrets that rotations replaced.
 	EarlierUntil []string `json:"earlier_secrets_expire_at"`
+	Signatures   []string `json:"signatures"`
+	Warnings     []string `json:"warnings"`
 }
 
 // eventAnswer is the answer to an event.
@@ -160,6 +162,9 @@ func TestEndpointRefuses(t *testing.T) {
 		"another port of this machine":   {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
 		"all and one":                    {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
 		"an unknown mode":                {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
+		"v1 with too short a secret": {
+			object{"signing_mode": "endpoint_body", "signing_secret": secret[:16], "signatures": []string{"v1"}}, "invalid_request", "24 to 64 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			webhooks.post(t, endpointPath, body.with(tt.change)).refused(t, http.StatusBadRequest, tt.code, tt.text)
@@ -170,6 +175,38 @@ func TestEndpointRefuses(t *testing.T) {
 	webhooks.do(t, http.MethodPatch, path, object{"url": "https://[::1]/x"}).refused(t, http.StatusBadRequest, "target_not_allowed", "url")
 	webhooks.do(t, http.MethodPatch, path, object{"signing_secret": secret}).refused(t, http.StatusBadRequest, "signing_secret_not_allowed", "signing_secret")
 	webhooks.do(t, http.MethodPatch, path, object{"signing_mode": "endpoint_body"}).refused(t, http.StatusBadRequest, "invalid_request", "signing_mode")
+}
+
+// A secret that doesn't suit Standard Webhooks signs as the signing mode says; v1 waits for one that suits.
+func TestSignaturesSuitTheSecret(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	long, brief := endpointSecret(t), unique("brief")
+	knownSecrets.add("an endpoint's brief secret", brief)
+	e := to.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": brief})
+	if !slices.Equal(e.Signatures, []string{"spec"}) || len(e.Warnings) != 0 {
+		t.Errorf("registered %+v", e)
+	}
+	path := endpointPath + "/" + e.ID
+	webhooks.do(t, http.MethodPatch, path, object{"signatures": []string{"v1"}}).refused(t, http.StatusBadRequest, "invalid_request", "signatures")
+	ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID))
+	webhooks.do(t, http.MethodPatch, path, object{"signatures": []string{"v1"}, "signing_secret": long}).into(t, http.StatusOK, &e)
+	if !slices.Equal(e.Signatures, []string{"spec", "v1"}) || len(e.Warnings) != 0 {
+		t.Errorf("changed %+v", e)
+	}
+	webhooks.do(t, http.MethodPatch, path, object{"signing_secret": brief}).refused(t, http.StatusBadRequest, "invalid_request", "signing_secret")
+	ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID))
+	arrived := to.arrivals(t)
+	if len(arrived) != 2 {
+		t.Fatalf("%d arrivals, want 2", len(arrived))
+	}
+	verifyBody(t, brief, arrived[0])
+	if got := arrived[0].Headers.Get("Webhook-Signature"); got != "" {
+		t.Errorf("Webhook-Signature: %q with a secret that doesn't suit", got)
+	}
+	verifyBody(t, long, arrived[1])
+	verifyStandard(t, long, arrived[1])
 }
 
 func TestFanOutInBothModes(t *testing.T) {

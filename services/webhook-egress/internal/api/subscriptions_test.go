@@ -36,7 +36,7 @@ func TestRegisterEndpoint(t *testing.T) {
 	d := &domain{endpoint: endpoint.Endpoint{
 		ID: anID, Organization: "acme", Owner: "ann", URL: "https://example.com/x", EventTypes: []string{"*"}, Active: true,
 		SigningMode: "endpoint_body", Secret: []byte(canary), Created: moment, Updated: moment, RatePerSecond: 2.5,
-		Filter: "true", Earlier: []delivery.EarlierSecret{{Sealed: []byte(canary), Until: moment}},
+		Filter: "true", Warnings: []string{"a warning"}, Earlier: []delivery.EarlierSecret{{Sealed: []byte(canary), Until: moment}},
 	}}
 	body := `{"url":"https://example.com/x","event_types":["*"],"signing_mode":"endpoint_body","signing_secret":"` + canary + `","rate_limit_per_second":2.5,"description":"n","filter":"true"}`
 	w, document := call(t, newServer(t, d).Handler(), "POST", "/v1/endpoints", body, "X-Organization-Id", "acme", "X-Owner-Id", "ann")
@@ -45,7 +45,7 @@ func TestRegisterEndpoint(t *testing.T) {
 		"active": true, "signing_mode": "endpoint_body", "created_at": "2023-11-14T22:13:20Z", "updated_at": "2023-11-14T22:13:20Z",
 		"rate_limit_per_second": 2.5, "description": "", "previous_secret_expires_at": nil, "disabled_reason": nil, "disabled_at": nil,
 		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "signing_secret": nil, "signatures": []any{}, "filter": "true",
-		"earlier_secrets_expire_at": []any{}, "warnings": []any{},
+		"earlier_secrets_expire_at": []any{}, "warnings": []any{"a warning"},
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusCreated {
 		t.Errorf("status %d, answer (-want +got):\n%s", w.Code, diff)

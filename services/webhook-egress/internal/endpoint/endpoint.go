@@ -55,6 +55,8 @@ type Endpoint struct {
 	Signatures []string
 	// Filter is an expression that events have to match; empty for none.
 	Filter string
+	// Warnings say what keeps deliveries from what Signatures say. The Service sets them; they are not stored.
+	Warnings []string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
 	// after the last success.
 	DisabledReason   string

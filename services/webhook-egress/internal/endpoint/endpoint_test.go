@@ -160,7 +160,7 @@ func (m *memory) SendTest(_ context.Context, t delivery.TestDelivery) (delivery.
 	return delivery.Record{}, nil, nil
 }
 
-const canary = "canary-endpoint-secret"
+const canary = "canary-endpoint-secret-of-24"
 
 func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.Service {
 	t.Helper()
@@ -179,12 +179,19 @@ func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.
 	clock := func() time.Time { return now }
 	o := endpoint.Options{
 		Store: m, Deliverer: m, Waker: m, Targets: delivery.NewTargets(guard, clock), Sealer: box, Log: testkit.Logger(t), Now: clock,
-		Filters: filters,
+		Filters: filters, Opener: box, Secrets: organizations{},
 	}
 	if change != nil {
 		change(&o)
 	}
 	return endpoint.NewService(o)
+}
+
+// organizations has the secrets of organizations.
+type organizations map[string][]secret.Value
+
+func (o organizations) Of(_ context.Context, organization string) []secret.Value {
+	return o[organization]
 }
 
 func registration() endpoint.Registration {

@@ -50,8 +50,13 @@ func TestEarlierSecrets(t *testing.T) {
 		overlap time.Duration
 		want    []byte
 	}{
-		{time.Hour, []byte{2, 1}}, {2 * time.Hour, []byte{3, 2, 1}}, {3 * time.Hour, []byte{4, 3, 2, 1}}, {4 * time.Hour, []byte{5, 4, 3, 2}},
-		{0, []byte{6}}, {time.Hour, []byte{7, 6}}, {time.Hour, []byte{8, 7, 6}},
+		{time.Hour, []byte{2, 1}},
+		{2 * time.Hour, []byte{3, 2, 1}},
+		{3 * time.Hour, []byte{4, 3, 2, 1}},
+		{4 * time.Hour, []byte{5, 4, 3, 2}},
+		{0, []byte{6}},
+		{time.Hour, []byte{7, 6}},
+		{time.Hour, []byte{8, 7, 6}},
 	} {
 		rotated := change(t, s, e, endpoint.Change{Secret: []byte{byte(i + 2)}, Overlap: tt.overlap})
 		if diff := cmp.Diff(tt.want, secretsOf(t, s, e)); diff != "" {

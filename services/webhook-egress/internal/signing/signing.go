@@ -133,6 +133,15 @@ func digest(key []byte, parts ...[]byte) []byte {
 	return mac.Sum(nil)
 }
 
+// V1Rule is the rule of secrets that SchemeV1 is made with, for errors and warnings.
+const V1Rule = "v1 needs a secret of 24 to 64 bytes, as it is or in base64 after whsec_"
+
+// SuitsV1 reports whether SchemeV1 can be made with a secret.
+func SuitsV1(one secret.Value) bool {
+	_, ok := standardKey(one.Reveal())
+	return ok
+}
+
 // standardKey returns the key that a Standard Webhooks library derives from a secret: the base64 after the prefix, or
 // else the bytes themselves.
 func standardKey(text string) ([]byte, bool) {
