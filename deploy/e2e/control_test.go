@@ -178,6 +178,15 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 		{"abort", "run_aborted", false, func(run string) {
 			h.operator(stack.Gateway).post(t, "/v1/admin/sessions/"+run+"/abort", object{"organization_id": organization}).want(t, http.StatusOK)
 		}},
+		{"abort by the organization", "run_aborted", false, func(run string) {
+			waitFor(t, waitTimeout, "the other replica's session", func() error {
+				if a := gateways[0].get(t, "/v1/sessions/"+run); a.status != http.StatusOK {
+					return fmt.Errorf("%d %s", a.status, a.body)
+				}
+				return nil
+			})
+			gateways[0].post(t, "/v1/sessions/"+run+"/abort", object{"reason": "runaway"}).want(t, http.StatusOK)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := unique("run")
