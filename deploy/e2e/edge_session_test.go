@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -15,8 +14,8 @@ import (
 
 var running = addVendor(vendor{name: "session-running", dialect: "openai", model: "session-running"})
 
-// A customer finds the session of a stream that runs on, and stops it: the stream ends within a second, and further calls
-// with its id are refused. Another organization may use the same id and sees and stops only its own.
+// A customer finds the session of a stream that runs on, and stops it: the stream ends, and further calls with its id are
+// refused. Another organization may use the same id and sees and stops only its own.
 func TestEdgeSessions(t *testing.T) {
 	t.Parallel()
 	h := use(t)
@@ -51,13 +50,9 @@ func TestEdgeSessions(t *testing.T) {
 	writer.get(t, list).refused(t, http.StatusForbidden, "permission_denied", "ai:sessions:read or read")
 	caller.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 
-	start := time.Now()
 	writer.post(t, list+"/"+id+"/abort", object{"reason": "runaway"}).want(t, http.StatusOK)
 	if got := stream.read(t); got.failed == nil || got.failed.Error != "run_aborted" {
 		t.Errorf("the stream ended with %+v", got)
-	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("after %s", took)
 	}
 	caller.post(t, chatRoute, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_aborted", "")
 	a := reader.get(t, list+"/"+id).want(t, http.StatusOK)
