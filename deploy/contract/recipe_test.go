@@ -114,6 +114,7 @@ DELETE /admin/v1/organizations/{id}/rate-limit
 GET /admin/v1/organizations/{id}/plan
 PUT /admin/v1/organizations/{id}/plan
 DELETE /admin/v1/organizations/{id}/plan
+GET /admin/v1/organizations/{id}/limits
 GET /admin/v1/organizations/{id}/credits
 POST /admin/v1/organizations/{id}/credits
 GET /admin/v1/plans

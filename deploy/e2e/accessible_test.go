@@ -133,7 +133,7 @@ func checkSearch(t *testing.T, page string, routes int) {
 		t.Errorf("found %q, want the route that revokes tokens", found)
 	}
 	if len(all) != routes {
-		t.Errorf("%d routes after the search, want %d", len(all), routes)
+		t.Errorf("%d entries after the search, want %d", len(all), routes)
 	}
 	if len(*faults) > 0 {
 		t.Errorf("the page failed: %v", *faults)

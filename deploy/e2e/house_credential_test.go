@@ -109,15 +109,15 @@ func TestTargetCircuitEvents(t *testing.T) {
 		webhooks.post(t, deliveryPath, down.deliver(object{"max_attempts": 12, "url": down.url() + "?token=" + token})).want(t, http.StatusAccepted)
 	}
 	waitFor(t, waitTimeout, "the events", func() error {
-		told := map[string]int{}
+		arrived := map[string]int{}
 		for _, a := range to.arrivals(t) {
-			told[a.Headers.Get("Ce-Type")]++
+			arrived[a.Headers.Get("Ce-Type")]++
 			if !strings.HasPrefix(a.Headers.Get("Ce-Subject"), "target/") || strings.Contains(a.Body, token) {
 				t.Errorf("the event %s of %s", a.Body, a.Headers.Get("Ce-Subject"))
 			}
 		}
-		if told["switchyard.target.circuit_opened"] != 1 || told["switchyard.target.circuit_closed"] != 1 {
-			return fmt.Errorf("told of %v", told)
+		if arrived["switchyard.target.circuit_opened"] != 1 || arrived["switchyard.target.circuit_closed"] != 1 {
+			return fmt.Errorf("arrived: %v", arrived)
 		}
 		return nil
 	})

@@ -78,7 +78,7 @@ func TestThresholds(t *testing.T) {
 			watchers[i] = threshold.NewWatcher(postgres.NewThresholds(pool), nil, known, "default", testkit.Logger(t))
 		}
 	}
-	told := func(want ...string) {
+	checkEvents := func(want ...string) {
 		t.Helper()
 		watch()
 		var all sync.WaitGroup
@@ -93,10 +93,10 @@ func TestThresholds(t *testing.T) {
 		got := testkit.Value[[]string](t, pool, `SELECT coalesce(array_agg(concat_ws(' ', replace(type, 'switchyard.', ''), subject, data->>'limit', data->>'percent', data->>'used')
 			ORDER BY type, subject, data->>'limit', (data->>'percent')::int), '{}') FROM house_event`)
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
+			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	}
-	told([]string{}...)
+	checkEvents([]string{}...)
 	count("org-1", "key_first", "llm_requests", 3)
 	count("org-1", "key_next", "events", 1) // A rotation counts as the first key.
 	count("org-1", "key_other", "llm_requests", 4)
@@ -106,10 +106,10 @@ func TestThresholds(t *testing.T) {
 		"quota.reached key/key_first calls 100 4", "quota.reached organization/org-1 calls 80 8",
 		"quota.reached organization/org-own deliveries 80 4",
 	}
-	told(want...)
+	checkEvents(want...)
 	count("org-1", "key_other", "llm_requests", 2)
 	want = []string{want[0], want[1], "quota.reached organization/org-1 calls 100 10", want[2]}
-	told(want...)
+	checkEvents(want...)
 
 	// Batches are billed long after their call.
 	month, _ := plan.Month.Window(now)
@@ -118,7 +118,7 @@ func TestThresholds(t *testing.T) {
 	if _, added, err := postgres.NewCredits(pool).Grant(ctx, grant, 10, credit.Author{Name: "op"}); err != nil || !added {
 		t.Fatal(added, err)
 	}
-	told(want...)
+	checkEvents(want...)
 	amounts := []spend.Amount{
 		{Window: spend.Window{Key: "key_spent", Period: plan.Day, Start: day}, Tokens: 5, Pico: 19e9},
 		{Window: spend.Window{Key: "key_spent", Period: plan.Month, Start: month}, Tokens: 5, Pico: 19e9},
@@ -130,12 +130,12 @@ func TestThresholds(t *testing.T) {
 	}
 	// 1.9 cents are one whole cent of two.
 	want = append([]string{"credits.exhausted organization/org-spent"}, want...)
-	told(want...)
+	checkEvents(want...)
 	if _, err := postgres.NewSpend(pool).Advance(ctx, spend.Feed{Organization: "org-spent", Cursor: "c1"}, "c2", time.Now(), amounts, nil); err != nil {
 		t.Fatal(err)
 	}
 	want = append(want[:2:2], append([]string{"quota.reached key/key_spent cents 100 3"}, want[2:]...)...)
-	told(want...)
+	checkEvents(want...)
 	if uncovered := testkit.Value[string](t, pool, "SELECT data->>'uncovered_pico_usd' FROM house_event WHERE type LIKE '%credits%'"); uncovered != fmt.Sprint(int64(9e9)) {
 		t.Errorf("uncovered %s", uncovered)
 	}

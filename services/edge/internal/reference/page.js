@@ -1,5 +1,5 @@
-// Finds routes, scopes and error codes by words that all must be in their text. Without scripts the page is as useful, and the
-// field is not shown.
+// Finds routes, types of events, scopes and error codes by words that all must be in their text. Without scripts the page is
+// as useful, and the field is not shown.
 
 const field = document.getElementById("search");
 const status = document.getElementById("found");
@@ -9,13 +9,13 @@ const groups = [...document.querySelectorAll(".group")];
 
 function find() {
   const words = field.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
-  let routes = 0;
+  let found = 0;
   for (const { element, text } of entries) {
     element.hidden = !words.every((word) => text.includes(word));
-    if (!element.hidden && element.localName === "article") routes++;
+    if (!element.hidden) found++;
   }
   for (const group of groups) group.hidden = group.querySelector("article:not([hidden])") === null;
-  status.textContent = words.length === 0 ? "" : routes === 1 ? "1 route" : `${routes} routes`;
+  status.textContent = words.length === 0 ? "" : `${found} found`;
 }
 
 field.addEventListener("input", find);

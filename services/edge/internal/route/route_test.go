@@ -178,7 +178,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// Each scope for end users opens routes whose permission is its action: whoever has that permission may give the scope.
+// Each scope for end users opens routes whose permission is its action: a key with that permission may give the scope.
 func TestEndUserScopesHaveThePermissionOfTheirAction(t *testing.T) {
 	table, err := Snapshot()
 	if err != nil {

@@ -50,7 +50,7 @@ type Exhausted struct {
 
 // Event is what an organization is told.
 type Event struct {
-	// ID is the same for the same event, whoever finds it.
+	// ID is the same for the same event, on each replica that finds it.
 	ID, Organization, Type, Subject string
 	// Data is a JSON object.
 	Data []byte

@@ -18,12 +18,12 @@ import (
 )
 
 // relayed relays all notes, and returns those of targets.
-func relayed(t *testing.T, s *postgres.Store) (told []string) {
+func relayed(t *testing.T, s *postgres.Store) (notes []string) {
 	t.Helper()
 	for {
 		taken, _, err := s.Relay(t.Context(), 2, func(o event.Operational) (event.Event, error) {
 			if o.Target != (event.Target{}) {
-				told = append(told, fmt.Sprintf("%s %s %s:%d", o.Organization, o.Type, o.Target.Host, o.Target.Port))
+				notes = append(notes, fmt.Sprintf("%s %s %s:%d", o.Organization, o.Type, o.Target.Host, o.Target.Port))
 				if o.Target.Opened.IsZero() || o.Occurred.Before(o.Target.Opened) {
 					t.Errorf("note %+v", o)
 				}
@@ -34,13 +34,13 @@ func relayed(t *testing.T, s *postgres.Store) (told []string) {
 			t.Fatal(err)
 		}
 		if taken < 2 {
-			slices.Sort(told)
-			return told
+			slices.Sort(notes)
+			return notes
 		}
 	}
 }
 
-// A circuit is told of once when it opens and once when it closes, whatever replicas settle meanwhile, if deliveries
+// A circuit is recorded once when it opens and once when it closes, whatever replicas settle meanwhile, if deliveries
 // without an endpoint go to its target.
 func TestTargetsAreReported(t *testing.T) {
 	s, pool := open(t)
