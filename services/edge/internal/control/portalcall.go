@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
 	for _, r := range a.options.Portal.Table.Routes {
-		if a.options.Portal.Table.Dialect(r.Path) != "" || r.WebSocket || r.Scope == apikey.MintTokens {
+		if a.options.Portal.Table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == upstreamControl {
 			continue
 		}
 		if routes[r.Path] == nil {
@@ -42,6 +43,7 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		}
 		routes[r.Path][r.Method] = a.relay(r)
 	}
+	maps.Copy(routes, a.alertRoutes())
 	return routes
 }
 

@@ -1,5 +1,6 @@
 // The portal: which views the session's scopes open, and the one that the address names.
 
+import { alerts } from "./alerts.js";
 import { call } from "./api.js";
 import { deliveries, delivery } from "./deliveries.js";
 import { devices } from "./devices.js";
@@ -18,6 +19,7 @@ const places = [
   { name: "endpoints", scope: "webhooks:endpoints:read", show: endpoints },
   { name: "deliveries", scope: "webhooks:deliveries:read", show: deliveries, one: delivery },
   { name: "event-types", scope: "webhooks:event_types:read", show: eventTypes, one: eventType },
+  { name: "alerts", scope: "alerts:rules:read", show: alerts },
   { name: "spend", scope: "ai:usage:read", show: spend },
   { name: "keys", scope: "keys:read", show: keys },
   { name: "inbox", scope: "notifications:inbox:read", show: inbox },
