@@ -149,6 +149,7 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 		out.Line("  %-17s %s%s", service, s.URL(string(service)), grpc)
 	}
 	out.Line("  %-17s %s   web push and the in-app feed in this browser", "notify demo page", s.DemoURL())
+	out.Line("  %-17s %s/console/   sign in with OPERATOR_TOKEN of the settings below", "operators' console", s.URL(string(stack.Control)))
 	receiver := s.FakeURL(stack.FakeWebhook)
 	out.Line("  %-17s %s   what arrived: %s/_arrivals", "webhook receiver", receiver, receiver)
 	out.Line("  %-17s %s   an OpenAI- and Anthropic-like server to point the gateway at", "fake provider", s.FakeURL(stack.FakeProvider))

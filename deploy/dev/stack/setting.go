@@ -132,6 +132,7 @@ func (s *Stack) control() []string {
 		"GATEWAY_URL=" + s.URL(string(Gateway)),
 		"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
 		"PORTAL_URL=" + s.URL(string(Edge)),
+		"CONSOLE_URL=" + s.URL(string(Control)),
 		"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
 		"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
 	}

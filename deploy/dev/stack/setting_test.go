@@ -77,6 +77,7 @@ func TestSettings(t *testing.T) {
 			"EDGE_USAGE_DAYS":          "2400h", // as the edge has it
 			"EDGE_USAGE_MINUTES":       "48h",
 			"EDGE_PORTAL_URL":          s.URL("edge"),
+			"EDGE_CONSOLE_URL":         s.URL("control"),
 			"EDGE_GATEWAY_URL":         s.URL("gateway"),
 			"EDGE_SERVICE_TOKEN_FILE":  "/s/edge-token",
 			"EDGE_SPOOL_DIR":           "",

@@ -136,6 +136,18 @@ func (c Caller) OrganizationOr(body, fallback string) (string, error) {
 	return "", apierr.Invalid("organization_id", "is required, in the request or as "+HeaderOrganization)
 }
 
+// EveryOrganization refuses a list of every organization's records to all but operators, and where the header or the body
+// names an organization.
+func (c Caller) EveryOrganization(body string) error {
+	switch {
+	case c.Role != RoleOperator:
+		return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "all_organizations: needs the role "+string(RoleOperator))
+	case c.Organization != "" || body != "":
+		return apierr.Invalid("all_organizations", "must not be true where an organization is named")
+	}
+	return nil
+}
+
 // OrganizationOf is OrganizationOr without a fallback.
 func (c Caller) OrganizationOf(body string) (string, error) { return c.OrganizationOr(body, "") }
 

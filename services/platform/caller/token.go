@@ -31,12 +31,14 @@ type entry struct {
 	role Role
 }
 
+// TokenDigest is the SHA-256 of a service token.
+type TokenDigest [sha256.Size]byte
+
+// DigestOf returns the digest by which a token is known.
+func DigestOf(token string) TokenDigest { return sha256.Sum256([]byte(token)) }
+
 // LoadTokens reads a token file:
 //
-//	tokens:
-//	  - name: edge
-//	    role: service        # service, operator or support
-//	    sha256: <64 hex digits of the token's SHA-256>
 //	tokens:
 //	  - name: edge
 //	    role: service        # service, operator or support
@@ -144,9 +146,15 @@ func (t *Tokens) Authenticate(authorization string) (Caller, error) {
 		return Caller{}, apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated,
 			"a service token is required: Authorization: Bearer <token>")
 	}
-	found, ok := (*t.entries.Load())[sha256.Sum256([]byte(token))]
+	found, ok := t.Holder(DigestOf(token))
 	if !ok {
 		return Caller{}, apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated, "the service token is not valid")
 	}
-	return Caller{Name: found.name, Role: found.role}, nil
+	return found, nil
+}
+
+// Holder returns the caller whose token has a digest, and reports whether there is one.
+func (t *Tokens) Holder(digest TokenDigest) (Caller, bool) {
+	found, ok := (*t.entries.Load())[digest]
+	return Caller{Name: found.name, Role: found.role}, ok
 }

@@ -57,12 +57,13 @@ type Open struct {
 	Pages map[string]http.Handler
 }
 
-// Mount mounts health, metrics, the contract's documents and further pages.
+// Mount mounts health, metrics, the contract's documents, to which / redirects, and further pages.
 func (s *Service) Mount(server *rpc.Server, o Open) error {
 	for pattern, handler := range s.Probes(o.Health, o.Ready) {
 		server.HandleOpen(pattern, handler)
 	}
 	server.HandleOpen("GET /metrics", s.Metrics)
+	server.HandleOpen("GET /", http.RedirectHandler(apidoc.PagePath, http.StatusSeeOther))
 	documents, err := apidoc.Face(o.Contract.Files, o.Contract.Name, o.Contract.Title, o.Contract.Description)
 	if err != nil {
 		return err

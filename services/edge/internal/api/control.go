@@ -17,21 +17,28 @@ type Control struct {
 	URL *url.URL
 	// Relay passes calls on with their own credentials, see proxy.NewPlain.
 	Relay Relay
+	// Console reports whether the operators' console is relayed, too.
+	Console bool
 	// Refresh returns once the verifiers know the changes of keys and tokens that were made before, or ctx ends.
 	Refresh func(ctx context.Context)
 }
 
 const (
-	// adminPrefix and portalPrefix are what the paths of the role control begin with.
-	adminPrefix  = "/admin/v1/"
-	portalPrefix = "/portal/"
+	// adminPrefix, portalPrefix and consolePrefix are what the paths of the role control begin with.
+	adminPrefix   = "/admin/v1/"
+	portalPrefix  = "/portal/"
+	consolePrefix = "/console/"
 	// controlTime bounds the wait for the head of its response.
 	controlTime = time.Minute
 )
 
 // mountControl relays the paths of the role control.
 func (a *API) mountControl() {
-	for _, prefix := range []string{adminPrefix, portalPrefix} {
+	prefixes := []string{adminPrefix, portalPrefix}
+	if a.options.Control.Console {
+		prefixes = append(prefixes, consolePrefix)
+	}
+	for _, prefix := range prefixes {
 		a.chain.MountBelow(prefix, a.control)
 	}
 }

@@ -29,6 +29,8 @@ type Config struct {
 	ControlListen   string        `env:"CONTROL_LISTEN" envDefault:":8082" doc:"control: address of the HTTP face, which has /metrics, too; customers reach it through serve only"`
 	ControlURL      url.URL       `env:"CONTROL_URL" doc:"serve: base URL of control, to which it relays /admin/v1/ and /portal/; without it these paths are not found"`
 	PortalURL       url.URL       `env:"PORTAL_URL" doc:"control: scheme and host at which customers reach /portal/, for its links; without it there is no portal"`
+	ConsoleURL      url.URL       `env:"CONSOLE_URL" doc:"control: scheme and host at which operators reach /console/; without it there is no console"`
+	RelayConsole    bool          `env:"RELAY_CONSOLE" envDefault:"false" doc:"serve: relay /console/ to control, too; otherwise operators reach it at control only"`
 	MetricsListen   string        `env:"METRICS_LISTEN" envDefault:":8081" doc:"serve: address of /metrics, which needs no authentication; customers must not reach it"`
 	DatabaseURLFile secret.File   `env:"DATABASE_URL_FILE,required" doc:"file with the Postgres URL"`
 	RedisURLFile    secret.File   `env:"REDIS_URL_FILE" doc:"file with the Redis URL; without it, other replicas learn of a revocation by polling only"`
@@ -42,7 +44,7 @@ type Config struct {
 	WebhookURL      url.URL       `env:"WEBHOOK_EGRESS_URL" doc:"serve and the portal: base URL of webhook-egress; without it its routes are not served"`
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 
-	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress and for notify; without it or one of their URLs alert rules are kept and not applied, and without it or the URL of webhook-egress no organization is told of limits that it reaches"`
+	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress, for notify, and for the console; without it or one of their URLs alert rules are kept and not applied, and without it or the URL of webhook-egress no organization is told of limits that it reaches"`
 
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`
@@ -143,21 +145,36 @@ func (c *Config) controllable() error {
 	if c.PortalURL != (url.URL{}) {
 		errs = append(errs, c.portable()...)
 	}
+	if c.ConsoleURL != (url.URL{}) {
+		errs = append(errs, c.operable()...)
+	}
 	return errors.Join(errs...)
 }
 
 // portable checks the settings that the portal needs.
 func (c *Config) portable() []error {
-	errs := []error{required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken)}
-	u := c.PortalURL
-	secure := u.Scheme == "https" || u.Scheme == "http" && rpc.Loopback(net.JoinHostPort(u.Hostname(), "0"))
-	if u.Host == "" || !secure || u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
-		errs = append(errs, errors.New("EDGE_PORTAL_URL: must be https, or http on a loopback address, with a host and nothing more"))
-	}
+	errs := []error{required("EDGE_SERVICE_TOKEN_FILE", c.ServiceToken), originSetting("EDGE_PORTAL_URL", c.PortalURL)}
 	if len(c.upstreams()) == 0 {
 		errs = append(errs, errors.New("EDGE_GATEWAY_URL, EDGE_WEBHOOK_EGRESS_URL, EDGE_NOTIFY_URL: the portal needs at least one"))
 	}
 	return errs
+}
+
+// operable checks the settings that the console needs.
+func (c *Config) operable() []error {
+	return []error{
+		required("EDGE_CONTROL_TOKEN_FILE", c.ControlToken), required("EDGE_SERVICE_TOKENS_FILE", c.ServiceTokens),
+		originSetting("EDGE_CONSOLE_URL", c.ConsoleURL),
+	}
+}
+
+// originSetting checks the URL at which browsers reach pages, whose cookies are for https or this machine only.
+func originSetting(setting string, u url.URL) error {
+	secure := u.Scheme == "https" || u.Scheme == "http" && rpc.Loopback(net.JoinHostPort(u.Hostname(), "0"))
+	if u.Host != "" && secure && u == (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+		return nil
+	}
+	return errors.New(setting + ": must be https, or http on a loopback address, with a host and nothing more")
 }
 
 func required(setting string, file secret.File) error {

@@ -6,8 +6,10 @@ import (
 	"net/url"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/console"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
+	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/portal"
@@ -55,16 +57,21 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("exports: %w", err)
 	}
-	pages, err := newPortal(ctx, s, cfg, stores, usage, plans.quotas)
+	limiter := startLimiter(s, stores.redis)
+	pages, err := newPortal(ctx, s, cfg, stores, usage, plans.quotas, limiter)
 	if err != nil {
 		return fmt.Errorf("portal: %w", err)
+	}
+	operators, err := newConsole(ctx, s, cfg, stores, tokens, limiter)
+	if err != nil {
+		return fmt.Errorf("console: %w", err)
 	}
 	err = startControlServer(ctx, s, cfg, control.Options{
 		Keys: manager, Users: users, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
 		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 		Windows: postgres.NewThresholds(stores.pool),
-		Exports: exports, Portal: pages,
+		Exports: exports, Portal: pages, Console: operators,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -122,7 +129,9 @@ func startUpkeep(s *service.Service, cfg Config, stores stores) *postgres.Usage 
 }
 
 // newPortal returns what the portal needs; nil if it is off.
-func newPortal(ctx context.Context, s *service.Service, cfg Config, stores stores, usage *postgres.Usage, quotas *quota.Enforcer) (*control.Portal, error) {
+func newPortal(
+	ctx context.Context, s *service.Service, cfg Config, stores stores, usage *postgres.Usage, quotas *quota.Enforcer, limiter *limit.Limiter,
+) (*control.Portal, error) {
 	if cfg.PortalURL == (url.URL{}) {
 		return nil, nil // control.Options requires it.
 	}
@@ -142,7 +151,38 @@ func newPortal(ctx context.Context, s *service.Service, cfg Config, stores store
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
 	return &control.Portal{
 		Sessions: portal.NewSessions(postgres.NewPortal(stores.pool)), URL: &cfg.PortalURL, Table: table, Upstreams: cfg.upstreams(),
-		Relay: proxy.New(transport, token, bounds), Limiter: startLimiter(s, stores.redis), Counter: usage, Enforcer: quotas, Drain: onDrain(ctx, s),
+		Relay: proxy.New(transport, token, bounds), Limiter: limiter, Counter: usage, Enforcer: quotas, Drain: onDrain(ctx, s),
+	}, nil
+}
+
+// newConsole returns what the console needs; nil if it is off.
+func newConsole(
+	ctx context.Context, s *service.Service, cfg Config, stores stores, tokens *caller.Tokens, limiter *limit.Limiter,
+) (*control.Console, error) {
+	if cfg.ConsoleURL == (url.URL{}) {
+		return nil, nil // control.Options requires it.
+	}
+	if tokens == nil {
+		return nil, fmt.Errorf("%s_AUTH_DISABLED: not with %s_CONSOLE_URL, whose sign-in needs service tokens", prefix, prefix)
+	}
+	table, err := servedRoutes(cfg)
+	if err != nil {
+		return nil, err
+	}
+	token, err := cfg.ControlToken.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s_CONTROL_TOKEN_FILE: %w", prefix, err)
+	}
+	transport, err := upstreamTransport(s, cfg)
+	if err != nil {
+		return nil, err
+	}
+	bounds := cfg.bounds()
+	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
+	return &control.Console{
+		Sessions: console.NewSessions(postgres.NewConsole(stores.pool), tokens), URL: &cfg.ConsoleURL, Table: table, Upstreams: cfg.upstreams(),
+		Relay: proxy.New(transport, token, bounds), Plain: proxy.NewPlain(transport, bounds), Token: token,
+		Limiter: limiter, Drain: onDrain(ctx, s),
 	}, nil
 }
 

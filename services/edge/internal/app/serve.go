@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/edge/internal/redis"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/internal/usertoken"
+	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/connpool"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
@@ -172,6 +173,7 @@ func startServer(ctx context.Context, s *service.Service, cfg Config, pool *pgxp
 		return err
 	}
 	o.Log, o.Tracer, o.Meter, o.Open = s.Log, s.Tracer, s.Meter, s.Probes(nil, nil)
+	o.Open["GET /{$}"] = http.RedirectHandler(apidoc.PagePath, http.StatusSeeOther)
 	o.Upstreams, o.Relay, o.Bounds = cfg.upstreams(), proxy.New(transport, token, cfg.bounds()), cfg.bounds()
 	o.Control = wayToControl(cfg, transport, refresh)
 	if o.Sockets, err = newSockets(s, cfg, token); err != nil {
@@ -204,7 +206,7 @@ func wayToControl(cfg Config, transport *connpool.Pool, refresh func(context.Con
 	}
 	bounds := cfg.bounds()
 	bounds.Body, bounds.Memory, bounds.Share = controlBody, controlMemory, controlMemory
-	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Refresh: refresh}
+	return &api.Control{URL: &cfg.ControlURL, Relay: proxy.NewPlain(transport, bounds), Console: cfg.RelayConsole, Refresh: refresh}
 }
 
 // upstreamTransport returns the connection pool for the services.

@@ -42,6 +42,8 @@ type Options struct {
 	Tokens *caller.Tokens
 	// Portal serves the pages of customers' people; nil serves none of its paths.
 	Portal *Portal
+	// Console serves the operators' pages; nil serves none of its paths.
+	Console *Console
 	// Open holds unauthenticated handlers by pattern, such as probes.
 	Open map[string]http.Handler
 }
@@ -69,6 +71,11 @@ func New(options Options) (http.Handler, error) {
 		}
 		a.mount(served, caller.RoleOperator, a.portalAdmin())
 		if err := a.mountPortal(served); err != nil {
+			return nil, err
+		}
+	}
+	if options.Console != nil {
+		if err := a.mountConsole(served); err != nil {
 			return nil, err
 		}
 	}

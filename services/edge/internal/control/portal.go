@@ -42,7 +42,8 @@ type Portal struct {
 	Upstreams map[string]*url.URL
 	Relay     Relay
 	Limiter   Limiter
-	Counter   Counter
+	// Counter counts successful calls; nil counts none.
+	Counter Counter
 	// Enforcer holds the calls of sessions to the plans of their organizations.
 	Enforcer chain.Enforcer
 	// Drain calls end once control drains, unless it is stopped before. It may be nil.
@@ -72,9 +73,19 @@ func (a *API) mountPortal(served *chain.Chain) error {
 	if err != nil {
 		return err
 	}
+	mountPages(served, portal.Prefix, pages)
+	served.Mount(openPath+"{link}", map[string]chain.Handler{http.MethodGet: a.openLink})
+	for path, methods := range a.portalRoutes() {
+		served.Mount(apiPath+path, a.inSession(methods))
+	}
+	return nil
+}
+
+// mountPages mounts pages by path, of which the first is at a prefix.
+func mountPages(served *chain.Chain, prefix string, pages map[string]http.Handler) {
 	for path, page := range pages {
 		pattern := path
-		if path == portal.Prefix {
+		if path == prefix {
 			pattern = path + "{$}" // not a prefix
 		}
 		served.Mount(pattern, map[string]chain.Handler{http.MethodGet: func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
@@ -82,11 +93,6 @@ func (a *API) mountPortal(served *chain.Chain) error {
 			return nil
 		}})
 	}
-	served.Mount(openPath+"{link}", map[string]chain.Handler{http.MethodGet: a.openLink})
-	for path, methods := range a.portalRoutes() {
-		served.Mount(apiPath+path, a.inSession(methods))
-	}
-	return nil
 }
 
 // sessionHandler serves a request of a session.
@@ -169,7 +175,7 @@ func (a *API) session(method string, next sessionHandler) chain.Handler {
 		if r.Method != method {
 			return chain.NotAllowed(w, r, method)
 		}
-		if err := a.checkOrigin(r); err != nil {
+		if err := fromPageOf(a.options.Portal.URL, r); err != nil {
 			return err
 		}
 		cookie, err := r.Cookie(cookieName)
@@ -188,16 +194,16 @@ func (a *API) session(method string, next sessionHandler) chain.Handler {
 	}
 }
 
-// checkOrigin refuses requests that another site's page made (cross-site request forgery). A browser tells the site of
+// fromPageOf refuses requests that a page of another origin made (cross-site request forgery). A browser tells the site of
 // each request (Fetch Metadata), and the origin of those that change something.
-func (a *API) checkOrigin(r *http.Request) error {
+func fromPageOf(origin *url.URL, r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	foreign := site != "" && site != "same-origin"
 	if r.Method != http.MethodGet {
-		foreign = foreign || r.Header.Get(pageHeader) == "" || r.Header.Get("Origin") != a.options.Portal.URL.Scheme+"://"+a.options.Portal.URL.Host
+		foreign = foreign || r.Header.Get(pageHeader) == "" || r.Header.Get("Origin") != origin.Scheme+"://"+origin.Host
 	}
 	if foreign {
-		return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "only the portal's own pages may call this")
+		return apierr.New(apierr.KindForbidden, apierr.ReasonForbidden, "only pages of the same origin may call this")
 	}
 	return nil
 }

@@ -409,7 +409,7 @@ func TestPortalPages(t *testing.T) {
 		if answer.Status != http.StatusOK || answer.Header.Get("Content-Type") != kind {
 			t.Errorf("%s: %d %s, want %s", path, answer.Status, answer.Header.Get("Content-Type"), kind)
 		}
-		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; worker-src 'self'; " +
+		const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; " +
 			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 		if got := answer.Header.Get("Content-Security-Policy"); got != policy {
 			t.Errorf("%s: policy %q, want %q", path, got, policy)

@@ -20,7 +20,8 @@ const (
 // upstreamControl is this role in the table of routes.
 const upstreamControl = "control"
 
-// alertRoutes returns the customers' operations of alert rules, which this role answers itself, by path and method.
+// alertRoutes returns the customers' operations of alert rules, which this role answers itself, by path and method. The
+// portal and the operators' console have them.
 func (a *API) alertRoutes() map[string]map[string]sessionHandler {
 	if a.options.Alerts == nil {
 		return nil
@@ -30,10 +31,18 @@ func (a *API) alertRoutes() map[string]map[string]sessionHandler {
 			return a.writeAlertRules(w, r, s.Organization)
 		}),
 		http.MethodPut: ofRules(writeRules, func(w http.ResponseWriter, r *http.Request, _ *chain.Line, s *portal.Session) error {
-			by := sessionActor(r, s)
-			return a.setAlertRules(w, r, alert.Author{Name: by.Name, User: s.User, Request: r.Header.Get(caller.HeaderRequest), At: present()}, s.Organization)
+			return a.setAlertRules(w, r, sessionAuthor(r, s), s.Organization)
 		}),
 	}}
+}
+
+// sessionAuthor returns the author of a session's change of rules: the session and its user, or the operator.
+func sessionAuthor(r *http.Request, s *portal.Session) alert.Author {
+	by := alert.Author{Name: sessionActor(r, s).Name, User: s.User, Request: r.Header.Get(caller.HeaderRequest), At: present()}
+	if s.Operator != "" {
+		by.Name, by.User = s.Operator, ""
+	}
+	return by
 }
 
 var errOwnersRules = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "alert rules are the organization's, and this session is an owner's")

@@ -52,3 +52,31 @@ func TestPortalAlertRules(t *testing.T) {
 		t.Errorf("audit: %d %s, %v", audit.Status, text, err)
 	}
 }
+
+// An operator in an organization's place sets its rules, under the own name; not in the place of an owner.
+func TestConsoleAlertRules(t *testing.T) {
+	x, _ := newConsole(t)
+	own := x.signIn(t)
+	const path, rules = "/console/api/organizations/org-1/product/v1/alerts/rules", `"rules":[{"name":"a","types":["switchyard.*"],"to":[{"channel":"in_app"}]}]`
+	for _, step := range []struct {
+		method, body string
+		headers      []string
+		status       int
+		want         string
+	}{
+		{"PUT", "{" + rules + "}", nil, 200, rules},
+		{"GET", "", []string{"X-User-Id", "ann"}, 200, rules},
+		{"GET", "", []string{"X-Owner-Id", "ada"}, 403, "an owner's"},
+	} {
+		answer := x.do(t, step.method, path, step.body, append(own[:len(own):len(own)], step.headers...)...)
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.Status != step.status || !strings.Contains(string(text), step.want) {
+			t.Errorf("%s %v: %d %s, %v, want %d %s", step.method, step.headers, answer.Status, text, err, step.status, step.want)
+		}
+	}
+	audit := x.do(t, "GET", "/admin/v1/audit?organization_id=org-1", "", "Authorization", "Bearer "+operatorToken)
+	text, err := io.ReadAll(audit.Body)
+	if err != nil || !strings.Contains(string(text), `"organization.alert_rules"`) || !strings.Contains(string(text), `"actor":"olga"`) {
+		t.Errorf("audit: %d %s, %v", audit.Status, text, err)
+	}
+}

@@ -21,9 +21,6 @@ import (
 	"switchyard.dev/services/platform/caller"
 )
 
-// portalKey stands for the key in what a session calls: in usage, and in the gateway's spend.
-const portalKey = "portal"
-
 // portalRoutes returns the operations of the pages by path below apiPath and method: the session, keys, and the
 // customers' routes at their own paths. The formats of other APIs and WebSockets are for programs, and tokens of end users
 // are minted with a key.
@@ -34,23 +31,32 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}":        {http.MethodDelete: a.revokeSessionKey},
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
-	for _, r := range a.options.Portal.Table.Routes {
-		if a.options.Portal.Table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == upstreamControl {
+	maps.Copy(routes, a.options.Portal.customerRoutes(a.holdToPlan))
+	maps.Copy(routes, a.alertRoutes())
+	return routes
+}
+
+// hold makes a session's call, if a plan doesn't refuse it.
+type hold func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session, use quota.Use, call func() error) error
+
+// customerRoutes returns the customers' routes that sessions may call, by path and method.
+func (p *Portal) customerRoutes(hold hold) map[string]map[string]sessionHandler {
+	routes := make(map[string]map[string]sessionHandler)
+	for _, r := range p.Table.Routes {
+		if p.Table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == upstreamControl {
 			continue
 		}
 		if routes[r.Path] == nil {
 			routes[r.Path] = make(map[string]sessionHandler)
 		}
-		routes[r.Path][r.Method] = a.relay(r)
+		routes[r.Path][r.Method] = p.relay(r, hold)
 	}
-	maps.Copy(routes, a.alertRoutes())
 	return routes
 }
 
 // relay passes a call of a customers' route on if the session's scopes open it, as the session's organization, owner
 // and user.
-func (a *API) relay(r route.Route) sessionHandler {
-	p := a.options.Portal
+func (p *Portal) relay(r route.Route, hold hold) sessionHandler {
 	target, need, use := r.TargetBelow(p.Upstreams[r.Upstream]), r.Need(), quota.UseOf(r.Metric)
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
 		if err := need.MetBy(s.Grants()); err != nil {
@@ -58,31 +64,34 @@ func (a *API) relay(r route.Route) sessionHandler {
 		}
 		actAs(req, r, s)
 		call := proxy.Call{
-			Target: target(req), Timeout: r.Timeout, Organization: s.Organization, Key: portalKey,
-			Follow: func(end context.CancelCauseFunc) func() { return a.follow(r, s, end) },
+			Target: target(req), Timeout: r.Timeout, Organization: s.Organization, Key: s.Key(),
+			Follow: func(end context.CancelCauseFunc) func() { return p.follow(r, s, end) },
 			Inject: func(h http.Header) { chain.Inject(req.Context(), h) },
 			Succeeded: func() func() error {
 				l.Succeeded = true
-				return func() error { return a.count(req.Context(), s, r.Metric) }
+				return func() error { return p.count(req.Context(), s, r.Metric) }
 			},
 		}
-		who, err := a.quotaOf(req.Context(), s, use)
-		if err != nil {
-			return err
-		}
-		return a.quotas.Hold(w, req, l, who, use, func() error { return p.Relay.Do(w, req, call) })
+		return hold(w, req, l, s, use, func() error { return p.Relay.Do(w, req, call) })
 	}
 }
 
-// quotaOf returns what a session's calls count under: its organization, whose plan is read for calls that are billed.
-func (a *API) quotaOf(ctx context.Context, s *portal.Session, use quota.Use) (quota.Caller, error) {
-	who := quota.Caller{Key: portalKey, Organization: s.Organization}
-	if use == 0 {
-		return who, nil
+// holdToPlan holds calls of the portal to the plan of their organization, which is read for those that are billed.
+func (a *API) holdToPlan(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session, use quota.Use, call func() error) error {
+	who := quota.Caller{Key: s.Key(), Organization: s.Organization}
+	if use != 0 {
+		plan, err := a.options.Keys.OrganizationPlan(r.Context(), s.Organization)
+		if err != nil {
+			return err
+		}
+		who.OrganizationPlan = plan
 	}
-	var err error
-	who.OrganizationPlan, err = a.options.Keys.OrganizationPlan(ctx, s.Organization)
-	return who, err
+	return a.quotas.Hold(w, r, l, who, use, call)
+}
+
+// unheld makes a call whatever plans say.
+func unheld(_ http.ResponseWriter, _ *http.Request, _ *chain.Line, _ *portal.Session, _ quota.Use, call func() error) error {
+	return call()
 }
 
 // actAs puts a session's owner and user in place of those that a request names in its header and query. A body that
@@ -112,12 +121,12 @@ const upstreamGateway = "gateway"
 var errSessionEnds = apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated, "the session has ended")
 
 // follow ends a call with its session, and a stream of events also when control drains.
-func (a *API) follow(r route.Route, s *portal.Session, end context.CancelCauseFunc) (done func()) {
+func (p *Portal) follow(r route.Route, s *portal.Session, end context.CancelCauseFunc) (done func()) {
 	clock := time.AfterFunc(time.Until(s.ExpiresAt), func() { end(errSessionEnds) })
-	if !r.EventStream || a.options.Portal.Drain == nil {
+	if !r.EventStream || p.Drain == nil {
 		return func() { clock.Stop() }
 	}
-	stop := a.options.Portal.Drain(func() {
+	stop := p.Drain(func() {
 		end(apierr.Unavailable("the service restarts; connect again", errors.New("control drains")))
 	})
 	return func() {
@@ -126,15 +135,15 @@ func (a *API) follow(r route.Route, s *portal.Session, end context.CancelCauseFu
 	}
 }
 
-// count adds a successful call to the usage counters before its response is complete. The calls of people are few: each
-// is a batch of its own.
-func (a *API) count(ctx context.Context, s *portal.Session, metric string) error {
-	if metric == "" {
+// count adds a successful call to the usage counters, if there is a Counter, before its response is complete. The calls of
+// people are few: each is a batch of its own.
+func (p *Portal) count(ctx context.Context, s *portal.Session, metric string) error {
+	if metric == "" || p.Counter == nil {
 		return nil
 	}
-	counter := meter.Counter{Organization: s.Organization, Key: portalKey, Metric: metric, Minute: time.Now().UTC().Truncate(time.Minute)}
+	counter := meter.Counter{Organization: s.Organization, Key: s.Key(), Metric: metric, Minute: time.Now().UTC().Truncate(time.Minute)}
 	batch := meter.Batch{Writer: "portal-" + rand.Text(), Last: 1, Counts: []meter.Count{{Counter: counter, Count: 1}}}
-	if _, err := a.options.Portal.Counter.Apply(context.WithoutCancel(ctx), batch); err != nil {
+	if _, err := p.Counter.Apply(context.WithoutCancel(ctx), batch); err != nil {
 		return fmt.Errorf("count a call of the portal: %w", err)
 	}
 	return nil

@@ -18,17 +18,30 @@ const Prefix = "/portal/"
 var files embed.FS
 
 // Policy lets a page load its own files and call its own origin, and nothing else (Content Security Policy level 3).
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; worker-src 'self'; " +
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; worker-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
 // media are the types of the pages' files.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".js": "text/javascript; charset=utf-8", ".json": "application/json",
+	".js": "text/javascript; charset=utf-8", ".json": "application/json", ".svg": "image/svg+xml",
 }
 
 // Pages returns the handlers of the pages' files, by path. The first page is at Prefix.
-func Pages() (map[string]http.Handler, error) {
+func Pages() (map[string]http.Handler, error) { return PagesOf(files, Prefix) }
+
+// Shared returns the handlers of the files that other pages use, by path below a prefix: those of the portal without its
+// documents.
+func Shared(prefix string) (map[string]http.Handler, error) {
+	handlers, err := PagesOf(files, prefix)
+	for _, document := range []string{"", "refused.html", "main.js", "worker.js"} {
+		delete(handlers, prefix+document)
+	}
+	return handlers, err
+}
+
+// PagesOf returns the handlers of the files in the folder page, by path below a prefix. The first page is at the prefix.
+func PagesOf(files fs.FS, prefix string) (map[string]http.Handler, error) {
 	handlers := make(map[string]http.Handler)
 	err := fs.WalkDir(files, "page", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -38,12 +51,12 @@ func Pages() (map[string]http.Handler, error) {
 		if err != nil {
 			return err
 		}
-		at := Prefix + strings.TrimSuffix(strings.TrimPrefix(name, "page/"), "index.html")
+		at := prefix + strings.TrimSuffix(strings.TrimPrefix(name, "page/"), "index.html")
 		handlers[at] = apidoc.Fixed(media[path.Ext(name)], text, headers...)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("pages of the portal: %w", err)
+		return nil, fmt.Errorf("pages at %s: %w", prefix, err)
 	}
 	return handlers, nil
 }

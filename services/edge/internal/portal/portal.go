@@ -51,6 +51,16 @@ type Session struct {
 	Scopes       []apikey.Permission
 	ReturnURL    string
 	ExpiresAt    time.Time
+	// Operator acts for the organization in the operators' console; empty in the portal.
+	Operator string
+}
+
+// Key stands for the key in what the session calls: in usage, and in the gateway's spend.
+func (s *Session) Key() string {
+	if s.Operator != "" {
+		return "console"
+	}
+	return "portal"
 }
 
 // Link is a new link to the portal.

@@ -14,9 +14,11 @@ import (
 
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/push"
 	"switchyard.dev/services/notify/internal/webpush"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 )
 
@@ -105,7 +107,7 @@ func expiry(s *notifyv1.PushSubscription) (*time.Time, error) {
 
 // ListPushRegistrations lists devices, newest first.
 func (s *pushServer) ListPushRegistrations(ctx context.Context, in *notifyv1.ListPushRegistrationsRequest) (*notifyv1.ListPushRegistrationsResponse, error) {
-	at, err := address(ctx, in.GetOrganizationId(), in.GetUserId())
+	at, err := registry(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func (s *pushServer) ListPushRegistrations(ctx context.Context, in *notifyv1.Lis
 		return nil, err
 	}
 	page, more, err := s.devices.Devices(ctx, push.DeviceQuery{
-		Organization: at.Organization, User: at.User, Site: in.GetSiteId(), Before: before, Limit: pageSize(in.GetLimit()),
+		Organization: at.Organization, Every: in.GetAllOrganizations(), User: at.User, Site: in.GetSiteId(), Before: before, Limit: pageSize(in.GetLimit()),
 	})
 	if err != nil {
 		return nil, err
@@ -127,6 +129,21 @@ func (s *pushServer) ListPushRegistrations(ctx context.Context, in *notifyv1.Lis
 		out.NextCursor = encodeDevice(page[len(page)-1].ID)
 	}
 	return out, nil
+}
+
+// registry returns whose devices are listed: of an organization, or for operators of every one.
+func registry(ctx context.Context, in *notifyv1.ListPushRegistrationsRequest) (at inbox.Address, err error) {
+	if !in.GetAllOrganizations() {
+		return address(ctx, in.GetOrganizationId(), in.GetUserId())
+	}
+	c := caller.From(ctx)
+	if err := c.EveryOrganization(in.GetOrganizationId()); err != nil {
+		return inbox.Address{}, err
+	}
+	if at.User, err = c.UserOf(in.GetUserId()); err == nil {
+		err = identifier("user_id", at.User)
+	}
+	return at, err
 }
 
 // DeletePushRegistration deletes a device.

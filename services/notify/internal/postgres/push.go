@@ -49,9 +49,9 @@ func (s *Devices) Devices(ctx context.Context, q push.DeviceQuery) ([]push.Devic
 	if before == uuid.Nil {
 		before = lastID
 	}
-	rows, err := dbsql.New(s.pool).Subscriptions(ctx, dbsql.SubscriptionsParams{
+	rows, err := s.subscriptions(ctx, dbsql.SubscriptionsParams{
 		OrganizationID: q.Organization, Before: before, UserID: given(q.User), SiteID: given(q.Site), Count: int32(q.Limit + 1),
-	})
+	}, q.Every)
 	if err != nil {
 		return nil, false, failure("list devices", err)
 	}
@@ -64,6 +64,21 @@ func (s *Devices) Devices(ctx context.Context, q push.DeviceQuery) ([]push.Devic
 		page[i] = device(row)
 	}
 	return page, more, nil
+}
+
+func (s *Devices) subscriptions(ctx context.Context, p dbsql.SubscriptionsParams, every bool) ([]dbsql.SubscriptionsRow, error) {
+	q := dbsql.New(s.pool)
+	if !every {
+		return q.Subscriptions(ctx, p)
+	}
+	rows, err := q.EverySubscription(ctx, dbsql.EverySubscriptionParams{
+		Before: p.Before, UserID: p.UserID, SiteID: p.SiteID, Count: p.Count,
+	})
+	found := make([]dbsql.SubscriptionsRow, len(rows))
+	for i, row := range rows {
+		found[i] = dbsql.SubscriptionsRow(row)
+	}
+	return found, err
 }
 
 // Delete removes a device, or returns push.ErrNotFound.

@@ -65,6 +65,8 @@ type Registration struct {
 // DeviceQuery is a request for a page of devices, newest first.
 type DeviceQuery struct {
 	Organization string
+	// Every selects all organizations; then Organization is empty.
+	Every bool
 	// User and Site narrow the page unless they are empty.
 	User, Site string
 	// Before is the id that the page is below; the nil id begins at the newest.

@@ -41,7 +41,7 @@ func (s *deliveries) GetDelivery(ctx context.Context, r *webhooksv1.GetDeliveryR
 
 // ListDeliveries implements the method of that name.
 func (s *deliveries) ListDeliveries(ctx context.Context, r *webhooksv1.ListDeliveriesRequest) (*webhooksv1.ListDeliveriesResponse, error) {
-	organization, owner, err := s.scope(ctx, r)
+	organization, owner, every, err := s.listScope(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *deliveries) ListDeliveries(ctx context.Context, r *webhooksv1.ListDeliv
 		return nil, err
 	}
 	filter := delivery.Filter{
-		Organization: organization, Owner: owner, Statuses: statusesOf(r.GetStatus()), EndpointID: r.GetEndpointId(),
+		Organization: organization, Every: every, Owner: owner, Statuses: statusesOf(r.GetStatus()), EndpointID: r.GetEndpointId(),
 		EventID: r.GetEventId(), EventType: r.GetEventType(), Host: r.GetHost(),
 		CreatedFrom: timeOf(r.GetCreatedAfter()), CreatedTo: timeOf(r.GetCreatedBefore()),
 	}

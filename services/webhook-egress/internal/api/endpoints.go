@@ -68,7 +68,7 @@ func (s *endpoints) RegisterEndpoint(ctx context.Context, r *webhooksv1.Register
 
 // ListEndpoints implements the method of that name.
 func (s *endpoints) ListEndpoints(ctx context.Context, r *webhooksv1.ListEndpointsRequest) (*webhooksv1.ListEndpointsResponse, error) {
-	scope, err := s.scopeOf(ctx, r)
+	organization, owner, every, err := s.listScope(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *endpoints) ListEndpoints(ctx context.Context, r *webhooksv1.ListEndpoin
 	if err != nil {
 		return nil, err
 	}
-	filter := endpoint.Filter{Scope: scope, Active: r.Active, EventType: r.GetEventType()}
+	filter := endpoint.Filter{Scope: endpoint.Scope{Organization: organization, Owner: owner}, Every: every, Active: r.Active, EventType: r.GetEventType()}
 	page, next, err := s.registry.List(ctx, filter, before, limitOf(r))
 	if err != nil {
 		return nil, err

@@ -41,6 +41,26 @@ func (t tenant) scope(ctx context.Context, r scoped) (organization, owner string
 	return organization, owner, nil
 }
 
+// listed is a list that may be every organization's.
+type listed interface {
+	scoped
+	GetAllOrganizations() bool
+}
+
+// listScope is scope, for lists: every reports that they are every organization's, and then organization is empty.
+func (t tenant) listScope(ctx context.Context, r listed) (organization, owner string, every bool, err error) {
+	if !r.GetAllOrganizations() {
+		organization, owner, err = t.scope(ctx, r)
+		return organization, owner, false, err
+	}
+	c := caller.From(ctx)
+	if err := c.EveryOrganization(r.GetOrganizationId()); err != nil {
+		return "", "", false, err
+	}
+	owner, err = c.OwnerOf(r.GetOwnerId())
+	return "", owner, true, err
+}
+
 // keyed is a request that may carry an idempotency key.
 type keyed interface {
 	scoped

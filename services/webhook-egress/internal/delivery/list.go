@@ -11,6 +11,8 @@ import (
 // Filter selects deliveries; an empty field matches all.
 type Filter struct {
 	Organization string
+	// Every selects all organizations; then Organization is empty.
+	Every bool
 	Owner        string
 	Statuses     []Status
 	EndpointID   string

@@ -180,6 +180,8 @@ func find(scope Scope, id string) (delivery.ID, error) {
 type Filter struct {
 	Scope
 
+	// Every selects all organizations; then that of the Scope is empty.
+	Every bool
 	Active *bool
 	// EventType selects endpoints that would receive it.
 	EventType string

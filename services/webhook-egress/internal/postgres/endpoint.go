@@ -88,7 +88,7 @@ func (s Endpoints) List(ctx context.Context, f endpoint.Filter, before delivery.
 	if f.EventType != "" {
 		p.Patterns = endpoint.Patterns(f.EventType)
 	}
-	rows, err := s.sql.ListEndpoints(ctx, p)
+	rows, err := s.list(ctx, p, f.Every)
 	if err != nil {
 		return nil, explain("list endpoints", err)
 	}
@@ -99,6 +99,15 @@ func (s Endpoints) List(ctx context.Context, f endpoint.Filter, before delivery.
 		}
 	}
 	return page, nil
+}
+
+func (s Endpoints) list(ctx context.Context, p dbsql.ListEndpointsParams, every bool) ([]dbsql.Endpoint, error) {
+	if !every {
+		return s.sql.ListEndpoints(ctx, p)
+	}
+	return s.sql.ListEveryEndpoint(ctx, dbsql.ListEveryEndpointParams{
+		Before: p.Before, OwnerID: p.OwnerID, Active: p.Active, Patterns: p.Patterns, Page: p.Page,
+	})
 }
 
 // Update implements endpoint.Store.

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -76,5 +77,41 @@ func TestListIsBounded(t *testing.T) {
 	}
 	if got := listed(t, s, delivery.Filter{Organization: "acme", EventType: "e"}, 10); len(got) != 1 || got[0] != d.ID {
 		t.Errorf("found %v", got)
+	}
+}
+
+// A list of every organization has the deliveries and dead letters of all, newest first, also those of days ago, and no
+// list of one organization has another's.
+func TestListEveryOrganization(t *testing.T) {
+	s, _ := open(t)
+	begin := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	var all []delivery.ID
+	for hour, organization := range []string{"acme", "beta", "acme", "gamma"} {
+		all = append(all, ended(t, s, organization, 1, delivery.StatusFailed, func(_ int, d *delivery.Draft) {
+			d.ID = delivery.NewID(begin.Add(time.Duration(hour) * time.Minute))
+		})...)
+	}
+	queued := draft("beta")
+	enqueue(t, s, leaseOf(1, false), queued)
+	slices.Reverse(all)
+	newest := append([]delivery.ID{queued.ID}, all...)
+	dead := []delivery.Status{delivery.StatusFailed}
+	for name, tt := range map[string]struct {
+		filter delivery.Filter
+		want   []delivery.ID
+	}{
+		"all":              {delivery.Filter{Every: true}, newest},
+		"dead letters":     {delivery.Filter{Every: true, Statuses: dead}, all},
+		"in flight":        {delivery.Filter{Every: true, Statuses: []delivery.Status{delivery.StatusQueued}}, newest[:1]},
+		"from":             {delivery.Filter{Every: true, Statuses: dead, CreatedFrom: begin.Add(time.Minute)}, all[:3]},
+		"to":               {delivery.Filter{Every: true, Statuses: dead, CreatedTo: begin.Add(time.Minute)}, all[3:]},
+		"one organization": {delivery.Filter{Organization: "acme", Statuses: dead}, []delivery.ID{all[1], all[3]}},
+		"none":             {delivery.Filter{}, nil},
+	} {
+		for _, limit := range []int{1, 2, 50} {
+			if diff := cmp.Diff(tt.want, listed(t, s, tt.filter, limit)); diff != "" {
+				t.Errorf("%s, pages of %d (-want +got):\n%s", name, limit, diff)
+			}
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (s *Store) Get(ctx context.Context, organization, owner string, id delivery
 // recordParams returns the query parameters of a filter.
 func recordParams(f delivery.Filter) (p dbsql.ReadRecordsParams, err error) {
 	p = dbsql.ReadRecordsParams{
-		OrganizationID: f.Organization, OwnerID: f.Owner, EventType: f.EventType, HostPattern: delivery.HostPattern(f.Host),
+		OrganizationID: f.Organization, EveryOrganization: f.Every, OwnerID: f.Owner, EventType: f.EventType, HostPattern: delivery.HostPattern(f.Host),
 		Statuses: make([]string, len(f.Statuses)), BlockedUntil: blockedUntil,
 	}
 	for i, status := range f.Statuses {
@@ -158,10 +158,39 @@ func (s *Store) newest(
 		return s.sql.NewestOfEndpoint(ctx, dbsql.NewestOfEndpointParams{
 			EndpointID: by.EndpointID, First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page,
 		})
+	case f.Every && onlyDead(f.Statuses):
+		return s.newestDeadOfAll(ctx, p)
+	case f.Every:
+		return s.sql.NewestOfAll(ctx, dbsql.NewestOfAllParams{
+			First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page,
+		})
 	case onlyDead(f.Statuses):
 		return s.sql.NewestDeadLetters(ctx, dbsql.NewestDeadLettersParams(p))
 	}
 	return s.sql.NewestOfOrganization(ctx, p)
+}
+
+// newestDeadOfAll looks through the newest day first, then through twice as long a time with each query, so that it reads
+// few dead letters beyond those that it returns.
+func (s *Store) newestDeadOfAll(ctx context.Context, p dbsql.NewestOfOrganizationParams) (found []pgtype.UUID, err error) {
+	to := p.ToTime
+	if now := time.Now().Add(time.Minute); to.After(now) {
+		to = now
+	}
+	for span := 24 * time.Hour; to.After(p.FromTime) && len(found) < int(p.Page); span *= 2 {
+		from := to.Add(-span)
+		if from.Before(p.FromTime) {
+			from = p.FromTime
+		}
+		ids, err := s.sql.NewestDeadLettersOfAll(ctx, dbsql.NewestDeadLettersOfAllParams{
+			Before: p.Before, FromTime: from, ToTime: to, Page: p.Page - int32(len(found)),
+		})
+		if err != nil {
+			return nil, err
+		}
+		found, to = append(found, ids...), from
+	}
+	return found, nil
 }
 
 // onlyDead reports whether all deliveries with one of the statuses are dead letters.

@@ -441,9 +441,11 @@ type ListPushRegistrationsRequest struct {
 	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the previous page.
-	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// True lists every organization's. Only operators may, and in no organization's place.
+	AllOrganizations bool `protobuf:"varint,6,opt,name=all_organizations,json=allOrganizations,proto3" json:"all_organizations,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ListPushRegistrationsRequest) Reset() {
@@ -509,6 +511,13 @@ func (x *ListPushRegistrationsRequest) GetCursor() string {
 		return x.Cursor
 	}
 	return ""
+}
+
+func (x *ListPushRegistrationsRequest) GetAllOrganizations() bool {
+	if x != nil {
+		return x.AllOrganizations
+	}
+	return false
 }
 
 // ListPushRegistrationsResponse is a page of subscriptions.
@@ -939,14 +948,15 @@ const file_switchyard_notify_v1_push_proto_rawDesc = "" +
 	"\x0eVapidPublicKey\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x01 \x01(\tR\tpublicKey\x12\x15\n" +
-	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\xdb\x01\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\x88\x02\n" +
 	"\x1cListPushRegistrationsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12!\n" +
 	"\auser_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x06userId\x12!\n" +
 	"\asite_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x06siteId\x12 \n" +
 	"\x05limit\x18\x04 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x8e\x01\n" +
+	"\x06cursor\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\x12+\n" +
+	"\x11all_organizations\x18\x06 \x01(\bR\x10allOrganizations\"\x8e\x01\n" +
 	"\x1dListPushRegistrationsResponse\x12L\n" +
 	"\rregistrations\x18\x01 \x03(\v2&.switchyard.notify.v1.PushRegistrationR\rregistrations\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +

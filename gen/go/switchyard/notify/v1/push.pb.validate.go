@@ -996,6 +996,8 @@ func (m *ListPushRegistrationsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	// no validation rules for AllOrganizations
+
 	if len(errors) > 0 {
 		return ListPushRegistrationsRequestMultiError(errors)
 	}

@@ -779,9 +779,11 @@ type ListDeliveriesRequest struct {
 	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,10,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the previous page.
-	Cursor        string `protobuf:"bytes,11,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cursor string `protobuf:"bytes,11,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// True lists every organization's. Only operators may, and in no organization's place.
+	AllOrganizations bool `protobuf:"varint,12,opt,name=all_organizations,json=allOrganizations,proto3" json:"all_organizations,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ListDeliveriesRequest) Reset() {
@@ -889,6 +891,13 @@ func (x *ListDeliveriesRequest) GetCursor() string {
 		return x.Cursor
 	}
 	return ""
+}
+
+func (x *ListDeliveriesRequest) GetAllOrganizations() bool {
+	if x != nil {
+		return x.AllOrganizations
+	}
+	return false
 }
 
 // ListDeliveriesResponse is a page of deliveries.
@@ -1189,7 +1198,7 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\fordering_key\x18\x1e \x01(\v2\x1c.google.protobuf.StringValueR\vorderingKey\x12?\n" +
 	"\ffilter_error\x18\x1f \x01(\v2\x1c.google.protobuf.StringValueR\vfilterErrorB\n" +
 	"\n" +
-	"\b_payload\"\xbb\x04\n" +
+	"\b_payload\"\xe8\x04\n" +
 	"\x15ListDeliveriesRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12k\n" +
@@ -1206,7 +1215,8 @@ const file_switchyard_webhooks_v1_deliveries_proto_rawDesc = "" +
 	"\x05limit\x18\n" +
 	" \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\v \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x81\x01\n" +
+	"\x06cursor\x18\v \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\x12+\n" +
+	"\x11all_organizations\x18\f \x01(\bR\x10allOrganizations\"\x81\x01\n" +
 	"\x16ListDeliveriesResponse\x12F\n" +
 	"\n" +
 	"deliveries\x18\x01 \x03(\v2&.switchyard.webhooks.v1.DeliveryRecordR\n" +

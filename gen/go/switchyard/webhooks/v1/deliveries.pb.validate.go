@@ -1702,6 +1702,8 @@ func (m *ListDeliveriesRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	// no validation rules for AllOrganizations
+
 	if len(errors) > 0 {
 		return ListDeliveriesRequestMultiError(errors)
 	}

@@ -1029,9 +1029,11 @@ type ListEndpointsRequest struct {
 	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
 	Limit int32 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
 	// next_cursor of the previous page.
-	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Cursor string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// True lists every organization's. Only operators may, and in no organization's place.
+	AllOrganizations bool `protobuf:"varint,7,opt,name=all_organizations,json=allOrganizations,proto3" json:"all_organizations,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ListEndpointsRequest) Reset() {
@@ -1104,6 +1106,13 @@ func (x *ListEndpointsRequest) GetCursor() string {
 		return x.Cursor
 	}
 	return ""
+}
+
+func (x *ListEndpointsRequest) GetAllOrganizations() bool {
+	if x != nil {
+		return x.AllOrganizations
+	}
+	return false
 }
 
 // ListEndpointsResponse is a page of subscriptions.
@@ -1767,7 +1776,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0fCertificateInfo\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12-\n" +
 	"\x12fingerprint_sha256\x18\x02 \x01(\tR\x11fingerprintSha256\x127\n" +
-	"\tnot_after\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\x83\x02\n" +
+	"\tnot_after\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bnotAfter\"\xb0\x02\n" +
 	"\x14ListEndpointsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12#\n" +
 	"\bowner_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\aownerId\x12\x1b\n" +
@@ -1776,7 +1785,8 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"event_type\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\teventType\x12 \n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\t\n" +
+	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\x12+\n" +
+	"\x11all_organizations\x18\a \x01(\bR\x10allOrganizationsB\t\n" +
 	"\a_active\"x\n" +
 	"\x15ListEndpointsResponse\x12>\n" +
 	"\tendpoints\x18\x01 \x03(\v2 .switchyard.webhooks.v1.EndpointR\tendpoints\x12\x1f\n" +

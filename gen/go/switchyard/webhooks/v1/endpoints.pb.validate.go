@@ -2341,6 +2341,8 @@ func (m *ListEndpointsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	// no validation rules for AllOrganizations
+
 	if m.Active != nil {
 		// no validation rules for Active
 	}

@@ -8,10 +8,24 @@ export class Failure extends Error {
   }
 }
 
-export async function call(method, path, body) {
-  const response = await fetch(`/portal/api${path}`, {
+// at is where operations are. In the console, scope names the organization in whose place the customers' operations are
+// called, headers and user the owner and the user.
+export const at = { api: new URL("api", document.baseURI).pathname, scope: "", headers: {}, user: "" };
+
+// address returns the address of a customers' operation.
+export function address(path) {
+  return `${at.api}${at.scope}${path}`;
+}
+
+// call calls a customers' operation, send any one at its address.
+export function call(method, path, body) {
+  return send(method, address(path), body, at.headers);
+}
+
+export async function send(method, url, body, headers = {}) {
+  const response = await fetch(url, {
     method,
-    headers: { "X-Switchyard-Portal": "1", ...(body && { "Content-Type": "application/json" }) },
+    headers: { "X-Switchyard-Portal": "1", ...headers, ...(body && { "Content-Type": "application/json" }) },
     body: body && JSON.stringify(body),
   });
   if (response.status === 204) return null;

@@ -1,4 +1,4 @@
-import { call, notifications } from "./api.js";
+import { address, at, call, notifications, query } from "./api.js";
 import { el, safeLink, table } from "./dom.js";
 import { act, button, list, may, say } from "./page.js";
 import { t, time } from "./text.js";
@@ -27,7 +27,7 @@ export async function inbox(content) {
 
 // follow shows the list again with each event of the stream, and returns the function that ends the stream.
 function follow(show) {
-  const stream = new EventSource(`/portal/api${path}/stream`);
+  const stream = new EventSource(query(address(`${path}/stream`), { user_id: at.user }));
   for (const kind of ["reset", "created", "read", "read_all", "deleted"]) stream.addEventListener(kind, act(() => show()));
   return () => stream.close();
 }

@@ -3,25 +3,35 @@ import { el, field, table } from "./dom.js";
 import { act, button, list, may, reveal, say, state } from "./page.js";
 import { t, time } from "./text.js";
 
-export async function keys(content) {
+// ofSession are the session's keys: how they are called, what they may be created with, and which of them may be replaced.
+const ofSession = () => ({
+  send: call, path: "/keys", writes: may("keys:write"), fields: {}, columns: [],
+  products: state.session.products, permissions: state.session.scopes.filter((s) => !s.startsWith("keys:")),
+  mayRotate: (key) => key.permissions.every(may),
+});
+
+// keys shows keys. from, which the console gives, says which.
+export async function keys(content, parameters, from = ofSession()) {
   const place = el("div", { id: "keys" });
   const once = el("div", { id: "new-key", role: "group", "aria-label": t("new-key"), hidden: true });
   const revealed = ({ key }) => reveal(once, "key-text", t("new-key"), t("key-once"), key);
-  const show = () => list(place, "/keys", {}, "keys", (items) => table(t("keys"), columns(show, revealed), items));
-  if (may("keys:write")) content.append(form(show, revealed));
+  const show = () => list(place, from.path, from.parameters?.() ?? {}, "keys",
+    (items) => table(t("keys"), columns(from, show, revealed), items), (path) => from.send("GET", path));
+  if (from.writes) content.append(form(from, show, revealed));
   content.append(once, place);
   await show();
 }
 
-function columns(show, revealed) {
+function columns(from, show, revealed) {
   return [
+    ...from.columns,
     { label: t("name"), cell: (k) => k.name || k.id },
     { label: t("product"), cell: (k) => k.product },
     { label: t("permissions"), cell: (k) => k.permissions.join(", ") },
     { label: t("created-at"), cell: (k) => time(k.created_at) },
     { label: t("last-used"), cell: (k) => time(k.last_used_at) },
     { label: t("state"), cell: (k) => stateOf(k) },
-    { label: t("actions"), cell: (k) => actions(k, show, revealed) },
+    { label: t("actions"), cell: (k) => actions(from, k, show, revealed) },
   ];
 }
 
@@ -31,13 +41,13 @@ function stateOf(key) {
   return t("active");
 }
 
-function actions(key, show, revealed) {
-  if (!may("keys:write") || key.revoked_at) return "";
+function actions(from, key, show, revealed) {
+  if (!from.writes || key.revoked_at) return "";
   const of = (label) => ({ "aria-label": `${label}: ${key.name || key.id}` });
   const all = [];
-  if (key.permissions.every(may) && !key.replaced_by) {
+  if (from.mayRotate(key) && !key.replaced_by) {
     all.push(button(t("rotate"), async () => {
-      const next = await call("POST", `/keys/${encodeURIComponent(key.id)}/rotate`, {});
+      const next = await from.send("POST", `${from.path}/${encodeURIComponent(key.id)}/rotate`, {});
       await show();
       say(t("rotated"));
       revealed(next);
@@ -45,28 +55,28 @@ function actions(key, show, revealed) {
   }
   all.push(button(t("revoke"), async () => {
     if (!confirm(t("revoke-key", { name: key.name || key.id }))) return;
-    await call("DELETE", `/keys/${encodeURIComponent(key.id)}`);
+    await from.send("DELETE", `${from.path}/${encodeURIComponent(key.id)}`);
     await show();
     say(t("revoked"));
   }, of(t("revoke"))));
   return el("div", { class: "actions" }, all);
 }
 
-function form(show, revealed) {
-  const { products, scopes } = state.session;
+function form(from, show, revealed) {
   const name = el("input", { maxlength: 200, id: "key-name" });
-  const product = el("select", { required: true, id: "key-product" }, products.map((p) => el("option", { value: p }, p)));
-  const boxes = scopes.filter((s) => !s.startsWith("keys:")).map((s) => el("input", { type: "checkbox", value: s }));
+  const product = el("select", { required: true, id: "key-product" }, from.products.map((p) => el("option", { value: p }, p)));
+  const boxes = from.permissions.map((s) => el("input", { type: "checkbox", value: s }));
   return el("form", {
     class: "form", "aria-label": t("new-key"), onsubmit: act(async (event) => {
       const permissions = boxes.filter((b) => b.checked).map((b) => b.value);
-      const key = await call("POST", "/keys", { name: name.value, product: product.value, permissions });
+      const fields = Object.fromEntries(Object.entries(from.fields).map(([field, input]) => [field, input.value]));
+      const key = await from.send("POST", from.path, { ...fields, name: name.value, product: product.value, permissions });
       event.target.reset();
       await show();
       say(t("created"));
       revealed(key);
     }),
-  }, field(t("name"), name), field(t("product"), product),
+  }, Object.entries(from.fields).map(([label, input]) => field(t(label), input)), field(t("name"), name), field(t("product"), product),
   el("fieldset", {}, el("legend", {}, t("permissions")), boxes.map((b) => el("label", {}, b, b.value))),
   el("button", { class: "main", type: "submit" }, t("new-key")));
 }

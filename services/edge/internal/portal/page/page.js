@@ -71,13 +71,13 @@ export function reveal(place, id, label, note, secret) {
   text.select();
 }
 
-// list shows pages of a list in an element: render returns the element of all items so far.
-export async function list(place, path, parameters, name, render) {
+// list shows pages of a list in an element: render returns the element of all items so far, get the answer at a path.
+export async function list(place, path, parameters, name, render, get = (from) => call("GET", from)) {
   const items = [];
   let cursor = "";
   const more = button(t("more"), () => next());
   async function next() {
-    const page = await call("GET", query(path, { ...parameters, limit: 50, cursor }));
+    const page = await get(query(path, { ...parameters, limit: 50, cursor }));
     items.push(...page[name]);
     cursor = page.next_cursor;
     replace(place, items.length ? render(items) : el("p", {}, t("nothing")), ...(cursor ? [more] : []));

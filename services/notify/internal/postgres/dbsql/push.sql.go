@@ -206,6 +206,76 @@ func (q *Queries) EndPushHistory(ctx context.Context, notificationIds []uuid.UUI
 	return err
 }
 
+const everySubscription = `-- name: EverySubscription :many
+SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
+FROM push_subscription
+WHERE sub_id < $1
+    AND ($2::text IS NULL OR user_id = $2)
+    AND ($3::text IS NULL OR site_id = $3)
+ORDER BY sub_id DESC LIMIT $4
+`
+
+type EverySubscriptionParams struct {
+	Before uuid.UUID
+	UserID *string
+	SiteID *string
+	Count  int32
+}
+
+type EverySubscriptionRow struct {
+	SubID           uuid.UUID
+	OrganizationID  string
+	UserID          string
+	SiteID          string
+	Platform        string
+	Origin          string
+	VapidKeyID      string
+	Status          string
+	ExpiresAt       *time.Time
+	LastDeliveredAt *time.Time
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+}
+
+// EverySubscription is Subscriptions for all organizations, along the primary key.
+func (q *Queries) EverySubscription(ctx context.Context, arg EverySubscriptionParams) ([]EverySubscriptionRow, error) {
+	rows, err := q.db.Query(ctx, everySubscription,
+		arg.Before,
+		arg.UserID,
+		arg.SiteID,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EverySubscriptionRow
+	for rows.Next() {
+		var i EverySubscriptionRow
+		if err := rows.Scan(
+			&i.SubID,
+			&i.OrganizationID,
+			&i.UserID,
+			&i.SiteID,
+			&i.Platform,
+			&i.Origin,
+			&i.VapidKeyID,
+			&i.Status,
+			&i.ExpiresAt,
+			&i.LastDeliveredAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertExpansion = `-- name: InsertExpansion :exec
 INSERT INTO push_expansion (notification_id, organization_id, site_id) VALUES ($1, $2, $3)
 `

@@ -17,6 +17,15 @@ WHERE organization_id = @organization_id AND sub_id < @before
     AND (sqlc.narg('site_id')::text IS NULL OR site_id = sqlc.narg('site_id'))
 ORDER BY sub_id DESC LIMIT @count;
 
+-- name: EverySubscription :many
+-- EverySubscription is Subscriptions for all organizations, along the primary key.
+SELECT sub_id, organization_id, user_id, site_id, platform, origin, vapid_key_id, status, expires_at, last_delivered_at, created_at, updated_at
+FROM push_subscription
+WHERE sub_id < @before
+    AND (sqlc.narg('user_id')::text IS NULL OR user_id = sqlc.narg('user_id'))
+    AND (sqlc.narg('site_id')::text IS NULL OR site_id = sqlc.narg('site_id'))
+ORDER BY sub_id DESC LIMIT @count;
+
 -- name: DeleteSubscription :execrows
 DELETE FROM push_subscription
 WHERE sub_id = @sub_id AND organization_id = @organization_id AND (sqlc.narg('user_id')::text IS NULL OR user_id = sqlc.narg('user_id'));

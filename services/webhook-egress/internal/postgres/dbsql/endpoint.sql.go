@@ -283,6 +283,81 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 	return items, nil
 }
 
+const listEveryEndpoint = `-- name: ListEveryEndpoint :many
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+FROM endpoints
+WHERE deleted_at IS NULL AND id < $1
+  AND ($2::text = '' OR owner_id = $2::text)
+  AND ($3::boolean IS NULL OR active = $3::boolean)
+  AND (cardinality($4::text[]) = 0 OR event_types && $4::text[])
+ORDER BY id DESC
+LIMIT $5
+`
+
+type ListEveryEndpointParams struct {
+	Before   pgtype.UUID
+	OwnerID  string
+	Active   *bool
+	Patterns []string
+	Page     int32
+}
+
+// ListEveryEndpoint is ListEndpoints for all organizations, along the primary key.
+func (q *Queries) ListEveryEndpoint(ctx context.Context, arg ListEveryEndpointParams) ([]Endpoint, error) {
+	rows, err := q.db.Query(ctx, listEveryEndpoint,
+		arg.Before,
+		arg.OwnerID,
+		arg.Active,
+		arg.Patterns,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Endpoint
+	for rows.Next() {
+		var i Endpoint
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.OwnerID,
+			&i.Url,
+			&i.FlowID,
+			&i.EventTypes,
+			&i.Active,
+			&i.SigningMode,
+			&i.SealedSecret,
+			&i.SealedPreviousSecret,
+			&i.PreviousSecretExpiresAt,
+			&i.RateLimitPerSecond,
+			&i.Description,
+			&i.FailingSince,
+			&i.DisabledReason,
+			&i.DisabledAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.DeletedAt,
+			&i.Failures,
+			&i.FailingReportedAt,
+			&i.CustomHeaders,
+			&i.Auth,
+			&i.SealedAuth,
+			&i.Signatures,
+			&i.Filter,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockEndpoint = `-- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,

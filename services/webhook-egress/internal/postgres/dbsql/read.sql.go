@@ -157,6 +157,85 @@ func (q *Queries) NewestDeadLetters(ctx context.Context, arg NewestDeadLettersPa
 	return items, nil
 }
 
+const newestDeadLettersOfAll = `-- name: NewestDeadLettersOfAll :many
+SELECT delivery_id AS id FROM dead_letter
+WHERE delivery_id < $1 AND created_at >= $2 AND created_at < $3
+ORDER BY delivery_id DESC LIMIT $4
+`
+
+type NewestDeadLettersOfAllParams struct {
+	Before   pgtype.UUID
+	FromTime time.Time
+	ToTime   time.Time
+	Page     int32
+}
+
+// NewestDeadLettersOfAll sorts the dead letters of its time, since no index has them in the order of their ids.
+func (q *Queries) NewestDeadLettersOfAll(ctx context.Context, arg NewestDeadLettersOfAllParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, newestDeadLettersOfAll,
+		arg.Before,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestOfAll = `-- name: NewestOfAll :many
+SELECT id FROM deliveries
+WHERE id >= $1 AND id < $2 AND created_at >= $3 AND created_at < $4
+ORDER BY id DESC LIMIT $5
+`
+
+type NewestOfAllParams struct {
+	First    pgtype.UUID
+	Before   pgtype.UUID
+	FromTime time.Time
+	ToTime   time.Time
+	Page     int32
+}
+
+func (q *Queries) NewestOfAll(ctx context.Context, arg NewestOfAllParams) ([]pgtype.UUID, error) {
+	rows, err := q.db.Query(ctx, newestOfAll,
+		arg.First,
+		arg.Before,
+		arg.FromTime,
+		arg.ToTime,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []pgtype.UUID
+	for rows.Next() {
+		var id pgtype.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const newestOfEndpoint = `-- name: NewestOfEndpoint :many
 SELECT id FROM deliveries
 WHERE endpoint_id = $1 AND id >= $2 AND id < $3
@@ -312,31 +391,32 @@ LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_
                    WHERE delivery_queue.delivery_id = d.id LIMIT 1) AS q ON true
 LEFT JOIN LATERAL (SELECT parked_until, parked_reason FROM flow WHERE flow.flow_id = q.flow_id LIMIT 1) AS f ON true
 LEFT JOIN LATERAL (SELECT url FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
-WHERE d.organization_id = $4::text
-  AND ($5::text = '' OR d.owner_id = $5::text)
-  AND ($6::text = '' OR d.event_type = $6::text)
-  AND ($7::uuid IS NULL OR d.endpoint_id = $7::uuid)
-  AND ($8::uuid IS NULL OR d.event_id = $8::uuid)
-  AND (cardinality($9::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
-                                                   THEN 'delivering' ELSE d.status END) = ANY ($9::text[]))
-  AND ($10::text = '' OR
-       (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END) ~ $10::text)
+WHERE ($4::boolean OR d.organization_id = $5::text)
+  AND ($6::text = '' OR d.owner_id = $6::text)
+  AND ($7::text = '' OR d.event_type = $7::text)
+  AND ($8::uuid IS NULL OR d.endpoint_id = $8::uuid)
+  AND ($9::uuid IS NULL OR d.event_id = $9::uuid)
+  AND (cardinality($10::text[]) = 0 OR (CASE WHEN q.leased_by IS NOT NULL AND q.due_at > now()
+                                                   THEN 'delivering' ELSE d.status END) = ANY ($10::text[]))
+  AND ($11::text = '' OR
+       (CASE WHEN d.finished_at IS NULL AND NOT d.test THEN coalesce(e.url, d.url) ELSE d.url END) ~ $11::text)
 ORDER BY d.id DESC
-LIMIT $11
+LIMIT $12
 `
 
 type ReadRecordsParams struct {
-	BlockedUntil   time.Time
-	Ids            []pgtype.UUID
-	CreatedAts     []time.Time
-	OrganizationID string
-	OwnerID        string
-	EventType      string
-	EndpointID     pgtype.UUID
-	EventID        pgtype.UUID
-	Statuses       []string
-	HostPattern    string
-	Page           int32
+	BlockedUntil      time.Time
+	Ids               []pgtype.UUID
+	CreatedAts        []time.Time
+	EveryOrganization bool
+	OrganizationID    string
+	OwnerID           string
+	EventType         string
+	EndpointID        pgtype.UUID
+	EventID           pgtype.UUID
+	Statuses          []string
+	HostPattern       string
+	Page              int32
 }
 
 type ReadRecordsRow struct {
@@ -374,6 +454,7 @@ func (q *Queries) ReadRecords(ctx context.Context, arg ReadRecordsParams) ([]Rea
 		arg.BlockedUntil,
 		arg.Ids,
 		arg.CreatedAts,
+		arg.EveryOrganization,
 		arg.OrganizationID,
 		arg.OwnerID,
 		arg.EventType,

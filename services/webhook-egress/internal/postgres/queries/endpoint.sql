@@ -54,6 +54,19 @@ WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
 ORDER BY id DESC
 LIMIT @page;
 
+-- name: ListEveryEndpoint :many
+-- ListEveryEndpoint is ListEndpoints for all organizations, along the primary key.
+SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
+       previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+FROM endpoints
+WHERE deleted_at IS NULL AND id < @before
+  AND (@owner_id::text = '' OR owner_id = @owner_id::text)
+  AND (sqlc.narg(active)::boolean IS NULL OR active = sqlc.narg(active)::boolean)
+  AND (cardinality(@patterns::text[]) = 0 OR event_types && @patterns::text[])
+ORDER BY id DESC
+LIMIT @page;
+
 -- name: UpdateEndpoint :exec
 UPDATE endpoints
 SET url = @url, event_types = @event_types, active = @active, sealed_secret = @sealed_secret,

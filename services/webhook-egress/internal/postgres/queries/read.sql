@@ -24,7 +24,7 @@ LEFT JOIN LATERAL (SELECT delivery_id, flow_id, leased_by, due_at FROM delivery_
                    WHERE delivery_queue.delivery_id = d.id LIMIT 1) AS q ON true
 LEFT JOIN LATERAL (SELECT parked_until, parked_reason FROM flow WHERE flow.flow_id = q.flow_id LIMIT 1) AS f ON true
 LEFT JOIN LATERAL (SELECT url FROM endpoints WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
-WHERE d.organization_id = @organization_id::text
+WHERE (@every_organization::boolean OR d.organization_id = @organization_id::text)
   AND (@owner_id::text = '' OR d.owner_id = @owner_id::text)
   AND (@event_type::text = '' OR d.event_type = @event_type::text)
   AND (sqlc.narg(endpoint_id)::uuid IS NULL OR d.endpoint_id = sqlc.narg(endpoint_id)::uuid)
@@ -64,6 +64,17 @@ ORDER BY id DESC LIMIT @page;
 SELECT delivery_id AS id FROM dead_letter
 WHERE organization_id = @organization_id AND delivery_id >= @first AND delivery_id < @before
   AND created_at >= @from_time AND created_at < @to_time
+ORDER BY delivery_id DESC LIMIT @page;
+
+-- name: NewestOfAll :many
+SELECT id FROM deliveries
+WHERE id >= @first AND id < @before AND created_at >= @from_time AND created_at < @to_time
+ORDER BY id DESC LIMIT @page;
+
+-- name: NewestDeadLettersOfAll :many
+-- NewestDeadLettersOfAll sorts the dead letters of its time, since no index has them in the order of their ids.
+SELECT delivery_id AS id FROM dead_letter
+WHERE delivery_id < @before AND created_at >= @from_time AND created_at < @to_time
 ORDER BY delivery_id DESC LIMIT @page;
 
 -- name: NewestOfEndpoint :many

@@ -4,6 +4,9 @@
   "use strict";
 
   const INTERVAL = 5000; // milliseconds between refreshes
+  // The operators' console relays this page below its own address, with a session in place of a token.
+  const base = location.pathname.replace(/[^/]*$/, "");
+  const relayed = base !== "/";
   let token = "";
   let rights = "none"; // none, service or operator
   let organization = "";
@@ -29,12 +32,12 @@
 
   // call returns {ok, status, body}; a failed connection has status 0.
   const call = async (path, { method = "GET", body, org } = {}) => {
-    const headers = { Accept: "application/json" };
+    const headers = { Accept: "application/json", "X-Switchyard-Portal": "1" };
     if (token) headers.Authorization = "Bearer " + token;
     if (org) headers["X-Organization-Id"] = org;
     if (body !== undefined) headers["Content-Type"] = "application/json";
     try {
-      const reply = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "omit" });
+      const reply = await fetch(base + path.slice(1), { method, headers, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store", credentials: "same-origin" });
       const text = await reply.text();
       let value = null;
       try { value = JSON.parse(text); } catch { /* Not JSON: the status says enough. */ }
@@ -43,6 +46,9 @@
       return { ok: false, status: 0, body: null };
     }
   };
+
+  // known reports whether calls are made with an identity: with a token, or in a session that has been found.
+  const known = () => token || rights !== "none";
 
   // callAll returns the answer of a list with the items of all its pages.
   const callAll = async (path, list) => {
@@ -306,8 +312,8 @@
       const none = Promise.resolve(null);
       const [leaving, fleet, providers, routing, traces, spend] = await Promise.all([
         call("/v1/models/deprecation-notifications?limit=50"),
-        token ? call("/v1/fleet/status") : none,
-        token ? callAll("/v1/providers?limit=200", "providers") : none,
+        known() ? call("/v1/fleet/status") : none,
+        known() ? callAll("/v1/providers?limit=200", "providers") : none,
         rights === "operator" ? call("/v1/admin/routing-config") : none,
         token && org ? call("/v1/traces?limit=25", { org }) : none,
         rights === "operator" && org ? call(`/v1/admin/orgs/${encodeURIComponent(org)}/spend`) : none,
@@ -330,7 +336,7 @@
   const useToken = async (text) => {
     token = text;
     rights = "none";
-    if (!token) return showRole("read only");
+    if (!token && !relayed) return showRole("read only");
     if ((await call("/v1/admin/pin-status")).ok) {
       rights = "operator";
       return showRole("operator", "good");
@@ -383,5 +389,11 @@
   }
   document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
   setInterval(() => { if (!document.hidden) refresh(); }, INTERVAL);
-  refresh();
+  if (relayed) {
+    $("operators").hidden = false;
+    $("access").hidden = $("kept").hidden = true;
+    useToken("").then(refresh);
+  } else {
+    refresh();
+  }
 })();
