@@ -14,9 +14,15 @@ import (
 
 // The bounds of an organization's rules.
 const (
-	MaxRules, MaxTypes, MaxFields, MaxTargets = 50, 20, 10, 10
-	// MaxName, MaxText, MaxUser and MaxURL bound texts in bytes.
-	MaxName, MaxText, MaxUser, MaxURL = 100, 256, 128, 2048
+	MaxRules   = 50
+	MaxTypes   = 20 // of a rule
+	MaxFields  = 10 // of a rule's conditions
+	MaxTargets = 10 // of a rule
+	// Texts, in bytes: names of rules, values and addresses, users, and URLs.
+	MaxName = 100
+	MaxText = 256
+	MaxUser = 128
+	MaxURL  = 2048
 	// MaxRepeat is the longest time for which a rule stays quiet about a subject.
 	MaxRepeat = 30 * 24 * time.Hour
 )

@@ -27,7 +27,7 @@ func mismatch(text []byte, into reflect.Type, path string) error {
 	for into.Kind() == reflect.Pointer {
 		into = into.Elem()
 	}
-	if field, ok := reflect.Zero(into).Interface().(ofMaybe); ok {
+	if field, ok := reflect.TypeAssert[ofMaybe](reflect.Zero(into)); ok {
 		return mismatch(text, field.of(), path)
 	}
 	own := reflect.PointerTo(into).Implements(reflect.TypeFor[json.Unmarshaler]())

@@ -3,6 +3,7 @@ package control_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,12 +33,12 @@ func TestPortalAlertRules(t *testing.T) {
 		{"read without a scope", "GET", "", none, 403, "alerts:rules:read"},
 		{"set for another organization", "PUT", `{"organization_id":"org-1","rules":[]}`, other, 403, ""},
 		{"a wrong rule", "PUT", `{"rules":[{"name":"a","types":["order.paid"],"to":[{"channel":"in_app"}]}]}`, both, 400, "rules[0].types[0]: must be"},
-		{"from another site", "PUT", `{"rules":[]}`, append(both[:len(both):len(both)], "Origin", "https://evil.example"), 403, ""},
+		{"from another site", "PUT", `{"rules":[]}`, append(slices.Clip(both), "Origin", "https://evil.example"), 403, ""},
 		{"without a session", "GET", "", nil, 401, ""},
 		{"still as set", "GET", "", both, 200, rules},
 		{"emptied by a writer", "PUT", `{"rules":[]}`, writer, 200, `"rules":[]`},
 	} {
-		answer := x.do(t, step.method, path, step.body, append(step.as[:len(step.as):len(step.as)], "X-Organization-Id", "org-9", "X-Owner-Id", "other")...)
+		answer := x.do(t, step.method, path, step.body, append(slices.Clip(step.as), "X-Organization-Id", "org-9", "X-Owner-Id", "other")...)
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.Status != step.status || !strings.Contains(string(text), step.want) {
 			t.Errorf("%s: %d %s, %v, want %d %s", step.name, answer.Status, text, err, step.status, step.want)
@@ -68,7 +69,7 @@ func TestConsoleAlertRules(t *testing.T) {
 		{"GET", "", []string{"X-User-Id", "ann"}, 200, rules},
 		{"GET", "", []string{"X-Owner-Id", "ada"}, 403, "an owner's"},
 	} {
-		answer := x.do(t, step.method, path, step.body, append(own[:len(own):len(own)], step.headers...)...)
+		answer := x.do(t, step.method, path, step.body, append(slices.Clip(own), step.headers...)...)
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.Status != step.status || !strings.Contains(string(text), step.want) {
 			t.Errorf("%s %v: %d %s, %v, want %d %s", step.method, step.headers, answer.Status, text, err, step.status, step.want)
