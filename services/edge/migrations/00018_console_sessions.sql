@@ -19,12 +19,12 @@ CREATE INDEX console_sessions_by_age ON console_sessions (created_at);
 ALTER TABLE audit_entry
     DROP CONSTRAINT audit_entry_names_organization,
     ADD CONSTRAINT audit_entry_names_organization
-        CHECK (organization_id <> '' OR action LIKE 'plan.%' OR action LIKE 'console.%') NOT VALID;
+        CHECK (organization_id <> '' OR action LIKE 'plan.%' OR action LIKE 'export.%' OR action LIKE 'console.%') NOT VALID;
 ALTER TABLE audit_entry VALIDATE CONSTRAINT audit_entry_names_organization;
 
 -- +goose Down
 -- Entries are never deleted, so those of the console stay unchecked.
 ALTER TABLE audit_entry
     DROP CONSTRAINT audit_entry_names_organization,
-    ADD CONSTRAINT audit_entry_names_organization CHECK (organization_id <> '' OR action LIKE 'plan.%') NOT VALID;
+    ADD CONSTRAINT audit_entry_names_organization CHECK (organization_id <> '' OR action LIKE 'plan.%' OR action LIKE 'export.%') NOT VALID;
 DROP TABLE console_sessions;
