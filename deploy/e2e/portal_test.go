@@ -4,9 +4,11 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -77,7 +79,7 @@ func contains(id, text string) string {
 func TestPortal(t *testing.T) {
 	h := use(t)
 	organization, receiver := unique("org"), h.receiver()
-	link := h.portalLink(t, organization, "", "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write")
+	link := h.portalLink(t, organization, "", "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write", "alerts:*")
 	receiver.answers(t, object{"status": http.StatusInternalServerError, "body": "<b>broken</b>"}, object{"status": http.StatusOK})
 	h.customer(t, organization, "ai", "read").with("X-Switchyard-Tags", "team=web").
 		post(t, "/product/v1/ai/chat", ask("sandbox", "hello")).want(t, http.StatusOK)
@@ -138,18 +140,20 @@ func TestPortal(t *testing.T) {
 	p.until(t, contains("unread", "0"))
 	p.until(t, `document.querySelectorAll("script:not([src]), #content img, #content i, #content b").length === 0`)
 
+	addAlertRule(t, h, p, organization)
+
 	if again := h.anonymous(stack.Edge).unrecorded(t, http.MethodGet, link[len(h.URL(string(stack.Edge))):], nil); again.status != http.StatusGone {
 		t.Errorf("the link again: %d, want 410", again.status)
 	}
 	for _, view := range []string{
 		"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "event-types", "event-types/order.shipped",
-		"event-types/switchyard.budget.threshold", "spend", "keys", "inbox",
+		"event-types/switchyard.budget.threshold", "spend", "keys", "inbox", "alerts",
 	} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)
 	}
 	p.run(t, chromedp.SetValue("#language", "de"), chromedp.Evaluate(`document.getElementById("language").dispatchEvent(new Event("change"))`, nil))
-	p.until(t, contains("title", "Posteingang"))
+	p.until(t, contains("title", "Benachrichtigungen")+" && "+contains("alert-rules", "Kanäle"))
 	if _, err := chromedp.RunResponse(p.ctx, chromedp.Click("#leave")); err != nil { // It returns to where the person came from.
 		t.Fatal(err)
 	}
@@ -160,6 +164,74 @@ func TestPortal(t *testing.T) {
 	if len(*p.faults) > 0 {
 		t.Errorf("the page failed: %v", *p.faults)
 	}
+}
+
+// addAlertRule adds a rule in the portal, changes it, pauses it, and compares each time with what the operation of customers
+// returns; then it adds a second one and removes that.
+func addAlertRule(t *testing.T, h *harness, p browserPage, organization string) {
+	t.Helper()
+	const name = "<b>budget</b>"
+	customer := h.customer(t, organization, "ai", "alerts:rules:read")
+	same := func(want object) {
+		t.Helper()
+		got := customer.get(t, alertsPath).fields(t, http.StatusOK, "rules")["rules"]
+		wanted, err := json.Marshal([]object{want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b any
+		if json.Unmarshal(wanted, &a) != nil || json.Unmarshal(have, &b) != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("the rules are %s, want %s", have, wanted)
+		}
+	}
+	target := func(row int, channel, recipient string) []chromedp.Action {
+		at := fmt.Sprintf(`document.querySelectorAll("#alert-editor .row")[%d]`, row)
+		return []chromedp.Action{chromedp.Evaluate(fmt.Sprintf(`{
+			const channel = %[1]s.querySelector("select"); channel.value = %[2]q; channel.dispatchEvent(new Event("change"));
+			%[1]s.querySelector("input").value = %[3]q; }`, at, channel, recipient), nil)}
+	}
+	const submit = `#alert-editor button[type=submit]`
+	p.visit(t, "alerts")
+	p.run(t, chromedp.SendKeys("#alert-name", name), chromedp.Click(`#alert-editor input[value="switchyard.budget.threshold"]`),
+		chromedp.SendKeys("#alert-percent", "80"), chromedp.SetValue("#alert-repeat", "1h"))
+	for i, to := range [][2]string{{"in_app", "ann"}, {"web_push", ""}, {"email", "ann@example.com"}, {"webhook", "https://example.com/hook"}} {
+		if i > 0 {
+			p.run(t, chromedp.Click(`#alert-editor fieldset > button`))
+		}
+		p.run(t, target(i, to[0], to[1])...)
+	}
+	p.run(t, chromedp.Click(submit))
+	p.until(t, contains("alert-rules", name)+" && "+contains("alert-rules", "percent = 80"))
+	rule := object{
+		"name": name, "types": []string{"switchyard.budget.threshold"}, "where": object{"percent": 80}, "repeat_after": "1h",
+		"to": []object{
+			{"channel": "in_app", "user_id": "ann"}, {"channel": "web_push", "broadcast": true},
+			{"channel": "email", "email": "ann@example.com"}, {"channel": "webhook", "url": "https://example.com/hook"},
+		},
+	}
+	same(rule)
+
+	p.run(t, chromedp.Click(`#alert-rules .actions button`))
+	p.until(t, `document.getElementById("alert-percent").value === "80" && document.activeElement.id === "alert-name"`)
+	p.run(t, chromedp.SetValue("#alert-percent", "50"), chromedp.Click(`#alert-editor input[value="switchyard.quota.reached"]`), chromedp.Click(submit))
+	p.until(t, contains("alert-rules", "percent = 50"))
+	rule["where"], rule["types"] = object{"percent": 50}, []string{"switchyard.budget.threshold", "switchyard.quota.reached"}
+	same(rule)
+
+	p.run(t, chromedp.Click("#alert-active-0"))
+	p.until(t, contains("alert-rules", "Paused")+` && document.activeElement.id === "alert-active-0"`)
+	rule["enabled"] = false
+	same(rule)
+
+	p.run(t, chromedp.SendKeys("#alert-name", "second"), chromedp.Click(`#alert-editor input[value="switchyard.approval.pending"]`), chromedp.Click(submit))
+	p.until(t, contains("alert-rules", "second"))
+	p.run(t, chromedp.Evaluate(`window.confirm = () => true; document.querySelector('#alert-rules [aria-label="Delete: second"]').click()`, nil))
+	p.until(t, "!"+contains("alert-rules", "second"))
+	same(rule)
 }
 
 // A session reaches nothing of another organization, owner or user, whatever its requests name.

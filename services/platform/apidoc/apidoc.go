@@ -76,6 +76,34 @@ func Read(name string, text []byte) (*Source, error) {
 	return s, nil
 }
 
+// Rewrite puts f of each summary and description in its place.
+func (s *Source) Rewrite(f func(string) string) {
+	for _, operations := range s.Paths {
+		for _, operation := range operations {
+			rewrite(operation, f)
+		}
+	}
+	rewrite(s.Definitions, f)
+}
+
+func rewrite(node any, f func(string) string) {
+	switch n := node.(type) {
+	case []any:
+		for _, item := range n {
+			rewrite(item, f)
+		}
+	case Object:
+		for name, value := range n {
+			text, ok := value.(string)
+			if ok && (name == "description" || name == "summary") {
+				n[name] = f(text)
+				continue
+			}
+			rewrite(value, f)
+		}
+	}
+}
+
 // Import copies an operation of a source and the schemas that it refers to. It reports false if the source has no such
 // operation. Add the operation to a path with Add.
 func (d *Document) Import(s *Source, method, path string) (Object, bool) {

@@ -149,3 +149,22 @@ func TestFace(t *testing.T) {
 		t.Error("a contract that isn't there has a face")
 	}
 }
+
+func TestRewrite(t *testing.T) {
+	s, err := apidoc.Read("test", []byte(`{
+		"paths": {"/v1/a": {"get": {"summary": "a", "parameters": [{"name": "a", "description": "a"}]}}},
+		"definitions": {"a": {"properties": {"description": {"type": "string", "description": "a"}}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Rewrite(strings.ToUpper)
+	got, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"paths":{"/v1/a":{"get":{"parameters":[{"description":"A","name":"a"}],"summary":"A"}}},` +
+		`"definitions":{"a":{"properties":{"description":{"description":"A","type":"string"}}}}}`
+	if string(got) != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -38,3 +38,6 @@ func RawOf(text string) ([]byte, bool) {
 	s := scanner{text: []byte(text)}
 	return s.raw()
 }
+
+// PlainRule returns the text of a broken rule in plain words.
+var PlainRule = plainRule

@@ -134,7 +134,7 @@ var ruleTexts = strings.NewReplacer(
 )
 
 // plainRule returns a rule's text in plain words if it is a common one, else the generated text.
-func plainRule(reason string) string { return ruleTexts.Replace(reason) }
+func plainRule(reason string) string { return ruleTexts.Replace(wordsOfPattern(reason)) }
 
 // jsonName turns the Go name of a generated field ("OrganizationId", "Messages[0]") into its JSON name.
 func jsonName(field string) string {

@@ -14,8 +14,15 @@ import (
 
 // The bounds of an organization's rules.
 const (
-	maxRules, maxTypes, maxFields, maxTargets = 50, 20, 10, 10
-	maxName, maxText, maxURL                  = 100, 256, 2048
+	MaxRules   = 50
+	MaxTypes   = 20 // of a rule
+	MaxFields  = 10 // of a rule's conditions
+	MaxTargets = 10 // of a rule
+	// Texts, in bytes: names of rules, values and addresses, users, and URLs.
+	MaxName = 100
+	MaxText = 256
+	MaxUser = 128
+	MaxURL  = 2048
 	// MaxRepeat is the longest time for which a rule stays quiet about a subject.
 	MaxRepeat = 30 * 24 * time.Hour
 )
@@ -66,23 +73,27 @@ func (r *Rule) Quiet() time.Duration {
 	return quiet
 }
 
-var (
-	eventType = regexp.MustCompile(`^switchyard(\.[a-z0-9_]{1,64}){1,4}$`)
-	fieldName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+// TypePattern is matched by types of events and by beginnings of some followed by `.*`, FieldPattern by names of fields of
+// their data. Both are regular expressions of RE2 and of ECMA-262.
+const (
+	TypePattern  = `^switchyard(\.\*|(\.[a-z0-9_]{1,64}){1,4}(\.\*)?)$`
+	FieldPattern = `^[a-z][a-z0-9_]{0,63}$`
 )
+
+var eventType, fieldName = regexp.MustCompile(TypePattern), regexp.MustCompile(FieldPattern)
 
 // Check refuses rules that are out of bounds or have no meaning. The error names the field and the rule, and repeats no
 // value.
 func Check(rules []Rule) error {
-	if len(rules) > maxRules {
-		return apierr.Invalid("rules", fmt.Sprintf("must be at most %d", maxRules))
+	if len(rules) > MaxRules {
+		return apierr.Invalid("rules", fmt.Sprintf("must be at most %d", MaxRules))
 	}
 	names := make(map[string]bool, len(rules))
 	for i := range rules {
 		r, at := &rules[i], fmt.Sprintf("rules[%d].", i)
 		switch {
-		case !isText(r.Name, maxName) || r.Name == "":
-			return apierr.Invalid(at+"name", fmt.Sprintf("must be a text of one line, from 1 to %d bytes", maxName))
+		case !isText(r.Name, MaxName) || r.Name == "":
+			return apierr.Invalid(at+"name", fmt.Sprintf("must be a text of one line, from 1 to %d bytes", MaxName))
 		case names[r.Name]:
 			return apierr.Invalid(at+"name", "is the name of another rule")
 		}
@@ -96,11 +107,11 @@ func Check(rules []Rule) error {
 
 // check checks all but the name; at is the path of the rule.
 func (r *Rule) check(at string) error {
-	if len(r.Types) < 1 || len(r.Types) > maxTypes {
-		return apierr.Invalid(at+"types", fmt.Sprintf("must be 1 to %d", maxTypes))
+	if len(r.Types) < 1 || len(r.Types) > MaxTypes {
+		return apierr.Invalid(at+"types", fmt.Sprintf("must be 1 to %d", MaxTypes))
 	}
 	for i, t := range r.Types {
-		if t != "switchyard.*" && !eventType.MatchString(strings.TrimSuffix(t, ".*")) {
+		if !eventType.MatchString(t) {
 			return apierr.Invalid(fmt.Sprintf("%stypes[%d]", at, i), "must be a type such as switchyard.budget.threshold, or the beginning of one and .*")
 		}
 	}
@@ -112,8 +123,8 @@ func (r *Rule) check(at string) error {
 			return apierr.Invalid(at+"repeat_after", "must be a duration from 0s to 720h, such as 1h30m")
 		}
 	}
-	if len(r.To) < 1 || len(r.To) > maxTargets {
-		return apierr.Invalid(at+"to", fmt.Sprintf("must be 1 to %d targets", maxTargets))
+	if len(r.To) < 1 || len(r.To) > MaxTargets {
+		return apierr.Invalid(at+"to", fmt.Sprintf("must be 1 to %d targets", MaxTargets))
 	}
 	for i, target := range r.To {
 		if err := target.check(fmt.Sprintf("%sto[%d].", at, i)); err != nil {
@@ -124,8 +135,8 @@ func (r *Rule) check(at string) error {
 }
 
 func checkWhere(at string, where map[string]any) error {
-	if len(where) > maxFields {
-		return apierr.Invalid(at+"where", fmt.Sprintf("must have at most %d fields", maxFields))
+	if len(where) > MaxFields {
+		return apierr.Invalid(at+"where", fmt.Sprintf("must have at most %d fields", MaxFields))
 	}
 	for name, value := range where {
 		if !fieldName.MatchString(name) {
@@ -133,13 +144,13 @@ func checkWhere(at string, where map[string]any) error {
 		}
 		switch v := value.(type) {
 		case string:
-			if isText(v, maxText) {
+			if isText(v, MaxText) {
 				continue
 			}
 		case float64, bool:
 			continue
 		}
-		return apierr.Invalid(at+"where."+name, fmt.Sprintf("must be a text of at most %d bytes, a number or a boolean", maxText))
+		return apierr.Invalid(at+"where."+name, fmt.Sprintf("must be a text of at most %d bytes, a number or a boolean", MaxText))
 	}
 	return nil
 }
@@ -161,7 +172,7 @@ func (t Target) check(at string) error {
 		}
 	case Webhook:
 		want.URL = t.URL
-		if !isText(t.URL, maxURL) || !strings.HasPrefix(t.URL, "https://") && !strings.HasPrefix(t.URL, "http://") {
+		if !isText(t.URL, MaxURL) || !strings.HasPrefix(t.URL, "https://") && !strings.HasPrefix(t.URL, "http://") {
 			return apierr.Invalid(at+"url", "must be an http or https URL of at most 2048 bytes")
 		}
 	default:
@@ -170,15 +181,15 @@ func (t Target) check(at string) error {
 	if t != want {
 		return apierr.Invalid(strings.TrimSuffix(at, "."), "has a field that its channel does not take")
 	}
-	if !isText(t.User, maxText/2) {
-		return apierr.Invalid(at+"user_id", "must be a text of one line, at most 128 bytes")
+	if !isText(t.User, MaxUser) {
+		return apierr.Invalid(at+"user_id", fmt.Sprintf("must be a text of one line, at most %d bytes", MaxUser))
 	}
 	return nil
 }
 
 func isEmail(text string) bool {
 	address, err := mail.ParseAddress(text)
-	return isText(text, maxText) && err == nil && address.Address == text
+	return isText(text, MaxText) && err == nil && address.Address == text
 }
 
 // isText reports whether s is of at most limit bytes without control characters.

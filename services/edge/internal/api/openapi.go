@@ -44,6 +44,7 @@ func newDocument(table route.Table) ([]byte, error) {
 		if sources[upstream], err = apidoc.Read(face, text); err != nil {
 			return nil, err
 		}
+		sources[upstream].Rewrite(table.ForCustomers)
 	}
 	for _, r := range table.Routes {
 		dialect := table.Dialect(r.Path)

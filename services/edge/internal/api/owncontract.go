@@ -13,6 +13,15 @@ import (
 // reports false for another route.
 func ownOperation(r route.Route) (apidoc.Object, bool) {
 	switch r.Method + " " + r.Target {
+	case http.MethodGet + " " + alertRulesTarget:
+		return apidoc.Object{"responses": apidoc.Object{"200": answerOf("The rules.", alertRulesSchema())}}, true
+	case http.MethodPut + " " + alertRulesTarget:
+		return apidoc.Object{
+			"description": "A rule tells people of events of the organization: the types that it selects, by the channels that it names. " +
+				"An empty list is no rules.",
+			"requestBody": jsonBody(alertRulesSchema()),
+			"responses":   apidoc.Object{"200": answerOf("The rules.", alertRulesSchema())},
+		}, true
 	case http.MethodPost + " /v1/tokens":
 		return apidoc.Object{
 			"description": "The token can do no more than the key that mints it. It is in no other answer.",
@@ -57,7 +66,7 @@ func mintSchema() apidoc.Object {
 }
 
 func identifier(meaning string) apidoc.Object {
-	return apidoc.Object{"type": "string", "minLength": 1, "maxLength": 256, "description": meaning}
+	return bounded(meaning, 1, 256)
 }
 
 func keysOrganization() apidoc.Object {

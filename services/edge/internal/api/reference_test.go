@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -149,4 +151,57 @@ func textOf(n *html.Node) string {
 		}
 	}
 	return strings.Join(strings.Fields(text.String()), " ")
+}
+
+// serviceMention matches a path of a service, which a customer can't call.
+var serviceMention = regexp.MustCompile(`(?:^|[^A-Za-z0-9/_}.$-])/v1/[A-Za-z0-9{*]\S*`)
+
+// ofBatches is the value of a field of OpenAI's batches, which names a path of that API.
+const ofBatches = `\"endpoint\":\"/v1/chat/completions\"`
+
+// Texts for customers name paths as customers call them.
+func TestTextsNameCustomersPaths(t *testing.T) {
+	x := newWorld(t)
+	root, err := html.Parse(x.do(t, "GET", "/docs", "", "").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := textOf(root)
+	if !strings.Contains(page, "GET /product/v1/webhooks/signing-keys, in the forms") {
+		t.Error("the page does not say where the keys of signatures are")
+	}
+	for _, found := range serviceMention.FindAllString(strings.ReplaceAll(page, ofBatches, ""), -1) {
+		t.Errorf("the page names a path of a service: %s", found)
+	}
+	var document any
+	if err := json.Unmarshal(x.do(t, "GET", "/openapi.json", "", "").Body.Bytes(), &document); err != nil {
+		t.Fatal(err)
+	}
+	texts := 0
+	eachDescription(document, func(text string) {
+		texts++
+		if found := serviceMention.FindString(text); found != "" {
+			t.Errorf("a description names a path of a service: %s", text)
+		}
+	})
+	if texts < 500 {
+		t.Errorf("%d descriptions", texts)
+	}
+}
+
+// eachDescription visits the descriptions and summaries below a node.
+func eachDescription(node any, visit func(text string)) {
+	switch n := node.(type) {
+	case []any:
+		for _, item := range n {
+			eachDescription(item, visit)
+		}
+	case map[string]any:
+		for name, value := range n {
+			if text, ok := value.(string); ok && (name == "description" || name == "summary") {
+				visit(text)
+			}
+			eachDescription(value, visit)
+		}
+	}
 }

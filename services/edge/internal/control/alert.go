@@ -50,6 +50,11 @@ func (a *API) getAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Lin
 	if err != nil {
 		return err
 	}
+	return a.writeAlertRules(w, r, organization)
+}
+
+// writeAlertRules answers the rules of an organization.
+func (a *API) writeAlertRules(w http.ResponseWriter, r *http.Request, organization string) error {
 	rules, err := a.options.Alerts.Get(r.Context(), organization)
 	if err != nil {
 		return err
@@ -62,6 +67,11 @@ func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, l *chain.Lin
 	if err != nil {
 		return err
 	}
+	return a.setAlertRules(w, r, alertAuthor(r, l), organization)
+}
+
+// setAlertRules replaces the rules of an organization with those of the body.
+func (a *API) setAlertRules(w http.ResponseWriter, r *http.Request, by alert.Author, organization string) error {
 	var body struct {
 		Organization string        `json:"organization_id"` // may repeat the organization, as the response does
 		Rules        *[]alert.Rule `json:"rules"`
@@ -75,7 +85,7 @@ func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, l *chain.Lin
 	if body.Rules == nil {
 		return errNoRules
 	}
-	if err := a.options.Alerts.Set(r.Context(), alertAuthor(r, l), organization, *body.Rules); err != nil {
+	if err := a.options.Alerts.Set(r.Context(), by, organization, *body.Rules); err != nil {
 		return err
 	}
 	return write(w, http.StatusOK, alertRules{organization, *body.Rules})

@@ -85,9 +85,9 @@ func TestAlertRulesRefused(t *testing.T) {
 	}{
 		"no rules":         {`{}`, "rules: is required"},
 		"no list":          {`{"rules":{}}`, "rules: has the wrong type"},
-		"an unknown field": {`{"rules":[{"name":"a","tyeps":[]}]}`, "tyeps: is not a field"},
+		"an unknown field": {`{"rules":[{"name":"a","tyeps":[]}]}`, "rules[0].tyeps: is not a field"},
 		"no target":        {`{"rules":[{"name":"a","types":["switchyard.*"],"to":[]}]}`, "rules[0].to: must be 1 to 10 targets"},
-		"a Slack secret":   {`{"rules":[{"name":"a","types":["switchyard.*"],"to":[{"channel":"slack","webhook_url":"https://hooks.slack.com/canary"}]}]}`, "webhook_url: is not a field"},
+		"a Slack secret":   {`{"rules":[{"name":"a","types":["switchyard.*"],"to":[{"channel":"slack","webhook_url":"https://hooks.slack.com/canary"}]}]}`, "rules[0].to[0].webhook_url: is not a field"},
 	} {
 		w := x.rulesOf(t, "PUT", "acme", tt.body)
 		if w.Code != 400 || !strings.Contains(w.Body.String(), tt.text) || strings.Contains(w.Body.String(), "canary") {

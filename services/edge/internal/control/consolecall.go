@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -33,7 +34,9 @@ func (a *API) mountOperations(served *chain.Chain) {
 	}
 	c := a.options.Console
 	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
-	for path, of := range customers.customerRoutes(unheld) {
+	routes := customers.customerRoutes(unheld)
+	maps.Copy(routes, a.alertRoutes())
+	for path, of := range routes {
 		methods := make(map[string]chain.Handler, len(of))
 		for method, next := range of {
 			methods[method] = a.operating(func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *console.Session) error {

@@ -53,7 +53,7 @@ func TestCredits(t *testing.T) {
 		`{"amount_cents":100000001}`:             "amount_cents: ",
 		`{"amount_cents":1}`:                     "expires_at: ",
 		`{"amount_cents":1.5}`:                   "amount_cents: ",
-		`{"amount_cents":1,"expires_at":"soon"}`: "body: ",
+		`{"amount_cents":1,"expires_at":"soon"}`: "expires_at: ",
 		`{"amount_cents":1,"expires_at":"2020-01-01T00:00:00Z"}`:                    "expires_at: ",
 		`{"amount_cents":1,"expires_at":"` + expires + `"}`:                         "idempotency_key: ",
 		`{"amount_cents":1,"expires_at":"` + expires + `","idempotency_key":"a b"}`: "idempotency_key: ",

@@ -21,15 +21,12 @@ func TestReadPageGrowsLinearly(t *testing.T) {
 }
 
 func TestReadGrowsLinearly(t *testing.T) {
-	inputs := append(growth.Around(`{"permissions":`, growth.JSON, "}"), growth.JSON...)
+	inputs := append(growth.Around(`{"rules":`, growth.JSON, "}"), growth.JSON...)
 	inputs = append(inputs, growth.Around(`{"organization_id":`, growth.ValidJSON, "}")...)
 	inputs = append(inputs, growth.Number("unknown members", "{", `"a#":1,`, `"z":1}`), growth.Repeat("one member", "{", `"organization_id":"a",`, `"organization_id":"b"}`))
+	inputs = append(inputs, growth.Repeat("one rule", `{"rules":[`, `{"name":"a","to":[{"channel":"slack"}]},`, `{"foo":1}]}`))
 	growth.Linear(t, growth.EachText(inputs, func(body string) {
-		var into struct {
-			Organization string   `json:"organization_id"`
-			Permissions  []string `json:"permissions"`
-			ExpiresAt    *string  `json:"expires_at"`
-		}
+		var into rulesBody
 		_ = read(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body)), &into)
 	})...)
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/screen"
 )
 
@@ -26,39 +28,25 @@ const (
 	maxLimit     = 200
 )
 
-// read decodes a JSON body. It refuses unknown fields and fields of the wrong type by name.
+// read decodes a JSON body. It refuses unknown fields and fields of the wrong type by their paths.
 func read(w http.ResponseWriter, r *http.Request, into any) error {
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if errors.Is(err, io.EOF) { // no body means an empty one
-		return nil
-	}
-	if err == nil {
-		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
-			return apierr.Invalid("body", "must hold one JSON object")
-		}
-		return nil
-	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return apierr.New(apierr.KindTooLarge, apierr.ReasonTooLarge, fmt.Sprintf("body: larger than %d bytes", maxBody))
 	}
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return apierr.Invalid(screen.Path(wrong.Field, "."), "has the wrong type")
+	text = bytes.TrimSpace(text)
+	if err == nil && len(text) == 0 { // no body means an empty one
+		return nil
 	}
-	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		name, _ = strconv.Unquote(name)
-		return refuseName("body", name, "is not a field of this request")
+	if err != nil || !jsoncheck.Valid(text) {
+		return apierr.Invalid("body", "must be one JSON object") // The cause would repeat values.
 	}
-	return apierr.Invalid("body", "is not valid JSON for this request") // The cause would repeat values.
-}
-
-// refuseName refuses an unknown name, and repeats it only if it cannot be a key in the wrong place.
-func refuseName(where, name, rule string) error {
-	if !screen.IsName(name) {
-		return apierr.Invalid(where, "holds a name that "+rule)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if decoder.Decode(into) == nil {
+		return nil
 	}
-	return apierr.Invalid(name, rule)
+	return cmp.Or(mismatch(text, reflect.TypeOf(into), ""), error(apierr.Invalid("body", "does not fit this request")))
 }
 
 // identifiers refuses fields (name, value, …) whose value looks like a key, because they are stored, shown and
@@ -100,7 +88,7 @@ func readPage[T any](r *http.Request, names ...string) (q url.Values, p page[T],
 		switch {
 		case name == "limit" || name == "cursor" || name == "tag" && slices.Contains(names, name): // checked by their readers
 		case !slices.Contains(names, name):
-			return nil, p, refuseName("query", name, "is not a parameter of this request")
+			return nil, p, unknownName("query", "", name, "is not a parameter of this request")
 		case !caller.Printable(q.Get(name)):
 			return nil, p, apierr.Invalid(name, "must be printable ASCII without spaces, at most 256 characters")
 		}

@@ -56,14 +56,11 @@ func FuzzRead(f *testing.F) {
 	f.Add(`{"organization_id":"o","permissions":["read"],"expires_at":null}`)
 	f.Add(`{"overlap_seconds":1}{}`)
 	f.Add(`{"nobody":1}`)
+	f.Add(`{"rules":[{"to":[{"channel":7}],"where":{"a":"b"},"foo":1}],"limit":{"requests":1}}`)
 	f.Add(`{"organization_id":7}`)
 	f.Add("")
 	f.Fuzz(func(t *testing.T, body string) {
-		var into struct {
-			Organization string   `json:"organization_id"`
-			Permissions  []string `json:"permissions"`
-			ExpiresAt    *string  `json:"expires_at"`
-		}
+		var into rulesBody
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(body))
 		if err := read(httptest.NewRecorder(), r, &into); err != nil {
 			if e := apierr.From(err); e.Kind != apierr.KindInvalid && e.Kind != apierr.KindTooLarge || e.Text == "" {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"time"
 
 	"switchyard.dev/services/edge/internal/apikey"
@@ -180,6 +181,9 @@ func (m *maybe[T]) UnmarshalJSON(text []byte) error {
 	decoder.DisallowUnknownFields()
 	return decoder.Decode(&m.value)
 }
+
+// of returns the type of the value.
+func (maybe[T]) of() reflect.Type { return reflect.TypeFor[T]() }
 
 func (a *API) updateKey(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	var body change

@@ -26,8 +26,11 @@ func newPlanBody(p plan.Plan) planBody {
 // author returns the author of an operator's request, with the precision of Postgres.
 func author(r *http.Request, l *chain.Line) plan.Author {
 	by := actor(r, l)
-	return plan.Author{Name: by.Name, Request: by.Request, At: time.Now().UTC().Truncate(time.Microsecond)}
+	return plan.Author{Name: by.Name, Request: by.Request, At: present()}
 }
+
+// present returns the current time with the precision of Postgres.
+func present() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 func (a *API) listPlans(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 	_, after, err := readPage[string](r)

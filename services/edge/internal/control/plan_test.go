@@ -88,7 +88,7 @@ func TestRefusedPlans(t *testing.T) {
 		"period":           {"PUT", "/admin/v1/plans/p", `{"limits":[{"meter":"calls","period":"year"}]}`, "limits[0].period: ", 400},
 		"kind":             {"PUT", "/admin/v1/plans/p", `{"limits":[{"meter":"calls","period":"day"}]}`, "limits[0].kind: ", 400},
 		"amount":           {"PUT", "/admin/v1/plans/p", `{"limits":[{"meter":"calls","period":"day","kind":"hard"}]}`, "limits[0].amount: ", 400},
-		"huge amount":      {"PUT", "/admin/v1/plans/p", `{"limits":[{"meter":"calls","period":"day","kind":"hard","amount":1e99}]}`, "limits.amount: ", 400},
+		"huge amount":      {"PUT", "/admin/v1/plans/p", `{"limits":[{"meter":"calls","period":"day","kind":"hard","amount":1e99}]}`, "limits[0].amount: ", 400},
 		"twice":            {"PUT", "/admin/v1/plans/p", `{"limits":[` + one + `,` + one + `]}`, "limits[1]: ", 400},
 		"too many":         {"PUT", "/admin/v1/plans/p", `{"limits":[` + strings.Repeat(one+",", 20) + one + `]}`, "limits: ", 400},
 		"description":      {"PUT", "/admin/v1/plans/p", `{"description":"` + strings.Repeat("x", 1001) + `"}`, "description: ", 400},

@@ -32,6 +32,7 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
 	maps.Copy(routes, a.options.Portal.customerRoutes(a.holdToPlan))
+	maps.Copy(routes, a.alertRoutes())
 	return routes
 }
 
@@ -42,7 +43,7 @@ type hold func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.
 func (p *Portal) customerRoutes(hold hold) map[string]map[string]sessionHandler {
 	routes := make(map[string]map[string]sessionHandler)
 	for _, r := range p.Table.Routes {
-		if p.Table.Dialect(r.Path) != "" || r.WebSocket || r.Scope == apikey.MintTokens {
+		if p.Table.Dialect(r.Path) != "" || r.WebSocket || r.Upstream == upstreamControl {
 			continue
 		}
 		if routes[r.Path] == nil {

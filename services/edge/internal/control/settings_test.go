@@ -146,7 +146,7 @@ func TestSettingsRefused(t *testing.T) {
 		`"budget":{"ceiling_cents":1}`:                                 "budget.period: must be day",
 		`"budget":{"ceiling_cents":1,"period":"week"}`:                 "budget.period: must be day",
 		`"budget":{"ceiling_cents":1,"period":1}`:                      "budget.period: has the wrong type",
-		`"budget":{"ceiling_cents":1,"period":"day","currency":"EUR"}`: "currency: is not a field",
+		`"budget":{"ceiling_cents":1,"period":"day","currency":"EUR"}`: "budget.currency: is not a field",
 		`"class":"urgent"`: "class: must be interactive", `"class":1`: "class: has the wrong type", `"product_class":1`: "product_class: is not a field",
 		`"rate_limit":{}`: "rate_limit: ", `"name":"sk-ant-api03-Zx81canaryQw27Rt63"`: "name: seems to hold a key",
 		`"expires_at":"2000-01-01T00:00:00Z"`: "expires_at: must lie in the future",

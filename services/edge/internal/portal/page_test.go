@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/platform/houseevent"
 )
 
 func read(t *testing.T, name string) string {
@@ -54,6 +57,38 @@ func TestTexts(t *testing.T) {
 			if english[found[1]] == "" {
 				t.Errorf("%s: there is no text %s", script, found[1])
 			}
+		}
+	}
+}
+
+// The page of alerts offers types of Switchyard's events that there are, with a text for each, and a threshold for those
+// that have one.
+func TestAlertTypes(t *testing.T) {
+	script, english := read(t, "page/alerttype.js"), texts(t, "en")
+	list := func(name string) (names []string) {
+		_, rest, _ := strings.Cut(script, "export const "+name+" = [")
+		inside, _, _ := strings.Cut(rest, "]")
+		for _, found := range regexp.MustCompile(`"([^"]+)"`).FindAllStringSubmatch(inside, -1) {
+			names = append(names, found[1])
+		}
+		return names
+	}
+	var percent []string
+	for _, name := range list("types") {
+		found, ok := houseevent.Find(name)
+		if !ok || english["type-"+strings.TrimPrefix(name, houseevent.Prefix)] == "" {
+			t.Errorf("%s is no type, or has no text", name)
+		}
+		if strings.Contains(string(found.Schema), `"percent"`) {
+			percent = append(percent, name)
+		}
+	}
+	if diff := cmp.Diff(percent, list("withPercent")); diff != "" || len(percent) == 0 {
+		t.Errorf("types with a threshold (-want +got):\n%s", diff)
+	}
+	for _, channel := range []string{alert.InApp, alert.WebPush, alert.Email, alert.Webhook, alert.Slack} {
+		if english["channel-"+channel] == "" || english["recipient-"+channel] == "" {
+			t.Errorf("the channel %s has no text", channel)
 		}
 	}
 }

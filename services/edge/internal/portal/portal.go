@@ -201,6 +201,9 @@ func checkScopes(r Request) error {
 		if isKeys(scope) && r.Owner != "" {
 			return apierr.Invalid("scopes", "must not hold scopes of keys with an owner_id: keys are the organization's")
 		}
+		if strings.HasPrefix(string(scope), "alerts:") && r.Owner != "" {
+			return apierr.Invalid("scopes", "must not hold scopes of alerts with an owner_id: their rules are the organization's")
+		}
 	}
 	return nil
 }

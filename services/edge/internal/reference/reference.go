@@ -139,7 +139,7 @@ type code struct {
 func newPage(table route.Table, text, codes []byte, limits Limits) (page, error) {
 	p := page{
 		Version: table.Version, Products: table.Products(), EndUserScopes: apikey.EndUserScopes(), Limits: limits,
-		Receiver: template.HTML(receiver), Events: eventTypes(), //nolint:gosec // Part of this build.
+		Receiver: template.HTML(table.ForCustomers(receiver)), Events: eventTypes(), //nolint:gosec // Part of this build.
 	}
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -151,6 +151,9 @@ func newPage(table route.Table, text, codes []byte, limits Limits) (page, error)
 	}
 	if err := json.Unmarshal(codes, &p.Codes); err != nil {
 		return page{}, fmt.Errorf("error codes: %w", err)
+	}
+	for i := range p.Codes {
+		p.Codes[i].Meaning = table.ForCustomers(p.Codes[i].Meaning)
 	}
 	for _, r := range table.Routes {
 		o, ok := d.operation(r)

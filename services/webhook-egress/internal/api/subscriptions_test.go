@@ -228,7 +228,7 @@ func TestRefusedSubscriptions(t *testing.T) {
 		"no url":                 {"POST", "/v1/endpoints", `{"event_types":["a"]}`, "url"},
 		"a long url":             {"POST", "/v1/endpoints", `{"url":"` + strings.Repeat("a", 2049) + `","event_types":["a"]}`, "url"},
 		"no types":               {"POST", "/v1/endpoints", `{"url":"https://a.b","event_types":[]}`, "event_types"},
-		"a bad type":             {"POST", "/v1/endpoints", `{"url":"https://a.b","event_types":["a b"]}`, "event_types"},
+		"a bad type":             {"POST", "/v1/endpoints", `{"url":"https://a.b","event_types":["a b"]}`, "event_types[0]: must be a name of letters"},
 		"a star inside":          {"POST", "/v1/endpoints", `{"url":"https://a.b","event_types":["a*"]}`, "event_types"},
 		"a type twice":           {"POST", "/v1/endpoints", `{"url":"https://a.b","event_types":["a","a"]}`, "event_types"},
 		"101 types":              {"POST", "/v1/endpoints", `{"url":"https://a.b","event_types":` + names(101) + `}`, "event_types"},

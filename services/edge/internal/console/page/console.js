@@ -29,7 +29,7 @@ const everything = [
 
 // ofOrganization are the views of the chosen organization. Its keys are in the list of all keys.
 function ofOrganization() {
-  const open = places.filter((place) => may(place.scope) && (!personal(place) || acting.user));
+  const open = places.filter((place) => may(place.scope) && (!personal(place) || acting.user) && !(place.whole && acting.owner));
   return [{ name: "account", show: account }, ...open, { name: "sends", show: sends }];
 }
 

@@ -6,7 +6,7 @@ import { may, state } from "./page.js";
 import { places } from "./places.js";
 
 start({
-  groups: () => [{ places: places.filter(({ scope }) => may(scope)) }],
+  groups: () => [{ places: places.filter((place) => may(place.scope) && !(place.whole && state.session.owner_id)) }],
   session: () => call("GET", "/session"),
   name: () => state.session.organization_id,
   leave: () => call("DELETE", "/session"),

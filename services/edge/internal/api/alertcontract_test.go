@@ -1,0 +1,143 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"switchyard.dev/services/edge/internal/alert"
+)
+
+// list returns n texts as JSON.
+func list(n int, text string) string {
+	return "[" + strings.TrimSuffix(strings.Repeat(text+",", n), ",") + "]"
+}
+
+// rulesWith returns a body with a rule that has one field in place of a valid one.
+func rulesWith(field, value string) string {
+	rule := map[string]json.RawMessage{
+		"name": json.RawMessage(`"spend"`), "types": json.RawMessage(`["switchyard.*"]`), "to": json.RawMessage(`[{"channel":"in_app"}]`),
+	}
+	rule[field] = json.RawMessage(value)
+	text, _ := json.Marshal(map[string]any{"rules": []any{rule}})
+	return string(text)
+}
+
+// The schema of alert rules and the code agree on what is a rule, on each side of each bound.
+func TestAlertRulesSchema(t *testing.T) {
+	w := newWorld(t).do(t, "GET", "/openapi.json", "", "")
+	text, err := jsonschema.UnmarshalJSON(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	if err := compiler.AddResource("openapi.json", text); err != nil {
+		t.Fatal(err)
+	}
+	const operation = "openapi.json#/paths/~1product~1v1~1alerts~1rules/"
+	var schemas []*jsonschema.Schema
+	for _, at := range []string{
+		"put/requestBody/content/application~1json/schema", "put/responses/200/content/application~1json/schema",
+		"get/responses/200/content/application~1json/schema",
+	} {
+		schema, err := compiler.Compile(operation + at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schemas = append(schemas, schema)
+	}
+	fields := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"f%d":1`, i))
+		}
+		return "{" + strings.Join(all, ",") + "}"
+	}
+	long := func(n int) string { return strings.Repeat("x", n) }
+	target := func(fields string) string { return rulesWith("to", "[{"+fields+"}]") }
+	for body, want := range map[string]bool{
+		`{"rules":[]}`:                                                              true,
+		`{"rules":[{}]}`:                                                            false,
+		rulesWith("name", `""`):                                                     false,
+		rulesWith("name", `"`+long(100)+`"`):                                        true,
+		rulesWith("name", `"`+long(101)+`"`):                                        false,
+		rulesWith("types", `[]`):                                                    false,
+		rulesWith("types", list(20, `"switchyard.a.b_1.c.d"`)):                      true,
+		rulesWith("types", list(21, `"switchyard.a"`)):                              false,
+		rulesWith("types", `["switchyard.a.*"]`):                                    true,
+		rulesWith("types", `["switchyard.a.b.c.d.e"]`):                              false,
+		rulesWith("types", `["switchyard"]`):                                        false,
+		rulesWith("types", `["switchyard.*.*"]`):                                    false,
+		rulesWith("types", `["switchyard.a*"]`):                                     false,
+		rulesWith("types", `["order.paid"]`):                                        false,
+		rulesWith("types", `["*"]`):                                                 false,
+		rulesWith("where", fields(10)):                                              true,
+		rulesWith("where", fields(11)):                                              false,
+		rulesWith("where", `{"Percent":1}`):                                         false,
+		rulesWith("where", `{"a":true,"b":"x"}`):                                    true,
+		rulesWith("where", `{"a":null}`):                                            false,
+		rulesWith("where", `{"a":[1]}`):                                             false,
+		rulesWith("where", `{"a":"`+long(256)+`"}`):                                 true,
+		rulesWith("where", `{"a":"`+long(257)+`"}`):                                 false,
+		rulesWith("to", `[]`):                                                       false,
+		rulesWith("to", list(10, `{"channel":"slack"}`)):                            true,
+		rulesWith("to", list(11, `{"channel":"slack"}`)):                            false,
+		rulesWith("enabled", "false"):                                               true,
+		target(`"channel":"sms"`):                                                   false,
+		target(`"user_id":"ada"`):                                                   false,
+		target(`"channel":"in_app","user_id":"` + long(128) + `"`):                  true,
+		target(`"channel":"in_app","user_id":"` + long(129) + `"`):                  false,
+		target(`"channel":"in_app","email":"a@b.example"`):                          false,
+		target(`"channel":"slack","user_id":"ada"`):                                 false,
+		target(`"channel":"email","email":"a@b.example"`):                           true,
+		target(`"channel":"email"`):                                                 false,
+		target(`"channel":"email","email":"a@b.example","url":"https://a.example"`): false,
+		target(`"channel":"web_push","user_id":"ada"`):                              true,
+		target(`"channel":"web_push","user_id":"ada","broadcast":false`):            true,
+		target(`"channel":"web_push","broadcast":true`):                             true,
+		target(`"channel":"web_push","broadcast":false`):                            false,
+		target(`"channel":"web_push","user_id":"ada","broadcast":true`):             false,
+		target(`"channel":"web_push"`):                                              false,
+		target(`"channel":"webhook","url":"https://a.example/"`):                    true,
+		target(`"channel":"webhook","url":"ftp://a.example/"`):                      false,
+		target(`"channel":"webhook"`):                                               false,
+	} {
+		var rules struct{ Rules []alert.Rule }
+		if err := json.Unmarshal([]byte(body), &rules); err != nil {
+			t.Fatal(err)
+		}
+		if err := alert.Check(rules.Rules); (err == nil) != want {
+			t.Errorf("the code on %.300s: %v, want valid = %t", body, err, want)
+		}
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, schema := range schemas {
+			if err := schema.Validate(value); (err == nil) != want {
+				t.Errorf("the schema on %.300s: %v, want valid = %t", body, err, want)
+			}
+		}
+	}
+	many := `{"rules":` + list(51, strings.TrimSuffix(strings.TrimPrefix(rulesWith("enabled", "true"), `{"rules":[`), "]}")) + "}"
+	if value, err := jsonschema.UnmarshalJSON(strings.NewReader(many)); err != nil || schemas[0].Validate(value) == nil {
+		t.Errorf("51 rules are valid, %v", err)
+	}
+}
+
+// The page of documents shows the fields of a rule with their bounds and channels.
+func TestPageShowsAlertRules(t *testing.T) {
+	x := newWorld(t)
+	text := x.do(t, "GET", "/docs", "", "").Body.String()
+	for _, want := range []string{
+		"rules[].types", "rules[].where", "rules[].repeat_after", "rules[].to[].user_id", "one of in_app, slack, email, web_push, webhook", "0 to 50 items", "to 720h",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
