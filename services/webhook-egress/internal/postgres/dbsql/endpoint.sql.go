@@ -293,7 +293,8 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 const listEveryEndpoint = `-- name: ListEveryEndpoint :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE deleted_at IS NULL AND id < $1
   AND ($2::text = '' OR owner_id = $2::text)
@@ -354,6 +355,8 @@ func (q *Queries) ListEveryEndpoint(ctx context.Context, arg ListEveryEndpointPa
 			&i.SealedAuth,
 			&i.Signatures,
 			&i.Filter,
+			&i.SealedOlderSecrets,
+			&i.OlderSecretsExpireAt,
 		); err != nil {
 			return nil, err
 		}
