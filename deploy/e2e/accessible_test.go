@@ -121,7 +121,7 @@ func checkSearch(t *testing.T, page string, routes int) {
 	ctx := chrome(t)
 	faults := faultsOf(ctx)
 	var found, all []string
-	const shown = `[...document.querySelectorAll("main article:not([hidden]) h4")].map((h) => h.textContent.trim())`
+	const shown = `[...document.querySelectorAll("main article:not([hidden]) :is(h3, h4)")].map((h) => h.textContent.trim())`
 	const emptied = `(() => { const field = document.getElementById("search"); field.value = ""; field.dispatchEvent(new Event("input")); })()`
 	err := chromedp.Run(ctx, chromedp.Navigate(page),
 		chromedp.SendKeys("#search", "tokens/revoke REFUSE", chromedp.ByQuery), chromedp.Evaluate(shown, &found),

@@ -168,15 +168,18 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 	organization := unique("org")
 	gateways := h.gateways(organization)
 	for _, c := range []struct {
-		name, reason string
-		minted       bool
-		end          func(run string)
+		name, reason  string
+		minted, known bool // known: the other replica must know the session first
+		end           func(run string)
 	}{
-		{"revoke", "run_revoked", true, func(run string) {
+		{"revoke", "run_revoked", true, false, func(run string) {
 			gateways[0].post(t, "/v1/runs/"+run+"/revoke", object{"reason": "runaway"}).want(t, http.StatusOK)
 		}},
-		{"abort", "run_aborted", false, func(run string) {
+		{"abort", "run_aborted", false, false, func(run string) {
 			h.operator(stack.Gateway).post(t, "/v1/admin/sessions/"+run+"/abort", object{"organization_id": organization}).want(t, http.StatusOK)
+		}},
+		{"abort by the organization", "run_aborted", false, true, func(run string) {
+			gateways[0].post(t, "/v1/sessions/"+run+"/abort", object{"reason": "runaway"}).want(t, http.StatusOK)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -187,6 +190,14 @@ func TestRevokeAndAbortReachTheOtherReplica(t *testing.T) {
 			s := gateways[1].with("X-Run-Id", run).stream(t, chatPath, ask(stalled.model, "hello", streamed))
 			if _, ok := s.next(t); !ok {
 				t.Fatal("no stream")
+			}
+			if c.known {
+				waitFor(t, waitTimeout, "the other replica's session", func() error {
+					if a := gateways[0].get(t, "/v1/sessions/"+run); a.status != http.StatusOK {
+						return fmt.Errorf("%d %s", a.status, a.body)
+					}
+					return nil
+				})
 			}
 			start := time.Now()
 			c.end(run)

@@ -241,6 +241,7 @@ func TestEdgeForeignReferences(t *testing.T) {
 	}
 	empty(others["webhooks"].get(t, deliveryRoute+"?endpoint_id="+ids["endpoint"]), "deliveries")
 	empty(others["ai"].get(t, "/product/v1/ai/runs"), "runs")
+	empty(others["ai"].get(t, "/product/v1/ai/sessions"), "sessions")
 	empty(others["ai"].get(t, "/product/v1/ai/approvals?run_id="+ids["run"]), "approvals")
 	empty(others["ai"].get(t, "/product/v1/ai/usage?run_id="+ids["run"]), "records")
 	empty(others["ai"].get(t, "/product/v1/ai/spend?interval=month&from="+presentMonth()), "rows")

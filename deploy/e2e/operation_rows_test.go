@@ -146,6 +146,20 @@ var runControls = []control{
 		method: "RunService.GetSessionSpend", given: withRun, status: http.StatusOK, foreign: http.StatusNotFound,
 		fields: []string{"run_id", "organization_id", "spent_cents", "reserved_cents", "calls", "status"}, refusals: []refusal{noRun},
 	},
+	{
+		method: "SessionService.ListSessions", given: withRun, status: http.StatusOK, fields: []string{"sessions", "next_cursor"}, foreign: http.StatusOK,
+		refusals: []refusal{badLimit, badCursor, {why: "a flag that is none", query: "in_flight=maybe", status: badRequest, code: invalid, text: "in_flight"}},
+	},
+	{
+		method: "SessionService.GetSession", given: withRun, status: http.StatusOK, foreign: http.StatusNotFound,
+		fields: []string{"run_id", "organization_id", "status", "spent_cents", "calls", "in_flight", "abort_requested"}, refusals: []refusal{noRun},
+	},
+	{
+		method: "SessionService.AbortOwnSession", given: withRun, status: http.StatusOK, foreign: http.StatusNotFound,
+		body:   func(*fixture) object { return object{"reason": "runaway"} },
+		fields: []string{"run_id", "status", "abort_requested", "abort_requested_at"}, refusals: []refusal{noRun, longReason},
+		action: "session.abort", rows: 1,
+	},
 }
 
 var approvalControls = []control{

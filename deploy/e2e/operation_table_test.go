@@ -14,7 +14,7 @@ import (
 var tableVendor = addVendor(vendor{name: "own-table", dialect: "openai", model: "own-table", keyless: true})
 
 // tableServices are the services whose operations are in the table.
-var tableServices = []string{"ByokService", "OrganizationService", "RunService", "ApprovalService", "TrustService", "SecurityService"}
+var tableServices = []string{"ByokService", "OrganizationService", "RunService", "SessionService", "ApprovalService", "TrustService", "SecurityService"}
 
 const (
 	badRequest = http.StatusBadRequest

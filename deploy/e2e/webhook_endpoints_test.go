@@ -31,6 +31,10 @@ type subscription struct {
 	SigningMode    string  `json:"signing_mode"`
 	PreviousUntil  *string `json:"previous_secret_expires_at"`
 	DisabledReason *string `json:"disabled_reason"`
+	// EarlierUntil are the ends of the secrets that rotations replaced.
+	EarlierUntil []string `json:"earlier_secrets_expire_at"`
+	Signatures   []string `json:"signatures"`
+	Warnings     []string `json:"warnings"`
 }
 
 // eventAnswer is the answer to an event.
@@ -158,6 +162,9 @@ func TestEndpointRefuses(t *testing.T) {
 		"another port of this machine":   {object{"url": "http://127.0.0.1:1/x"}, "target_not_allowed", "url"},
 		"all and one":                    {object{"event_types": []string{"*", "a"}}, "invalid_request", "event_types"},
 		"an unknown mode":                {object{"signing_mode": "none"}, "invalid_request", "signing_mode"},
+		"v1 with too short a secret": {
+			object{"signing_mode": "endpoint_body", "signing_secret": secret[:16], "signatures": []string{"v1"}}, "invalid_request", "24 to 64 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			webhooks.post(t, endpointPath, body.with(tt.change)).refused(t, http.StatusBadRequest, tt.code, tt.text)
@@ -168,6 +175,38 @@ func TestEndpointRefuses(t *testing.T) {
 	webhooks.do(t, http.MethodPatch, path, object{"url": "https://[::1]/x"}).refused(t, http.StatusBadRequest, "target_not_allowed", "url")
 	webhooks.do(t, http.MethodPatch, path, object{"signing_secret": secret}).refused(t, http.StatusBadRequest, "signing_secret_not_allowed", "signing_secret")
 	webhooks.do(t, http.MethodPatch, path, object{"signing_mode": "endpoint_body"}).refused(t, http.StatusBadRequest, "invalid_request", "signing_mode")
+}
+
+// A secret that doesn't suit Standard Webhooks signs as the signing mode says; v1 waits for one that suits.
+func TestSignaturesSuitTheSecret(t *testing.T) {
+	t.Parallel()
+	h := use(t)
+	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
+	long, brief := endpointSecret(t), unique("brief")
+	knownSecrets.add("an endpoint's brief secret", brief)
+	e := to.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": brief})
+	if !slices.Equal(e.Signatures, []string{"spec"}) || len(e.Warnings) != 0 {
+		t.Errorf("registered %+v", e)
+	}
+	path := endpointPath + "/" + e.ID
+	webhooks.do(t, http.MethodPatch, path, object{"signatures": []string{"v1"}}).refused(t, http.StatusBadRequest, "invalid_request", "signatures")
+	ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID))
+	webhooks.do(t, http.MethodPatch, path, object{"signatures": []string{"v1"}, "signing_secret": long}).into(t, http.StatusOK, &e)
+	if !slices.Equal(e.Signatures, []string{"spec", "v1"}) || len(e.Warnings) != 0 {
+		t.Errorf("changed %+v", e)
+	}
+	webhooks.do(t, http.MethodPatch, path, object{"signing_secret": brief}).refused(t, http.StatusBadRequest, "invalid_request", "signing_secret")
+	ended(t, webhooks, webhooks.emit(t, "a").to(t, e.ID))
+	arrived := to.arrivals(t)
+	if len(arrived) != 2 {
+		t.Fatalf("%d arrivals, want 2", len(arrived))
+	}
+	verifyBody(t, brief, arrived[0])
+	if got := arrived[0].Headers.Get("Webhook-Signature"); got != "" {
+		t.Errorf("Webhook-Signature: %q with a secret that doesn't suit", got)
+	}
+	verifyBody(t, long, arrived[1])
+	verifyStandard(t, long, arrived[1])
 }
 
 func TestFanOutInBothModes(t *testing.T) {
@@ -230,7 +269,7 @@ func TestSecretRotation(t *testing.T) {
 	t.Parallel()
 	h := use(t)
 	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
-	before, after, last := endpointSecret(t), endpointSecret(t), endpointSecret(t)
+	before, after, third, last := endpointSecret(t), endpointSecret(t), endpointSecret(t), endpointSecret(t)
 	e := to.subscribe(t, webhooks, []string{"*"}, object{"signing_mode": "endpoint_body", "signing_secret": before})
 	send := func(count int) arrival {
 		t.Helper()
@@ -251,11 +290,27 @@ func TestSecretRotation(t *testing.T) {
 	verifyBody(t, after, both)
 	verifyStandard(t, before, both)
 	verifyStandard(t, after, both)
+	// A second rotation leaves the overlap of the first: its receiver verifies until its own end.
+	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"signing_secret": third, "secret_overlap_seconds": 1}).want(t, http.StatusOK)
+	waitFor(t, waitTimeout, "the second rotation's overlap to end", func() error {
+		webhooks.get(t, endpointPath+"/"+e.ID).into(t, http.StatusOK, &rotated)
+		if rotated.PreviousUntil != nil || len(rotated.EarlierUntil) != 1 {
+			return fmt.Errorf("it is %+v", rotated)
+		}
+		return nil
+	})
+	first := send(3)
+	verifyBody(t, third, first)
+	verifyStandard(t, before, first)
+	verifyStandard(t, third, first)
+	if n := len(strings.Fields(first.Headers.Get("Webhook-Signature"))); n != 2 {
+		t.Errorf("%d signatures, want those of the first and the third secret", n)
+	}
 	webhooks.do(t, http.MethodPatch, endpointPath+"/"+e.ID, object{"signing_secret": last, "secret_overlap_seconds": 0}).into(t, http.StatusOK, &rotated)
-	if rotated.PreviousUntil != nil {
+	if rotated.PreviousUntil != nil || len(rotated.EarlierUntil) != 0 {
 		t.Errorf("rotated at once %+v", rotated)
 	}
-	one := send(3)
+	one := send(4)
 	verifyBody(t, last, one)
 	if n := len(strings.Fields(one.Headers.Get("Webhook-Signature"))); n != 1 {
 		t.Errorf("%d signatures, want the last secret's alone", n)

@@ -39,6 +39,7 @@ var scopes = []Permission{
 	"ai:rerank:invoke",
 	"ai:responses:read", "ai:responses:write",
 	"ai:runs:read", "ai:runs:write",
+	"ai:sessions:read", "ai:sessions:write",
 	"ai:usage:read",
 	"ai:vision:invoke",
 	"alerts:rules:read", "alerts:rules:write",

@@ -233,7 +233,7 @@ func (r Route) free() bool {
 // or a decision.
 var freeEndings = []string{
 	"/count_tokens", ":countTokens", "/input_tokens", "/cancel", "/files",
-	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/approvals", "/approve", "/deny", "/tokens",
+	"/endpoints", "/rotate-secret", "/registrations", "/runs", "/revoke", "/abort", "/approvals", "/approve", "/deny", "/tokens",
 }
 
 // Served returns the table without the routes whose service is not among upstreams.

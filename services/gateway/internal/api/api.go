@@ -118,7 +118,9 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Depende
 	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: deps.Prober, canonical: deps.Canonical})
 	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: deps.Status})
 	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: deps.Policies, steering: deps.Steering, catalog: deps.Catalog})
-	gatewayv1.RegisterRunServiceServer(r, &runServer{runs: deps.Runs, calls: deps.Calls})
+	runs := &runServer{runs: deps.Runs, calls: deps.Calls}
+	gatewayv1.RegisterRunServiceServer(r, runs)
+	gatewayv1.RegisterSessionServiceServer(r, runs)
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})
 	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
@@ -139,6 +141,7 @@ func transcode(ctx context.Context, server *rpc.Server) error {
 		gatewayv1.RegisterProviderServiceHandlerClient(ctx, mux, gatewayv1.NewProviderServiceClient(local)),
 		gatewayv1.RegisterRoutingServiceHandlerClient(ctx, mux, gatewayv1.NewRoutingServiceClient(local)),
 		gatewayv1.RegisterRunServiceHandlerClient(ctx, mux, gatewayv1.NewRunServiceClient(local)),
+		gatewayv1.RegisterSessionServiceHandlerClient(ctx, mux, gatewayv1.NewSessionServiceClient(local)),
 		gatewayv1.RegisterSecurityServiceHandlerClient(ctx, mux, gatewayv1.NewSecurityServiceClient(local)),
 		gatewayv1.RegisterTraceServiceHandlerClient(ctx, mux, gatewayv1.NewTraceServiceClient(local)),
 		gatewayv1.RegisterTrustServiceHandlerClient(ctx, mux, gatewayv1.NewTrustServiceClient(local)),

@@ -29,6 +29,8 @@ type Runs interface {
 	Revoke(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Abort(ctx context.Context, organization, id, by, reason string) (run.Run, error)
 	Usage(ctx context.Context, organization, id string) (run.Usage, error)
+	// Sessions returns sessions with their runs and their stored usage.
+	Sessions(ctx context.Context, f run.SessionFilter) ([]run.Used, error)
 	// OrganizationOf returns the organization of a run id if only one organization has it.
 	OrganizationOf(ctx context.Context, id string) (string, error)
 }
@@ -48,6 +50,7 @@ const (
 // runServer serves the authorities of runs and their sessions.
 type runServer struct {
 	gatewayv1.UnimplementedRunServiceServer
+	gatewayv1.UnimplementedSessionServiceServer
 
 	runs  Runs
 	calls CallCounter
@@ -166,16 +169,9 @@ func (s *runServer) GetSessionSpend(ctx context.Context, m *gatewayv1.GetSession
 	if err != nil {
 		return nil, err
 	}
-	of, found, err := s.runs.Get(ctx, organization, m.GetRunId())
-	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
-	}
-	usage, err := s.usage(ctx, organization, m.GetRunId())
+	of, usage, err := s.session(ctx, organization, m.GetRunId())
 	if err != nil {
 		return nil, err
-	}
-	if !found && usage == (run.Usage{}) {
-		return nil, run.ErrNotFound
 	}
 	spend := &gatewayv1.SessionSpend{
 		RunId: m.GetRunId(), OrganizationId: organization, SpentCents: usage.SpentCents, ReservedCents: usage.ReservedCents,
@@ -194,8 +190,7 @@ func (s *runServer) usage(ctx context.Context, organization, id string) (run.Usa
 	if err != nil {
 		return run.Usage{}, fmt.Errorf("run: %w", err)
 	}
-	usage.InFlight = max(usage.InFlight, usage.Elsewhere+s.calls.InFlight(organization, id))
-	return usage, nil
+	return s.withCalls(organization, id, usage), nil
 }
 
 // sessionOf returns the organization of an operator's session, which may be omitted if only one organization has a run

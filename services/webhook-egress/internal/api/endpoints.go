@@ -170,13 +170,15 @@ func (s *endpoints) TestEndpoint(ctx context.Context, r *webhooksv1.TestEndpoint
 }
 
 func endpointOf(e *endpoint.Endpoint) *webhooksv1.Endpoint {
+	previous, ends := earlierEnds(e, time.Now())
 	return &webhooksv1.Endpoint{
 		EndpointId: e.ID.String(), OrganizationId: e.Organization, OwnerId: textOrNull(e.Owner), Url: e.URL,
 		EventTypes: e.EventTypes, Active: e.Active, SigningMode: e.SigningMode, CreatedAt: timestamppb.New(e.Created),
 		UpdatedAt: timestamppb.New(e.Updated), RateLimitPerSecond: e.RatePerSecond, Description: e.Description,
-		PreviousSecretExpiresAt: futureOrNull(e.PreviousUntil), DisabledReason: textOrNull(e.DisabledReason),
+		PreviousSecretExpiresAt: previous, EarlierSecretsExpireAt: ends, DisabledReason: textOrNull(e.DisabledReason),
 		DisabledAt: timeOrNull(e.DisabledAt), FailingSince: timeOrNull(e.FailingSince),
 		CustomHeaderNames: slices.Sorted(maps.Keys(e.Headers)), Auth: authInfoOf(e.Auth), Signatures: e.Signatures, Filter: e.Filter,
+		Warnings: e.Warnings,
 	}
 }
 
@@ -194,10 +196,16 @@ func secondsOrNil(n *int32) *time.Duration {
 	return new(time.Duration(*n) * time.Second)
 }
 
-// futureOrNull returns nil for a time that has passed.
-func futureOrNull(t time.Time) *timestamppb.Timestamp {
-	if !t.After(time.Now()) {
-		return nil
+// earlierEnds returns the ends, after now, of the secret that was replaced last (nil for none) and of all that were.
+func earlierEnds(e *endpoint.Endpoint, now time.Time) (previous *timestamppb.Timestamp, all []*timestamppb.Timestamp) {
+	for i, earlier := range e.Earlier {
+		if !now.Before(earlier.Until) {
+			continue
+		}
+		all = append(all, timestamppb.New(earlier.Until))
+		if i == 0 {
+			previous = all[0]
+		}
 	}
-	return timestamppb.New(t)
+	return previous, all
 }

@@ -35,8 +35,8 @@ const canary = "canary-signing-secret-1"
 func TestRegisterEndpoint(t *testing.T) {
 	d := &domain{endpoint: endpoint.Endpoint{
 		ID: anID, Organization: "acme", Owner: "ann", URL: "https://example.com/x", EventTypes: []string{"*"}, Active: true,
-		SigningMode: "endpoint_body", Secret: []byte(canary), Previous: []byte(canary), Created: moment, Updated: moment, RatePerSecond: 2.5,
-		Filter: "true",
+		SigningMode: "endpoint_body", Secret: []byte(canary), Created: moment, Updated: moment, RatePerSecond: 2.5,
+		Filter: "true", Warnings: []string{"a warning"}, Earlier: []delivery.EarlierSecret{{Sealed: []byte(canary), Until: moment}},
 	}}
 	body := `{"url":"https://example.com/x","event_types":["*"],"signing_mode":"endpoint_body","signing_secret":"` + canary + `","rate_limit_per_second":2.5,"description":"n","filter":"true"}`
 	w, document := call(t, newServer(t, d).Handler(), "POST", "/v1/endpoints", body, "X-Organization-Id", "acme", "X-Owner-Id", "ann")
@@ -45,6 +45,7 @@ func TestRegisterEndpoint(t *testing.T) {
 		"active": true, "signing_mode": "endpoint_body", "created_at": "2023-11-14T22:13:20Z", "updated_at": "2023-11-14T22:13:20Z",
 		"rate_limit_per_second": 2.5, "description": "", "previous_secret_expires_at": nil, "disabled_reason": nil, "disabled_at": nil,
 		"failing_since": nil, "custom_header_names": []any{}, "auth": nil, "signing_secret": nil, "signatures": []any{}, "filter": "true",
+		"earlier_secrets_expire_at": []any{}, "warnings": []any{"a warning"},
 	}
 	if diff := cmp.Diff(want, document); diff != "" || w.Code != http.StatusCreated {
 		t.Errorf("status %d, answer (-want +got):\n%s", w.Code, diff)
@@ -60,7 +61,7 @@ func TestRegisterEndpoint(t *testing.T) {
 }
 
 func TestUpdateEndpoint(t *testing.T) {
-	d := &domain{endpoint: endpoint.Endpoint{ID: anID, PreviousUntil: time.Now().Add(time.Hour)}}
+	d := &domain{endpoint: endpoint.Endpoint{ID: anID, Earlier: []delivery.EarlierSecret{{Until: time.Now().Add(time.Hour)}}}}
 	h := newServer(t, d).Handler()
 	w, document := call(t, h, "PATCH", "/v1/endpoints/x", `{"active":false,"signing_secret":"`+canary+`","secret_overlap_seconds":0,"url":"https://a.b","rate_limit_per_second":0,"description":"","event_types":["a"],"filter":""}`)
 	if w.Code != http.StatusOK || document["previous_secret_expires_at"] == nil {
@@ -79,6 +80,35 @@ func TestUpdateEndpoint(t *testing.T) {
 	}
 	if w, document := call(t, h, "PATCH", "/v1/endpoints/x", `{"signing_mode":"org_timestamp"}`); w.Code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(document["reason"]), "signing_mode") {
 		t.Errorf("the mode was taken: %d, %v", w.Code, document)
+	}
+}
+
+// The ends of earlier secrets are those that are to come; the one that was replaced last has a field of its own.
+func TestEndsOfEarlierSecrets(t *testing.T) {
+	soon, later, past := time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC(), time.Now().Add(-time.Second)
+	for name, tt := range map[string]struct {
+		ends     []time.Time
+		previous any
+		all      []any
+	}{
+		"none":              {nil, nil, []any{}},
+		"all to come":       {[]time.Time{soon, later}, soon.Format(time.RFC3339Nano), []any{soon.Format(time.RFC3339Nano), later.Format(time.RFC3339Nano)}},
+		"the last has gone": {[]time.Time{past, later}, nil, []any{later.Format(time.RFC3339Nano)}},
+		"an older has gone": {[]time.Time{soon, past}, soon.Format(time.RFC3339Nano), []any{soon.Format(time.RFC3339Nano)}},
+		"all have gone":     {[]time.Time{past, past}, nil, []any{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := endpoint.Endpoint{ID: anID}
+			for _, end := range tt.ends {
+				e.Earlier = append(e.Earlier, delivery.EarlierSecret{Sealed: []byte(canary), Until: end})
+			}
+			w, document := call(t, newServer(t, &domain{endpoint: e}).Handler(), "GET", "/v1/endpoints/x", "")
+			testkit.NoLeak(t, canary, w.Body.String())
+			got := []any{document["previous_secret_expires_at"], document["earlier_secrets_expire_at"]}
+			if diff := cmp.Diff([]any{tt.previous, tt.all}, got); diff != "" {
+				t.Errorf("ends (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

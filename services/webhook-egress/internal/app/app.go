@@ -68,19 +68,15 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
-	box, err := newBox(cfg)
+	held, err := openSecrets(ctx, s, cfg)
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	keys, err := signing.OpenKeys(cfg.SigningKeysFile, s.Log)
-	if err != nil {
-		return fmt.Errorf("%s_SIGNING_KEYS_FILE: %w", prefix, err)
-	}
-	engine, err := startEngine(ctx, s, cfg, stores, guard, box, keys)
+	engine, err := startEngine(ctx, s, cfg, stores, guard, held)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
-	domain, err := startDomain(s, cfg, stores.store, engine, guard, box, keys)
+	domain, err := startDomain(s, cfg, stores.store, engine, guard, held)
 	if err != nil {
 		return fmt.Errorf("domain: %w", err)
 	}
@@ -132,6 +128,26 @@ func newGuard(cfg Config) (*netguard.Guard, error) {
 	})
 }
 
+// secrets are what deliveries are signed with, and the key of what is stored.
+type secrets struct {
+	box           *seal.Box // encrypts the secrets of endpoints; nil without a key
+	keys          *signing.KeySet
+	organizations *signing.Directory
+}
+
+// openSecrets reads the keys, and logs what is wrong with the organizations' secrets.
+func openSecrets(ctx context.Context, s *service.Service, cfg Config) (held secrets, err error) {
+	if held.box, err = newBox(cfg); err != nil {
+		return secrets{}, err
+	}
+	if held.keys, err = signing.OpenKeys(cfg.SigningKeysFile, s.Log); err != nil {
+		return secrets{}, fmt.Errorf("%s_SIGNING_KEYS_FILE: %w", prefix, err)
+	}
+	held.organizations = signing.NewDirectory(cfg.OrgSecretsDir, cfg.DefaultSecretFile, s.Log, time.Now)
+	held.organizations.Check(ctx)
+	return held, nil
+}
+
 // newBox reads the key that encrypts the secrets of endpoints; nil for no key.
 func newBox(cfg Config) (*seal.Box, error) {
 	if cfg.EncryptionKeyFile == "" {
@@ -146,7 +162,7 @@ func newBox(cfg Config) (*seal.Box, error) {
 
 // startEngine joins the replicas and registers the background tasks.
 func startEngine(
-	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, box *seal.Box, keys *signing.KeySet,
+	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, held secrets,
 ) (engine *dispatch.Engine, err error) {
 	maintainer := upkeep.New(stores.control, s.Log, cfg.Retention, expiredMeter(s.Meter))
 	if err := maintainer.Prepare(ctx); err != nil {
@@ -167,13 +183,13 @@ func startEngine(
 	wakes := newWakes(stores.redis, s.Log)
 	options := dispatch.Options{
 		Store: stores.store, Sender: sender, Replica: member, Log: s.Log, Meter: s.Meter, Tracer: s.Tracer, Now: time.Now,
-		Secrets: signing.NewDirectory(cfg.OrgSecretsDir, cfg.DefaultSecretFile, s.Log, time.Now),
+		Secrets: held.organizations,
 		Policy:  delivery.Policy{Schedule: cfg.RetrySchedule, HoldDelay: holdDelay},
 		Breaker: newBreaker(cfg, stores.redis, s.Log), Rates: rate.New(redisdb.NewKV(stores.redis, "rate"), s.Log, time.Now),
-		Limits: limits, Lease: cfg.Lease, Notify: wakes.notify, Keys: keys, Tokens: tokens, Timeout: cfg.RequestTimeout,
+		Limits: limits, Lease: cfg.Lease, Notify: wakes.notify, Keys: held.keys, Tokens: tokens, Timeout: cfg.RequestTimeout,
 	}
-	if box != nil {
-		options.Opener = box
+	if held.box != nil {
+		options.Opener = held.box
 	}
 	if engine, err = dispatch.New(options); err != nil {
 		return nil, err
@@ -195,16 +211,16 @@ func newBreaker(cfg Config, client *redisdb.Client, log *slog.Logger) *breaker.B
 
 // startDomain creates the implementations behind the API and registers their background tasks.
 func startDomain(
-	s *service.Service, cfg Config, store *postgres.Store, engine *dispatch.Engine, guard *netguard.Guard, box *seal.Box,
-	keys *signing.KeySet,
+	s *service.Service, cfg Config, store *postgres.Store, engine *dispatch.Engine, guard *netguard.Guard, held secrets,
 ) (api.Domain, error) {
 	filters, err := filter.New(filterMeter(s.Meter))
 	if err != nil {
 		return api.Domain{}, err
 	}
 	intake, targets := delivery.Intake{MaxAttempts: cfg.MaxAttempts}, delivery.NewTargets(guard, time.Now)
-	if box != nil {
-		intake.Sealer = box
+	var opener endpoint.Opener
+	if held.box != nil {
+		intake.Sealer, opener = held.box, held.box
 	}
 	replays := postgres.Replays{Store: store}
 	deliveries := delivery.NewService(delivery.Options{
@@ -212,8 +228,8 @@ func startDomain(
 	})
 	registry := endpoint.NewService(endpoint.Options{
 		Store: postgres.Endpoints{Store: store}, Deliverer: deliveries, Waker: engine, Targets: targets, Sealer: intake.Sealer,
-		Filters: filters, Keys: keys,
-		Limit: cfg.MaxEndpoints, Log: s.Log, Now: time.Now,
+		Opener: opener, Secrets: held.organizations, Filters: filters, Keys: held.keys, Limit: cfg.MaxEndpoints,
+		Log: s.Log, Now: time.Now,
 	})
 	types := eventtype.NewService(eventtype.Options{
 		Store: postgres.EventTypes{Store: store}, Limit: cfg.MaxEventTypes, Observe: schemaMeter(s.Meter), Log: s.Log, Now: time.Now,
@@ -226,7 +242,7 @@ func startDomain(
 		Deliverer: deliveries, Registry: registry, Types: types,
 		Emitter:  event.NewService(store, engine, filters, types, intake, time.Now),
 		House:    event.NewHouse(store, engine, filters, cfg.MaxAttempts, time.Now),
-		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization, Keys: keys,
+		Replayer: replay.NewService(replays, time.Now), Organization: cfg.DefaultOrganization, Keys: held.keys,
 	}, nil
 }
 

@@ -135,16 +135,23 @@ type Job struct {
 // JobEndpoint is the part of a delivery's endpoint that an attempt needs.
 type JobEndpoint struct {
 	ID ID
-	// Secret and Previous are sealed for the endpoint's id; empty for none.
-	Secret, Previous []byte
-	// PreviousUntil is when the previous secret stops signing.
-	PreviousUntil time.Time
+	// Secret is sealed for the endpoint's id; empty for none.
+	Secret []byte
+	// Earlier are the secrets that rotations replaced, the newest first.
+	Earlier []EarlierSecret
 	// Headers are the endpoint's headers by canonical name; each value is sealed for HeaderSealedFor.
 	Headers map[string][]byte
 	// Auth is the sealed form of an auth.Auth; empty for none.
 	Auth []byte
 	// Signatures are the schemes of package signing; empty for the default.
 	Signatures []string
+}
+
+// EarlierSecret is a secret that a rotation replaced. It signs beside the current one until its end.
+type EarlierSecret struct {
+	// Sealed is the secret, sealed for the endpoint's id.
+	Sealed []byte
+	Until  time.Time
 }
 
 // Flow returns the job's flow.

@@ -62,8 +62,10 @@ func (e *Engine) secrets(ctx context.Context, job *delivery.Job, now time.Time) 
 		return nil
 	}
 	sealed := [][]byte{job.Endpoint.Secret}
-	if len(job.Endpoint.Previous) > 0 && now.Before(job.Endpoint.PreviousUntil) {
-		sealed = append(sealed, job.Endpoint.Previous)
+	for _, earlier := range job.Endpoint.Earlier {
+		if now.Before(earlier.Until) {
+			sealed = append(sealed, earlier.Sealed)
+		}
 	}
 	var secrets []secret.Value
 	for _, one := range sealed {

@@ -1,6 +1,9 @@
 package dispatch_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +14,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/signing"
 )
 
-// The secret before a rotation signs until its time is over, and not after.
+// The secrets before rotations sign, each until its own end and not after.
 func TestSecretsOverlap(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t, nil)
@@ -23,25 +26,41 @@ func TestSecretsOverlap(t *testing.T) {
 	w.sealer, w.opener = box, box
 	n := w.start()
 	for i, tt := range []struct {
-		until      time.Duration
-		signatures int
-	}{{time.Hour, 2}, {-time.Second, 1}} {
+		ends []time.Duration
+		want string
+	}{
+		{nil, "new"},
+		{[]time.Duration{time.Hour}, "new 1st"},
+		{[]time.Duration{-time.Second}, "new"},
+		{[]time.Duration{time.Hour, time.Hour, time.Hour}, "new 1st 2nd 3rd"},
+		{[]time.Duration{-time.Second, time.Hour, -time.Second}, "new 2nd"},
+	} {
 		id := delivery.NewID(time.Now())
+		var earlier []delivery.EarlierSecret
+		for place, end := range tt.ends {
+			text := strings.Repeat([]string{"1st", "2nd", "3rd"}[place], 10)
+			earlier = append(earlier, delivery.EarlierSecret{Sealed: box.Seal([]byte(text), id.String()), Until: time.Now().Add(end)})
+		}
 		record, _, err := n.service.SendTest(t.Context(), delivery.TestDelivery{
 			Organization: "acme", URL: r.URL, EventType: "e", SigningMode: signing.EndpointBody, Payload: []byte(`{}`),
 			Endpoint: delivery.JobEndpoint{
-				ID: id, Secret: box.Seal([]byte(strings.Repeat("new", 10)), id.String()),
-				Previous: box.Seal([]byte(strings.Repeat("old", 10)), id.String()), PreviousUntil: time.Now().Add(tt.until),
+				ID: id, Secret: box.Seal([]byte(strings.Repeat("new", 10)), id.String()), Earlier: earlier,
 			},
 		})
 		if err != nil || record.Status != delivery.StatusDelivered {
 			t.Fatalf("%+v, %v", record, err)
 		}
 		r.mu.Lock()
-		got := strings.Fields(r.requests[i].Header.Get(signing.HeaderStandardSignature))
+		headers, body := r.requests[i].Header, r.bodies[i]
 		r.mu.Unlock()
-		if len(got) != tt.signatures {
-			t.Errorf("%d signatures %s after the rotation's overlap ends, want %d", len(got), -tt.until, tt.signatures)
+		var want []string
+		for word := range strings.FieldsSeq(tt.want) {
+			mac := hmac.New(sha256.New, []byte(strings.Repeat(word, 10)))
+			mac.Write([]byte(headers.Get(signing.HeaderStandardID) + "." + headers.Get(signing.HeaderStandardTimestamp) + "." + body))
+			want = append(want, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+		}
+		if got := headers.Get(signing.HeaderStandardSignature); got != strings.Join(want, " ") {
+			t.Errorf("overlaps that end in %v: %s, want the signatures of %s", tt.ends, got, tt.want)
 		}
 	}
 }

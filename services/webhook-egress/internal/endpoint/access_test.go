@@ -235,15 +235,15 @@ func TestGeneratedSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	signsWith("rotated", m.kept.Secret, second)
-	signsWith("in the overlap", m.kept.Previous, first)
-	if !rotated.PreviousUntil.Equal(now.Add(time.Hour)) || first.Equal(second) {
-		t.Errorf("the first signs until %s; the same again: %t", rotated.PreviousUntil, first.Equal(second))
+	signsWith("in the overlap", m.kept.Earlier[0].Sealed, first)
+	if !rotated.Earlier[0].Until.Equal(now.Add(time.Hour)) || first.Equal(second) {
+		t.Errorf("the first signs until %s; the same again: %t", rotated.Earlier[0].Until, first.Equal(second))
 	}
 	if text := first.Reveal(); !strings.HasPrefix(text, "whsec_") || len(text) != len("whsec_")+44 {
 		t.Errorf("the secret has %d characters", len(text))
 	}
-	if _, _, err = s.RotateSecret(t.Context(), acme, e.ID.String(), nil); err != nil || !m.kept.PreviousUntil.Equal(now.Add(24*time.Hour)) {
-		t.Errorf("without an overlap: until %s, %v", m.kept.PreviousUntil, err)
+	if _, _, err = s.RotateSecret(t.Context(), acme, e.ID.String(), nil); err != nil || !m.kept.Earlier[0].Until.Equal(now.Add(24*time.Hour)) {
+		t.Errorf("without an overlap: until %s, %v", m.kept.Earlier[0].Until, err)
 	}
 	m.kept.SigningMode = signing.OrgTimestamp
 	if _, generated, err := s.RotateSecret(t.Context(), acme, e.ID.String(), nil); apierr.From(err).Reason != endpoint.ReasonSecretNotAllowed || !generated.IsZero() {

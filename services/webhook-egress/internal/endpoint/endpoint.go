@@ -23,6 +23,9 @@ const (
 // All is the pattern that matches every event type.
 const All = "*"
 
+// maxEarlier bounds the secrets that sign beside the current one.
+const maxEarlier = 3
+
 // DefaultOverlap is how long the previous secret still signs after a rotation that does not set an overlap.
 const DefaultOverlap = 24 * time.Hour
 
@@ -36,9 +39,10 @@ type Endpoint struct {
 	EventTypes  []string
 	Active      bool
 	SigningMode string
-	// Secret and Previous are sealed for the id; Previous signs until PreviousUntil.
-	Secret, Previous []byte
-	PreviousUntil    time.Time
+	// Secret is sealed for the id.
+	Secret []byte
+	// Earlier are the secrets that rotations replaced, the newest first, at most maxEarlier.
+	Earlier []delivery.EarlierSecret
 	// RatePerSecond is zero for no limit.
 	RatePerSecond float64
 	Description   string
@@ -51,6 +55,8 @@ type Endpoint struct {
 	Signatures []string
 	// Filter is an expression that events have to match; empty for none.
 	Filter string
+	// Warnings say what keeps deliveries from what Signatures say. The Service sets them; they are not stored.
+	Warnings []string
 	// DisabledReason is why the service paused the endpoint, empty if it did not; FailingSince is the first failure
 	// after the last success.
 	DisabledReason   string
@@ -92,10 +98,7 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 		if e.SigningMode != signing.EndpointBody {
 			return e, secretNotAllowed()
 		}
-		e.Previous, e.PreviousUntil = nil, time.Time{}
-		if c.Overlap > 0 {
-			e.Previous, e.PreviousUntil = e.Secret, now.Add(c.Overlap)
-		}
+		e.Earlier = c.earlier(e, now)
 		e.Secret = c.Secret
 	}
 	if c.URL != nil {
@@ -124,6 +127,21 @@ func (c Change) Apply(e Endpoint, now time.Time) (Endpoint, error) {
 	}
 	e.Updated = now
 	return c.applyAccess(e)
+}
+
+// earlier returns the secrets that sign beside the change's, after it replaced that of e: none without an overlap, which
+// is how a secret that is known to others is ended. Of more than maxEarlier, the oldest end.
+func (c Change) earlier(e Endpoint, now time.Time) []delivery.EarlierSecret {
+	if c.Overlap <= 0 {
+		return nil
+	}
+	kept := []delivery.EarlierSecret{{Sealed: e.Secret, Until: now.Add(c.Overlap)}}
+	for _, one := range e.Earlier {
+		if len(kept) < maxEarlier && now.Before(one.Until) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
 }
 
 // Patterns returns the patterns that match an event type: the type itself, each prefix up to a dot followed by `*`,

@@ -41,10 +41,21 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+// earlier returns secrets, each followed by the time from now on that it still signs.
+func earlier(pairs ...any) (secrets []delivery.EarlierSecret) {
+	for i := 0; i < len(pairs); i += 2 {
+		secrets = append(secrets, delivery.EarlierSecret{Sealed: []byte(pairs[i].(string)), Until: now.Add(pairs[i+1].(time.Duration))})
+	}
+	return secrets
+}
+
 func TestApply(t *testing.T) {
 	before := endpoint.Endpoint{
 		URL: "https://a/", EventTypes: []string{"a"}, Active: true, SigningMode: "endpoint_body", Secret: []byte("1"), RatePerSecond: 3, Description: "d",
 	}
+	rotated, full := before, before
+	rotated.Secret, rotated.Earlier = []byte("4"), earlier("3", 2*time.Hour, "2", time.Duration(0), "1", time.Minute)
+	full.Secret, full.Earlier = []byte("4"), earlier("3", 2*time.Hour, "2", time.Second, "1", time.Minute)
 	paused := before
 	paused.Active, paused.DisabledReason, paused.DisabledAt, paused.FailingSince = false, "gone", now, now
 	for name, tt := range map[string]struct {
@@ -58,7 +69,16 @@ func TestApply(t *testing.T) {
 		"no rate": {before, endpoint.Change{RatePerSecond: new(0.0)}, func(e *endpoint.Endpoint) { e.RatePerSecond = 0 }},
 		"a pause": {before, endpoint.Change{Active: new(false)}, func(e *endpoint.Endpoint) { e.Active = false }},
 		"a rotation": {before, endpoint.Change{Secret: []byte("2"), Overlap: time.Hour}, func(e *endpoint.Endpoint) {
-			e.Secret, e.Previous, e.PreviousUntil = []byte("2"), []byte("1"), now.Add(time.Hour)
+			e.Secret, e.Earlier = []byte("2"), earlier("1", time.Hour)
+		}},
+		"a rotation in an overlap": {rotated, endpoint.Change{Secret: []byte("5"), Overlap: time.Hour}, func(e *endpoint.Endpoint) {
+			e.Secret, e.Earlier = []byte("5"), earlier("4", time.Hour, "3", 2*time.Hour, "1", time.Minute)
+		}},
+		"a rotation in three overlaps": {full, endpoint.Change{Secret: []byte("5"), Overlap: time.Hour}, func(e *endpoint.Endpoint) {
+			e.Secret, e.Earlier = []byte("5"), earlier("4", time.Hour, "3", 2*time.Hour, "2", time.Second)
+		}},
+		"one at once in an overlap": {full, endpoint.Change{Secret: []byte("5")}, func(e *endpoint.Endpoint) {
+			e.Secret, e.Earlier = []byte("5"), nil
 		}},
 		"one at once": {before, endpoint.Change{Secret: []byte("2")}, func(e *endpoint.Endpoint) { e.Secret = []byte("2") }},
 		"its end": {paused, endpoint.Change{Active: new(true)}, func(e *endpoint.Endpoint) {
@@ -140,7 +160,7 @@ func (m *memory) SendTest(_ context.Context, t delivery.TestDelivery) (delivery.
 	return delivery.Record{}, nil, nil
 }
 
-const canary = "canary-endpoint-secret"
+const canary = "canary-endpoint-secret-of-24"
 
 func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.Service {
 	t.Helper()
@@ -159,12 +179,19 @@ func service(t *testing.T, m *memory, change func(*endpoint.Options)) *endpoint.
 	clock := func() time.Time { return now }
 	o := endpoint.Options{
 		Store: m, Deliverer: m, Waker: m, Targets: delivery.NewTargets(guard, clock), Sealer: box, Log: testkit.Logger(t), Now: clock,
-		Filters: filters,
+		Filters: filters, Opener: box, Secrets: organizations{},
 	}
 	if change != nil {
 		change(&o)
 	}
 	return endpoint.NewService(o)
+}
+
+// organizations has the secrets of organizations.
+type organizations map[string][]secret.Value
+
+func (o organizations) Of(_ context.Context, organization string) []secret.Value {
+	return o[organization]
 }
 
 func registration() endpoint.Registration {
@@ -193,8 +220,8 @@ func TestSecretIsSealed(t *testing.T) {
 	if _, err := s.Update(t.Context(), endpoint.Scope{Organization: "acme"}, e.ID.String(), endpoint.Update{Secret: secret.New(canary + "2")}); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := box.Open(m.kept.Secret, e.ID.String()); err != nil || string(text) != canary+"2" || !m.kept.PreviousUntil.Equal(now.Add(24*time.Hour)) {
-		t.Errorf("rotated to %q until %s, %v", text, m.kept.PreviousUntil, err)
+	if text, err := box.Open(m.kept.Secret, e.ID.String()); err != nil || string(text) != canary+"2" || !m.kept.Earlier[0].Until.Equal(now.Add(24*time.Hour)) {
+		t.Errorf("rotated to %q until %s, %v", text, m.kept.Earlier[0].Until, err)
 	}
 	if m.woken != 1 {
 		t.Errorf("woken %d times", m.woken)
@@ -262,7 +289,7 @@ func TestListPages(t *testing.T) {
 }
 
 func TestPing(t *testing.T) {
-	m := &memory{kept: endpoint.Endpoint{ID: delivery.NewID(now), Organization: "acme", Owner: "ann", URL: "https://a/", SigningMode: "endpoint_body", Secret: []byte{1}, Previous: []byte{2}, PreviousUntil: now}}
+	m := &memory{kept: endpoint.Endpoint{ID: delivery.NewID(now), Organization: "acme", Owner: "ann", URL: "https://a/", SigningMode: "endpoint_body", Secret: []byte{1}, Earlier: []delivery.EarlierSecret{{Sealed: []byte{2}, Until: now}}}}
 	s := service(t, m, nil)
 	if _, _, err := s.Test(t.Context(), endpoint.Scope{}, m.kept.ID.String(), endpoint.Test{}); err != nil {
 		t.Fatal(err)
@@ -270,7 +297,7 @@ func TestPing(t *testing.T) {
 	want := delivery.TestDelivery{
 		Organization: "acme", Owner: "ann", URL: "https://a/", EventType: "switchyard.ping", SigningMode: "endpoint_body",
 		Payload:  []byte(`{"type":"switchyard.ping","occurred_at":"2026-01-02T03:04:05Z","endpoint_id":"` + m.kept.ID.String() + `"}`),
-		Endpoint: delivery.JobEndpoint{ID: m.kept.ID, Secret: []byte{1}, Previous: []byte{2}, PreviousUntil: now},
+		Endpoint: delivery.JobEndpoint{ID: m.kept.ID, Secret: []byte{1}, Earlier: []delivery.EarlierSecret{{Sealed: []byte{2}, Until: now}}},
 	}
 	if diff := cmp.Diff(want, m.tests[0]); diff != "" {
 		t.Errorf("test (-want +got):\n%s", diff)

@@ -56,7 +56,8 @@ type Waker interface {
 	Waiting()
 }
 
-// Options configures a Service. With a nil Sealer no endpoint may have a secret.
+// Options configures a Service. With a nil Sealer no endpoint may have a secret; with a nil Opener stored secrets are not
+// judged.
 type Options struct {
 	Store     Store
 	Deliverer Deliverer
@@ -64,6 +65,8 @@ type Options struct {
 	Targets   *delivery.Targets
 	Filters   Filters
 	Sealer    delivery.Sealer
+	Opener    Opener
+	Secrets   Secrets
 	// Keys are those of asymmetric signatures; nil for none.
 	Keys *signing.KeySet
 	// Limit is how many endpoints an organization may have.
@@ -122,8 +125,12 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 		return Endpoint{}, secret.Value{}, err
 	}
 	e.Secret = sealed
+	schemes, err := schemesOf(&r)
+	if err != nil {
+		return Endpoint{}, secret.Value{}, err
+	}
 	// The rest is checked as in an update.
-	change, err := s.check(ctx, e.ID, Update{URL: &r.URL, Headers: r.Headers, Auth: r.Auth, Signatures: r.Signatures})
+	change, err := s.check(ctx, e.ID, Update{URL: &r.URL, Headers: r.Headers, Auth: r.Auth, Signatures: schemes})
 	if err != nil {
 		return Endpoint{}, secret.Value{}, err
 	}
@@ -133,6 +140,7 @@ func (s *Service) Register(ctx context.Context, r Registration) (Endpoint, secre
 	if err := s.o.Store.Add(ctx, e, s.o.Limit); err != nil {
 		return Endpoint{}, secret.Value{}, fmt.Errorf("register endpoint: %w", err)
 	}
+	s.warn(ctx, &e)
 	return e, generated, nil
 }
 
@@ -162,6 +170,7 @@ func (s *Service) Get(ctx context.Context, scope Scope, id string) (Endpoint, er
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("get endpoint: %w", err)
 	}
+	s.warn(ctx, &e)
 	return e, nil
 }
 
@@ -202,6 +211,9 @@ func (s *Service) List(ctx context.Context, f Filter, before delivery.ID, limit 
 		page = page[:limit]
 		next = page[limit-1].ID
 	}
+	for i := range page {
+		s.warn(ctx, &page[i])
+	}
 	return page, next, nil
 }
 
@@ -235,10 +247,17 @@ func (s *Service) Update(ctx context.Context, scope Scope, id string, u Update) 
 		return Endpoint{}, err
 	}
 	now := s.o.Now().UTC().Truncate(time.Microsecond)
-	e, err := s.o.Store.Update(ctx, scope, parsed, func(e Endpoint) (Endpoint, error) { return change.Apply(e, now) })
+	e, err := s.o.Store.Update(ctx, scope, parsed, func(e Endpoint) (Endpoint, error) {
+		after, err := change.Apply(e, now)
+		if err != nil {
+			return e, err
+		}
+		return after, s.checkSuits(&u, &after)
+	})
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("update endpoint: %w", err)
 	}
+	s.warn(ctx, &e)
 	s.o.Waker.Waiting()
 	return e, nil
 }

@@ -35,7 +35,7 @@ func (s *Service) Test(ctx context.Context, scope Scope, id string, t Test) (del
 		Organization: e.Organization, Owner: e.Owner, URL: e.URL, EventType: t.EventType, SigningMode: e.SigningMode,
 		Payload: t.Payload, Traceparent: t.Traceparent,
 		Endpoint: delivery.JobEndpoint{
-			ID: e.ID, Secret: e.Secret, Previous: e.Previous, PreviousUntil: e.PreviousUntil,
+			ID: e.ID, Secret: e.Secret, Earlier: e.Earlier,
 			Headers: e.Headers, Auth: e.SealedAuth, Signatures: e.Signatures,
 		},
 	})

@@ -232,8 +232,8 @@ func jobOf(d *dbsql.ReadJobsRow) delivery.Job {
 	}
 	if d.EndpointID.Valid {
 		job.Endpoint = &delivery.JobEndpoint{
-			ID: d.EndpointID.Bytes, Secret: d.SealedSecret, Previous: d.SealedPreviousSecret,
-			PreviousUntil: orZero(d.PreviousSecretExpiresAt), Auth: d.SealedAuth, Signatures: d.Signatures,
+			ID: d.EndpointID.Bytes, Secret: d.SealedSecret, Auth: d.SealedAuth, Signatures: d.Signatures,
+			Earlier: readEarlier(d.SealedPreviousSecret, d.PreviousSecretExpiresAt, d.SealedOlderSecrets, d.OlderSecretsExpireAt),
 		}
 		if len(d.CustomHeaders) > 0 {
 			job.HeadersUnreadable = json.Unmarshal(d.CustomHeaders, &job.Endpoint.Headers) != nil

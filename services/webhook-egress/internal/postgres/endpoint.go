@@ -150,9 +150,11 @@ func writeEndpoint(ctx context.Context, q *dbsql.Queries, before, now endpoint.E
 	if err != nil {
 		return err
 	}
+	earlier := writeEarlier(now.Earlier)
 	err = q.UpdateEndpoint(ctx, dbsql.UpdateEndpointParams{
 		ID: uuidOf(now.ID), Url: now.URL, EventTypes: now.EventTypes, Active: now.Active, SealedSecret: now.Secret,
-		SealedPreviousSecret: now.Previous, PreviousSecretExpiresAt: orEpoch(now.PreviousUntil),
+		SealedPreviousSecret: earlier.previous, PreviousSecretExpiresAt: orEpoch(earlier.until),
+		SealedOlderSecrets: earlier.older, OlderSecretsExpireAt: earlier.olderUntil,
 		RateLimitPerSecond: now.RatePerSecond, Description: now.Description, UpdatedAt: now.Updated,
 		CustomHeaders: headers, Auth: info, SealedAuth: now.SealedAuth, Signatures: now.Signatures,
 		Filter: now.Filter,
@@ -257,7 +259,7 @@ func readEndpoint(row *dbsql.Endpoint) (endpoint.Endpoint, error) {
 	e := endpoint.Endpoint{
 		ID: row.ID.Bytes, Organization: row.OrganizationID, Owner: orZero(row.OwnerID), URL: row.Url, FlowID: row.FlowID,
 		EventTypes: row.EventTypes, Active: row.Active, SigningMode: row.SigningMode, Secret: row.SealedSecret,
-		Previous: row.SealedPreviousSecret, PreviousUntil: orZero(row.PreviousSecretExpiresAt),
+		Earlier:       readEarlier(row.SealedPreviousSecret, row.PreviousSecretExpiresAt, row.SealedOlderSecrets, row.OlderSecretsExpireAt),
 		RatePerSecond: row.RateLimitPerSecond, Description: row.Description, DisabledReason: orZero(row.DisabledReason),
 		DisabledAt: orZero(row.DisabledAt), FailingSince: orZero(row.FailingSince), Created: row.CreatedAt, Updated: row.UpdatedAt,
 		SealedAuth: row.SealedAuth, Signatures: row.Signatures, Filter: row.Filter,

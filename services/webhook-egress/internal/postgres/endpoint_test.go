@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"bytes"
 	"net/http"
 	"testing"
 	"time"
@@ -73,12 +74,12 @@ func TestEndpointIsReadAsWritten(t *testing.T) {
 	until := time.Now().UTC().Add(time.Hour).Truncate(time.Microsecond)
 	rotated := change(t, s, got, endpoint.Change{Secret: []byte{3}, Overlap: time.Hour, Description: new("")})
 	want := rotated
-	want.Secret, want.Previous, want.Description = []byte{3}, []byte{1, 2}, ""
+	want.Secret, want.Description = []byte{3}, ""
 	if diff := cmp.Diff(want, rotated); diff != "" {
 		t.Errorf("rotated (-want +got):\n%s", diff)
 	}
-	if got := rotated.PreviousUntil; got.Sub(until).Abs() > time.Minute {
-		t.Errorf("the previous secret signs until %s, want %s", got, until)
+	if got := rotated.Earlier; len(got) != 1 || !bytes.Equal(got[0].Sealed, []byte{1, 2}) || got[0].Until.Sub(until).Abs() > time.Minute {
+		t.Errorf("earlier secrets %v, want one that signs until %s", got, until)
 	}
 	again, err := postgres.Endpoints{Store: s}.Get(t.Context(), endpoint.Scope{Organization: "acme", Owner: "ann"}, e.ID)
 	if diff := cmp.Diff(rotated, again, normal); diff != "" || err != nil {

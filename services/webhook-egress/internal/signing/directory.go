@@ -3,9 +3,11 @@ package signing
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -35,7 +37,12 @@ type Directory struct {
 
 	mu     sync.Mutex
 	cached map[string]entry
+	// reported are the findings that were logged last, by organization; that of the default file is at "".
+	reported map[string]finding
 }
+
+// finding describes the secrets of a file that SchemeV1 can't be made with: their number, and the first one's place.
+type finding struct{ count, first int }
 
 type entry struct {
 	secrets []secret.Value
@@ -44,7 +51,7 @@ type entry struct {
 
 // NewDirectory returns a Directory that reads from dir and fallback; either may be empty.
 func NewDirectory(dir string, fallback secret.File, log *slog.Logger, now func() time.Time) *Directory {
-	return &Directory{dir: dir, fallback: fallback, log: log, now: now, cached: make(map[string]entry)}
+	return &Directory{dir: dir, fallback: fallback, log: log, now: now, cached: make(map[string]entry), reported: make(map[string]finding)}
 }
 
 // Of returns the secrets of an organization, the current one first; none if none can be read.
@@ -71,6 +78,7 @@ func (d *Directory) read(ctx context.Context, organization string) []secret.Valu
 	if d.dir != "" && organization != "" {
 		secrets, err := secret.File(filepath.Join(d.dir, FileName(organization))).Lines()
 		if err == nil {
+			d.report(ctx, organization, secrets)
 			return secrets
 		}
 		// An id that is too long for a file name has no file.
@@ -89,7 +97,78 @@ func (d *Directory) read(ctx context.Context, organization string) []secret.Valu
 		d.log.WarnContext(ctx, "the default signing secret cannot be read", slog.String("error", err.Error()))
 		return nil
 	}
+	d.report(ctx, "", secrets)
 	return secrets
+}
+
+// report logs secrets of an organization, or of the default file, that SchemeV1 can't be made with, when they change.
+func (d *Directory) report(ctx context.Context, organization string, secrets []secret.Value) {
+	var found finding
+	for i, one := range secrets {
+		if SuitsV1(one) {
+			continue
+		}
+		if found.count++; found.count == 1 {
+			found.first = i + 1
+		}
+	}
+	if found == d.reported[organization] {
+		return
+	}
+	delete(d.reported, organization)
+	if found.count == 0 {
+		return
+	}
+	if len(d.reported) >= maxCached {
+		clear(d.reported)
+	}
+	d.reported[organization] = found
+	log := d.log.With(slog.Int("secrets", found.count), slog.Int("first", found.first), slog.String("rule", V1Rule))
+	if organization == "" {
+		log.WarnContext(ctx, "secrets of the default file don't suit v1 signatures, which deliveries lack")
+		return
+	}
+	log.WarnContext(ctx, "secrets of the organization don't suit v1 signatures, which deliveries lack",
+		slog.String("organization", organization))
+}
+
+// Check reads the default file and the organizations' files, so that what is wrong with them is logged before a delivery
+// needs them. It reads maxCached files at most.
+func (d *Directory) Check(ctx context.Context) {
+	if d.fallback != "" {
+		d.Of(ctx, "")
+	}
+	if d.dir == "" {
+		return
+	}
+	for _, organization := range d.organizations(ctx) {
+		if ctx.Err() != nil {
+			return
+		}
+		d.Of(ctx, organization)
+	}
+}
+
+// organizations returns the organizations that have a file.
+func (d *Directory) organizations(ctx context.Context) []string {
+	folder, err := os.Open(d.dir)
+	if err != nil {
+		d.log.WarnContext(ctx, "the directory of signing secrets cannot be read", slog.String("error", err.Error()))
+		return nil
+	}
+	defer func() { _ = folder.Close() }()
+	names, err := folder.Readdirnames(maxCached)
+	if err != nil && !errors.Is(err, io.EOF) {
+		d.log.WarnContext(ctx, "the directory of signing secrets cannot be read", slog.String("error", err.Error()))
+	}
+	var organizations []string
+	for _, name := range names {
+		// Other names are no organization's, such as the hidden ones of a mounted volume.
+		if organization, err := url.PathUnescape(name); err == nil && FileName(organization) == name {
+			organizations = append(organizations, organization)
+		}
+	}
+	return organizations
 }
 
 // FileName returns the name of an organization's file: its id, percent-encoded so that it is a single path element. A

@@ -85,8 +85,8 @@ type Signer struct {
 }
 
 // Headers returns the signature headers of a message. X-Webhook-Signature uses the first secret. The Standard Webhooks
-// header lists a signature for each suitable secret, so that receivers may hold either during a rotation, and then the
-// asymmetric one; without any, its three headers are omitted.
+// header lists a signature for each suitable secret, so that receivers may hold any of them during rotations, and then
+// the asymmetric one; without any, its three headers are omitted.
 func (s Signer) Headers(m Message) map[string]string {
 	timestamp := strconv.FormatInt(m.At.Unix(), 10)
 	headers := make(map[string]string, 5)
@@ -131,6 +131,15 @@ func digest(key []byte, parts ...[]byte) []byte {
 		mac.Write(part)
 	}
 	return mac.Sum(nil)
+}
+
+// V1Rule is the rule of secrets that SchemeV1 is made with, for errors and warnings.
+const V1Rule = "v1 needs a secret of 24 to 64 bytes, as it is or in base64 after whsec_"
+
+// SuitsV1 reports whether SchemeV1 can be made with a secret.
+func SuitsV1(one secret.Value) bool {
+	_, ok := standardKey(one.Reveal())
+	return ok
 }
 
 // standardKey returns the key that a Standard Webhooks library derives from a secret: the base64 after the prefix, or

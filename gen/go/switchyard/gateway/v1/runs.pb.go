@@ -468,7 +468,7 @@ type RunAuthority struct {
 	RevokedBy *wrapperspb.StringValue `protobuf:"bytes,17,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
 	// Why it was revoked; null unless revoked with a reason.
 	RevokeReason *wrapperspb.StringValue `protobuf:"bytes,18,opt,name=revoke_reason,json=revokeReason,proto3" json:"revoke_reason,omitempty"`
-	// True once an operator asked its session to stop.
+	// True once its session was asked to stop.
 	AbortRequested bool `protobuf:"varint,19,opt,name=abort_requested,json=abortRequested,proto3" json:"abort_requested,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

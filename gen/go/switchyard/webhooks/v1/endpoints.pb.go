@@ -60,8 +60,9 @@ type RegisterEndpointRequest struct {
 	// no other response ever will.
 	GenerateSecret bool `protobuf:"varint,22,opt,name=generate_secret,json=generateSecret,proto3" json:"generate_secret,omitempty"`
 	// Signatures of each delivery. `spec`: X-Webhook-Signature, as signing_mode says; always included. `v1`: Standard
-	// Webhooks HMAC-SHA256, when the secret has 24 to 64 bytes. `v1a`: Standard Webhooks Ed25519, with the service's key
-	// (see ListSigningKeys). Absent: `spec` and `v1`.
+	// Webhooks HMAC-SHA256, which needs a secret of 24 to 64 bytes: with another signing_secret it is 400. `v1a`: Standard
+	// Webhooks Ed25519, with the service's key (see ListSigningKeys). Absent: `spec`, and `v1` unless signing_secret
+	// doesn't suit it.
 	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	// Only events whose fields match: an expression in CEL (https://cel.dev) of type bool over `event.type`,
 	// `event.payload`, `event.organization_id`, `event.owner_id` (empty for every owner's) and `event.created_at`, at most
@@ -217,7 +218,7 @@ type Endpoint struct {
 	RateLimitPerSecond float64 `protobuf:"fixed64,10,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"`
 	// A note for people.
 	Description string `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
-	// Until when the previous secret also signs after a rotation; null when it no longer does.
+	// Until when the secret that was replaced last also signs; null when it no longer does.
 	PreviousSecretExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=previous_secret_expires_at,json=previousSecretExpiresAt,proto3" json:"previous_secret_expires_at,omitempty"`
 	// Why the service paused it: `gone` (the target responded 410) or `failing` (only failures for too long); null when
 	// it did not. Setting active to true clears it.
@@ -234,6 +235,11 @@ type Endpoint struct {
 	SigningSecret *wrapperspb.StringValue `protobuf:"bytes,22,opt,name=signing_secret,json=signingSecret,proto3" json:"signing_secret,omitempty"`
 	// Signatures of each delivery: `spec`, `v1`, `v1a`.
 	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
+	// Until when each secret that was replaced also signs, the one that was replaced last first: three at most, without
+	// those that no longer do.
+	EarlierSecretsExpireAt []*timestamppb.Timestamp `protobuf:"bytes,24,rep,name=earlier_secrets_expire_at,json=earlierSecretsExpireAt,proto3" json:"earlier_secrets_expire_at,omitempty"`
+	// What keeps deliveries from what `signatures` says, such as a secret that `v1` can't be made with; empty as a rule.
+	Warnings []string `protobuf:"bytes,25,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// Expression that events have to match; empty without one.
 	Filter        string `protobuf:"bytes,30,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -399,6 +405,20 @@ func (x *Endpoint) GetSigningSecret() *wrapperspb.StringValue {
 func (x *Endpoint) GetSignatures() []string {
 	if x != nil {
 		return x.Signatures
+	}
+	return nil
+}
+
+func (x *Endpoint) GetEarlierSecretsExpireAt() []*timestamppb.Timestamp {
+	if x != nil {
+		return x.EarlierSecretsExpireAt
+	}
+	return nil
+}
+
+func (x *Endpoint) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -1251,10 +1271,11 @@ type UpdateEndpointRequest struct {
 	EventTypes []string `protobuf:"bytes,5,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	// False pauses without deleting; true resumes.
 	Active *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
-	// New secret of an endpoint_body endpoint (a rotation); refused otherwise. Never returned.
+	// New secret of an endpoint_body endpoint (a rotation); refused otherwise, and when the endpoint's signatures are to
+	// include `v1` and it doesn't suit that. Never returned.
 	SigningSecret *string `protobuf:"bytes,7,opt,name=signing_secret,json=signingSecret,proto3,oneof" json:"signing_secret,omitempty"`
 	// How long the old secret signs beside the new one after a rotation, in seconds, at most 7 days. Absent: 24 hours.
-	// 0: not at all.
+	// 0: only the new secret signs, which ends those of earlier rotations, too.
 	SecretOverlapSeconds *int32 `protobuf:"varint,8,opt,name=secret_overlap_seconds,json=secretOverlapSeconds,proto3,oneof" json:"secret_overlap_seconds,omitempty"`
 	// New limit of deliveries per second; 0 removes it.
 	RateLimitPerSecond *float64 `protobuf:"fixed64,9,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
@@ -1264,7 +1285,8 @@ type UpdateEndpointRequest struct {
 	CustomHeaders map[string]string `protobuf:"bytes,20,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// New authentication, replacing the old; `none` removes it. Absent: unchanged.
 	Auth *EndpointAuth `protobuf:"bytes,21,opt,name=auth,proto3" json:"auth,omitempty"`
-	// New signatures, replacing all (see RegisterEndpointRequest). Absent or empty: unchanged.
+	// New signatures, replacing all (see RegisterEndpointRequest); `v1` is 400 when the endpoint's own secret doesn't suit
+	// it. Absent or empty: unchanged.
 	Signatures []string `protobuf:"bytes,23,rep,name=signatures,proto3" json:"signatures,omitempty"`
 	// New filter, checked as at registration, for events from now on; an empty one removes it.
 	Filter        *string `protobuf:"bytes,30,opt,name=filter,proto3,oneof" json:"filter,omitempty"`
@@ -1409,7 +1431,8 @@ type RotateEndpointSecretRequest struct {
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// Owner of the request. Also in X-Owner-Id. An endpoint with another owner is 404.
 	OwnerId string `protobuf:"bytes,3,opt,name=owner_id,json=ownerId,proto3" json:"owner_id,omitempty"`
-	// How long the old secret signs beside the new one, in seconds, at most 7 days. Absent: 24 hours. 0: not at all.
+	// How long the old secret signs beside the new one, in seconds, at most 7 days. Absent: 24 hours. 0: only the new
+	// secret signs, which ends those of earlier rotations, too.
 	OverlapSeconds *int32 `protobuf:"varint,4,opt,name=overlap_seconds,json=overlapSeconds,proto3,oneof" json:"overlap_seconds,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1699,7 +1722,7 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x06filter\x18\x1e \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06filter\x1a@\n" +
 	"\x12CustomHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\a\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc7\b\n" +
 	"\bEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12'\n" +
@@ -1727,7 +1750,9 @@ const file_switchyard_webhooks_v1_endpoints_proto_rawDesc = "" +
 	"\x0esigning_secret\x18\x16 \x01(\v2\x1c.google.protobuf.StringValueB\x03\x80\x01\x01R\rsigningSecret\x12\x1e\n" +
 	"\n" +
 	"signatures\x18\x17 \x03(\tR\n" +
-	"signatures\x12\x16\n" +
+	"signatures\x12U\n" +
+	"\x19earlier_secrets_expire_at\x18\x18 \x03(\v2\x1a.google.protobuf.TimestampR\x16earlierSecretsExpireAt\x12\x1a\n" +
+	"\bwarnings\x18\x19 \x03(\tR\bwarnings\x12\x16\n" +
 	"\x06filter\x18\x1e \x01(\tR\x06filter\"\xea\x02\n" +
 	"\fEndpointAuth\x122\n" +
 	"\x04none\x18\x01 \x01(\v2\x1e.switchyard.webhooks.v1.NoAuthR\x04none\x12:\n" +
@@ -1914,43 +1939,44 @@ var file_switchyard_webhooks_v1_endpoints_proto_depIdxs = []int32{
 	22, // 8: switchyard.webhooks.v1.Endpoint.failing_since:type_name -> google.protobuf.Timestamp
 	9,  // 9: switchyard.webhooks.v1.Endpoint.auth:type_name -> switchyard.webhooks.v1.EndpointAuthInfo
 	21, // 10: switchyard.webhooks.v1.Endpoint.signing_secret:type_name -> google.protobuf.StringValue
-	3,  // 11: switchyard.webhooks.v1.EndpointAuth.none:type_name -> switchyard.webhooks.v1.NoAuth
-	4,  // 12: switchyard.webhooks.v1.EndpointAuth.bearer:type_name -> switchyard.webhooks.v1.BearerAuth
-	5,  // 13: switchyard.webhooks.v1.EndpointAuth.basic:type_name -> switchyard.webhooks.v1.BasicAuth
-	6,  // 14: switchyard.webhooks.v1.EndpointAuth.header:type_name -> switchyard.webhooks.v1.HeaderAuth
-	7,  // 15: switchyard.webhooks.v1.EndpointAuth.oauth2:type_name -> switchyard.webhooks.v1.OAuth2Auth
-	8,  // 16: switchyard.webhooks.v1.EndpointAuth.mtls:type_name -> switchyard.webhooks.v1.MutualTLSAuth
-	21, // 17: switchyard.webhooks.v1.EndpointAuthInfo.header_name:type_name -> google.protobuf.StringValue
-	21, // 18: switchyard.webhooks.v1.EndpointAuthInfo.token_url:type_name -> google.protobuf.StringValue
-	21, // 19: switchyard.webhooks.v1.EndpointAuthInfo.client_id:type_name -> google.protobuf.StringValue
-	21, // 20: switchyard.webhooks.v1.EndpointAuthInfo.audience:type_name -> google.protobuf.StringValue
-	21, // 21: switchyard.webhooks.v1.EndpointAuthInfo.auth_style:type_name -> google.protobuf.StringValue
-	10, // 22: switchyard.webhooks.v1.EndpointAuthInfo.certificate:type_name -> switchyard.webhooks.v1.CertificateInfo
-	22, // 23: switchyard.webhooks.v1.CertificateInfo.not_after:type_name -> google.protobuf.Timestamp
-	1,  // 24: switchyard.webhooks.v1.ListEndpointsResponse.endpoints:type_name -> switchyard.webhooks.v1.Endpoint
-	20, // 25: switchyard.webhooks.v1.UpdateEndpointRequest.custom_headers:type_name -> switchyard.webhooks.v1.UpdateEndpointRequest.CustomHeadersEntry
-	2,  // 26: switchyard.webhooks.v1.UpdateEndpointRequest.auth:type_name -> switchyard.webhooks.v1.EndpointAuth
-	23, // 27: switchyard.webhooks.v1.TestEndpointResponse.delivery:type_name -> switchyard.webhooks.v1.DeliveryRecord
-	24, // 28: switchyard.webhooks.v1.TestEndpointResponse.attempt:type_name -> switchyard.webhooks.v1.Attempt
-	0,  // 29: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:input_type -> switchyard.webhooks.v1.RegisterEndpointRequest
-	11, // 30: switchyard.webhooks.v1.EndpointService.ListEndpoints:input_type -> switchyard.webhooks.v1.ListEndpointsRequest
-	13, // 31: switchyard.webhooks.v1.EndpointService.GetEndpoint:input_type -> switchyard.webhooks.v1.GetEndpointRequest
-	14, // 32: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:input_type -> switchyard.webhooks.v1.UpdateEndpointRequest
-	16, // 33: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:input_type -> switchyard.webhooks.v1.DeleteEndpointRequest
-	15, // 34: switchyard.webhooks.v1.EndpointService.RotateEndpointSecret:input_type -> switchyard.webhooks.v1.RotateEndpointSecretRequest
-	17, // 35: switchyard.webhooks.v1.EndpointService.TestEndpoint:input_type -> switchyard.webhooks.v1.TestEndpointRequest
-	1,  // 36: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
-	12, // 37: switchyard.webhooks.v1.EndpointService.ListEndpoints:output_type -> switchyard.webhooks.v1.ListEndpointsResponse
-	1,  // 38: switchyard.webhooks.v1.EndpointService.GetEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
-	1,  // 39: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
-	25, // 40: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:output_type -> google.protobuf.Empty
-	1,  // 41: switchyard.webhooks.v1.EndpointService.RotateEndpointSecret:output_type -> switchyard.webhooks.v1.Endpoint
-	18, // 42: switchyard.webhooks.v1.EndpointService.TestEndpoint:output_type -> switchyard.webhooks.v1.TestEndpointResponse
-	36, // [36:43] is the sub-list for method output_type
-	29, // [29:36] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	22, // 11: switchyard.webhooks.v1.Endpoint.earlier_secrets_expire_at:type_name -> google.protobuf.Timestamp
+	3,  // 12: switchyard.webhooks.v1.EndpointAuth.none:type_name -> switchyard.webhooks.v1.NoAuth
+	4,  // 13: switchyard.webhooks.v1.EndpointAuth.bearer:type_name -> switchyard.webhooks.v1.BearerAuth
+	5,  // 14: switchyard.webhooks.v1.EndpointAuth.basic:type_name -> switchyard.webhooks.v1.BasicAuth
+	6,  // 15: switchyard.webhooks.v1.EndpointAuth.header:type_name -> switchyard.webhooks.v1.HeaderAuth
+	7,  // 16: switchyard.webhooks.v1.EndpointAuth.oauth2:type_name -> switchyard.webhooks.v1.OAuth2Auth
+	8,  // 17: switchyard.webhooks.v1.EndpointAuth.mtls:type_name -> switchyard.webhooks.v1.MutualTLSAuth
+	21, // 18: switchyard.webhooks.v1.EndpointAuthInfo.header_name:type_name -> google.protobuf.StringValue
+	21, // 19: switchyard.webhooks.v1.EndpointAuthInfo.token_url:type_name -> google.protobuf.StringValue
+	21, // 20: switchyard.webhooks.v1.EndpointAuthInfo.client_id:type_name -> google.protobuf.StringValue
+	21, // 21: switchyard.webhooks.v1.EndpointAuthInfo.audience:type_name -> google.protobuf.StringValue
+	21, // 22: switchyard.webhooks.v1.EndpointAuthInfo.auth_style:type_name -> google.protobuf.StringValue
+	10, // 23: switchyard.webhooks.v1.EndpointAuthInfo.certificate:type_name -> switchyard.webhooks.v1.CertificateInfo
+	22, // 24: switchyard.webhooks.v1.CertificateInfo.not_after:type_name -> google.protobuf.Timestamp
+	1,  // 25: switchyard.webhooks.v1.ListEndpointsResponse.endpoints:type_name -> switchyard.webhooks.v1.Endpoint
+	20, // 26: switchyard.webhooks.v1.UpdateEndpointRequest.custom_headers:type_name -> switchyard.webhooks.v1.UpdateEndpointRequest.CustomHeadersEntry
+	2,  // 27: switchyard.webhooks.v1.UpdateEndpointRequest.auth:type_name -> switchyard.webhooks.v1.EndpointAuth
+	23, // 28: switchyard.webhooks.v1.TestEndpointResponse.delivery:type_name -> switchyard.webhooks.v1.DeliveryRecord
+	24, // 29: switchyard.webhooks.v1.TestEndpointResponse.attempt:type_name -> switchyard.webhooks.v1.Attempt
+	0,  // 30: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:input_type -> switchyard.webhooks.v1.RegisterEndpointRequest
+	11, // 31: switchyard.webhooks.v1.EndpointService.ListEndpoints:input_type -> switchyard.webhooks.v1.ListEndpointsRequest
+	13, // 32: switchyard.webhooks.v1.EndpointService.GetEndpoint:input_type -> switchyard.webhooks.v1.GetEndpointRequest
+	14, // 33: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:input_type -> switchyard.webhooks.v1.UpdateEndpointRequest
+	16, // 34: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:input_type -> switchyard.webhooks.v1.DeleteEndpointRequest
+	15, // 35: switchyard.webhooks.v1.EndpointService.RotateEndpointSecret:input_type -> switchyard.webhooks.v1.RotateEndpointSecretRequest
+	17, // 36: switchyard.webhooks.v1.EndpointService.TestEndpoint:input_type -> switchyard.webhooks.v1.TestEndpointRequest
+	1,  // 37: switchyard.webhooks.v1.EndpointService.RegisterEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
+	12, // 38: switchyard.webhooks.v1.EndpointService.ListEndpoints:output_type -> switchyard.webhooks.v1.ListEndpointsResponse
+	1,  // 39: switchyard.webhooks.v1.EndpointService.GetEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
+	1,  // 40: switchyard.webhooks.v1.EndpointService.UpdateEndpoint:output_type -> switchyard.webhooks.v1.Endpoint
+	25, // 41: switchyard.webhooks.v1.EndpointService.DeleteEndpoint:output_type -> google.protobuf.Empty
+	1,  // 42: switchyard.webhooks.v1.EndpointService.RotateEndpointSecret:output_type -> switchyard.webhooks.v1.Endpoint
+	18, // 43: switchyard.webhooks.v1.EndpointService.TestEndpoint:output_type -> switchyard.webhooks.v1.TestEndpointResponse
+	37, // [37:44] is the sub-list for method output_type
+	30, // [30:37] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_webhooks_v1_endpoints_proto_init() }

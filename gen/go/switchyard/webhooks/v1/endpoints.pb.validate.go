@@ -713,6 +713,40 @@ func (m *Endpoint) validate(all bool) error {
 		}
 	}
 
+	for idx, item := range m.GetEarlierSecretsExpireAt() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, EndpointValidationError{
+						field:  fmt.Sprintf("EarlierSecretsExpireAt[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, EndpointValidationError{
+						field:  fmt.Sprintf("EarlierSecretsExpireAt[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return EndpointValidationError{
+					field:  fmt.Sprintf("EarlierSecretsExpireAt[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	// no validation rules for Filter
 
 	if len(errors) > 0 {

@@ -84,7 +84,7 @@ func (l Limits) Allows(names ...string) bool {
 	return len(l.Models) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Models, n) })
 }
 
-// Abort is an operator's request that a session stop. The zero Abort is no request.
+// Abort is a request of an operator or of the organization itself that a session stop. The zero Abort is no request.
 type Abort struct {
 	RequestedAt time.Time
 	By, Reason  string
@@ -133,6 +133,16 @@ type Filter struct {
 	BeforeCreated time.Time
 	BeforeID      string
 	Limit         int
+}
+
+// SessionFilter selects an organization's sessions, by run id.
+type SessionFilter struct {
+	Organization string
+	// InFlight selects those that had calls in flight at most a second ago.
+	InFlight bool
+	// After is the id of the last session of the page before.
+	After string
+	Limit int
 }
 
 // spent reports whether a limit is used up.

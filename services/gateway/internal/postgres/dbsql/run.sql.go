@@ -473,6 +473,131 @@ func (q *Queries) RunSpend(ctx context.Context, arg RunSpendParams) (RunSpendRow
 	return i, err
 }
 
+const runSpends = `-- name: RunSpends :many
+SELECT named.run_id::text AS run_id, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
+    (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
+    f.calls AS elsewhere
+FROM unnest($1::text[]) AS named (run_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
+        coalesce(min(s.first_at), 'epoch')::timestamptz AS first_at, coalesce(max(s.last_at), 'epoch')::timestamptz AS last_at
+    FROM spend_run AS s WHERE s.organization_id = $2 AND s.run_id = named.run_id
+) AS s
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+    FROM budget_reservation AS b WHERE b.organization_id = $2 AND b.run_id = named.run_id
+) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
+    WHERE f.organization_id = $2 AND f.run_id = named.run_id AND f.replica_id <> $3
+) AS f
+`
+
+type RunSpendsParams struct {
+	RunIds         []string
+	OrganizationID string
+	Self           uuid.UUID
+}
+
+type RunSpendsRow struct {
+	RunID           string
+	SpentCents      float64
+	Calls           int64
+	FirstAt         time.Time
+	LastAt          time.Time
+	ReservedCents   float64
+	Reservations    int64
+	ReservedFirstAt time.Time
+	ReservedLastAt  time.Time
+	Elsewhere       int64
+}
+
+// RunSpends returns the usage of sessions as in RunSpend.
+func (q *Queries) RunSpends(ctx context.Context, arg RunSpendsParams) ([]RunSpendsRow, error) {
+	rows, err := q.db.Query(ctx, runSpends, arg.RunIds, arg.OrganizationID, arg.Self)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunSpendsRow
+	for rows.Next() {
+		var i RunSpendsRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.SpentCents,
+			&i.Calls,
+			&i.FirstAt,
+			&i.LastAt,
+			&i.ReservedCents,
+			&i.Reservations,
+			&i.ReservedFirstAt,
+			&i.ReservedLastAt,
+			&i.Elsewhere,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runsNamed = `-- name: RunsNamed :many
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run WHERE organization_id = $1 AND run_id = ANY($2::text[])
+`
+
+type RunsNamedParams struct {
+	OrganizationID string
+	RunIds         []string
+}
+
+type RunsNamedRow struct {
+	Run Run
+}
+
+func (q *Queries) RunsNamed(ctx context.Context, arg RunsNamedParams) ([]RunsNamedRow, error) {
+	rows, err := q.db.Query(ctx, runsNamed, arg.OrganizationID, arg.RunIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []RunsNamedRow
+	for rows.Next() {
+		var i RunsNamedRow
+		if err := rows.Scan(
+			&i.Run.OrganizationID,
+			&i.Run.RunID,
+			&i.Run.Status,
+			&i.Run.InitiatedBy,
+			&i.Run.MaxCostCents,
+			&i.Run.MaxCalls,
+			&i.Run.Models,
+			&i.Run.ExpiresAt,
+			&i.Run.ApprovalRef,
+			&i.Run.Metadata,
+			&i.Run.CreatedAt,
+			&i.Run.ActivatedAt,
+			&i.Run.EndedAt,
+			&i.Run.RevokedBy,
+			&i.Run.RevokeReason,
+			&i.Run.AbortRequestedAt,
+			&i.Run.AbortRequestedBy,
+			&i.Run.AbortReason,
+			&i.Run.Version,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runsSince = `-- name: RunsSince :many
 SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run
 WHERE version > $1
@@ -525,6 +650,69 @@ func (q *Queries) RunsSince(ctx context.Context, arg RunsSinceParams) ([]RunsSin
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sessionPage = `-- name: SessionPage :many
+WITH RECURSIVE flight AS MATERIALIZED (
+    SELECT f.run_id FROM replica_session AS f WHERE f.organization_id = $1 AND f.run_id > $2::text
+    UNION
+    SELECT b.run_id FROM budget_reservation AS b WHERE b.organization_id = $1 AND b.run_id > $2
+), page AS (
+    SELECT $2::text AS run_id, 0 AS place
+    UNION ALL
+    SELECT following.run_id, p.place + 1 FROM page AS p CROSS JOIN LATERAL (
+        SELECT least(
+            (SELECT CASE n.organization_id WHEN $1 THEN n.run_id END FROM (
+                SELECT r.organization_id, r.run_id FROM run AS r
+                WHERE (r.organization_id, r.run_id) > ($1, p.run_id) AND NOT $3::boolean
+                ORDER BY r.organization_id, r.run_id LIMIT 1
+            ) AS n),
+            (SELECT CASE n.organization_id WHEN $1 THEN n.run_id END FROM (
+                SELECT s.organization_id, s.run_id FROM spend_run AS s
+                WHERE (s.organization_id, s.run_id) > ($1, p.run_id) AND NOT $3
+                ORDER BY s.organization_id, s.run_id LIMIT 1
+            ) AS n),
+            (SELECT min(f.run_id) FROM flight AS f WHERE f.run_id > p.run_id)
+        ) AS run_id
+    ) AS following
+    WHERE p.place < $4::integer AND following.run_id IS NOT NULL
+)
+SELECT page.run_id::text AS run_id FROM page WHERE page.place > 0 ORDER BY page.place
+`
+
+type SessionPageParams struct {
+	OrganizationID string
+	After          string
+	InFlight       bool
+	Page           int32
+}
+
+// SessionPage returns the run ids of an organization's sessions after one, in order: minted, stopped, billed or in
+// flight. Each step of the recursion reads the next row of each primary key: by the organization alone, the planner may
+// take the index of run ids and read other organizations' rows.
+func (q *Queries) SessionPage(ctx context.Context, arg SessionPageParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, sessionPage,
+		arg.OrganizationID,
+		arg.After,
+		arg.InFlight,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var run_id string
+		if err := rows.Scan(&run_id); err != nil {
+			return nil, err
+		}
+		items = append(items, run_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

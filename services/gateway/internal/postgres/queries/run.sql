@@ -96,6 +96,60 @@ WHERE r.organization_id = @organization_id AND r.status IS NOT NULL
 ORDER BY r.created_at DESC, r.run_id DESC
 LIMIT @page;
 
+-- name: SessionPage :many
+-- SessionPage returns the run ids of an organization's sessions after one, in order: minted, stopped, billed or in
+-- flight. Each step of the recursion reads the next row of each primary key: by the organization alone, the planner may
+-- take the index of run ids and read other organizations' rows.
+WITH RECURSIVE flight AS MATERIALIZED (
+    SELECT f.run_id FROM replica_session AS f WHERE f.organization_id = @organization_id AND f.run_id > @after::text
+    UNION
+    SELECT b.run_id FROM budget_reservation AS b WHERE b.organization_id = @organization_id AND b.run_id > @after
+), page AS (
+    SELECT @after::text AS run_id, 0 AS place
+    UNION ALL
+    SELECT following.run_id, p.place + 1 FROM page AS p CROSS JOIN LATERAL (
+        SELECT least(
+            (SELECT CASE n.organization_id WHEN @organization_id THEN n.run_id END FROM (
+                SELECT r.organization_id, r.run_id FROM run AS r
+                WHERE (r.organization_id, r.run_id) > (@organization_id, p.run_id) AND NOT @in_flight::boolean
+                ORDER BY r.organization_id, r.run_id LIMIT 1
+            ) AS n),
+            (SELECT CASE n.organization_id WHEN @organization_id THEN n.run_id END FROM (
+                SELECT s.organization_id, s.run_id FROM spend_run AS s
+                WHERE (s.organization_id, s.run_id) > (@organization_id, p.run_id) AND NOT @in_flight
+                ORDER BY s.organization_id, s.run_id LIMIT 1
+            ) AS n),
+            (SELECT min(f.run_id) FROM flight AS f WHERE f.run_id > p.run_id)
+        ) AS run_id
+    ) AS following
+    WHERE p.place < @page::integer AND following.run_id IS NOT NULL
+)
+SELECT page.run_id::text AS run_id FROM page WHERE page.place > 0 ORDER BY page.place;
+
+-- name: RunsNamed :many
+SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run_id = ANY(@run_ids::text[]);
+
+-- name: RunSpends :many
+-- RunSpends returns the usage of sessions as in RunSpend.
+SELECT named.run_id::text AS run_id, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
+    (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
+    f.calls AS elsewhere
+FROM unnest(@run_ids::text[]) AS named (run_id)
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
+        coalesce(min(s.first_at), 'epoch')::timestamptz AS first_at, coalesce(max(s.last_at), 'epoch')::timestamptz AS last_at
+    FROM spend_run AS s WHERE s.organization_id = @organization_id AND s.run_id = named.run_id
+) AS s
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+    FROM budget_reservation AS b WHERE b.organization_id = @organization_id AND b.run_id = named.run_id
+) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
+    WHERE f.organization_id = @organization_id AND f.run_id = named.run_id AND f.replica_id <> @self
+) AS f;
+
 -- name: EndExpiredRuns :execrows
 WITH over AS (
     SELECT organization_id, run_id FROM run

@@ -131,7 +131,7 @@ const readJobs = `-- name: ReadJobs :many
 SELECT d.id, d.created_at, d.organization_id, (CASE WHEN d.test THEN d.url ELSE coalesce(e.url, d.url) END)::text AS url, d.event_type, d.signing_mode, d.headers,
        d.sealed_headers, d.traceparent, d.generation, d.attempts, d.max_attempts, d.deadline_at, d.endpoint_id, d.event_id, d.test,
        e.sealed_secret, e.sealed_previous_secret, e.previous_secret_expires_at, e.custom_headers, e.sealed_auth,
-       e.signatures, b.body
+       e.signatures, e.sealed_older_secrets, e.older_secrets_expire_at, b.body
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS created_at) AS wanted
 CROSS JOIN LATERAL (SELECT id, created_at, organization_id, url, event_type, signing_mode, headers, sealed_headers,
                            traceparent, generation, attempts, max_attempts, deadline_at, endpoint_id, event_id, test
@@ -141,7 +141,7 @@ CROSS JOIN LATERAL (SELECT delivery_body.body FROM delivery_body
                     WHERE delivery_body.delivery_id = coalesce(d.event_id, d.id) AND delivery_body.created_at = d.created_at
                     LIMIT 1) AS b
 LEFT JOIN LATERAL (SELECT url, sealed_secret, sealed_previous_secret, previous_secret_expires_at, custom_headers, sealed_auth,
-                          signatures
+                          signatures, sealed_older_secrets, older_secrets_expire_at
                    FROM endpoints
                    WHERE endpoints.id = d.endpoint_id LIMIT 1) AS e ON true
 `
@@ -174,6 +174,8 @@ type ReadJobsRow struct {
 	CustomHeaders           []byte
 	SealedAuth              []byte
 	Signatures              []string
+	SealedOlderSecrets      [][]byte
+	OlderSecretsExpireAt    []time.Time
 	Body                    []byte
 }
 
@@ -211,6 +213,8 @@ func (q *Queries) ReadJobs(ctx context.Context, arg ReadJobsParams) ([]ReadJobsR
 			&i.CustomHeaders,
 			&i.SealedAuth,
 			&i.Signatures,
+			&i.SealedOlderSecrets,
+			&i.OlderSecretsExpireAt,
 			&i.Body,
 		); err != nil {
 			return nil, err

@@ -106,7 +106,8 @@ func (q *Queries) ClearFailures(ctx context.Context, id pgtype.UUID) error {
 const deleteEndpoint = `-- name: DeleteEndpoint :exec
 UPDATE endpoints
 SET active = false, deleted_at = now(), updated_at = now(), sealed_previous_secret = NULL,
-    previous_secret_expires_at = NULL, custom_headers = NULL, auth = NULL, sealed_auth = NULL
+    previous_secret_expires_at = NULL, sealed_older_secrets = '{}', older_secrets_expire_at = '{}', custom_headers = NULL,
+    auth = NULL, sealed_auth = NULL
 WHERE id = $1
 `
 
@@ -118,7 +119,8 @@ func (q *Queries) DeleteEndpoint(ctx context.Context, id pgtype.UUID) error {
 const getEndpoint = `-- name: GetEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
@@ -161,6 +163,8 @@ func (q *Queries) GetEndpoint(ctx context.Context, arg GetEndpointParams) (Endpo
 		&i.SealedAuth,
 		&i.Signatures,
 		&i.Filter,
+		&i.SealedOlderSecrets,
+		&i.OlderSecretsExpireAt,
 	)
 	return i, err
 }
@@ -210,7 +214,8 @@ func (q *Queries) ListDeletedFlows(ctx context.Context, page int32) ([]int64, er
 const listEndpoints = `-- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE organization_id = $1 AND deleted_at IS NULL AND id < $2
   AND ($3::text = '' OR owner_id = $3::text)
@@ -272,6 +277,8 @@ func (q *Queries) ListEndpoints(ctx context.Context, arg ListEndpointsParams) ([
 			&i.SealedAuth,
 			&i.Signatures,
 			&i.Filter,
+			&i.SealedOlderSecrets,
+			&i.OlderSecretsExpireAt,
 		); err != nil {
 			return nil, err
 		}
@@ -361,7 +368,8 @@ func (q *Queries) ListEveryEndpoint(ctx context.Context, arg ListEveryEndpointPa
 const lockEndpoint = `-- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE id = $1 AND organization_id = $2 AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = $3::text)
@@ -404,6 +412,8 @@ func (q *Queries) LockEndpoint(ctx context.Context, arg LockEndpointParams) (End
 		&i.SealedAuth,
 		&i.Signatures,
 		&i.Filter,
+		&i.SealedOlderSecrets,
+		&i.OlderSecretsExpireAt,
 	)
 	return i, err
 }
@@ -520,10 +530,11 @@ UPDATE endpoints
 SET url = $1, event_types = $2, active = $3, sealed_secret = $4,
     sealed_previous_secret = $5,
     previous_secret_expires_at = NULLIF($6::timestamptz, 'epoch'),
-    rate_limit_per_second = $7, description = $8, updated_at = $9,
-    custom_headers = $10, auth = $11, sealed_auth = $12, signatures = $13,
-    filter = $14
-WHERE id = $15
+    sealed_older_secrets = $7, older_secrets_expire_at = $8,
+    rate_limit_per_second = $9, description = $10, updated_at = $11,
+    custom_headers = $12, auth = $13, sealed_auth = $14, signatures = $15,
+    filter = $16
+WHERE id = $17
 `
 
 type UpdateEndpointParams struct {
@@ -533,6 +544,8 @@ type UpdateEndpointParams struct {
 	SealedSecret            []byte
 	SealedPreviousSecret    []byte
 	PreviousSecretExpiresAt time.Time
+	SealedOlderSecrets      [][]byte
+	OlderSecretsExpireAt    []time.Time
 	RateLimitPerSecond      float64
 	Description             string
 	UpdatedAt               time.Time
@@ -552,6 +565,8 @@ func (q *Queries) UpdateEndpoint(ctx context.Context, arg UpdateEndpointParams) 
 		arg.SealedSecret,
 		arg.SealedPreviousSecret,
 		arg.PreviousSecretExpiresAt,
+		arg.SealedOlderSecrets,
+		arg.OlderSecretsExpireAt,
 		arg.RateLimitPerSecond,
 		arg.Description,
 		arg.UpdatedAt,

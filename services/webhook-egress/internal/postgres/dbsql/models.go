@@ -37,6 +37,8 @@ type Endpoint struct {
 	SealedAuth              []byte
 	Signatures              []string
 	Filter                  string
+	SealedOlderSecrets      [][]byte
+	OlderSecretsExpireAt    []time.Time
 }
 
 type OrderingKey struct {

@@ -28,7 +28,8 @@ VALUES (@id, @organization_id, NULLIF(@owner_id::text, ''), @url, @flow_id, @eve
 -- GetEndpoint finds an endpoint with an owner for that owner only.
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text);
@@ -36,7 +37,8 @@ WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
 -- name: LockEndpoint :one
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE id = @id AND organization_id = @organization_id AND deleted_at IS NULL
   AND (owner_id IS NULL OR owner_id = @owner_id::text)
@@ -45,7 +47,8 @@ FOR UPDATE;
 -- name: ListEndpoints :many
 SELECT id, organization_id, owner_id, url, flow_id, event_types, active, signing_mode, sealed_secret, sealed_previous_secret,
        previous_secret_expires_at, rate_limit_per_second, description, failing_since, disabled_reason, disabled_at,
-       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter
+       created_at, updated_at, deleted_at, failures, failing_reported_at, custom_headers, auth, sealed_auth, signatures, filter,
+       sealed_older_secrets, older_secrets_expire_at
 FROM endpoints
 WHERE organization_id = @organization_id AND deleted_at IS NULL AND id < @before
   AND (@owner_id::text = '' OR owner_id = @owner_id::text)
@@ -72,6 +75,7 @@ UPDATE endpoints
 SET url = @url, event_types = @event_types, active = @active, sealed_secret = @sealed_secret,
     sealed_previous_secret = @sealed_previous_secret,
     previous_secret_expires_at = NULLIF(@previous_secret_expires_at::timestamptz, 'epoch'),
+    sealed_older_secrets = @sealed_older_secrets, older_secrets_expire_at = @older_secrets_expire_at,
     rate_limit_per_second = @rate_limit_per_second, description = @description, updated_at = @updated_at,
     custom_headers = @custom_headers, auth = @auth, sealed_auth = @sealed_auth, signatures = @signatures,
     filter = @filter
@@ -100,7 +104,8 @@ WHERE flow_id = @flow_id;
 -- name: DeleteEndpoint :exec
 UPDATE endpoints
 SET active = false, deleted_at = now(), updated_at = now(), sealed_previous_secret = NULL,
-    previous_secret_expires_at = NULL, custom_headers = NULL, auth = NULL, sealed_auth = NULL
+    previous_secret_expires_at = NULL, sealed_older_secrets = '{}', older_secrets_expire_at = '{}', custom_headers = NULL,
+    auth = NULL, sealed_auth = NULL
 WHERE id = @id;
 
 -- name: ListDeletedFlows :many
