@@ -3,8 +3,6 @@
 package contract_test
 
 import (
-	"encoding/json"
-	"io/fs"
 	"strings"
 	"testing"
 
@@ -12,13 +10,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"switchyard.dev/gen"
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	webhooksv1 "switchyard.dev/gen/go/switchyard/webhooks/v1"
-	"switchyard.dev/services/platform/rpc"
 )
 
 // linked keeps the contracts' descriptors in the registry of this program.
@@ -87,47 +83,5 @@ func TestReasonsAreCodes(t *testing.T) {
 		if !strings.HasPrefix(name, "ERROR_REASON_") || strings.ToUpper(name) != name {
 			t.Errorf("%s: not ERROR_REASON_<CODE>", name)
 		}
-	}
-}
-
-// Each pattern of a contract has words, which errors say in its place.
-func TestPatternsHaveWords(t *testing.T) {
-	files, err := fs.Glob(gen.OpenAPI, "openapi/*.json")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d documents, %v", len(files), err)
-	}
-	found := 0
-	var visit func(value any)
-	visit = func(value any) {
-		switch value := value.(type) {
-		case []any:
-			for _, item := range value {
-				visit(item)
-			}
-		case map[string]any:
-			if pattern, ok := value["pattern"].(string); ok {
-				found++
-				if rule, ok := rpc.PatternRule(pattern); !ok || strings.ContainsAny(rule, "^$[]") {
-					t.Errorf("%s has no words: %q", pattern, rule)
-				}
-			}
-			for _, item := range value {
-				visit(item)
-			}
-		}
-	}
-	for _, file := range files {
-		text, err := fs.ReadFile(gen.OpenAPI, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var document any
-		if err := json.Unmarshal(text, &document); err != nil {
-			t.Fatal(err)
-		}
-		visit(document)
-	}
-	if found == 0 {
-		t.Error("the contracts have no pattern")
 	}
 }

@@ -209,8 +209,10 @@ func addAlertRule(t *testing.T, h *harness, p browserPage, organization string) 
 	rule := object{
 		"name": name, "types": []string{"switchyard.budget.threshold"}, "where": object{"percent": 80}, "repeat_after": "1h",
 		"to": []object{
-			{"channel": "in_app", "user_id": "ann"}, {"channel": "web_push", "broadcast": true},
-			{"channel": "email", "email": "ann@example.com"}, {"channel": "webhook", "url": "https://example.com/hook"},
+			{"channel": "in_app", "user_id": "ann"},
+			{"channel": "web_push", "broadcast": true},
+			{"channel": "email", "email": "ann@example.com"},
+			{"channel": "webhook", "url": "https://example.com/hook"},
 		},
 	}
 	same(rule)
