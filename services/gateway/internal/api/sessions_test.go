@@ -73,7 +73,7 @@ func TestOwnSessionRefuses(t *testing.T) {
 
 	b.post(t, "/v1/admin/sessions/r/abort", `{"reason":"an-operators-reason"}`, "Authorization", "Bearer ops").fields(t, http.StatusOK)
 	for _, a := range []answer{b.own(t, "acme", "/v1/sessions/r"), b.post(t, "/v1/sessions/r/abort", `{}`), b.own(t, "acme", "/v1/sessions")} {
-		if text := string(a.body); a.status != http.StatusOK || !strings.Contains(text, `"abort_requested":true`) || strings.Contains(text, "operator") || strings.Contains(text, `"ops"`) {
+		if text := a.body; a.status != http.StatusOK || !strings.Contains(text, `"abort_requested":true`) || strings.Contains(text, "operator") || strings.Contains(text, `"ops"`) {
 			t.Errorf("%d %s", a.status, text)
 		}
 	}
@@ -107,7 +107,7 @@ func TestListSessions(t *testing.T) {
 		a := b.own(t, "acme", "/v1/sessions?in_flight=true")
 		m := a.fields(t, http.StatusOK)
 		if all := m["sessions"].([]any); len(all) != 1 || all[0].(map[string]any)["run_id"] != "live" || all[0].(map[string]any)["in_flight"] != float64(1) {
-			return "in flight: " + string(a.body)
+			return "in flight: " + a.body
 		}
 		return ""
 	})

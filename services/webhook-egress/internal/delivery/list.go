@@ -12,12 +12,12 @@ import (
 type Filter struct {
 	Organization string
 	// Every selects all organizations; then Organization is empty.
-	Every bool
-	Owner        string
-	Statuses     []Status
-	EndpointID   string
-	EventID      string
-	EventType    string
+	Every      bool
+	Owner      string
+	Statuses   []Status
+	EndpointID string
+	EventID    string
+	EventType  string
 	// Host is `host` or `host:port`.
 	Host string
 	// CreatedFrom (inclusive) and CreatedTo (exclusive) bound the time of acceptance.

@@ -190,7 +190,7 @@ type Filter struct {
 	Scope
 
 	// Every selects all organizations; then that of the Scope is empty.
-	Every bool
+	Every  bool
 	Active *bool
 	// EventType selects endpoints that would receive it.
 	EventType string
