@@ -3,6 +3,7 @@ package threshold
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,6 +147,7 @@ func TestWindowsSince(t *testing.T) {
 
 // fakeStore has one active holder and what it used.
 type fakeStore struct {
+	mu       sync.Mutex // held in a round
 	used     int64
 	shared   int64 // what replicas hold calls to; negative for unknown
 	compared time.Time
@@ -157,6 +159,8 @@ type fakeStore struct {
 var errAway = errors.New("connection refused")
 
 func (f *fakeStore) Alone(ctx context.Context, do func(context.Context, time.Time) (time.Time, error)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	until, err := do(ctx, f.compared)
 	if err == nil {
 		f.compared = until
@@ -219,29 +223,34 @@ func TestWatcher(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- NewWatcher(f, f, plans, "", testkit.Logger(t)).Run(ctx) }()
-		after := func(d time.Duration, used int64, wantReads, wantEvents int) {
+		after := func(d time.Duration, used, shared int64, fails bool, wantReads, wantEvents int) {
 			t.Helper()
-			f.used = used
-			f.reads = 0
+			f.mu.Lock()
+			f.used, f.shared, f.fails, f.reads = used, shared, fails, 0
+			f.mu.Unlock()
 			time.Sleep(d)
 			synctest.Wait()
+			f.mu.Lock()
+			defer f.mu.Unlock()
 			if f.reads != wantReads || len(f.events) != wantEvents {
 				t.Errorf("%d readings and %d events, want %d and %d", f.reads, len(f.events), wantReads, wantEvents)
 			}
 		}
-		after(time.Minute, 3, 4, 0)
-		after(time.Minute, 5, 12, 0)
-		after(time.Minute, 9, 12, 1)
+		after(time.Minute, 3, -1, false, 4, 0)
+		after(time.Minute, 5, -1, false, 12, 0)
+		after(time.Minute, 9, -1, false, 12, 1)
+		f.mu.Lock()
 		before := f.compared
-		f.fails = true
-		after(time.Minute, 10, 12, 1)
+		f.mu.Unlock()
+		after(time.Minute, 10, -1, true, 12, 1)
+		f.mu.Lock()
 		if !f.compared.Equal(before) {
 			t.Error("a round that failed counts as done")
 		}
-		f.fails = false
-		f.shared = 10 // Calls that a replica had admitted when it was killed: they refuse others, and are not counted.
-		after(time.Minute, 9, 4, 2)
-		after(time.Minute, 12, 4, 2) // What is used up rests.
+		f.mu.Unlock()
+		// Calls that a replica had admitted when it was killed: they refuse others, and are not counted.
+		after(time.Minute, 9, 10, false, 4, 2)
+		after(time.Minute, 12, 10, false, 4, 2) // What is used up rests.
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)
