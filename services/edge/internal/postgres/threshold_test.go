@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/edge/internal/threshold"
 	"switchyard.dev/services/edge/migrations"
 	"switchyard.dev/services/platform/houseevent"
+	"switchyard.dev/services/platform/houseevent/outbox"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -169,7 +170,7 @@ func TestThresholdsAlone(t *testing.T) {
 
 func TestOutbox(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	store, outbox, ctx := postgres.NewThresholds(pool), postgres.NewHouseEvents(pool), t.Context()
+	store, events, ctx := postgres.NewThresholds(pool), outbox.New(pool), t.Context()
 	event := func(id string, keep time.Duration) threshold.Event {
 		return threshold.Event{
 			ID: id, Organization: "acme", Type: houseevent.QuotaReached, Subject: "organization/acme", Data: []byte(`{"used": 1}`), Keep: time.Now().Add(keep),
@@ -180,29 +181,29 @@ func TestOutbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	taken, err := outbox.Take(ctx, 10, time.Minute)
+	taken, err := events.Take(ctx, 10, time.Minute)
 	if err != nil || len(taken) != 2 || taken[0].ID != "edge-1" || taken[0].Attempts != 1 || string(taken[0].Data) != `{"used": 1}` || taken[0].Organization != "acme" {
 		t.Fatalf("took %+v, %v", taken, err)
 	}
-	if again, err := outbox.Take(ctx, 10, time.Minute); err != nil || len(again) != 0 {
+	if again, err := events.Take(ctx, 10, time.Minute); err != nil || len(again) != 0 {
 		t.Errorf("another replica takes %+v, %v", again, err)
 	}
-	if err := outbox.Postpone(ctx, map[string]time.Duration{"edge-1": -time.Second, "edge-2": time.Hour}); err != nil {
+	if err := events.Postpone(ctx, map[string]time.Duration{"edge-1": -time.Second, "edge-2": time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	if taken, err = outbox.Take(ctx, 10, time.Minute); err != nil || len(taken) != 1 || taken[0].ID != "edge-1" || taken[0].Attempts != 2 {
+	if taken, err = events.Take(ctx, 10, time.Minute); err != nil || len(taken) != 1 || taken[0].ID != "edge-1" || taken[0].Attempts != 2 {
 		t.Errorf("took %+v, %v; want the first again", taken, err)
 	}
-	if err := outbox.Sent(ctx, []string{"edge-1"}); err != nil {
+	if err := events.Sent(ctx, []string{"edge-1"}); err != nil {
 		t.Fatal(err)
 	}
-	if waiting, _, err := outbox.Waiting(ctx); err != nil || waiting != 1 {
+	if waiting, _, err := events.Waiting(ctx); err != nil || waiting != 1 {
 		t.Errorf("%d wait, %v", waiting, err)
 	}
-	if n, err := outbox.GiveUp(ctx, -time.Minute); err != nil || n != 1 {
+	if n, err := events.GiveUp(ctx, -time.Minute); err != nil || n != 1 {
 		t.Errorf("gave up %d, %v", n, err)
 	}
-	if n, err := outbox.Purge(ctx, 10); err != nil || n != 1 { // The other one is remembered.
+	if n, err := events.Purge(ctx, 10); err != nil || n != 1 { // The other one is remembered.
 		t.Errorf("purged %d, %v", n, err)
 	}
 }

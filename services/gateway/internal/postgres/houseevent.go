@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/houseevent"
+	"switchyard.dev/services/platform/houseevent/outbox"
 	"switchyard.dev/services/platform/pgdb"
 )
 
@@ -23,11 +24,15 @@ var (
 	_ event.ObserverStore = (*HouseEvents)(nil)
 )
 
-// HouseEvents implements the stores of package event.
-type HouseEvents struct{ pool *pgxpool.Pool }
+// HouseEvents is the outbox of the gateway's events, and implements the stores of package event.
+type HouseEvents struct {
+	*outbox.Outbox
+
+	pool *pgxpool.Pool
+}
 
 // NewHouseEvents returns the outbox of a database.
-func NewHouseEvents(pool *pgxpool.Pool) *HouseEvents { return &HouseEvents{pool} }
+func NewHouseEvents(pool *pgxpool.Pool) *HouseEvents { return &HouseEvents{outbox.New(pool), pool} }
 
 // keepHouseEvent is how long an event's record is kept if its report says nothing else.
 const keepHouseEvent = 30 * 24 * time.Hour
@@ -48,71 +53,16 @@ func addHouseEvent(ctx context.Context, q *dbsql.Queries, r event.Report) error 
 	return nil
 }
 
-// Take implements houseevent.Outbox.
-func (h *HouseEvents) Take(ctx context.Context, limit int, lease time.Duration) ([]houseevent.Event, error) {
-	rows, err := dbsql.New(h.pool).TakeHouseEvents(ctx, dbsql.TakeHouseEventsParams{Count: int32(limit), LeaseSeconds: lease.Seconds()})
-	if err != nil {
-		return nil, fmt.Errorf("take house events: %w", err)
-	}
-	events := make([]houseevent.Event, len(rows))
-	for i, r := range rows {
-		events[i] = houseevent.Event{
-			ID: r.EventID, Organization: r.OrganizationID, Type: r.Type, Subject: r.Subject, OccurredAt: r.OccurredAt, Data: r.Data,
-			Attempts: int(r.Attempts),
-		}
-	}
-	return events, nil
-}
-
-// Sent implements houseevent.Outbox.
-func (h *HouseEvents) Sent(ctx context.Context, ids []string) error {
-	if err := dbsql.New(h.pool).MarkHouseEventsSent(ctx, ids); err != nil {
-		return fmt.Errorf("mark house events sent: %w", err)
-	}
-	return nil
-}
-
-// Postpone implements houseevent.Outbox.
-func (h *HouseEvents) Postpone(ctx context.Context, delays map[string]time.Duration) error {
-	var params dbsql.PostponeHouseEventsParams
-	for id, delay := range delays {
-		params.EventIds, params.Seconds = append(params.EventIds, id), append(params.Seconds, delay.Seconds())
-	}
-	if err := dbsql.New(h.pool).PostponeHouseEvents(ctx, params); err != nil {
-		return fmt.Errorf("postpone house events: %w", err)
-	}
-	return nil
-}
-
-// GiveUp implements houseevent.Outbox.
-func (h *HouseEvents) GiveUp(ctx context.Context, age time.Duration) (int, error) {
-	n, err := dbsql.New(h.pool).GiveUpHouseEvents(ctx, age.Seconds())
-	if err != nil {
-		return 0, fmt.Errorf("give up house events: %w", err)
-	}
-	return int(n), nil
-}
-
 // Purge implements houseevent.Outbox. It deletes the budgets of keys that no call has come with lately, too.
 func (h *HouseEvents) Purge(ctx context.Context, limit int) (int, error) {
-	q := dbsql.New(h.pool)
-	n, err := q.PurgeHouseEvents(ctx, int32(limit))
+	n, err := h.Outbox.Purge(ctx, limit)
 	if err != nil {
-		return 0, fmt.Errorf("purge house events: %w", err)
+		return 0, err
 	}
-	if _, err := q.PurgeKeyBudgets(ctx); err != nil {
+	if _, err := dbsql.New(h.pool).PurgeKeyBudgets(ctx); err != nil {
 		return 0, fmt.Errorf("purge key budgets: %w", err)
 	}
-	return int(n), nil
-}
-
-// Waiting returns how many events are not sent, and the age of the oldest.
-func (h *HouseEvents) Waiting(ctx context.Context) (events int64, oldest time.Duration, err error) {
-	row, err := dbsql.New(h.pool).HouseEventsWaiting(ctx)
-	if err != nil {
-		return 0, 0, fmt.Errorf("house events waiting: %w", err)
-	}
-	return row.Waiting, time.Duration(row.Oldest * float64(time.Second)), nil
+	return n, nil
 }
 
 // Compare implements event.BudgetStore.

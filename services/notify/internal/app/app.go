@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/notify/internal/upkeep"
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/houseevent/outbox"
 	"switchyard.dev/services/platform/redisdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/seal"
@@ -60,7 +61,7 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("channels: %w", err)
 	}
-	if err := startEvents(s, cfg, postgres.NewHouseEvents(stores.pool), client, channels.push); err != nil {
+	if err := startEvents(s, cfg, outbox.New(stores.pool), client, channels.push); err != nil {
 		return fmt.Errorf("events: %w", err)
 	}
 	domain := startDomain(s, cfg, stores, box, channels)

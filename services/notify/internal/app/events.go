@@ -7,8 +7,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"switchyard.dev/services/notify/internal/egress"
-	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/platform/houseevent"
+	"switchyard.dev/services/platform/houseevent/outbox"
 	"switchyard.dev/services/platform/service"
 )
 
@@ -33,16 +33,16 @@ func dialEgress(s *service.Service, own WebhookSettings) (*egress.Client, error)
 }
 
 // startEvents starts what finds events and, if there is webhook egress, what sends them to it.
-func startEvents(s *service.Service, cfg Config, outbox *postgres.HouseEvents, client *egress.Client, push *pushParts) error {
+func startEvents(s *service.Service, cfg Config, events *outbox.Outbox, client *egress.Client, push *pushParts) error {
 	if push != nil {
 		s.Runner.Go("events of VAPID keys", push.rejections.Run)
 	}
 	if client == nil {
-		s.Runner.Go("upkeep of events", houseevent.NewRelay(outbox, nil, cfg.EventsOrganization, s.Log).Upkeep)
+		s.Runner.Go("upkeep of events", houseevent.NewRelay(events, nil, cfg.EventsOrganization, s.Log).Upkeep)
 		return nil
 	}
-	relay := houseevent.NewRelay(outbox, client, cfg.EventsOrganization, s.Log)
+	relay := houseevent.NewRelay(events, client, cfg.EventsOrganization, s.Log)
 	s.Runner.Go("events", relay.Run)
 	s.Runner.Go("upkeep of events", relay.Upkeep)
-	return houseevent.Measure(s.Meter, "notify", outbox.Waiting)
+	return houseevent.Measure(s.Meter, "notify", events.Waiting)
 }

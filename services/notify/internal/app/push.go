@@ -92,7 +92,7 @@ func newWebPush(cfg Config, pool *pgxpool.Pool, guard *netguard.Guard, box push.
 	p.http = webpush.NewHTTP(guard, own.PerHost, netguard.TransportOptions{RootCAs: roots})
 	p.registry = push.NewRegistry(p.devices, hosts, keys, box)
 	p.sender = push.NewSender(hosts, keys, push.Limits{Content: own.MaxContent, Refuse: own.Oversize == oversizeRefuse})
-	p.rejections = push.NewRejections(postgres.NewHouseEvents(pool), log)
+	p.rejections = push.NewRejections(postgres.NewRejections(pool), log)
 	p.transport = push.NewTransport(p.devices, keys, box, webpush.NewClient(p.http, webpush.NewSigner(own.VAPIDSubject)), own.PerHost, p.rejections)
 	return p, nil
 }

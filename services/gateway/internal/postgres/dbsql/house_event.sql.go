@@ -7,7 +7,6 @@ package dbsql
 
 import (
 	"context"
-	"time"
 )
 
 const addHouseEvent = `-- name: AddHouseEvent :exec
@@ -133,36 +132,6 @@ func (q *Queries) CompareBudgets(ctx context.Context, arg CompareBudgetsParams) 
 	return i, err
 }
 
-const giveUpHouseEvents = `-- name: GiveUpHouseEvents :execrows
-UPDATE house_event SET sent_at = 'infinity' WHERE sent_at IS NULL AND occurred_at < now() - make_interval(secs => $1::double precision)
-`
-
-func (q *Queries) GiveUpHouseEvents(ctx context.Context, ageSeconds float64) (int64, error) {
-	result, err := q.db.Exec(ctx, giveUpHouseEvents, ageSeconds)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const houseEventsWaiting = `-- name: HouseEventsWaiting :one
-SELECT count(*) AS waiting, coalesce(extract(epoch FROM now() - min(occurred_at)), 0)::double precision AS oldest
-FROM house_event WHERE sent_at IS NULL
-`
-
-type HouseEventsWaitingRow struct {
-	Waiting int64
-	Oldest  float64
-}
-
-// HouseEventsWaiting returns how many events are not sent, and the age of the oldest in seconds.
-func (q *Queries) HouseEventsWaiting(ctx context.Context) (HouseEventsWaitingRow, error) {
-	row := q.db.QueryRow(ctx, houseEventsWaiting)
-	var i HouseEventsWaitingRow
-	err := row.Scan(&i.Waiting, &i.Oldest)
-	return i, err
-}
-
 const lockBudgetMark = `-- name: LockBudgetMark :one
 SELECT txid::text AS txid, seq FROM budget_mark FOR UPDATE SKIP LOCKED
 `
@@ -178,45 +147,6 @@ func (q *Queries) LockBudgetMark(ctx context.Context) (LockBudgetMarkRow, error)
 	var i LockBudgetMarkRow
 	err := row.Scan(&i.Txid, &i.Seq)
 	return i, err
-}
-
-const markHouseEventsSent = `-- name: MarkHouseEventsSent :exec
-UPDATE house_event SET sent_at = now() WHERE event_id = ANY($1::text[]) AND sent_at IS NULL
-`
-
-func (q *Queries) MarkHouseEventsSent(ctx context.Context, eventIds []string) error {
-	_, err := q.db.Exec(ctx, markHouseEventsSent, eventIds)
-	return err
-}
-
-const postponeHouseEvents = `-- name: PostponeHouseEvents :exec
-UPDATE house_event AS h SET due_at = now() + make_interval(secs => p.seconds)
-FROM (SELECT unnest($1::text[]) AS event_id, unnest($2::double precision[]) AS seconds) AS p
-WHERE h.event_id = p.event_id AND h.sent_at IS NULL
-`
-
-type PostponeHouseEventsParams struct {
-	EventIds []string
-	Seconds  []float64
-}
-
-func (q *Queries) PostponeHouseEvents(ctx context.Context, arg PostponeHouseEventsParams) error {
-	_, err := q.db.Exec(ctx, postponeHouseEvents, arg.EventIds, arg.Seconds)
-	return err
-}
-
-const purgeHouseEvents = `-- name: PurgeHouseEvents :execrows
-DELETE FROM house_event WHERE event_id IN (
-    SELECT h.event_id FROM house_event AS h WHERE h.keep_until < now() AND h.sent_at IS NOT NULL LIMIT $1::int FOR UPDATE SKIP LOCKED
-)
-`
-
-func (q *Queries) PurgeHouseEvents(ctx context.Context, count int32) (int64, error) {
-	result, err := q.db.Exec(ctx, purgeHouseEvents, count)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const purgeKeyBudgets = `-- name: PurgeKeyBudgets :execrows
@@ -256,61 +186,4 @@ type SeeCircuitsParams struct {
 func (q *Queries) SeeCircuits(ctx context.Context, arg SeeCircuitsParams) error {
 	_, err := q.db.Exec(ctx, seeCircuits, arg.Providers, arg.Families)
 	return err
-}
-
-const takeHouseEvents = `-- name: TakeHouseEvents :many
-WITH due AS MATERIALIZED (
-    SELECT h.event_id FROM house_event AS h
-    WHERE h.sent_at IS NULL AND h.due_at <= now()
-    ORDER BY h.due_at LIMIT $1::int FOR UPDATE SKIP LOCKED
-), taken AS (
-    UPDATE house_event AS h SET attempts = h.attempts + 1, due_at = now() + make_interval(secs => $2::double precision)
-    FROM due WHERE h.event_id = due.event_id
-    RETURNING h.event_id, h.organization_id, h.type, h.subject, h.data, h.occurred_at, h.attempts
-)
-SELECT event_id, organization_id, type, subject, data, occurred_at, attempts FROM taken ORDER BY occurred_at, event_id
-`
-
-type TakeHouseEventsParams struct {
-	Count        int32
-	LeaseSeconds float64
-}
-
-type TakeHouseEventsRow struct {
-	EventID        string
-	OrganizationID string
-	Type           string
-	Subject        string
-	Data           []byte
-	OccurredAt     time.Time
-	Attempts       int32
-}
-
-// TakeHouseEvents leases events that are due, oldest first.
-func (q *Queries) TakeHouseEvents(ctx context.Context, arg TakeHouseEventsParams) ([]TakeHouseEventsRow, error) {
-	rows, err := q.db.Query(ctx, takeHouseEvents, arg.Count, arg.LeaseSeconds)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TakeHouseEventsRow
-	for rows.Next() {
-		var i TakeHouseEventsRow
-		if err := rows.Scan(
-			&i.EventID,
-			&i.OrganizationID,
-			&i.Type,
-			&i.Subject,
-			&i.Data,
-			&i.OccurredAt,
-			&i.Attempts,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/notify/migrations"
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/houseevent/houseeventtest"
+	"switchyard.dev/services/platform/houseevent/outbox"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -20,12 +21,12 @@ import (
 // and gives up events.
 func TestRejectedKeysAreReported(t *testing.T) {
 	pool := testkit.Postgres(t, migrations.FS)
-	h := postgres.NewHouseEvents(pool)
+	rejections, events := postgres.NewRejections(pool), outbox.New(pool)
 	group, ctx := errgroup.WithContext(t.Context())
 	for range 3 { // replicas
 		group.Go(func() error {
 			for range 3 {
-				if err := h.Reject(ctx, []push.Rejection{
+				if err := rejections.Reject(ctx, []push.Rejection{
 					{KeyAt: push.KeyAt{Service: "https://b.example", KeyID: "k1"}, Status: 401},
 					{KeyAt: push.KeyAt{Service: "https://a.example", KeyID: "k1"}, Status: 403},
 				}); err != nil {
@@ -40,11 +41,11 @@ func TestRejectedKeysAreReported(t *testing.T) {
 	}
 	take := func(limit int) (ids []string) {
 		t.Helper()
-		events, err := h.Take(t.Context(), limit, time.Minute)
+		taken, err := events.Take(t.Context(), limit, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, e := range events {
+		for _, e := range taken {
 			if e.Type != houseevent.PushKeyRejected || e.Organization != "" || e.Attempts < 1 || e.OccurredAt.IsZero() || e.ID[:7] != "notify-" {
 				t.Errorf("event %+v", e)
 			}
@@ -61,24 +62,24 @@ func TestRejectedKeysAreReported(t *testing.T) {
 	if diff := cmp.Diff([]string{"push_service/https://a.example", "push_service/https://b.example"}, subjects); diff != "" {
 		t.Errorf("subjects (-want +got):\n%s", diff)
 	}
-	if err := h.Sent(t.Context(), first); err != nil {
+	if err := events.Sent(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Postpone(t.Context(), map[string]time.Duration{first[0]: 0, second[0]: 0}); err != nil {
+	if err := events.Postpone(t.Context(), map[string]time.Duration{first[0]: 0, second[0]: 0}); err != nil {
 		t.Fatal(err)
 	}
 	if again := take(9); !slices.Equal(again, second) {
 		t.Errorf("taken again: %v, want %v: the other one is sent", again, second)
 	}
-	if waiting, oldest, err := h.Waiting(t.Context()); err != nil || waiting != 1 || oldest <= 0 {
+	if waiting, oldest, err := events.Waiting(t.Context()); err != nil || waiting != 1 || oldest <= 0 {
 		t.Errorf("%d wait, the oldest for %s (%v)", waiting, oldest, err)
 	}
 	testkit.Exec(t, pool, "UPDATE house_event SET occurred_at = now() - interval '8 days', keep_until = now() - interval '1 second'")
-	if n, err := h.GiveUp(t.Context(), 7*24*time.Hour); err != nil || n != 1 {
+	if n, err := events.GiveUp(t.Context(), 7*24*time.Hour); err != nil || n != 1 {
 		t.Errorf("gave up %d, want the one that was not sent (%v)", n, err)
 	}
 	for _, want := range []int{1, 1, 0} {
-		if n, err := h.Purge(t.Context(), 1); err != nil || n != want {
+		if n, err := events.Purge(t.Context(), 1); err != nil || n != want {
 			t.Errorf("purged %d, want %d (%v)", n, want, err)
 		}
 	}
