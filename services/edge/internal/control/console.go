@@ -115,10 +115,7 @@ func (c *Console) admitSignIn(r *http.Request) error {
 
 // cookie returns the cookie of a session for a time, or with a time below zero what removes it.
 func (c *Console) cookie(value string, lasts time.Duration) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // Secure unless the console is on loopback without TLS, which the settings check.
-		Name: consoleCookie, Value: value, Path: "/console", MaxAge: int(lasts / time.Second),
-		HttpOnly: true, Secure: c.URL.Scheme == "https", SameSite: http.SameSiteStrictMode,
-	}
+	return sessionCookie(c.URL, "/console", consoleCookie, value, lasts)
 }
 
 // operating returns the handler of an operation that requires an operator's session, and that the request comes from one of

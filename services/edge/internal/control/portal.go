@@ -151,9 +151,14 @@ func (a *API) openLink(w http.ResponseWriter, r *http.Request, _ *chain.Line) er
 
 // cookie returns the cookie of a session for a time, or with a time below zero what removes it.
 func (a *API) cookie(value string, lasts time.Duration) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // Secure unless the portal is on loopback without TLS, which the settings check.
-		Name: cookieName, Value: value, Path: "/portal", MaxAge: int(lasts / time.Second),
-		HttpOnly: true, Secure: a.options.Portal.URL.Scheme == "https", SameSite: http.SameSiteStrictMode,
+	return sessionCookie(a.options.Portal.URL, "/portal", cookieName, value, lasts)
+}
+
+// sessionCookie returns a cookie for the pages below a path of an origin.
+func sessionCookie(origin *url.URL, path, name, value string, lasts time.Duration) *http.Cookie {
+	return &http.Cookie{ //nolint:gosec // Secure unless the origin is loopback without TLS, which the settings check.
+		Name: name, Value: value, Path: path, MaxAge: int(lasts / time.Second),
+		HttpOnly: true, Secure: origin.Scheme == "https", SameSite: http.SameSiteStrictMode,
 	}
 }
 

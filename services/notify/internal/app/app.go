@@ -12,6 +12,7 @@ import (
 	optionsv1 "switchyard.dev/gen/go/switchyard/options/v1"
 	"switchyard.dev/services/notify/internal/api"
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/egress"
 	"switchyard.dev/services/notify/internal/postgres"
 	"switchyard.dev/services/notify/internal/send"
 	"switchyard.dev/services/notify/internal/upkeep"
@@ -53,9 +54,11 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	client, err := dialEgress(s, cfg.Webhook)
-	if err != nil {
-		return err
+	var client *egress.Client // nil without webhook egress
+	if cfg.Webhook.EgressAddress != "" {
+		if client, err = dialEgress(s, cfg.Webhook); err != nil {
+			return err
+		}
 	}
 	channels, err := startChannels(ctx, s, cfg, stores, out, box, client)
 	if err != nil {

@@ -12,11 +12,8 @@ import (
 	"switchyard.dev/services/platform/service"
 )
 
-// dialEgress returns the client of webhook egress; nil if no address of it is set.
+// dialEgress returns the client of webhook egress.
 func dialEgress(s *service.Service, own WebhookSettings) (*egress.Client, error) {
-	if own.EgressAddress == "" {
-		return nil, nil //nolint:nilnil // No webhook egress is not an error.
-	}
 	transport := insecure.NewCredentials()
 	if own.EgressTLS {
 		var err error

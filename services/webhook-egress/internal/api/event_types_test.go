@@ -46,12 +46,12 @@ func (s registered) Get(_ context.Context, organization, name string) (eventtype
 	return t, nil
 }
 
-func (s registered) Rule(_ context.Context, organization, name string) (*eventtype.Rule, error) {
+func (s registered) Rule(_ context.Context, organization, name string) (rule eventtype.Rule, found bool, err error) {
 	t, ok := s[key(organization, name)]
 	if !ok || len(t.Schema) == 0 || t.Validation == eventtype.Off {
-		return nil, nil //nolint:nilnil // As the interface says.
+		return eventtype.Rule{}, false, nil
 	}
-	return &eventtype.Rule{Validation: t.Validation, Hash: t.Hash()}, nil
+	return eventtype.Rule{Validation: t.Validation, Hash: t.Hash()}, true, nil
 }
 
 func (s registered) List(_ context.Context, organization, after string, limit int) (page []eventtype.Summary, err error) {

@@ -72,8 +72,8 @@ type Store interface {
 	// apierr of kind conflict if the organization has limit others.
 	Put(ctx context.Context, organization string, t Type, limit int) (created time.Time, added bool, err error)
 	Get(ctx context.Context, organization, name string) (Type, error)
-	// Rule returns the rule of a type; nil if its events are not checked.
-	Rule(ctx context.Context, organization, name string) (*Rule, error)
+	// Rule returns the rule of a type; found is false if its events are not checked.
+	Rule(ctx context.Context, organization, name string) (rule Rule, found bool, err error)
 	// List returns at most limit types after a name, in the order of their names.
 	List(ctx context.Context, organization, after string, limit int) ([]Summary, error)
 	Delete(ctx context.Context, organization, name string) error

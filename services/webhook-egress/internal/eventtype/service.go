@@ -158,47 +158,47 @@ type Checked struct {
 
 // Check checks the payload of an event against the schema of its type.
 func (s *Service) Check(ctx context.Context, organization, name string, payload []byte) (Checked, error) {
-	rule, err := s.o.Store.Rule(ctx, organization, name)
-	if err != nil || rule == nil {
+	rule, found, err := s.o.Store.Rule(ctx, organization, name)
+	if err != nil || !found {
 		return Checked{}, err
 	}
-	compiled, err := s.compiled(ctx, organization, name, rule.Hash)
-	if err != nil || compiled == nil {
+	compiled, usable, err := s.compiled(ctx, organization, name, rule.Hash)
+	if err != nil || !usable {
 		return Checked{}, err
 	}
-	found := compiled.Check(payload)
+	violations := compiled.Check(payload)
 	switch {
-	case len(found) == 0:
+	case len(violations) == 0:
 		s.o.Observe(Valid)
 		return Checked{}, nil
 	case rule.Validation == Warn:
 		s.o.Observe(Warned)
-		return Checked{Warnings: found}, nil
+		return Checked{Warnings: violations}, nil
 	}
 	s.o.Observe(Rejected)
-	return Checked{Rejected: apierr.Invalid("payload", "breaks the schema of the event type: "+Text(found))}, nil
+	return Checked{Rejected: apierr.Invalid("payload", "breaks the schema of the event type: "+Text(violations))}, nil
 }
 
-// compiled returns the schema of a type, kept or compiled; nil if the stored one can't be used or was removed just now.
-func (s *Service) compiled(ctx context.Context, organization, name string, hash [32]byte) (*schema.Schema, error) {
+// compiled returns the schema of a type, kept or compiled. It is not usable if it was removed just now, or if this release
+// can't read it: a schema of another release must not stop events.
+func (s *Service) compiled(ctx context.Context, organization, name string, hash [32]byte) (compiled *schema.Schema, usable bool, err error) {
 	if kept := s.cache.Get(hash); kept != nil {
-		return kept, nil
+		return kept, true, nil
 	}
 	t, err := s.o.Store.Get(ctx, organization, name)
 	missing := err != nil && apierr.From(err).Kind == apierr.KindNotFound
 	switch {
 	case missing || err == nil && len(t.Schema) == 0:
-		return nil, nil //nolint:nilnil // As if it had been removed before the event.
+		return nil, false, nil
 	case err != nil:
-		return nil, fmt.Errorf("get schema: %w", err)
+		return nil, false, fmt.Errorf("get schema: %w", err)
 	}
-	compiled, err := schema.Compile(t.Schema)
-	if err != nil {
+	if compiled, err = schema.Compile(t.Schema); err != nil {
 		s.o.Observe(Failed)
 		s.o.Log.ErrorContext(ctx, "the schema of an event type can't be read; its events are not checked",
 			slog.String("organization", organization), slog.String("event_type", name), slog.String("error", err.Error()))
-		return nil, nil //nolint:nilnil // A schema of another release must not stop events.
+		return nil, false, nil
 	}
 	s.cache.Add(t.Hash(), compiled)
-	return compiled, nil
+	return compiled, true, nil
 }

@@ -21,12 +21,14 @@ type one struct {
 	eventtype.Store
 
 	held  eventtype.Type
-	rule  *eventtype.Rule
+	rule  eventtype.Rule
 	reads int
 	err   error
 }
 
-func (s *one) Rule(context.Context, string, string) (*eventtype.Rule, error) { return s.rule, s.err }
+func (s *one) Rule(context.Context, string, string) (rule eventtype.Rule, found bool, err error) {
+	return s.rule, s.rule != eventtype.Rule{}, s.err
+}
 
 func (s *one) Get(context.Context, string, string) (eventtype.Type, error) {
 	s.reads++
@@ -44,7 +46,7 @@ func (s *one) Put(_ context.Context, _ string, t eventtype.Type, _ int) (time.Ti
 // hold replaces the type.
 func (s *one) hold(text string, validation eventtype.Validation) {
 	s.held = eventtype.Type{Name: "order.paid", Schema: []byte(text), Validation: validation}
-	s.rule = &eventtype.Rule{Validation: validation, Hash: s.held.Hash()}
+	s.rule = eventtype.Rule{Validation: validation, Hash: s.held.Hash()}
 }
 
 func TestCheck(t *testing.T) {

@@ -56,15 +56,15 @@ func (s EventTypes) Get(ctx context.Context, organization, name string) (eventty
 }
 
 // Rule implements eventtype.Store.
-func (s EventTypes) Rule(ctx context.Context, organization, name string) (*eventtype.Rule, error) {
+func (s EventTypes) Rule(ctx context.Context, organization, name string) (rule eventtype.Rule, found bool, err error) {
 	row, err := s.sql.GetEventTypeRule(ctx, dbsql.GetEventTypeRuleParams{OrganizationID: organization, Type: name})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // Most events have none.
+		return eventtype.Rule{}, false, nil
 	case err != nil:
-		return nil, explain("read rule of event type", err)
+		return eventtype.Rule{}, false, explain("read rule of event type", err)
 	}
-	return &eventtype.Rule{Validation: eventtype.Validation(row.Validation), Hash: [32]byte(row.SchemaHash)}, nil
+	return eventtype.Rule{Validation: eventtype.Validation(row.Validation), Hash: [32]byte(row.SchemaHash)}, true, nil
 }
 
 // List implements eventtype.Store.

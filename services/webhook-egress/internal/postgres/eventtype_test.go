@@ -28,9 +28,9 @@ func TestEventTypes(t *testing.T) {
 	if diff := cmp.Diff(full, got); err != nil || diff != "" {
 		t.Errorf("%v, type (-want +got):\n%s", err, diff)
 	}
-	rule, err := s.Rule(t.Context(), "acme", "order.paid")
-	if diff := cmp.Diff(&eventtype.Rule{Validation: eventtype.Warn, Hash: full.Hash()}, rule); err != nil || diff != "" {
-		t.Errorf("%v, rule (-want +got):\n%s", err, diff)
+	rule, found, err := s.Rule(t.Context(), "acme", "order.paid")
+	if diff := cmp.Diff(eventtype.Rule{Validation: eventtype.Warn, Hash: full.Hash()}, rule); err != nil || !found || diff != "" {
+		t.Errorf("found %t, %v, rule (-want +got):\n%s", found, err, diff)
 	}
 	bare := eventtype.Type{Name: "Order", Validation: eventtype.Reject, Updated: moment}
 	if _, _, err := s.Put(t.Context(), "acme", bare, 2); err != nil {
@@ -41,7 +41,7 @@ func TestEventTypes(t *testing.T) {
 		t.Errorf("put again: %v, added %t, %v", created, added, err)
 	}
 	for _, name := range []string{"order.paid", "Order", "unknown"} { // Not checked, without a schema, not registered.
-		if rule, err := s.Rule(t.Context(), "acme", name); err != nil || rule != nil {
+		if rule, found, err := s.Rule(t.Context(), "acme", name); err != nil || found {
 			t.Errorf("%s: rule %v, %v", name, rule, err)
 		}
 	}
