@@ -85,7 +85,8 @@ func TestUpdateEndpoint(t *testing.T) {
 
 // The ends of earlier secrets are those that are to come; the one that was replaced last has a field of its own.
 func TestEndsOfEarlierSecrets(t *testing.T) {
-	soon, later, past := time.Now().Add(time.Hour).UTC(), time.Now().Add(2*time.Hour).UTC(), time.Now().Add(-time.Second)
+	now := time.Now().UTC().Truncate(time.Second) // The contract writes fractions with three, six or nine digits.
+	soon, later, past := now.Add(time.Hour), now.Add(2*time.Hour), now.Add(-time.Second)
 	for name, tt := range map[string]struct {
 		ends     []time.Time
 		previous any
