@@ -43,6 +43,7 @@ func (h *harness) flush(t *testing.T) {
 // A hundred concurrent calls over two replicas don't overrun an organization's ceiling: with Redis, with a Redis that
 // loses its data during the calls, and without Redis.
 func TestCeilingHoldsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	for name, disrupt := range map[string]func(*testing.T){
 		"all well":      func(*testing.T) {},
@@ -137,6 +138,7 @@ func (h *harness) startOnlyCall(t *testing.T) (organization, run string, gateway
 
 // The reservations of a killed replica are released, and the ledger has the calls that were answered.
 func TestAKilledReplicaReturnsItsReservations(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization, run, gateways, _ := h.startOnlyCall(t)
 	gateways[0].post(t, chatPath, ask("sandbox", "hello")).refused(t, http.StatusForbidden, "run_exhausted", "in flight")

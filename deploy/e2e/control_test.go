@@ -17,8 +17,7 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// Operators' controls apply on every replica. The tests here use the stack with two gateways, which they may kill: none
-// is parallel.
+// Operators' controls apply on every replica. The tests here use the stack with two gateways, which they may kill.
 
 var (
 	guarded = addVendor(vendor{name: "guarded", dialect: "openai", model: "guarded-model"})
@@ -57,6 +56,7 @@ func (h *harness) stallStreams(t *testing.T) {
 // A suspension ends all streams in flight on every replica within a second, refuses further calls on every replica, and
 // outlives a restart of the stores and of all replicas.
 func TestSuspensionHoldsEverywhere(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	h.stallStreams(t)
 	organization := unique("org")

@@ -142,6 +142,7 @@ func (h *harness) posts(t *testing.T, part string) []slackPost {
 func address(name string) string { return strings.ReplaceAll(unique(name), "-", ".") + "@example.com" }
 
 func TestOneSendByFourChannels(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	organization, to, mark := unique("org"), address("ann"), unique("mark")
 	url, _ := h.hook()
@@ -177,6 +178,7 @@ func TestOneSendByFourChannels(t *testing.T) {
 }
 
 func TestOutcomesByChannel(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	slack := func(path string, action object, times int) (stack.Fake, rule) {
 		return stack.FakeSlack, rule{Match: object{"path": path}, Times: times, Action: action}
@@ -236,6 +238,7 @@ func TestOutcomesByChannel(t *testing.T) {
 }
 
 func TestRefusalsNameChannelAndField(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	notify := h.service(stack.Notify, unique("org"))
 	url, _ := h.hook()
@@ -262,6 +265,7 @@ func TestRefusalsNameChannelAndField(t *testing.T) {
 }
 
 func TestSendIsRepeatedByItsKey(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	organization, to := unique("org"), address("cat")
 	notify := h.service(stack.Notify, organization).with("Idempotency-Key", unique("key"))

@@ -12,6 +12,7 @@ import (
 
 // A killed replica of notify loses no send, and every duplicate is marked as such.
 func TestKilledNotifyLosesNothing(t *testing.T) {
+	t.Parallel()
 	const sends = 150 // each by two channels
 	h := notifyStack(t)
 	organization, mark := unique("org"), unique("mark")
@@ -56,6 +57,7 @@ func TestKilledNotifyLosesNothing(t *testing.T) {
 }
 
 func TestDrainedNotifyLosesNothing(t *testing.T) {
+	t.Parallel()
 	const sends = 40
 	h := notifyStack(t)
 	organization, to := unique("org"), address("drain")

@@ -29,6 +29,7 @@ func (h *harness) devices(t *testing.T, organization, query string) []registrati
 }
 
 func TestPushRegistrationsOverTheWire(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	notify := h.service(stack.Notify, organization)

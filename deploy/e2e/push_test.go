@@ -161,6 +161,7 @@ func (h *harness) history(t *testing.T, organization, query string) []historyIte
 }
 
 func TestPushToAUser(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	phone, laptop, other := h.browser(t, organization), h.browser(t, organization), h.browser(t, organization)
@@ -213,6 +214,7 @@ func TestPushToAUser(t *testing.T) {
 }
 
 func TestPushWithoutDevicesAndToOneDevice(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	log := h.pushEnded(t, organization, h.push(t, organization, object{"user_id": "nobody"}))
@@ -246,6 +248,7 @@ func TestPushWithoutDevicesAndToOneDevice(t *testing.T) {
 
 // Only 404 and 410 remove a device, and a wrong key quarantines it. No other answer changes it.
 func TestPushOutcomes(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	tests := map[string]struct {
 		action  object

@@ -15,8 +15,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// Operators' overrides of the routing apply on every replica. These tests use the stack with two gateways: none is
-// parallel.
+// Operators' overrides of the routing apply on every replica. These tests use the stack with two gateways.
 
 var (
 	pinnable        = addPair("pinnable")
@@ -51,6 +50,7 @@ func removeOverrides(t *testing.T, operator client) {
 // A pin reaches every replica within a second, disables failover, and outlives a restart of the stores and of all
 // replicas. Two operators can't overwrite each other's pin unnoticed.
 func TestPinHoldsEverywhere(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	gateways, operator := h.gateways(unique("org")), h.operator(stack.Gateway)
 	removeOverrides(t, operator)
@@ -101,6 +101,7 @@ func TestPinHoldsEverywhere(t *testing.T) {
 // A canary gets its share of the organizations, the same ones on every replica and at each call, and its status counts
 // both arms.
 func TestCanaryTakesItsShare(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
 	removeOverrides(t, operator)
@@ -174,6 +175,7 @@ func TestCanaryTakesItsShare(t *testing.T) {
 
 // A deprecation reaches every replica within a second and outlives a restart.
 func TestDeprecationHoldsEverywhere(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
 	gateways := h.gateways(unique("org"))
@@ -229,6 +231,7 @@ func (f fleetStatus) vendor(name string) string {
 
 // Both replicas distinguish a vendor that is down from a gateway that is, though only one of them called the vendor.
 func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	gateways := h.gateways(unique("org"))
 	status := func(gateway client) (f fleetStatus) {
