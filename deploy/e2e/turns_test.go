@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -44,6 +45,14 @@ func newTurns(most int) *turns {
 func (u *turns) take(t *testing.T, name string, first bool) {
 	t.Helper()
 	begun := time.Now()
+	u.begin(name, first)
+	t.Cleanup(func() { u.end(name) })
+	if waited := time.Since(begun).Round(time.Second); waited > 0 { // It is in the time that package testing reports.
+		t.Logf("waited %s for its turn", waited)
+	}
+}
+
+func (u *turns) begin(name string, first bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if first {
@@ -54,12 +63,9 @@ func (u *turns) take(t *testing.T, name string, first bool) {
 	}
 	if first {
 		u.first--
+		u.ended.Broadcast() // There may be a turn for those that it went before, too.
 	}
 	u.holders[name]++
-	t.Cleanup(func() { u.end(name) })
-	if waited := time.Since(begun).Round(time.Second); waited > 0 { // It is in the time that package testing reports.
-		t.Logf("waited %s for its turn", waited)
-	}
 }
 
 func (u *turns) end(name string) {
@@ -92,4 +98,38 @@ func boundTests() error {
 		}
 	})
 	return flag.Set("test.parallel", strconv.Itoa(1<<16))
+}
+
+// A turn is free when a test and all its subtests have ended. It goes to a test that goes first, even if it came later.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newTurns(2)
+		for _, name := range []string{"a", "b", "a"} {
+			u.begin(name, false)
+		}
+		got := make(chan string, 2)
+		for _, test := range []struct {
+			name  string
+			first bool
+		}{{"later", false}, {"first", true}} {
+			go func() {
+				u.begin(test.name, test.first)
+				got <- test.name
+			}()
+			synctest.Wait()
+		}
+		for _, step := range []struct{ ends, begins string }{{"a", ""}, {"a", "first"}, {"b", "later"}} {
+			u.end(step.ends)
+			synctest.Wait()
+			begins := ""
+			select {
+			case begins = <-got:
+			default:
+			}
+			if begins != step.begins || len(got) > 0 {
+				t.Errorf("when %s ends, %q begins, want %q", step.ends, begins, step.begins)
+			}
+		}
+	})
 }
