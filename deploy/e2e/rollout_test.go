@@ -150,8 +150,8 @@ func startFleet(t *testing.T, bin string) fleet {
 		of[service], count[service] = newBalancer(t), replicas
 		f.balancers = append(f.balancers, of[service])
 		prefix := strings.ToUpper(strings.ReplaceAll(string(service), "-", "_"))
-		// Longer than the balancer takes to notice that a replica is not ready.
-		more[service] = []string{prefix + "_DRAIN_DELAY=1s"}
+		// Longer than the balancer takes to notice that a replica is not ready, on a busy machine too.
+		more[service] = []string{prefix + "_DRAIN_DELAY=3s"}
 	}
 	more[stack.Edge] = append(more[stack.Edge], "EDGE_GATEWAY_URL="+of[stack.Gateway].url(),
 		"EDGE_WEBHOOK_EGRESS_URL="+of[stack.WebhookEgress].url(), "EDGE_NOTIFY_URL="+of[stack.Notify].url())

@@ -86,6 +86,7 @@ func (u *turns) has(name string) bool {
 
 // root returns the name of the test that t is or belongs to.
 func root(t *testing.T) string {
+	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return name
 }
