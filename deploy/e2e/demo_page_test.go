@@ -26,8 +26,8 @@ import (
 // screenshot names the file of a picture of the demo page; empty for none.
 var screenshot = flag.String("screenshot", "", "`file` for a picture of notify's demo page")
 
-// browserTimeout bounds all that a test does in a browser, which keeps a processor busy for half a minute beside others.
-const browserTimeout = 6 * waitTimeout
+// browserTimeout bounds all that a test does in a browser, which may keep a processor busy for half a minute by itself.
+const browserTimeout = 10 * waitTimeout
 
 // chrome starts a headless browser.
 func chrome(t *testing.T) context.Context {
