@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -255,7 +257,23 @@ func (r *reader) thought(it item) {
 	if r.input.state == nil {
 		r.input.state = make(map[string]json.RawMessage)
 	}
+	for _, extra := range state {
+		r.madeElsewhere(extra)
+	}
 	maps.Copy(r.input.state, state)
+}
+
+// madeElsewhere records that the state of a call is reasoning which only some dialects can carry, and never this one.
+func (r *reader) madeElsewhere(state json.RawMessage) {
+	for _, kind := range [...]struct {
+		name string
+		hint provider.Hint
+	}{{"anthropic", provider.HintSignedThinking}, {"google", provider.HintThoughtSignature}} {
+		if gjson.GetBytes(state, kind.name).Exists() {
+			r.chat.Hint(kind.hint, encryptedReasoning)
+			r.chat.BoundElsewhere = true
+		}
+	}
 }
 
 // encryptedReasoning names reasoning that only its vendor can read, where another one answers.
