@@ -222,7 +222,8 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []provider.Part{
-		{File: &provider.File{Name: "a", URL: "data:application/pdf;base64,AAAA"}, Field: "messages[0].content[0].source.data"}, {Text: "words"},
+		{File: &provider.File{Name: "a", URL: "data:application/pdf;base64,AAAA"}, Field: "messages[0].content[0].source.data"},
+		{Text: "words"},
 		{File: &provider.File{URL: "https://x/a.pdf"}, Field: "messages[0].content[2].source.url"},
 	}
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
