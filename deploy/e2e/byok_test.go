@@ -61,7 +61,6 @@ func byokChat(v vendor) object {
 // A credential of an organization is used on every replica within a second, and after restarts; after a purge it is
 // used on none.
 func TestByokOnEveryReplica(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	first, second := h.service(stack.Gateway, organization), h.service(secondGateway, organization)
@@ -133,7 +132,6 @@ func (r *rotation) run(t *testing.T, c client) {
 // Rotations under load on two replicas: no call fails, and from a second after each rotation no call that the ledger
 // has began with the old key.
 func TestByokRotationUnderLoad(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	first, second := h.service(stack.Gateway, organization), h.service(secondGateway, organization)
@@ -253,7 +251,6 @@ func feedOf(t *testing.T, c client) []usageRecord {
 // When a vendor repeats the key that it was called with, the gateway doesn't pass it on. TestMain searches all answers
 // and logs at the end of the run.
 func TestByokVendorRepeatsTheKey(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	c := h.service(stack.Gateway, organization)

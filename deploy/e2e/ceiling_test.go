@@ -43,7 +43,6 @@ func (h *harness) flush(t *testing.T) {
 // A hundred concurrent calls over two replicas don't overrun an organization's ceiling: with Redis, with a Redis that
 // loses its data during the calls, and without Redis.
 func TestCeilingHoldsOverReplicas(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	for name, disrupt := range map[string]func(*testing.T){
 		"all well":      func(*testing.T) {},

@@ -56,7 +56,6 @@ func (h *harness) stallStreams(t *testing.T) {
 // A suspension ends all streams in flight on every replica within a second, refuses further calls on every replica, and
 // outlives a restart of the stores and of all replicas.
 func TestSuspensionHoldsEverywhere(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	h.stallStreams(t)
 	organization := unique("org")

@@ -45,7 +45,6 @@ func (h *harness) awaitPlan(t *testing.T, key, name string) {
 // A plan holds over two replicas, of which one is killed, and over the loss of all that is not in Postgres: no more calls
 // are served than the limit and a lease of each replica.
 func TestEdgeQuotas(t *testing.T) {
-	t.Parallel()
 	h := pairOfEdges(t)
 	t.Run("over replicas", func(t *testing.T) {
 		const most, leases = 100, 2 * 2
@@ -134,7 +133,6 @@ func TestEdgeQuotas(t *testing.T) {
 // What calls cost in tokens is read from the gateway's ledger. A limit of it is refused on both replicas soon after it is
 // used up, also while the gateway is away, and what is shown is what was billed.
 func TestEdgeQuotaOfTokens(t *testing.T) {
-	t.Parallel()
 	h := pairOfEdges(t)
 	organization := unique("org")
 	name := unique("plan")
@@ -173,7 +171,6 @@ func TestEdgeQuotaOfTokens(t *testing.T) {
 // An organization on a prepaid plan is served while it has credits, on both replicas. What is left is what was granted
 // without what the gateway's ledger says that its calls cost.
 func TestEdgeCredits(t *testing.T) {
-	t.Parallel()
 	h := pairOfEdges(t)
 	organization, name := unique("org"), unique("plan")
 	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/plans/"+name, object{"prepaid": true}).want(t, http.StatusOK)

@@ -50,7 +50,6 @@ func removeOverrides(t *testing.T, operator client) {
 // A pin reaches every replica within a second, disables failover, and outlives a restart of the stores and of all
 // replicas. Two operators can't overwrite each other's pin unnoticed.
 func TestPinHoldsEverywhere(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	gateways, operator := h.gateways(unique("org")), h.operator(stack.Gateway)
 	removeOverrides(t, operator)
@@ -101,7 +100,6 @@ func TestPinHoldsEverywhere(t *testing.T) {
 // A canary gets its share of the organizations, the same ones on every replica and at each call, and its status counts
 // both arms.
 func TestCanaryTakesItsShare(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
 	removeOverrides(t, operator)
@@ -175,7 +173,6 @@ func TestCanaryTakesItsShare(t *testing.T) {
 
 // A deprecation reaches every replica within a second and outlives a restart.
 func TestDeprecationHoldsEverywhere(t *testing.T) {
-	t.Parallel()
 	h := pairOfGateways(t)
 	operator := h.operator(stack.Gateway)
 	gateways := h.gateways(unique("org"))
