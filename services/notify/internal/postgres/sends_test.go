@@ -1,14 +1,12 @@
 package postgres_test
 
 import (
-	"io/fs"
 	"log/slog"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -239,21 +237,7 @@ func planOf(t *testing.T, pool *pgxpool.Pool, mode, query, values string) string
 
 // Channels that failed before the migration are failures after it, and what has not failed is none.
 func TestEarlierFailuresAreListed(t *testing.T) {
-	before := fstest.MapFS{}
-	names, err := fs.Glob(migrations.FS, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name < "00006" {
-			before[name] = &fstest.MapFile{Data: text}
-		}
-	}
-	url := testkit.PostgresURL(t, before)
+	url := testkit.PostgresURL(t, testkit.MigrationsBefore(t, migrations.FS, "00006"))
 	pool := testkit.Pool(t, pgdb.Options{URL: url, MaxConns: 4, ApplicationName: t.Name()})
 	failed := sent(t, pool, "acme", time.Now(), "email=failed", "slack=failed")
 	sent(t, pool, "acme", time.Now(), "email=delivered", "slack=queued")

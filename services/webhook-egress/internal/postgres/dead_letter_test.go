@@ -1,10 +1,8 @@
 package postgres_test
 
 import (
-	"io/fs"
 	"log/slog"
 	"testing"
-	"testing/fstest"
 
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/testkit"
@@ -19,21 +17,7 @@ const missingIndex = `SELECT count(*) FROM pg_inherits AS i WHERE i.inhparent = 
 
 // The index of all dead letters is built day by day, also after a try that was broken off, and later days have it.
 func TestDeadLettersOfAllHaveAnIndex(t *testing.T) {
-	before := fstest.MapFS{}
-	names, err := fs.Glob(migrations.FS, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		text, err := fs.ReadFile(migrations.FS, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name < "00018" {
-			before[name] = &fstest.MapFile{Data: text}
-		}
-	}
-	url := testkit.PostgresURL(t, before)
+	url := testkit.PostgresURL(t, testkit.MigrationsBefore(t, migrations.FS, "00018"))
 	pool := testkit.Pool(t, pgdb.Options{URL: url, MaxConns: 4, ApplicationName: t.Name()})
 	testkit.Exec(t, pool, "SELECT ensure_partitions((now() AT TIME ZONE 'UTC')::date - 10, 12)")
 	testkit.Exec(t, pool, `INSERT INTO dead_letter (organization_id, delivery_id, created_at)
