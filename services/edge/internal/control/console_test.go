@@ -320,9 +320,9 @@ func TestConsoleReadsEveryOrganization(t *testing.T) {
 	own := append(x.signIn(t), caller.HeaderOwner, "ada", caller.HeaderUser, "ann", caller.HeaderOrganization, "another")
 	for path, want := range map[string]string{
 		"/webhooks/circuits?all_organizations=true&state=open&state=half_open&secret=x": "http://webhook-egress/v1/circuits?all_organizations=true&state=open&state=half_open",
-		"/webhooks/circuits?organization_id=acme&limit=7&cursor=c":                      "http://webhook-egress/v1/circuits?organization_id=acme&limit=7&cursor=c",
-		"/notifications/sends?all_organizations=true&status=failed&channel=email&x=y":   "http://notify/v1/notifications/sends?all_organizations=true&status=failed&channel=email",
-		"/notifications/sends?organization_id=acme&created_after=a&created_before=b":    "http://notify/v1/notifications/sends?organization_id=acme&created_after=a&created_before=b",
+		"/webhooks/circuits?organization_id=acme&limit=7&cursor=c":                      "http://webhook-egress/v1/circuits?cursor=c&limit=7&organization_id=acme",
+		"/notifications/sends?all_organizations=true&status=failed&channel=email&x=y":   "http://notify/v1/notifications/sends?all_organizations=true&channel=email&status=failed",
+		"/notifications/sends?organization_id=acme&created_after=a&created_before=b":    "http://notify/v1/notifications/sends?created_after=a&created_before=b&organization_id=acme",
 		"/notifications/registrations?all_organizations=true":                           "http://notify/v1/push/registrations?all_organizations=true",
 	} {
 		x.calls = nil
