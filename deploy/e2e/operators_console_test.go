@@ -91,7 +91,7 @@ func TestOperatorsConsole(t *testing.T) {
 	p.until(t, contains("audit", "console.call")+" && "+contains("audit", "POST /product/v1/webhooks/endpoints"))
 	for _, view := range []string{
 		"organizations", "account", "endpoints", "deliveries", "alerts", "spend", "inbox", "sends", "all-keys", "plans", "audit",
-		"all-deliveries-of-all", "dead-letters", "all-endpoints", "circuits", "all-sends", "events",
+		"all-deliveries-of-all", "dead-letters", "all-endpoints", "events",
 	} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)

@@ -31,9 +31,12 @@ func TestTargets(t *testing.T) {
 	s, pool := openOne(t)
 	var drafts []*delivery.Draft
 	for _, at := range []delivery.Target{
-		{Organization: "acme", Scheme: "https", Host: "a.example", Port: 443}, {Organization: "acme", Scheme: "http", Host: "a.example", Port: 443},
-		{Organization: "acme", Scheme: "https", Host: "a.example", Port: 8443}, {Organization: "acme", Scheme: "https", Host: "b.example", Port: 443},
-		{Organization: "beta", Scheme: "https", Host: "a.example", Port: 443}, {Organization: "gamma", Scheme: "https", Host: "a.example", Port: 443},
+		{Organization: "acme", Scheme: "https", Host: "a.example", Port: 443},
+		{Organization: "acme", Scheme: "http", Host: "a.example", Port: 443},
+		{Organization: "acme", Scheme: "https", Host: "a.example", Port: 8443},
+		{Organization: "acme", Scheme: "https", Host: "b.example", Port: 443},
+		{Organization: "beta", Scheme: "https", Host: "a.example", Port: 443},
+		{Organization: "gamma", Scheme: "https", Host: "a.example", Port: 443},
 	} {
 		d := draft(at.Organization)
 		d.Target = at

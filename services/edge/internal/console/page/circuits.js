@@ -3,7 +3,7 @@
 import { admin } from "./acting.js";
 import { el, field, table } from "./dom.js";
 import { go } from "./organizations.js";
-import { act, button, list, statusText } from "./page.js";
+import { button, list, refresher, statusText } from "./page.js";
 import { t, time } from "./text.js";
 
 // broken are the states in which deliveries wait.
@@ -19,8 +19,9 @@ export async function circuits(content) {
     return list(place, "/webhooks/circuits", { state: states[state.value], ...(one ? { organization_id: one } : { all_organizations: true }) },
       "circuits", (items) => table(t("circuits"), columns(), items), (path) => admin("GET", path));
   };
-  state.onchange = act(show);
-  content.append(el("form", { class: "form", "aria-label": t("circuits"), onsubmit: act(show) },
+  const refresh = refresher(show);
+  state.onchange = refresh;
+  content.append(el("form", { class: "form", "aria-label": t("circuits"), onsubmit: refresh },
     field(t("organization-optional"), organization), field(t("state"), state), el("button", { type: "submit", id: "refresh" }, t("refresh"))), place);
   await show();
 }

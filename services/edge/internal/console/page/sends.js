@@ -4,7 +4,7 @@ import { acting, admin } from "./acting.js";
 import { call, notifications } from "./api.js";
 import { el, field, table } from "./dom.js";
 import { go } from "./organizations.js";
-import { act, button, list, statusText } from "./page.js";
+import { act, button, list, refresher, statusText } from "./page.js";
 import { t, time } from "./text.js";
 
 const statuses = ["", "pending", "delivered", "partial", "failed"];
@@ -25,7 +25,8 @@ export async function sends(content) {
 // listing shows the sends of the organization that of returns, or of all if it returns none, and the fields that narrow them.
 async function listing(content, caption, of, ...more) {
   const place = el("div", { id: "sends" });
-  const select = (name, values) => el("select", { id: `send-${name}`, onchange: act(show) }, values.map((v) => el("option", { value: v }, v || t("all"))));
+  const refresh = refresher(show);
+  const select = (name, values) => el("select", { id: `send-${name}`, onchange: refresh }, values.map((v) => el("option", { value: v }, v || t("all"))));
   const moment = (name) => el("input", { id: `send-${name}`, type: "datetime-local" });
   const [status, channel, from, until] = [select("status", statuses), select("channel", channelNames), moment("from"), moment("until")];
   async function show() {
@@ -35,7 +36,7 @@ async function listing(content, caption, of, ...more) {
       created_after: utc(from.value), created_before: utc(until.value),
     }, "sends", (items) => table(caption, columns(), items), (path) => admin("GET", path));
   }
-  content.append(el("form", { class: "form", "aria-label": caption, onsubmit: act(show) }, more,
+  content.append(el("form", { class: "form", "aria-label": caption, onsubmit: refresh }, more,
     field(t("status"), status), field(t("channel"), channel), field(t("from"), from), field(t("until"), until),
     el("button", { type: "submit", id: "refresh" }, t("refresh"))), place);
   await show();

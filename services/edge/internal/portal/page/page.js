@@ -41,6 +41,23 @@ export function act(work) {
   };
 }
 
+// refresher returns a listener that shows a list again. What is asked for meanwhile is shown after it, so that the list is
+// that of the last choice.
+export function refresher(show) {
+  let wanted = false;
+  const next = act(async () => {
+    while (wanted) {
+      wanted = false;
+      await show();
+    }
+  });
+  return (event) => {
+    event?.preventDefault();
+    wanted = true;
+    return next();
+  };
+}
+
 export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
