@@ -314,6 +314,30 @@ func TestConsoleOperations(t *testing.T) {
 	}
 }
 
+// The services' lists are relayed in no organization's place, with the filters that they have and nothing else.
+func TestConsoleReadsEveryOrganization(t *testing.T) {
+	x, _ := newConsole(t)
+	own := append(x.signIn(t), caller.HeaderOwner, "ada", caller.HeaderUser, "ann", caller.HeaderOrganization, "another")
+	for path, want := range map[string]string{
+		"/webhooks/circuits?all_organizations=true&state=open&state=half_open&secret=x": "http://webhook-egress/v1/circuits?all_organizations=true&state=open&state=half_open",
+		"/webhooks/circuits?organization_id=acme&limit=7&cursor=c":                      "http://webhook-egress/v1/circuits?cursor=c&limit=7&organization_id=acme",
+		"/notifications/sends?all_organizations=true&status=failed&channel=email&x=y":   "http://notify/v1/notifications/sends?all_organizations=true&channel=email&status=failed",
+		"/notifications/sends?organization_id=acme&created_after=a&created_before=b":    "http://notify/v1/notifications/sends?created_after=a&created_before=b&organization_id=acme",
+		"/notifications/registrations?all_organizations=true":                           "http://notify/v1/push/registrations?all_organizations=true",
+	} {
+		x.calls = nil
+		if answer := x.do(t, "GET", "/console/api"+path, "", own...); answer.Status != 200 {
+			t.Errorf("%s: %d, want 200", path, answer.Status)
+		}
+		if want := (relayed{key: "console", target: want}); len(x.calls) != 1 || x.calls[0] != want {
+			t.Errorf("%s: called as %+v, want %+v", path, x.calls, want)
+		}
+	}
+	if answer := x.do(t, "POST", "/console/api/notifications/sends", "{}", own...); answer.Status != 405 {
+		t.Errorf("a send in no organization's place: %d, want 405", answer.Status)
+	}
+}
+
 func TestConsolePages(t *testing.T) {
 	x, _ := newConsole(t)
 	for _, path := range []string{"/", "/console"} {

@@ -69,8 +69,8 @@ func (a *API) record(r *http.Request, s *console.Session, operation, organizatio
 	return a.options.Console.Sessions.Record(r.Context(), s, r.Header.Get(caller.HeaderRequest), organization, details)
 }
 
-// everyOrganization are the services' operations that read all organizations. Nothing else is relayed in no
-// organization's place.
+// everyOrganization are the services' operations that read all organizations, or the one that their filter names. Nothing
+// else is relayed in no organization's place.
 var everyOrganization = []route.Route{
 	{
 		Method: http.MethodGet, Path: "/webhooks/deliveries", Upstream: "webhook-egress", Target: "/v1/deliveries",
@@ -81,12 +81,20 @@ var everyOrganization = []route.Route{
 		Query: []string{"all_organizations", "owner_id", "active", "event_type", "limit", "cursor"},
 	},
 	{
+		Method: http.MethodGet, Path: "/webhooks/circuits", Upstream: "webhook-egress", Target: "/v1/circuits",
+		Query: []string{"all_organizations", "organization_id", "state", "limit", "cursor"},
+	},
+	{
 		Method: http.MethodGet, Path: "/webhooks/house-events", Upstream: "webhook-egress", Target: "/v1/house/events",
 		Query: []string{"limit", "cursor"},
 	},
 	{
 		Method: http.MethodGet, Path: "/notifications/registrations", Upstream: "notify", Target: "/v1/push/registrations",
 		Query: []string{"all_organizations", "user_id", "site_id", "limit", "cursor"},
+	},
+	{
+		Method: http.MethodGet, Path: "/notifications/sends", Upstream: "notify", Target: "/v1/notifications/sends",
+		Query: []string{"all_organizations", "organization_id", "status", "channel", "created_after", "created_before", "limit", "cursor"},
 	},
 }
 

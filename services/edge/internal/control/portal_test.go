@@ -53,7 +53,9 @@ func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call
 	x.mu.Lock()
 	x.calls = append(x.calls, relayed{call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String()})
 	x.mu.Unlock()
-	defer call.Follow(func(error) {})()
+	if call.Follow != nil {
+		defer call.Follow(func(error) {})()
+	}
 	if x.fails {
 		return errBroken
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/circuit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/event"
@@ -28,7 +30,10 @@ type domain struct {
 	result    event.Result
 	created   replay.Created
 	recorded  []event.Recorded
-	err       error
+	circuits  []circuit.Circuit
+	// nextTarget is after the circuits.
+	nextTarget breaker.Target
+	err        error
 }
 
 func (d *domain) Enqueue(_ context.Context, r delivery.Request) (delivery.Accepted, error) {
@@ -70,13 +75,19 @@ func (d *domain) Cancel(_ context.Context, organization, owner, id string) (deli
 	return d.record, d.err
 }
 
-// registry, emitter, house and replayer are the domain's other sides.
+// circuitList, registry, emitter, house and replayer are the domain's other sides.
 type (
-	registry struct{ *domain }
-	emitter  struct{ *domain }
-	house    struct{ *domain }
-	replayer struct{ *domain }
+	circuitList struct{ *domain }
+	registry    struct{ *domain }
+	emitter     struct{ *domain }
+	house       struct{ *domain }
+	replayer    struct{ *domain }
 )
+
+func (d circuitList) List(_ context.Context, f circuit.Filter, after breaker.Target, limit int) ([]circuit.Circuit, breaker.Target, error) {
+	d.asked = append(d.asked, []any{f, after, limit})
+	return d.circuits, d.nextTarget, d.err
+}
 
 func (d registry) Register(_ context.Context, r endpoint.Registration) (endpoint.Endpoint, secret.Value, error) {
 	d.asked = append(d.asked, r)

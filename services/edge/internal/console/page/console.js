@@ -4,13 +4,14 @@ import { account } from "./account.js";
 import { acting, admin, forget, personal, restore } from "./acting.js";
 import { audit } from "./audit.js";
 import { allKeys } from "./allkeys.js";
+import { circuits } from "./circuits.js";
 import { allDeliveries, allEndpoints, deadLetters, events, registrations } from "./everywhere.js";
 import { start } from "./frame.js";
 import { may, state } from "./page.js";
 import { organizations } from "./organizations.js";
 import { places } from "./places.js";
 import { plans } from "./plans.js";
-import { sends } from "./sends.js";
+import { allSends, sends, send } from "./sends.js";
 import { signIn } from "./signin.js";
 import { t } from "./text.js";
 
@@ -19,6 +20,8 @@ const everything = [
   { name: "all-deliveries-of-all", show: allDeliveries },
   { name: "dead-letters", show: deadLetters },
   { name: "all-endpoints", show: allEndpoints },
+  { name: "circuits", show: circuits },
+  { name: "all-sends", show: allSends },
   { name: "events", show: events },
   { name: "registrations", show: registrations },
   { name: "all-keys", show: allKeys },
@@ -30,7 +33,7 @@ const everything = [
 // ofOrganization are the views of the chosen organization. Its keys are in the list of all keys.
 function ofOrganization() {
   const open = places.filter((place) => may(place.scope) && (!personal(place) || acting.user) && !(place.whole && acting.owner));
-  return [{ name: "account", show: account }, ...open, { name: "sends", show: sends }];
+  return [{ name: "account", show: account }, ...open, { name: "sends", show: sends, one: send }];
 }
 
 function groups() {

@@ -41,6 +41,23 @@ export function act(work) {
   };
 }
 
+// refresher returns a listener that shows a list again. What is asked for meanwhile is shown after it, so that the list is
+// that of the last choice.
+export function refresher(show) {
+  let wanted = false;
+  const next = act(async () => {
+    while (wanted) {
+      wanted = false;
+      await show();
+    }
+  });
+  return (event) => {
+    event?.preventDefault();
+    wanted = true;
+    return next();
+  };
+}
+
 export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
@@ -86,6 +103,6 @@ export async function list(place, path, parameters, name, render, get = (from) =
 }
 
 export function statusText(status) {
-  const tone = { delivered: "good", ok: "good", failed: "bad", expired: "bad", gone: "bad" }[status];
+  const tone = { delivered: "good", ok: "good", failed: "bad", expired: "bad", gone: "bad", partial: "bad", open: "bad" }[status];
   return el("span", { class: tone }, status);
 }
