@@ -123,14 +123,23 @@ func checkExamples(examples [][]byte, compiled *schema.Schema) error {
 			continue
 		}
 		if found := compiled.Check(example); len(found) > 0 {
-			return apierr.Invalid(field, "breaks the schema: "+Text(found))
+			return broken(field, "breaks the schema: ", found)
 		}
 	}
 	return nil
 }
 
-// Text returns violations in one line.
-func Text(violations []schema.Violation) string {
+// broken returns the error of a field that breaks a schema: with a text that says what it breaks, and each violation.
+func broken(field, what string, violations []schema.Violation) error {
+	e := apierr.Invalid(field, what+text(violations))
+	for _, v := range violations {
+		e.Violations = append(e.Violations, apierr.Violation(v))
+	}
+	return e
+}
+
+// text returns violations in one line.
+func text(violations []schema.Violation) string {
 	texts := make([]string, len(violations))
 	for i, v := range violations {
 		texts[i] = v.String()
