@@ -41,6 +41,39 @@ export function act(work) {
   };
 }
 
+// submit returns the listener of a form. An error of a field is shown at the input that has the field's name, which gets the
+// focus.
+export function submit(work) {
+  return act(async (event) => {
+    const form = event.target;
+    for (const input of form.querySelectorAll("[aria-invalid]")) clear(input);
+    try {
+      await work(event);
+    } catch (error) {
+      if (!showAtField(form, error)) throw error;
+    }
+  });
+}
+
+function clear(input) {
+  document.getElementById(input.getAttribute("aria-describedby"))?.remove();
+  for (const name of ["aria-invalid", "aria-describedby"]) input.removeAttribute(name);
+}
+
+// showAtField shows an error, whose text begins with the name of a field, at its input. It reports whether there is one.
+function showAtField(form, error) {
+  const [, name, rule] = /^([a-z][\w.[\]]*): (.+)$/s.exec(error.message) ?? [];
+  const input = name && [...form.elements].find((e) => e.name === name && e.offsetParent !== null);
+  if (!input) return false;
+  say("");
+  const note = el("p", { class: "fault", id: `${input.id}-fault` }, rule);
+  input.after(note);
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", note.id);
+  input.focus();
+  return true;
+}
+
 export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
