@@ -41,8 +41,8 @@ export function act(work) {
   };
 }
 
-// submit returns the listener of a form. An error of a field is shown at the input that has the field's name, which gets the
-// focus.
+// submit returns the listener of a form. An error of a field is shown at the input that has the field's name, or that of a
+// field around it, which gets the focus.
 export function submit(work) {
   return act(async (event) => {
     const form = event.target;
@@ -63,7 +63,8 @@ function clear(input) {
 // showAtField shows an error, whose text begins with the name of a field, at its input. It reports whether there is one.
 function showAtField(form, error) {
   const [, name, rule] = /^([a-z][\w.[\]]*): (.+)$/s.exec(error.message) ?? [];
-  const input = name && [...form.elements].find((e) => e.name === name && e.offsetParent !== null);
+  const names = (input) => input.name && (input.name === name || name.startsWith(`${input.name}[`) || name.startsWith(`${input.name}.`));
+  const [input] = name ? [...form.elements].filter((e) => names(e) && e.offsetParent !== null).sort((a, b) => b.name.length - a.name.length) : [];
   if (!input) return false;
   say("");
   const note = el("p", { class: "fault", id: `${input.id}-fault` }, rule);
