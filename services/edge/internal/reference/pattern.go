@@ -1,6 +1,6 @@
 package reference
 
-import "switchyard.dev/services/platform/rpc"
+import "switchyard.dev/services/platform/apidoc"
 
 // ownPatterns has the words of patterns of the edge's own contract.
 var ownPatterns = map[string]string{
@@ -10,7 +10,7 @@ var ownPatterns = map[string]string{
 
 // patternText returns a regular expression in words, and one that is unknown as it is.
 func patternText(pattern string) string {
-	if rule, ok := rpc.PatternRule(pattern); ok {
+	if rule, ok := apidoc.PatternRule(pattern); ok {
 		return rule
 	}
 	if rule := ownPatterns[pattern]; rule != "" {
