@@ -68,6 +68,8 @@ type Error struct {
 	Violations []Violation
 	// Cause is logged and unwrapped but never shown.
 	Cause error
+	// At is the request field at fault, for an error with a cause; see Field.
+	At string
 }
 
 // Violation is a place in a request's field that breaks a rule.

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
-	"switchyard.dev/services/webhook-egress/internal/schema"
+	"switchyard.dev/services/platform/schema"
 )
 
 // tries is how often a transaction is tried that ends in a conflict.

@@ -23,7 +23,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
-	"switchyard.dev/services/webhook-egress/internal/schema"
+	"switchyard.dev/services/platform/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/schema"
+	"switchyard.dev/services/platform/schema"
 )
 
 // The bounds of a type.

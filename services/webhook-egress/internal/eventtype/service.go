@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
-	"switchyard.dev/services/webhook-egress/internal/schema"
+	"switchyard.dev/services/platform/schema"
 )
 
 // Verdict is the result of a check.

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"switchyard.dev/services/webhook-egress/internal/schema"
+	"switchyard.dev/services/platform/schema"
 )
 
 // random makes schemas and payloads of few names and values, so that they meet often.

@@ -8,7 +8,7 @@ import (
 
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/testkit/growth"
-	"switchyard.dev/services/webhook-egress/internal/schema"
+	"switchyard.dev/services/platform/schema"
 )
 
 // most is the size of the largest payload.

@@ -1,0 +1,7 @@
+// Package mcp is the district of tools: the servers of the Model Context Protocol that organizations call through the
+// gateway, what they offer, and each call's way to one of them and back.
+//
+// The API calls toolcall, and nothing else starts a call of a tool. From the bottom up: toolserver and definition, what is
+// registered and what was reviewed; wire, the protocol's messages; upstream, the client of servers; toolcall, which puts
+// the checks of a call in order. What the policy says of tools is in the district of governance.
+package mcp
