@@ -65,13 +65,13 @@ func TestConsolePlans(t *testing.T) {
 	p.refused(t, "plan", "already")
 	p.press(t, "Change: "+plan)
 	p.until(t, fmt.Sprintf(`document.querySelector("form[aria-label='Change the plan %s']") !== null`, plan))
-	p.fill(t, "description", "changed", "limits[0].period", "day")
+	p.fill(t, "description", "changed", "limits[1].period", "day") // Limits are in the order of their meters.
 	p.submit(t, "Change the plan "+plan)
 	p.until(t, contains("plans", "changed"))
 	operator.get(t, "/admin/v1/plans/"+plan).holds(t, `"description":"changed","prepaid":false,"limits":[`+
 		`{"meter":"calls","period":"month","amount":1,"kind":"metered","price_pico_usd":2000000},{"meter":"cents","period":"day","amount":2000,"kind":"hard"}]`)
 
-	p.actFor(t, organization, "")
+	p.actFor(t, organization, "ann")
 	p.fill(t, "plan", plan)
 	p.submit(t, "Plan")
 	p.until(t, contains("status", "Saved"))
@@ -151,8 +151,8 @@ func TestConsoleBudgetsAndApprovals(t *testing.T) {
 	decide("Deny", "<i>pay</i>")
 	p.until(t, contains("status", "Denied"))
 	p.run(t, chromedp.Evaluate(`{ const status = document.getElementById("approval-status"); status.value = ""; status.dispatchEvent(new Event("change")); }`, nil))
-	p.until(t, contains("approvals", "operator: as agreed")+" && "+contains("approvals", "denied")+" && !"+contains("approvals", "of-another"))
-	own.get(t, approvalsPath+"?status=approved").holds(t, `"decided_by":"operator"`)
+	p.until(t, contains("approvals", "local-operator: as agreed")+" && "+contains("approvals", "denied")+" && !"+contains("approvals", "of-another"))
+	own.get(t, approvalsPath+"?status=approved").holds(t, `"decided_by":"local-operator"`)
 	operator := h.operator(stack.Edge)
 	operator.get(t, "/admin/v1/audit?organization_id="+organization).holds(t, `"operation":"POST /product/v1/ai/approvals/{ref}/approve"`)
 
