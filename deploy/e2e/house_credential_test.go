@@ -28,6 +28,7 @@ const operators = "switchyard"
 // it is, or to operators; once, too, when it is taken again. Operators are told of a VAPID key that a push service
 // refuses. Both by webhook and in-app.
 func TestCredentialEventsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := threeGateways.start(t)
 	organization, to, ops := unique("org"), h.receiver(), h.receiver()
 	to.answers(t, object{"status": 204})

@@ -40,6 +40,7 @@ func (p browserPage) actFor(t *testing.T, organization, user string) {
 // An operator signs in once and finds what all organizations have: the views of the portal for the one that is chosen,
 // keys, plans and credits.
 func TestOperatorsConsole(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, receiver := unique("org"), h.receiver()
 	h.key(t, organization, "webhooks", "read,write")

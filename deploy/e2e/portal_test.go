@@ -77,6 +77,7 @@ func contains(id, text string) string {
 // A person with nothing but a link subscribes an endpoint, sees a delivery fail, has it sent again once the receiver works,
 // sees the spend by tag, makes a key, and reads the inbox as it fills.
 func TestPortal(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, receiver := unique("org"), h.receiver()
 	link := h.portalLink(t, organization, "", "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write", "alerts:*")
