@@ -148,7 +148,7 @@ func TestPortal(t *testing.T) {
 	}
 	for _, view := range []string{
 		"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "event-types", "event-types/order.shipped",
-		"event-types/switchyard.budget.threshold", "spend", "keys", "inbox", "alerts",
+		"event-types/switchyard.budget.threshold", "spend", "limits", "keys", "inbox", "alerts",
 	} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)

@@ -77,7 +77,7 @@ func newConsole(t *testing.T) (*portalWorld, *withoutToken) {
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Keys: x.keys, Ledger: x.usage, Retention: retention, Tokens: tokens.Tokens,
 		Plans: plan.NewManager(postgres.NewPlans(pool), "", log), Credits: credit.NewManager(postgres.NewCredits(pool), log),
-		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
+		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Windows: postgres.NewThresholds(pool),
 		Portal: &control.Portal{
 			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: parse(t, portalURL), Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
@@ -266,6 +266,60 @@ func TestConsoleActsForOrganizations(t *testing.T) {
 	})
 	if !resent {
 		t.Errorf("the audit lacks the resend by olga: %v", entries)
+	}
+}
+
+// A decision on an approval is the signed-in operator's, whatever the page says, and for no user; so is the audit entry of
+// a budget.
+func TestConsoleDecidesAsOperator(t *testing.T) {
+	x, _ := newConsole(t)
+	own := append(x.signIn(t), caller.HeaderUser, "ann")
+	const at = "/console/api/organizations/acme/product/v1/ai/approvals"
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		sent       string
+	}{
+		{"/a1/approve", `{}`, 200, `{"decided_by":"olga","reason":""}`},
+		{"/a1/approve", ``, 200, `{"decided_by":"olga","reason":""}`},
+		{"/a1/deny", `{"reason":"too \"much\""}`, 200, `{"decided_by":"olga","reason":"too \"much\""}`},
+		{"/a1/approve", `{"decided_by":"ada"}`, 400, ""},
+		{"/a1/approve", `{"organization_id":"other"}`, 400, ""},
+		{"/a1/deny", `{"reason":7}`, 400, ""},
+		{"/a1/deny", `[]`, 400, ""},
+		{"", `{"tool":"t","requested_by":"olga"}`, 403, ""}, // to ask is for those who execute
+	} {
+		x.calls = nil
+		answer := x.do(t, "POST", at+tt.path, tt.body, own...)
+		if answer.Status != tt.status {
+			t.Errorf("%s %s: %d, want %d", tt.path, tt.body, answer.Status, tt.status)
+		}
+		if tt.sent == "" {
+			if len(x.calls) != 0 {
+				t.Errorf("%s %s: sent %+v", tt.path, tt.body, x.calls)
+			}
+			continue
+		}
+		if len(x.calls) != 1 || x.calls[0].body != tt.sent || x.calls[0].user != "" || x.calls[0].organization != "acme" {
+			t.Errorf("%s %s: sent %+v, want %s", tt.path, tt.body, x.calls, tt.sent)
+		}
+	}
+	if answer := x.do(t, "GET", at+"?status=pending", "", own...); answer.Status != 200 {
+		t.Errorf("the approvals: %d", answer.Status)
+	}
+	const budget = "/console/gateway/v1/admin/orgs/acme/budget"
+	x.calls = nil
+	if answer := x.do(t, "PUT", budget, `{"budget_ceiling_cents":100}`, own...); answer.Status != 200 || len(x.calls) != 1 {
+		t.Errorf("the budget: %d, %d calls", answer.Status, len(x.calls))
+	}
+	for _, foreign := range []string{"a%20b", "swy_live_" + strings.Repeat("aB3", 14)} {
+		if answer := x.do(t, "PUT", strings.Replace(budget, "acme", foreign, 1), `{}`, own...); answer.Status != 400 {
+			t.Errorf("the budget of %.20s: %d, want 400", foreign, answer.Status)
+		}
+	}
+	entries, err := x.keys.Audit(t.Context(), apikey.AuditQuery{Organization: "acme", Limit: 20})
+	if err != nil || len(entries) == 0 || entries[0].Actor.Name != "olga" || entries[0].Details["operation"] != "PUT /v1/admin/orgs/{organization}/budget" {
+		t.Errorf("audit %v, %v", entries, err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/portal"
@@ -47,11 +48,17 @@ type portalWorld struct {
 }
 
 // relayed is a call that reached a service.
-type relayed struct{ organization, key, owner, user, target string }
+type relayed struct{ organization, key, owner, user, target, body string }
 
 func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
 	x.mu.Lock()
-	x.calls = append(x.calls, relayed{call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String()})
+	x.calls = append(x.calls, relayed{
+		call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String(), string(body),
+	})
 	x.mu.Unlock()
 	if call.Follow != nil {
 		defer call.Follow(func(error) {})()
@@ -62,7 +69,7 @@ func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call
 	if err := call.Succeeded()(); err != nil {
 		return err
 	}
-	_, err := w.Write([]byte("{}"))
+	_, err = w.Write([]byte("{}"))
 	return err
 }
 
@@ -94,6 +101,7 @@ func newPortal(t *testing.T) *portalWorld {
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Keys: x.keys, Ledger: x.usage, Retention: retention, Plans: plan.NewManager(postgres.NewPlans(pool), "default", log),
+		Credits: credit.NewManager(postgres.NewCredits(pool), log), Windows: postgres.NewThresholds(pool),
 		Tokens: testkit.Tokens(t, testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken}),
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
 		Portal: &control.Portal{

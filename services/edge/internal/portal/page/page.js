@@ -58,6 +58,40 @@ export function refresher(show) {
   };
 }
 
+// submit returns the listener of a form. An error of a field is shown at the input that has the field's name, or that of a
+// field around it, which gets the focus.
+export function submit(work) {
+  return act(async (event) => {
+    const form = event.target;
+    for (const input of form.querySelectorAll("[aria-invalid]")) clear(input);
+    try {
+      await work(event);
+    } catch (error) {
+      if (!showAtField(form, error)) throw error;
+    }
+  });
+}
+
+function clear(input) {
+  document.getElementById(input.getAttribute("aria-describedby"))?.remove();
+  for (const name of ["aria-invalid", "aria-describedby"]) input.removeAttribute(name);
+}
+
+// showAtField shows an error, whose text begins with the name of a field, at its input. It reports whether there is one.
+function showAtField(form, error) {
+  const [, name, rule] = /^([a-z][\w.[\]]*): (.+)$/s.exec(error.message) ?? [];
+  const names = (input) => input.name && (input.name === name || name.startsWith(`${input.name}[`) || name.startsWith(`${input.name}.`));
+  const [input] = name ? [...form.elements].filter((e) => names(e) && e.offsetParent !== null).sort((a, b) => b.name.length - a.name.length) : [];
+  if (!input) return false;
+  say("");
+  const note = el("p", { class: "fault", id: `${input.id}-fault` }, rule);
+  input.after(note);
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", note.id);
+  input.focus();
+  return true;
+}
+
 export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
