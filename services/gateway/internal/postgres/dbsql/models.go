@@ -661,4 +661,5 @@ type TrustRecord struct {
 	ReviewedBy     string
 	ReviewedAt     pgtype.Timestamptz
 	ReviewReason   string
+	ControlVersion int64
 }

@@ -1,0 +1,287 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/capacity/quota"
+	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/panics"
+)
+
+// execution is one call under way.
+type execution struct {
+	caller  *Caller
+	request *Request
+	server  *toolserver.Server
+	// tool is the tool's own name.
+	tool string
+	// arguments are in their canonical form, and digest is theirs.
+	arguments []byte
+	digest    [32]byte
+
+	id      uuid.UUID
+	started time.Time
+	rules   Rules
+	grant   admission.Grant
+	// definition is the approved one of the tool; nil until it is known.
+	definition *definition.Reviewed
+	claim      Claim
+	booked     *quota.Reservation
+	// ready is when every check has passed; zero before.
+	ready time.Time
+
+	// sent reports that something may have left, and recorded that its ledger row is safe.
+	sent, recorded bool
+	ended          time.Time
+	outcome        ledger.Outcome
+	record         *trace.Observation
+}
+
+// Call makes a call, if every check lets it pass. The error is an *apierr.Error, or a *ServerError where the server
+// answered with an error of the protocol. A call that was sent is not repeated.
+func (c *Caller) Call(ctx context.Context, r *Request) (Answer, error) {
+	x := execution{caller: c, request: r, id: newID(), started: time.Now()}
+	result, err := x.serve(ctx)
+	x.end(ctx, &result, err)
+	return Answer{result, x.serverID(), x.tool}, err
+}
+
+func (x *execution) serverID() string {
+	if x.server == nil {
+		return ""
+	}
+	return x.server.ID
+}
+
+// newID returns an id of the call, in the order of time.
+func newID() uuid.UUID {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.New() // Only the order of ids is lost.
+	}
+	return id
+}
+
+// serve makes the checks in their order, then the call.
+func (x *execution) serve(ctx context.Context) (Result, error) {
+	var err error
+	if x.server, x.tool, err = x.caller.find(&x.request.Asker, x.request.Tool); err != nil {
+		return Result{}, err
+	}
+	x.observe(ctx)
+	if err := x.canonicalize(); err != nil {
+		return Result{}, err
+	}
+	x.rules = x.caller.Rules()
+	if x.grant, err = x.caller.Admission.Admit(ctx, x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
+		return Result{}, err
+	}
+	ctx = x.grant.Context()
+	terms, err := x.authorize(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	violations, err := x.caller.schemas.check(x.definition, x.arguments)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case len(violations) > 0:
+		return violated(violations), nil
+	}
+	if err := x.permit(ctx, terms); err != nil {
+		return Result{}, err
+	}
+	x.ready = time.Now()
+	return x.send(ctx)
+}
+
+// canonicalize brings the arguments into the form that is checked, digested and sent.
+func (x *execution) canonicalize() error {
+	text, err := canonical.Object(x.request.Arguments)
+	if err != nil {
+		if refused, ok := errors.AsType[*canonical.Refusal](err); ok {
+			return apierr.Invalid("params.arguments"+refused.Pointer, refused.Rule)
+		}
+		return apierr.Internal(err)
+	}
+	x.arguments, x.digest = text, canonical.Digest("tool-arguments", text)
+	return nil
+}
+
+// authorize makes the checks that don't depend on the arguments: the run and its budget, trust, and the definition.
+func (x *execution) authorize(ctx context.Context) (Terms, error) {
+	f := facts{authority: x.grant.Terms().Run, server: x.server}
+	x.caller.ask(&f, &x.request.Asker, x.rules, x.tool)
+	if refused := decideRun(&f); refused != nil {
+		return f.terms, refused
+	}
+	if err := x.reserve(ctx, f.terms); err != nil {
+		return f.terms, err
+	}
+	var err error
+	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
+		return f.terms, errTrustAway.Wrap(err)
+	}
+	listing, err := x.caller.Definitions.Listing(ctx, x.server, f.terms.Fresh)
+	if err != nil {
+		return f.terms, errListingAway.Wrap(err)
+	}
+	f.listing = &listing
+	tool, refused := decideTool(&f)
+	if refused != nil {
+		return f.terms, refused
+	}
+	x.definition = tool
+	return f.terms, nil
+}
+
+// reserve takes the call from the limits of its run, and its price from the budgets.
+func (x *execution) reserve(ctx context.Context, terms Terms) error {
+	if authority := x.grant.Terms().Run; authority != nil && x.caller.Runs != nil {
+		counted := Counted{Run: *authority, Server: x.server.ID, Tool: x.tool, Digest: x.digest, Terms: terms}
+		if err := x.caller.Runs.Count(ctx, counted); err != nil {
+			return err
+		}
+	}
+	if !x.grant.Terms().Reserves {
+		return nil
+	}
+	return x.grant.Reserve(ctx, x.id, x.server.Price)
+}
+
+// permit makes the checks of the arguments, and takes the call from the limits of its server.
+func (x *execution) permit(ctx context.Context, terms Terms) error {
+	verdict := x.rules.Judge(ctx, question(&x.request.Asker, x.server, x.tool), x.arguments)
+	if verdict.DeniedBy != "" {
+		return deniedBy(verdict.DeniedBy)
+	}
+	if verdict.NeedsApproval {
+		if err := x.approve(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	if x.booked, err = x.caller.Limits.TryReserve(ctx, demand(x.request.Organization, x.server)); err != nil {
+		return refusedByLimit(err)
+	}
+	if err := x.caller.Ledger.Ready(ctx); err != nil {
+		return errLedgerAway.Wrap(err)
+	}
+	return nil
+}
+
+// approve finds the approval of the exact call.
+func (x *execution) approve(ctx context.Context) error {
+	if x.caller.Approvals == nil {
+		return ErrApprovalRequired
+	}
+	var err error
+	x.claim, err = x.caller.Approvals.Claim(ctx, Exact{
+		Asker: x.request.Asker, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
+		Arguments: x.arguments, Digest: x.digest, Policy: x.rules.Version(),
+	})
+	return err
+}
+
+// demand is what a call takes of the limits of its server.
+func demand(organization string, s *toolserver.Server) quota.Demand {
+	return quota.Demand{Organization: organization, Claims: []quota.Claim{{
+		Subject: quota.Subject("server/" + quota.Name(organization) + "/" + quota.Name(s.ID)),
+		Limit:   quota.Limit{Requests: int64(s.PerMinute), Concurrent: s.Concurrency},
+	}}}
+}
+
+func refusedByLimit(err error) error {
+	full, ok := errors.AsType[*quota.RefusedError](err)
+	if !ok {
+		return err
+	}
+	refused := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "calls of this server: "+full.Error())
+	refused.RetryAfter = full.RetryAfter
+	return refused
+}
+
+// send makes the call, and records it before it returns.
+func (x *execution) send(ctx context.Context) (Result, error) {
+	if x.claim != nil {
+		if err := x.claim.Spend(ctx); err != nil {
+			return Result{}, err
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, x.server.Timeout)
+	defer cancel()
+	result, err := x.upstream(bounded)
+	if unsent, ok := errors.AsType[*UnsentError](err); ok {
+		return Result{}, x.unsent(ctx, unsent)
+	}
+	x.sent = true
+	x.outcome, err = x.classify(ctx, &result, err)
+	x.commit(ctx)
+	return result, err
+}
+
+// upstream makes the call. A panic becomes an error, since the call has to be recorded.
+func (x *execution) upstream(ctx context.Context) (result Result, err error) {
+	defer panics.Recover(&err)
+	return x.caller.Upstream.Call(ctx, x.server, Outgoing{Tool: x.tool, Arguments: x.arguments, Progress: x.request.Progress})
+}
+
+// unsent returns the error of a call of which nothing has left.
+func (x *execution) unsent(ctx context.Context, cause error) error {
+	if ended := ended(ctx); ended != nil {
+		return ended
+	}
+	x.caller.Log.WarnContext(ctx, "a call could not be sent", slog.String("server", x.server.ID), slog.String("error", cause.Error()))
+	return errUnavailable.Wrap(cause)
+}
+
+// classify returns how a call that was sent has ended, and the error for its caller.
+func (x *execution) classify(ctx context.Context, result *Result, err error) (ledger.Outcome, error) {
+	_, answered := errors.AsType[*ServerError](err)
+	switch {
+	case err == nil && result.Kind != Complete:
+		*result = Result{}
+		return ledger.OutcomeCompleted, errUnsupported
+	case err == nil, answered:
+		return ledger.OutcomeCompleted, err
+	}
+	*result = Result{}
+	if cause := terminated(ctx); cause != nil {
+		return ledger.OutcomeAborted, cause
+	}
+	if ctx.Err() != nil {
+		return ledger.OutcomeCancelled, apierr.From(ctx.Err())
+	}
+	x.caller.Log.WarnContext(ctx, "a call got no answer", slog.String("server", x.server.ID), slog.String("error", err.Error()))
+	return ledger.OutcomeInterrupted, ErrOutcomeUnknown.Wrap(err)
+}
+
+// ended returns why a request has ended; nil if it has not.
+func ended(ctx context.Context) error {
+	if cause := terminated(ctx); cause != nil {
+		return cause
+	}
+	if ctx.Err() != nil {
+		return apierr.From(ctx.Err())
+	}
+	return nil
+}
+
+// terminated returns the cause with which the gateway ended a request; nil where it did not.
+func terminated(ctx context.Context) *apierr.Error {
+	if cause, ok := context.Cause(ctx).(*apierr.Error); ok { //nolint:errorlint // The cause is returned unchanged.
+		return cause
+	}
+	return nil
+}

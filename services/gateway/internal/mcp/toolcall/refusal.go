@@ -1,0 +1,86 @@
+package toolcall
+
+import (
+	"errors"
+	"fmt"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Reasons of refusals.
+const (
+	// ReasonToolNotFound: the server doesn't offer the tool.
+	ReasonToolNotFound apierr.Reason = "tool_not_found"
+	// ReasonNotAllowed: the run's authority does not have the tool.
+	ReasonNotAllowed apierr.Reason = "tool_not_allowed"
+	// ReasonRunRequired: the policy demands a run.
+	ReasonRunRequired apierr.Reason = "run_required"
+	// ReasonUntrusted: the server's level of trust is too low for the tool.
+	ReasonUntrusted apierr.Reason = "server_untrusted"
+	// ReasonUnreviewed: the tool's definition was not approved.
+	ReasonUnreviewed apierr.Reason = "definition_unreviewed"
+	// ReasonChanged: a definition of the server has changed since its review.
+	ReasonChanged apierr.Reason = "definition_changed"
+	// ReasonDenied: a rule of the policy denies the call.
+	ReasonDenied apierr.Reason = "tool_denied"
+	// ReasonApprovalRequired: a person has to approve the call first.
+	ReasonApprovalRequired apierr.Reason = "approval_required"
+	// ReasonOutcomeUnknown: the call was sent, and no answer came.
+	ReasonOutcomeUnknown apierr.Reason = "outcome_unknown"
+)
+
+// Refusals of calls.
+var (
+	ErrServerNotFound   = apierr.NotFound("server")
+	ErrToolNotFound     = &apierr.Error{Kind: apierr.KindNotFound, Reason: ReasonToolNotFound, Text: "name: the server offers no tool of this name"}
+	ErrNotAllowed       = denied(ReasonNotAllowed, "name: the run's authority does not have this tool")
+	ErrRunRequired      = denied(ReasonRunRequired, "the policy demands a run for this tool: mint one, and send its id as X-Run-Id")
+	ErrUntrusted        = denied(ReasonUntrusted, "the server's level of trust is lower than the policy demands for this tool")
+	ErrUnreviewed       = denied(ReasonUnreviewed, "the tool's definition has to be reviewed and approved before it may be called")
+	ErrChanged          = denied(ReasonChanged, "a definition of this server has changed since its review; review it again")
+	ErrApprovalRequired = denied(ReasonApprovalRequired, "a person has to approve this exact call before it is made")
+	// ErrOutcomeUnknown is the error of a call that was sent and got no answer. It is not made again.
+	ErrOutcomeUnknown = &apierr.Error{
+		Kind: apierr.KindUpstream, Reason: ReasonOutcomeUnknown, Class: apierr.ClassPolicy,
+		Text: "the call was sent and got no answer: the tool may have run; it is not called again by itself",
+	}
+	errUnavailable = apierr.Unavailable("the server can't be reached at the moment; the call was not made", nil)
+	errTrustAway   = apierr.Unavailable("the levels of trust can't be read at the moment; nothing was sent to the server", nil)
+	errListingAway = apierr.Unavailable("the server's definitions can't be read at the moment; nothing was sent to the server", nil)
+	errLedgerAway  = apierr.Unavailable("usage can't be recorded at the moment; nothing was sent to the server", nil)
+	errUnsupported = &apierr.Error{
+		Kind: apierr.KindUpstream, Reason: apierr.ReasonNotImplemented, Class: apierr.ClassPolicy,
+		Text: "the server answered with a request of its own, which is not supported",
+	}
+)
+
+// ErrUnlisted is the error of a server whose tools are not known yet.
+var ErrUnlisted = errors.New("the server was not listed yet")
+
+// UnsentError is the error of a call of which nothing has left.
+type UnsentError struct{ Cause error }
+
+// Error returns the cause.
+func (e *UnsentError) Error() string { return fmt.Sprintf("not sent: %v", e.Cause) }
+
+// Unwrap returns the cause.
+func (e *UnsentError) Unwrap() error { return e.Cause }
+
+// ServerError is an answer that is an error of the protocol. Message is the server's text, of a bounded length.
+type ServerError struct {
+	Code    int64
+	Message string
+}
+
+// Error returns code and message.
+func (e *ServerError) Error() string { return fmt.Sprintf("error %d of the server: %s", e.Code, e.Message) }
+
+// denied returns a refusal by a rule, which repeating the call does not change.
+func denied(reason apierr.Reason, text string) *apierr.Error {
+	return &apierr.Error{Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy, Text: text}
+}
+
+// deniedBy returns the refusal of a rule of the policy.
+func deniedBy(rule string) *apierr.Error {
+	return denied(ReasonDenied, fmt.Sprintf("rule %q of the policy denies this call", rule))
+}

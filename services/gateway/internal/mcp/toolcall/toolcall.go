@@ -1,0 +1,293 @@
+// Package toolcall puts the checks of a tool's call in order: the organization and its run, trust in the server, the
+// reviewed definition, the arguments, the policy's rules, approval, and the limits of the server. Only then the call
+// leaves, once, and its ledger row is safe before its answer is complete. Lists of tools pass the same decision, so that
+// a list shows what a call would pass but for its arguments. Package api calls it; what it needs is declared here and
+// wired in internal/app.
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/capacity/quota"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+)
+
+// Asker is who lists or calls tools.
+type Asker struct {
+	RequestID string
+	// Organization pays; Key is the customer key, Service the first-party caller, Run the run and User on whose behalf the
+	// call is made, as far as they are known.
+	Organization, Key, Service, Run, User string
+	// KeyTerms are the limits of the customer key.
+	KeyTerms keyterm.Terms
+	// Tags are the caller's labels of what the call costs.
+	Tags map[string]string
+}
+
+// Name is a tool by the name that its caller uses: the tool's own name at a server, or its exposed name where Server is
+// empty.
+type Name struct{ Server, Tool string }
+
+// Request is one call of a tool.
+type Request struct {
+	Asker
+	Tool Name
+	// Arguments are as they arrived; empty for none.
+	Arguments json.RawMessage
+	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
+	Progress func(Progress)
+}
+
+// Progress is a report of a server on a call that is under way. Its text is the server's.
+type Progress struct {
+	Progress, Total float64
+	// HasTotal reports whether there is a Total.
+	HasTotal bool
+	Message  string
+}
+
+// Kind is what a result means for the call.
+type Kind string
+
+// The kinds of results.
+const (
+	// Complete results end the call.
+	Complete Kind = "complete"
+	// InputRequired results ask the caller for something.
+	InputRequired Kind = "input_required"
+	// Task results name a task that goes on.
+	Task Kind = "task"
+)
+
+// Result is a server's answer to a call.
+type Result struct {
+	Kind Kind
+	// Text is the whole result as the server wrote it: a JSON object.
+	Text json.RawMessage
+	// IsError reports that the tool itself says that it failed.
+	IsError bool
+}
+
+// Answer is the answer to a Request.
+type Answer struct {
+	Result
+	// Server and Tool say who answered, by the tool's own name.
+	Server, Tool string
+}
+
+// Servers finds the registered servers that an organization may call: its own, and those of all organizations. One of its
+// own takes precedence over one of all with the same ID. No method waits for a store.
+type Servers interface {
+	// Find returns a server by its ID.
+	Find(organization, id string) (*toolserver.Server, bool)
+	// Prefixed returns a server by its prefix.
+	Prefixed(organization, prefix string) (*toolserver.Server, bool)
+	// Of returns all of them in the order of their prefixes.
+	Of(organization string) []*toolserver.Server
+}
+
+// Listing is what a server offers.
+type Listing struct {
+	// Tools are those of the latest listing and those that were reviewed before, in the order of their names.
+	Tools []definition.Reviewed
+	// Changed reports that a reviewed definition is another one now, so that the server is back in review.
+	Changed bool
+	// At is the time of the latest listing.
+	At time.Time
+}
+
+// Definitions returns the listings of servers, which it keeps up to date.
+type Definitions interface {
+	// Listing returns the latest listing of a server. Where fresh is not zero and the listing is older, the server is
+	// asked first. The error is ErrUnlisted for a server that was never listed.
+	Listing(ctx context.Context, server *toolserver.Server, fresh time.Duration) (Listing, error)
+}
+
+// Trust returns the levels of trust that are in force.
+type Trust interface {
+	// Level returns the level of a server for an organization; trust.Untrusted where none was assigned. It is an error
+	// where the levels that are known may be out of date.
+	Level(organization, server string) (trust.Level, error)
+}
+
+// Question is what the policy is asked of.
+type Question struct {
+	// Server is the server's ID, Tool the tool's own name.
+	Server, Tool            string
+	Organization, Run, User string
+}
+
+// Terms are what the policy says of the calls of a tool, whatever their arguments.
+type Terms struct {
+	// MinimumTrust is the lowest level of trust that the tool's server may have.
+	MinimumTrust trust.Level
+	// DeniedBy is the name of the rule that denies every call; empty for none.
+	DeniedBy string
+	// NeedsRun reports whether calls must belong to a run that was minted.
+	NeedsRun bool
+	// Fresh is how old the server's listing may be; zero is any age.
+	Fresh time.Duration
+	// MaxToolCalls is how many calls of tools a run may make where its authority doesn't say; zero is no limit.
+	MaxToolCalls int
+	// RepeatLimit is which repetition of the same call ends its run; zero is none.
+	RepeatLimit int
+}
+
+// Verdict is what the policy says of the arguments of a call.
+type Verdict struct {
+	// DeniedBy is the name of the rule that denies the call; empty for none.
+	DeniedBy string
+	// NeedsApproval reports whether a person has to approve the exact call.
+	NeedsApproval bool
+}
+
+// Rules are the policy's rules for tools, all of one version.
+type Rules interface {
+	// Version is the policy's.
+	Version() string
+	// Terms returns the terms of a tool.
+	Terms(q Question) Terms
+	// Judge decides on the arguments of a call in their canonical form. Where a rule can't be evaluated the call is denied.
+	Judge(ctx context.Context, q Question, arguments []byte) Verdict
+}
+
+// Admission decides which requests may run now; see admission.Controller.
+type Admission interface {
+	Admit(ctx context.Context, organization, run string, key keyterm.Terms) (admission.Grant, error)
+}
+
+// Counted is a call that counts against the limits of its run.
+type Counted struct {
+	Run run.Run
+	// Server is the server's ID, Tool the tool's own name, Digest that of the arguments in their canonical form.
+	Server, Tool string
+	Digest       [32]byte
+	Terms        Terms
+}
+
+// Runs counts the calls of tools that runs make, over all replicas.
+type Runs interface {
+	// Count counts a call, or refuses it with an *apierr.Error. A call whose count can't be stored is refused.
+	Count(ctx context.Context, c Counted) error
+}
+
+// Exact is a call as an approval covers it.
+type Exact struct {
+	Asker
+	Server, Tool string
+	Definition   definition.Digest
+	// Arguments are in their canonical form, and Digest is theirs.
+	Arguments []byte
+	Digest    [32]byte
+	// Policy is the version of the policy that demands the approval.
+	Policy string
+}
+
+// Approvals finds the approvals of exact calls.
+type Approvals interface {
+	// Claim holds an approved approval of a call for this one execution. It refuses with an *apierr.Error, such as
+	// ErrApprovalRequired.
+	Claim(ctx context.Context, call Exact) (Claim, error)
+}
+
+// Claim is an approval that is held for one execution.
+type Claim interface {
+	// Ref is the approval's reference.
+	Ref() string
+	// Spend uses up the approval: the call leaves when it returns nil.
+	Spend(ctx context.Context) error
+	// Release gives back an approval that was not spent; afterwards, and after Spend, it has no effect.
+	Release(ctx context.Context)
+}
+
+// Limits bounds the calls of servers; see quota.Books.
+type Limits interface {
+	TryReserve(ctx context.Context, d quota.Demand) (*quota.Reservation, error)
+}
+
+// Outgoing is a call as it leaves.
+type Outgoing struct {
+	// Tool is the tool's own name.
+	Tool string
+	// Arguments are in their canonical form.
+	Arguments []byte
+	Progress  func(Progress)
+}
+
+// Upstream calls servers.
+type Upstream interface {
+	// Call makes one call, and never repeats it once it may have reached the server. The error is an *UnsentError where
+	// nothing has left, a *ServerError for an answer that is an error of the protocol, and any other error for a call
+	// without a valid answer.
+	Call(ctx context.Context, server *toolserver.Server, call Outgoing) (Result, error)
+}
+
+// Ledger records what is billed.
+type Ledger interface {
+	// Ready returns nil when an entry can be taken.
+	Ready(ctx context.Context) error
+	// Commit returns once the entry is safe.
+	Commit(ctx context.Context, entry ledger.Entry) error
+}
+
+// Recorder records the outcome of requests; see trace.Recorder.
+type Recorder interface {
+	Observe(organization string) (keep int, ok bool)
+	Record(ctx context.Context, o *trace.Observation)
+}
+
+// Options of a Caller. All but Runs, Approvals, Recorder and After are required.
+type Options struct {
+	Servers     Servers
+	Definitions Definitions
+	Trust       Trust
+	// Rules returns those in force; it is called once a request.
+	Rules     func() Rules
+	Admission Admission
+	// RunAllows reports whether a run's authority has a tool of a server.
+	RunAllows func(of *run.Run, server, tool string) bool
+	// Runs counts calls of runs; nil counts none.
+	Runs Runs
+	// Approvals finds approvals; with nil no call is approved.
+	Approvals Approvals
+	Limits    Limits
+	Upstream  Upstream
+	Ledger    Ledger
+	// Recorder records outcomes; nil records nothing.
+	Recorder Recorder
+	// After defers work that the answer doesn't wait for; nil does it at once.
+	After func(ctx context.Context, f func())
+	Log   *slog.Logger
+	Meter metric.Meter
+}
+
+// Caller lists and calls tools. Safe for concurrent use.
+type Caller struct {
+	Options
+	schemas schemas
+	metrics *metrics
+}
+
+// New returns a Caller, or an error of the meter.
+func New(o Options) (*Caller, error) {
+	m, err := newMetrics(o.Meter)
+	if err != nil {
+		return nil, err
+	}
+	if o.After == nil {
+		o.After = func(_ context.Context, f func()) { f() }
+	}
+	return &Caller{Options: o, schemas: newSchemas(), metrics: m}, nil
+}
