@@ -8,16 +8,21 @@ import (
 
 	"github.com/google/uuid"
 
+	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/content/canonical"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/panics"
 )
+
+// maxAnswer is the largest answer of a server, in bytes.
+const maxAnswer = 16 << 20
 
 // execution is one call under way.
 type execution struct {
@@ -34,6 +39,8 @@ type execution struct {
 	started time.Time
 	rules   Rules
 	grant   admission.Grant
+	// hold charges the memory that the answer takes.
+	hold *memory.Hold
 	// definition is the approved one of the tool; nil until it is known.
 	definition *definition.Reviewed
 	claim      Claim
@@ -48,10 +55,10 @@ type execution struct {
 	record         *trace.Observation
 }
 
-// Call makes a call, if every check lets it pass. The error is an *apierr.Error, or a *ServerError where the server
+// Call makes a call, if every check lets it pass. The error is an *apierr.Error, or a *wire.Error where the server
 // answered with an error of the protocol. A call that was sent is not repeated.
 func (c *Caller) Call(ctx context.Context, r *Request) (Answer, error) {
-	x := execution{caller: c, request: r, id: newID(), started: time.Now()}
+	x := execution{caller: c, request: r, id: newID(), started: time.Now(), hold: c.Memory.Open(r.Organization, maxAnswer)}
 	result, err := x.serve(ctx)
 	x.end(ctx, &result, err)
 	return Answer{result, x.serverID(), x.tool}, err
@@ -84,7 +91,7 @@ func (x *execution) serve(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	x.rules = x.caller.Rules()
-	if x.grant, err = x.caller.Admission.Admit(ctx, x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
+	if x.grant, err = x.caller.Admission.Admit(memory.NewContext(ctx, x.hold), x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
 		return Result{}, err
 	}
 	ctx = x.grant.Context()
@@ -110,7 +117,7 @@ func (x *execution) serve(ctx context.Context) (Result, error) {
 func (x *execution) canonicalize() error {
 	text, err := canonical.Object(x.request.Arguments)
 	if err != nil {
-		if refused, ok := errors.AsType[*canonical.Refusal](err); ok {
+		if refused, ok := errors.AsType[*canonical.Error](err); ok {
 			return apierr.Invalid("params.arguments"+refused.Pointer, refused.Rule)
 		}
 		return apierr.Internal(err)
@@ -234,7 +241,10 @@ func (x *execution) send(ctx context.Context) (Result, error) {
 // upstream makes the call. A panic becomes an error, since the call has to be recorded.
 func (x *execution) upstream(ctx context.Context) (result Result, err error) {
 	defer panics.Recover(&err)
-	return x.caller.Upstream.Call(ctx, x.server, Outgoing{Tool: x.tool, Arguments: x.arguments, Progress: x.request.Progress})
+	return x.caller.Upstream.Call(ctx, x.server, Outgoing{
+		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
+		Meta: x.request.Meta, Progress: x.request.Progress,
+	})
 }
 
 // unsent returns the error of a call of which nothing has left.
@@ -248,7 +258,7 @@ func (x *execution) unsent(ctx context.Context, cause error) error {
 
 // classify returns how a call that was sent has ended, and the error for its caller.
 func (x *execution) classify(ctx context.Context, result *Result, err error) (ledger.Outcome, error) {
-	_, answered := errors.AsType[*ServerError](err)
+	_, answered := errors.AsType[*wire.Error](err)
 	switch {
 	case err == nil && result.Kind != Complete:
 		*result = Result{}

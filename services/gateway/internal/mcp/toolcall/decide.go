@@ -58,6 +58,8 @@ func decideTool(f *facts) (*definition.Reviewed, *apierr.Error) {
 		return nil, ErrToolNotFound
 	case f.listing.Changed:
 		return nil, ErrChanged
+	case tool.Status == definition.Rejected:
+		return nil, ErrRejected
 	case tool.Status != definition.Approved:
 		return nil, ErrUnreviewed
 	case f.terms.DeniedBy != "":
@@ -81,4 +83,6 @@ func (l *Listing) find(name string) *definition.Reviewed {
 var exposable = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // exposes reports whether a tool has a name among those of all servers.
-func exposes(server *toolserver.Server, tool string) bool { return exposable.MatchString(server.Exposed(tool)) }
+func exposes(server *toolserver.Server, tool string) bool {
+	return exposable.MatchString(server.Exposed(tool))
+}

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -47,7 +48,7 @@ func (m *metrics) called(ctx context.Context, x *execution, isError bool, err er
 		m.overhead.Record(ctx, x.ready.Sub(x.started).Seconds())
 	}
 	outcome, reason := outcomeOK, ""
-	switch _, answered := errors.AsType[*ServerError](err); {
+	switch _, answered := errors.AsType[*wire.Error](err); {
 	case answered:
 		outcome, reason = outcomeFailed, "server_error"
 	case err != nil && x.sent:

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -106,6 +107,7 @@ func (x *execution) end(ctx context.Context, result *Result, err error) {
 	x.caller.After(ctx, func() {
 		x.caller.metrics.called(context.WithoutCancel(ctx), x, result.IsError, err)
 		x.close(ctx, text, err)
+		x.hold.Close()
 	})
 }
 
@@ -147,7 +149,7 @@ func (x *execution) recordSent(o *trace.Observation, err error) {
 	case ledger.OutcomeInterrupted:
 		try.Outcome, try.Class = trace.TryFailed, apierr.ClassServerError
 	case ledger.OutcomeCompleted:
-		if answer, ok := errors.AsType[*ServerError](err); ok {
+		if answer, ok := errors.AsType[*wire.Error](err); ok {
 			try.Code = strconv.FormatInt(answer.Code, 10)
 		}
 	}
@@ -176,7 +178,7 @@ func (x *execution) status(err error) trace.Status {
 
 // shown returns an error as the record has it. A server's own error is recorded without its text.
 func shown(err error) *apierr.Error {
-	if _, ok := errors.AsType[*ServerError](err); ok {
+	if _, ok := errors.AsType[*wire.Error](err); ok {
 		return apierr.New(apierr.KindUpstream, apierr.ReasonUnavailable, "the server answered with an error")
 	}
 	return apierr.From(err)

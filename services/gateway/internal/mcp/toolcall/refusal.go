@@ -19,6 +19,8 @@ const (
 	ReasonUntrusted apierr.Reason = "server_untrusted"
 	// ReasonUnreviewed: the tool's definition was not approved.
 	ReasonUnreviewed apierr.Reason = "definition_unreviewed"
+	// ReasonRejected: the tool's definition was rejected.
+	ReasonRejected apierr.Reason = "definition_rejected"
 	// ReasonChanged: a definition of the server has changed since its review.
 	ReasonChanged apierr.Reason = "definition_changed"
 	// ReasonDenied: a rule of the policy denies the call.
@@ -37,6 +39,7 @@ var (
 	ErrRunRequired      = denied(ReasonRunRequired, "the policy demands a run for this tool: mint one, and send its id as X-Run-Id")
 	ErrUntrusted        = denied(ReasonUntrusted, "the server's level of trust is lower than the policy demands for this tool")
 	ErrUnreviewed       = denied(ReasonUnreviewed, "the tool's definition has to be reviewed and approved before it may be called")
+	ErrRejected         = denied(ReasonRejected, "the tool's definition was rejected by its review")
 	ErrChanged          = denied(ReasonChanged, "a definition of this server has changed since its review; review it again")
 	ErrApprovalRequired = denied(ReasonApprovalRequired, "a person has to approve this exact call before it is made")
 	// ErrOutcomeUnknown is the error of a call that was sent and got no answer. It is not made again.
@@ -65,15 +68,6 @@ func (e *UnsentError) Error() string { return fmt.Sprintf("not sent: %v", e.Caus
 
 // Unwrap returns the cause.
 func (e *UnsentError) Unwrap() error { return e.Cause }
-
-// ServerError is an answer that is an error of the protocol. Message is the server's text, of a bounded length.
-type ServerError struct {
-	Code    int64
-	Message string
-}
-
-// Error returns code and message.
-func (e *ServerError) Error() string { return fmt.Sprintf("error %d of the server: %s", e.Code, e.Message) }
 
 // denied returns a refusal by a rule, which repeating the call does not change.
 func denied(reason apierr.Reason, text string) *apierr.Error {

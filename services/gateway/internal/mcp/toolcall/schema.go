@@ -74,4 +74,3 @@ type textContent struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
 }
-

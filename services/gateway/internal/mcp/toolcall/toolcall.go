@@ -13,6 +13,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
@@ -46,6 +47,8 @@ type Request struct {
 	Tool Name
 	// Arguments are as they arrived; empty for none.
 	Arguments json.RawMessage
+	// Meta are the members of _meta that are the caller's own, not the protocol's.
+	Meta map[string]json.RawMessage
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(Progress)
 }
@@ -219,18 +222,23 @@ type Limits interface {
 
 // Outgoing is a call as it leaves.
 type Outgoing struct {
+	Organization string
 	// Tool is the tool's own name.
 	Tool string
 	// Arguments are in their canonical form.
 	Arguments []byte
-	Progress  func(Progress)
+	// Definition is the one that the call was checked against.
+	Definition json.RawMessage
+	// Meta are members of _meta that the caller may set.
+	Meta     map[string]json.RawMessage
+	Progress func(Progress)
 }
 
 // Upstream calls servers.
 type Upstream interface {
 	// Call makes one call, and never repeats it once it may have reached the server. The error is an *UnsentError where
-	// nothing has left, a *ServerError for an answer that is an error of the protocol, and any other error for a call
-	// without a valid answer.
+	// nothing has left, a *wire.Error for an answer that is an error of the protocol, and any other error for a call
+	// without a valid answer. The answer is charged to the memory.Hold of ctx.
 	Call(ctx context.Context, server *toolserver.Server, call Outgoing) (Result, error)
 }
 
@@ -248,7 +256,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Caller. All but Runs, Approvals, Recorder and After are required.
+// Options of a Caller. All but Runs, Approvals, Recorder, Memory and After are required.
 type Options struct {
 	Servers     Servers
 	Definitions Definitions
@@ -267,6 +275,8 @@ type Options struct {
 	Ledger    Ledger
 	// Recorder records outcomes; nil records nothing.
 	Recorder Recorder
+	// Memory bounds the memory that answers take; nil bounds single answers only.
+	Memory *memory.Budget
 	// After defers work that the answer doesn't wait for; nil does it at once.
 	After func(ctx context.Context, f func())
 	Log   *slog.Logger

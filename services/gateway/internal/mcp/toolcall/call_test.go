@@ -1,0 +1,393 @@
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/gateway/internal/governance/organization"
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/testkit"
+)
+
+var read = Name{Server: "files", Tool: "read"}
+
+func TestCall(t *testing.T) {
+	c, w := open(t)
+	w.grant = admission.Terms{Reserves: true, Run: &run.Run{Status: run.Active}}
+	answer, err := c.Call(t.Context(), request(Name{Tool: "fs__read"}, ` {"b": 1.0, "a": "x"} `))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Server != "files" || answer.Tool != "read" || string(answer.Text) != `{"content":[]}` {
+		t.Errorf("answer %+v", answer)
+	}
+	if len(w.sent) != 1 || string(w.sent[0].Arguments) != `{"a":"x","b":1}` || w.sent[0].Tool != "read" || w.sent[0].Organization != "acme" {
+		t.Errorf("sent %+v, want the canonical arguments", w.sent)
+	}
+	want := []string{"count", "reserve", "trust", "listing", "rules", "send", "commit"}
+	if diff := cmp.Diff(want, w.steps); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	row := w.rows[0]
+	if w.reserved[row.ID] != 7e9 {
+		t.Errorf("reserved %v, want the price under the row's id", w.reserved)
+	}
+	if row.StartedAt.IsZero() || row.EndedAt.Before(row.StartedAt) {
+		t.Errorf("times %v to %v", row.StartedAt, row.EndedAt)
+	}
+	row.ID, row.StartedAt, row.EndedAt = [16]byte{}, time.Time{}, time.Time{}
+	if diff := cmp.Diff(ledger.Entry{
+		RequestID: "r1", Organization: "acme", Key: "k1", User: "ann", Service: "edge", Run: "run-1", Tags: map[string]string{"team": "a"},
+		Operation: "tool", RequestedProvider: "mcp/files", RequestedModel: "read", Provider: "mcp/files", Model: "read",
+		Credential: "byok", Fingerprint: "f1", Attempts: 1, State: ledger.StateReported, Cost: 7e9, PriceVersion: "server/3",
+		Outcome: ledger.OutcomeCompleted,
+	}, row); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+	o := w.records[0]
+	if o.ID != w.rows[0].ID || o.Status != trace.StatusOK || o.Report == nil || o.Report.Cost != 7e9 || o.Policy != "policy-1" ||
+		string(o.Request.Raw.Body) != `{"server":"files","tool":"read","arguments":{"a":"x","b":1}}` || string(o.Answer.Written) != `{"content":[]}` {
+		t.Errorf("record %+v", o)
+	}
+}
+
+// Each check refuses a call with its own error. Nothing is sent or billed, and nothing stays reserved.
+func TestRefusals(t *testing.T) {
+	authority := func(w *world) { w.grant = admission.Terms{Reserves: true, Run: &run.Run{Status: run.Active}} }
+	listing := func(w *world, change func(l *Listing)) {
+		key := w.servers[0].Key()
+		l := w.listings[key]
+		l.Tools = slices.Clone(l.Tools)
+		change(&l)
+		w.listings[key] = l
+	}
+	for name, c := range map[string]struct {
+		change func(w *world)
+		tool   Name
+		args   string
+		want   apierr.Reason
+	}{
+		"unknown server":       {nil, Name{"other", "read"}, "", apierr.ReasonNotFound},
+		"unknown prefix":       {nil, Name{"", "xx__read"}, "", ReasonToolNotFound},
+		"no prefix":            {nil, Name{"", "read"}, "", ReasonToolNotFound},
+		"name too long":        {nil, Name{"", "fs__" + strings.Repeat("a", 125)}, "", ReasonToolNotFound},
+		"duplicate names":      {nil, read, `{"a":1,"a":2}`, apierr.ReasonInvalidRequest},
+		"large integer":        {nil, read, `{"a":9007199254740993}`, apierr.ReasonInvalidRequest},
+		"arguments no object":  {nil, read, `[1]`, apierr.ReasonInvalidRequest},
+		"suspended":            {func(w *world) { w.refused = organization.ErrSuspended }, read, "", organization.ErrSuspended.Reason},
+		"run ended":            {func(w *world) { w.refused = run.ErrRevoked }, read, "", run.ReasonRevoked},
+		"run required":         {func(w *world) { w.terms["*"] = Terms{NeedsRun: true, MinimumTrust: trust.Community} }, read, "", ReasonRunRequired},
+		"run lacks the tool":   {func(w *world) { authority(w); w.runTools = map[string]bool{"files/write": true} }, read, "", ReasonNotAllowed},
+		"run's count":          {func(w *world) { authority(w); w.countErr = run.ErrExhausted }, read, "", run.ReasonExhausted},
+		"budget":               {func(w *world) { authority(w); w.reserveErr = budget.ErrExceeded }, read, "", budget.ReasonExceeded},
+		"untrusted":            {func(w *world) { authority(w); w.levels["files"] = trust.Untrusted }, read, "", ReasonUntrusted},
+		"no trust record":      {func(w *world) { authority(w); delete(w.levels, "files") }, read, "", ReasonUntrusted},
+		"stricter minimum":     {func(w *world) { w.terms["files/read"] = Terms{MinimumTrust: trust.Verified} }, read, "", ReasonUntrusted},
+		"trust away":           {func(w *world) { authority(w); w.stale = errors.New("away") }, read, "", apierr.ReasonUnavailable},
+		"listing away":         {func(w *world) { authority(w); w.away = errors.New("away") }, read, "", apierr.ReasonUnavailable},
+		"never listed":         {func(w *world) { clear(w.listings) }, read, "", apierr.ReasonUnavailable},
+		"no such tool":         {nil, Name{"files", "delete"}, "", ReasonToolNotFound},
+		"vanished":             {func(w *world) { listing(w, func(l *Listing) { l.Tools[0].Present = false }) }, read, "", ReasonToolNotFound},
+		"unreviewed":           {func(w *world) { listing(w, func(l *Listing) { l.Tools[0].Status = definition.Pending }) }, read, "", ReasonUnreviewed},
+		"rejected":             {func(w *world) { listing(w, func(l *Listing) { l.Tools[0].Status = definition.Rejected }) }, read, "", ReasonRejected},
+		"another tool changed": {func(w *world) { listing(w, func(l *Listing) { l.Changed = true }) }, read, "", ReasonChanged},
+		"denied":               {func(w *world) { w.terms["files/read"] = Terms{MinimumTrust: trust.Community, DeniedBy: "no reads"} }, read, "", ReasonDenied},
+		"schema that can't be used": {func(w *world) {
+			authority(w)
+			listing(w, func(l *Listing) { l.Tools[0].Text = json.RawMessage(`{"inputSchema":{"$ref":"https://x.example/s"}}`) })
+		}, read, "", ReasonUnreviewed},
+		"denied by arguments": {func(w *world) {
+			authority(w)
+			w.judge = func(_ Question, arguments []byte) Verdict {
+				if string(arguments) == `{"n":1}` {
+					return Verdict{DeniedBy: "n"}
+				}
+				return Verdict{}
+			}
+		}, read, `{"n":1.0}`, ReasonDenied},
+		"approval":    {func(w *world) { w.judge = func(Question, []byte) Verdict { return Verdict{NeedsApproval: true} } }, read, "", ReasonApprovalRequired},
+		"ledger away": {func(w *world) { authority(w); w.ready = errors.New("full") }, read, "", apierr.ReasonUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caller, w := open(t)
+			if c.change != nil {
+				c.change(w)
+			}
+			_, err := caller.Call(t.Context(), request(c.tool, c.args))
+			wants(t, err, c.want)
+			if len(w.sent) > 0 || len(w.rows) > 0 || len(w.reserved) > 0 {
+				t.Errorf("sent %v, billed %v, still reserved %v", w.sent, w.rows, w.reserved)
+			}
+			if len(w.records) > 0 && (w.records[0].Report != nil || w.records[0].Err == nil || w.records[0].Status == trace.StatusOK) {
+				t.Errorf("record %+v", w.records[0])
+			}
+		})
+	}
+}
+
+// Arguments that break their schema are answered with a result, from which a model can learn. Nothing is sent.
+func TestSchema(t *testing.T) {
+	c, w := open(t)
+	w.grant = admission.Terms{Reserves: true}
+	answer, err := c.Call(t.Context(), request(read, `{"n":"secret-text"}`))
+	if err != nil || !answer.IsError || !strings.Contains(string(answer.Text), "/n: ") || strings.Contains(string(answer.Text), "secret-text") {
+		t.Errorf("%s %v", answer.Text, err)
+	}
+	if len(w.sent) > 0 || len(w.rows) > 0 || len(w.reserved) > 0 {
+		t.Error("it was sent, or stays reserved")
+	}
+	if _, err := c.Call(t.Context(), request(read, `{"n":1}`)); err != nil || len(w.sent) != 1 {
+		t.Errorf("by the schema that is kept: %v", err)
+	}
+}
+
+// A reservation is of the price also where a run has no other limit, and a call without limits reserves nothing.
+func TestUnlimitedCallReservesNothing(t *testing.T) {
+	c, w := open(t)
+	w.reserveErr = budget.ErrExceeded
+	if _, err := c.Call(t.Context(), request(read, "")); err != nil || len(w.counted) != 0 {
+		t.Errorf("%v, counted %v", err, w.counted)
+	}
+}
+
+func TestCountedCall(t *testing.T) {
+	c, w := open(t)
+	w.grant = admission.Terms{Run: &run.Run{ID: "run-1", Status: run.Active}}
+	w.terms["*"] = Terms{MinimumTrust: trust.Community, MaxToolCalls: 9, RepeatLimit: 4}
+	for _, args := range []string{`{"a":1,"b":2}`, `{"b":2.0,"a":1}`, `{"a":1}`} {
+		if _, err := c.Call(t.Context(), request(read, args)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := w.counted
+	if got[0].Run.ID != "run-1" || got[0].Server != "files" || got[0].Tool != "read" || got[0].Terms.MaxToolCalls != 9 || got[0].Terms.RepeatLimit != 4 {
+		t.Errorf("%+v", got[0])
+	}
+	if got[0].Digest != got[1].Digest || got[0].Digest == got[2].Digest {
+		t.Error("the same arguments have one digest, and others another")
+	}
+}
+
+// An approval is held while the last checks are made, used up right before the call leaves, and given back otherwise.
+func TestApproval(t *testing.T) {
+	_, w := open(t)
+	w.approval = &approval{world: w}
+	w.judge = func(Question, []byte) Verdict { return Verdict{NeedsApproval: true} }
+	c := w.caller(t)
+	if _, err := c.Call(t.Context(), request(read, `{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	exact := w.approval.asked[0]
+	if exact.Organization != "acme" || exact.Run != "run-1" || exact.Server != "files" || exact.Tool != "read" || exact.Policy != "policy-1" ||
+		string(exact.Arguments) != `{"a":1}` || exact.Definition == (definition.Digest{}) || exact.Digest == [32]byte{} {
+		t.Errorf("asked for %+v", exact)
+	}
+	if i := slices.Index(w.steps, "spend"); i < 0 || w.steps[i+1] != "send" || w.approval.spent != 1 {
+		t.Errorf("steps %v", w.steps)
+	}
+	if w.records[0].Request.ApprovalRef != "apr_1" {
+		t.Errorf("record %+v", w.records[0].Request)
+	}
+	w.approval.spendErr = ErrApprovalRequired
+	_, err := c.Call(t.Context(), request(read, `{"a":1}`))
+	wants(t, err, ReasonApprovalRequired)
+	w.approval.spendErr, w.ready = nil, errors.New("full")
+	_, err = c.Call(t.Context(), request(read, `{"a":1}`))
+	wants(t, err, apierr.ReasonUnavailable)
+	if w.approval.spent != 2 || w.approval.released != 3 || len(w.sent) != 1 {
+		t.Errorf("spent %d, released %d, sent %d", w.approval.spent, w.approval.released, len(w.sent))
+	}
+}
+
+// What the server's limits refuse is refused with the time to wait. A call gives its place back.
+func TestLimits(t *testing.T) {
+	c, w := open(t)
+	w.servers[0].Concurrency = 1
+	inside, leave := make(chan struct{}), make(chan struct{})
+	w.answer = func(context.Context, Outgoing) (Result, error) {
+		close(inside)
+		<-leave
+		return Result{Kind: Complete, Text: json.RawMessage(`{}`)}, nil
+	}
+	done := make(chan error)
+	go func() {
+		_, err := c.Call(context.WithoutCancel(t.Context()), request(read, ""))
+		done <- err
+	}()
+	<-inside
+	_, err := c.Call(t.Context(), request(Name{"files", "write"}, ""))
+	wants(t, err, apierr.ReasonRateLimited)
+	close(leave)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	w.answer = func(context.Context, Outgoing) (Result, error) {
+		return Result{Kind: Complete, Text: json.RawMessage(`{}`)}, nil
+	}
+	testkit.Wait(t, time.Minute, "the place of the first", func() error {
+		_, err := c.Call(t.Context(), request(read, ""))
+		return err
+	})
+
+	c, w = open(t)
+	w.servers[0].PerMinute = 2
+	for range 2 {
+		if _, err := c.Call(t.Context(), request(read, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = c.Call(t.Context(), request(read, ""))
+	wants(t, err, apierr.ReasonRateLimited)
+	if e := apierr.From(err); e.RetryAfter <= 0 || e.RetryAfter > 2*time.Minute {
+		t.Errorf("retry after %s", e.RetryAfter)
+	}
+}
+
+// What the ledger has, and what the caller gets, of calls that end in every way.
+func TestOutcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer  func(w *world, ctx context.Context) (Result, error)
+		reason  apierr.Reason
+		outcome ledger.Outcome // empty for no row
+		status  trace.Status
+	}{
+		"tool error": {
+			func(*world, context.Context) (Result, error) {
+				return Result{Kind: Complete, IsError: true, Text: json.RawMessage(`{}`)}, nil
+			}, "", ledger.OutcomeCompleted, trace.StatusOK,
+		},
+		"not sent": {
+			func(*world, context.Context) (Result, error) { return Result{}, &UnsentError{errors.New("refused")} },
+			apierr.ReasonUnavailable, "", trace.StatusFailed,
+		},
+		"no answer": {
+			func(*world, context.Context) (Result, error) { return Result{}, errors.New("reset") },
+			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,
+		},
+		"panic": {
+			func(*world, context.Context) (Result, error) { panic("a bug") },
+			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,
+		},
+		"asks for input": {
+			func(*world, context.Context) (Result, error) {
+				return Result{Kind: InputRequired, Text: json.RawMessage(`{}`)}, nil
+			},
+			apierr.ReasonNotImplemented, ledger.OutcomeCompleted, trace.StatusFailed,
+		},
+		"too slow": {
+			func(_ *world, ctx context.Context) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() },
+			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,
+		},
+		"revoked": {
+			func(w *world, ctx context.Context) (Result, error) {
+				w.cause(run.ErrRevoked)
+				<-ctx.Done()
+				return Result{}, ctx.Err()
+			}, run.ReasonRevoked, ledger.OutcomeAborted, trace.StatusAborted,
+		},
+		"revoked before it was sent": {
+			func(w *world, ctx context.Context) (Result, error) {
+				w.cause(run.ErrRevoked)
+				<-ctx.Done()
+				return Result{}, &UnsentError{ctx.Err()}
+			}, run.ReasonRevoked, "", trace.StatusFailed,
+		},
+		"caller left": {
+			func(w *world, ctx context.Context) (Result, error) {
+				w.cause(nil)
+				<-ctx.Done()
+				return Result{}, ctx.Err()
+			}, apierr.ReasonCancelled, ledger.OutcomeCancelled, trace.StatusCancelled,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				caller, w := open(t)
+				w.grant = admission.Terms{Reserves: true}
+				w.answer = func(ctx context.Context, _ Outgoing) (Result, error) { return c.answer(w, ctx) }
+				_, err := caller.Call(t.Context(), request(read, ""))
+				if c.reason == "" && err != nil {
+					t.Error(err)
+				} else if c.reason != "" {
+					wants(t, err, c.reason)
+				}
+				if len(w.sent) != 1 {
+					t.Errorf("%d calls, want one, never a second", len(w.sent))
+				}
+				switch {
+				case c.outcome == "" && (len(w.rows) > 0 || len(w.reserved) > 0):
+					t.Errorf("billed %v, reserved %v, and nothing was sent", w.rows, w.reserved)
+				case c.outcome != "" && (len(w.rows) != 1 || w.rows[0].Outcome != c.outcome || w.rows[0].Cost != 7e9 || len(w.reserved) != 1):
+					t.Errorf("rows %+v, want one that was %s", w.rows, c.outcome)
+				}
+				if o := w.records[0]; o.Status != c.status || (o.Report != nil) != (c.outcome != "") || (o.Err != nil) != (c.reason != "") {
+					t.Errorf("record %+v", o)
+				}
+			})
+		})
+	}
+}
+
+// The server's own error reaches the caller and not the record.
+func TestServersError(t *testing.T) {
+	c, w := open(t)
+	w.answer = func(context.Context, Outgoing) (Result, error) {
+		return Result{}, &wire.Error{Code: -32602, Message: "their text"}
+	}
+	_, err := c.Call(t.Context(), request(read, ""))
+	if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != -32602 {
+		t.Errorf("%v", err)
+	}
+	if w.rows[0].Outcome != ledger.OutcomeCompleted || strings.Contains(w.records[0].Err.Error(), "their text") || w.records[0].Tries[0].Code != "-32602" {
+		t.Errorf("row %+v, record %+v", w.rows[0], w.records[0])
+	}
+}
+
+// A row that the ledger didn't take keeps its reservation from being replaced; the answer is given.
+func TestCommitFails(t *testing.T) {
+	c, w := open(t)
+	w.grant, w.commitErr = admission.Terms{Reserves: true}, errors.New("full")
+	if _, err := c.Call(t.Context(), request(read, "")); err != nil || len(w.reserved) != 0 {
+		t.Errorf("%v, reserved %v", err, w.reserved)
+	}
+}
+
+// A server of all organizations is called with the fleet's credential, and one of an organization's own goes first.
+func TestServerOfAll(t *testing.T) {
+	c, w := open(t)
+	shared := *w.servers[0]
+	shared.Organization, shared.ID, shared.Prefix, shared.Price = "", "shared", "shared", 1
+	hidden := shared
+	hidden.ID, hidden.Prefix = "files", "hidden"
+	w.servers = append([]*toolserver.Server{&hidden, &shared}, w.servers...)
+	w.levels["shared"] = trust.Verified
+	w.listings[shared.Key()] = Listing{Tools: []definition.Reviewed{tool(&shared, "read")}}
+	if _, err := c.Call(t.Context(), request(Name{Tool: "shared__read"}, "")); err != nil {
+		t.Fatal(err)
+	}
+	if w.rows[0].Credential != "fleet" || w.rows[0].Provider != "mcp/shared" {
+		t.Errorf("%+v", w.rows[0])
+	}
+	_, err := c.Call(t.Context(), request(Name{Tool: "hidden__read"}, ""))
+	wants(t, err, ReasonToolNotFound)
+	if _, err := c.Call(t.Context(), request(read, "")); err != nil || w.rows[1].Credential != "byok" {
+		t.Errorf("%v %+v", err, w.rows)
+	}
+}

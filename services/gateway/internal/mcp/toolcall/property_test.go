@@ -1,0 +1,116 @@
+package toolcall
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+)
+
+// drawn is one tool of a drawn world, and whether the words of the rules, not the code, let it be called.
+type drawn struct {
+	server *toolserver.Server
+	name   string
+	may    bool
+}
+
+var levels = []trust.Level{trust.Untrusted, trust.Community, trust.Verified, trust.FirstParty}
+
+// draw fills a world with servers, reviews, levels, rules and perhaps a run.
+func (w *world) draw(t *rapid.T) (tools []drawn) {
+	w.servers, w.listings, w.levels, w.terms = nil, map[toolserver.Key]Listing{}, map[string]trust.Level{}, map[string]Terms{}
+	w.grant, w.runTools = admission.Terms{}, nil
+	hasRun := rapid.Bool().Draw(t, "has a run")
+	if hasRun {
+		w.grant.Run, w.runTools = &run.Run{Status: run.Active}, map[string]bool{}
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "servers") {
+		s := &toolserver.Server{ID: fmt.Sprint("s", i), Prefix: fmt.Sprint("p-", i), Timeout: 1e9, Version: 1}
+		s.Organization = rapid.SampledFrom([]string{"acme", "", "other"}).Draw(t, "organization")
+		w.servers = append(w.servers, s)
+		known, level := rapid.Bool().Draw(t, "known"), rapid.SampledFrom(levels).Draw(t, "level")
+		if known {
+			w.levels[s.ID] = level
+		} else {
+			level = trust.Untrusted
+		}
+		changed := rapid.IntRange(0, 3).Draw(t, "changed") == 0
+		listing := Listing{Changed: changed}
+		for _, name := range []string{"a", "b", "c"}[:rapid.IntRange(0, 3).Draw(t, "tools")] {
+			of := tool(s, name)
+			of.Status = rapid.SampledFrom([]definition.Status{definition.Approved, definition.Approved, definition.Pending, definition.Rejected}).Draw(t, "status")
+			of.Present = rapid.IntRange(0, 3).Draw(t, "present") > 0
+			listing.Tools = append(listing.Tools, of)
+			terms := Terms{MinimumTrust: rapid.SampledFrom(levels).Draw(t, "minimum"), NeedsRun: rapid.IntRange(0, 3).Draw(t, "needs run") == 0}
+			if rapid.IntRange(0, 3).Draw(t, "denied") == 0 {
+				terms.DeniedBy = "never"
+			}
+			w.terms[s.ID+"/"+name] = terms
+			allowed := rapid.IntRange(0, 3).Draw(t, "allowed") > 0
+			if hasRun {
+				w.runTools[s.ID+"/"+name] = allowed
+			}
+			tools = append(tools, drawn{s, name, s.Organization != "other" &&
+				(!terms.NeedsRun || hasRun) && (!hasRun || allowed) &&
+				slices.Index(levels, level) >= slices.Index(levels, terms.MinimumTrust) &&
+				of.Present && of.Status == definition.Approved && !changed && terms.DeniedBy == ""})
+		}
+		w.listings[s.Key()] = listing
+	}
+	return tools
+}
+
+// A tool is listed exactly if a call reaches its server, and both exactly if every rule lets it: alone and among the
+// tools of all servers.
+func TestListsShowWhatCallsPass(t *testing.T) {
+	c, w := open(t)
+	rapid.Check(t, func(t *rapid.T) {
+		tools := w.draw(t)
+		names := func(server string) []string {
+			list, err := c.List(t.Context(), &Asker{Organization: "acme"}, server)
+			if err != nil && !errors.Is(err, ErrServerNotFound) {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, tool := range list.Tools {
+				all = append(all, tool.Name)
+			}
+			return all
+		}
+		reaches := func(name Name) bool {
+			w.sent, w.rows, w.records, w.steps, w.fresh = nil, nil, nil, nil, nil
+			_, err := c.Call(t.Context(), request(name, ""))
+			if (err == nil) != (len(w.sent) == 1) || len(w.sent) != len(w.rows) {
+				t.Fatalf("%v: %v, sent %d, billed %d", name, err, len(w.sent), len(w.rows))
+			}
+			return err == nil
+		}
+		merged := names("")
+		if !slices.IsSorted(merged) {
+			t.Fatalf("not in order: %v", merged)
+		}
+		all := 0
+		for _, d := range tools {
+			own := slices.Contains(names(d.server.ID), d.name)
+			exposed := slices.Contains(merged, d.server.Exposed(d.name))
+			if called, calledExposed := reaches(Name{d.server.ID, d.name}), reaches(Name{"", d.server.Exposed(d.name)}); own != d.may || exposed != d.may || called != d.may || calledExposed != d.may {
+				t.Fatalf("%s %s: listed %t, among all %t, called %t, by its exposed name %t, want %t",
+					d.server.ID, d.name, own, exposed, called, calledExposed, d.may)
+			}
+			if d.may {
+				all++
+			}
+		}
+		if len(merged) != all {
+			t.Fatalf("listed %v, want %d tools", merged, all)
+		}
+	})
+}
