@@ -125,6 +125,12 @@ func (c *Caller) Definition(ctx context.Context, a *Asker, name Name) (json.RawM
 	return nil, false
 }
 
+// Knows reports whether an organization may call a server of this id.
+func (c *Caller) Knows(organization, server string) bool {
+	_, ok := c.Servers.Find(organization, server)
+	return ok
+}
+
 // find returns the server of a name and the tool's own name.
 func (c *Caller) find(a *Asker, name Name) (*toolserver.Server, string, error) {
 	if name.Server != "" {
