@@ -43,8 +43,8 @@ type Engine interface {
 // pingEvery is how often a stream without content sends a ping: proxies cut connections that are silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Dependencies are what the services are built on. All but Conversations, Background, Files, BatchJobs and Sockets are
-// required.
+// Dependencies are what the services are built on. All but Conversations, Background, Files, BatchJobs, Sockets and Tools
+// are required.
 type Dependencies struct {
 	Engine   Engine
 	Policies Policies
@@ -81,6 +81,8 @@ type Dependencies struct {
 	BatchJobs BatchJobs
 	// Sockets is the WebSocket mode of the Responses API; the zero value turns it off.
 	Sockets Sockets
+	// Tools is the face of the Model Context Protocol; the zero value has none.
+	Tools Tools
 	// Prices returns the price table in force.
 	Prices func() *price.Table
 }
@@ -93,6 +95,9 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	inferences.mountGemini(server)
 	mountFiles(server, deps.Files)
 	mountBatches(server, inferences, deps.Files, deps.BatchJobs)
+	if err := mountTools(server, deps.Tools); err != nil {
+		return fmt.Errorf("tools: %w", err)
+	}
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
