@@ -58,8 +58,10 @@ type Dependencies struct {
 
 	Approvals approval.Store
 	Trust     trust.Store
-	Exposure  exposure.Store
-	Audit     AuditLog
+	// Tools are the tool servers; without Tools.Listings none can be listed.
+	Tools    Tools
+	Exposure exposure.Store
+	Audit    AuditLog
 	// Canonical returns a provider's name for an alias; false if the policy doesn't have it.
 	Canonical func(provider string) (string, bool)
 
@@ -122,6 +124,7 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Depende
 	gatewayv1.RegisterRunServiceServer(r, runs)
 	gatewayv1.RegisterSessionServiceServer(r, runs)
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})
+	gatewayv1.RegisterToolServerServiceServer(r, &toolServer{Tools: deps.Tools})
 	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
 	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage, spend: deps.Spend})
@@ -143,6 +146,7 @@ func transcode(ctx context.Context, server *rpc.Server) error {
 		gatewayv1.RegisterRunServiceHandlerClient(ctx, mux, gatewayv1.NewRunServiceClient(local)),
 		gatewayv1.RegisterSessionServiceHandlerClient(ctx, mux, gatewayv1.NewSessionServiceClient(local)),
 		gatewayv1.RegisterSecurityServiceHandlerClient(ctx, mux, gatewayv1.NewSecurityServiceClient(local)),
+		gatewayv1.RegisterToolServerServiceHandlerClient(ctx, mux, gatewayv1.NewToolServerServiceClient(local)),
 		gatewayv1.RegisterTraceServiceHandlerClient(ctx, mux, gatewayv1.NewTraceServiceClient(local)),
 		gatewayv1.RegisterTrustServiceHandlerClient(ctx, mux, gatewayv1.NewTrustServiceClient(local)),
 		gatewayv1.RegisterUsageServiceHandlerClient(ctx, mux, gatewayv1.NewUsageServiceClient(local)),

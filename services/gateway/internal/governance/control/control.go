@@ -27,6 +27,7 @@ const (
 	Routing       Topic = "routing"
 	Models        Topic = "model"
 	Policy        Topic = "policy"
+	Tools         Topic = "tool"
 )
 
 // ErrUnchanged is the error of a change that changes nothing: it creates no version and no audit entry.
