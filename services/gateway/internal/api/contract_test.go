@@ -11,6 +11,8 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
 	"switchyard.dev/services/gateway/internal/operations/probe"
@@ -33,6 +35,8 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, policy.ReasonDataClassification,
 		imagefetch.ReasonImageInvalid, imagefetch.ReasonTargetNotAllowed, budget.ReasonExceeded, probe.ReasonRunning,
 		byok.ReasonRawKeyRefused, byok.ReasonSealedCredentialInvalid, byok.ReasonSecretUnresolved, byok.ReasonProviderUnknown,
+		definition.ReasonToolNotFound, definition.ReasonUnreviewed, definition.ReasonChanged, definition.ReasonRejected,
+		toolserver.ReasonVersionConflict, toolserver.ReasonTargetNotAllowed,
 		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,
 		run.ReasonRevoked, run.ReasonExpired, run.ReasonExhausted, run.ReasonAborted, organization.ReasonSuspended,
 	} {

@@ -21,8 +21,8 @@ import (
 // toolRoot is the path of all tool servers; that of one of them follows it.
 const toolRoot = "/mcp"
 
-// Tools is the face by which callers call tools; without a Caller there is none.
-type Tools struct {
+// ToolFace is the face by which callers call tools; without a Caller there is none.
+type ToolFace struct {
 	Caller mcp.Tools
 	// Origins are the origins of pages that may call, Hosts the names by which callers may address the gateway; see
 	// mcp.Options.
@@ -35,7 +35,7 @@ type Tools struct {
 func isTool(path string) bool { return path == toolRoot || strings.HasPrefix(path, toolRoot+"/") }
 
 // mountTools registers the paths of the Model Context Protocol.
-func mountTools(server *rpc.Server, o Tools) error {
+func mountTools(server *rpc.Server, o ToolFace) error {
 	if o.Caller == nil {
 		return nil
 	}

@@ -81,11 +81,15 @@ func build(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	tools, err := openTools(s, cfg, stores, governance, out, toolParts{command: func(string) bool { return false }})
+	if err != nil {
+		return fmt.Errorf("tools: %w", err)
+	}
 	operations, err := openOperations(ctx, s, cfg, stores, governance, pipeline)
 	if err != nil {
 		return err
 	}
-	if err := startServers(ctx, s, cfg, stores, governance, pipeline, operations); err != nil {
+	if err := startServers(ctx, s, cfg, stores, governance, pipeline, tools, operations); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
 	s.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
@@ -232,7 +236,9 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 }
 
 // startServers registers the handlers of both faces and serves them.
-func startServers(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline, o operations) error {
+func startServers(
+	ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline, t tools, o operations,
+) error {
 	server, err := newServer(s, cfg)
 	if err != nil {
 		return err
@@ -241,7 +247,7 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
-		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
+		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Tools: t.api(),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
 		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g),

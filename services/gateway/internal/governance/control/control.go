@@ -28,6 +28,7 @@ const (
 	Models        Topic = "model"
 	Policy        Topic = "policy"
 	Trust         Topic = "trust"
+	Tools         Topic = "tool"
 )
 
 // ErrUnchanged is the error of a change that changes nothing: it creates no version and no audit entry.

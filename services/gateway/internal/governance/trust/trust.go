@@ -28,12 +28,6 @@ var levels = []Level{Untrusted, Community, Verified, FirstParty}
 
 func (l Level) rank() int { return slices.Index(levels, l) }
 
-// AtLeast reports whether the level is a minimum or higher. A level that doesn't exist is below every minimum, and above
-// none.
-func (l Level) AtLeast(minimum Level) bool {
-	return minimum.rank() >= 0 && l.rank() >= minimum.rank()
-}
-
 // Reviewed reports whether the level needs a review to take effect.
 func (l Level) Reviewed() bool { return l.rank() > Community.rank() }
 

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
@@ -28,7 +29,8 @@ const maxAnswer = 16 << 20
 type execution struct {
 	caller  *Caller
 	request *Request
-	server  *toolserver.Server
+	entry   *definition.Entry
+	server  *toolserver.Server // the entry's
 	// tool is the tool's own name.
 	tool string
 	// arguments are in their canonical form, and digest is theirs.
@@ -39,6 +41,9 @@ type execution struct {
 	started time.Time
 	rules   Rules
 	grant   admission.Grant
+	// price is what the call costs, and priced the version of the price.
+	price  price.Pico
+	priced string
 	// hold charges the memory that the answer takes.
 	hold *memory.Hold
 	// definition is the approved one of the tool; nil until it is known.
@@ -83,9 +88,12 @@ func newID() uuid.UUID {
 // serve makes the checks in their order, then the call.
 func (x *execution) serve(ctx context.Context) (Result, error) {
 	var err error
-	if x.server, x.tool, err = x.caller.find(&x.request.Asker, x.request.Tool); err != nil {
+	if x.entry, x.tool, err = x.caller.find(&x.request.Asker, x.request.Tool); err != nil {
 		return Result{}, err
 	}
+	x.server = &x.entry.Server
+	x.price, x.priced = x.server.Price, priceVersion(x.server)
+	x.caller.Listings.Used(x.server.Key())
 	x.observe(ctx)
 	if err := x.canonicalize(); err != nil {
 		return Result{}, err
@@ -128,10 +136,10 @@ func (x *execution) canonicalize() error {
 
 // authorize makes the checks that don't depend on the arguments: the run and its budget, trust, and the definition.
 func (x *execution) authorize(ctx context.Context) (Terms, error) {
-	f := facts{authority: x.grant.Terms().Run, server: x.server}
+	f := facts{authority: x.grant.Terms().Run, entry: x.entry}
 	x.caller.ask(&f, &x.request.Asker, x.rules, x.tool)
-	if refused := decideRun(&f); refused != nil {
-		return f.terms, refused
+	if err := decideRun(&f); err != nil {
+		return f.terms, err
 	}
 	if err := x.reserve(ctx, f.terms); err != nil {
 		return f.terms, err
@@ -140,17 +148,34 @@ func (x *execution) authorize(ctx context.Context) (Terms, error) {
 	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
 		return f.terms, errTrustAway.Wrap(err)
 	}
-	listing, err := x.caller.Definitions.Listing(ctx, x.server, f.terms.Fresh)
+	if err := x.refresh(ctx, &f); err != nil {
+		return f.terms, err
+	}
+	tool, err := decideTool(&f)
 	if err != nil {
-		return f.terms, errListingAway.Wrap(err)
+		return f.terms, err
 	}
-	f.listing = &listing
-	tool, refused := decideTool(&f)
-	if refused != nil {
-		return f.terms, refused
+	x.definition, err = x.caller.text(ctx, x.entry, x.tool)
+	if err == nil && x.definition.Digest != tool.Digest {
+		err = definition.ErrChanged // Between the two look-ups.
 	}
-	x.definition = tool
-	return f.terms, nil
+	return f.terms, err
+}
+
+// refresh lists the server again where the policy wants a listing of now.
+func (x *execution) refresh(ctx context.Context, f *facts) error {
+	if f.terms.Fresh == 0 {
+		return nil
+	}
+	if err := x.caller.Listings.Refresh(ctx, x.server.Key(), f.terms.Fresh); err != nil {
+		return errListingAway.Wrap(err)
+	}
+	entry := x.caller.Registry.Find(x.request.Organization, x.server.ID)
+	if entry == nil {
+		return ErrServerNotFound
+	}
+	x.entry, x.server, f.entry = entry, &entry.Server, entry
+	return nil
 }
 
 // reserve takes the call from the limits of its run, and its price from the budgets.
@@ -164,7 +189,7 @@ func (x *execution) reserve(ctx context.Context, terms Terms) error {
 	if !x.grant.Terms().Reserves {
 		return nil
 	}
-	return x.grant.Reserve(ctx, x.id, x.server.Price)
+	return x.grant.Reserve(ctx, x.id, x.price)
 }
 
 // permit makes the checks of the arguments, and takes the call from the limits of its server.

@@ -41,7 +41,7 @@ func TestCall(t *testing.T) {
 	if len(w.sent) != 1 || string(w.sent[0].Arguments) != `{"a":"x","b":1}` || w.sent[0].Tool != "read" || w.sent[0].Organization != "acme" {
 		t.Errorf("sent %+v, want the canonical arguments", w.sent)
 	}
-	want := []string{"count", "reserve", "trust", "listing", "rules", "send", "commit"}
+	want := []string{"count", "reserve", "trust", "texts", "rules", "send", "commit"}
 	if diff := cmp.Diff(want, w.steps); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
@@ -71,12 +71,13 @@ func TestCall(t *testing.T) {
 // Each check refuses a call with its own error. Nothing is sent or billed, and nothing stays reserved.
 func TestRefusals(t *testing.T) {
 	authority := func(w *world) { w.grant = admission.Terms{Reserves: true, Run: &run.Run{Status: run.Active}} }
-	listing := func(w *world, change func(l *Listing)) {
+	first := func(w *world) *definition.Reviewed { return &w.tools[w.servers[0].Key()][0] }
+	changed := func(w *world, name string) {
 		key := w.servers[0].Key()
-		l := w.listings[key]
-		l.Tools = slices.Clone(l.Tools)
-		change(&l)
-		w.listings[key] = l
+		before := tool(w.servers[0], name)
+		before.Digest[31], before.Present = 1, false
+		w.tools[key] = append(w.tools[key], before)
+		w.tools[key][1].Status = definition.Pending
 	}
 	for name, c := range map[string]struct {
 		change func(w *world)
@@ -85,9 +86,9 @@ func TestRefusals(t *testing.T) {
 		want   apierr.Reason
 	}{
 		"unknown server":       {nil, Name{"other", "read"}, "", apierr.ReasonNotFound},
-		"unknown prefix":       {nil, Name{"", "xx__read"}, "", ReasonToolNotFound},
-		"no prefix":            {nil, Name{"", "read"}, "", ReasonToolNotFound},
-		"name too long":        {nil, Name{"", "fs__" + strings.Repeat("a", 125)}, "", ReasonToolNotFound},
+		"unknown prefix":       {nil, Name{"", "xx__read"}, "", definition.ReasonToolNotFound},
+		"no prefix":            {nil, Name{"", "read"}, "", definition.ReasonToolNotFound},
+		"name too long":        {nil, Name{"", "fs__" + strings.Repeat("a", 125)}, "", definition.ReasonToolNotFound},
 		"duplicate names":      {nil, read, `{"a":1,"a":2}`, apierr.ReasonInvalidRequest},
 		"large integer":        {nil, read, `{"a":9007199254740993}`, apierr.ReasonInvalidRequest},
 		"arguments no object":  {nil, read, `[1]`, apierr.ReasonInvalidRequest},
@@ -102,17 +103,17 @@ func TestRefusals(t *testing.T) {
 		"stricter minimum":     {func(w *world) { w.terms["files/read"] = Terms{MinimumTrust: trust.Verified} }, read, "", ReasonUntrusted},
 		"trust away":           {func(w *world) { authority(w); w.stale = errors.New("away") }, read, "", apierr.ReasonUnavailable},
 		"listing away":         {func(w *world) { authority(w); w.away = errors.New("away") }, read, "", apierr.ReasonUnavailable},
-		"never listed":         {func(w *world) { clear(w.listings) }, read, "", apierr.ReasonUnavailable},
-		"no such tool":         {nil, Name{"files", "delete"}, "", ReasonToolNotFound},
-		"vanished":             {func(w *world) { listing(w, func(l *Listing) { l.Tools[0].Present = false }) }, read, "", ReasonToolNotFound},
-		"unreviewed":           {func(w *world) { listing(w, func(l *Listing) { l.Tools[0].Status = definition.Pending }) }, read, "", ReasonUnreviewed},
-		"rejected":             {func(w *world) { listing(w, func(l *Listing) { l.Tools[0].Status = definition.Rejected }) }, read, "", ReasonRejected},
-		"another tool changed": {func(w *world) { listing(w, func(l *Listing) { l.Changed = true }) }, read, "", ReasonChanged},
+		"never listed":         {func(w *world) { clear(w.tools) }, read, "", definition.ReasonToolNotFound},
+		"no such tool":         {nil, Name{"files", "delete"}, "", definition.ReasonToolNotFound},
+		"vanished":             {func(w *world) { first(w).Present = false }, read, "", definition.ReasonToolNotFound},
+		"unreviewed":           {func(w *world) { first(w).Status = definition.Pending }, read, "", definition.ReasonUnreviewed},
+		"rejected":             {func(w *world) { first(w).Status = definition.Rejected }, read, "", definition.ReasonRejected},
+		"another tool changed": {func(w *world) { changed(w, "write") }, read, "", definition.ReasonChanged},
 		"denied":               {func(w *world) { w.terms["files/read"] = Terms{MinimumTrust: trust.Community, DeniedBy: "no reads"} }, read, "", ReasonDenied},
 		"schema that can't be used": {func(w *world) {
 			authority(w)
-			listing(w, func(l *Listing) { l.Tools[0].Text = json.RawMessage(`{"inputSchema":{"$ref":"https://x.example/s"}}`) })
-		}, read, "", ReasonUnreviewed},
+			first(w).Text = json.RawMessage(`{"inputSchema":{"$ref":"https://x.example/s"}}`)
+		}, read, "", definition.ReasonUnreviewed},
 		"denied by arguments": {func(w *world) {
 			authority(w)
 			w.judge = func(_ Question, arguments []byte) Verdict {
@@ -378,7 +379,7 @@ func TestServerOfAll(t *testing.T) {
 	hidden.ID, hidden.Prefix = "files", "hidden"
 	w.servers = append([]*toolserver.Server{&hidden, &shared}, w.servers...)
 	w.levels["shared"] = trust.Verified
-	w.listings[shared.Key()] = Listing{Tools: []definition.Reviewed{tool(&shared, "read")}}
+	w.tools[shared.Key()] = []definition.Reviewed{tool(&shared, "read")}
 	if _, err := c.Call(t.Context(), request(Name{Tool: "shared__read"}, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -386,8 +387,30 @@ func TestServerOfAll(t *testing.T) {
 		t.Errorf("%+v", w.rows[0])
 	}
 	_, err := c.Call(t.Context(), request(Name{Tool: "hidden__read"}, ""))
-	wants(t, err, ReasonToolNotFound)
+	wants(t, err, definition.ReasonToolNotFound)
 	if _, err := c.Call(t.Context(), request(read, "")); err != nil || w.rows[1].Credential != "byok" {
 		t.Errorf("%v %+v", err, w.rows)
+	}
+}
+
+// A tool that needs a listing of now is called by what the server has then.
+func TestFreshListing(t *testing.T) {
+	c, w := open(t)
+	w.terms["files/read"] = Terms{MinimumTrust: trust.Community, Fresh: 10 * time.Second}
+	w.refresh = func() error { return nil }
+	if _, err := c.Call(t.Context(), request(read, "")); err != nil || !slices.Contains(w.steps, "refresh") {
+		t.Errorf("%v, steps %v", err, w.steps)
+	}
+	w.refresh = func() error { w.tools[w.servers[0].Key()][0].Status = definition.Pending; return nil }
+	_, err := c.Call(t.Context(), request(read, ""))
+	wants(t, err, definition.ReasonUnreviewed)
+	w.refresh = func() error { return errors.New("away") }
+	_, err = c.Call(t.Context(), request(read, ""))
+	wants(t, err, apierr.ReasonUnavailable)
+	w.refresh = func() error { w.servers = nil; return nil }
+	_, err = c.Call(t.Context(), request(read, ""))
+	wants(t, err, apierr.ReasonNotFound)
+	if len(w.sent) != 1 {
+		t.Errorf("sent %d", len(w.sent))
 	}
 }

@@ -3,11 +3,11 @@ package toolcall
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
 
+	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 )
 
@@ -31,7 +31,7 @@ type List struct {
 // empty. It has those that a call would reach, but for its arguments and what is left of limits. The error is an
 // *apierr.Error.
 func (c *Caller) List(ctx context.Context, a *Asker, server string) (List, error) {
-	servers, err := c.listed(a, server)
+	entries, err := c.listed(a, server)
 	if err != nil {
 		return List{}, err
 	}
@@ -42,66 +42,76 @@ func (c *Caller) List(ctx context.Context, a *Asker, server string) (List, error
 	defer grant.End(false)
 	rules, authority := c.Rules(), grant.Terms().Run
 	var list List
-	for _, of := range servers {
-		level, err := c.Trust.Level(a.Organization, of.ID)
-		if err != nil {
+	for _, entry := range entries {
+		c.Listings.Used(entry.Server.Key())
+		f := facts{authority: authority, entry: entry}
+		if f.level, err = c.Trust.Level(a.Organization, entry.Server.ID); err != nil {
 			return List{}, errTrustAway.Wrap(err)
 		}
-		listing, err := c.Definitions.Listing(grant.Context(), of, 0)
+		tools, err := c.callable(grant.Context(), &f, a, rules, server == "")
 		switch {
 		case err != nil && server != "":
 			return List{}, errListingAway.Wrap(err)
 		case err != nil:
-			list.Unavailable = append(list.Unavailable, of.Prefix)
-			if !errors.Is(err, ErrUnlisted) {
-				c.Log.WarnContext(ctx, "a server is left out of a list", slog.String("server", of.ID), slog.String("error", err.Error()))
-			}
+			list.Unavailable = append(list.Unavailable, entry.Server.Prefix)
+			c.Log.WarnContext(ctx, "a server is left out of a list", slog.String("server", entry.Server.ID), slog.String("error", err.Error()))
 			continue
 		}
-		f := facts{authority: authority, server: of, level: level, listing: &listing}
-		list.Tools = append(list.Tools, c.callable(&f, a, rules, server == "")...)
+		list.Tools = append(list.Tools, tools...)
 	}
 	slices.SortFunc(list.Tools, func(x, y Tool) int { return strings.Compare(x.Name, y.Name) })
 	return list, nil
 }
 
 // listed returns the servers whose tools are listed.
-func (c *Caller) listed(a *Asker, id string) ([]*toolserver.Server, error) {
+func (c *Caller) listed(a *Asker, id string) ([]*definition.Entry, error) {
 	if id == "" {
-		return c.Servers.Of(a.Organization), nil
+		return c.Registry.Exposed(a.Organization), nil
 	}
-	of, ok := c.Servers.Find(a.Organization, id)
-	if !ok {
+	entry := c.Registry.Find(a.Organization, id)
+	if entry == nil {
 		return nil, ErrServerNotFound
 	}
-	return []*toolserver.Server{of}, nil
+	return []*definition.Entry{entry}, nil
 }
 
-// callable returns the tools of a listing that decide lets pass.
-func (c *Caller) callable(f *facts, a *Asker, rules Rules, exposed bool) (tools []Tool) {
-	for i := range f.listing.Tools {
-		name := f.listing.Tools[i].Name
-		if !f.listing.Tools[i].Present || exposed && !exposes(f.server, name) {
-			continue
-		}
-		c.ask(f, a, rules, name)
-		tool, refused := decide(f)
-		if refused != nil || tool != &f.listing.Tools[i] {
-			continue
-		}
+// callable returns the tools of a server that decide lets pass. It reads their definitions only if there is one.
+func (c *Caller) callable(ctx context.Context, f *facts, a *Asker, rules Rules, exposed bool) ([]Tool, error) {
+	named := make(map[definition.Digest]string)
+	for _, tool := range f.entry.Tools() {
+		name := tool.Name
 		if exposed {
-			name = f.server.Exposed(name)
+			if !f.entry.Server.Exposable(name) {
+				continue
+			}
+			name = f.entry.Server.Exposed(name)
 		}
-		tools = append(tools, Tool{name, tool.Text})
+		c.ask(f, a, rules, tool.Name)
+		if _, err := decide(f); err == nil {
+			named[tool.Digest] = name
+		}
 	}
-	return tools
+	if len(named) == 0 {
+		return nil, nil
+	}
+	texts, err := c.Texts.Of(ctx, f.entry)
+	if err != nil {
+		return nil, err
+	}
+	var tools []Tool
+	for i := range texts {
+		if name, ok := named[texts[i].Digest]; ok {
+			tools = append(tools, Tool{name, texts[i].Text})
+		}
+	}
+	return tools, nil
 }
 
 // ask completes the facts for one tool.
 func (c *Caller) ask(f *facts, a *Asker, rules Rules, tool string) {
 	f.tool = tool
-	f.terms = rules.Terms(question(a, f.server, tool))
-	f.runAllows = f.authority == nil || c.RunAllows(f.authority, f.server.ID, tool)
+	f.terms = rules.Terms(question(a, &f.entry.Server, tool))
+	f.runAllows = f.authority == nil || c.RunAllows(f.authority, f.entry.Server.ID, tool)
 }
 
 func question(a *Asker, server *toolserver.Server, tool string) Question {
@@ -111,42 +121,52 @@ func question(a *Asker, server *toolserver.Server, tool string) Question {
 // Definition returns the definition of a tool as its server sent it, for checks of how a call was written. It reports
 // false where the name is unknown; whether the tool may be called is not decided.
 func (c *Caller) Definition(ctx context.Context, a *Asker, name Name) (json.RawMessage, bool) {
-	server, tool, err := c.find(a, name)
+	entry, tool, err := c.find(a, name)
 	if err != nil {
 		return nil, false
 	}
-	listing, err := c.Definitions.Listing(ctx, server, 0)
+	found, err := c.text(ctx, entry, tool)
 	if err != nil {
 		return nil, false
 	}
-	if found := listing.find(tool); found != nil {
-		return found.Text, true
+	return found.Text, true
+}
+
+// text returns the definition of a tool of a server's latest listing. The error is definition.ErrToolNotFound, or one of
+// the store.
+func (c *Caller) text(ctx context.Context, entry *definition.Entry, tool string) (*definition.Reviewed, error) {
+	texts, err := c.Texts.Of(ctx, entry)
+	if err != nil {
+		return nil, errListingAway.Wrap(err)
 	}
-	return nil, false
+	i, found := slices.BinarySearchFunc(texts, tool, func(r definition.Reviewed, name string) int { return strings.Compare(r.Name, name) })
+	if !found {
+		return nil, definition.ErrToolNotFound
+	}
+	return &texts[i], nil
 }
 
 // Knows reports whether an organization may call a server of this id.
 func (c *Caller) Knows(organization, server string) bool {
-	_, ok := c.Servers.Find(organization, server)
-	return ok
+	return c.Registry.Find(organization, server) != nil
 }
 
 // find returns the server of a name and the tool's own name.
-func (c *Caller) find(a *Asker, name Name) (*toolserver.Server, string, error) {
+func (c *Caller) find(a *Asker, name Name) (*definition.Entry, string, error) {
 	if name.Server != "" {
-		of, ok := c.Servers.Find(a.Organization, name.Server)
-		if !ok {
+		entry := c.Registry.Find(a.Organization, name.Server)
+		if entry == nil {
 			return nil, "", ErrServerNotFound
 		}
-		return of, name.Tool, nil
+		return entry, name.Tool, nil
 	}
 	prefix, tool, ok := toolserver.Split(name.Tool)
 	if !ok {
-		return nil, "", ErrToolNotFound
+		return nil, "", definition.ErrToolNotFound
 	}
-	of, ok := c.Servers.Prefixed(a.Organization, prefix)
-	if !ok || !exposes(of, tool) {
-		return nil, "", ErrToolNotFound
+	entry := c.Registry.Prefixed(a.Organization, prefix)
+	if entry == nil || !entry.Server.Exposable(tool) {
+		return nil, "", definition.ErrToolNotFound
 	}
-	return of, tool, nil
+	return entry, tool, nil
 }

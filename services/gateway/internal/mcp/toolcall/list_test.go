@@ -49,14 +49,18 @@ func TestListRefuses(t *testing.T) {
 // A server that can't be listed leaves the tools of the others, and is named.
 func TestListWithoutOneServer(t *testing.T) {
 	c, w := open(t)
-	silent := *w.servers[0]
-	silent.ID, silent.Prefix = "silent", "quiet"
-	w.servers = append(w.servers, &silent)
+	empty := *w.servers[0]
+	empty.ID, empty.Prefix = "empty", "none"
+	w.servers = append(w.servers, &empty)
 	list, err := c.List(t.Context(), acme, "")
-	if err != nil || len(list.Tools) != 2 || !slices.Equal(list.Unavailable, []string{"quiet"}) {
+	if err != nil || len(list.Tools) != 2 || len(list.Unavailable) > 0 || len(w.used) != 2 {
+		t.Errorf("%+v %v, used %v", list, err, w.used)
+	}
+	w.away = errors.New("away")
+	if list, err = c.List(t.Context(), acme, ""); err != nil || len(list.Tools) > 0 || !slices.Equal(list.Unavailable, []string{"fs"}) {
 		t.Errorf("%+v %v", list, err)
 	}
-	_, err = c.List(t.Context(), acme, "silent")
+	_, err = c.List(t.Context(), acme, "files")
 	wants(t, err, apierr.ReasonUnavailable)
 }
 
@@ -65,7 +69,7 @@ func TestUnexposedNames(t *testing.T) {
 	c, w := open(t)
 	s := w.servers[0]
 	long := strings.Repeat("a", 125)
-	w.listings[s.Key()] = Listing{Tools: []definition.Reviewed{tool(s, long), tool(s, "b c"), tool(s, "d__e")}}
+	w.tools[s.Key()] = []definition.Reviewed{tool(s, long), tool(s, "b c"), tool(s, "d__e")}
 	list, err := c.List(t.Context(), acme, "")
 	if err != nil || len(list.Tools) != 1 || list.Tools[0].Name != "fs__d__e" {
 		t.Fatalf("%+v %v", list, err)
@@ -75,7 +79,7 @@ func TestUnexposedNames(t *testing.T) {
 	}
 	for _, name := range []string{long, "b c"} {
 		_, err := c.Call(t.Context(), request(Name{Tool: s.Exposed(name)}, ""))
-		wants(t, err, ReasonToolNotFound)
+		wants(t, err, definition.ReasonToolNotFound)
 		if _, err := c.Call(t.Context(), request(Name{"files", name}, "")); err != nil {
 			t.Errorf("%.9s: %v", name, err)
 		}

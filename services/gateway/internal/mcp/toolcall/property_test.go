@@ -26,7 +26,7 @@ var levels = []trust.Level{trust.Untrusted, trust.Community, trust.Verified, tru
 
 // draw fills a world with servers, reviews, levels, rules and perhaps a run.
 func (w *world) draw(t *rapid.T) (tools []drawn) {
-	w.servers, w.listings, w.levels, w.terms = nil, map[toolserver.Key]Listing{}, map[string]trust.Level{}, map[string]Terms{}
+	w.servers, w.tools, w.levels, w.terms = nil, map[toolserver.Key][]definition.Reviewed{}, map[string]trust.Level{}, map[string]Terms{}
 	w.grant, w.runTools = admission.Terms{}, nil
 	hasRun := rapid.Bool().Draw(t, "has a run")
 	if hasRun {
@@ -43,12 +43,12 @@ func (w *world) draw(t *rapid.T) (tools []drawn) {
 			level = trust.Untrusted
 		}
 		changed := rapid.IntRange(0, 3).Draw(t, "changed") == 0
-		listing := Listing{Changed: changed}
+		var listing []definition.Reviewed
 		for _, name := range []string{"a", "b", "c"}[:rapid.IntRange(0, 3).Draw(t, "tools")] {
 			of := tool(s, name)
 			of.Status = rapid.SampledFrom([]definition.Status{definition.Approved, definition.Approved, definition.Pending, definition.Rejected}).Draw(t, "status")
 			of.Present = rapid.IntRange(0, 3).Draw(t, "present") > 0
-			listing.Tools = append(listing.Tools, of)
+			listing = append(listing, of)
 			terms := Terms{MinimumTrust: rapid.SampledFrom(levels).Draw(t, "minimum"), NeedsRun: rapid.IntRange(0, 3).Draw(t, "needs run") == 0}
 			if rapid.IntRange(0, 3).Draw(t, "denied") == 0 {
 				terms.DeniedBy = "never"
@@ -63,7 +63,12 @@ func (w *world) draw(t *rapid.T) (tools []drawn) {
 				slices.Index(levels, level) >= slices.Index(levels, terms.MinimumTrust) &&
 				of.Present && of.Status == definition.Approved && !changed && terms.DeniedBy == ""})
 		}
-		w.listings[s.Key()] = listing
+		if changed {
+			before, now := tool(s, "d"), tool(s, "d")
+			before.Digest[31], before.Present, now.Status = 1, false, definition.Pending
+			listing = append(listing, before, now)
+		}
+		w.tools[s.Key()] = listing
 	}
 	return tools
 }
@@ -86,7 +91,7 @@ func TestListsShowWhatCallsPass(t *testing.T) {
 			return all
 		}
 		reaches := func(name Name) bool {
-			w.sent, w.rows, w.records, w.steps, w.fresh = nil, nil, nil, nil, nil
+			w.sent, w.rows, w.records, w.steps, w.used = nil, nil, nil, nil, nil
 			_, err := c.Call(t.Context(), request(name, ""))
 			if (err == nil) != (len(w.sent) == 1) || len(w.sent) != len(w.rows) {
 				t.Fatalf("%v: %v, sent %d, billed %d", name, err, len(w.sent), len(w.rows))

@@ -29,14 +29,14 @@ func Provider(server string) string { return "mcp/" + server }
 // commit records the call in the ledger. It was sent, so that its price is due whatever came back.
 func (x *execution) commit(ctx context.Context) {
 	x.ended = time.Now()
-	err := x.caller.Ledger.Commit(context.WithoutCancel(ctx), x.entry())
+	err := x.caller.Ledger.Commit(context.WithoutCancel(ctx), x.row())
 	if x.recorded = err == nil; err != nil {
 		x.caller.Log.ErrorContext(ctx, "the ledger row of a tool's call could not be committed", slog.String("error", err.Error()))
 	}
 }
 
-// entry returns the ledger row of the call.
-func (x *execution) entry() ledger.Entry {
+// row returns the ledger row of the call.
+func (x *execution) row() ledger.Entry {
 	r := x.request
 	credential := credentialOf(x.server)
 	return ledger.Entry{
@@ -44,7 +44,7 @@ func (x *execution) entry() ledger.Entry {
 		Service: r.Service, Run: r.Run, Tags: r.Tags, Operation: ledger.OperationTool,
 		RequestedProvider: Provider(x.server.ID), RequestedModel: x.tool, Provider: Provider(x.server.ID), Model: x.tool,
 		Credential: credential.Source, Fingerprint: credential.Fingerprint, Attempts: 1,
-		State: ledger.StateReported, Cost: x.server.Price, PriceVersion: priceVersion(x.server), Outcome: x.outcome,
+		State: ledger.StateReported, Cost: x.price, PriceVersion: x.priced, Outcome: x.outcome,
 		StartedAt: x.started, EndedAt: x.ended,
 	}
 }
@@ -138,10 +138,10 @@ func (x *execution) close(ctx context.Context, result json.RawMessage, err error
 
 // recordSent records a call that was sent, and what it cost.
 func (x *execution) recordSent(o *trace.Observation, err error) {
-	entry := x.entry()
-	o.Served, o.Price = provider.Target{Provider: entry.Provider, Model: entry.Model}, entry.PriceVersion
+	row := x.row()
+	o.Served, o.Price = provider.Target{Provider: row.Provider, Model: row.Model}, row.PriceVersion
 	o.Credential = credentialOf(x.server)
-	o.Report = &ledger.Report{Provider: entry.Provider, Model: entry.Model, Cost: entry.Cost, RequestedProvider: entry.RequestedProvider}
+	o.Report = &ledger.Report{Provider: row.Provider, Model: row.Model, Cost: row.Cost, RequestedProvider: row.RequestedProvider}
 	try := trace.Try{Target: o.Served, Credential: o.Credential.Source, Outcome: trace.TryOK, Started: x.ready, Duration: x.ended.Sub(x.ready)}
 	switch x.outcome {
 	case ledger.OutcomeCancelled, ledger.OutcomeAborted:

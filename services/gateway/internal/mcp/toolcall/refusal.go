@@ -1,7 +1,6 @@
 package toolcall
 
 import (
-	"errors"
 	"fmt"
 
 	"switchyard.dev/services/platform/apierr"
@@ -9,20 +8,12 @@ import (
 
 // Reasons of refusals.
 const (
-	// ReasonToolNotFound: the server doesn't offer the tool.
-	ReasonToolNotFound apierr.Reason = "tool_not_found"
 	// ReasonNotAllowed: the run's authority does not have the tool.
 	ReasonNotAllowed apierr.Reason = "tool_not_allowed"
 	// ReasonRunRequired: the policy demands a run.
 	ReasonRunRequired apierr.Reason = "run_required"
 	// ReasonUntrusted: the server's level of trust is too low for the tool.
 	ReasonUntrusted apierr.Reason = "server_untrusted"
-	// ReasonUnreviewed: the tool's definition was not approved.
-	ReasonUnreviewed apierr.Reason = "definition_unreviewed"
-	// ReasonRejected: the tool's definition was rejected.
-	ReasonRejected apierr.Reason = "definition_rejected"
-	// ReasonChanged: a definition of the server has changed since its review.
-	ReasonChanged apierr.Reason = "definition_changed"
 	// ReasonDenied: a rule of the policy denies the call.
 	ReasonDenied apierr.Reason = "tool_denied"
 	// ReasonApprovalRequired: a person has to approve the call first.
@@ -34,13 +25,9 @@ const (
 // Refusals of calls.
 var (
 	ErrServerNotFound   = apierr.NotFound("server")
-	ErrToolNotFound     = &apierr.Error{Kind: apierr.KindNotFound, Reason: ReasonToolNotFound, Text: "name: the server offers no tool of this name"}
 	ErrNotAllowed       = denied(ReasonNotAllowed, "name: the run's authority does not have this tool")
 	ErrRunRequired      = denied(ReasonRunRequired, "the policy demands a run for this tool: mint one, and send its id as X-Run-Id")
 	ErrUntrusted        = denied(ReasonUntrusted, "the server's level of trust is lower than the policy demands for this tool")
-	ErrUnreviewed       = denied(ReasonUnreviewed, "the tool's definition has to be reviewed and approved before it may be called")
-	ErrRejected         = denied(ReasonRejected, "the tool's definition was rejected by its review")
-	ErrChanged          = denied(ReasonChanged, "a definition of this server has changed since its review; review it again")
 	ErrApprovalRequired = denied(ReasonApprovalRequired, "a person has to approve this exact call before it is made")
 	// ErrOutcomeUnknown is the error of a call that was sent and got no answer. It is not made again.
 	ErrOutcomeUnknown = &apierr.Error{
@@ -56,9 +43,6 @@ var (
 		Text: "the server answered with a request of its own, which is not supported",
 	}
 )
-
-// ErrUnlisted is the error of a server whose tools are not known yet.
-var ErrUnlisted = errors.New("the server was not listed yet")
 
 // UnsentError is the error of a call of which nothing has left.
 type UnsentError struct{ Cause error }

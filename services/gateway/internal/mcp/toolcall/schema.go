@@ -17,7 +17,7 @@ type schemas struct{ cache *schema.Cache }
 func newSchemas() schemas { return schemas{schema.NewCache()} }
 
 // errNoSchema is the error of a definition whose schema of arguments can't be used.
-var errNoSchema = denied(ReasonUnreviewed, "inputSchema: can't be checked against; the server has to change it, and the definition to be reviewed again")
+var errNoSchema = denied(definition.ReasonUnreviewed, "inputSchema: can't be checked against; the server has to change it, and the definition to be reviewed again")
 
 // check returns what breaks the schema of a tool's arguments; nothing if they are as it wants them.
 func (s schemas) check(tool *definition.Reviewed, arguments []byte) ([]schema.Violation, error) {

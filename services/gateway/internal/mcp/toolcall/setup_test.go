@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,15 +30,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is all that a Caller depends on, in memory. A test changes it between calls.
 type world struct {
-	mu       sync.Mutex
-	servers  []*toolserver.Server
-	listings map[toolserver.Key]Listing
-	fresh    []time.Duration // what Listing was asked for
-	away     error           // of the listings
-	levels   map[string]trust.Level
-	stale    error
-	terms    map[string]Terms // by server and tool; "*" is every other
-	judge    func(q Question, arguments []byte) Verdict
+	mu      sync.Mutex
+	servers []*toolserver.Server
+	tools   map[toolserver.Key][]definition.Reviewed
+	used    []toolserver.Key
+	refresh func() error
+	away    error // of the texts
+	levels  map[string]trust.Level
+	stale   error
+	terms   map[string]Terms // by server and tool; "*" is every other
+	judge   func(q Question, arguments []byte) Verdict
 
 	refused    error // of the admission
 	grant      admission.Terms
@@ -68,47 +67,58 @@ func (w *world) step(name string) {
 	w.steps = append(w.steps, name)
 }
 
-func (w *world) Find(organization, id string) (*toolserver.Server, bool) {
+func (w *world) entry(s *toolserver.Server) *definition.Entry {
+	known := make([]definition.Known, 0, len(w.tools[s.Key()]))
+	for _, tool := range w.tools[s.Key()] {
+		known = append(known, definition.Known{Name: tool.Name, Digest: tool.Digest, Status: tool.Status, Present: tool.Present})
+	}
+	return definition.NewEntry(*s, 1, known)
+}
+
+func (w *world) Find(organization, id string) *definition.Entry {
 	for _, own := range []string{organization, ""} {
 		for _, s := range w.servers {
 			if s.Organization == own && s.ID == id {
-				return s, true
+				return w.entry(s)
 			}
 		}
 	}
-	return nil, false
+	return nil
 }
 
-func (w *world) Prefixed(organization, prefix string) (*toolserver.Server, bool) {
-	for _, s := range w.Of(organization) {
-		if s.Prefix == prefix {
-			return s, true
+func (w *world) Prefixed(organization, prefix string) *definition.Entry {
+	for _, e := range w.Exposed(organization) {
+		if e.Server.Prefix == prefix {
+			return e
 		}
 	}
-	return nil, false
+	return nil
 }
 
-func (w *world) Of(organization string) (of []*toolserver.Server) {
+func (w *world) Exposed(organization string) (of []*definition.Entry) {
 	for _, s := range w.servers {
-		if found, _ := w.Find(organization, s.ID); found == s {
-			of = append(of, s)
+		if found := w.Find(organization, s.ID); found != nil && found.Server.Key() == s.Key() {
+			of = append(of, found)
 		}
 	}
-	slices.SortFunc(of, func(a, b *toolserver.Server) int { return strings.Compare(a.Prefix, b.Prefix) })
 	return of
 }
 
-func (w *world) Listing(_ context.Context, s *toolserver.Server, fresh time.Duration) (Listing, error) {
-	w.step("listing")
-	w.fresh = append(w.fresh, fresh)
-	if w.away != nil {
-		return Listing{}, w.away
+func (w *world) Of(_ context.Context, e *definition.Entry) (tools []definition.Reviewed, err error) {
+	w.step("texts")
+	for _, tool := range w.tools[e.Server.Key()] {
+		if tool.Present {
+			tools = append(tools, tool)
+		}
 	}
-	l, known := w.listings[s.Key()]
-	if !known {
-		return Listing{}, ErrUnlisted
-	}
-	return l, nil
+	return tools, w.away
+}
+
+func (w *world) Used(server toolserver.Key) { w.used = append(w.used, server) }
+
+func (w *world) Refresh(context.Context, toolserver.Key, time.Duration) error {
+	w.step("refresh")
+	return w.refresh()
 }
 
 func (w *world) Level(_, server string) (trust.Level, error) {
@@ -242,7 +252,7 @@ func open(tb testing.TB) (*Caller, *world) {
 	}
 	w := &world{
 		servers:  []*toolserver.Server{files},
-		listings: map[toolserver.Key]Listing{files.Key(): {Tools: []definition.Reviewed{tool(files, "read"), tool(files, "write")}}},
+		tools:    map[toolserver.Key][]definition.Reviewed{files.Key(): {tool(files, "read"), tool(files, "write")}},
 		levels:   map[string]trust.Level{"files": trust.Community},
 		terms:    map[string]Terms{"*": {MinimumTrust: trust.Community}},
 		reserved: map[uuid.UUID]price.Pico{},
@@ -264,7 +274,7 @@ func (w *world) caller(tb testing.TB) *Caller {
 		<-done
 	})
 	o := Options{
-		Servers: w, Definitions: w, Trust: w, Rules: func() Rules { return w }, Admission: w, Runs: w,
+		Registry: w, Texts: w, Listings: w, Trust: w, Rules: func() Rules { return w }, Admission: w, Runs: w,
 		RunAllows: func(_ *run.Run, server, tool string) bool { return w.runTools == nil || w.runTools[server+"/"+tool] },
 		Limits:    books, Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},

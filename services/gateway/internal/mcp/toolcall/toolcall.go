@@ -90,32 +90,28 @@ type Answer struct {
 	Server, Tool string
 }
 
-// Servers finds the registered servers that an organization may call: its own, and those of all organizations. One of its
-// own takes precedence over one of all with the same ID. No method waits for a store.
-type Servers interface {
-	// Find returns a server by its ID.
-	Find(organization, id string) (*toolserver.Server, bool)
-	// Prefixed returns a server by its prefix.
-	Prefixed(organization, prefix string) (*toolserver.Server, bool)
-	// Of returns all of them in the order of their prefixes.
-	Of(organization string) []*toolserver.Server
+// Registry holds the registered servers with what was reviewed of them; see definition.Registry. No method waits for a
+// store.
+type Registry interface {
+	// Find returns the server that an organization calls by an ID, Prefixed the one by the prefix of exposed names; nil
+	// for none.
+	Find(organization, id string) *definition.Entry
+	Prefixed(organization, prefix string) *definition.Entry
+	// Exposed returns the servers of an organization whose tools have exposed names.
+	Exposed(organization string) []*definition.Entry
 }
 
-// Listing is what a server offers.
-type Listing struct {
-	// Tools are those of the latest listing and those that were reviewed before, in the order of their names.
-	Tools []definition.Reviewed
-	// Changed reports that a reviewed definition is another one now, so that the server is back in review.
-	Changed bool
-	// At is the time of the latest listing.
-	At time.Time
+// Texts returns the tools of an entry with their definitions, sorted by name; see definition.Texts.
+type Texts interface {
+	Of(ctx context.Context, e *definition.Entry) ([]definition.Reviewed, error)
 }
 
-// Definitions returns the listings of servers, which it keeps up to date.
-type Definitions interface {
-	// Listing returns the latest listing of a server. Where fresh is not zero and the listing is older, the server is
-	// asked first. The error is ErrUnlisted for a server that was never listed.
-	Listing(ctx context.Context, server *toolserver.Server, fresh time.Duration) (Listing, error)
+// Listings keeps the listings of servers up to date.
+type Listings interface {
+	// Used notes that a server is in use. It doesn't wait.
+	Used(server toolserver.Key)
+	// Refresh returns once the listing of a server that the Registry has is at most age old.
+	Refresh(ctx context.Context, server toolserver.Key, age time.Duration) error
 }
 
 // Trust returns the levels of trust that are in force.
@@ -258,9 +254,10 @@ type Recorder interface {
 
 // Options of a Caller. All but Runs, Approvals, Recorder, Memory and After are required.
 type Options struct {
-	Servers     Servers
-	Definitions Definitions
-	Trust       Trust
+	Registry Registry
+	Texts    Texts
+	Listings Listings
+	Trust    Trust
 	// Rules returns those in force; it is called once a request.
 	Rules     func() Rules
 	Admission Admission

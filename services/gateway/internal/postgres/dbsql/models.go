@@ -589,6 +589,62 @@ type SpendRun struct {
 	LastAt         time.Time
 }
 
+type ToolDefinition struct {
+	OrganizationID string
+	ServerID       string
+	Tool           string
+	Digest         []byte
+	Definition     string
+	Status         string
+	Present        bool
+	FirstSeenAt    time.Time
+	GoneAt         pgtype.Timestamptz
+	ReviewedBy     string
+	ReviewReason   string
+	ReviewedAt     pgtype.Timestamptz
+}
+
+type ToolListing struct {
+	OrganizationID  string
+	ServerID        string
+	Digest          []byte
+	ProtocolVersion string
+	ListedAt        pgtype.Timestamptz
+	Failures        int32
+	ErrorClass      string
+	ErrorText       string
+	ErrorAt         pgtype.Timestamptz
+	DueAt           time.Time
+	HeldUntil       time.Time
+	Lease           int64
+}
+
+type ToolServer struct {
+	OrganizationID string
+	ServerID       string
+	Status         string
+	Prefix         string
+	Url            string
+	Command        string
+	Custody        string
+	Header         string
+	Scheme         string
+	SecretRef      string
+	SealingKeyID   string
+	Ciphertext     []byte
+	Fingerprint    string
+	PricePicoUsd   int64
+	TimeoutSeconds int32
+	MaxConcurrency int32
+	MaxPerMinute   int32
+	Version        int32
+	CreatedBy      string
+	MovedBy        string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	Revision       int64
+}
+
 type Trace struct {
 	ID                    uuid.UUID
 	RequestID             string
