@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
@@ -19,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/expression"
 	"switchyard.dev/services/platform/panics"
 )
 
@@ -39,7 +41,7 @@ type execution struct {
 
 	id      uuid.UUID
 	started time.Time
-	rules   Rules
+	policy  Policy
 	grant   admission.Grant
 	// price is what the call costs, and priced the version of the price.
 	price  price.Pico
@@ -98,13 +100,13 @@ func (x *execution) serve(ctx context.Context) (Result, error) {
 	if err := x.canonicalize(); err != nil {
 		return Result{}, err
 	}
-	x.rules = x.caller.Rules()
+	x.policy = x.caller.Policy()
 	if x.grant, err = x.caller.Admission.Admit(memory.NewContext(ctx, x.hold), x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
 		return Result{}, err
 	}
 	ctx = x.grant.Context()
-	terms, err := x.authorize(ctx)
-	if err != nil {
+	f := facts{authority: x.grant.Terms().Run, entry: x.entry}
+	if err := x.authorize(ctx, &f); err != nil {
 		return Result{}, err
 	}
 	violations, err := x.caller.schemas.check(x.definition, x.arguments)
@@ -114,7 +116,7 @@ func (x *execution) serve(ctx context.Context) (Result, error) {
 	case len(violations) > 0:
 		return violated(violations), nil
 	}
-	if err := x.permit(ctx, terms); err != nil {
+	if err := x.permit(ctx, &f); err != nil {
 		return Result{}, err
 	}
 	x.ready = time.Now()
@@ -135,53 +137,51 @@ func (x *execution) canonicalize() error {
 }
 
 // authorize makes the checks that don't depend on the arguments: the run and its budget, trust, and the definition.
-func (x *execution) authorize(ctx context.Context) (Terms, error) {
-	f := facts{authority: x.grant.Terms().Run, entry: x.entry}
-	x.caller.ask(&f, &x.request.Asker, x.rules, x.tool)
-	if err := decideRun(&f); err != nil {
-		return f.terms, err
+func (x *execution) authorize(ctx context.Context, f *facts) error {
+	x.caller.ask(f, &x.request.Asker, x.policy, x.tool)
+	if err := decideRun(f); err != nil {
+		return err
 	}
 	if err := x.reserve(ctx, f.terms); err != nil {
-		return f.terms, err
+		return err
 	}
 	var err error
 	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
-		return f.terms, errTrustAway.Wrap(err)
+		return errTrustAway.Wrap(err)
 	}
-	if err := x.refresh(ctx, &f); err != nil {
-		return f.terms, err
+	return x.define(ctx, f)
+}
+
+// define finds the approved definition of the tool. Where the policy wants a listing of now, the server is listed first.
+func (x *execution) define(ctx context.Context, f *facts) error {
+	if f.terms.FreshListing > 0 {
+		if err := x.caller.Listings.Refresh(ctx, x.server.Key(), f.terms.FreshListing); err != nil {
+			return errListingAway.Wrap(err)
+		}
+		entry := x.caller.Registry.Find(x.request.Organization, x.server.ID)
+		if entry == nil {
+			return ErrServerNotFound
+		}
+		x.entry, x.server, f.entry = entry, &entry.Server, entry
 	}
-	tool, err := decideTool(&f)
+	tool, err := decideTool(f)
 	if err != nil {
-		return f.terms, err
+		return err
 	}
 	x.definition, err = x.caller.text(ctx, x.entry, x.tool)
 	if err == nil && x.definition.Digest != tool.Digest {
 		err = definition.ErrChanged // Between the two look-ups.
 	}
-	return f.terms, err
-}
-
-// refresh lists the server again where the policy wants a listing of now.
-func (x *execution) refresh(ctx context.Context, f *facts) error {
-	if f.terms.Fresh == 0 {
-		return nil
-	}
-	if err := x.caller.Listings.Refresh(ctx, x.server.Key(), f.terms.Fresh); err != nil {
-		return errListingAway.Wrap(err)
-	}
-	entry := x.caller.Registry.Find(x.request.Organization, x.server.ID)
-	if entry == nil {
-		return ErrServerNotFound
-	}
-	x.entry, x.server, f.entry = entry, &entry.Server, entry
-	return nil
+	return err
 }
 
 // reserve takes the call from the limits of its run, and its price from the budgets.
-func (x *execution) reserve(ctx context.Context, terms Terms) error {
+func (x *execution) reserve(ctx context.Context, terms toolrule.Terms) error {
 	if authority := x.grant.Terms().Run; authority != nil && x.caller.Runs != nil {
-		counted := Counted{Run: *authority, Server: x.server.ID, Tool: x.tool, Digest: x.digest, Terms: terms}
+		counted := Counted{
+			Run: *authority, Server: x.server.ID, Tool: x.tool, Digest: x.digest,
+			MaxToolCalls: terms.MaxToolCalls, RepeatLimit: terms.RepeatLimit,
+		}
 		if err := x.caller.Runs.Count(ctx, counted); err != nil {
 			return err
 		}
@@ -193,12 +193,11 @@ func (x *execution) reserve(ctx context.Context, terms Terms) error {
 }
 
 // permit makes the checks of the arguments, and takes the call from the limits of its server.
-func (x *execution) permit(ctx context.Context, terms Terms) error {
-	verdict := x.rules.Judge(ctx, question(&x.request.Asker, x.server, x.tool), x.arguments)
-	if verdict.DeniedBy != "" {
-		return deniedBy(verdict.DeniedBy)
+func (x *execution) permit(ctx context.Context, f *facts) error {
+	if err := x.judge(ctx, f); err != nil {
+		return err
 	}
-	if verdict.NeedsApproval {
+	if f.terms.Approval != "" {
 		if err := x.approve(ctx); err != nil {
 			return err
 		}
@@ -213,6 +212,23 @@ func (x *execution) permit(ctx context.Context, terms Terms) error {
 	return nil
 }
 
+// judge applies the rules that read the arguments: they may deny the call, or demand more than those for all arguments.
+func (x *execution) judge(ctx context.Context, f *facts) error {
+	asked := question(&x.request.Asker, x.server.ID, x.tool)
+	var err error
+	if asked.Arguments, err = expression.Object(x.arguments); err != nil {
+		return apierr.Internal(err)
+	}
+	before := f.terms
+	if f.terms, f.denial = x.policy.Rules.Decide(asked); f.denial != nil {
+		return f.denial.Err()
+	}
+	if f.terms.MinimumTrust != before.MinimumTrust || f.terms.FreshListing != before.FreshListing {
+		return x.define(ctx, f)
+	}
+	return nil
+}
+
 // approve finds the approval of the exact call.
 func (x *execution) approve(ctx context.Context) error {
 	if x.caller.Approvals == nil {
@@ -221,7 +237,7 @@ func (x *execution) approve(ctx context.Context) error {
 	var err error
 	x.claim, err = x.caller.Approvals.Claim(ctx, Exact{
 		Asker: x.request.Asker, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
-		Arguments: x.arguments, Digest: x.digest, Policy: x.rules.Version(),
+		Arguments: x.arguments, Digest: x.digest, Policy: x.policy.Version,
 	})
 	return err
 }

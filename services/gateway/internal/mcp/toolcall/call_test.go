@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/governance/organization"
 	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -41,7 +42,7 @@ func TestCall(t *testing.T) {
 	if len(w.sent) != 1 || string(w.sent[0].Arguments) != `{"a":"x","b":1}` || w.sent[0].Tool != "read" || w.sent[0].Organization != "acme" {
 		t.Errorf("sent %+v, want the canonical arguments", w.sent)
 	}
-	want := []string{"count", "reserve", "trust", "texts", "rules", "send", "commit"}
+	want := []string{"count", "reserve", "trust", "texts", "send", "commit"}
 	if diff := cmp.Diff(want, w.steps); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
@@ -94,13 +95,13 @@ func TestRefusals(t *testing.T) {
 		"arguments no object":  {nil, read, `[1]`, apierr.ReasonInvalidRequest},
 		"suspended":            {func(w *world) { w.refused = organization.ErrSuspended }, read, "", organization.ErrSuspended.Reason},
 		"run ended":            {func(w *world) { w.refused = run.ErrRevoked }, read, "", run.ReasonRevoked},
-		"run required":         {func(w *world) { w.terms["*"] = Terms{NeedsRun: true, MinimumTrust: trust.Community} }, read, "", ReasonRunRequired},
+		"run required":         {func(w *world) { w.settings.RequireRun = true }, Name{"nameless", "read"}, "", toolrule.ReasonRunRequired},
 		"run lacks the tool":   {func(w *world) { authority(w); w.runTools = map[string]bool{"files/write": true} }, read, "", ReasonNotAllowed},
 		"run's count":          {func(w *world) { authority(w); w.countErr = run.ErrExhausted }, read, "", run.ReasonExhausted},
 		"budget":               {func(w *world) { authority(w); w.reserveErr = budget.ErrExceeded }, read, "", budget.ReasonExceeded},
 		"untrusted":            {func(w *world) { authority(w); w.levels["files"] = trust.Untrusted }, read, "", ReasonUntrusted},
 		"no trust record":      {func(w *world) { authority(w); delete(w.levels, "files") }, read, "", ReasonUntrusted},
-		"stricter minimum":     {func(w *world) { w.terms["files/read"] = Terms{MinimumTrust: trust.Verified} }, read, "", ReasonUntrusted},
+		"stricter minimum":     {func(w *world) { w.rule(toolrule.Rule{Tools: []string{"READ"}, MinimumTrust: trust.Verified}) }, read, "", ReasonUntrusted},
 		"trust away":           {func(w *world) { authority(w); w.stale = errors.New("away") }, read, "", apierr.ReasonUnavailable},
 		"listing away":         {func(w *world) { authority(w); w.away = errors.New("away") }, read, "", apierr.ReasonUnavailable},
 		"never listed":         {func(w *world) { clear(w.tools) }, read, "", definition.ReasonToolNotFound},
@@ -109,29 +110,31 @@ func TestRefusals(t *testing.T) {
 		"unreviewed":           {func(w *world) { first(w).Status = definition.Pending }, read, "", definition.ReasonUnreviewed},
 		"rejected":             {func(w *world) { first(w).Status = definition.Rejected }, read, "", definition.ReasonRejected},
 		"another tool changed": {func(w *world) { changed(w, "write") }, read, "", definition.ReasonChanged},
-		"denied":               {func(w *world) { w.terms["files/read"] = Terms{MinimumTrust: trust.Community, DeniedBy: "no reads"} }, read, "", ReasonDenied},
+		"denied":               {func(w *world) { w.rule(toolrule.Rule{Servers: []string{"files"}, Deny: true}) }, read, "", toolrule.ReasonDenied},
 		"schema that can't be used": {func(w *world) {
 			authority(w)
 			first(w).Text = json.RawMessage(`{"inputSchema":{"$ref":"https://x.example/s"}}`)
 		}, read, "", definition.ReasonUnreviewed},
-		"denied by arguments": {func(w *world) {
+		"denied by arguments":              {func(w *world) { authority(w); w.rule(toolrule.Rule{When: "args.n == 1", Deny: true}) }, read, `{"n":1.0}`, toolrule.ReasonDenied},
+		"arguments that a rule can't read": {func(w *world) { w.rule(toolrule.Rule{When: "args.n == 1", Deny: true}) }, read, "", toolrule.ReasonDenied},
+		"trust that arguments demand": {func(w *world) {
 			authority(w)
-			w.judge = func(_ Question, arguments []byte) Verdict {
-				if string(arguments) == `{"n":1}` {
-					return Verdict{DeniedBy: "n"}
-				}
-				return Verdict{}
-			}
-		}, read, `{"n":1.0}`, ReasonDenied},
-		"approval":    {func(w *world) { w.judge = func(Question, []byte) Verdict { return Verdict{NeedsApproval: true} } }, read, "", ReasonApprovalRequired},
-		"ledger away": {func(w *world) { authority(w); w.ready = errors.New("full") }, read, "", apierr.ReasonUnavailable},
+			w.rule(toolrule.Rule{When: "args.n > 1", MinimumTrust: trust.FirstParty})
+		}, read, `{"n":2}`, ReasonUntrusted},
+		"approval":                       {func(w *world) { w.rule(toolrule.Rule{Approval: true}) }, read, "", ReasonApprovalRequired},
+		"approval that arguments demand": {func(w *world) { w.rule(toolrule.Rule{When: "args.n > 1", Approval: true}) }, read, `{"n":2}`, ReasonApprovalRequired},
+		"ledger away":                    {func(w *world) { authority(w); w.ready = errors.New("full") }, read, "", apierr.ReasonUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller, w := open(t)
 			if c.change != nil {
 				c.change(w)
 			}
-			_, err := caller.Call(t.Context(), request(c.tool, c.args))
+			r := request(c.tool, c.args)
+			if r.Tool.Server == "nameless" {
+				r.Tool.Server, r.Run = "files", ""
+			}
+			_, err := caller.Call(t.Context(), r)
 			wants(t, err, c.want)
 			if len(w.sent) > 0 || len(w.rows) > 0 || len(w.reserved) > 0 {
 				t.Errorf("sent %v, billed %v, still reserved %v", w.sent, w.rows, w.reserved)
@@ -171,14 +174,14 @@ func TestUnlimitedCallReservesNothing(t *testing.T) {
 func TestCountedCall(t *testing.T) {
 	c, w := open(t)
 	w.grant = admission.Terms{Run: &run.Run{ID: "run-1", Status: run.Active}}
-	w.terms["*"] = Terms{MinimumTrust: trust.Community, MaxToolCalls: 9, RepeatLimit: 4}
+	w.settings.MaxToolCalls, w.settings.RepeatLimit = 9, 4
 	for _, args := range []string{`{"a":1,"b":2}`, `{"b":2.0,"a":1}`, `{"a":1}`} {
 		if _, err := c.Call(t.Context(), request(read, args)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := w.counted
-	if got[0].Run.ID != "run-1" || got[0].Server != "files" || got[0].Tool != "read" || got[0].Terms.MaxToolCalls != 9 || got[0].Terms.RepeatLimit != 4 {
+	if got[0].Run.ID != "run-1" || got[0].Server != "files" || got[0].Tool != "read" || got[0].MaxToolCalls != 9 || got[0].RepeatLimit != 4 {
 		t.Errorf("%+v", got[0])
 	}
 	if got[0].Digest != got[1].Digest || got[0].Digest == got[2].Digest {
@@ -190,7 +193,7 @@ func TestCountedCall(t *testing.T) {
 func TestApproval(t *testing.T) {
 	_, w := open(t)
 	w.approval = &approval{world: w}
-	w.judge = func(Question, []byte) Verdict { return Verdict{NeedsApproval: true} }
+	w.rule(toolrule.Rule{When: "args.a == 1", Approval: true})
 	c := w.caller(t)
 	if _, err := c.Call(t.Context(), request(read, `{"a":1}`)); err != nil {
 		t.Fatal(err)
@@ -396,7 +399,7 @@ func TestServerOfAll(t *testing.T) {
 // A tool that needs a listing of now is called by what the server has then.
 func TestFreshListing(t *testing.T) {
 	c, w := open(t)
-	w.terms["files/read"] = Terms{MinimumTrust: trust.Community, Fresh: 10 * time.Second}
+	w.rule(toolrule.Rule{FreshListing: 10 * time.Second})
 	w.refresh = func() error { return nil }
 	if _, err := c.Call(t.Context(), request(read, "")); err != nil || !slices.Contains(w.steps, "refresh") {
 		t.Errorf("%v, steps %v", err, w.steps)

@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 )
@@ -16,7 +17,9 @@ type facts struct {
 	// tool is the tool's own name.
 	tool  string
 	level trust.Level
-	terms Terms
+	// terms are the policy's, and denial is its refusal; one of them is zero.
+	terms  toolrule.Terms
+	denial *toolrule.Denial
 }
 
 // decide returns a tool that may be called, or why it may not. Lists and calls share it; a call takes from its run's
@@ -31,8 +34,8 @@ func decide(f *facts) (definition.Tool, error) {
 // decideRun returns why calls of a run, or of none, may not use a tool; nil if they may.
 func decideRun(f *facts) error {
 	switch {
-	case f.authority == nil && f.terms.NeedsRun:
-		return ErrRunRequired
+	case f.denial != nil && f.denial.Reason == toolrule.ReasonRunRequired:
+		return f.denial.Err()
 	case f.authority != nil && !f.runAllows:
 		return ErrNotAllowed
 	}
@@ -41,12 +44,12 @@ func decideRun(f *facts) error {
 
 // decideTool returns the tool of a server that is trusted enough, if its definition is approved and no rule denies it.
 func decideTool(f *facts) (definition.Tool, error) {
-	if !f.level.AtLeast(f.terms.MinimumTrust) {
+	if f.denial == nil && !f.level.AtLeast(f.terms.MinimumTrust) {
 		return definition.Tool{}, ErrUntrusted
 	}
 	tool, err := f.entry.Check(f.tool)
-	if err == nil && f.terms.DeniedBy != "" {
-		err = deniedBy(f.terms.DeniedBy)
+	if err == nil && f.denial != nil {
+		err = f.denial.Err()
 	}
 	return tool, err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 )
@@ -40,7 +41,7 @@ func (c *Caller) List(ctx context.Context, a *Asker, server string) (List, error
 		return List{}, err
 	}
 	defer grant.End(false)
-	rules, authority := c.Rules(), grant.Terms().Run
+	policy, authority := c.Policy(), grant.Terms().Run
 	var list List
 	for _, entry := range entries {
 		c.Listings.Used(entry.Server.Key())
@@ -48,7 +49,7 @@ func (c *Caller) List(ctx context.Context, a *Asker, server string) (List, error
 		if f.level, err = c.Trust.Level(a.Organization, entry.Server.ID); err != nil {
 			return List{}, errTrustAway.Wrap(err)
 		}
-		tools, err := c.callable(grant.Context(), &f, a, rules, server == "")
+		tools, err := c.callable(grant.Context(), &f, a, policy, server == "")
 		switch {
 		case err != nil && server != "":
 			return List{}, errListingAway.Wrap(err)
@@ -76,7 +77,7 @@ func (c *Caller) listed(a *Asker, id string) ([]*definition.Entry, error) {
 }
 
 // callable returns the tools of a server that decide lets pass. It reads their definitions only if there is one.
-func (c *Caller) callable(ctx context.Context, f *facts, a *Asker, rules Rules, exposed bool) ([]Tool, error) {
+func (c *Caller) callable(ctx context.Context, f *facts, a *Asker, policy Policy, exposed bool) ([]Tool, error) {
 	named := make(map[definition.Digest]string)
 	for _, tool := range f.entry.Tools() {
 		name := tool.Name
@@ -86,7 +87,7 @@ func (c *Caller) callable(ctx context.Context, f *facts, a *Asker, rules Rules, 
 			}
 			name = f.entry.Server.Exposed(name)
 		}
-		c.ask(f, a, rules, tool.Name)
+		c.ask(f, a, policy, tool.Name)
 		if _, err := decide(f); err == nil {
 			named[tool.Digest] = name
 		}
@@ -108,14 +109,15 @@ func (c *Caller) callable(ctx context.Context, f *facts, a *Asker, rules Rules, 
 }
 
 // ask completes the facts for one tool.
-func (c *Caller) ask(f *facts, a *Asker, rules Rules, tool string) {
+func (c *Caller) ask(f *facts, a *Asker, policy Policy, tool string) {
 	f.tool = tool
-	f.terms = rules.Terms(question(a, &f.entry.Server, tool))
+	f.terms, f.denial = policy.Rules.List(question(a, f.entry.Server.ID, tool))
 	f.runAllows = f.authority == nil || c.RunAllows(f.authority, f.entry.Server.ID, tool)
 }
 
-func question(a *Asker, server *toolserver.Server, tool string) Question {
-	return Question{Server: server.ID, Tool: tool, Organization: a.Organization, Run: a.Run, User: a.User}
+// question returns what the policy is asked of a tool; it has no arguments.
+func question(a *Asker, server, tool string) *toolrule.Call {
+	return &toolrule.Call{Server: server, Tool: tool, Organization: a.Organization, Run: a.Run, User: a.User}
 }
 
 // Definition returns the definition of a tool as its server sent it, for checks of how a call was written. It reports

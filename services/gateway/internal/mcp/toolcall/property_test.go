@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -25,10 +26,10 @@ type drawn struct {
 var levels = []trust.Level{trust.Untrusted, trust.Community, trust.Verified, trust.FirstParty}
 
 // draw fills a world with servers, reviews, levels, rules and perhaps a run.
-func (w *world) draw(t *rapid.T) (tools []drawn) {
-	w.servers, w.tools, w.levels, w.terms = nil, map[toolserver.Key][]definition.Reviewed{}, map[string]trust.Level{}, map[string]Terms{}
+func (w *world) draw(t *rapid.T) (tools []drawn, hasRun bool) {
+	w.servers, w.tools, w.levels, w.settings = nil, map[toolserver.Key][]definition.Reviewed{}, map[string]trust.Level{}, toolrule.Settings{}
 	w.grant, w.runTools = admission.Terms{}, nil
-	hasRun := rapid.Bool().Draw(t, "has a run")
+	hasRun = rapid.Bool().Draw(t, "has a run")
 	if hasRun {
 		w.grant.Run, w.runTools = &run.Run{Status: run.Active}, map[string]bool{}
 	}
@@ -49,19 +50,19 @@ func (w *world) draw(t *rapid.T) (tools []drawn) {
 			of.Status = rapid.SampledFrom([]definition.Status{definition.Approved, definition.Approved, definition.Pending, definition.Rejected}).Draw(t, "status")
 			of.Present = rapid.IntRange(0, 3).Draw(t, "present") > 0
 			listing = append(listing, of)
-			terms := Terms{MinimumTrust: rapid.SampledFrom(levels).Draw(t, "minimum"), NeedsRun: rapid.IntRange(0, 3).Draw(t, "needs run") == 0}
-			if rapid.IntRange(0, 3).Draw(t, "denied") == 0 {
-				terms.DeniedBy = "never"
-			}
-			w.terms[s.ID+"/"+name] = terms
+			rule := toolrule.Rule{Name: "drawn", Servers: []string{s.ID}, Tools: []string{name}, MinimumTrust: rapid.SampledFrom(levels).Draw(t, "minimum")}
+			rule.RequireRun = rapid.IntRange(0, 3).Draw(t, "needs run") == 0
+			rule.Deny = rapid.IntRange(0, 3).Draw(t, "denied") == 0
+			w.rule(rule)
+			minimum := max(1, slices.Index(levels, rule.MinimumTrust)) // The policy's own is COMMUNITY.
 			allowed := rapid.IntRange(0, 3).Draw(t, "allowed") > 0
 			if hasRun {
 				w.runTools[s.ID+"/"+name] = allowed
 			}
 			tools = append(tools, drawn{s, name, s.Organization != "other" &&
-				(!terms.NeedsRun || hasRun) && (!hasRun || allowed) &&
-				slices.Index(levels, level) >= slices.Index(levels, terms.MinimumTrust) &&
-				of.Present && of.Status == definition.Approved && !changed && terms.DeniedBy == ""})
+				(!rule.RequireRun || hasRun) && (!hasRun || allowed) &&
+				slices.Index(levels, level) >= minimum &&
+				of.Present && of.Status == definition.Approved && !changed && !rule.Deny})
 		}
 		if changed {
 			before, now := tool(s, "d"), tool(s, "d")
@@ -70,7 +71,7 @@ func (w *world) draw(t *rapid.T) (tools []drawn) {
 		}
 		w.tools[s.Key()] = listing
 	}
-	return tools
+	return tools, hasRun
 }
 
 // A tool is listed exactly if a call reaches its server, and both exactly if every rule lets it: alone and among the
@@ -78,9 +79,13 @@ func (w *world) draw(t *rapid.T) (tools []drawn) {
 func TestListsShowWhatCallsPass(t *testing.T) {
 	c, w := open(t)
 	rapid.Check(t, func(t *rapid.T) {
-		tools := w.draw(t)
+		tools, hasRun := w.draw(t)
+		asker := Asker{Organization: "acme"}
+		if hasRun {
+			asker.Run = "run-1"
+		}
 		names := func(server string) []string {
-			list, err := c.List(t.Context(), &Asker{Organization: "acme"}, server)
+			list, err := c.List(t.Context(), &asker, server)
 			if err != nil && !errors.Is(err, ErrServerNotFound) {
 				t.Fatal(err)
 			}
@@ -92,7 +97,7 @@ func TestListsShowWhatCallsPass(t *testing.T) {
 		}
 		reaches := func(name Name) bool {
 			w.sent, w.rows, w.records, w.steps, w.used = nil, nil, nil, nil, nil
-			_, err := c.Call(t.Context(), request(name, ""))
+			_, err := c.Call(t.Context(), &Request{Asker: asker, Tool: name})
 			if (err == nil) != (len(w.sent) == 1) || len(w.sent) != len(w.rows) {
 				t.Fatalf("%v: %v, sent %d, billed %d", name, err, len(w.sent), len(w.rows))
 			}

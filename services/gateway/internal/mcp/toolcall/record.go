@@ -118,9 +118,7 @@ func (x *execution) close(ctx context.Context, result json.RawMessage, err error
 	}
 	o := x.record
 	o.Ended, o.Status, o.Err = x.ended, x.status(err), shown(err)
-	if x.rules != nil {
-		o.Policy = x.rules.Version()
-	}
+	o.Policy = x.policy.Version
 	if x.claim != nil {
 		o.Request.ApprovalRef = x.claim.Ref()
 	}

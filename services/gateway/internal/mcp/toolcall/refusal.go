@@ -10,12 +10,8 @@ import (
 const (
 	// ReasonNotAllowed: the run's authority does not have the tool.
 	ReasonNotAllowed apierr.Reason = "tool_not_allowed"
-	// ReasonRunRequired: the policy demands a run.
-	ReasonRunRequired apierr.Reason = "run_required"
 	// ReasonUntrusted: the server's level of trust is too low for the tool.
 	ReasonUntrusted apierr.Reason = "server_untrusted"
-	// ReasonDenied: a rule of the policy denies the call.
-	ReasonDenied apierr.Reason = "tool_denied"
 	// ReasonApprovalRequired: a person has to approve the call first.
 	ReasonApprovalRequired apierr.Reason = "approval_required"
 	// ReasonOutcomeUnknown: the call was sent, and no answer came.
@@ -26,7 +22,6 @@ const (
 var (
 	ErrServerNotFound   = apierr.NotFound("server")
 	ErrNotAllowed       = denied(ReasonNotAllowed, "name: the run's authority does not have this tool")
-	ErrRunRequired      = denied(ReasonRunRequired, "the policy demands a run for this tool: mint one, and send its id as X-Run-Id")
 	ErrUntrusted        = denied(ReasonUntrusted, "the server's level of trust is lower than the policy demands for this tool")
 	ErrApprovalRequired = denied(ReasonApprovalRequired, "a person has to approve this exact call before it is made")
 	// ErrOutcomeUnknown is the error of a call that was sent and got no answer. It is not made again.
@@ -56,9 +51,4 @@ func (e *UnsentError) Unwrap() error { return e.Cause }
 // denied returns a refusal by a rule, which repeating the call does not change.
 func denied(reason apierr.Reason, text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy, Text: text}
-}
-
-// deniedBy returns the refusal of a rule of the policy.
-func deniedBy(rule string) *apierr.Error {
-	return denied(ReasonDenied, fmt.Sprintf("rule %q of the policy denies this call", rule))
 }

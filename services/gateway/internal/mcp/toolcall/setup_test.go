@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -30,16 +31,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is all that a Caller depends on, in memory. A test changes it between calls.
 type world struct {
-	mu      sync.Mutex
-	servers []*toolserver.Server
-	tools   map[toolserver.Key][]definition.Reviewed
-	used    []toolserver.Key
-	refresh func() error
-	away    error // of the texts
-	levels  map[string]trust.Level
-	stale   error
-	terms   map[string]Terms // by server and tool; "*" is every other
-	judge   func(q Question, arguments []byte) Verdict
+	mu       sync.Mutex
+	servers  []*toolserver.Server
+	tools    map[toolserver.Key][]definition.Reviewed
+	used     []toolserver.Key
+	refresh  func() error
+	away     error // of the texts
+	levels   map[string]trust.Level
+	stale    error
+	settings toolrule.Settings
 
 	refused    error // of the admission
 	grant      admission.Terms
@@ -129,21 +129,18 @@ func (w *world) Level(_, server string) (trust.Level, error) {
 	return trust.Untrusted, w.stale
 }
 
-func (w *world) Version() string { return "policy-1" }
-
-func (w *world) Terms(q Question) Terms {
-	if terms, known := w.terms[q.Server+"/"+q.Tool]; known {
-		return terms
-	}
-	return w.terms["*"]
+// rule adds a rule to the policy.
+func (w *world) rule(r toolrule.Rule) {
+	r.Name = "a rule"
+	w.settings.Rules = append(w.settings.Rules, r)
 }
 
-func (w *world) Judge(_ context.Context, q Question, arguments []byte) Verdict {
-	w.step("rules")
-	if w.judge == nil {
-		return Verdict{}
+func (w *world) policy() Policy {
+	rules, err := toolrule.Compile(w.settings)
+	if err != nil {
+		panic(err)
 	}
-	return w.judge(q, arguments)
+	return Policy{rules, "policy-1"}
 }
 
 func (w *world) Count(_ context.Context, c Counted) error {
@@ -254,7 +251,6 @@ func open(tb testing.TB) (*Caller, *world) {
 		servers:  []*toolserver.Server{files},
 		tools:    map[toolserver.Key][]definition.Reviewed{files.Key(): {tool(files, "read"), tool(files, "write")}},
 		levels:   map[string]trust.Level{"files": trust.Community},
-		terms:    map[string]Terms{"*": {MinimumTrust: trust.Community}},
 		reserved: map[uuid.UUID]price.Pico{},
 		answer: func(context.Context, Outgoing) (Result, error) {
 			return Result{Kind: Complete, Text: json.RawMessage(`{"content":[]}`)}, nil
@@ -274,7 +270,7 @@ func (w *world) caller(tb testing.TB) *Caller {
 		<-done
 	})
 	o := Options{
-		Registry: w, Texts: w, Listings: w, Trust: w, Rules: func() Rules { return w }, Admission: w, Runs: w,
+		Registry: w, Texts: w, Listings: w, Trust: w, Policy: w.policy, Admission: w, Runs: w,
 		RunAllows: func(_ *run.Run, server, tool string) bool { return w.runTools == nil || w.runTools[server+"/"+tool] },
 		Limits:    books, Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},

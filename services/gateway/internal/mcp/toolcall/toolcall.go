@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
 	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -121,45 +122,11 @@ type Trust interface {
 	Level(organization, server string) (trust.Level, error)
 }
 
-// Question is what the policy is asked of.
-type Question struct {
-	// Server is the server's ID, Tool the tool's own name.
-	Server, Tool            string
-	Organization, Run, User string
-}
-
-// Terms are what the policy says of the calls of a tool, whatever their arguments.
-type Terms struct {
-	// MinimumTrust is the lowest level of trust that the tool's server may have.
-	MinimumTrust trust.Level
-	// DeniedBy is the name of the rule that denies every call; empty for none.
-	DeniedBy string
-	// NeedsRun reports whether calls must belong to a run that was minted.
-	NeedsRun bool
-	// Fresh is how old the server's listing may be; zero is any age.
-	Fresh time.Duration
-	// MaxToolCalls is how many calls of tools a run may make where its authority doesn't say; zero is no limit.
-	MaxToolCalls int
-	// RepeatLimit is which repetition of the same call ends its run; zero is none.
-	RepeatLimit int
-}
-
-// Verdict is what the policy says of the arguments of a call.
-type Verdict struct {
-	// DeniedBy is the name of the rule that denies the call; empty for none.
-	DeniedBy string
-	// NeedsApproval reports whether a person has to approve the exact call.
-	NeedsApproval bool
-}
-
-// Rules are the policy's rules for tools, all of one version.
-type Rules interface {
+// Policy is the part of the policy that is about tools. A request keeps the one that it began with.
+type Policy struct {
+	Rules *toolrule.Rules
 	// Version is the policy's.
-	Version() string
-	// Terms returns the terms of a tool.
-	Terms(q Question) Terms
-	// Judge decides on the arguments of a call in their canonical form. Where a rule can't be evaluated the call is denied.
-	Judge(ctx context.Context, q Question, arguments []byte) Verdict
+	Version string
 }
 
 // Admission decides which requests may run now; see admission.Controller.
@@ -173,7 +140,8 @@ type Counted struct {
 	// Server is the server's ID, Tool the tool's own name, Digest that of the arguments in their canonical form.
 	Server, Tool string
 	Digest       [32]byte
-	Terms        Terms
+	// MaxToolCalls and RepeatLimit are the policy's; see toolrule.Settings.
+	MaxToolCalls, RepeatLimit int
 }
 
 // Runs counts the calls of tools that runs make, over all replicas.
@@ -258,8 +226,8 @@ type Options struct {
 	Texts    Texts
 	Listings Listings
 	Trust    Trust
-	// Rules returns those in force; it is called once a request.
-	Rules     func() Rules
+	// Policy returns the one in force; it is called once a request.
+	Policy    func() Policy
 	Admission Admission
 	// RunAllows reports whether a run's authority has a tool of a server.
 	RunAllows func(of *run.Run, server, tool string) bool

@@ -55,7 +55,10 @@ type images struct {
 	fetched []string
 }
 
-const goodURL = "https://images.example/a.png"
+const (
+	goodURL      = "https://images.example/a.png"
+	goodDocument = "https://documents.example/a.pdf"
+)
 
 var errNotThere = apierr.New(apierr.KindInvalid, imagefetch.ReasonImageInvalid, "is not there")
 
@@ -82,6 +85,14 @@ func (i *images) Fetch(ctx context.Context, raw string) (imagefetch.Image, error
 		return imagefetch.Image{}, errNotThere
 	}
 	return imagefetch.Image{Type: "image/png", Data: []byte(pngHead)}, nil
+}
+
+func (i *images) FetchDocument(_ context.Context, raw string) (imagefetch.Document, error) {
+	i.fetched = append(i.fetched, raw)
+	if raw != goodDocument {
+		return imagefetch.Document{}, errNotThere
+	}
+	return imagefetch.Document{Type: "application/pdf", Data: []byte("%PDF-")}, nil
 }
 
 func TestMakeImages(t *testing.T) {
