@@ -42,13 +42,13 @@ const (
 // searchPath is the PATH of local commands.
 const searchPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 
-// commands owns the processes of local servers, while run runs.
+// commands owns the processes of local servers, until run ends.
 type commands struct {
 	find func(name string) (Command, bool)
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	open    bool
+	closed  bool
 	group   errgroup.Group
 	running map[*process]bool
 	count   int
@@ -68,12 +68,9 @@ func newCommands(find func(name string) (Command, bool), log *slog.Logger) *comm
 
 // run owns the processes until ctx ends, and ends them then.
 func (c *commands) run(ctx context.Context) error {
-	c.mu.Lock()
-	c.open = true
-	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock()
-	c.open = false
+	c.closed = true
 	for p := range c.running {
 		p.stop()
 	}
@@ -85,7 +82,7 @@ func (c *commands) run(ctx context.Context) error {
 var (
 	errNoCommand = errors.New("the operator allows no local command of this name")
 	errArgv      = errors.New("argv: must begin with an absolute path")
-	errClosed    = errors.New("local commands are not run at the moment")
+	errClosed    = errors.New("the gateway is stopping")
 )
 
 func unavailable(err error) *Error {
@@ -108,7 +105,7 @@ func (c *commands) start(name string, changed func()) (*process, error) {
 	defer c.mu.Unlock()
 	now := time.Now()
 	switch pause := c.failed[name].until.Sub(now); {
-	case !c.open:
+	case c.closed:
 		return nil, unavailable(errClosed)
 	case pause > 0:
 		e := unavailable(errors.New("the local command has ended soon after its last start"))

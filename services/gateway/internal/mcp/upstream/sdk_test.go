@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,14 @@ import (
 	"switchyard.dev/services/platform/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs the tests, or a local server of pipe_test.go.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "local-server" {
+		localServer(os.Args[2])
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // serve starts a server and returns its registration and a running client that may call it.
 func serve(t *testing.T, handler http.Handler, change func(*upstream.Options)) (*toolserver.Server, *upstream.Client) {
