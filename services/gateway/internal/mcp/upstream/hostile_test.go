@@ -100,7 +100,7 @@ var hostile = map[string]struct {
 	sent   bool
 }{
 	"events without end": {func(w http.ResponseWriter, _ *http.Request, m asked) {
-		for stream(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+strings.Repeat("x", 1000)+`"}}`) { //nolint:revive // Until the client leaves.
+		for stream(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+strings.Repeat("x", 60_000)+`"}}`) { //nolint:revive // Until the client leaves.
 		}
 	}, upstream.CauseTooLarge, true},
 	"comments without end": {func(w http.ResponseWriter, _ *http.Request, _ asked) {
@@ -245,8 +245,12 @@ func TestHostileServers(t *testing.T) {
 				calls.Add(1)
 				tt.handle(w, r, m)
 			}), nil)
+			server.Timeout = 5 * time.Minute
 			if tt.cause == upstream.CauseTimeout {
-				server.Timeout = 300 * time.Millisecond
+				if _, err := c.Probe(t.Context(), server); err != nil { // The time is that of the call alone.
+					t.Fatal(err)
+				}
+				server.Timeout = 2 * time.Second
 			}
 			_, err := c.Call(t.Context(), server, &upstream.Call{Tool: "a", Progress: func(upstream.Progress) {}})
 			e, ok := errors.AsType[*upstream.Error](err)

@@ -187,7 +187,9 @@ func TestHostileLocalCommands(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			server, c := local(t, kind, nil)
-			server.Timeout = 2 * time.Second
+			if server.Timeout = 5 * time.Minute; cause == upstream.CauseTimeout {
+				server.Timeout = 2 * time.Second
+			}
 			_, err := c.Call(t.Context(), server, &upstream.Call{Tool: "echo"})
 			e, ok := errors.AsType[*upstream.Error](err)
 			if !ok || e.Cause != cause && e.Cause != upstream.CauseCommand || e.Sent {
