@@ -110,6 +110,7 @@ type BudgetReservation struct {
 	KeyOrigin       string
 	KeyCeilingCents int64
 	KeyPeriod       string
+	ToolDigest      []byte
 }
 
 type ByokConfig struct {
@@ -493,6 +494,23 @@ type Run struct {
 	AbortRequestedBy string
 	AbortReason      string
 	Version          int64
+	AllowedTools     []string
+	MaxToolCalls     pgtype.Int4
+	EndReason        string
+}
+
+type RunToolRepeat struct {
+	OrganizationID string
+	RunID          string
+	CallDigest     []byte
+	Calls          int64
+}
+
+type RunToolUse struct {
+	OrganizationID string
+	RunID          string
+	Calls          int64
+	FirstAt        time.Time
 }
 
 type SpendBucket struct {
