@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
@@ -68,7 +69,7 @@ func completed(result json.RawMessage) json.RawMessage {
 }
 
 // progress passes on a report of progress.
-func (x *exchange) progress(p toolcall.Progress) {
+func (x *exchange) progress(p upstream.Progress) {
 	now := time.Now()
 	if now.Sub(x.progressed) < progressEvery {
 		return
@@ -77,7 +78,7 @@ func (x *exchange) progress(p toolcall.Progress) {
 	params := append(append(make([]byte, 0, 128), `{"progressToken":`...), x.token...)
 	params = append(params, `,"progress":`...)
 	params = strconv.AppendFloat(params, p.Progress, 'g', -1, 64)
-	if p.HasTotal {
+	if p.Total != 0 {
 		params = strconv.AppendFloat(append(params, `,"total":`...), p.Total, 'g', -1, 64)
 	}
 	if p.Message != "" {

@@ -13,7 +13,9 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -233,7 +235,7 @@ func TestErrors(t *testing.T) {
 		status int
 		want   string
 	}{
-		"policy":       {toolcall.ErrChanged, 200, `{"code":-31403,"message":"` + toolcall.ErrChanged.Text + `","data":{"reason":"definition_changed","request_id":"r1"}}`},
+		"policy":       {definition.ErrChanged, 200, `{"code":-31403,"message":"` + definition.ErrChanged.Text + `","data":{"reason":"definition_changed","request_id":"r1"}}`},
 		"limit":        {limited, 200, `{"code":-31429,"message":"too many","data":{"reason":"rate_limited","request_id":"r1","retry_after_ms":1500}}`},
 		"arguments":    {apierr.Invalid("params.arguments/a", "must not"), 400, `{"code":-32602,"message":"params.arguments/a: must not","data":{"reason":"invalid_request","request_id":"r1","field":"params.arguments/a"}}`},
 		"a bug":        {errors.New("secret"), 200, `{"code":-32603,"message":"internal error; quote the request id to support","data":{"reason":"internal","request_id":"r1"}}`},
@@ -261,8 +263,8 @@ func TestErrors(t *testing.T) {
 func TestProgress(t *testing.T) {
 	server, s, _ := open(t)
 	s.call = func(_ context.Context, r *toolcall.Request) (toolcall.Answer, error) {
-		r.Progress(toolcall.Progress{Progress: 0.5, Total: 2, HasTotal: true, Message: "half\nway"})
-		r.Progress(toolcall.Progress{Progress: 0.6}) // Right behind it: left out.
+		r.Progress(upstream.Progress{Progress: 0.5, Total: 2, Message: "half\nway"})
+		r.Progress(upstream.Progress{Progress: 0.6}) // Right behind it: left out.
 		return answerOf("{\r\n \"content\": []\n}"), nil
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a",` + strings.Replace(meta, "{}", `{},"progressToken":"t"`, 1) + `}}`
@@ -273,7 +275,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%d %q\nwant %q", status, answer, want)
 	}
 	s.call = func(_ context.Context, r *toolcall.Request) (toolcall.Answer, error) {
-		r.Progress(toolcall.Progress{Progress: 1})
+		r.Progress(upstream.Progress{Progress: 1})
 		return toolcall.Answer{}, toolcall.ErrOutcomeUnknown
 	}
 	status, answer, _ = post(t, server.URL+"/mcp", body, modern("tools/call", "Mcp-Name", "a")...)

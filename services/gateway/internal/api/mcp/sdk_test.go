@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/testkit/growth"
 )
@@ -42,7 +43,7 @@ func TestOfficialClient(t *testing.T) {
 			}
 			s.call = func(_ context.Context, r *toolcall.Request) (toolcall.Answer, error) {
 				if r.Progress != nil {
-					r.Progress(toolcall.Progress{Progress: 1, Message: "half"})
+					r.Progress(upstream.Progress{Progress: 1, Message: "half"})
 				}
 				return answerOf(`{"content":[{"type":"text","text":"done"}],"structuredContent":{"n":1}}`), nil
 			}

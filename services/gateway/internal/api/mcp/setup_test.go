@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -100,7 +101,7 @@ func open(t *testing.T) (*httptest.Server, *tools, *Handler) {
 }
 
 func answerOf(text string) toolcall.Answer {
-	return toolcall.Answer{Result: toolcall.Result{Kind: toolcall.Complete, Text: json.RawMessage(text)}, Server: "files", Tool: "read"}
+	return toolcall.Answer{Result: upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(text)}, Server: "files", Tool: "read"}
 }
 
 const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`

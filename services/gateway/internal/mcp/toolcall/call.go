@@ -14,7 +14,9 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/admission"
@@ -88,36 +90,36 @@ func newID() uuid.UUID {
 }
 
 // serve makes the checks in their order, then the call.
-func (x *execution) serve(ctx context.Context) (Result, error) {
+func (x *execution) serve(ctx context.Context) (upstream.Result, error) {
 	var err error
 	if x.entry, x.tool, err = x.caller.find(&x.request.Asker, x.request.Tool); err != nil {
-		return Result{}, err
+		return upstream.Result{}, err
 	}
 	x.server = &x.entry.Server
 	x.price, x.priced = x.server.Price, priceVersion(x.server)
 	x.caller.Listings.Used(x.server.Key())
 	x.observe(ctx)
 	if err := x.canonicalize(); err != nil {
-		return Result{}, err
+		return upstream.Result{}, err
 	}
 	x.policy = x.caller.Policy()
 	if x.grant, err = x.caller.Admission.Admit(memory.NewContext(ctx, x.hold), x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
-		return Result{}, err
+		return upstream.Result{}, err
 	}
 	ctx = x.grant.Context()
 	f := facts{authority: x.grant.Terms().Run, entry: x.entry}
 	if err := x.authorize(ctx, &f); err != nil {
-		return Result{}, err
+		return upstream.Result{}, err
 	}
 	violations, err := x.caller.schemas.check(x.definition, x.arguments)
 	switch {
 	case err != nil:
-		return Result{}, err
+		return upstream.Result{}, err
 	case len(violations) > 0:
 		return violated(violations), nil
 	}
 	if err := x.permit(ctx, &f); err != nil {
-		return Result{}, err
+		return upstream.Result{}, err
 	}
 	x.ready = time.Now()
 	return x.send(ctx)
@@ -177,19 +179,16 @@ func (x *execution) define(ctx context.Context, f *facts) error {
 
 // reserve takes the call from the limits of its run, and its price from the budgets.
 func (x *execution) reserve(ctx context.Context, terms toolrule.Terms) error {
-	if authority := x.grant.Terms().Run; authority != nil && x.caller.Runs != nil {
-		counted := Counted{
-			Run: *authority, Server: x.server.ID, Tool: x.tool, Digest: x.digest,
-			MaxToolCalls: terms.MaxToolCalls, RepeatLimit: terms.RepeatLimit,
-		}
-		if err := x.caller.Runs.Count(ctx, counted); err != nil {
-			return err
-		}
+	switch {
+	case x.request.Run != "":
+		return x.grant.ReserveTool(ctx, x.id, x.price, budget.Tool{
+			Digest:   canonical.Digest("tool-call", []byte(x.server.ID), []byte(x.tool), x.arguments),
+			MaxCalls: terms.MaxToolCalls, Repeats: terms.RepeatLimit,
+		})
+	case x.grant.Terms().Reserves:
+		return x.grant.Reserve(ctx, x.id, x.price)
 	}
-	if !x.grant.Terms().Reserves {
-		return nil
-	}
-	return x.grant.Reserve(ctx, x.id, x.price)
+	return nil
 }
 
 // permit makes the checks of the arguments, and takes the call from the limits of its server.
@@ -261,17 +260,15 @@ func refusedByLimit(err error) error {
 }
 
 // send makes the call, and records it before it returns.
-func (x *execution) send(ctx context.Context) (Result, error) {
+func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 	if x.claim != nil {
 		if err := x.claim.Spend(ctx); err != nil {
-			return Result{}, err
+			return upstream.Result{}, err
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, x.server.Timeout)
-	defer cancel()
-	result, err := x.upstream(bounded)
-	if unsent, ok := errors.AsType[*UnsentError](err); ok {
-		return Result{}, x.unsent(ctx, unsent)
+	result, err := x.upstream(ctx)
+	if unsent, ok := errors.AsType[*upstream.Error](err); ok && !unsent.Sent {
+		return upstream.Result{}, x.unsent(ctx, unsent)
 	}
 	x.sent = true
 	x.outcome, err = x.classify(ctx, &result, err)
@@ -280,34 +277,36 @@ func (x *execution) send(ctx context.Context) (Result, error) {
 }
 
 // upstream makes the call. A panic becomes an error, since the call has to be recorded.
-func (x *execution) upstream(ctx context.Context) (result Result, err error) {
+func (x *execution) upstream(ctx context.Context) (result upstream.Result, err error) {
 	defer panics.Recover(&err)
-	return x.caller.Upstream.Call(ctx, x.server, Outgoing{
+	return x.caller.Upstream.Call(ctx, x.server, &upstream.Call{
 		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
 		Meta: x.request.Meta, Progress: x.request.Progress,
 	})
 }
 
 // unsent returns the error of a call of which nothing has left.
-func (x *execution) unsent(ctx context.Context, cause error) error {
+func (x *execution) unsent(ctx context.Context, cause *upstream.Error) error {
 	if ended := ended(ctx); ended != nil {
 		return ended
 	}
 	x.caller.Log.WarnContext(ctx, "a call could not be sent", slog.String("server", x.server.ID), slog.String("error", cause.Error()))
-	return errUnavailable.Wrap(cause)
+	refused := errUnavailable.Wrap(cause)
+	refused.RetryAfter = max(refused.RetryAfter, cause.RetryAfter)
+	return refused
 }
 
 // classify returns how a call that was sent has ended, and the error for its caller.
-func (x *execution) classify(ctx context.Context, result *Result, err error) (ledger.Outcome, error) {
+func (x *execution) classify(ctx context.Context, result *upstream.Result, err error) (ledger.Outcome, error) {
 	_, answered := errors.AsType[*wire.Error](err)
 	switch {
-	case err == nil && result.Kind != Complete:
-		*result = Result{}
+	case err == nil && result.Kind != upstream.KindComplete:
+		*result = upstream.Result{}
 		return ledger.OutcomeCompleted, errUnsupported
 	case err == nil, answered:
 		return ledger.OutcomeCompleted, err
 	}
-	*result = Result{}
+	*result = upstream.Result{}
 	if cause := terminated(ctx); cause != nil {
 		return ledger.OutcomeAborted, cause
 	}

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -42,7 +43,7 @@ func TestCall(t *testing.T) {
 	if len(w.sent) != 1 || string(w.sent[0].Arguments) != `{"a":"x","b":1}` || w.sent[0].Tool != "read" || w.sent[0].Organization != "acme" {
 		t.Errorf("sent %+v, want the canonical arguments", w.sent)
 	}
-	want := []string{"count", "reserve", "trust", "texts", "send", "commit"}
+	want := []string{"reserve", "trust", "texts", "send", "commit"}
 	if diff := cmp.Diff(want, w.steps); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
@@ -72,6 +73,7 @@ func TestCall(t *testing.T) {
 // Each check refuses a call with its own error. Nothing is sent or billed, and nothing stays reserved.
 func TestRefusals(t *testing.T) {
 	authority := func(w *world) { w.grant = admission.Terms{Reserves: true, Run: &run.Run{Status: run.Active}} }
+	limited := func(w *world) { authority(w); w.grant.Run.Limits.AllowedTools = []string{"files/write"} }
 	first := func(w *world) *definition.Reviewed { return &w.tools[w.servers[0].Key()][0] }
 	changed := func(w *world, name string) {
 		key := w.servers[0].Key()
@@ -96,8 +98,8 @@ func TestRefusals(t *testing.T) {
 		"suspended":            {func(w *world) { w.refused = organization.ErrSuspended }, read, "", organization.ErrSuspended.Reason},
 		"run ended":            {func(w *world) { w.refused = run.ErrRevoked }, read, "", run.ReasonRevoked},
 		"run required":         {func(w *world) { w.settings.RequireRun = true }, Name{"nameless", "read"}, "", toolrule.ReasonRunRequired},
-		"run lacks the tool":   {func(w *world) { authority(w); w.runTools = map[string]bool{"files/write": true} }, read, "", ReasonNotAllowed},
-		"run's count":          {func(w *world) { authority(w); w.countErr = run.ErrExhausted }, read, "", run.ReasonExhausted},
+		"run lacks the tool":   {limited, read, "", run.ReasonToolNotAllowed},
+		"run's count":          {func(w *world) { authority(w); w.reserveErr = run.ErrToolsExhausted }, read, "", run.ReasonExhausted},
 		"budget":               {func(w *world) { authority(w); w.reserveErr = budget.ErrExceeded }, read, "", budget.ReasonExceeded},
 		"untrusted":            {func(w *world) { authority(w); w.levels["files"] = trust.Untrusted }, read, "", ReasonUntrusted},
 		"no trust record":      {func(w *world) { authority(w); delete(w.levels, "files") }, read, "", ReasonUntrusted},
@@ -162,30 +164,31 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// A reservation is of the price also where a run has no other limit, and a call without limits reserves nothing.
-func TestUnlimitedCallReservesNothing(t *testing.T) {
+// A call without a run and without limits reserves nothing; one of a run is counted in any case.
+func TestReservation(t *testing.T) {
 	c, w := open(t)
 	w.reserveErr = budget.ErrExceeded
-	if _, err := c.Call(t.Context(), request(read, "")); err != nil || len(w.counted) != 0 {
+	nameless := request(read, "")
+	nameless.Run = ""
+	if _, err := c.Call(t.Context(), nameless); err != nil || len(w.counted) != 0 {
 		t.Errorf("%v, counted %v", err, w.counted)
 	}
-}
-
-func TestCountedCall(t *testing.T) {
-	c, w := open(t)
-	w.grant = admission.Terms{Run: &run.Run{ID: "run-1", Status: run.Active}}
+	w.reserveErr = nil
 	w.settings.MaxToolCalls, w.settings.RepeatLimit = 9, 4
 	for _, args := range []string{`{"a":1,"b":2}`, `{"b":2.0,"a":1}`, `{"a":1}`} {
 		if _, err := c.Call(t.Context(), request(read, args)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got := w.counted
-	if got[0].Run.ID != "run-1" || got[0].Server != "files" || got[0].Tool != "read" || got[0].MaxToolCalls != 9 || got[0].RepeatLimit != 4 {
-		t.Errorf("%+v", got[0])
+	if _, err := c.Call(t.Context(), request(Name{"files", "write"}, `{"a":1}`)); err != nil {
+		t.Fatal(err)
 	}
-	if got[0].Digest != got[1].Digest || got[0].Digest == got[2].Digest {
-		t.Error("the same arguments have one digest, and others another")
+	got := w.counted
+	if len(got) != 4 || got[0].MaxCalls != 9 || got[0].Repeats != 4 {
+		t.Fatalf("%+v", got)
+	}
+	if got[0].Digest != got[1].Digest || got[0].Digest == got[2].Digest || got[2].Digest == got[3].Digest {
+		t.Error("the same call has one digest, and others another")
 	}
 }
 
@@ -225,10 +228,10 @@ func TestLimits(t *testing.T) {
 	c, w := open(t)
 	w.servers[0].Concurrency = 1
 	inside, leave := make(chan struct{}), make(chan struct{})
-	w.answer = func(context.Context, Outgoing) (Result, error) {
+	w.answer = func(context.Context, *upstream.Call) (upstream.Result, error) {
 		close(inside)
 		<-leave
-		return Result{Kind: Complete, Text: json.RawMessage(`{}`)}, nil
+		return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{}`)}, nil
 	}
 	done := make(chan error)
 	go func() {
@@ -242,8 +245,8 @@ func TestLimits(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	w.answer = func(context.Context, Outgoing) (Result, error) {
-		return Result{Kind: Complete, Text: json.RawMessage(`{}`)}, nil
+	w.answer = func(context.Context, *upstream.Call) (upstream.Result, error) {
+		return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{}`)}, nil
 	}
 	testkit.Wait(t, time.Minute, "the place of the first", func() error {
 		_, err := c.Call(t.Context(), request(read, ""))
@@ -267,57 +270,62 @@ func TestLimits(t *testing.T) {
 // What the ledger has, and what the caller gets, of calls that end in every way.
 func TestOutcomes(t *testing.T) {
 	for name, c := range map[string]struct {
-		answer  func(w *world, ctx context.Context) (Result, error)
+		answer  func(w *world, ctx context.Context) (upstream.Result, error)
 		reason  apierr.Reason
 		outcome ledger.Outcome // empty for no row
 		status  trace.Status
 	}{
 		"tool error": {
-			func(*world, context.Context) (Result, error) {
-				return Result{Kind: Complete, IsError: true, Text: json.RawMessage(`{}`)}, nil
+			func(*world, context.Context) (upstream.Result, error) {
+				return upstream.Result{Kind: upstream.KindComplete, IsError: true, Text: json.RawMessage(`{}`)}, nil
 			}, "", ledger.OutcomeCompleted, trace.StatusOK,
 		},
 		"not sent": {
-			func(*world, context.Context) (Result, error) { return Result{}, &UnsentError{errors.New("refused")} },
+			func(*world, context.Context) (upstream.Result, error) {
+				return upstream.Result{}, &upstream.Error{Err: errors.New("refused")}
+			},
 			apierr.ReasonUnavailable, "", trace.StatusFailed,
 		},
 		"no answer": {
-			func(*world, context.Context) (Result, error) { return Result{}, errors.New("reset") },
+			func(*world, context.Context) (upstream.Result, error) { return upstream.Result{}, errors.New("reset") },
 			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,
 		},
 		"panic": {
-			func(*world, context.Context) (Result, error) { panic("a bug") },
+			func(*world, context.Context) (upstream.Result, error) { panic("a bug") },
 			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,
 		},
 		"asks for input": {
-			func(*world, context.Context) (Result, error) {
-				return Result{Kind: InputRequired, Text: json.RawMessage(`{}`)}, nil
+			func(*world, context.Context) (upstream.Result, error) {
+				return upstream.Result{Kind: upstream.KindInputRequired, Text: json.RawMessage(`{}`)}, nil
 			},
 			apierr.ReasonNotImplemented, ledger.OutcomeCompleted, trace.StatusFailed,
 		},
 		"too slow": {
-			func(_ *world, ctx context.Context) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() },
+			func(_ *world, ctx context.Context) (upstream.Result, error) {
+				<-ctx.Done()
+				return upstream.Result{}, ctx.Err()
+			},
 			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,
 		},
 		"revoked": {
-			func(w *world, ctx context.Context) (Result, error) {
+			func(w *world, ctx context.Context) (upstream.Result, error) {
 				w.cause(run.ErrRevoked)
 				<-ctx.Done()
-				return Result{}, ctx.Err()
+				return upstream.Result{}, ctx.Err()
 			}, run.ReasonRevoked, ledger.OutcomeAborted, trace.StatusAborted,
 		},
 		"revoked before it was sent": {
-			func(w *world, ctx context.Context) (Result, error) {
+			func(w *world, ctx context.Context) (upstream.Result, error) {
 				w.cause(run.ErrRevoked)
 				<-ctx.Done()
-				return Result{}, &UnsentError{ctx.Err()}
+				return upstream.Result{}, &upstream.Error{Err: ctx.Err()}
 			}, run.ReasonRevoked, "", trace.StatusFailed,
 		},
 		"caller left": {
-			func(w *world, ctx context.Context) (Result, error) {
+			func(w *world, ctx context.Context) (upstream.Result, error) {
 				w.cause(nil)
 				<-ctx.Done()
-				return Result{}, ctx.Err()
+				return upstream.Result{}, ctx.Err()
 			}, apierr.ReasonCancelled, ledger.OutcomeCancelled, trace.StatusCancelled,
 		},
 	} {
@@ -325,7 +333,7 @@ func TestOutcomes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				caller, w := open(t)
 				w.grant = admission.Terms{Reserves: true}
-				w.answer = func(ctx context.Context, _ Outgoing) (Result, error) { return c.answer(w, ctx) }
+				w.answer = func(ctx context.Context, _ *upstream.Call) (upstream.Result, error) { return c.answer(w, ctx) }
 				_, err := caller.Call(t.Context(), request(read, ""))
 				if c.reason == "" && err != nil {
 					t.Error(err)
@@ -352,8 +360,8 @@ func TestOutcomes(t *testing.T) {
 // The server's own error reaches the caller and not the record.
 func TestServersError(t *testing.T) {
 	c, w := open(t)
-	w.answer = func(context.Context, Outgoing) (Result, error) {
-		return Result{}, &wire.Error{Code: -32602, Message: "their text"}
+	w.answer = func(context.Context, *upstream.Call) (upstream.Result, error) {
+		return upstream.Result{}, &wire.Error{Code: -32602, Message: "their text"}
 	}
 	_, err := c.Call(t.Context(), request(read, ""))
 	if answer, ok := errors.AsType[*wire.Error](err); !ok || answer.Code != -32602 {

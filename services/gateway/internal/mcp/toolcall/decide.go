@@ -9,9 +9,8 @@ import (
 
 // facts is what is known of a tool when it is decided whether it may be called, whatever its arguments.
 type facts struct {
-	// authority is the run's; nil for a call without a minted run. runAllows reports whether it has the tool.
+	// authority is the run's; nil for a call without a minted run.
 	authority *run.Run
-	runAllows bool
 	// entry is the server, with the tools of its latest listing.
 	entry *definition.Entry
 	// tool is the tool's own name.
@@ -36,8 +35,8 @@ func decideRun(f *facts) error {
 	switch {
 	case f.denial != nil && f.denial.Reason == toolrule.ReasonRunRequired:
 		return f.denial.Err()
-	case f.authority != nil && !f.runAllows:
-		return ErrNotAllowed
+	case f.authority != nil && !f.authority.Limits.AllowsTool(f.entry.Server.ID, f.tool):
+		return run.ErrToolNotAllowed
 	}
 	return nil
 }

@@ -112,7 +112,6 @@ func (c *Caller) callable(ctx context.Context, f *facts, a *Asker, policy Policy
 func (c *Caller) ask(f *facts, a *Asker, policy Policy, tool string) {
 	f.tool = tool
 	f.terms, f.denial = policy.Rules.List(question(a, f.entry.Server.ID, tool))
-	f.runAllows = f.authority == nil || c.RunAllows(f.authority, f.entry.Server.ID, tool)
 }
 
 // question returns what the policy is asked of a tool; it has no arguments.

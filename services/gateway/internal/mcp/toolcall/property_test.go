@@ -28,10 +28,10 @@ var levels = []trust.Level{trust.Untrusted, trust.Community, trust.Verified, tru
 // draw fills a world with servers, reviews, levels, rules and perhaps a run.
 func (w *world) draw(t *rapid.T) (tools []drawn, hasRun bool) {
 	w.servers, w.tools, w.levels, w.settings = nil, map[toolserver.Key][]definition.Reviewed{}, map[string]trust.Level{}, toolrule.Settings{}
-	w.grant, w.runTools = admission.Terms{}, nil
+	w.grant = admission.Terms{}
 	hasRun = rapid.Bool().Draw(t, "has a run")
 	if hasRun {
-		w.grant.Run, w.runTools = &run.Run{Status: run.Active}, map[string]bool{}
+		w.grant.Run = &run.Run{Status: run.Active, Limits: run.Limits{AllowedTools: []string{"none/none"}}}
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "servers") {
 		s := &toolserver.Server{ID: fmt.Sprint("s", i), Prefix: fmt.Sprint("p-", i), Timeout: 1e9, Version: 1}
@@ -56,8 +56,8 @@ func (w *world) draw(t *rapid.T) (tools []drawn, hasRun bool) {
 			w.rule(rule)
 			minimum := max(1, slices.Index(levels, rule.MinimumTrust)) // The policy's own is COMMUNITY.
 			allowed := rapid.IntRange(0, 3).Draw(t, "allowed") > 0
-			if hasRun {
-				w.runTools[s.ID+"/"+name] = allowed
+			if hasRun && allowed {
+				w.grant.Run.Limits.AllowedTools = append(w.grant.Run.Limits.AllowedTools, s.ID+"/"+name)
 			}
 			tools = append(tools, drawn{s, name, s.Organization != "other" &&
 				(!rule.RequireRun || hasRun) && (!hasRun || allowed) &&

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/routing"
@@ -86,7 +87,7 @@ func (x *execution) observe(ctx context.Context) {
 }
 
 // end gives back what the call holds, and records its outcome once the answer has been written.
-func (x *execution) end(ctx context.Context, result *Result, err error) {
+func (x *execution) end(ctx context.Context, result *upstream.Result, err error) {
 	if x.claim != nil {
 		x.claim.Release(context.WithoutCancel(ctx))
 	}

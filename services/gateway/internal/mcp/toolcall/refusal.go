@@ -1,15 +1,11 @@
 package toolcall
 
 import (
-	"fmt"
-
 	"switchyard.dev/services/platform/apierr"
 )
 
 // Reasons of refusals.
 const (
-	// ReasonNotAllowed: the run's authority does not have the tool.
-	ReasonNotAllowed apierr.Reason = "tool_not_allowed"
 	// ReasonUntrusted: the server's level of trust is too low for the tool.
 	ReasonUntrusted apierr.Reason = "server_untrusted"
 	// ReasonApprovalRequired: a person has to approve the call first.
@@ -21,7 +17,6 @@ const (
 // Refusals of calls.
 var (
 	ErrServerNotFound   = apierr.NotFound("server")
-	ErrNotAllowed       = denied(ReasonNotAllowed, "name: the run's authority does not have this tool")
 	ErrUntrusted        = denied(ReasonUntrusted, "the server's level of trust is lower than the policy demands for this tool")
 	ErrApprovalRequired = denied(ReasonApprovalRequired, "a person has to approve this exact call before it is made")
 	// ErrOutcomeUnknown is the error of a call that was sent and got no answer. It is not made again.
@@ -38,15 +33,6 @@ var (
 		Text: "the server answered with a request of its own, which is not supported",
 	}
 )
-
-// UnsentError is the error of a call of which nothing has left.
-type UnsentError struct{ Cause error }
-
-// Error returns the cause.
-func (e *UnsentError) Error() string { return fmt.Sprintf("not sent: %v", e.Cause) }
-
-// Unwrap returns the cause.
-func (e *UnsentError) Unwrap() error { return e.Cause }
 
 // denied returns a refusal by a rule, which repeating the call does not change.
 func denied(reason apierr.Reason, text string) *apierr.Error {

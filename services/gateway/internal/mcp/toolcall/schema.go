@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/schema"
 )
 
@@ -51,7 +52,7 @@ func (s schemas) of(tool *definition.Reviewed) (*schema.Schema, error) {
 }
 
 // violated returns the result for arguments that break their schema: the model that wrote them can correct them.
-func violated(violations []schema.Violation) Result {
+func violated(violations []schema.Violation) upstream.Result {
 	lines := make([]string, 0, len(violations)+1)
 	lines = append(lines, "The arguments do not follow the tool's inputSchema; the tool was not called.")
 	for _, v := range violations {
@@ -61,7 +62,7 @@ func violated(violations []schema.Violation) Result {
 	if err != nil {
 		text = json.RawMessage(`{"content":[],"isError":true}`) // Texts can't fail.
 	}
-	return Result{Kind: Complete, Text: text, IsError: true}
+	return upstream.Result{Kind: upstream.KindComplete, Text: text, IsError: true}
 }
 
 // errorResult is a result by which a tool says that it failed.

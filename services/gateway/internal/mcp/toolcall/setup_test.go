@@ -15,11 +15,12 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
-	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/admission"
@@ -47,13 +48,11 @@ type world struct {
 	reserveErr error
 	cause      context.CancelCauseFunc
 
-	runTools map[string]bool // nil is all
-	counted  []Counted
-	countErr error
+	counted []budget.Tool
 
 	approval *approval
-	answer   func(ctx context.Context, call Outgoing) (Result, error)
-	sent     []Outgoing
+	answer   func(ctx context.Context, call *upstream.Call) (upstream.Result, error)
+	sent     []*upstream.Call
 
 	ready, commitErr error
 	rows             []ledger.Entry
@@ -143,17 +142,13 @@ func (w *world) policy() Policy {
 	return Policy{rules, "policy-1"}
 }
 
-func (w *world) Count(_ context.Context, c Counted) error {
-	w.step("count")
-	w.counted = append(w.counted, c)
-	return w.countErr
-}
-
-func (w *world) Call(ctx context.Context, _ *toolserver.Server, call Outgoing) (Result, error) {
+func (w *world) Call(ctx context.Context, s *toolserver.Server, call *upstream.Call) (upstream.Result, error) {
 	w.step("send")
 	w.mu.Lock()
 	w.sent = append(w.sent, call)
 	w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
+	defer cancel()
 	return w.answer(ctx, call)
 }
 
@@ -199,6 +194,11 @@ func (g *grant) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) error
 		g.reserved[id], g.held[id] = worst, true
 	}
 	return g.reserveErr
+}
+
+func (g *grant) ReserveTool(ctx context.Context, id uuid.UUID, cost price.Pico, tool budget.Tool) error {
+	g.counted = append(g.counted, tool)
+	return g.Reserve(ctx, id, cost)
 }
 
 func (g *grant) Settle(uuid.UUID, bool) {}
@@ -252,8 +252,8 @@ func open(tb testing.TB) (*Caller, *world) {
 		tools:    map[toolserver.Key][]definition.Reviewed{files.Key(): {tool(files, "read"), tool(files, "write")}},
 		levels:   map[string]trust.Level{"files": trust.Community},
 		reserved: map[uuid.UUID]price.Pico{},
-		answer: func(context.Context, Outgoing) (Result, error) {
-			return Result{Kind: Complete, Text: json.RawMessage(`{"content":[]}`)}, nil
+		answer: func(context.Context, *upstream.Call) (upstream.Result, error) {
+			return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{"content":[]}`)}, nil
 		},
 	}
 	return w.caller(tb), w
@@ -270,9 +270,8 @@ func (w *world) caller(tb testing.TB) *Caller {
 		<-done
 	})
 	o := Options{
-		Registry: w, Texts: w, Listings: w, Trust: w, Policy: w.policy, Admission: w, Runs: w,
-		RunAllows: func(_ *run.Run, server, tool string) bool { return w.runTools == nil || w.runTools[server+"/"+tool] },
-		Limits:    books, Upstream: w, Ledger: w, Recorder: w,
+		Registry: w, Texts: w, Listings: w, Trust: w, Policy: w.policy, Admission: w,
+		Limits: books, Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	}
 	if w.approval != nil {

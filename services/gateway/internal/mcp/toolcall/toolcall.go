@@ -16,11 +16,11 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/governance/keyterm"
-	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -51,42 +51,12 @@ type Request struct {
 	// Meta are the members of _meta that are the caller's own, not the protocol's.
 	Meta map[string]json.RawMessage
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
-	Progress func(Progress)
-}
-
-// Progress is a report of a server on a call that is under way. Its text is the server's.
-type Progress struct {
-	Progress, Total float64
-	// HasTotal reports whether there is a Total.
-	HasTotal bool
-	Message  string
-}
-
-// Kind is what a result means for the call.
-type Kind string
-
-// The kinds of results.
-const (
-	// Complete results end the call.
-	Complete Kind = "complete"
-	// InputRequired results ask the caller for something.
-	InputRequired Kind = "input_required"
-	// Task results name a task that goes on.
-	Task Kind = "task"
-)
-
-// Result is a server's answer to a call.
-type Result struct {
-	Kind Kind
-	// Text is the whole result as the server wrote it: a JSON object.
-	Text json.RawMessage
-	// IsError reports that the tool itself says that it failed.
-	IsError bool
+	Progress func(upstream.Progress)
 }
 
 // Answer is the answer to a Request.
 type Answer struct {
-	Result
+	upstream.Result
 	// Server and Tool say who answered, by the tool's own name.
 	Server, Tool string
 }
@@ -134,22 +104,6 @@ type Admission interface {
 	Admit(ctx context.Context, organization, run string, key keyterm.Terms) (admission.Grant, error)
 }
 
-// Counted is a call that counts against the limits of its run.
-type Counted struct {
-	Run run.Run
-	// Server is the server's ID, Tool the tool's own name, Digest that of the arguments in their canonical form.
-	Server, Tool string
-	Digest       [32]byte
-	// MaxToolCalls and RepeatLimit are the policy's; see toolrule.Settings.
-	MaxToolCalls, RepeatLimit int
-}
-
-// Runs counts the calls of tools that runs make, over all replicas.
-type Runs interface {
-	// Count counts a call, or refuses it with an *apierr.Error. A call whose count can't be stored is refused.
-	Count(ctx context.Context, c Counted) error
-}
-
 // Exact is a call as an approval covers it.
 type Exact struct {
 	Asker
@@ -184,26 +138,12 @@ type Limits interface {
 	TryReserve(ctx context.Context, d quota.Demand) (*quota.Reservation, error)
 }
 
-// Outgoing is a call as it leaves.
-type Outgoing struct {
-	Organization string
-	// Tool is the tool's own name.
-	Tool string
-	// Arguments are in their canonical form.
-	Arguments []byte
-	// Definition is the one that the call was checked against.
-	Definition json.RawMessage
-	// Meta are members of _meta that the caller may set.
-	Meta     map[string]json.RawMessage
-	Progress func(Progress)
-}
-
-// Upstream calls servers.
+// Upstream calls servers; see upstream.Client.
 type Upstream interface {
-	// Call makes one call, and never repeats it once it may have reached the server. The error is an *UnsentError where
-	// nothing has left, a *wire.Error for an answer that is an error of the protocol, and any other error for a call
-	// without a valid answer. The answer is charged to the memory.Hold of ctx.
-	Call(ctx context.Context, server *toolserver.Server, call Outgoing) (Result, error)
+	// Call makes one call, and never repeats it once it may have reached the server. The error is a *wire.Error for an
+	// answer that is an error of the protocol, and otherwise an *upstream.Error. The answer is charged to the memory.Hold of
+	// ctx.
+	Call(ctx context.Context, server *toolserver.Server, call *upstream.Call) (upstream.Result, error)
 }
 
 // Ledger records what is billed.
@@ -220,7 +160,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Caller. All but Runs, Approvals, Recorder, Memory and After are required.
+// Options of a Caller. All but Approvals, Recorder, Memory and After are required.
 type Options struct {
 	Registry Registry
 	Texts    Texts
@@ -229,10 +169,6 @@ type Options struct {
 	// Policy returns the one in force; it is called once a request.
 	Policy    func() Policy
 	Admission Admission
-	// RunAllows reports whether a run's authority has a tool of a server.
-	RunAllows func(of *run.Run, server, tool string) bool
-	// Runs counts calls of runs; nil counts none.
-	Runs Runs
 	// Approvals finds approvals; with nil no call is approved.
 	Approvals Approvals
 	Limits    Limits
