@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,8 +46,9 @@ type Seals interface {
 	Open(id, organization, provider string, sealed []byte) (secret.Value, error)
 }
 
-// Subject is what the sealed credential of a server is bound to, in the place of a provider's name.
-func Subject(server string) string { return "mcp/" + server }
+// Subject is what the sealed credential of a server is bound to, in the place of a provider's name: without a colon, so
+// that no two pairs of an organization and a server are bound alike.
+func Subject(server string) string { return "mcp/" + strings.ReplaceAll(server, ":", "%3A") }
 
 // Read returns the secret of a server's credential, without the scheme; the zero value for none.
 func Read(ctx context.Context, references References, seals Seals, server *toolserver.Server) (secret.Value, error) {

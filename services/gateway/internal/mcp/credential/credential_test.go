@@ -105,6 +105,9 @@ func TestSealed(t *testing.T) {
 			Custody: toolserver.CustodySealed, Header: "X-Key", KeyID: key.ID, Ciphertext: sealed,
 		}}
 	}
+	if got := Subject("a:b"); got != "mcp/a%3Ab" {
+		t.Errorf("a server with a colon is %s", got)
+	}
 	c := NewCache(nil, keys)
 	if name, value, err := c.Header(t.Context(), server("org_a", "tools")); name != "X-Key" || value.Reveal() != "s3cret" || err != nil {
 		t.Errorf("%s, %v", name, err)

@@ -29,8 +29,6 @@ type conversation struct {
 	// progress receives notices of progress; nil for none. changed is called when the tools have changed.
 	progress func(Progress)
 	changed  func()
-	// listening receives the notices of a stream that has no other content; nil for none.
-	listening func(method string)
 	// reply answers a request of the server.
 	reply func(ctx context.Context, m *wire.Message) error
 
@@ -67,9 +65,6 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 		return false, v.advance(m.Params)
 	case wire.MethodToolsChange:
 		v.changed()
-	}
-	if v.listening != nil {
-		v.listening(m.Method)
 	}
 	return false, nil
 }

@@ -19,7 +19,7 @@ const (
 	// CauseTarget is a URL or an address that the guard refuses.
 	CauseTarget Cause = "target_not_allowed"
 	// CauseCredential is a credential that can't be read.
-	CauseCredential Cause = "credential_unavailable"
+	CauseCredential Cause = "credential_unavailable" //nolint:gosec // A cause, not a credential.
 	// CauseCommand is a local command that the operator doesn't allow, or that can't be started.
 	CauseCommand     Cause = "command_unavailable"
 	CauseUnreachable Cause = "unreachable"

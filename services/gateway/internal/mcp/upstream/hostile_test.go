@@ -52,13 +52,13 @@ func legacyStub(handle func(w http.ResponseWriter, r *http.Request, m asked)) ht
 		var m asked
 		body, _ := io.ReadAll(r.Body)
 		_ = json.Unmarshal(body, &m)
-		switch {
-		case m.Method == wire.MethodDiscover:
+		switch m.Method {
+		case wire.MethodDiscover:
 			http.Error(w, "Bad Request: no valid session ID provided", http.StatusBadRequest)
-		case m.Method == wire.MethodInitialize:
+		case wire.MethodInitialize:
 			w.Header().Set("Mcp-Session-Id", "s1")
 			document(w, m, `"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`)
-		case m.Method == wire.MethodInitialized:
+		case wire.MethodInitialized:
 			w.WriteHeader(http.StatusAccepted)
 		default:
 			handle(w, r, m)
@@ -100,7 +100,7 @@ var hostile = map[string]struct {
 	sent   bool
 }{
 	"events without end": {func(w http.ResponseWriter, _ *http.Request, m asked) {
-		for stream(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+strings.Repeat("x", 60_000)+`"}}`) { //nolint:revive // Until the client leaves.
+		for stream(w, `{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"`+strings.Repeat("x", 60_000)+`"}}`) {
 		}
 	}, upstream.CauseTooLarge, true},
 	"comments without end": {func(w http.ResponseWriter, _ *http.Request, _ asked) {

@@ -91,7 +91,7 @@ func (l *httpLink) do(ctx context.Context, method string, h http.Header, body io
 		Method: method, URL: l.url, Host: l.url.Host, Header: h, Body: body, ContentLength: size,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}).WithContext(ctx)
-	answer, err := l.transport.RoundTrip(request) //nolint:bodyclose // Callers close it.
+	answer, err := l.transport.RoundTrip(request)
 	if err == nil && answer.Header.Get("Content-Encoding") != "" && !strings.EqualFold(answer.Header.Get("Content-Encoding"), "identity") {
 		_ = answer.Body.Close()
 		return nil, &Error{Cause: CauseProtocol, Text: "the server compressed its answer, which was not asked for", Sent: true, Status: answer.StatusCode}

@@ -82,7 +82,7 @@ func localSDK() *mcp.Server {
 		return text("")
 	})
 	s.AddTool(&mcp.Tool{Name: "child", InputSchema: schema}, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		child := exec.Command("/bin/sh", "-c", "trap '' TERM; while :; do read x || sleep 1; done") //nolint:noctx // It is to outlive this process.
+		child := exec.Command("/bin/sh", "-c", "trap '' TERM; while :; do read x || sleep 1; done")
 		child.Stdout = os.Stdout
 		if err := child.Start(); err != nil {
 			return nil, err

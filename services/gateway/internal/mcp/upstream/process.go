@@ -297,7 +297,7 @@ func (p *process) readErrors() error {
 			p.log.Info("a local command writes", slog.String("line", string(bytes.ToValidUTF8(text, nil))))
 		}
 		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil //nolint:nilerr // The end of the process, which wait takes note of.
+			return nil // The end of the process, which wait takes note of.
 		}
 	}
 }

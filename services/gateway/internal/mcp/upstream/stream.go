@@ -24,6 +24,7 @@ const (
 // events reads a response from a stream of events. The stream of a legacy server that ends before the response, behind
 // an event with an ID, is taken up again there.
 func (l *httpLink) events(ctx context.Context, s *session, r *request, talk *conversation, answer *http.Response) (response, error) {
+	defer func() { _ = answer.Body.Close() }() // The last one.
 	left := maxTotal
 	for resumed := 0; ; resumed++ {
 		reader := sse.NewReader(answer.Body).Bound(maxEvent, left).Charge(memory.FromContext(ctx))
@@ -43,10 +44,11 @@ func (l *httpLink) events(ctx context.Context, s *session, r *request, talk *con
 			return response{}, failed(ctx, err, true)
 		}
 		_ = answer.Body.Close()
-		if answer, err = l.resume(ctx, s, id, wait); err != nil {
+		next, err := l.resume(ctx, s, id, wait)
+		if err != nil {
 			return response{}, failed(ctx, err, true)
 		}
-		defer func() { _ = answer.Body.Close() }() //nolint:gocritic // At most maxResumptions; each is closed before the next.
+		answer = next
 	}
 }
 

@@ -98,8 +98,8 @@ func (m *Message) member(name string, value []byte, version *bool) error {
 			return errID
 		}
 	case "method":
-		ok := false
-		if m.Method, ok = Text(value); !ok || m.Method == "" || len(m.Method) > maxMethod {
+		text, ok := Text(value)
+		if m.Method = text; !ok || text == "" || len(text) > maxMethod {
 			return errMethod
 		}
 	case "params":

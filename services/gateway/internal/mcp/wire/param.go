@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -81,7 +82,7 @@ func (w *paramWalk) schema(value []byte, path []string, direct bool) error {
 func (w *paramWalk) named(value []byte, path []string, direct bool) error {
 	var failure error
 	Members(value, func(name string, value []byte) bool {
-		failure = w.schema(value, append(path[:len(path):len(path)], name), direct)
+		failure = w.schema(value, append(slices.Clip(path), name), direct)
 		return failure == nil
 	})
 	return failure

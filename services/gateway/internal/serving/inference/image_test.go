@@ -194,6 +194,14 @@ func TestMakeImagesFailsOver(t *testing.T) {
 			t.Error("another provider was asked")
 		}
 	})
+	t.Run("no provider makes that size", func(t *testing.T) {
+		wrong := provider.Unsupported("size", "must be 256x256")
+		b := chain(t, "a", [2]string{"m", "n"}, &maker{name: "a", err: wrong}, &maker{name: "b", err: wrong})
+		_, err := b.MakeImages(t.Context(), drawRequest(""))
+		if e := refused(t, err, 400, apierr.ReasonInvalidRequest, apierr.ClassPolicy); e.Field() != "size" {
+			t.Errorf("%q names the field %q, want size", e.Text, e.Field())
+		}
+	})
 	t.Run("nobody has images", func(t *testing.T) {
 		b := chain(t, "a", [2]string{"m", "n"}, streaming{&script{name: "a"}}, streaming{&script{name: "b"}})
 		_, err := b.MakeImages(t.Context(), drawRequest(""))
