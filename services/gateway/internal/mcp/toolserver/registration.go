@@ -123,8 +123,11 @@ func (s Server) update(u *Update, now time.Time) (Server, error) {
 	if next.origin() != s.origin() && next.Credential.Custody != CustodyNone && u.Credential == nil {
 		return s, apierr.Invalid("credential", "is required with a url of another host: the present one is not sent there")
 	}
+	if err := next.check(); err != nil {
+		return s, err
+	}
 	next.Version, next.UpdatedAt = s.Version+1, now
-	return next, next.check()
+	return next, nil
 }
 
 func set[T any](field, value *T) {
