@@ -56,6 +56,8 @@ var bodies = map[string]string{
 	"POST /v1/audio/translations":                           `{}`,
 	"POST /v1/images/edits":                                 `{"model":"sandbox/sandbox","prompt":"a hat"}`,
 	"POST /v1/images/variations":                            `{}`,
+	"POST /mcp":          `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+	"POST /mcp/{server}": `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
 	"POST /v1/rerank":                                       `{"model":"sandbox/sandbox","query":"a","documents":["a","b"]}`,
 	"POST /v2/rerank":                                       `{"model":"sandbox/sandbox","query":"a","documents":["a","b"]}`,
 	"POST /v1/embeddings":                                   `{"model":"sandbox/sandbox","input":["one","two"]}`,
