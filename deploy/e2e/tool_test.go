@@ -25,8 +25,8 @@ func TestTools(t *testing.T) {
 	t.Run("from the registration to a change", h.toolsAreCalled)
 }
 
-// register registers the fake as a server of an organization, at a price in cents, and returns what review approves.
-func (h *harness) register(t *testing.T, organization, id string, price float64) (listing string) {
+// registerTools registers the fake as a server of an organization, at a price in cents, and returns what review approves.
+func (h *harness) registerTools(t *testing.T, organization, id string, price float64) (listing string) {
 	t.Helper()
 	service := h.service(stack.Gateway, organization)
 	service.post(t, serversPath, object{
@@ -63,7 +63,7 @@ func (c client) rpc(t *testing.T, path, method string, params object) (result, f
 // each call that was made is billed.
 func (h *harness) toolsAreCalled(t *testing.T) {
 	organization := unique("org")
-	listing := h.register(t, organization, "files", 1.5)
+	listing := h.registerTools(t, organization, "files", 1.5)
 	service, customer := h.service(stack.Gateway, organization), h.customer(t, organization, "ai", "write")
 	echo := object{"name": "files__echo", "arguments": object{"text": "hello"}}
 	refused := func(reason string) {
@@ -151,7 +151,7 @@ func (h *harness) definitionChanges(t *testing.T, organization string, customer 
 // toolsOfOlderClients checks that the revisions with a handshake are served on the same path, without a session.
 func (h *harness) toolsOfOlderClients(t *testing.T) {
 	organization := unique("org")
-	listing := h.register(t, organization, "files", 0)
+	listing := h.registerTools(t, organization, "files", 0)
 	service := h.service(stack.Gateway, organization)
 	service.post(t, trustPath, object{"server_id": "files", "level": "COMMUNITY", "assigned_by": "ada"}).want(t, http.StatusCreated)
 	service.post(t, serversPath+"/files/review", object{"listing_digest": listing, "decision": "approve", "reviewed_by": "bob"}).want(t, http.StatusOK)
