@@ -65,6 +65,8 @@ type Error struct {
 	RetryAfter time.Duration
 	// Cause is logged and unwrapped but never shown.
 	Cause error
+	// At is the request field at fault, for an error with a cause; see Field.
+	At string
 }
 
 // New returns an error with a kind, its stable reason and a text for people.

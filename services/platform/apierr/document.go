@@ -87,8 +87,11 @@ func NewDetail(e *Error, requestID string) Detail {
 var fieldFirst = regexp.MustCompile(`^([a-z][A-Za-z0-9_]*(?:[.\[][A-Za-z0-9_.\[\]]*)?): `)
 
 // Field returns the request field that is at fault, empty if the text names none. An error with a cause is another
-// party's refusal, whose text may begin with a name too; it has no field.
+// party's refusal, whose text may begin with a name too; it has no field but At.
 func (e *Error) Field() string {
+	if e.At != "" {
+		return e.At
+	}
 	found := fieldFirst.FindStringSubmatch(e.Text)
 	if e.Kind != KindInvalid || e.Cause != nil || found == nil {
 		return ""

@@ -140,6 +140,8 @@ const (
 	ErrorReason_ERROR_REASON_STREAM_INTERRUPTED ErrorReason = 130
 	// 503: cached content is no longer served, but not all of it is deleted yet; repeat the purge.
 	ErrorReason_ERROR_REASON_PURGE_INCOMPLETE ErrorReason = 131
+	// 400: the document that a URL names cannot be fetched, or is none.
+	ErrorReason_ERROR_REASON_DOCUMENT_INVALID ErrorReason = 132
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -242,6 +244,7 @@ var (
 		129: "ERROR_REASON_REVIEWER_NOT_INDEPENDENT",
 		130: "ERROR_REASON_STREAM_INTERRUPTED",
 		131: "ERROR_REASON_PURGE_INCOMPLETE",
+		132: "ERROR_REASON_DOCUMENT_INVALID",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -320,6 +323,7 @@ var (
 		"ERROR_REASON_REVIEWER_NOT_INDEPENDENT":   129,
 		"ERROR_REASON_STREAM_INTERRUPTED":         130,
 		"ERROR_REASON_PURGE_INCOMPLETE":           131,
+		"ERROR_REASON_DOCUMENT_INVALID":           132,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -541,7 +545,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xf6\x14\n" +
+	"\f_retry_after*\x9a\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -598,7 +602,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1aERROR_REASON_PROBE_RUNNING\x10\x80\x01\x12*\n" +
 	"%ERROR_REASON_REVIEWER_NOT_INDEPENDENT\x10\x81\x01\x12$\n" +
 	"\x1fERROR_REASON_STREAM_INTERRUPTED\x10\x82\x01\x12\"\n" +
-	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12#\n" +
+	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12\"\n" +
+	"\x1dERROR_REASON_DOCUMENT_INVALID\x10\x84\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +
