@@ -89,7 +89,7 @@ const (
 	ErrorReason_ERROR_REASON_ORGANIZATION_SUSPENDED ErrorReason = 105
 	// 403: the run's authority was revoked.
 	ErrorReason_ERROR_REASON_RUN_REVOKED ErrorReason = 106
-	// 403: the run's cost or calls are used up.
+	// 403: the run's cost, calls, or calls of tools are used up.
 	ErrorReason_ERROR_REASON_RUN_EXHAUSTED ErrorReason = 107
 	// 403: the run's authority expired.
 	ErrorReason_ERROR_REASON_RUN_EXPIRED ErrorReason = 108
@@ -142,6 +142,15 @@ const (
 	ErrorReason_ERROR_REASON_PURGE_INCOMPLETE ErrorReason = 131
 	// 400: the document that a URL names cannot be fetched, or is none.
 	ErrorReason_ERROR_REASON_DOCUMENT_INVALID ErrorReason = 132
+	// 403: the policy demands that calls of the tool name a run.
+	ErrorReason_ERROR_REASON_RUN_REQUIRED ErrorReason = 151
+	// 403: a rule of the policy refuses the call of a tool; the reason names the rule.
+	ErrorReason_ERROR_REASON_TOOL_DENIED ErrorReason = 153
+	// 403: the run's authority does not allow the tool.
+	ErrorReason_ERROR_REASON_TOOL_NOT_ALLOWED ErrorReason = 154
+	// 403: the run has made the same call of a tool as often as the policy allows, which ends its authority once none of
+	// them is in flight.
+	ErrorReason_ERROR_REASON_TOOL_LOOP ErrorReason = 155
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -245,6 +254,10 @@ var (
 		130: "ERROR_REASON_STREAM_INTERRUPTED",
 		131: "ERROR_REASON_PURGE_INCOMPLETE",
 		132: "ERROR_REASON_DOCUMENT_INVALID",
+		151: "ERROR_REASON_RUN_REQUIRED",
+		153: "ERROR_REASON_TOOL_DENIED",
+		154: "ERROR_REASON_TOOL_NOT_ALLOWED",
+		155: "ERROR_REASON_TOOL_LOOP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -324,6 +337,10 @@ var (
 		"ERROR_REASON_STREAM_INTERRUPTED":         130,
 		"ERROR_REASON_PURGE_INCOMPLETE":           131,
 		"ERROR_REASON_DOCUMENT_INVALID":           132,
+		"ERROR_REASON_RUN_REQUIRED":               151,
+		"ERROR_REASON_TOOL_DENIED":                153,
+		"ERROR_REASON_TOOL_NOT_ALLOWED":           154,
+		"ERROR_REASON_TOOL_LOOP":                  155,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -545,7 +562,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\x9a\x15\n" +
+	"\f_retry_after*\x9a\x16\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -603,7 +620,11 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"%ERROR_REASON_REVIEWER_NOT_INDEPENDENT\x10\x81\x01\x12$\n" +
 	"\x1fERROR_REASON_STREAM_INTERRUPTED\x10\x82\x01\x12\"\n" +
 	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12\"\n" +
-	"\x1dERROR_REASON_DOCUMENT_INVALID\x10\x84\x01\x12#\n" +
+	"\x1dERROR_REASON_DOCUMENT_INVALID\x10\x84\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_RUN_REQUIRED\x10\x97\x01\x12\x1d\n" +
+	"\x18ERROR_REASON_TOOL_DENIED\x10\x99\x01\x12\"\n" +
+	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
+	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +
