@@ -68,7 +68,7 @@ var bodies = map[string]string{
 	"POST /v1/byok/config/{provider}/transfer":              `{"owner_principal":"bob"}`,
 	"POST /v1/byok/purge":                                   `{"organization_id":"acme"}`,
 	"POST /v1/prompt-cache/purge":                           `{"organization_id":"acme"}`,
-	"POST /v1/runs/mint":                                    `{"max_calls":10,"max_cost_cents":50,"ttl_seconds":600}`,
+	"POST /v1/runs/mint":                                    `{"max_calls":10,"max_cost_cents":50,"ttl_seconds":600,"allowed_tools":["files/*"],"max_tool_calls":5}`,
 	"POST /v1/runs/{run_id}/revoke":                         `{"reason":"a loop that ran away"}`,
 	"POST /v1/sessions/{run_id}/abort":                      `{"reason":"a loop that ran away"}`,
 	"POST /v1/admin/sessions/{run_id}/abort":                `{"organization_id":"acme"}`,

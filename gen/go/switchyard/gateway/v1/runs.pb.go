@@ -1043,7 +1043,7 @@ var File_switchyard_gateway_v1_runs_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/runs.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xce\x06\n" +
+	" switchyard/gateway/v1/runs.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xd6\x06\n" +
 	"\x0eMintRunRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12A\n" +
 	"\x06run_id\x18\x02 \x01(\tB*\xfaB'r%\x18\x80\x012\x1d^[A-Za-z0-9][A-Za-z0-9_.:-]*$\xd0\x01\x01R\x05runId\x12+\n" +
@@ -1057,9 +1057,8 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"ttlSeconds\x88\x01\x01\x12+\n" +
 	"\fapproval_ref\x18\t \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vapprovalRef\x12h\n" +
 	"\bmetadata\x18\n" +
-	" \x03(\v23.switchyard.gateway.v1.MintRunRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12B\n" +
-	"\rallowed_tools\x18\v \x03(\tB\x1d\xfaB\x1a\x92\x01\x17\x10d\x18\x01\"\x11r\x0f\x18\x80\x022\n" +
-	"^[^/]+/.+$R\fallowedTools\x122\n" +
+	" \x03(\v23.switchyard.gateway.v1.MintRunRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12J\n" +
+	"\rallowed_tools\x18\v \x03(\tB%\xfaB\"\x92\x01\x1f\x10d\x18\x01\"\x19r\x17\x18\x80\x022\x12^[!-.0-~]+/[!-~]+$R\fallowedTools\x122\n" +
 	"\x0emax_tool_calls\x18\f \x01(\x05B\a\xfaB\x04\x1a\x02(\x01H\x03R\fmaxToolCalls\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

@@ -278,7 +278,7 @@ func (m *MintRunRequest) validate(all bool) error {
 		if !_MintRunRequest_AllowedTools_Pattern.MatchString(item) {
 			err := MintRunRequestValidationError{
 				field:  fmt.Sprintf("AllowedTools[%v]", idx),
-				reason: "value does not match regex pattern \"^[^/]+/.+$\"",
+				reason: "value does not match regex pattern \"^[!-.0-~]+/[!-~]+$\"",
 			}
 			if !all {
 				return err
@@ -428,7 +428,7 @@ var _ interface {
 
 var _MintRunRequest_RunId_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.:-]*$")
 
-var _MintRunRequest_AllowedTools_Pattern = regexp.MustCompile("^[^/]+/.+$")
+var _MintRunRequest_AllowedTools_Pattern = regexp.MustCompile("^[!-.0-~]+/[!-~]+$")
 
 // Validate checks the field values on ListRunsRequest with the rules defined
 // in the proto definition for this message. If any rules are violated, the
