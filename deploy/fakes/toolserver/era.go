@@ -3,7 +3,6 @@ package toolserver
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -71,7 +70,7 @@ func mismatch(r *http.Request, m *request) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if got, ok := decode(r.Header.Get(name)); !ok || got != want[name] {
-			return fmt.Sprintf("Header mismatch: %s", name)
+			return "Header mismatch: " + name
 		}
 	}
 	return ""

@@ -32,7 +32,7 @@ const (
 // tools are the tools, in the order of the list.
 var tools = []tool{
 	{"echo", "Returns its text.", `{"text":{"type":"string"}}`, func(x *execution) { x.text(x.args.Text) }},
-	{"pay", "Pays an amount to somebody. It has an effect each time.", `{"to":{"type":"string"},"amount":{"type":"number"}}`, func(x *execution) {
+	{"pay", "Pays an amount to a payee. It has an effect each time.", `{"to":{"type":"string"},"amount":{"type":"number"}}`, func(x *execution) {
 		x.text(fmt.Sprintf("paid %v to %s", x.args.Amount, x.args.To))
 	}},
 	{"delete_file", "Deletes a file for good.", `{"path":{"type":"string"}}`, func(x *execution) { x.text("deleted " + x.args.Path) }},

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -113,9 +114,7 @@ func (s *Server) change(w http.ResponseWriter, r *http.Request) {
 func (s *Server) Change(changes map[string]map[string]json.RawMessage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for tool, members := range changes {
-		s.changes[tool] = members
-	}
+	maps.Copy(s.changes, changes)
 }
 
 func (s *Server) restore(w http.ResponseWriter, _ *http.Request) {

@@ -3,6 +3,7 @@ package toolserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,9 +20,7 @@ const accept = "application/json, text/event-stream"
 func modern(t *testing.T, fake http.Handler, method, params string, header map[string]string) *httptest.ResponseRecorder {
 	t.Helper()
 	all := map[string]string{"Accept": accept, "Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
-	for name, value := range header {
-		all[name] = value
-	}
+	maps.Copy(all, header)
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{"progressToken":7,`+
 		`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, method, params)
 	return fakestest.Send(t, fake, http.MethodPost, "/mcp", body, all)

@@ -26,7 +26,8 @@ type conversation struct {
 	id      json.RawMessage
 	modern  bool
 	tokened bool
-	// progress receives notices of progress; nil for none. changed is called when the tools have changed.
+	// progress receives notices of progress; nil for none. changed is called once if the server says that its tools have
+	// changed, however often it does.
 	progress func(Progress)
 	changed  func()
 	// reply answers a request of the server.
@@ -34,7 +35,7 @@ type conversation struct {
 
 	messages, asked int
 	last            float64
-	begun           bool
+	begun, noted    bool
 }
 
 // Errors of servers that don't follow the protocol.
@@ -64,7 +65,10 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 	case wire.MethodProgress:
 		return false, v.advance(m.Params)
 	case wire.MethodToolsChange:
-		v.changed()
+		if !v.noted {
+			v.noted = true
+			v.changed()
+		}
 	}
 	return false, nil
 }

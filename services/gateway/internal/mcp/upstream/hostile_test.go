@@ -446,7 +446,7 @@ func TestRequestsOfLegacyServers(t *testing.T) {
 			t.Errorf("headers %v", r.Header)
 		}
 		stream(w, `{"jsonrpc":"2.0","id":"ask","method":"elicitation/create","params":{}}`, `{"jsonrpc":"2.0","id":9,"method":"ping"}`,
-			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, response(m, good))
+			`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, response(m, good))
 	}), func(o *upstream.Options) { o.Changed = func(toolserver.Key) { changed.Add(1) } })
 	got, err := c.Call(t.Context(), server, &upstream.Call{Tool: "a"})
 	if err != nil || got.Version != wire.Legacy20250618 || changed.Load() != 1 {

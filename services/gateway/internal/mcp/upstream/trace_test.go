@@ -52,7 +52,7 @@ func TestSpans(t *testing.T) {
 		got := map[string]string{}
 		for _, a := range span.Attributes() {
 			if _, ok := want[string(a.Key)]; ok {
-				got[string(a.Key)] = a.Value.Emit()
+				got[string(a.Key)] = a.Value.String()
 			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -94,7 +94,7 @@ type Options struct {
 	// Changed is called when a server says that its tools have changed, or refuses a call because they have; nil for none.
 	// It must not block.
 	Changed func(toolserver.Key)
-	// Version is the gateway's, which servers are told.
+	// Version is the gateway's, which servers see.
 	Version string
 	Tracer  trace.Tracer
 	Log     *slog.Logger
