@@ -116,16 +116,16 @@ func (e *Entry) Unexposed() (names []string) {
 	return names
 }
 
-// shelf holds the servers of an organization, or those of all. It is never changed.
-type shelf struct {
+// index holds the servers of an organization, or those of all. It is never changed.
+type index struct {
 	byID, byPrefix map[string]*Entry
 	sorted         []*Entry // by ID
 }
 
-var emptyShelf = newShelf(nil)
+var emptyIndex = newIndex(nil)
 
-func newShelf(byID map[string]*Entry) *shelf {
-	s := &shelf{byID: byID, byPrefix: make(map[string]*Entry, len(byID))}
+func newIndex(byID map[string]*Entry) *index {
+	s := &index{byID: byID, byPrefix: make(map[string]*Entry, len(byID))}
 	for _, id := range slices.Sorted(maps.Keys(byID)) {
 		s.sorted = append(s.sorted, byID[id])
 		s.byPrefix[byID[id].Server.Prefix] = byID[id]

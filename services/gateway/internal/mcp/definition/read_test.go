@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -84,6 +85,11 @@ func FuzzVisible(f *testing.F) {
 			t.Errorf("%q: %q", text, got)
 		}
 	})
+}
+
+func TestVisibleGrowsLinearly(t *testing.T) {
+	inputs := append(slices.Clone(growth.Text), growth.Repeat("invisible", "", "\u200b\U000E0041", ""), growth.Repeat("no UTF-8", "", "\xffa\u202e", ""))
+	growth.Linear(t, growth.EachText(growth.UpTo(32<<10, inputs), func(text string) { _ = Visible(text, len(text)) })...)
 }
 
 func TestDifferences(t *testing.T) {

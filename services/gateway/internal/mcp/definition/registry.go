@@ -46,13 +46,13 @@ type Registry struct {
 
 	writing sync.Mutex
 	loaded  time.Time // of the last Load; the caller holds writing
-	shelves atomic.Pointer[map[string]*shelf]
+	indexes atomic.Pointer[map[string]*index]
 }
 
 // NewRegistry returns an empty Registry.
 func NewRegistry(feed Feed) *Registry {
 	r := &Registry{feed: feed, now: time.Now}
-	r.shelves.Store(&map[string]*shelf{})
+	r.indexes.Store(&map[string]*index{})
 	return r
 }
 
@@ -65,9 +65,9 @@ func (r *Registry) Load(ctx context.Context, since int64) (int64, error) {
 	if err != nil {
 		return since, err
 	}
-	shelves := maps.Clone(*r.shelves.Load())
+	indexes := maps.Clone(*r.indexes.Load())
 	if since == 0 || at.Sub(r.loaded) > reloadAfter {
-		since, shelves = 0, make(map[string]*shelf)
+		since, indexes = 0, make(map[string]*index)
 	}
 	after := Change{Revision: since + 1} // Before all that have a name.
 	for {
@@ -75,25 +75,25 @@ func (r *Registry) Load(ctx context.Context, since int64) (int64, error) {
 		if err != nil {
 			return since, err
 		}
-		put(shelves, page)
+		put(indexes, page)
 		if len(page) < pageSize {
 			break
 		}
 		after = page[len(page)-1]
 	}
-	r.shelves.Store(&shelves)
+	r.indexes.Store(&indexes)
 	r.loaded = at
 	return level, nil
 }
 
-// put puts changes into shelves.
-func put(shelves map[string]*shelf, changes []Change) {
+// put puts changes into indexes.
+func put(indexes map[string]*index, changes []Change) {
 	changed := make(map[string]map[string]*Entry)
 	for _, c := range changes {
 		byID, ok := changed[c.Key.Organization]
 		if !ok {
 			byID = make(map[string]*Entry)
-			if s := shelves[c.Key.Organization]; s != nil {
+			if s := indexes[c.Key.Organization]; s != nil {
 				maps.Copy(byID, s.byID)
 			}
 			changed[c.Key.Organization] = byID
@@ -106,40 +106,40 @@ func put(shelves map[string]*shelf, changes []Change) {
 	}
 	for organization, byID := range changed {
 		if len(byID) == 0 {
-			delete(shelves, organization)
+			delete(indexes, organization)
 		} else {
-			shelves[organization] = newShelf(byID)
+			indexes[organization] = newIndex(byID)
 		}
 	}
 }
 
-// shelf returns the servers of an organization, or of all for the empty one.
-func (r *Registry) shelf(organization string) *shelf {
-	if s := (*r.shelves.Load())[organization]; s != nil {
+// index returns the servers of an organization, or of all for the empty one.
+func (r *Registry) index(organization string) *index {
+	if s := (*r.indexes.Load())[organization]; s != nil {
 		return s
 	}
-	return emptyShelf
+	return emptyIndex
 }
 
 // Exactly returns the server with a key; nil for none.
-func (r *Registry) Exactly(key toolserver.Key) *Entry { return r.shelf(key.Organization).byID[key.ID] }
+func (r *Registry) Exactly(key toolserver.Key) *Entry { return r.index(key.Organization).byID[key.ID] }
 
 // Find returns the server that an organization calls by an ID: its own, else that of all; nil for none.
 func (r *Registry) Find(organization, id string) *Entry {
-	if e := r.shelf(organization).byID[id]; e != nil {
+	if e := r.index(organization).byID[id]; e != nil {
 		return e
 	}
-	return r.shelf("").byID[id]
+	return r.index("").byID[id]
 }
 
 // Prefixed returns the server whose tools an organization calls by names with a prefix: its own, else that of all;
 // nil for none. A server of all is not found where the organization has its own with the same ID.
 func (r *Registry) Prefixed(organization, prefix string) *Entry {
-	own := r.shelf(organization)
+	own := r.index(organization)
 	if e := own.byPrefix[prefix]; e != nil {
 		return e
 	}
-	e := r.shelf("").byPrefix[prefix]
+	e := r.index("").byPrefix[prefix]
 	if e == nil || own.byID[e.Server.ID] != nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *Registry) Prefixed(organization, prefix string) *Entry {
 // Servers returns the servers that an organization may call, sorted by ID: its own, and those of all that it has no own
 // one in place of. The empty organization has those of all.
 func (r *Registry) Servers(organization string) []*Entry {
-	own, all := r.shelf(organization), r.shelf("")
+	own, all := r.index(organization), r.index("")
 	if organization == "" || len(all.sorted) == 0 {
 		return slices.Clone(own.sorted)
 	}

@@ -1,5 +1,5 @@
 // Package listing lists the tools of registered servers, and stores what changed: when a server is registered, when it is
-// in use, when it says that its tools have changed, and when somebody asks. One replica at a time lists a server, by a
+// in use, when it says that its tools have changed, and when a caller asks. One replica at a time lists a server, by a
 // lease in Postgres. Package upstream is the Lister, package toolcall reports uses, and package api asks for listings.
 package listing
 
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// workers is how many servers a replica lists at once, besides those that somebody asks for.
+	// workers is how many servers a replica lists at once, besides those that a caller asks for.
 	workers = 4
 	// turnEvery is how often a replica looks for listings that are due, useEvery how often it reports uses.
 	turnEvery, useEvery = time.Second, 10 * time.Second
