@@ -36,7 +36,7 @@ func runStack(ctx context.Context) error {
 		Durable:     true,
 		DatabaseURL: os.Getenv("SWITCHYARD_DATABASE_URL"),
 		RedisURL:    os.Getenv("SWITCHYARD_REDIS_URL"),
-		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling},
+		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
 		FakeArgs:    []string{"--verbose"},
 		WebPush:     true,
 		BuildFlags:  buildFlags(os.Getenv),

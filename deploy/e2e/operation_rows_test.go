@@ -100,15 +100,17 @@ var runControls = []control{
 	{
 		method: "RunService.MintRun", status: http.StatusCreated,
 		body: func(f *fixture) object {
-			return object{"run_id": f.names["run_id"], "max_cost_cents": 5, "max_calls": 2, "models": []string{"sandbox"}, "ttl_seconds": 600}
+			return object{"run_id": f.names["run_id"], "max_cost_cents": 5, "max_calls": 2, "models": []string{"sandbox"}, "ttl_seconds": 600, "allowed_tools": []string{"files/*"}, "max_tool_calls": 1}
 		},
-		fields: []string{"run_id", "status", "max_cost_cents", "max_calls", "models", "expires_at", "spent_cents", "calls"},
+		fields: []string{"run_id", "status", "max_cost_cents", "max_calls", "models", "expires_at", "spent_cents", "calls", "allowed_tools", "max_tool_calls", "tool_calls"},
 		refusals: []refusal{
 			{why: "minted already", given: withRun, status: http.StatusConflict, code: "conflict", text: "run_id: this run has been minted already"},
 			{why: "asked to stop", given: withAbort, status: http.StatusConflict, code: "run_aborted", text: "run_id"},
 			{why: "a name that none can have", body: object{"run_id": "a b"}, status: badRequest, code: invalid, text: "run_id"},
 			{why: "a ceiling of nothing", body: object{"max_cost_cents": 0}, status: badRequest, code: invalid, text: "max_cost_cents"},
 			{why: "no calls", body: object{"max_calls": 0}, status: badRequest, code: invalid, text: "max_calls"},
+			{why: "a tool without a server", body: object{"allowed_tools": []string{"read"}}, status: badRequest, code: invalid, text: "allowed_tools"},
+			{why: "no calls of tools", body: object{"max_tool_calls": 0}, status: badRequest, code: invalid, text: "max_tool_calls"},
 			{why: "a model twice", body: object{"models": []string{"sandbox", "sandbox"}}, status: badRequest, code: invalid, text: "models"},
 			{why: "two ends", body: object{"expires_at": later(time.Hour)}, status: badRequest, code: invalid, text: "ttl_seconds: only without expires_at"},
 			{why: "an end in the past", body: object{"ttl_seconds": nil, "expires_at": later(-time.Hour)}, status: badRequest, code: invalid, text: "expires_at: must be in the future"},

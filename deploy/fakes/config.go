@@ -21,6 +21,8 @@ type config struct {
 	identity, guardedProvider string
 	// billing takes usage as Stripe, OpenMeter and Lago do.
 	billing string
+	// tools is a server of the Model Context Protocol.
+	tools string
 
 	webhookSecrets webhook.Secrets
 	verbose        bool
@@ -31,7 +33,7 @@ type config struct {
 }
 
 // httpFakes lists the fakes that --tls accepts.
-var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider", "billing"}
+var httpFakes = []string{"provider", "webhook", "slack", "push", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider", "billing", "tools"}
 
 func parseConfig(args []string, help io.Writer) (config, error) {
 	var cfg config
@@ -51,6 +53,7 @@ func parseConfig(args []string, help io.Writer) (config, error) {
 	flags.StringVar(&cfg.identity, "identity", "", "`address` of the token servers of clouds and vendors (default none, as for the next)")
 	flags.StringVar(&cfg.guardedProvider, "guarded-provider", "", "`address` of an AI provider that takes only their credentials, called under /aws, /gcp, /azure, /foundry, /openai or /anthropic")
 	flags.StringVar(&cfg.billing, "billing", "", "`address` of the billing systems that take usage (default none)")
+	flags.StringVar(&cfg.tools, "tools", "", "`address` of the server of tools (default none)")
 	flags.StringVar(&secret, "webhook-secret", "", "`secret` that webhook signatures are checked with")
 	flags.StringVar(&secretFile, "webhook-secret-file", "", "`file` with such secrets, one a line")
 	flags.StringVar(&ofEndpoints, "webhook-endpoint-secret-file", "", "`file` with secrets of endpoints, one a line, that signatures of the body alone are checked with")

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/deploy/fakes/slack"
 	"switchyard.dev/deploy/fakes/smtp"
 	"switchyard.dev/deploy/fakes/tarpit"
+	"switchyard.dev/deploy/fakes/toolserver"
 	"switchyard.dev/deploy/fakes/webhook"
 )
 
@@ -114,6 +115,7 @@ func services(cfg config, certificate tls.Certificate, out io.Writer) []service 
 		overHTTP("identity", cfg.identity, issuer),
 		overHTTP("guarded-provider", cfg.guardedProvider, issuer.Guard(provider.New(fault.Script{}))),
 		overHTTP("billing", cfg.billing, billing.New(fault.Script{})),
+		overHTTP("tools", cfg.tools, toolserver.New(fault.Script{})),
 		{name: "tarpit", scheme: "tcp", address: cfg.tarpit, serve: tarpit.Serve},
 	}
 }

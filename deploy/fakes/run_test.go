@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 	const free = "127.0.0.1:0"
 	cfg := config{
 		provider: free, webhook: free, slack: free, push: free, smtp: free, smtpControl: free, tarpit: free,
-		hostileProvider: free, hostileWebhook: free, hostilePush: free, identity: free, guardedProvider: free, billing: free,
+		hostileProvider: free, hostileWebhook: free, hostilePush: free, identity: free, guardedProvider: free, billing: free, tools: free,
 		tls: []string{"slack"}, caFile: ca,
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func TestRun(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	for _, name := range []string{"provider", "webhook", "slack", "push", "smtp-control", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider", "billing"} {
+	for _, name := range []string{"provider", "webhook", "slack", "push", "smtp-control", "hostile-provider", "hostile-webhook", "hostile-push", "identity", "guarded-provider", "billing", "tools"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, urls[name]+"/_calls", http.NoBody)
 		if err != nil {
 			t.Fatal(err)

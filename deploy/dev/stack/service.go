@@ -105,10 +105,12 @@ const (
 	FakeGuardedProvider Fake = "guarded-provider" // an AI provider that takes only their credentials
 
 	FakeBilling Fake = "billing" // billing systems that take usage
+
+	FakeTools Fake = "tools" // a server of the Model Context Protocol
 )
 
 // AllFakes lists all fakes.
-var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush, FakeIdentity, FakeGuardedProvider, FakeBilling}
+var AllFakes = []Fake{FakeProvider, FakeWebhook, FakeSlack, FakePush, FakeSMTP, FakeMailbox, FakeTarpit, FakeHostileProvider, FakeHostileWebhook, FakeHostilePush, FakeIdentity, FakeGuardedProvider, FakeBilling, FakeTools}
 
 // listener is an address that a member of the stack listens on.
 type listener struct {

@@ -172,7 +172,7 @@ func (s *Stack) targets(service Service, user environ) string {
 	var called []Fake
 	switch service {
 	case Gateway:
-		called = []Fake{FakeProvider}
+		called = []Fake{FakeProvider, FakeTools}
 	case WebhookEgress:
 		called = []Fake{FakeWebhook, FakeTarpit, FakeHostileWebhook}
 	case Notify:

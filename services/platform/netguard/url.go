@@ -33,6 +33,18 @@ func (g *Guard) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
+// CheckSecureURL is CheckURL for a URL that must be https, except at the targets that the operator allowed.
+func (g *Guard) CheckSecureURL(raw string) (*url.URL, error) {
+	u, err := g.CheckURL(raw)
+	if err != nil || u.Scheme == "https" {
+		return u, err
+	}
+	if t, err := targetOf(u); err != nil || !g.allowed[t] {
+		return nil, refuse(RuleScheme, "the URL must be https")
+	}
+	return u, nil
+}
+
 // parseURL checks everything but the host and port.
 func (g *Guard) parseURL(raw string) (*url.URL, error) {
 	switch {

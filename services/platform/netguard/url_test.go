@@ -126,6 +126,19 @@ func TestCheckURLRequiresHTTPS(t *testing.T) {
 	}
 }
 
+func TestCheckSecureURL(t *testing.T) {
+	g := tableGuard(t)
+	for raw, rule := range map[string]string{
+		"https://example.com/mcp": "ok", "http://localhost:9090/mcp": "ok", "http://LOCALHOST:9090/mcp": "ok", "https://localhost:9090/": "ok",
+		"http://example.com/mcp": RuleScheme, "http://example.com:9090/": RuleScheme, "https://localhost/": RuleLocalName, "https://10.0.0.1/": RuleAddress,
+	} {
+		_, err := g.CheckSecureURL(raw)
+		if got := ruleOf(err); got != rule {
+			t.Errorf("%s: %q, want %q", raw, got, rule)
+		}
+	}
+}
+
 func TestRefusalDoesNotRepeatTheURL(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2-canary"

@@ -40,6 +40,7 @@ var scopes = []Permission{
 	"ai:responses:read", "ai:responses:write",
 	"ai:runs:read", "ai:runs:write",
 	"ai:sessions:read", "ai:sessions:write",
+	"ai:tools:invoke",
 	"ai:usage:read",
 	"ai:vision:invoke",
 	"alerts:rules:read", "alerts:rules:write",

@@ -14,7 +14,7 @@ import (
 var passed = []string{
 	"Accept", "Content-Type", "Last-Event-Id",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
-	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta",
+	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", mcp + "Protocol-Version",
 	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
 	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref", product + "Tags",
 }
@@ -30,6 +30,12 @@ var returned = []string{
 }
 
 const product = "X-Switchyard-"
+
+// mcp begins the headers by which clients of the Model Context Protocol mirror their requests.
+const mcp = "Mcp-"
+
+// maxMirrored bounds the headers that mirror arguments of a tool.
+const maxMirrored = 64
 
 // request returns the headers of the call to a service: the customer's allowed ones, and the identity that the edge
 // has verified. A repeated header passes once.
@@ -47,6 +53,9 @@ func request(inbound http.Header, authorization string, call Call) http.Header {
 		if values := inbound[name]; len(values) > 0 && values[0] != "" {
 			h.set(name, values[0])
 		}
+	}
+	if len(inbound[mcp+"Method"]) > 0 {
+		h.setMirrored(inbound)
 	}
 	h.set("Authorization", authorization)
 	h.set(caller.HeaderOrganization, call.Organization)
@@ -74,6 +83,21 @@ func (o *outbound) set(name, value string) {
 	o.values = append(o.values, value)
 	last := len(o.values)
 	o.header[name] = o.values[last-1 : last : last]
+}
+
+// setMirrored sets the headers that mirror a request for a tool: the service compares them with the body.
+func (o *outbound) setMirrored(inbound http.Header) {
+	mirrored := 0
+	for name, values := range inbound {
+		switch {
+		case name == mcp+"Method", name == mcp+"Name":
+		case strings.HasPrefix(name, mcp+"Param-") && mirrored < maxMirrored:
+			mirrored++
+		default:
+			continue
+		}
+		o.set(name, values[0])
+	}
 }
 
 // response copies the headers that may reach the customer.

@@ -201,7 +201,7 @@ func (r Route) check() error {
 	case r.Summary == "" || r.HasBody() != (jsoncheck.Valid([]byte(r.Example)) || r.Form && r.Example == ""):
 		return errors.New("summary is required, and with POST, PUT and PATCH an example in JSON unless the body is a form")
 	case !below.MatchString(r.Target):
-		return errors.New("target must be below /v1/, /v1beta/, /v2/ or /openai/")
+		return errors.New("target must be below /v1/, /v1beta/, /v2/, /openai/ or /mcp")
 	case !r.Scope.IsScope():
 		return errors.New("scope must be a scope of package apikey")
 	case r.Permission != apikey.Read && r.Permission != apikey.Write && (r.Permission != "" || !r.Scope.Explicit()):
@@ -215,7 +215,7 @@ func (r Route) check() error {
 }
 
 // below matches the targets that routes may have.
-var below = regexp.MustCompile(`^/(v1|v1beta|v2|openai)/`)
+var below = regexp.MustCompile(`^/((v1|v1beta|v2|openai)/|mcp(/|$))`)
 
 // HasBody reports whether requests have a body.
 func (r Route) HasBody() bool {

@@ -125,6 +125,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/openai/v1/images/variations":    "gateway /v1/images/variations",
 		"/product/v1/ai/cohere/v2/rerank":               "gateway /v2/rerank",
 		"/product/v1/ai/jina/v1/rerank":                 "gateway /v1/rerank",
+		"/product/v1/mcp":                               "gateway /mcp",
+		"/product/v1/mcp/{server}":                      "gateway /mcp/{server}",
 
 		"/product/v1/ai/openai/v1/responses/{response_id}":             "gateway /v1/responses/{response_id}",
 		"/product/v1/ai/openai/v1/responses/{response_id}/cancel":      "gateway /v1/responses/{response_id}/cancel",

@@ -25,6 +25,7 @@ func (b *bench) openControl(tb testing.TB, log *slog.Logger) {
 	b.admission = admission.New(admission.Options{Organizations: b.organizations, Runs: b.runs, Budget: reserver, Log: log})
 	b.custody = newCustody(tb, b, log)
 	b.openOperations(tb, watcher, log)
+	b.openTools(tb, watcher, log)
 	watcher.Watch(control.Credentials, b.cache.Load)
 	watcher.Watch(control.Organizations, b.admission.LoadOrganizations)
 	watcher.Watch(control.Runs, b.admission.LoadRuns)

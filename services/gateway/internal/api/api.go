@@ -43,8 +43,8 @@ type Engine interface {
 // pingEvery is how often a stream without content sends a ping: proxies cut connections that are silent for a minute.
 const pingEvery = 15 * time.Second
 
-// Dependencies are what the services are built on. All but Conversations, Background, Files, BatchJobs and Sockets are
-// required.
+// Dependencies are what the services are built on. All but Conversations, Background, Files, BatchJobs, Sockets and
+// ToolFace are required.
 type Dependencies struct {
 	Engine   Engine
 	Policies Policies
@@ -58,8 +58,10 @@ type Dependencies struct {
 
 	Approvals approval.Store
 	Trust     trust.Store
-	Exposure  exposure.Store
-	Audit     AuditLog
+	// Tools are the tool servers; without Tools.Listings none can be listed.
+	Tools    Tools
+	Exposure exposure.Store
+	Audit    AuditLog
 	// Canonical returns a provider's name for an alias; false if the policy doesn't have it.
 	Canonical func(provider string) (string, bool)
 
@@ -81,6 +83,8 @@ type Dependencies struct {
 	BatchJobs BatchJobs
 	// Sockets is the WebSocket mode of the Responses API; the zero value turns it off.
 	Sockets Sockets
+	// ToolFace is the face of the Model Context Protocol; the zero value has none.
+	ToolFace ToolFace
 	// Prices returns the price table in force.
 	Prices func() *price.Table
 }
@@ -93,6 +97,9 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	inferences.mountGemini(server)
 	mountFiles(server, deps.Files)
 	mountBatches(server, inferences, deps.Files, deps.BatchJobs)
+	if err := mountTools(server, deps.ToolFace); err != nil {
+		return fmt.Errorf("tools: %w", err)
+	}
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
@@ -122,6 +129,7 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Depende
 	gatewayv1.RegisterRunServiceServer(r, runs)
 	gatewayv1.RegisterSessionServiceServer(r, runs)
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})
+	gatewayv1.RegisterToolServerServiceServer(r, &toolServer{Tools: deps.Tools})
 	gatewayv1.RegisterTraceServiceServer(r, &traceServer{archive: deps.Traces, inferences: inferences})
 	gatewayv1.RegisterTrustServiceServer(r, &trustServer{records: deps.Trust})
 	gatewayv1.RegisterUsageServiceServer(r, &usageServer{feed: deps.Usage, spend: deps.Spend})
@@ -143,6 +151,7 @@ func transcode(ctx context.Context, server *rpc.Server) error {
 		gatewayv1.RegisterRunServiceHandlerClient(ctx, mux, gatewayv1.NewRunServiceClient(local)),
 		gatewayv1.RegisterSessionServiceHandlerClient(ctx, mux, gatewayv1.NewSessionServiceClient(local)),
 		gatewayv1.RegisterSecurityServiceHandlerClient(ctx, mux, gatewayv1.NewSecurityServiceClient(local)),
+		gatewayv1.RegisterToolServerServiceHandlerClient(ctx, mux, gatewayv1.NewToolServerServiceClient(local)),
 		gatewayv1.RegisterTraceServiceHandlerClient(ctx, mux, gatewayv1.NewTraceServiceClient(local)),
 		gatewayv1.RegisterTrustServiceHandlerClient(ctx, mux, gatewayv1.NewTrustServiceClient(local)),
 		gatewayv1.RegisterUsageServiceHandlerClient(ctx, mux, gatewayv1.NewUsageServiceClient(local)),

@@ -30,6 +30,7 @@ var fingerprint = keyring.NewFingerprint(secret.Value{})
 // custody is what a bench needs to store credentials and to search for them where they must not be.
 type custody struct {
 	manager *byok.Manager
+	reader  *byok.Reader
 	cache   *byok.Cache
 	secrets string // the folder of organizations' secrets
 	sealing string // the folder of sealing keys
@@ -64,6 +65,7 @@ func newCustody(tb testing.TB, b *bench, log *slog.Logger) custody {
 	}
 	store := postgres.NewByok(b.pool, b.control)
 	reader := &byok.Reader{References: references, Seals: seals, Fingerprint: fingerprint}
+	c.reader = reader
 	c.cache = byok.NewCache(store, reader, log)
 	c.manager = byok.NewManager(store, reader, benchProviders{})
 	traces := sdktrace.NewTracerProvider(sdktrace.WithSyncer(c.spans))

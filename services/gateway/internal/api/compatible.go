@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/anthropic"
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/api/gemini"
+	"switchyard.dev/services/gateway/internal/api/mcp"
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -49,12 +50,15 @@ const (
 	dialectOpenAI    = "openai"
 	dialectAnthropic = "anthropic"
 	dialectGemini    = "gemini"
+	dialectMCP       = "mcp"
 )
 
 // DialectOf returns the dialect of a request's caller; see rpc.Options.
 func DialectOf(r *http.Request) rpc.Dialect {
 	anthropicKey := rpc.Dialect{Name: dialectAnthropic, ErrorBody: anthropic.ErrorBody, KeyHeader: "X-Api-Key", IDHeader: "Request-Id"}
 	switch name, path := r.Header.Get(headerDialect), r.URL.Path; {
+	case isTool(path):
+		return rpc.Dialect{Name: dialectMCP, ErrorBody: mcp.ErrorBody}
 	case name == dialectGemini, path == geminiModels, strings.HasPrefix(path, geminiModels+"/"):
 		return rpc.Dialect{Name: dialectGemini, ErrorBody: gemini.ErrorBody, KeyHeader: "X-Goog-Api-Key", KeyQuery: "key"}
 	case name == dialectAnthropic, name == "" && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")):

@@ -15,8 +15,14 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// byokMethods is the prefix of the methods that take credentials.
+// byokMethods is the prefix of the methods that take organizations' credentials for providers.
 var byokMethods = "/" + gatewayv1.ByokService_ServiceDesc.ServiceName + "/"
+
+// takesCredentials reports whether a method takes credentials.
+func takesCredentials(method string) bool {
+	return strings.HasPrefix(method, byokMethods) ||
+		method == gatewayv1.ToolServerService_RegisterToolServer_FullMethodName || method == gatewayv1.ToolServerService_UpdateToolServer_FullMethodName
+}
 
 // opaque reports whether a field's text is meant to look random.
 func opaque(field string) bool {
@@ -30,7 +36,7 @@ const maxCredentialBody = 128 << 10
 // RefuseRawKeyBody refuses a body of a method that takes credentials if it seems to hold a raw key in any field, known
 // or not, or if it is larger than any such body needs to be. The error repeats no value.
 func RefuseRawKeyBody(method string, body []byte) error {
-	if !strings.HasPrefix(method, byokMethods) {
+	if !takesCredentials(method) {
 		return nil
 	}
 	if len(body) > maxCredentialBody {
@@ -76,14 +82,17 @@ func refuseRawJSON(body []byte) error {
 
 // RefuseRawKeyMessage is RefuseRawKeyBody for messages of either face.
 func RefuseRawKeyMessage(m any) error {
-	message, ok := m.(proto.Message)
-	if !ok {
-		return nil
+	switch m := m.(type) {
+	case *gatewayv1.RegisterToolServerRequest:
+		return refuseRawFields(m.ProtoReflect())
+	case *gatewayv1.UpdateToolServerRequest:
+		return refuseRawFields(m.ProtoReflect())
+	case proto.Message:
+		if m.ProtoReflect().Descriptor().ParentFile() == gatewayv1.File_switchyard_gateway_v1_byok_proto {
+			return refuseRawFields(m.ProtoReflect())
+		}
 	}
-	if file := message.ProtoReflect().Descriptor().ParentFile(); file != gatewayv1.File_switchyard_gateway_v1_byok_proto {
-		return nil
-	}
-	return refuseRawFields(message.ProtoReflect())
+	return nil
 }
 
 func refuseRawFields(m protoreflect.Message) (err error) {

@@ -77,6 +77,7 @@ func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*
 		InitiatedBy: cmp.Or(m.GetInitiatedBy(), actor(ctx)), ApprovalRef: m.GetApprovalRef(), Metadata: m.GetMetadata(),
 		Limits: run.Limits{
 			MaxCostCents: m.GetMaxCostCents(), MaxCalls: int(m.GetMaxCalls()), Models: m.GetModels(), ExpiresAt: expires,
+			AllowedTools: m.GetAllowedTools(), MaxToolCalls: int(m.GetMaxToolCalls()),
 		},
 	})
 	if err != nil {
@@ -223,12 +224,16 @@ func toAuthority(of run.Run, usage run.Usage) *gatewayv1.RunAuthority {
 		ApprovalRef: optionalText(of.ApprovalRef), Metadata: of.Metadata,
 		CreatedAt: timestamppb.New(of.CreatedAt), ActivatedAt: optionalTime(of.ActivatedAt), EndedAt: optionalTime(of.EndedAt),
 		RevokedBy: optionalText(of.RevokedBy), RevokeReason: optionalText(of.RevokeReason), AbortRequested: of.Abort.Requested(),
+		AllowedTools: of.Limits.AllowedTools, ToolCalls: clamp(usage.ToolCalls + usage.ToolsInFlight), EndReason: optionalText(string(of.EndReason)),
 	}
 	if limit := of.Limits.MaxCostCents; limit > 0 {
 		m.MaxCostCents = wrapperspb.Double(limit)
 	}
 	if limit := of.Limits.MaxCalls; limit > 0 {
 		m.MaxCalls = wrapperspb.Int32(int32(limit))
+	}
+	if limit := of.Limits.MaxToolCalls; limit > 0 {
+		m.MaxToolCalls = wrapperspb.Int32(int32(limit))
 	}
 	return m
 }

@@ -97,6 +97,20 @@ func TestMintAndUse(t *testing.T) {
 	}
 }
 
+// The limits of tools come back as they were minted, and the end says which limit it was.
+func TestToolLimitsOfARun(t *testing.T) {
+	b := setup(t)
+	minted := b.post(t, "/v1/runs/mint", `{"run_id":"r","allowed_tools":["github/get_*","files/*"],"max_tool_calls":20,"max_calls":1}`).fields(t, http.StatusCreated)
+	limits := map[string]any{"allowed_tools": []string{"github/get_*", "files/*"}, "max_tool_calls": 20, "tool_calls": 0, "end_reason": nil}
+	has(t, minted, limits)
+	has(t, b.authority(t, "r"), limits)
+	has(t, b.post(t, "/v1/runs/mint", `{"run_id":"bare"}`).fields(t, http.StatusCreated), map[string]any{"allowed_tools": []string{}, "max_tool_calls": nil})
+	if a := b.ask(t, "r"); a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	has(t, b.authority(t, "r"), map[string]any{"status": "exhausted", "end_reason": "max_calls", "tool_calls": 0})
+}
+
 func TestMintRefuses(t *testing.T) {
 	b := setup(t)
 	b.mint(t, "r1", "")
@@ -114,6 +128,10 @@ func TestMintRefuses(t *testing.T) {
 		{`{"expires_at":"` + past + `"}`, "invalid_request", "expires_at", 400},
 		{`{"expires_at":"2999-01-01T00:00:00Z"}`, "invalid_request", "expires_at", 400},
 		{`{"models":["a","a"]}`, "invalid_request", "models", 400},
+		{`{"allowed_tools":["a/b","a/b"]}`, "invalid_request", "allowed_tools", 400},
+		{`{"allowed_tools":["search"]}`, "invalid_request", "allowed_tools", 400},
+		{`{"allowed_tools":["a/b\n"]}`, "invalid_request", "allowed_tools", 400},
+		{`{"max_tool_calls":0}`, "invalid_request", "max_tool_calls", 400},
 		{`{"organization_id":"other"}`, "organization_mismatch", "organization_id", 403},
 		{`{"max_calls":1,"maxcalls":1}`, "invalid_request", "maxcalls", 400},
 	} {

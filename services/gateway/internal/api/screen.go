@@ -35,6 +35,7 @@ const (
 var classes = map[protoreflect.FullName]class{
 	"organization_id": classID, "org_id": classID, "run_id": classID, "request_id": classID, "reconciliation_id": classID,
 	"server_id": classID, "key_id": classID, "user_id": classID, "group_by": classID, "ref": classID, "approval_ref": classID, "fingerprint": classID, "subject": classID,
+	"digest": classID, "listing_digest": classID, "registered_by": classID, "updated_by": classID,
 
 	"actor": classID, "initiated_by": classID, "requested_by": classID, "decided_by": classID, "assigned_by": classID,
 	"reviewed_by": classID, "revoked_by": classID, "reason": classID, "description": classID, "invoice_ref": classID,

@@ -98,10 +98,12 @@ type bench struct {
 	traced
 	batched
 	operations
+	tooled
 	// policies reloads with a result that a test sets.
 	policies policies
 	// purger counts purges.
 	purger purger
+	tools  oneTool
 }
 
 func setup(tb testing.TB) *bench {
@@ -137,11 +139,12 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 		Files: files, BatchJobs: jobs,
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Spend: postgres.NewSpend(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
-		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control),
+		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control), Tools: b.tools,
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
 		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
 		Canonical:  func(name string) (string, bool) { return strings.ToLower(name), true },
 		Background: api.Background{Queue: b.queue, Start: b.start(tb)},
+		ToolFace:   api.ToolFace{Caller: &b.tools, Tracer: b.tracer, Meter: b.meter},
 		Sockets:    api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Drain: b.drain, Admission: b.admission},
 	}); err != nil {
 		tb.Fatal(err)

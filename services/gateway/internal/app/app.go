@@ -81,11 +81,15 @@ func build(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return err
 	}
+	tools, err := openToolEgress(s, cfg, stores, governance, pipeline, out)
+	if err != nil {
+		return fmt.Errorf("tools: %w", err)
+	}
 	operations, err := openOperations(ctx, s, cfg, stores, governance, pipeline)
 	if err != nil {
 		return err
 	}
-	if err := startServers(ctx, s, cfg, stores, governance, pipeline, operations); err != nil {
+	if err := startServers(ctx, s, cfg, stores, governance, pipeline, tools, operations); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
 	s.Log.InfoContext(ctx, "serving", "http", cfg.HTTPListen, "grpc", cfg.GRPCListen)
@@ -145,6 +149,8 @@ type pipeline struct {
 	quotas  *quota.Books
 	ledger  *ledger.Writer
 	answers *cache.Cache
+	// memory bounds the answers of vendors and tool servers.
+	memory  *memory.Budget
 	traces  traces
 	engine  *inference.Engine
 	batches batches
@@ -166,6 +172,10 @@ func openPipeline(ctx context.Context, s *service.Service, cfg Config, stores st
 	}
 	if p.traces, err = openTraces(ctx, s, cfg, stores, fleets); err != nil {
 		return p, fmt.Errorf("traces: %w", err)
+	}
+	p.memory = memory.New(cfg.AnswerMemory, cfg.OrganizationShare)
+	if err := p.memory.Measure(s.Meter); err != nil {
+		return p, fmt.Errorf("memory: %w", err)
 	}
 	if p.engine, err = newEngine(s, cfg, stores, g, p, out); err != nil {
 		return p, fmt.Errorf("engine: %w", err)
@@ -216,13 +226,9 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 	if err != nil {
 		return nil, err
 	}
-	answers := memory.New(cfg.AnswerMemory, cfg.OrganizationShare)
-	if err := answers.Measure(s.Meter); err != nil {
-		return nil, err
-	}
 	return inference.New(inference.Options{
 		Fleet: p.fleets.fleet, Ledger: usageLedger{p.ledger, g.credentials.cache}, Images: images, Health: p.health, Quotas: p.quotas, Answers: p.answers, Admission: g.admission,
-		Approvals: postgres.NewApprovals(stores.control), Canary: g.overrides, Recorder: p.traces.recorder, Memory: answers, After: rpc.After,
+		Approvals: postgres.NewApprovals(stores.control), Canary: g.overrides, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Pseudonym: inference.NewPseudonym(key),
 		Clocks: inference.Clocks{
 			Answer: cfg.AnswerTimeout, FirstToken: cfg.FirstTokenTimeout, Idle: cfg.IdleTimeout, Total: cfg.TotalTimeout,
@@ -232,7 +238,9 @@ func newEngine(s *service.Service, cfg Config, stores stores, g governance, p pi
 }
 
 // startServers registers the handlers of both faces and serves them.
-func startServers(ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline, o operations) error {
+func startServers(
+	ctx context.Context, s *service.Service, cfg Config, stores stores, g governance, p pipeline, t toolEgress, o operations,
+) error {
 	server, err := newServer(s, cfg)
 	if err != nil {
 		return err
@@ -241,7 +249,7 @@ func startServers(ctx context.Context, s *service.Service, cfg Config, stores st
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
-		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control),
+		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Tools: t.api(), ToolFace: t.face(s, cfg),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
 		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g),

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
+	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -71,6 +73,9 @@ type Config struct {
 
 	WebSockets      int64 `env:"WEBSOCKETS" envDefault:"1024" doc:"WebSocket connections of the Responses API on a replica, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; 0 turns them off: upgrades get 426"`
 	WebSocketMemory int64 `env:"WEBSOCKET_MEMORY" envDefault:"67108864" doc:"bytes of memory for responses that WebSocket connections may continue without storing them, shared in the same way; beyond it clients have to send the whole conversation"`
+
+	MCPOrigins []string `env:"MCP_ORIGINS" doc:"comma-separated origins of web pages that may call /mcp, such as https://console.example; none when empty: callers that are no pages send no origin"`
+	MCPHosts   []string `env:"MCP_HOSTS" doc:"comma-separated values of the Host header that requests to /mcp may have; any when empty"`
 
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
 	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
@@ -151,12 +156,30 @@ func (c Config) Validate() error {
 	if c.AnswerMemory < minAnswerMemory {
 		errs = append(errs, fmt.Errorf("%s_ANSWER_MEMORY: want at least %d bytes", prefix, minAnswerMemory))
 	}
+	errs = append(errs, c.validateMCP())
 	if c.OrganizationShare < 1 || c.OrganizationShare > 100 {
 		errs = append(errs, errors.New(prefix+"_ORGANIZATION_SHARE: want a percentage from 1 to 100"))
 	}
 	errs = append(errs, c.Events.validate())
 	if c.DrainDelay < 0 || c.DrainGrace < 0 {
 		errs = append(errs, fmt.Errorf("%s_DRAIN_DELAY, %s_DRAIN_GRACE: must not be negative", prefix, prefix))
+	}
+	return errors.Join(errs...)
+}
+
+// validateMCP refuses origins and hosts that no request can have.
+func (c Config) validateMCP() error {
+	var errs []error
+	for _, origin := range c.MCPOrigins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != strings.ToLower(origin) {
+			errs = append(errs, errors.New(prefix+"_MCP_ORIGINS: want lower-case origins such as https://console.example"))
+		}
+	}
+	for _, host := range c.MCPHosts {
+		if host == "" || host != strings.ToLower(host) || strings.ContainsAny(host, "/ ") {
+			errs = append(errs, errors.New(prefix+"_MCP_HOSTS: want lower-case names, with their ports as clients send them"))
+		}
 	}
 	return errors.Join(errs...)
 }

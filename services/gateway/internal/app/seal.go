@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/custody/sealing"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/platform/secret"
 )
 
@@ -82,6 +83,15 @@ type publicKey struct {
 	Info      string `json:"info_template"`
 }
 
+// sealedProvider returns the name that a credential is sealed to: a provider's in lower case, or that of a tool server,
+// given as "mcp/" and its id.
+func sealedProvider(name string) string {
+	if id, ok := strings.CutPrefix(name, toolserver.SealedTo("")); ok {
+		return toolserver.SealedTo(id)
+	}
+	return strings.ToLower(name)
+}
+
 func sealCredential(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("seal", flag.ContinueOnError)
 	organization, provider := flags.String("organization", "", ""), flags.String("provider", "", "")
@@ -90,7 +100,8 @@ func sealCredential(ctx context.Context, args []string, in io.Reader, out io.Wri
 	if err := byokFlags(flags, args); err != nil {
 		return err
 	}
-	if *organization == "" || *provider == "" || (*gateway == "") == (*publicFile == "") {
+	name := sealedProvider(*provider)
+	if *organization == "" && !strings.HasPrefix(name, toolserver.SealedTo("")) || name == "" || (*gateway == "") == (*publicFile == "") {
 		return errors.New("byok seal: -organization, -provider and one of -gateway and -public-key are required\n" + byokUsage)
 	}
 	public, err := readPublicKey(ctx, *gateway, secret.File(*tokenFile), *publicFile)
@@ -101,12 +112,12 @@ func sealCredential(ctx context.Context, args []string, in io.Reader, out io.Wri
 	if err != nil {
 		return err
 	}
-	sealed, err := public.Seal(*organization, strings.ToLower(*provider), credential)
+	sealed, err := public.Seal(*organization, name, credential)
 	if err != nil {
 		return err
 	}
 	body, err := json.Marshal(map[string]any{
-		"organization_id": *organization, "provider": strings.ToLower(*provider),
+		"organization_id": *organization, "provider": name,
 		"sealed": map[string]string{"key_id": public.ID, "ciphertext": base64.StdEncoding.EncodeToString(sealed)},
 	})
 	if err != nil {

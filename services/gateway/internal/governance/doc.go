@@ -1,8 +1,9 @@
 // Package governance is the district of who may do what, and who decided it: organizations, runs, terms of product
-// keys, approvals of tools, trust in tool servers, and the operators' overrides of routing.
+// keys, approvals of tools, trust in tool servers, rules for calls of tools, and the operators' overrides of routing.
 //
 // Its packages state rules and the Store interfaces that package postgres implements. The API reads and changes them;
 // the serving pipeline checks them before it calls a vendor. From the bottom up: principal and audit, which compare and
-// record who decided; approval and trust, built on both; organization, run, control and steering, which are independent
-// of each other; keyterm, built on organization.
+// record who decided, and pattern, which compares names; approval and trust, built on the first two; toolrule, built on
+// trust and pattern, and run, on pattern; organization, control and steering, which are independent of each other;
+// keyterm, built on organization.
 package governance

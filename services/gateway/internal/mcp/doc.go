@@ -2,6 +2,6 @@
 // gateway, what they offer, and each call's way to one of them and back.
 //
 // The API calls toolcall, and nothing else starts a call of a tool. From the bottom up: toolserver and definition, what is
-// registered and what was reviewed; wire, the protocol's messages; upstream, the client of servers; toolcall, which puts
-// the checks of a call in order. What the policy says of tools is in the district of governance.
+// registered and what was reviewed; listing, which keeps definitions up to date; wire, the protocol's messages; upstream,
+// the client of servers; toolcall, which puts the checks of a call in order. What the policy says of tools is in the district of governance.
 package mcp

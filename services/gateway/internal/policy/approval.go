@@ -2,8 +2,9 @@ package policy
 
 import (
 	"errors"
-	"slices"
 	"strings"
+
+	"switchyard.dev/services/gateway/internal/governance/pattern"
 )
 
 // checkTools returns an error if a pattern is blank.
@@ -31,7 +32,7 @@ func (p *Policy) NeedsApproval() func(tool string) bool {
 	}
 	return func(tool string) bool {
 		tool = plainName(tool)
-		return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, tool) })
+		return pattern.Any(patterns, tool)
 	}
 }
 

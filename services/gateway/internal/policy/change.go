@@ -89,6 +89,9 @@ func Changes(before, now *Policy) []string {
 	if !slices.Equal(before.approvalTools, now.approvalTools) {
 		note("tools_needing_approval changed")
 	}
+	if !reflect.DeepEqual(before.tools, now.tools) {
+		note("tools changed")
+	}
 	if before.resilience != now.resilience {
 		note("resilience changed")
 	}

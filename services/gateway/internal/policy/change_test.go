@@ -20,11 +20,11 @@ func TestChanges(t *testing.T) {
 		"embeddings: one/vectors", "embeddings: five/embed", "regions: [eu]", "regions: [ch]", "- {name: easel, operations: [images], image_tokens: 2000}", "- {name: chalk, operations: [images]}",
 		"[three/easel, three/paint]", "three/chalk, three/paint", "images: [three/easel]", "images: [three/chalk]", "default_goal: quality", "default_goal: cost",
 	)
-	after := policytest.Parse(t, edits.Replace(policytest.Wide)+policytest.Rules+"cache: {enabled: true}\nhedge: {latency: {budget_percent: 2}}\nresilience: {breaker: {sample: 9}}\n")
+	after := policytest.Parse(t, edits.Replace(policytest.Wide)+policytest.Rules+"cache: {enabled: true}\nhedge: {latency: {budget_percent: 2}}\nresilience: {breaker: {sample: 9}}\ntools: {require_run: true}\n")
 	want := []string{
 		"provider four removed", "model one/small changed", "provider two changed", "model three/easel removed", "model three/chalk added", "provider five added",
 		"default_model.embeddings: five/embed, was one/vectors", "ladder.embeddings changed", "ladder.images changed", "goals.quality changed",
-		"default_goal: cost, was quality", "data_classification changed", "hedge.latency changed", "cache changed", "resilience changed",
+		"default_goal: cost, was quality", "data_classification changed", "hedge.latency changed", "cache changed", "tools changed", "resilience changed",
 	}
 	if diff := cmp.Diff(want, policy.Changes(before, after)); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"switchyard.dev/services/gateway/internal/governance/pattern"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/screen"
 )
@@ -126,7 +126,7 @@ func (p *Policy) Access(organization, classification string) (Access, error) {
 	}
 	for i := range p.tenants {
 		t := &p.tenants[i]
-		if !slices.ContainsFunc(t.Organizations, func(pattern string) bool { return matches(pattern, organization) }) {
+		if !pattern.Any(t.Organizations, organization) {
 			continue
 		}
 		label := classification
@@ -159,27 +159,4 @@ const ReasonDataClassification apierr.Reason = "data_classification"
 // Denied returns the refusal of a request because of its data's classification.
 func Denied(text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: ReasonDataClassification, Class: apierr.ClassPolicy, Text: text}
-}
-
-// matches reports whether a name matches a pattern, in which "*" stands for any characters.
-func matches(pattern, name string) bool {
-	head, rest, star := strings.Cut(pattern, "*")
-	if !star {
-		return pattern == name
-	}
-	name, ok := strings.CutPrefix(name, head)
-	if !ok {
-		return false
-	}
-	for {
-		piece, more, star := strings.Cut(rest, "*")
-		if !star {
-			return strings.HasSuffix(name, piece)
-		}
-		at := strings.Index(name, piece)
-		if at < 0 {
-			return false
-		}
-		name, rest = name[at+len(piece):], more
-	}
 }

@@ -41,6 +41,8 @@ type document struct {
 	Traces Traces `yaml:"traces"`
 	// ToolsNeedingApproval are patterns of tool names; "*" stands for any characters.
 	ToolsNeedingApproval []string `yaml:"tools_needing_approval"`
+	// Tools are the settings for calls of tools of MCP servers.
+	Tools Tools `yaml:"tools"`
 	// HostedTools is what happens to requests that offer the model tools of a vendor's own where no provider has them:
 	// "offer" (the default) serves without the tools, "refuse" refuses.
 	HostedTools string `yaml:"hosted_tools"`

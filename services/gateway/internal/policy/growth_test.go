@@ -21,6 +21,7 @@ func TestParseGrowsLinearly(t *testing.T) {
 	policies := []growth.Input{
 		growth.Number("rungs", "providers:\n  - {name: sandbox, dialect: sandbox, models: [m]}\ndefault_model: sandbox/m\nladder:\n", "  - sandbox/m#\n", ""),
 		growth.Number("aliases", "providers:\n  - {name: sandbox, dialect: sandbox, models: [m]}\ndefault_model: sandbox/m\naliases:\n", "  a#: sandbox/m\n", ""),
+		growth.Number("rules of tools", "providers:\n  - {name: sandbox, dialect: sandbox, models: [m]}\ndefault_model: sandbox/m\ntools:\n  rules:\n", "  - {when: 'args.a# > 1', deny: true}\n", ""),
 		growth.Number("anchors", "a: &a [1]\nb:\n", "  - *a\n", ""),
 	}
 	growth.Linear(t, growth.Each(growth.UpTo(64<<10, policies), func(text []byte) { _, _ = policy.Parse(policy.Source{Text: text}, policy.Source{}) })...)

@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/vendors/adapter"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
@@ -86,6 +87,8 @@ type Policy struct {
 	redactor *redact.Redactor
 	// approvalTools are patterns of tools whose calls need an approval.
 	approvalTools []string
+	tools         Tools
+	toolRules     *toolrule.Rules
 	byok          keyring.Mode
 	hostedTools   string
 	aliases       map[string]string
@@ -108,6 +111,7 @@ func build(doc document) (*Policy, error) {
 	for _, err := range []error{
 		p.goal.check(), doc.Resilience.check(), doc.Cache.check(), doc.Budget.check(), doc.Quotas.check(), checkTools(doc.ToolsNeedingApproval),
 		checkHostedTools(doc.HostedTools), p.setTraces(doc.Traces), p.setByok(doc.Byok), p.setAliases(), p.setHedges(doc.Hedge),
+		p.setTools(doc.Tools),
 	} {
 		wrong.add(doc.name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/quota"
+	"switchyard.dev/services/gateway/internal/governance/pattern"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 )
 
@@ -204,7 +205,7 @@ func (p *Policy) HasQuotas() bool { return len(p.credentialQuotas)+len(p.quotas.
 func (p *Policy) OrganizationQuota(organization string) quota.Limit {
 	for i := range p.quotas.Organizations {
 		rule := &p.quotas.Organizations[i]
-		if slices.ContainsFunc(rule.Organizations, func(pattern string) bool { return matches(pattern, organization) }) {
+		if pattern.Any(rule.Organizations, organization) {
 			return rule.limit()
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"switchyard.dev/services/gateway/internal/governance/pattern"
 )
 
 // Resilience holds the settings of circuit breaking, which package health applies from the start of the service on.
@@ -124,7 +126,7 @@ func (p *Policy) CacheTTL(organization string) time.Duration {
 		ttl = defaultCacheTTL
 	}
 	for _, rule := range p.cache.Organizations {
-		if !slices.ContainsFunc(rule.Organizations, func(pattern string) bool { return matches(pattern, organization) }) {
+		if !pattern.Any(rule.Organizations, organization) {
 			continue
 		}
 		switch {

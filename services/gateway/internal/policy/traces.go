@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/content/redact"
+	"switchyard.dev/services/gateway/internal/governance/pattern"
 )
 
 // Traces holds the settings of what is kept of requests. Package trace applies them.
@@ -140,7 +140,7 @@ func (r *TraceRule) apply(t *Tracing) {
 // Tracing returns what is kept of an organization's requests.
 func (p *Policy) Tracing(organization string) Tracing {
 	for i, o := range p.traces.Organizations {
-		if slices.ContainsFunc(o.Organizations, func(pattern string) bool { return matches(pattern, organization) }) {
+		if pattern.Any(o.Organizations, organization) {
 			return p.tracings[i+1]
 		}
 	}

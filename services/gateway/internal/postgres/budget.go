@@ -25,7 +25,7 @@ type Reservations struct{ pool *pgxpool.Pool }
 // NewReservations returns the reservations of a database.
 func NewReservations(pool *pgxpool.Pool) *Reservations { return &Reservations{pool} }
 
-// refusals are the refusals of the function budget_reserve.
+// refusals are the refusals of the functions budget_reserve and tool_reserve.
 var refusals = map[string]*apierr.Error{
 	"organization_suspended": organization.ErrSuspended,
 	"run_revoked":            run.ErrRevoked,
@@ -36,6 +36,10 @@ var refusals = map[string]*apierr.Error{
 	"run_calls":              run.ErrCallsLeft,
 	"budget_exceeded":        budget.ErrExceeded,
 	"key_budget_exceeded":    budget.ErrKeyExceeded,
+	"max_tool_calls":         run.ErrToolsExhausted,
+	"tool_calls":             run.ErrToolCallsLeft,
+	"tool_loop":              run.ErrToolLoop,
+	"tool_repeats":           run.ErrToolRepeatLeft,
 }
 
 // passing are the refusals that the entries of calls that have been answered may end.
@@ -55,6 +59,13 @@ func (r *Reservations) Reserve(ctx context.Context, replica uuid.UUID, c budget.
 }
 
 func (r *Reservations) reserve(ctx context.Context, replica uuid.UUID, c budget.Call) error {
+	if c.Tool != nil {
+		return refused(dbsql.New(r.pool).ReserveTool(ctx, dbsql.ReserveToolParams{
+			Call: c.ID, Replica: replica, OrganizationID: c.Organization, RunID: c.Run, Amount: int64(c.Worst),
+			KeyOrigin: c.KeyOrigin, KeyCeilingCents: c.KeyBudget.CeilingCents, KeyPeriod: string(c.KeyBudget.Period),
+			CallDigest: c.Tool.Digest[:], MaxToolCalls: int32(c.Tool.MaxCalls), RepeatLimit: int32(c.Tool.Repeats),
+		}))
+	}
 	return reserveCalls(ctx, dbsql.New(r.pool), replica, &c, 1)
 }
 
@@ -155,6 +166,9 @@ func (r *Reservations) RemoveSilent(ctx context.Context, replica uuid.UUID, sile
 	}
 	if err := q.DropLapses(ctx); err != nil {
 		return fmt.Errorf("forget lapsed reservations: %w", err)
+	}
+	if err := q.DropToolUse(ctx); err != nil {
+		return fmt.Errorf("forget calls of tools: %w", err)
 	}
 	return nil
 }

@@ -77,6 +77,7 @@ func (r *Runs) List(ctx context.Context, f run.Filter, now time.Time) (found []r
 		usage := usageOfRun(dbsql.RunSpendRow{
 			SpentCents: row.SpentCents, Calls: row.Calls, FirstAt: row.FirstAt, LastAt: row.LastAt, ReservedCents: row.ReservedCents,
 			Reservations: row.Reservations, ReservedFirstAt: row.ReservedFirstAt, ReservedLastAt: row.ReservedLastAt, Elsewhere: row.Elsewhere,
+			ToolCalls: row.ToolCalls, ToolReservations: row.ToolReservations,
 		})
 		found = append(found, run.Used{Run: of.At(now, usage), Usage: usage})
 	}
@@ -107,10 +108,11 @@ func toRun(row *dbsql.Run) (run.Run, error) {
 		Organization: row.OrganizationID, ID: row.RunID, Status: run.Status(row.Status.String),
 		Limits: run.Limits{
 			MaxCostCents: row.MaxCostCents.Float64, MaxCalls: int(row.MaxCalls.Int32), Models: row.Models, ExpiresAt: row.ExpiresAt.Time,
+			AllowedTools: row.AllowedTools, MaxToolCalls: int(row.MaxToolCalls.Int32),
 		},
 		InitiatedBy: row.InitiatedBy, ApprovalRef: row.ApprovalRef,
 		CreatedAt: row.CreatedAt.Time, ActivatedAt: row.ActivatedAt.Time, EndedAt: row.EndedAt.Time,
-		RevokedBy: row.RevokedBy, RevokeReason: row.RevokeReason,
+		RevokedBy: row.RevokedBy, RevokeReason: row.RevokeReason, EndReason: run.EndReason(row.EndReason),
 		Abort: run.Abort{RequestedAt: row.AbortRequestedAt.Time, By: row.AbortRequestedBy, Reason: row.AbortReason},
 	}
 	if err := json.Unmarshal(row.Metadata, &of.Metadata); err != nil {
@@ -132,7 +134,7 @@ func (r *Runs) Mint(ctx context.Context, of run.Run) (minted run.Run, err error)
 	entry := audit.New(ctx, "run.mint", subject(of.Organization, of.ID), "")
 	if entry.Details, err = json.Marshal(map[string]any{
 		"initiated_by": of.InitiatedBy, "max_cost_cents": limits.MaxCostCents, "max_calls": limits.MaxCalls,
-		"models": limits.Models, "expires_at": limits.ExpiresAt, "approval_ref": of.ApprovalRef,
+		"models": limits.Models, "allowed_tools": limits.AllowedTools, "max_tool_calls": limits.MaxToolCalls, "expires_at": limits.ExpiresAt, "approval_ref": of.ApprovalRef,
 	}); err != nil {
 		return run.Run{}, fmt.Errorf("mint run: %w", err)
 	}
@@ -142,7 +144,9 @@ func (r *Runs) Mint(ctx context.Context, of run.Run) (minted run.Run, err error)
 			MaxCostCents: pgtype.Float8{Float64: limits.MaxCostCents, Valid: limits.MaxCostCents > 0},
 			MaxCalls:     pgtype.Int4{Int32: int32(limits.MaxCalls), Valid: limits.MaxCalls > 0},
 			Models:       append([]string{}, limits.Models...), ExpiresAt: optionalTime(limits.ExpiresAt), ApprovalRef: of.ApprovalRef,
-			Metadata: metadata, Version: version,
+			AllowedTools: append([]string{}, limits.AllowedTools...),
+			MaxToolCalls: pgtype.Int4{Int32: int32(limits.MaxToolCalls), Valid: limits.MaxToolCalls > 0},
+			Metadata:     metadata, Version: version,
 		})
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
@@ -273,6 +277,8 @@ func usageOfRun(row dbsql.RunSpendRow) run.Usage {
 	u := run.Usage{
 		SpentCents: row.SpentCents, ReservedCents: row.ReservedCents, Calls: row.Calls,
 		InFlight: max(row.Reservations, row.Elsewhere), Elsewhere: row.Elsewhere, FirstCallAt: never(row.FirstAt), LastCallAt: never(row.LastAt),
+		// A reservation may be released between the two counts.
+		ToolCalls: max(row.ToolCalls-row.ToolReservations, 0), ToolsInFlight: row.ToolReservations,
 	}
 	if at := never(row.ReservedFirstAt); !at.IsZero() && (u.FirstCallAt.IsZero() || at.Before(u.FirstCallAt)) {
 		u.FirstCallAt = at

@@ -45,6 +45,7 @@ func joinSessions(organization string, ids []string, runs []dbsql.RunsNamedRow, 
 		used.Usage = usageOfRun(dbsql.RunSpendRow{
 			SpentCents: row.SpentCents, Calls: row.Calls, FirstAt: row.FirstAt, LastAt: row.LastAt, ReservedCents: row.ReservedCents,
 			Reservations: row.Reservations, ReservedFirstAt: row.ReservedFirstAt, ReservedLastAt: row.ReservedLastAt, Elsewhere: row.Elsewhere,
+			ToolCalls: row.ToolCalls, ToolReservations: row.ToolReservations,
 		})
 		known[row.RunID] = used
 	}

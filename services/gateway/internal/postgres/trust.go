@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 )
@@ -21,7 +22,7 @@ func NewTrust(control *Control) *Trust { return &Trust{control} }
 // Assign implements trust.Store.
 func (s *Trust) Assign(ctx context.Context, a trust.Assignment, now time.Time, entry *audit.Entry) (trust.Record, error) {
 	var assigned trust.Record
-	err := s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
+	err := s.control.Change(ctx, control.Trust, entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
 		before, err := presentTrust(ctx, q, a.Organization, a.Server)
 		switch {
 		case errors.Is(err, trust.ErrNotFound):
@@ -39,6 +40,7 @@ func (s *Trust) Assign(ctx context.Context, a trust.Assignment, now time.Time, e
 			OrganizationID: a.Organization, ServerID: a.Server, Version: int32(assigned.Version),
 			Level: string(assigned.Level), EffectiveLevel: string(assigned.Effective), ReviewStatus: string(assigned.Status),
 			AssignedBy: assigned.AssignedBy, AssignedAt: assigned.AssignedAt, AssignReason: assigned.AssignReason,
+			ControlVersion: version,
 		})
 	})
 	if err != nil {
@@ -52,7 +54,7 @@ func (s *Trust) Review(
 	ctx context.Context, organization, server string, v trust.Review, now time.Time, entry *audit.Entry,
 ) (trust.Record, error) {
 	var reviewed trust.Record
-	err := s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
+	err := s.control.Change(ctx, control.Trust, entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
 		present, err := presentTrust(ctx, q, organization, server)
 		if err != nil {
 			return err
@@ -65,6 +67,7 @@ func (s *Trust) Review(
 			OrganizationID: organization, ServerID: server, Version: int32(reviewed.Version),
 			EffectiveLevel: string(reviewed.Effective), ReviewStatus: string(reviewed.Status),
 			ReviewedBy: reviewed.ReviewedBy, ReviewedAt: reviewed.ReviewedAt, ReviewReason: reviewed.ReviewReason,
+			ControlVersion: version,
 		})
 	})
 	if err != nil {
@@ -115,6 +118,22 @@ func (s *Trust) History(ctx context.Context, organization, server string, below,
 		records[i] = trustOf(&row)
 	}
 	return records, nil
+}
+
+// Since implements trust.Source. Of the records it reads who has which level in force.
+func (s *Trust) Since(ctx context.Context, since int64) (changed []trust.Record, version int64, err error) {
+	rows, err := dbsql.New(s.control.pool).TrustSince(ctx, since)
+	if err != nil {
+		return nil, 0, fmt.Errorf("levels of trust: %w", err)
+	}
+	version = since
+	for i := range rows {
+		changed = append(changed, trust.Record{
+			Organization: rows[i].OrganizationID, Server: rows[i].ServerID, Effective: trust.Level(rows[i].EffectiveLevel),
+		})
+		version = max(version, rows[i].ControlVersion)
+	}
+	return changed, version, nil
 }
 
 func trustDetails(r *trust.Record) json.RawMessage {

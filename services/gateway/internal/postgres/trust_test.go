@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/platform/testkit"
 )
 
 func assign(t *testing.T, store trust.Store, server string, level trust.Level, by string) trust.Record {
@@ -149,4 +152,48 @@ func TestTrustSchema(t *testing.T) {
 			t.Errorf("%s was allowed", statement)
 		}
 	}
+}
+
+// Every change of a level is followed, that of a release that doesn't know of it, too.
+func TestTrustIsFollowed(t *testing.T) {
+	settings, pool, changes := newControl(t)
+	store := postgres.NewTrust(settings)
+	assign(t, store, "files", trust.Verified, "ada")
+	assign(t, store, "search", trust.Community, "ada")
+	levels := trust.NewLevels(store, func(context.Context) error { return nil })
+	var version int64
+	expect := func(server string, want trust.Level) {
+		t.Helper()
+		versions, err := settings.Versions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version, err = levels.Load(t.Context(), version); err != nil || version != versions[control.Trust] {
+			t.Errorf("%s: loaded version %d of %d, %v", server, version, versions[control.Trust], err)
+		}
+		if level, err := levels.Level("acme", server); err != nil || level != want {
+			t.Errorf("%s: %s %v, want %s", server, level, err, want)
+		}
+	}
+	expect("files", trust.Untrusted) // It waits for its review.
+	expect("search", trust.Community)
+	if _, err := store.Review(t.Context(), "acme", "files", trust.Review{Verdict: trust.Approve, By: "bob"}, noon, entry("trust.approve", "acme", "files")); err != nil {
+		t.Fatal(err)
+	}
+	expect("files", trust.Verified)
+	if n := changes.Load(); n != 3 {
+		t.Errorf("%d changes were announced", n)
+	}
+
+	testkit.Exec(t, pool, `UPDATE trust_record SET present = false WHERE server_id = 'files' AND present`)
+	testkit.Exec(t, pool, `INSERT INTO trust_record (
+			organization_id, server_id, version, level, effective_level, review_status, assigned_by, assigned_at, assign_reason
+		) VALUES ('acme', 'files', 2, 'FIRST_PARTY', 'COMMUNITY', 'pending', 'ada', now(), '')`)
+	expect("files", trust.Community)
+	testkit.Exec(t, pool, `UPDATE trust_record SET effective_level = 'FIRST_PARTY', review_status = 'approved',
+			reviewed_by = 'bob', reviewed_at = now(), review_reason = ''
+		WHERE server_id = 'files' AND version = 2`)
+	expect("files", trust.FirstParty)
+	assign(t, store, "files", trust.Untrusted, "ada")
+	expect("files", trust.Untrusted)
 }

@@ -1,16 +1,9 @@
 package filter
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"strings"
 	"time"
 
-	"cel.dev/cel-go/common/operators"
-	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
-	"cel.dev/cel-go/interpreter"
+	"switchyard.dev/services/platform/expression"
 )
 
 // Verdict is the result of a filter.
@@ -62,129 +55,39 @@ func (j *Judge) Evaluate(expression string) Verdict {
 	return verdict
 }
 
-func (j *Judge) evaluate(expression string) Verdict {
+func (j *Judge) evaluate(text string) Verdict {
 	if j.fields == nil && j.err == nil {
 		j.fields, j.err = j.event.fields()
 	}
-	program, err := j.engine.program(expression)
+	program, err := j.engine.expressions.Kept(text)
 	switch {
 	case j.err != nil || err != nil:
 		return Failed
-	case j.left < maxCost:
+	case j.left < expression.MaxCost:
 		return Costly
 	}
-	out, details, err := program.Eval(j.fields)
-	if details != nil && details.ActualCost() != nil {
-		j.left -= min(j.left, *details.ActualCost())
-	}
-	return verdictOf(out, err)
-}
-
-func verdictOf(out ref.Val, err error) Verdict {
-	switch {
-	case err == nil && out == types.True:
+	result, cost := program.Evaluate(j.fields)
+	j.left -= min(j.left, cost)
+	switch result {
+	case expression.True:
 		return Matched
-	case err == nil && out == types.False:
+	case expression.False, expression.Absent:
 		return Unmatched
-	case err == nil: // A field of the payload that is no boolean.
+	case expression.Costly:
+		return Costly
+	default:
 		return Failed
 	}
-	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
-		return Costly
-	}
-	// The library has no error type for it.
-	if text := err.Error(); strings.Contains(text, "no such key") || strings.Contains(text, "index out of bounds") {
-		return Unmatched
-	}
-	return Failed
 }
 
-// fields returns the variables of expressions.
+// fields returns the variables of expressions. The depth of a payload is bounded when it is accepted.
 func (e Event) fields() (map[string]any, error) {
-	decoder := json.NewDecoder(bytes.NewReader(e.Payload))
-	decoder.UseNumber()
-	var payload map[string]any
-	if err := decoder.Decode(&payload); err != nil || payload == nil {
-		return nil, errPayload
+	payload, err := expression.Object(e.Payload)
+	if err != nil {
+		return nil, err
 	}
 	return map[string]any{
 		"event.type": e.Type, "event.organization_id": e.Organization, "event.owner_id": e.Owner, "event.created_at": e.Created,
-		"event.payload": numbered(payload),
+		"event.payload": payload,
 	}, nil
-}
-
-// numbered replaces numbers of JSON by those of Go, in place: int64 where that is exact, otherwise float64. The depth
-// of a payload is bounded when it is accepted.
-func numbered(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		for name, field := range v {
-			v[name] = numbered(field)
-		}
-	case []any:
-		for i, element := range v {
-			v[i] = numbered(element)
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64() // Beyond its range it is infinite.
-		return f
-	}
-	return value
-}
-
-// actual is the cost of calls at run time: of all that is read, since the library counts less for some of them.
-type actual struct{}
-
-// CallCost implements cost.ActualCostEstimator.
-func (actual) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
-	read := uint64(0)
-	for i, arg := range args {
-		switch {
-		case function == operators.Equals || function == operators.NotEquals || function == operators.In && i == 1 && arg.Type() == types.ListType:
-			read += weight(arg.Value())
-		default:
-			read += text(arg.Value())
-		}
-	}
-	total := 1 + read/10
-	return &total
-}
-
-func text(value any) uint64 {
-	switch v := value.(type) {
-	case string:
-		return uint64(len(v))
-	case []byte:
-		return uint64(len(v))
-	}
-	return 0
-}
-
-// weight returns ten for each value within a value, and one for each byte of text.
-func weight(value any) uint64 {
-	total := uint64(10)
-	switch v := value.(type) {
-	case map[string]any:
-		for name, field := range v {
-			total += text(name) + weight(field)
-		}
-	case []any:
-		for _, element := range v {
-			total += weight(element)
-		}
-	case []ref.Val:
-		for _, element := range v {
-			total += weight(element.Value())
-		}
-	case map[ref.Val]ref.Val:
-		for name, field := range v {
-			total += weight(name.Value()) + weight(field.Value())
-		}
-	default:
-		total += text(value)
-	}
-	return total
 }

@@ -89,7 +89,7 @@ const (
 	ErrorReason_ERROR_REASON_ORGANIZATION_SUSPENDED ErrorReason = 105
 	// 403: the run's authority was revoked.
 	ErrorReason_ERROR_REASON_RUN_REVOKED ErrorReason = 106
-	// 403: the run's cost or calls are used up.
+	// 403: the run's cost, calls, or calls of tools are used up.
 	ErrorReason_ERROR_REASON_RUN_EXHAUSTED ErrorReason = 107
 	// 403: the run's authority expired.
 	ErrorReason_ERROR_REASON_RUN_EXPIRED ErrorReason = 108
@@ -142,6 +142,27 @@ const (
 	ErrorReason_ERROR_REASON_PURGE_INCOMPLETE ErrorReason = 131
 	// 400: the document that a URL names cannot be fetched, or is none.
 	ErrorReason_ERROR_REASON_DOCUMENT_INVALID ErrorReason = 132
+	// 404: the tool server is not registered, or its latest listing does not hold the tool.
+	ErrorReason_ERROR_REASON_TOOL_NOT_FOUND ErrorReason = 140
+	// 403: the definition of the tool waits for its first review.
+	ErrorReason_ERROR_REASON_DEFINITION_UNREVIEWED ErrorReason = 141
+	// 403: the definition of a reviewed tool of the server has changed and waits for a review; no tool of it may be called.
+	ErrorReason_ERROR_REASON_DEFINITION_CHANGED ErrorReason = 142
+	// 403: the definition of the tool was rejected.
+	ErrorReason_ERROR_REASON_DEFINITION_REJECTED ErrorReason = 143
+	// 403: the level of trust of the tool server is lower than the policy demands for the tool.
+	ErrorReason_ERROR_REASON_SERVER_UNTRUSTED ErrorReason = 150
+	// 502: the call of a tool was sent and got no answer. The tool may have run; the call is not made again by itself.
+	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 152
+	// 403: the policy demands that calls of the tool name a run.
+	ErrorReason_ERROR_REASON_RUN_REQUIRED ErrorReason = 151
+	// 403: a rule of the policy refuses the call of a tool; the reason names the rule.
+	ErrorReason_ERROR_REASON_TOOL_DENIED ErrorReason = 153
+	// 403: the run's authority does not allow the tool.
+	ErrorReason_ERROR_REASON_TOOL_NOT_ALLOWED ErrorReason = 154
+	// 403: the run has made the same call of a tool as often as the policy allows, which ends its authority once none of
+	// them is in flight.
+	ErrorReason_ERROR_REASON_TOOL_LOOP ErrorReason = 155
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -245,6 +266,16 @@ var (
 		130: "ERROR_REASON_STREAM_INTERRUPTED",
 		131: "ERROR_REASON_PURGE_INCOMPLETE",
 		132: "ERROR_REASON_DOCUMENT_INVALID",
+		140: "ERROR_REASON_TOOL_NOT_FOUND",
+		141: "ERROR_REASON_DEFINITION_UNREVIEWED",
+		142: "ERROR_REASON_DEFINITION_CHANGED",
+		143: "ERROR_REASON_DEFINITION_REJECTED",
+		150: "ERROR_REASON_SERVER_UNTRUSTED",
+		152: "ERROR_REASON_OUTCOME_UNKNOWN",
+		151: "ERROR_REASON_RUN_REQUIRED",
+		153: "ERROR_REASON_TOOL_DENIED",
+		154: "ERROR_REASON_TOOL_NOT_ALLOWED",
+		155: "ERROR_REASON_TOOL_LOOP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -324,6 +355,16 @@ var (
 		"ERROR_REASON_STREAM_INTERRUPTED":         130,
 		"ERROR_REASON_PURGE_INCOMPLETE":           131,
 		"ERROR_REASON_DOCUMENT_INVALID":           132,
+		"ERROR_REASON_TOOL_NOT_FOUND":             140,
+		"ERROR_REASON_DEFINITION_UNREVIEWED":      141,
+		"ERROR_REASON_DEFINITION_CHANGED":         142,
+		"ERROR_REASON_DEFINITION_REJECTED":        143,
+		"ERROR_REASON_SERVER_UNTRUSTED":           150,
+		"ERROR_REASON_OUTCOME_UNKNOWN":            152,
+		"ERROR_REASON_RUN_REQUIRED":               151,
+		"ERROR_REASON_TOOL_DENIED":                153,
+		"ERROR_REASON_TOOL_NOT_ALLOWED":           154,
+		"ERROR_REASON_TOOL_LOOP":                  155,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -616,7 +657,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\x9a\x15\n" +
+	"\f_retry_after*\xf9\x17\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -674,7 +715,17 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"%ERROR_REASON_REVIEWER_NOT_INDEPENDENT\x10\x81\x01\x12$\n" +
 	"\x1fERROR_REASON_STREAM_INTERRUPTED\x10\x82\x01\x12\"\n" +
 	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12\"\n" +
-	"\x1dERROR_REASON_DOCUMENT_INVALID\x10\x84\x01\x12#\n" +
+	"\x1dERROR_REASON_DOCUMENT_INVALID\x10\x84\x01\x12 \n" +
+	"\x1bERROR_REASON_TOOL_NOT_FOUND\x10\x8c\x01\x12'\n" +
+	"\"ERROR_REASON_DEFINITION_UNREVIEWED\x10\x8d\x01\x12$\n" +
+	"\x1fERROR_REASON_DEFINITION_CHANGED\x10\x8e\x01\x12%\n" +
+	" ERROR_REASON_DEFINITION_REJECTED\x10\x8f\x01\x12\"\n" +
+	"\x1dERROR_REASON_SERVER_UNTRUSTED\x10\x96\x01\x12!\n" +
+	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x98\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_RUN_REQUIRED\x10\x97\x01\x12\x1d\n" +
+	"\x18ERROR_REASON_TOOL_DENIED\x10\x99\x01\x12\"\n" +
+	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
+	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

@@ -49,7 +49,11 @@ type MintRunRequest struct {
 	// Approval that covers the run's tool calls that need one.
 	ApprovalRef string `protobuf:"bytes,9,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
 	// Labels of the run.
-	Metadata      map[string]string `protobuf:"bytes,10,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Metadata map[string]string `protobuf:"bytes,10,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Tools that it may call, as `server/tool`; `*` stands for any characters in either half. Empty: any.
+	AllowedTools []string `protobuf:"bytes,11,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
+	// Largest number of calls of tools. Absent: the policy's. They count as calls, too.
+	MaxToolCalls  *int32 `protobuf:"varint,12,opt,name=max_tool_calls,json=maxToolCalls,proto3,oneof" json:"max_tool_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +156,20 @@ func (x *MintRunRequest) GetMetadata() map[string]string {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *MintRunRequest) GetAllowedTools() []string {
+	if x != nil {
+		return x.AllowedTools
+	}
+	return nil
+}
+
+func (x *MintRunRequest) GetMaxToolCalls() int32 {
+	if x != nil && x.MaxToolCalls != nil {
+		return *x.MaxToolCalls
+	}
+	return 0
 }
 
 // ListRunsRequest filters run authorities.
@@ -470,8 +488,17 @@ type RunAuthority struct {
 	RevokeReason *wrapperspb.StringValue `protobuf:"bytes,18,opt,name=revoke_reason,json=revokeReason,proto3" json:"revoke_reason,omitempty"`
 	// True once its session was asked to stop.
 	AbortRequested bool `protobuf:"varint,19,opt,name=abort_requested,json=abortRequested,proto3" json:"abort_requested,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Tools that it may call, as `server/tool`; empty for any.
+	AllowedTools []string `protobuf:"bytes,20,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
+	// Largest number of calls of tools; null where the policy's holds.
+	MaxToolCalls *wrapperspb.Int32Value `protobuf:"bytes,21,opt,name=max_tool_calls,json=maxToolCalls,proto3" json:"max_tool_calls,omitempty"`
+	// Calls of tools made so far, including those in flight. They are among `calls`.
+	ToolCalls int32 `protobuf:"varint,22,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	// Which limit ended it: `max_cost_cents`, `max_calls`, `max_tool_calls`, or `tool_loop` (the same call of a tool as
+	// often as the policy allows); null unless it is exhausted.
+	EndReason     *wrapperspb.StringValue `protobuf:"bytes,23,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunAuthority) Reset() {
@@ -635,6 +662,34 @@ func (x *RunAuthority) GetAbortRequested() bool {
 		return x.AbortRequested
 	}
 	return false
+}
+
+func (x *RunAuthority) GetAllowedTools() []string {
+	if x != nil {
+		return x.AllowedTools
+	}
+	return nil
+}
+
+func (x *RunAuthority) GetMaxToolCalls() *wrapperspb.Int32Value {
+	if x != nil {
+		return x.MaxToolCalls
+	}
+	return nil
+}
+
+func (x *RunAuthority) GetToolCalls() int32 {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return 0
+}
+
+func (x *RunAuthority) GetEndReason() *wrapperspb.StringValue {
+	if x != nil {
+		return x.EndReason
+	}
+	return nil
 }
 
 // AbortSessionRequest asks a session to stop.
@@ -988,7 +1043,7 @@ var File_switchyard_gateway_v1_runs_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/runs.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xc3\x05\n" +
+	" switchyard/gateway/v1/runs.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xd6\x06\n" +
 	"\x0eMintRunRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12A\n" +
 	"\x06run_id\x18\x02 \x01(\tB*\xfaB'r%\x18\x80\x012\x1d^[A-Za-z0-9][A-Za-z0-9_.:-]*$\xd0\x01\x01R\x05runId\x12+\n" +
@@ -1002,14 +1057,17 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"ttlSeconds\x88\x01\x01\x12+\n" +
 	"\fapproval_ref\x18\t \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vapprovalRef\x12h\n" +
 	"\bmetadata\x18\n" +
-	" \x03(\v23.switchyard.gateway.v1.MintRunRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x1a;\n" +
+	" \x03(\v23.switchyard.gateway.v1.MintRunRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12J\n" +
+	"\rallowed_tools\x18\v \x03(\tB%\xfaB\"\x92\x01\x1f\x10d\x18\x01\"\x19r\x17\x18\x80\x022\x12^[!-.0-~]+/[!-~]+$R\fallowedTools\x122\n" +
+	"\x0emax_tool_calls\x18\f \x01(\x05B\a\xfaB\x04\x1a\x02(\x01H\x03R\fmaxToolCalls\x88\x01\x01\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
 	"\x0f_max_cost_centsB\f\n" +
 	"\n" +
 	"_max_callsB\x0e\n" +
-	"\f_ttl_seconds\"\xca\x02\n" +
+	"\f_ttl_secondsB\x11\n" +
+	"\x0f_max_tool_calls\"\xca\x02\n" +
 	"\x0fListRunsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12M\n" +
 	"\x06status\x18\x02 \x01(\tB5\xfaB2r0R\x06mintedR\x06activeR\arevokedR\aexpiredR\texhausted\xd0\x01\x01R\x06status\x120\n" +
@@ -1033,7 +1091,7 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
 	"\n" +
 	"revoked_by\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\trevokedBy\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xdf\a\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xa3\t\n" +
 	"\fRunAuthority\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x16\n" +
@@ -1058,7 +1116,13 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\n" +
 	"revoked_by\x18\x11 \x01(\v2\x1c.google.protobuf.StringValueR\trevokedBy\x12A\n" +
 	"\rrevoke_reason\x18\x12 \x01(\v2\x1c.google.protobuf.StringValueR\frevokeReason\x12'\n" +
-	"\x0fabort_requested\x18\x13 \x01(\bR\x0eabortRequested\x1a;\n" +
+	"\x0fabort_requested\x18\x13 \x01(\bR\x0eabortRequested\x12#\n" +
+	"\rallowed_tools\x18\x14 \x03(\tR\fallowedTools\x12A\n" +
+	"\x0emax_tool_calls\x18\x15 \x01(\v2\x1b.google.protobuf.Int32ValueR\fmaxToolCalls\x12\x1d\n" +
+	"\n" +
+	"tool_calls\x18\x16 \x01(\x05R\ttoolCalls\x12;\n" +
+	"\n" +
+	"end_reason\x18\x17 \x01(\v2\x1c.google.protobuf.StringValueR\tendReason\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
@@ -1152,28 +1216,30 @@ var file_switchyard_gateway_v1_runs_proto_depIdxs = []int32{
 	12, // 12: switchyard.gateway.v1.RunAuthority.ended_at:type_name -> google.protobuf.Timestamp
 	15, // 13: switchyard.gateway.v1.RunAuthority.revoked_by:type_name -> google.protobuf.StringValue
 	15, // 14: switchyard.gateway.v1.RunAuthority.revoke_reason:type_name -> google.protobuf.StringValue
-	12, // 15: switchyard.gateway.v1.SessionAbort.abort_requested_at:type_name -> google.protobuf.Timestamp
-	15, // 16: switchyard.gateway.v1.SessionAbort.reason:type_name -> google.protobuf.StringValue
-	13, // 17: switchyard.gateway.v1.SessionSpend.max_cost_cents:type_name -> google.protobuf.DoubleValue
-	12, // 18: switchyard.gateway.v1.SessionSpend.started_at:type_name -> google.protobuf.Timestamp
-	12, // 19: switchyard.gateway.v1.SessionSpend.last_call_at:type_name -> google.protobuf.Timestamp
-	0,  // 20: switchyard.gateway.v1.RunService.MintRun:input_type -> switchyard.gateway.v1.MintRunRequest
-	1,  // 21: switchyard.gateway.v1.RunService.ListRuns:input_type -> switchyard.gateway.v1.ListRunsRequest
-	3,  // 22: switchyard.gateway.v1.RunService.GetRunAuthority:input_type -> switchyard.gateway.v1.GetRunAuthorityRequest
-	4,  // 23: switchyard.gateway.v1.RunService.RevokeRun:input_type -> switchyard.gateway.v1.RevokeRunRequest
-	6,  // 24: switchyard.gateway.v1.RunService.AbortSession:input_type -> switchyard.gateway.v1.AbortSessionRequest
-	8,  // 25: switchyard.gateway.v1.RunService.GetSessionSpend:input_type -> switchyard.gateway.v1.GetSessionSpendRequest
-	5,  // 26: switchyard.gateway.v1.RunService.MintRun:output_type -> switchyard.gateway.v1.RunAuthority
-	2,  // 27: switchyard.gateway.v1.RunService.ListRuns:output_type -> switchyard.gateway.v1.ListRunsResponse
-	5,  // 28: switchyard.gateway.v1.RunService.GetRunAuthority:output_type -> switchyard.gateway.v1.RunAuthority
-	5,  // 29: switchyard.gateway.v1.RunService.RevokeRun:output_type -> switchyard.gateway.v1.RunAuthority
-	7,  // 30: switchyard.gateway.v1.RunService.AbortSession:output_type -> switchyard.gateway.v1.SessionAbort
-	9,  // 31: switchyard.gateway.v1.RunService.GetSessionSpend:output_type -> switchyard.gateway.v1.SessionSpend
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	14, // 15: switchyard.gateway.v1.RunAuthority.max_tool_calls:type_name -> google.protobuf.Int32Value
+	15, // 16: switchyard.gateway.v1.RunAuthority.end_reason:type_name -> google.protobuf.StringValue
+	12, // 17: switchyard.gateway.v1.SessionAbort.abort_requested_at:type_name -> google.protobuf.Timestamp
+	15, // 18: switchyard.gateway.v1.SessionAbort.reason:type_name -> google.protobuf.StringValue
+	13, // 19: switchyard.gateway.v1.SessionSpend.max_cost_cents:type_name -> google.protobuf.DoubleValue
+	12, // 20: switchyard.gateway.v1.SessionSpend.started_at:type_name -> google.protobuf.Timestamp
+	12, // 21: switchyard.gateway.v1.SessionSpend.last_call_at:type_name -> google.protobuf.Timestamp
+	0,  // 22: switchyard.gateway.v1.RunService.MintRun:input_type -> switchyard.gateway.v1.MintRunRequest
+	1,  // 23: switchyard.gateway.v1.RunService.ListRuns:input_type -> switchyard.gateway.v1.ListRunsRequest
+	3,  // 24: switchyard.gateway.v1.RunService.GetRunAuthority:input_type -> switchyard.gateway.v1.GetRunAuthorityRequest
+	4,  // 25: switchyard.gateway.v1.RunService.RevokeRun:input_type -> switchyard.gateway.v1.RevokeRunRequest
+	6,  // 26: switchyard.gateway.v1.RunService.AbortSession:input_type -> switchyard.gateway.v1.AbortSessionRequest
+	8,  // 27: switchyard.gateway.v1.RunService.GetSessionSpend:input_type -> switchyard.gateway.v1.GetSessionSpendRequest
+	5,  // 28: switchyard.gateway.v1.RunService.MintRun:output_type -> switchyard.gateway.v1.RunAuthority
+	2,  // 29: switchyard.gateway.v1.RunService.ListRuns:output_type -> switchyard.gateway.v1.ListRunsResponse
+	5,  // 30: switchyard.gateway.v1.RunService.GetRunAuthority:output_type -> switchyard.gateway.v1.RunAuthority
+	5,  // 31: switchyard.gateway.v1.RunService.RevokeRun:output_type -> switchyard.gateway.v1.RunAuthority
+	7,  // 32: switchyard.gateway.v1.RunService.AbortSession:output_type -> switchyard.gateway.v1.SessionAbort
+	9,  // 33: switchyard.gateway.v1.RunService.GetSessionSpend:output_type -> switchyard.gateway.v1.SessionSpend
+	28, // [28:34] is the sub-list for method output_type
+	22, // [22:28] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_runs_proto_init() }

@@ -235,6 +235,59 @@ func (m *MintRunRequest) validate(all bool) error {
 		}
 	}
 
+	if len(m.GetAllowedTools()) > 100 {
+		err := MintRunRequestValidationError{
+			field:  "AllowedTools",
+			reason: "value must contain no more than 100 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_MintRunRequest_AllowedTools_Unique := make(map[string]struct{}, len(m.GetAllowedTools()))
+
+	for idx, item := range m.GetAllowedTools() {
+		_, _ = idx, item
+
+		if _, exists := _MintRunRequest_AllowedTools_Unique[item]; exists {
+			err := MintRunRequestValidationError{
+				field:  fmt.Sprintf("AllowedTools[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_MintRunRequest_AllowedTools_Unique[item] = struct{}{}
+		}
+
+		if utf8.RuneCountInString(item) > 256 {
+			err := MintRunRequestValidationError{
+				field:  fmt.Sprintf("AllowedTools[%v]", idx),
+				reason: "value length must be at most 256 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if !_MintRunRequest_AllowedTools_Pattern.MatchString(item) {
+			err := MintRunRequestValidationError{
+				field:  fmt.Sprintf("AllowedTools[%v]", idx),
+				reason: "value does not match regex pattern \"^[!-.0-~]+/[!-~]+$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if m.MaxCostCents != nil {
 
 		if val := m.GetMaxCostCents(); val <= 0 || val > 1e+12 {
@@ -271,6 +324,21 @@ func (m *MintRunRequest) validate(all bool) error {
 			err := MintRunRequestValidationError{
 				field:  "TtlSeconds",
 				reason: "value must be inside range [1, 2592000]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if m.MaxToolCalls != nil {
+
+		if m.GetMaxToolCalls() < 1 {
+			err := MintRunRequestValidationError{
+				field:  "MaxToolCalls",
+				reason: "value must be greater than or equal to 1",
 			}
 			if !all {
 				return err
@@ -359,6 +427,8 @@ var _ interface {
 } = MintRunRequestValidationError{}
 
 var _MintRunRequest_RunId_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.:-]*$")
+
+var _MintRunRequest_AllowedTools_Pattern = regexp.MustCompile("^[!-.0-~]+/[!-~]+$")
 
 // Validate checks the field values on ListRunsRequest with the rules defined
 // in the proto definition for this message. If any rules are violated, the
@@ -1282,6 +1352,66 @@ func (m *RunAuthority) validate(all bool) error {
 	}
 
 	// no validation rules for AbortRequested
+
+	if all {
+		switch v := interface{}(m.GetMaxToolCalls()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, RunAuthorityValidationError{
+					field:  "MaxToolCalls",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, RunAuthorityValidationError{
+					field:  "MaxToolCalls",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetMaxToolCalls()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return RunAuthorityValidationError{
+				field:  "MaxToolCalls",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for ToolCalls
+
+	if all {
+		switch v := interface{}(m.GetEndReason()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, RunAuthorityValidationError{
+					field:  "EndReason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, RunAuthorityValidationError{
+					field:  "EndReason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetEndReason()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return RunAuthorityValidationError{
+				field:  "EndReason",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
 
 	if len(errors) > 0 {
 		return RunAuthorityMultiError(errors)

@@ -440,7 +440,7 @@ type Trace struct {
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
 	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
-	// `transcriptions` and `rerank`.
+	// `transcriptions`, `rerank` and `tool`.
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// True when the answer was streamed.
 	Stream bool `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -713,7 +713,7 @@ type SupportTrace struct {
 	// First-party service that made the call.
 	Service string `protobuf:"bytes,5,opt,name=service,proto3" json:"service,omitempty"`
 	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
-	// `transcriptions` and `rerank`.
+	// `transcriptions`, `rerank` and `tool`.
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// True when the answer was streamed.
 	Stream bool `protobuf:"varint,7,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -1166,7 +1166,7 @@ type LineageEvent struct {
 	// Customer key of the request; null without one.
 	KeyId *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
 	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
-	// `transcriptions` and `rerank`.
+	// `transcriptions`, `rerank` and `tool`.
 	Operation string `protobuf:"bytes,9,opt,name=operation,proto3" json:"operation,omitempty"`
 	// `ok`, `failed`, `cancelled` or `aborted`.
 	Status string `protobuf:"bytes,10,opt,name=status,proto3" json:"status,omitempty"`
@@ -1499,7 +1499,7 @@ type ReplayPacket struct {
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
 	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
-	// `transcriptions` and `rerank`.
+	// `transcriptions`, `rerank` and `tool`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
 	// The request as received, without credentials.
 	Request []byte `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
@@ -1700,7 +1700,7 @@ type ReplayResponse struct {
 	// Request that it repeats.
 	ReplayOf string `protobuf:"bytes,2,opt,name=replay_of,json=replayOf,proto3" json:"replay_of,omitempty"`
 	// `chat`, `embeddings`, `vision`, `images`, or one of the relayed operations: `completions`, `moderations`, `speech`,
-	// `transcriptions` and `rerank`.
+	// `transcriptions`, `rerank` and `tool`.
 	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
 	// The answer, in the operation's format (LlmResponse, EmbeddingsResponse, …).
 	Answer []byte `protobuf:"bytes,4,opt,name=answer,proto3" json:"answer,omitempty"`
@@ -1806,14 +1806,14 @@ const file_switchyard_gateway_v1_traces_proto_rawDesc = "" +
 	"\verror_class\x18\x02 \x01(\tR\n" +
 	"errorClass\x12\x1f\n" +
 	"\vhttp_status\x18\x03 \x01(\x05R\n" +
-	"httpStatus\"\xd3\x04\n" +
+	"httpStatus\"\xd9\x04\n" +
 	"\x11ListTracesRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\trequestId\x12\x1f\n" +
-	"\x06run_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12\x82\x01\n" +
-	"\toperation\x18\x04 \x01(\tBd\xfaBar_R\x04chatR\n" +
-	"embeddingsR\x06visionR\x06imagesR\vcompletionsR\vmoderationsR\x06speechR\x0etranscriptionsR\x06rerank\xd0\x01\x01R\toperation\x12#\n" +
+	"\x06run_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12\x88\x01\n" +
+	"\toperation\x18\x04 \x01(\tBj\xfaBgreR\x04chatR\n" +
+	"embeddingsR\x06visionR\x06imagesR\vcompletionsR\vmoderationsR\x06speechR\x0etranscriptionsR\x06rerankR\x04tool\xd0\x01\x01R\toperation\x12#\n" +
 	"\bprovider\x18\x05 \x01(\tB\a\xfaB\x04r\x02\x18@R\bprovider\x12\x1e\n" +
 	"\x05model\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\x05model\x12@\n" +
 	"\x06status\x18\a \x01(\tB(\xfaB%r#R\x02okR\x06failedR\tcancelledR\aaborted\xd0\x01\x01R\x06status\x120\n" +

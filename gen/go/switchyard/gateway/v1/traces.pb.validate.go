@@ -484,7 +484,7 @@ func (m *ListTracesRequest) validate(all bool) error {
 		if _, ok := _ListTracesRequest_Operation_InLookup[m.GetOperation()]; !ok {
 			err := ListTracesRequestValidationError{
 				field:  "Operation",
-				reason: "value must be in list [chat embeddings vision images completions moderations speech transcriptions rerank]",
+				reason: "value must be in list [chat embeddings vision images completions moderations speech transcriptions rerank tool]",
 			}
 			if !all {
 				return err
@@ -705,6 +705,7 @@ var _ListTracesRequest_Operation_InLookup = map[string]struct{}{
 	"speech":         {},
 	"transcriptions": {},
 	"rerank":         {},
+	"tool":           {},
 }
 
 var _ListTracesRequest_Status_InLookup = map[string]struct{}{

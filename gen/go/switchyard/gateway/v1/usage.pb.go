@@ -331,8 +331,8 @@ type UsageRecord struct {
 	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
 	// Run that it belongs to; null without one.
 	RunId *wrapperspb.StringValue `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// `chat`, `embeddings`, `vision`, `images`, `completions`, `moderations`, `speech`, `transcriptions`, `rerank` or
-	// `probe`.
+	// `chat`, `embeddings`, `vision`, `images`, `completions`, `moderations`, `speech`, `transcriptions`, `rerank`,
+	// `tool` or `probe`.
 	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	// Provider that served it.
 	Provider string `protobuf:"bytes,7,opt,name=provider,proto3" json:"provider,omitempty"`

@@ -191,18 +191,11 @@ func (m *Manager) accept(ctx context.Context, organization, provider string, o O
 		return credential, apierr.Invalid("secret_ref", "exactly one of secret_ref and sealed is required")
 	case o.Ciphertext != nil:
 		credential = Credential{Custody: CustodySealed, KeyID: o.KeyID, Ciphertext: o.Ciphertext}
-	case LooksRaw(o.Reference):
-		return credential, RefuseRawKey("secret_ref")
 	}
 	if !o.ExpiresAt.IsZero() && !o.ExpiresAt.After(now()) {
 		return credential, apierr.Invalid("expires_at", "must be in the future")
 	}
-	value, err := m.reader.Read(ctx, organization, provider, credential)
-	if err != nil {
-		return credential, explain(err)
-	}
-	credential.Hint, credential.Fingerprint = hint(value), m.reader.Fingerprint(value)
-	return credential, nil
+	return m.reader.Accept(ctx, organization, provider, credential)
 }
 
 func newEntry(ctx context.Context, action, organization, subject string) *audit.Entry {

@@ -76,6 +76,34 @@ func (r *Reader) Read(ctx context.Context, organization, provider string, c Cred
 	return value, nil
 }
 
+// Accept reads the secret of a credential that a caller offers, and returns the credential with what may be shown of it.
+// Errors are *apierr.Error and repeat nothing of the secret.
+func (r *Reader) Accept(ctx context.Context, organization, provider string, c Credential) (Credential, error) {
+	accepted, _, err := r.accept(ctx, organization, provider, c)
+	return accepted, err
+}
+
+// AcceptKey is Accept for a credential that must be a key, not an identity.
+func (r *Reader) AcceptKey(ctx context.Context, organization, provider string, c Credential) (Credential, error) {
+	accepted, value, err := r.accept(ctx, organization, provider, c)
+	if err == nil && identity.IsOwn(value) {
+		return c, explain(errNotAKey)
+	}
+	return accepted, err
+}
+
+func (r *Reader) accept(ctx context.Context, organization, provider string, c Credential) (Credential, secret.Value, error) {
+	if c.Custody == CustodyReference && LooksRaw(c.Reference) {
+		return c, secret.Value{}, RefuseRawKey("secret_ref")
+	}
+	value, err := r.Read(ctx, organization, provider, c)
+	if err != nil {
+		return c, secret.Value{}, explain(err)
+	}
+	c.Hint, c.Fingerprint = hint(value), r.Fingerprint(value)
+	return c, value, nil
+}
+
 func usable(key string) bool {
 	for i := range len(key) {
 		if key[i] <= ' ' || key[i] > '~' {

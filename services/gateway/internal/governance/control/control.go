@@ -27,6 +27,8 @@ const (
 	Routing       Topic = "routing"
 	Models        Topic = "model"
 	Policy        Topic = "policy"
+	Trust         Topic = "trust"
+	Tools         Topic = "tool"
 )
 
 // ErrUnchanged is the error of a change that changes nothing: it creates no version and no audit entry.

@@ -55,12 +55,14 @@ func Check(field, name string) error {
 	switch {
 	case fold(name) == "":
 		return apierr.Invalid(field, "must not be blank")
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, forbidden):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, Invisible):
 		return apierr.Invalid(field, "must not hold control, format or other invisible characters")
 	}
 	return nil
 }
 
-func forbidden(r rune) bool {
+// Invisible reports whether people don't see a character as itself: it has no visible shape, changes how others are shown,
+// or has a meaning only in private.
+func Invisible(r rune) bool {
 	return invisible(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Co, unicode.Noncharacter_Code_Point)
 }

@@ -1,11 +1,13 @@
-// Package run holds the authority of a run: what its calls may spend, on which models, until when, and how it ends. It
-// does no I/O; package admission enforces authorities, internal/postgres stores them, package api serves them.
+// Package run holds the authority of a run: what its calls may spend, on which models and tools, until when, and how it
+// ends. It does no I/O; package admission enforces authorities, internal/postgres stores them, package api serves them.
 package run
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/governance/pattern"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -15,6 +17,9 @@ const (
 	ReasonExpired   apierr.Reason = "run_expired"
 	ReasonExhausted apierr.Reason = "run_exhausted"
 	ReasonAborted   apierr.Reason = "run_aborted"
+	// ReasonToolNotAllowed refuses a tool that the run may not call, ReasonToolLoop the same call once more.
+	ReasonToolNotAllowed apierr.Reason = "tool_not_allowed"
+	ReasonToolLoop       apierr.Reason = "tool_loop"
 )
 
 // Refusals of calls; they also end calls in flight.
@@ -26,7 +31,15 @@ var (
 	// Refusals of a run that has not ended: a smaller call, or a later one, may succeed.
 	ErrCostLeft = denied(ReasonExhausted,
 		"max_cost_cents: the remaining amount, less the run's calls in flight, does not cover the worst case of this call; lower max_tokens")
-	ErrCallsLeft = denied(ReasonExhausted, "max_calls: the run's calls in flight are the last ones")
+	ErrCallsLeft      = denied(ReasonExhausted, "max_calls: the run's calls in flight are the last ones")
+	ErrToolCallsLeft  = denied(ReasonExhausted, "max_tool_calls: the run's calls of tools in flight are the last ones")
+	ErrToolRepeatLeft = denied(ReasonToolLoop, "the same call is in flight as often as the run may still make it")
+	// ErrToolNotAllowed refuses a call of a tool that is none of the run's.
+	ErrToolNotAllowed = denied(ReasonToolNotAllowed, "allowed_tools: the run may not call this tool")
+	// ErrToolsExhausted and ErrToolLoop end the authority of a run. One without an authority goes on; of its calls of tools,
+	// the first refuses all, the second those that are the same.
+	ErrToolsExhausted = denied(ReasonExhausted, "max_tool_calls: the run has made as many calls of tools as it may")
+	ErrToolLoop       = denied(ReasonToolLoop, "the run has made the same call of a tool as often as it may")
 )
 
 // Status is the status of a run's authority.
@@ -77,12 +90,36 @@ type Limits struct {
 	// Models are the allowed models, by name, by provider and name, or by the vendor's own name.
 	Models    []string
 	ExpiresAt time.Time
+	// AllowedTools are patterns of the tools that it may call, "server/tool".
+	AllowedTools []string
+	MaxToolCalls int
 }
 
 // Allows reports whether a model may be used, given all its names.
 func (l Limits) Allows(names ...string) bool {
 	return len(l.Models) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Models, n) })
 }
+
+// AllowsTool reports whether a tool of a server may be called. Each half of a pattern, before and after its first slash,
+// must match; a pattern without a slash matches nothing.
+func (l Limits) AllowsTool(server, tool string) bool {
+	return len(l.AllowedTools) == 0 || slices.ContainsFunc(l.AllowedTools, func(p string) bool {
+		servers, tools, ok := strings.Cut(p, "/")
+		return ok && pattern.Matches(servers, server) && pattern.Matches(tools, tool)
+	})
+}
+
+// EndReason is which limit ended a run.
+type EndReason string
+
+// The reasons. NoEndReason is that of a run that has not ended by a limit, or that an earlier release ended.
+const (
+	NoEndReason     EndReason = ""
+	EndMaxCostCents EndReason = "max_cost_cents"
+	EndMaxCalls     EndReason = "max_calls"
+	EndMaxToolCalls EndReason = "max_tool_calls"
+	EndToolLoop     EndReason = "tool_loop"
+)
 
 // Abort is a request of an operator or of the organization itself that a session stop. The zero Abort is no request.
 type Abort struct {
@@ -104,7 +141,9 @@ type Run struct {
 	// Times are zero until their event has happened.
 	CreatedAt, ActivatedAt, EndedAt time.Time
 	RevokedBy, RevokeReason         string
-	Abort                           Abort
+	// EndReason is which limit ended it, with the status Exhausted.
+	EndReason EndReason
+	Abort     Abort
 }
 
 // Usage is what a session has used.
@@ -113,6 +152,8 @@ type Usage struct {
 	// Calls counts the billed calls, InFlight those in flight. Elsewhere is the number in flight that other replicas
 	// reported, at most a second ago.
 	Calls, InFlight, Elsewhere int64
+	// ToolCalls counts the calls of tools that were made, ToolsInFlight those in flight.
+	ToolCalls, ToolsInFlight int64
 	// FirstCallAt and LastCallAt are zero before the first call.
 	FirstCallAt, LastCallAt time.Time
 }
@@ -145,9 +186,17 @@ type SessionFilter struct {
 	Limit int
 }
 
-// spent reports whether a limit is used up.
-func (l Limits) spent(u Usage) bool {
-	return l.MaxCalls > 0 && u.Calls >= int64(l.MaxCalls) || l.MaxCostCents > 0 && u.SpentCents >= l.MaxCostCents
+// spent returns which limit is used up.
+func (l Limits) spent(u Usage) EndReason {
+	switch {
+	case l.MaxCostCents > 0 && u.SpentCents >= l.MaxCostCents:
+		return EndMaxCostCents
+	case l.MaxCalls > 0 && u.Calls >= int64(l.MaxCalls):
+		return EndMaxCalls
+	case l.MaxToolCalls > 0 && u.ToolCalls >= int64(l.MaxToolCalls):
+		return EndMaxToolCalls
+	}
+	return NoEndReason
 }
 
 // At returns the run as it is at a moment, given its usage: it includes an end that has been reached but not stored
@@ -159,13 +208,13 @@ func (r Run) At(now time.Time, u Usage) Run {
 	if r.Status == Unminted || r.Status.Ended() {
 		return r
 	}
-	switch {
+	switch spent := r.Limits.spent(u); {
 	case !now.Before(r.Limits.ExpiresAt):
 		r.Status, _ = r.Status.Next(Expire)
 		r.EndedAt = r.Limits.ExpiresAt
-	case r.Limits.spent(u):
+	case spent != NoEndReason:
 		r.Status, _ = r.Status.Next(Exhaust)
-		r.EndedAt = u.LastCallAt
+		r.EndedAt, r.EndReason = u.LastCallAt, spent
 	}
 	return r
 }

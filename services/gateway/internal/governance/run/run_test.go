@@ -72,6 +72,32 @@ func used(cents float64, calls int64) Usage {
 	return Usage{SpentCents: cents, Calls: calls, FirstCallAt: now.Add(-time.Minute), LastCallAt: now.Add(-time.Second)}
 }
 
+func tools(made, inFlight int64) Usage {
+	u := used(0, made)
+	u.ToolCalls, u.ToolsInFlight = made, inFlight
+	return u
+}
+
+func TestEndReason(t *testing.T) {
+	limits := Limits{MaxCostCents: 10, MaxCalls: 5, MaxToolCalls: 3}
+	for _, c := range []struct {
+		usage Usage
+		want  EndReason
+	}{
+		{used(1, 1), NoEndReason}, {used(10, 1), EndMaxCostCents}, {used(1, 5), EndMaxCalls}, {tools(3, 0), EndMaxToolCalls},
+		{tools(2, 1), NoEndReason}, {used(10, 5), EndMaxCostCents},
+	} {
+		if got := minted(limits).At(now, c.usage).EndReason; got != c.want {
+			t.Errorf("%+v: %q, want %q", c.usage, got, c.want)
+		}
+	}
+	looped := minted(Limits{})
+	looped.Status, looped.EndReason, looped.EndedAt = Exhausted, EndToolLoop, now
+	if got := looped.At(now, used(1, 1)); got.EndReason != EndToolLoop {
+		t.Errorf("a stored reason became %q", got.EndReason)
+	}
+}
+
 func TestAt(t *testing.T) {
 	revoked := minted(Limits{})
 	revoked.Status, revoked.EndedAt = Revoked, now.Add(-time.Minute)
@@ -92,6 +118,8 @@ func TestAt(t *testing.T) {
 		{"its calls used up", minted(Limits{MaxCalls: 3}), used(1, 3), now, Exhausted, now.Add(-time.Second)},
 		{"below its cost", minted(Limits{MaxCostCents: 3}), used(2.999, 3), now, Active, time.Time{}},
 		{"its cost used up", minted(Limits{MaxCostCents: 3}), used(3, 3), now, Exhausted, now.Add(-time.Second)},
+		{"below its calls of tools", minted(Limits{MaxToolCalls: 2}), tools(1, 5), now, Active, time.Time{}},
+		{"its calls of tools used up", minted(Limits{MaxToolCalls: 2}), tools(2, 0), now, Exhausted, now.Add(-time.Second)},
 		{"revoked, whatever else", revoked, used(100, 100), now.Add(24 * time.Hour), Revoked, now.Add(-time.Minute)},
 		{"never minted", Run{}, used(100, 100), now, Unminted, time.Time{}},
 	} {
@@ -167,6 +195,21 @@ func TestAllows(t *testing.T) {
 	} {
 		if limits.Allows(c.names...) != c.want || !(Limits{}).Allows(c.names...) {
 			t.Errorf("%v: %v", c.names, !c.want)
+		}
+	}
+}
+
+func TestAllowsTool(t *testing.T) {
+	limits := Limits{AllowedTools: []string{"github/get_*", "files/read", "*-ro/*", "broken"}}
+	for tool, want := range map[[2]string]bool{
+		{"github", "get_issue"}: true, {"github", "delete"}: false, {"files", "read"}: true, {"files", "Read"}: false, {"files", "read2"}: false,
+		{"db-ro", "any/thing"}: true, {"db", "query"}: false, {"broken", ""}: false, {"github/get_x", "y"}: false, {"", ""}: false,
+	} {
+		if got := limits.AllowsTool(tool[0], tool[1]); got != want {
+			t.Errorf("%v: %t", tool, got)
+		}
+		if !(Limits{}).AllowsTool(tool[0], tool[1]) {
+			t.Errorf("%v: is refused by no limits", tool)
 		}
 	}
 }

@@ -31,6 +31,12 @@ func (l Level) rank() int { return slices.Index(levels, l) }
 // Reviewed reports whether the level needs a review to take effect.
 func (l Level) Reviewed() bool { return l.rank() > Community.rank() }
 
+// AtLeast reports whether the level is the minimum or a higher one. A level that is none of these is below all, and
+// nothing reaches a minimum that is none.
+func (l Level) AtLeast(minimum Level) bool {
+	return minimum.rank() >= 0 && l.rank() >= minimum.rank()
+}
+
 // Status is the status of a record's review.
 type Status string
 

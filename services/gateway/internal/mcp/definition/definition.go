@@ -1,10 +1,11 @@
 // Package definition holds what tool servers say of their tools, and whether people have reviewed it. A definition is
 // identified by its digest: a server that changes a description or a schema has another definition, which has no
-// review yet. Package upstream reads the definitions, package toolcall compares them at each call; internal/postgres
-// stores them.
+// review yet. Package listing stores what servers list; package toolcall asks the Registry at each call; internal/postgres
+// stores the definitions.
 package definition
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -13,6 +14,9 @@ import (
 
 // Digest is the SHA-256 of a definition in its canonical form (RFC 8785), with the server and the name of the tool.
 type Digest [32]byte
+
+// String returns the digest in hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
 // Definition is a tool as its server defines it.
 type Definition struct {
@@ -44,4 +48,19 @@ type Reviewed struct {
 	FirstSeenAt, SeenAt, ReviewedAt time.Time
 	// Present reports whether the server's latest listing holds it.
 	Present bool
+	// Before is the definition of the tool that was approved last, if that is another one; nil otherwise.
+	Before *Definition
+}
+
+// State is the state of a server's listing.
+type State struct {
+	// Digest identifies the latest listing, which was made at ListedAt; both are zero before the first.
+	Digest          Digest
+	ProtocolVersion string
+	ListedAt        time.Time
+	// Failures counts those since the last success. The rest is about the last one, and zero without any.
+	Failures int
+	// ErrorClass is one of package listing's classes. ErrorText is safe to show.
+	ErrorClass, ErrorText string
+	ErrorAt               time.Time
 }

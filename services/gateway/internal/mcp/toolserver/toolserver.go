@@ -4,6 +4,7 @@
 package toolserver
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -27,8 +28,10 @@ type Server struct {
 	// Concurrency and PerMinute bound the calls of each organization; 0 is no bound.
 	Concurrency, PerMinute int
 	// Version grows by one with each change, from 1.
-	Version              int
-	CreatedBy            string
+	Version int
+	// CreatedBy is the principal that registered it, MovedBy the one that last changed URL or Command; empty if they never
+	// changed. Neither may review its definitions.
+	CreatedBy, MovedBy   string
 	CreatedAt, UpdatedAt time.Time
 }
 
@@ -43,6 +46,11 @@ const Separator = "__"
 
 // Exposed returns the name of a tool among those of all servers.
 func (s *Server) Exposed(tool string) string { return s.Prefix + Separator + tool }
+
+// Exposable reports whether the name of a tool among those of all servers is one that clients take.
+func (s *Server) Exposable(tool string) bool { return exposed.MatchString(s.Exposed(tool)) }
+
+var exposed = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // Split returns the prefix and the tool's own name of an exposed name; false if it has no prefix.
 func Split(exposed string) (prefix, tool string, ok bool) { return strings.Cut(exposed, Separator) }

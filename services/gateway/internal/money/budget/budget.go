@@ -54,6 +54,17 @@ type Call struct {
 	KeyOrigin string
 	KeyBudget keyterm.Budget
 	Worst     price.Pico
+	// Tool is set for a call of a tool.
+	Tool *Tool
+}
+
+// Tool is what a call of a tool counts as within its run. Limits of 0 are none.
+type Tool struct {
+	// Digest identifies the exact call: server, tool and canonical arguments.
+	Digest [32]byte
+	// MaxCalls is how many calls of tools the run may make where its authority says none, and Repeats how often it may make
+	// the same call.
+	MaxCalls, Repeats int
 }
 
 // Session is a run of an organization; an empty Run stands for the calls without one.

@@ -52,6 +52,10 @@ const (
 // OperationProbe is the operation of probes, by which operators test a model, whatever the kind of their calls.
 const OperationProbe = "probe"
 
+// OperationTool is the operation of calls of tools. Their provider is "mcp/" and the id of the tool's server, their model
+// the tool's own name.
+const OperationTool = "tool"
+
 // Entry is one billed completion. Its JSON is the format in the spool.
 type Entry struct {
 	// ID is the execution's own ID, so that a repeated request ID bills twice and a repeated write bills once.
@@ -69,7 +73,7 @@ type Entry struct {
 	Run     string `json:"run_id,omitzero"`
 	// Tags are the caller's labels of what the completion costs; see package tag.
 	Tags map[string]string `json:"tags,omitzero"`
-	// Operation is "chat", "embeddings", "vision", "images" or "probe".
+	// Operation is "chat", "embeddings", "vision", "images", one that is only relayed, "tool" or "probe".
 	Operation string `json:"operation"`
 
 	RequestedProvider string `json:"requested_provider,omitzero"`

@@ -61,6 +61,18 @@ func (q *Queries) DropLapses(ctx context.Context) error {
 	return err
 }
 
+const dropToolUse = `-- name: DropToolUse :exec
+DELETE FROM run_tool_use AS u WHERE (u.organization_id, u.run_id) IN (
+    SELECT old.organization_id, old.run_id FROM run_tool_use AS old WHERE old.first_at < now() - interval '31 days' ORDER BY old.first_at LIMIT 500
+)
+`
+
+// DropToolUse drops the counts of runs that began more than 31 days ago: no authority lasts longer than 30.
+func (q *Queries) DropToolUse(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, dropToolUse)
+	return err
+}
+
 const forgetReplicas = `-- name: ForgetReplicas :execrows
 DELETE FROM replica WHERE seen_at < now() - make_interval(secs => $1::double precision) AND id <> $2
 `
@@ -105,8 +117,24 @@ func (q *Queries) Reclaim(ctx context.Context, replica uuid.UUID) ([]uuid.UUID, 
 const releaseReservations = `-- name: ReleaseReservations :exec
 WITH lapsed AS (
     DELETE FROM budget_lapse AS l WHERE l.id = ANY($1::uuid[]) AND l.replica_id = $2
+), released AS (
+    DELETE FROM budget_reservation AS b WHERE b.id = ANY($1::uuid[]) AND b.replica_id = $2
+    RETURNING b.organization_id, b.run_id, b.tool_digest
+), unmade AS (
+    SELECT organization_id, run_id, tool_digest, count(*) AS calls FROM released WHERE tool_digest IS NOT NULL GROUP BY 1, 2, 3
+), locked AS MATERIALIZED (
+    -- In one order, since another replica may release calls of the same runs.
+    SELECT u.organization_id, u.run_id FROM run_tool_use AS u
+    WHERE (u.organization_id, u.run_id) IN (SELECT n.organization_id, n.run_id FROM unmade AS n)
+    ORDER BY u.organization_id, u.run_id FOR NO KEY UPDATE
+), repeats AS (
+    UPDATE run_tool_repeat AS r SET calls = r.calls - n.calls FROM unmade AS n JOIN locked AS l USING (organization_id, run_id)
+    WHERE r.organization_id = n.organization_id AND r.run_id = n.run_id AND r.call_digest = n.tool_digest AND r.calls >= n.calls
 )
-DELETE FROM budget_reservation AS b WHERE b.id = ANY($1::uuid[]) AND b.replica_id = $2
+UPDATE run_tool_use AS u SET calls = u.calls - n.calls
+FROM (SELECT organization_id, run_id, sum(calls)::bigint AS calls FROM unmade GROUP BY 1, 2) AS n
+JOIN locked AS l USING (organization_id, run_id)
+WHERE u.organization_id = n.organization_id AND u.run_id = n.run_id AND u.calls >= n.calls
 `
 
 type ReleaseReservationsParams struct {
@@ -114,6 +142,7 @@ type ReleaseReservationsParams struct {
 	Replica uuid.UUID
 }
 
+// ReleaseReservations releases reservations. Calls of tools that were not made no longer count.
 func (q *Queries) ReleaseReservations(ctx context.Context, arg ReleaseReservationsParams) error {
 	_, err := q.db.Exec(ctx, releaseReservations, arg.Ids, arg.Replica)
 	return err
@@ -160,6 +189,47 @@ func (q *Queries) Reserve(ctx context.Context, arg ReserveParams) (string, error
 		arg.KeyOrigin,
 		arg.KeyCeilingCents,
 		arg.KeyPeriod,
+	)
+	var refusal string
+	err := row.Scan(&refusal)
+	return refusal, err
+}
+
+const reserveTool = `-- name: ReserveTool :one
+SELECT tool_reserve(
+    $1, $2, $3, $4, $5, $6, $7, $8,
+    $9, $10::integer, $11::integer
+)::text AS refusal
+`
+
+type ReserveToolParams struct {
+	Call            uuid.UUID
+	Replica         uuid.UUID
+	OrganizationID  string
+	RunID           string
+	Amount          int64
+	KeyOrigin       string
+	KeyCeilingCents int64
+	KeyPeriod       string
+	CallDigest      []byte
+	MaxToolCalls    int32
+	RepeatLimit     int32
+}
+
+// ReserveTool reserves the worst case of a call of a tool as Reserve does, and counts it under the limits of its run.
+func (q *Queries) ReserveTool(ctx context.Context, arg ReserveToolParams) (string, error) {
+	row := q.db.QueryRow(ctx, reserveTool,
+		arg.Call,
+		arg.Replica,
+		arg.OrganizationID,
+		arg.RunID,
+		arg.Amount,
+		arg.KeyOrigin,
+		arg.KeyCeilingCents,
+		arg.KeyPeriod,
+		arg.CallDigest,
+		arg.MaxToolCalls,
+		arg.RepeatLimit,
 	)
 	var refusal string
 	err := row.Scan(&refusal)

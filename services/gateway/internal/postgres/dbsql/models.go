@@ -110,6 +110,7 @@ type BudgetReservation struct {
 	KeyOrigin       string
 	KeyCeilingCents int64
 	KeyPeriod       string
+	ToolDigest      []byte
 }
 
 type ByokConfig struct {
@@ -493,6 +494,23 @@ type Run struct {
 	AbortRequestedBy string
 	AbortReason      string
 	Version          int64
+	AllowedTools     []string
+	MaxToolCalls     pgtype.Int4
+	EndReason        string
+}
+
+type RunToolRepeat struct {
+	OrganizationID string
+	RunID          string
+	CallDigest     []byte
+	Calls          int64
+}
+
+type RunToolUse struct {
+	OrganizationID string
+	RunID          string
+	Calls          int64
+	FirstAt        time.Time
 }
 
 type SpendBucket struct {
@@ -589,6 +607,62 @@ type SpendRun struct {
 	LastAt         time.Time
 }
 
+type ToolDefinition struct {
+	OrganizationID string
+	ServerID       string
+	Tool           string
+	Digest         []byte
+	Definition     string
+	Status         string
+	Present        bool
+	FirstSeenAt    time.Time
+	GoneAt         pgtype.Timestamptz
+	ReviewedBy     string
+	ReviewReason   string
+	ReviewedAt     pgtype.Timestamptz
+}
+
+type ToolListing struct {
+	OrganizationID  string
+	ServerID        string
+	Digest          []byte
+	ProtocolVersion string
+	ListedAt        pgtype.Timestamptz
+	Failures        int32
+	ErrorClass      string
+	ErrorText       string
+	ErrorAt         pgtype.Timestamptz
+	DueAt           time.Time
+	HeldUntil       time.Time
+	Lease           int64
+}
+
+type ToolServer struct {
+	OrganizationID string
+	ServerID       string
+	Status         string
+	Prefix         string
+	Url            string
+	Command        string
+	Custody        string
+	Header         string
+	Scheme         string
+	SecretRef      string
+	SealingKeyID   string
+	Ciphertext     []byte
+	Fingerprint    string
+	PricePicoUsd   int64
+	TimeoutSeconds int32
+	MaxConcurrency int32
+	MaxPerMinute   int32
+	Version        int32
+	CreatedBy      string
+	MovedBy        string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	Revision       int64
+}
+
 type Trace struct {
 	ID                    uuid.UUID
 	RequestID             string
@@ -661,4 +735,5 @@ type TrustRecord struct {
 	ReviewedBy     string
 	ReviewedAt     pgtype.Timestamptz
 	ReviewReason   string
+	ControlVersion int64
 }

@@ -50,9 +50,14 @@ WITH used AS (
     )
     GROUP BY s.organization_id, s.run_id
 ), ended AS (
-    UPDATE run SET status = 'exhausted', ended_at = now() FROM used
+    UPDATE run SET status = 'exhausted', ended_at = now(), end_reason = CASE
+        WHEN used.cost >= run.max_cost_cents::numeric * 1e10 THEN 'max_cost_cents'
+        WHEN used.calls >= run.max_calls THEN 'max_calls'
+        ELSE 'max_tool_calls'
+    END FROM used
     WHERE run.organization_id = used.organization_id AND run.run_id = used.run_id AND run.status IN ('minted', 'active')
-        AND (used.calls >= run.max_calls OR used.cost >= run.max_cost_cents::numeric * 1e10)
+        AND (used.calls >= run.max_calls OR used.cost >= run.max_cost_cents::numeric * 1e10
+            OR CASE WHEN run.max_tool_calls IS NOT NULL THEN run_tool_calls(run.organization_id, run.run_id) >= run.max_tool_calls END)
     RETURNING run.organization_id, run.run_id, used.calls, used.cost
 ), recorded AS MATERIALIZED (
     SELECT organization_id, run_id, house_event_add(organization_id, 'switchyard.run.exhausted', 'run/' || run_id, '', jsonb_build_object(
@@ -95,7 +100,7 @@ func (q *Queries) EndExpiredRuns(ctx context.Context) (int64, error) {
 }
 
 const getRun = `-- name: GetRun :one
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run WHERE organization_id = $1 AND run_id = $2
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run WHERE organization_id = $1 AND run_id = $2
 `
 
 type GetRunParams struct {
@@ -130,14 +135,17 @@ func (q *Queries) GetRun(ctx context.Context, arg GetRunParams) (GetRunRow, erro
 		&i.Run.AbortRequestedBy,
 		&i.Run.AbortReason,
 		&i.Run.Version,
+		&i.Run.AllowedTools,
+		&i.Run.MaxToolCalls,
+		&i.Run.EndReason,
 	)
 	return i, err
 }
 
 const listRuns = `-- name: ListRuns :many
-SELECT r.organization_id, r.run_id, r.status, r.initiated_by, r.max_cost_cents, r.max_calls, r.models, r.expires_at, r.approval_ref, r.metadata, r.created_at, r.activated_at, r.ended_at, r.revoked_by, r.revoke_reason, r.abort_requested_at, r.abort_requested_by, r.abort_reason, r.version, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
+SELECT r.organization_id, r.run_id, r.status, r.initiated_by, r.max_cost_cents, r.max_calls, r.models, r.expires_at, r.approval_ref, r.metadata, r.created_at, r.activated_at, r.ended_at, r.revoked_by, r.revoke_reason, r.abort_requested_at, r.abort_requested_by, r.abort_reason, r.version, r.allowed_tools, r.max_tool_calls, r.end_reason, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
     (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
-    f.calls AS elsewhere
+    b.tool_calls AS tool_reservations, u.calls AS tool_calls, f.calls AS elsewhere
 FROM run AS r
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
@@ -146,9 +154,14 @@ CROSS JOIN LATERAL (
 ) AS s
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
-        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at,
+        count(*) FILTER (WHERE b.tool_digest IS NOT NULL) AS tool_calls
     FROM budget_reservation AS b WHERE b.organization_id = r.organization_id AND b.run_id = r.run_id
 ) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(u.calls), 0)::bigint AS calls FROM run_tool_use AS u
+    WHERE u.organization_id = r.organization_id AND u.run_id = r.run_id
+) AS u
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
     WHERE f.organization_id = r.organization_id AND f.run_id = r.run_id AND f.replica_id <> $1
@@ -160,7 +173,8 @@ WHERE r.organization_id = $2 AND r.status IS NOT NULL
   AND ($7::text = '' OR $7 = CASE
         WHEN r.status NOT IN ('minted', 'active') THEN r.status
         WHEN r.expires_at <= $8::timestamptz THEN 'expired'
-        WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10 THEN 'exhausted'
+        WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10
+            OR u.calls - b.tool_calls >= r.max_tool_calls THEN 'exhausted'
         WHEN s.first_at > 'epoch' OR b.reservations > 0 THEN 'active'
         ELSE r.status
     END)
@@ -181,16 +195,18 @@ type ListRunsParams struct {
 }
 
 type ListRunsRow struct {
-	Run             Run
-	SpentCents      float64
-	Calls           int64
-	FirstAt         time.Time
-	LastAt          time.Time
-	ReservedCents   float64
-	Reservations    int64
-	ReservedFirstAt time.Time
-	ReservedLastAt  time.Time
-	Elsewhere       int64
+	Run              Run
+	SpentCents       float64
+	Calls            int64
+	FirstAt          time.Time
+	LastAt           time.Time
+	ReservedCents    float64
+	Reservations     int64
+	ReservedFirstAt  time.Time
+	ReservedLastAt   time.Time
+	ToolReservations int64
+	ToolCalls        int64
+	Elsewhere        int64
 }
 
 // ListRuns returns minted runs, newest first, with their usage as in RunSpend. A status is that of the moment, as
@@ -234,6 +250,9 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 			&i.Run.AbortRequestedBy,
 			&i.Run.AbortReason,
 			&i.Run.Version,
+			&i.Run.AllowedTools,
+			&i.Run.MaxToolCalls,
+			&i.Run.EndReason,
 			&i.SpentCents,
 			&i.Calls,
 			&i.FirstAt,
@@ -242,6 +261,8 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 			&i.Reservations,
 			&i.ReservedFirstAt,
 			&i.ReservedLastAt,
+			&i.ToolReservations,
+			&i.ToolCalls,
 			&i.Elsewhere,
 		); err != nil {
 			return nil, err
@@ -255,7 +276,7 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 }
 
 const lockRun = `-- name: LockRun :one
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run WHERE organization_id = $1 AND run_id = $2 FOR UPDATE
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run WHERE organization_id = $1 AND run_id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -290,17 +311,20 @@ func (q *Queries) LockRun(ctx context.Context, arg LockRunParams) (LockRunRow, e
 		&i.Run.AbortRequestedBy,
 		&i.Run.AbortReason,
 		&i.Run.Version,
+		&i.Run.AllowedTools,
+		&i.Run.MaxToolCalls,
+		&i.Run.EndReason,
 	)
 	return i, err
 }
 
 const mintRun = `-- name: MintRun :one
-INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, expires_at,
-    approval_ref, metadata, created_at, version)
+INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, allowed_tools,
+    max_tool_calls, expires_at, approval_ref, metadata, created_at, version)
 VALUES ($1, $2, 'minted', $3, $4, $5, $6, $7,
-    $8, $9, now(), $10)
+    $8, $9, $10, $11, now(), $12)
 ON CONFLICT (organization_id, run_id) DO NOTHING
-RETURNING run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version
+RETURNING run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason
 `
 
 type MintRunParams struct {
@@ -310,6 +334,8 @@ type MintRunParams struct {
 	MaxCostCents   pgtype.Float8
 	MaxCalls       pgtype.Int4
 	Models         []string
+	AllowedTools   []string
+	MaxToolCalls   pgtype.Int4
 	ExpiresAt      pgtype.Timestamptz
 	ApprovalRef    string
 	Metadata       []byte
@@ -328,6 +354,8 @@ func (q *Queries) MintRun(ctx context.Context, arg MintRunParams) (MintRunRow, e
 		arg.MaxCostCents,
 		arg.MaxCalls,
 		arg.Models,
+		arg.AllowedTools,
+		arg.MaxToolCalls,
 		arg.ExpiresAt,
 		arg.ApprovalRef,
 		arg.Metadata,
@@ -354,6 +382,9 @@ func (q *Queries) MintRun(ctx context.Context, arg MintRunParams) (MintRunRow, e
 		&i.Run.AbortRequestedBy,
 		&i.Run.AbortReason,
 		&i.Run.Version,
+		&i.Run.AllowedTools,
+		&i.Run.MaxToolCalls,
+		&i.Run.EndReason,
 	)
 	return i, err
 }
@@ -432,6 +463,10 @@ SELECT
         WHERE b.organization_id = $1 AND b.run_id = $2)::timestamptz AS reserved_first_at,
     (SELECT coalesce(max(b.reserved_at), 'epoch') FROM budget_reservation AS b
         WHERE b.organization_id = $1 AND b.run_id = $2)::timestamptz AS reserved_last_at,
+    (SELECT count(*) FROM budget_reservation AS b
+        WHERE b.organization_id = $1 AND b.run_id = $2 AND b.tool_digest IS NOT NULL)::bigint AS tool_reservations,
+    coalesce((SELECT u.calls FROM run_tool_use AS u
+        WHERE u.organization_id = $1 AND u.run_id = $2), 0)::bigint AS tool_calls,
     (SELECT coalesce(sum(f.calls), 0) FROM replica_session AS f
         WHERE f.organization_id = $1 AND f.run_id = $2 AND f.replica_id <> $3)::bigint AS elsewhere
 `
@@ -443,15 +478,17 @@ type RunSpendParams struct {
 }
 
 type RunSpendRow struct {
-	SpentCents      float64
-	Calls           int64
-	FirstAt         time.Time
-	LastAt          time.Time
-	ReservedCents   float64
-	Reservations    int64
-	ReservedFirstAt time.Time
-	ReservedLastAt  time.Time
-	Elsewhere       int64
+	SpentCents       float64
+	Calls            int64
+	FirstAt          time.Time
+	LastAt           time.Time
+	ReservedCents    float64
+	Reservations     int64
+	ReservedFirstAt  time.Time
+	ReservedLastAt   time.Time
+	ToolReservations int64
+	ToolCalls        int64
+	Elsewhere        int64
 }
 
 // RunSpend returns the usage of a session; elsewhere counts the calls in flight that other replicas reported for it.
@@ -468,6 +505,8 @@ func (q *Queries) RunSpend(ctx context.Context, arg RunSpendParams) (RunSpendRow
 		&i.Reservations,
 		&i.ReservedFirstAt,
 		&i.ReservedLastAt,
+		&i.ToolReservations,
+		&i.ToolCalls,
 		&i.Elsewhere,
 	)
 	return i, err
@@ -476,7 +515,7 @@ func (q *Queries) RunSpend(ctx context.Context, arg RunSpendParams) (RunSpendRow
 const runSpends = `-- name: RunSpends :many
 SELECT named.run_id::text AS run_id, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
     (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
-    f.calls AS elsewhere
+    b.tool_calls AS tool_reservations, u.calls AS tool_calls, f.calls AS elsewhere
 FROM unnest($1::text[]) AS named (run_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
@@ -485,9 +524,14 @@ CROSS JOIN LATERAL (
 ) AS s
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
-        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at,
+        count(*) FILTER (WHERE b.tool_digest IS NOT NULL) AS tool_calls
     FROM budget_reservation AS b WHERE b.organization_id = $2 AND b.run_id = named.run_id
 ) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(u.calls), 0)::bigint AS calls FROM run_tool_use AS u
+    WHERE u.organization_id = $2 AND u.run_id = named.run_id
+) AS u
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
     WHERE f.organization_id = $2 AND f.run_id = named.run_id AND f.replica_id <> $3
@@ -501,16 +545,18 @@ type RunSpendsParams struct {
 }
 
 type RunSpendsRow struct {
-	RunID           string
-	SpentCents      float64
-	Calls           int64
-	FirstAt         time.Time
-	LastAt          time.Time
-	ReservedCents   float64
-	Reservations    int64
-	ReservedFirstAt time.Time
-	ReservedLastAt  time.Time
-	Elsewhere       int64
+	RunID            string
+	SpentCents       float64
+	Calls            int64
+	FirstAt          time.Time
+	LastAt           time.Time
+	ReservedCents    float64
+	Reservations     int64
+	ReservedFirstAt  time.Time
+	ReservedLastAt   time.Time
+	ToolReservations int64
+	ToolCalls        int64
+	Elsewhere        int64
 }
 
 // RunSpends returns the usage of sessions as in RunSpend.
@@ -533,6 +579,8 @@ func (q *Queries) RunSpends(ctx context.Context, arg RunSpendsParams) ([]RunSpen
 			&i.Reservations,
 			&i.ReservedFirstAt,
 			&i.ReservedLastAt,
+			&i.ToolReservations,
+			&i.ToolCalls,
 			&i.Elsewhere,
 		); err != nil {
 			return nil, err
@@ -546,7 +594,7 @@ func (q *Queries) RunSpends(ctx context.Context, arg RunSpendsParams) ([]RunSpen
 }
 
 const runsNamed = `-- name: RunsNamed :many
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run WHERE organization_id = $1 AND run_id = ANY($2::text[])
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run WHERE organization_id = $1 AND run_id = ANY($2::text[])
 `
 
 type RunsNamedParams struct {
@@ -587,6 +635,9 @@ func (q *Queries) RunsNamed(ctx context.Context, arg RunsNamedParams) ([]RunsNam
 			&i.Run.AbortRequestedBy,
 			&i.Run.AbortReason,
 			&i.Run.Version,
+			&i.Run.AllowedTools,
+			&i.Run.MaxToolCalls,
+			&i.Run.EndReason,
 		); err != nil {
 			return nil, err
 		}
@@ -599,7 +650,7 @@ func (q *Queries) RunsNamed(ctx context.Context, arg RunsNamedParams) ([]RunsNam
 }
 
 const runsSince = `-- name: RunsSince :many
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version FROM run
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run
 WHERE version > $1
     AND (ended_at IS NULL OR ended_at > $2::timestamptz)
     AND (expires_at IS NULL OR expires_at > $2::timestamptz)
@@ -646,6 +697,9 @@ func (q *Queries) RunsSince(ctx context.Context, arg RunsSinceParams) ([]RunsSin
 			&i.Run.AbortRequestedBy,
 			&i.Run.AbortReason,
 			&i.Run.Version,
+			&i.Run.AllowedTools,
+			&i.Run.MaxToolCalls,
+			&i.Run.EndReason,
 		); err != nil {
 			return nil, err
 		}

@@ -14,9 +14,11 @@ import (
 
 const createTrust = `-- name: CreateTrust :exec
 INSERT INTO trust_record (
-    organization_id, server_id, version, level, effective_level, review_status, assigned_by, assigned_at, assign_reason
+    organization_id, server_id, version, level, effective_level, review_status, assigned_by, assigned_at, assign_reason,
+    control_version
 ) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9
+    $1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $10
 )
 `
 
@@ -30,6 +32,7 @@ type CreateTrustParams struct {
 	AssignedBy     string
 	AssignedAt     time.Time
 	AssignReason   string
+	ControlVersion int64
 }
 
 func (q *Queries) CreateTrust(ctx context.Context, arg CreateTrustParams) error {
@@ -43,6 +46,7 @@ func (q *Queries) CreateTrust(ctx context.Context, arg CreateTrustParams) error 
 		arg.AssignedBy,
 		arg.AssignedAt,
 		arg.AssignReason,
+		arg.ControlVersion,
 	)
 	return err
 }
@@ -274,8 +278,9 @@ const reviewTrust = `-- name: ReviewTrust :exec
 UPDATE trust_record
 SET
     effective_level = $1, review_status = $2,
-    reviewed_by = $3, reviewed_at = $4::timestamptz, review_reason = $5
-WHERE organization_id = $6 AND server_id = $7 AND version = $8
+    reviewed_by = $3, reviewed_at = $4::timestamptz, review_reason = $5,
+    control_version = $6
+WHERE organization_id = $7 AND server_id = $8 AND version = $9
 `
 
 type ReviewTrustParams struct {
@@ -284,6 +289,7 @@ type ReviewTrustParams struct {
 	ReviewedBy     string
 	ReviewedAt     time.Time
 	ReviewReason   string
+	ControlVersion int64
 	OrganizationID string
 	ServerID       string
 	Version        int32
@@ -296,9 +302,48 @@ func (q *Queries) ReviewTrust(ctx context.Context, arg ReviewTrustParams) error 
 		arg.ReviewedBy,
 		arg.ReviewedAt,
 		arg.ReviewReason,
+		arg.ControlVersion,
 		arg.OrganizationID,
 		arg.ServerID,
 		arg.Version,
 	)
 	return err
+}
+
+const trustSince = `-- name: TrustSince :many
+SELECT organization_id, server_id, effective_level, control_version
+FROM trust_record
+WHERE present AND control_version > $1
+`
+
+type TrustSinceRow struct {
+	OrganizationID string
+	ServerID       string
+	EffectiveLevel string
+	ControlVersion int64
+}
+
+func (q *Queries) TrustSince(ctx context.Context, since int64) ([]TrustSinceRow, error) {
+	rows, err := q.db.Query(ctx, trustSince, since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TrustSinceRow
+	for rows.Next() {
+		var i TrustSinceRow
+		if err := rows.Scan(
+			&i.OrganizationID,
+			&i.ServerID,
+			&i.EffectiveLevel,
+			&i.ControlVersion,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

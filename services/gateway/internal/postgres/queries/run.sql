@@ -14,10 +14,10 @@ SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run
 SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run_id = @run_id FOR UPDATE;
 
 -- name: MintRun :one
-INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, expires_at,
-    approval_ref, metadata, created_at, version)
-VALUES (@organization_id, @run_id, 'minted', @initiated_by, sqlc.narg('max_cost_cents'), sqlc.narg('max_calls'), @models, @expires_at,
-    @approval_ref, @metadata, now(), @version)
+INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, allowed_tools,
+    max_tool_calls, expires_at, approval_ref, metadata, created_at, version)
+VALUES (@organization_id, @run_id, 'minted', @initiated_by, sqlc.narg('max_cost_cents'), sqlc.narg('max_calls'), @models, @allowed_tools,
+    sqlc.narg('max_tool_calls'), @expires_at, @approval_ref, @metadata, now(), @version)
 ON CONFLICT (organization_id, run_id) DO NOTHING
 RETURNING sqlc.embed(run);
 
@@ -58,6 +58,10 @@ SELECT
         WHERE b.organization_id = @organization_id AND b.run_id = @run_id)::timestamptz AS reserved_first_at,
     (SELECT coalesce(max(b.reserved_at), 'epoch') FROM budget_reservation AS b
         WHERE b.organization_id = @organization_id AND b.run_id = @run_id)::timestamptz AS reserved_last_at,
+    (SELECT count(*) FROM budget_reservation AS b
+        WHERE b.organization_id = @organization_id AND b.run_id = @run_id AND b.tool_digest IS NOT NULL)::bigint AS tool_reservations,
+    coalesce((SELECT u.calls FROM run_tool_use AS u
+        WHERE u.organization_id = @organization_id AND u.run_id = @run_id), 0)::bigint AS tool_calls,
     (SELECT coalesce(sum(f.calls), 0) FROM replica_session AS f
         WHERE f.organization_id = @organization_id AND f.run_id = @run_id AND f.replica_id <> @self)::bigint AS elsewhere;
 
@@ -66,7 +70,7 @@ SELECT
 -- run.Run.At has it: an end may be reached and not stored yet.
 SELECT sqlc.embed(r), (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
     (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
-    f.calls AS elsewhere
+    b.tool_calls AS tool_reservations, u.calls AS tool_calls, f.calls AS elsewhere
 FROM run AS r
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
@@ -75,9 +79,14 @@ CROSS JOIN LATERAL (
 ) AS s
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
-        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at,
+        count(*) FILTER (WHERE b.tool_digest IS NOT NULL) AS tool_calls
     FROM budget_reservation AS b WHERE b.organization_id = r.organization_id AND b.run_id = r.run_id
 ) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(u.calls), 0)::bigint AS calls FROM run_tool_use AS u
+    WHERE u.organization_id = r.organization_id AND u.run_id = r.run_id
+) AS u
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
     WHERE f.organization_id = r.organization_id AND f.run_id = r.run_id AND f.replica_id <> @self
@@ -89,7 +98,8 @@ WHERE r.organization_id = @organization_id AND r.status IS NOT NULL
   AND (@status::text = '' OR @status = CASE
         WHEN r.status NOT IN ('minted', 'active') THEN r.status
         WHEN r.expires_at <= @now::timestamptz THEN 'expired'
-        WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10 THEN 'exhausted'
+        WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10
+            OR u.calls - b.tool_calls >= r.max_tool_calls THEN 'exhausted'
         WHEN s.first_at > 'epoch' OR b.reservations > 0 THEN 'active'
         ELSE r.status
     END)
@@ -133,7 +143,7 @@ SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run
 -- RunSpends returns the usage of sessions as in RunSpend.
 SELECT named.run_id::text AS run_id, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
     (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
-    f.calls AS elsewhere
+    b.tool_calls AS tool_reservations, u.calls AS tool_calls, f.calls AS elsewhere
 FROM unnest(@run_ids::text[]) AS named (run_id)
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(s.cost_pico_usd), 0)::numeric AS cost, coalesce(sum(s.calls), 0)::bigint AS calls,
@@ -142,9 +152,14 @@ CROSS JOIN LATERAL (
 ) AS s
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(b.amount_pico_usd), 0)::numeric AS amount, count(*) AS reservations,
-        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at
+        coalesce(min(b.reserved_at), 'epoch')::timestamptz AS first_at, coalesce(max(b.reserved_at), 'epoch')::timestamptz AS last_at,
+        count(*) FILTER (WHERE b.tool_digest IS NOT NULL) AS tool_calls
     FROM budget_reservation AS b WHERE b.organization_id = @organization_id AND b.run_id = named.run_id
 ) AS b
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(u.calls), 0)::bigint AS calls FROM run_tool_use AS u
+    WHERE u.organization_id = @organization_id AND u.run_id = named.run_id
+) AS u
 CROSS JOIN LATERAL (
     SELECT coalesce(sum(f.calls), 0)::bigint AS calls FROM replica_session AS f
     WHERE f.organization_id = @organization_id AND f.run_id = named.run_id AND f.replica_id <> @self
@@ -173,9 +188,14 @@ WITH used AS (
     )
     GROUP BY s.organization_id, s.run_id
 ), ended AS (
-    UPDATE run SET status = 'exhausted', ended_at = now() FROM used
+    UPDATE run SET status = 'exhausted', ended_at = now(), end_reason = CASE
+        WHEN used.cost >= run.max_cost_cents::numeric * 1e10 THEN 'max_cost_cents'
+        WHEN used.calls >= run.max_calls THEN 'max_calls'
+        ELSE 'max_tool_calls'
+    END FROM used
     WHERE run.organization_id = used.organization_id AND run.run_id = used.run_id AND run.status IN ('minted', 'active')
-        AND (used.calls >= run.max_calls OR used.cost >= run.max_cost_cents::numeric * 1e10)
+        AND (used.calls >= run.max_calls OR used.cost >= run.max_cost_cents::numeric * 1e10
+            OR CASE WHEN run.max_tool_calls IS NOT NULL THEN run_tool_calls(run.organization_id, run.run_id) >= run.max_tool_calls END)
     RETURNING run.organization_id, run.run_id, used.calls, used.cost
 ), recorded AS MATERIALIZED (
     SELECT organization_id, run_id, house_event_add(organization_id, 'switchyard.run.exhausted', 'run/' || run_id, '', jsonb_build_object(

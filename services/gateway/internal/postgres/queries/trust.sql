@@ -15,16 +15,19 @@ WHERE organization_id = @organization_id AND server_id = @server_id AND present;
 
 -- name: CreateTrust :exec
 INSERT INTO trust_record (
-    organization_id, server_id, version, level, effective_level, review_status, assigned_by, assigned_at, assign_reason
+    organization_id, server_id, version, level, effective_level, review_status, assigned_by, assigned_at, assign_reason,
+    control_version
 ) VALUES (
-    @organization_id, @server_id, @version, @level, @effective_level, @review_status, @assigned_by, @assigned_at, @assign_reason
+    @organization_id, @server_id, @version, @level, @effective_level, @review_status, @assigned_by, @assigned_at, @assign_reason,
+    @control_version
 );
 
 -- name: ReviewTrust :exec
 UPDATE trust_record
 SET
     effective_level = @effective_level, review_status = @review_status,
-    reviewed_by = @reviewed_by, reviewed_at = @reviewed_at::timestamptz, review_reason = @review_reason
+    reviewed_by = @reviewed_by, reviewed_at = @reviewed_at::timestamptz, review_reason = @review_reason,
+    control_version = @control_version
 WHERE organization_id = @organization_id AND server_id = @server_id AND version = @version;
 
 -- name: ListTrust :many
@@ -49,3 +52,8 @@ WHERE organization_id = @organization_id
     AND (@below::integer = 0 OR version < @below)
 ORDER BY version DESC
 LIMIT @count;
+
+-- name: TrustSince :many
+SELECT organization_id, server_id, effective_level, control_version
+FROM trust_record
+WHERE present AND control_version > @since;

@@ -31,6 +31,9 @@ type Grant interface {
 	// Reserve reserves the worst case of a call under the id that its ledger row will have. A request has at most two
 	// reservations at a time.
 	Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error
+	// ReserveTool is Reserve for a call of a tool, which is counted within its run, too. It must precede each call of a tool
+	// that has a run, whether or not Terms.Reserves.
+	ReserveTool(ctx context.Context, execution uuid.UUID, cost price.Pico, tool budget.Tool) error
 	// Settle ends a reservation before the request has ended. It is released unless recorded reports that its ledger row
 	// is safe. An id without a reservation has no effect.
 	Settle(execution uuid.UUID, recorded bool)
@@ -57,8 +60,16 @@ func (g *grant) Context() context.Context { return g.ctx }
 func (g *grant) Terms() Terms { return g.terms }
 
 func (g *grant) Reserve(ctx context.Context, execution uuid.UUID, worst price.Pico) error {
+	return g.reserve(ctx, execution, worst, nil)
+}
+
+func (g *grant) ReserveTool(ctx context.Context, execution uuid.UUID, cost price.Pico, tool budget.Tool) error {
+	return g.reserve(ctx, execution, cost, &tool)
+}
+
+func (g *grant) reserve(ctx context.Context, execution uuid.UUID, worst price.Pico, tool *budget.Tool) error {
 	err := g.controller.Budget.Reserve(ctx, budget.Call{
-		ID: execution, Organization: g.organization, Run: g.run, KeyOrigin: g.key.Key, KeyBudget: g.key.Budget, Worst: worst,
+		ID: execution, Organization: g.organization, Run: g.run, KeyOrigin: g.key.Key, KeyBudget: g.key.Budget, Worst: worst, Tool: tool,
 	})
 	if err == nil && !g.controller.live.replace(g, uuid.Nil, execution) {
 		g.controller.Budget.Release(g.ctx, execution)

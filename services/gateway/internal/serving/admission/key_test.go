@@ -63,3 +63,25 @@ func TestTermsOfAKey(t *testing.T) {
 		t.Errorf("reserved %+v, want %+v", kept.call, want)
 	}
 }
+
+// A call of a tool is reserved with what it counts as, and settled as any other.
+func TestReserveTool(t *testing.T) {
+	d, s := open(t)
+	kept := &reserved{Budget: s}
+	d.Budget = kept
+	g, err := d.Admit(t.Context(), "acme", "r", keyterm.Terms{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, tool := uuid.New(), budget.Tool{Digest: [32]byte{1}, MaxCalls: 2, Repeats: 3}
+	if err := g.ReserveTool(t.Context(), id, 7, tool); err != nil {
+		t.Fatal(err)
+	}
+	if c := kept.call; c.ID != id || c.Run != "r" || c.Worst != 7 || c.Tool == nil || *c.Tool != tool {
+		t.Errorf("%+v", c)
+	}
+	g.End(false)
+	if len(s.released) != 1 || s.released[0] != id {
+		t.Errorf("released %v", s.released)
+	}
+}

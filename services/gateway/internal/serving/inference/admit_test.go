@@ -76,6 +76,10 @@ func (p *fakeGrant) Reserve(_ context.Context, id uuid.UUID, worst price.Pico) e
 	return nil
 }
 
+func (p *fakeGrant) ReserveTool(ctx context.Context, id uuid.UUID, cost price.Pico, _ budget.Tool) error {
+	return p.Reserve(ctx, id, cost)
+}
+
 func (p *fakeGrant) Settle(id uuid.UUID, recorded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
@@ -64,7 +63,6 @@ type Options struct {
 type Fetcher struct {
 	guard  *netguard.Guard
 	client *http.Client
-	plain  map[string]bool // host:port pairs that may use http
 	slots  chan struct{}
 	time   time.Duration
 }
@@ -77,10 +75,7 @@ func New(o Options) (*Fetcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("image fetcher: %w", err)
 	}
-	f := &Fetcher{guard: guard, plain: make(map[string]bool), slots: make(chan struct{}, maxFetches), time: cmp.Or(o.Time, fetchTime)}
-	for _, target := range o.AllowTargets {
-		f.plain[strings.ToLower(target)] = true
-	}
+	f := &Fetcher{guard: guard, slots: make(chan struct{}, maxFetches), time: cmp.Or(o.Time, fetchTime)}
 	f.client = guard.Client(0, o.Transport) // Fetch bounds the time.
 	f.client.CheckRedirect = f.redirect
 	return f, nil
@@ -109,23 +104,11 @@ func (f *Fetcher) CheckHost(ctx context.Context, raw string) error {
 }
 
 func (f *Fetcher) read(raw string) (*url.URL, error) {
-	u, err := f.guard.CheckURL(raw)
-	if err == nil {
-		err = f.checkScheme(u)
-	}
+	u, err := f.guard.CheckSecureURL(raw)
 	if err != nil {
 		return nil, refused(err)
 	}
 	return u, nil
-}
-
-// checkScheme requires https, except for the targets that the operator allowed.
-func (f *Fetcher) checkScheme(u *url.URL) error {
-	port := cmp.Or(u.Port(), "80")
-	if u.Scheme == "https" || f.plain[net.JoinHostPort(u.Hostname(), port)] {
-		return nil
-	}
-	return &netguard.Refusal{Rule: netguard.RuleScheme, Text: "the URL must be https"}
 }
 
 func (f *Fetcher) redirect(next *http.Request, via []*http.Request) error {
@@ -133,10 +116,8 @@ func (f *Fetcher) redirect(next *http.Request, via []*http.Request) error {
 		return errRedirects
 	}
 	next.Header.Del("Referer") // The caller's URL may hold a token.
-	if _, err := f.guard.CheckURL(next.URL.String()); err != nil {
-		return err
-	}
-	return f.checkScheme(next.URL)
+	_, err := f.guard.CheckSecureURL(next.URL.String())
+	return err
 }
 
 var errRedirects = errors.New("too many redirects")

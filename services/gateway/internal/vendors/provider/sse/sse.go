@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 )
@@ -18,9 +20,11 @@ const (
 	MaxStream = 256 << 20
 	// maxName bounds the name of an event in bytes; the rest is cut off.
 	maxName = 128
+	// maxID bounds the ID of an event in bytes; a longer one is left out.
+	maxID = 1024
 )
 
-// Errors of a stream.
+// Errors of a stream. Those of lower bounds are the same.
 var (
 	ErrTooLarge = errors.New("server-sent event is larger than 16 MiB")
 	ErrEndless  = errors.New("stream is larger than 256 MiB")
@@ -45,6 +49,11 @@ type Reader struct {
 	total      int
 	err        error
 
+	maxEvent, maxStream int
+	// id and retry are the latest values of those fields.
+	id    []byte
+	retry time.Duration
+
 	// hold is charged for buffers beyond the first; charged is the size of the largest so far.
 	hold    *memory.Hold
 	charged int
@@ -56,6 +65,16 @@ func (r *Reader) Charge(h *memory.Hold) *Reader {
 	r.hold = h
 	return r
 }
+
+// Bound lowers the bounds of an event and of the stream, in bytes. It returns the reader.
+func (r *Reader) Bound(event, stream int) *Reader {
+	r.maxEvent, r.maxStream = min(event, MaxEvent), min(stream, MaxStream)
+	return r
+}
+
+// Resumption returns where a stream that has ended may be taken up again: the ID of the latest event that had one, and
+// how long to wait, as the sender said; empty and 0 where it said nothing.
+func (r *Reader) Resumption() (id string, wait time.Duration) { return string(r.id), r.retry }
 
 // reserve charges for a buffer of n bytes.
 func (r *Reader) reserve(n int) error {
@@ -95,7 +114,7 @@ func (r *Reader) name(value []byte) string {
 
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{source: r, buf: make([]byte, firstBuffer)}
+	return &Reader{source: r, buf: make([]byte, firstBuffer), maxEvent: MaxEvent, maxStream: MaxStream}
 }
 
 // Next returns the next event that has data. At the end it returns io.EOF. An event that the end cuts off before its
@@ -136,6 +155,14 @@ func (r *Reader) Next() (Event, error) {
 			}
 		case "event":
 			event.Name = r.name(value)
+		case "id":
+			if len(value) <= maxID && !bytes.ContainsRune(value, 0) {
+				r.id = append(r.id[:0], value...)
+			}
+		case "retry":
+			if ms, err := strconv.ParseUint(string(value), 10, 31); err == nil {
+				r.retry = time.Duration(ms) * time.Millisecond
+			}
 		}
 	}
 }
@@ -171,11 +198,11 @@ func (r *Reader) Buffered() bool {
 // append appends to the event's data, and doubles the buffer if it is full.
 func (r *Reader) append(value []byte) error {
 	size := len(r.data) + len(value)
-	if size > MaxEvent {
+	if size > r.maxEvent {
 		return ErrTooLarge
 	}
 	if size > cap(r.data) {
-		capacity := min(max(2*cap(r.data), size), MaxEvent)
+		capacity := min(max(2*cap(r.data), size), r.maxEvent)
 		if err := r.reserve(capacity); err != nil {
 			return err
 		}
@@ -248,7 +275,7 @@ func (r *Reader) fill() error {
 		r.start, r.end = 0, r.end-r.start
 	}
 	if r.end == len(r.buf) {
-		if len(r.buf) >= MaxEvent {
+		if len(r.buf) >= r.maxEvent {
 			return ErrTooLarge
 		}
 		if err := r.reserve(2 * len(r.buf)); err != nil {
@@ -258,7 +285,7 @@ func (r *Reader) fill() error {
 	}
 	n, err := r.source.Read(r.buf[r.end:])
 	r.end += n
-	if r.total += n; r.total > MaxStream {
+	if r.total += n; r.total > r.maxStream {
 		return ErrEndless
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

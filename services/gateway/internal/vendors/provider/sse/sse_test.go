@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -243,5 +244,50 @@ func TestStreamsAreBounded(t *testing.T) {
 	_, err := readAll(providertest.Repeat(strings.Repeat(": "+strings.Repeat("x", 4000)+"\n\n", 16)))
 	if !errors.Is(err, sse.ErrEndless) {
 		t.Errorf("endless comments: %v", err)
+	}
+}
+
+func TestLowerBounds(t *testing.T) {
+	for name, tt := range map[string]struct {
+		text string
+		want error
+	}{
+		"a large event":        {"data: " + strings.Repeat("a", 200) + "\n\n", sse.ErrTooLarge},
+		"an event of lines":    {strings.Repeat("data: a\n", 200) + "\n", sse.ErrTooLarge},
+		"a line that is held":  {":" + strings.Repeat("a", 8<<10), sse.ErrTooLarge},
+		"many comments":        {strings.Repeat(":a\n", 8<<10), sse.ErrEndless},
+		"an event that passes": {"data: a\n\n", io.EOF},
+	} {
+		r := sse.NewReader(strings.NewReader(tt.text)).Bound(100, 16<<10)
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+}
+
+func TestResumption(t *testing.T) {
+	for text, want := range map[string]struct {
+		id   string
+		wait time.Duration
+	}{
+		"data: a\n\n":                          {},
+		"id: a_1\ndata:\n\nretry: 1500\n\n":    {"a_1", 1500 * time.Millisecond},
+		"id: a\ndata: b\n\nid: c\ndata: d\n\n": {"c", 0},
+		"id: a\n\nid\ndata: d\n\n":             {},
+		"id: a\x00b\ndata: d\n\n":              {},
+		"id: a\nid: " + strings.Repeat("b", 2000) + "\nretry: soon\nretry: -1\nretry: 99999999999\ndata: c\n\n": {"a", 0},
+	} {
+		r := sse.NewReader(strings.NewReader(text))
+		var err error
+		for err == nil {
+			_, err = r.Next()
+		}
+		if id, wait := r.Resumption(); id != want.id || wait != want.wait {
+			t.Errorf("%.40q: %.40q after %v, want %q after %v", text, id, wait, want.id, want.wait)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package policy
+package pattern
 
 import "testing"
 
@@ -26,7 +26,7 @@ func TestMatches(t *testing.T) {
 		{"", "", true},
 		{"", "x", false},
 	} {
-		if got := matches(c.pattern, c.name); got != c.want {
+		if got := Matches(c.pattern, c.name); got != c.want {
 			t.Errorf("%q with %q: %t", c.pattern, c.name, got)
 		}
 	}

@@ -1,0 +1,229 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/api"
+	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/control"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/credential"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/vendors/network"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/rpc"
+	"switchyard.dev/services/platform/service"
+	"switchyard.dev/services/platform/telemetry"
+)
+
+// toolEgress is the gateway's way to tool servers.
+type toolEgress struct {
+	tools
+
+	client *upstream.Client
+	caller *toolcall.Caller
+}
+
+// openToolEgress opens the client of tool servers, what is registered and reviewed, and the caller, which checks each call.
+// Settings are loaded after it.
+func openToolEgress(s *service.Service, cfg Config, stores stores, g governance, p pipeline, out *network.Network) (t toolEgress, err error) {
+	changes := make(toolChanges, maxToolChanges)
+	if t.client, err = newToolClient(s, cfg, g, p.fleets, out, changes); err != nil {
+		return t, err
+	}
+	t.tools, err = openTools(s, cfg, stores, g, out, toolParts{
+		lister: toolLister{t.client}, canonical: canonical.Value, command: func(name string) bool { _, ok := p.fleets.command(name); return ok },
+	})
+	if err != nil {
+		return t, err
+	}
+	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
+	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
+	stores.watcher.Watch(control.Trust, levels.Load)
+	t.caller, err = toolcall.New(toolcall.Options{
+		Registry: t.registry, Texts: t.texts, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
+		Listings: freshListings{
+			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
+		},
+		Limits: p.quotas, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Log: s.Log, Meter: s.Meter,
+	})
+	return t, err
+}
+
+// newToolClient returns the client of tool servers.
+func newToolClient(
+	s *service.Service, cfg Config, g governance, fleets *fleets, out *network.Network, changes toolChanges,
+) (*upstream.Client, error) {
+	reader := g.credentials.reader
+	client, err := upstream.New(upstream.Options{
+		AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes, Proxy: out.Proxy(), DialPrefixes: cfg.DialNetworks,
+		Credentials: credential.NewCache(reader.References, reader.Seals), Commands: fleets.command, Changed: changes.note,
+		Version: telemetry.Version(), Tracer: s.Tracer, Log: s.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Runner.Go("tool servers", client.Run)
+	s.Runner.OnClose("tool servers", func(context.Context) error {
+		client.Close()
+		return nil
+	})
+	return client, nil
+}
+
+// face returns what the face of the Model Context Protocol is served with.
+func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
+	return api.ToolFace{Caller: t.caller, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
+}
+
+// toolPolicy returns the part of the policy in force that is about tools.
+func (f *fleets) toolPolicy() toolcall.Policy {
+	now := f.present.Load()
+	return toolcall.Policy{Rules: now.policy.ToolRules(), Version: now.version.Hash}
+}
+
+// command returns a local tool server that the policy in force defines.
+func (f *fleets) command(name string) (upstream.Command, bool) {
+	for _, c := range f.policy().Commands() {
+		if c.Name == name {
+			return upstream.Command{Argv: c.Argv, Env: c.Env, Dir: c.Dir}, true
+		}
+	}
+	return upstream.Command{}, false
+}
+
+// toolLister lists tools with the client.
+type toolLister struct{ client *upstream.Client }
+
+// List implements listing.Lister.
+func (l toolLister) List(ctx context.Context, server *toolserver.Server) (definition.Listing, error) {
+	found, err := l.client.List(ctx, server)
+	if err != nil {
+		if ctx.Err() != nil {
+			return definition.Listing{}, ctx.Err()
+		}
+		return definition.Listing{}, listingFailure(err)
+	}
+	listed := definition.Listing{ProtocolVersion: found.Version, Tools: make([]definition.Listed, 0, len(found.Tools))}
+	for i := range found.Tools {
+		listed.Tools = append(listed.Tools, definition.Listed{Name: found.Tools[i].Name, Text: found.Tools[i].Text})
+	}
+	return listed, nil
+}
+
+// listingFailure returns an error of the client as the failure of a listing.
+func listingFailure(err error) *listing.Failure {
+	failed, ok := errors.AsType[*upstream.Error](err)
+	if !ok {
+		return &listing.Failure{Class: listing.ClassProtocol, Text: err.Error()}
+	}
+	class := listing.ClassProtocol
+	switch failed.Cause {
+	case upstream.CauseTarget, upstream.CauseCredential, upstream.CauseCommand:
+		class = listing.ClassRefused
+	case upstream.CauseUnreachable, upstream.CauseCanceled, upstream.CauseMemory, upstream.CauseBusy:
+		class = listing.ClassUnreachable
+	case upstream.CauseTimeout:
+		class = listing.ClassTimeout
+	case upstream.CauseRefused:
+		if class = listing.ClassUnreachable; failed.Status == 401 || failed.Status == 403 {
+			class = listing.ClassUnauthorized
+		}
+	case upstream.CauseTooLarge:
+		class = listing.ClassTooLarge
+	case upstream.CauseProtocol:
+	}
+	return &listing.Failure{Class: class, Text: failed.Text}
+}
+
+// maxToolChanges bounds the notices of servers whose tools have changed that wait. A server whose notice is lost is
+// listed when its time has come.
+const maxToolChanges = 1024
+
+// toolChanges are the servers that said that their tools have changed.
+type toolChanges chan toolserver.Key
+
+// note takes a notice; it never waits.
+func (c toolChanges) note(key toolserver.Key) {
+	select {
+	case c <- key:
+	default:
+	}
+}
+
+// follow makes the servers be listed soon, until ctx ends.
+func (c toolChanges) follow(ctx context.Context, refresher *listing.Refresher, log *slog.Logger) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case key := <-c:
+			if err := refresher.Changed(ctx, key); err != nil && ctx.Err() == nil {
+				log.WarnContext(ctx, "a tool server's notice of a change was lost", slog.String("server", key.ID), slog.String("error", err.Error()))
+			}
+		}
+	}
+}
+
+// freshListings lists servers again whose listings are too old for a call.
+type freshListings struct {
+	*listing.Refresher
+
+	states  *postgres.ToolDefinitions
+	servers *postgres.ToolServers
+	watcher *control.Watcher
+}
+
+// listEvery is how often the listing that another replica makes is looked for, listWait how long.
+const (
+	listEvery = 200 * time.Millisecond
+	listWait  = 10 * time.Second
+)
+
+// Refresh implements toolcall.Listings.
+func (l freshListings) Refresh(ctx context.Context, key toolserver.Key, age time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
+	ticker := time.NewTicker(listEvery)
+	defer ticker.Stop()
+	begun := time.Now()
+	for asked := false; ; asked = true {
+		states, err := l.states.States(ctx, []toolserver.Key{key})
+		if err != nil {
+			return fmt.Errorf("state of the listing: %w", err)
+		}
+		if state := states[key]; begun.Sub(state.ListedAt) <= age {
+			return l.load(ctx)
+		}
+		if asked {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-ticker.C:
+			}
+		}
+		if err := l.Refresher.Refresh(ctx, key); err != nil && apierr.From(err).Kind != apierr.KindConflict {
+			return fmt.Errorf("list the server: %w", err)
+		}
+	}
+}
+
+// load puts the listing in force on this replica, whichever made it.
+func (l freshListings) load(ctx context.Context) error {
+	version, err := l.servers.Revision(ctx)
+	if err != nil {
+		return fmt.Errorf("version of the tool servers: %w", err)
+	}
+	l.watcher.LoadVersion(ctx, control.Tools, version)
+	return nil
+}

@@ -1,0 +1,337 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/capacity/quota"
+	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/gateway/internal/money/budget"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/expression"
+	"switchyard.dev/services/platform/panics"
+)
+
+// maxAnswer is the largest answer of a server, in bytes.
+const maxAnswer = 16 << 20
+
+// execution is one call under way.
+type execution struct {
+	caller  *Caller
+	request *Request
+	entry   *definition.Entry
+	server  *toolserver.Server // the entry's
+	// tool is the tool's own name.
+	tool string
+	// arguments are in their canonical form, and digest is theirs.
+	arguments []byte
+	digest    [32]byte
+
+	id      uuid.UUID
+	started time.Time
+	policy  Policy
+	grant   admission.Grant
+	// price is what the call costs, and priced the version of the price.
+	price  price.Pico
+	priced string
+	// hold charges the memory that the answer takes.
+	hold *memory.Hold
+	// definition is the approved one of the tool; nil until it is known.
+	definition *definition.Reviewed
+	claim      Claim
+	booked     *quota.Reservation
+	// ready is when every check has passed; zero before.
+	ready time.Time
+
+	// sent reports that something may have left, and recorded that its ledger row is safe.
+	sent, recorded bool
+	ended          time.Time
+	outcome        ledger.Outcome
+	record         *trace.Observation
+}
+
+// Call makes a call, if every check lets it pass. The error is an *apierr.Error, or a *wire.Error where the server
+// answered with an error of the protocol. A call that was sent is not repeated.
+func (c *Caller) Call(ctx context.Context, r *Request) (Answer, error) {
+	x := execution{caller: c, request: r, id: newID(), started: time.Now(), hold: c.Memory.Open(r.Organization, maxAnswer)}
+	result, err := x.serve(ctx)
+	x.end(ctx, &result, err)
+	return Answer{result, x.serverID(), x.tool}, err
+}
+
+func (x *execution) serverID() string {
+	if x.server == nil {
+		return ""
+	}
+	return x.server.ID
+}
+
+// newID returns an id of the call, in the order of time.
+func newID() uuid.UUID {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return uuid.New() // Only the order of ids is lost.
+	}
+	return id
+}
+
+// serve makes the checks in their order, then the call.
+func (x *execution) serve(ctx context.Context) (upstream.Result, error) {
+	var err error
+	if x.entry, x.tool, err = x.caller.find(&x.request.Asker, x.request.Tool); err != nil {
+		return upstream.Result{}, err
+	}
+	x.server = &x.entry.Server
+	x.price, x.priced = x.server.Price, priceVersion(x.server)
+	x.caller.Listings.Used(x.server.Key())
+	x.observe(ctx)
+	if err := x.canonicalize(); err != nil {
+		return upstream.Result{}, err
+	}
+	x.policy = x.caller.Policy()
+	if x.grant, err = x.caller.Admission.Admit(memory.NewContext(ctx, x.hold), x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
+		return upstream.Result{}, err
+	}
+	ctx = x.grant.Context()
+	f := facts{authority: x.grant.Terms().Run, entry: x.entry}
+	if err := x.authorize(ctx, &f); err != nil {
+		return upstream.Result{}, err
+	}
+	violations, err := x.caller.schemas.check(x.definition, x.arguments)
+	switch {
+	case err != nil:
+		return upstream.Result{}, err
+	case len(violations) > 0:
+		return violated(violations), nil
+	}
+	if err := x.permit(ctx, &f); err != nil {
+		return upstream.Result{}, err
+	}
+	x.ready = time.Now()
+	return x.send(ctx)
+}
+
+// canonicalize brings the arguments into the form that is checked, digested and sent.
+func (x *execution) canonicalize() error {
+	text, err := canonical.Object(x.request.Arguments)
+	if err != nil {
+		if refused, ok := errors.AsType[*canonical.Error](err); ok {
+			return apierr.Invalid("params.arguments"+refused.Pointer, refused.Rule)
+		}
+		return apierr.Internal(err)
+	}
+	x.arguments, x.digest = text, canonical.Digest("tool-arguments", text)
+	return nil
+}
+
+// authorize makes the checks that don't depend on the arguments: the run and its budget, trust, and the definition.
+func (x *execution) authorize(ctx context.Context, f *facts) error {
+	x.caller.ask(f, &x.request.Asker, x.policy, x.tool)
+	if err := decideRun(f); err != nil {
+		return err
+	}
+	if err := x.reserve(ctx, f.terms); err != nil {
+		return err
+	}
+	var err error
+	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
+		return errTrustAway.Wrap(err)
+	}
+	return x.define(ctx, f)
+}
+
+// define finds the approved definition of the tool. Where the policy wants a listing of now, the server is listed first.
+func (x *execution) define(ctx context.Context, f *facts) error {
+	if f.terms.FreshListing > 0 {
+		if err := x.caller.Listings.Refresh(ctx, x.server.Key(), f.terms.FreshListing); err != nil {
+			return errListingAway.Wrap(err)
+		}
+		entry := x.caller.Registry.Find(x.request.Organization, x.server.ID)
+		if entry == nil {
+			return ErrServerNotFound
+		}
+		x.entry, x.server, f.entry = entry, &entry.Server, entry
+	}
+	tool, err := decideTool(f)
+	if err != nil {
+		return err
+	}
+	x.definition, err = x.caller.text(ctx, x.entry, x.tool)
+	if err == nil && x.definition.Digest != tool.Digest {
+		err = definition.ErrChanged // Between the two look-ups.
+	}
+	return err
+}
+
+// reserve takes the call from the limits of its run, and its price from the budgets.
+func (x *execution) reserve(ctx context.Context, terms toolrule.Terms) error {
+	switch {
+	case x.request.Run != "":
+		return x.grant.ReserveTool(ctx, x.id, x.price, budget.Tool{
+			Digest:   canonical.Digest("tool-call", []byte(x.server.ID), []byte(x.tool), x.arguments),
+			MaxCalls: terms.MaxToolCalls, Repeats: terms.RepeatLimit,
+		})
+	case x.grant.Terms().Reserves:
+		return x.grant.Reserve(ctx, x.id, x.price)
+	}
+	return nil
+}
+
+// permit makes the checks of the arguments, and takes the call from the limits of its server.
+func (x *execution) permit(ctx context.Context, f *facts) error {
+	if err := x.judge(ctx, f); err != nil {
+		return err
+	}
+	if f.terms.Approval != "" {
+		if err := x.approve(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	if x.booked, err = x.caller.Limits.TryReserve(ctx, demand(x.request.Organization, x.server)); err != nil {
+		return refusedByLimit(err)
+	}
+	if err := x.caller.Ledger.Ready(ctx); err != nil {
+		return errLedgerAway.Wrap(err)
+	}
+	return nil
+}
+
+// judge applies the rules that read the arguments: they may deny the call, or demand more than those for all arguments.
+func (x *execution) judge(ctx context.Context, f *facts) error {
+	asked := question(&x.request.Asker, x.server.ID, x.tool)
+	var err error
+	if asked.Arguments, err = expression.Object(x.arguments); err != nil {
+		return apierr.Internal(err)
+	}
+	before := f.terms
+	if f.terms, f.denial = x.policy.Rules.Decide(asked); f.denial != nil {
+		return f.denial.Err()
+	}
+	if f.terms.MinimumTrust != before.MinimumTrust || f.terms.FreshListing != before.FreshListing {
+		return x.define(ctx, f)
+	}
+	return nil
+}
+
+// approve finds the approval of the exact call.
+func (x *execution) approve(ctx context.Context) error {
+	if x.caller.Approvals == nil {
+		return ErrApprovalRequired
+	}
+	var err error
+	x.claim, err = x.caller.Approvals.Claim(ctx, Exact{
+		Asker: x.request.Asker, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
+		Arguments: x.arguments, Digest: x.digest, Policy: x.policy.Version,
+	})
+	return err
+}
+
+// demand is what a call takes of the limits of its server.
+func demand(organization string, s *toolserver.Server) quota.Demand {
+	return quota.Demand{Organization: organization, Claims: []quota.Claim{{
+		Subject: quota.Subject("server/" + quota.Name(organization) + "/" + quota.Name(s.ID)),
+		Limit:   quota.Limit{Requests: int64(s.PerMinute), Concurrent: s.Concurrency},
+	}}}
+}
+
+func refusedByLimit(err error) error {
+	full, ok := errors.AsType[*quota.RefusedError](err)
+	if !ok {
+		return err
+	}
+	refused := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "calls of this server: "+full.Error())
+	refused.RetryAfter = full.RetryAfter
+	return refused
+}
+
+// send makes the call, and records it before it returns.
+func (x *execution) send(ctx context.Context) (upstream.Result, error) {
+	if x.claim != nil {
+		if err := x.claim.Spend(ctx); err != nil {
+			return upstream.Result{}, err
+		}
+	}
+	result, err := x.upstream(ctx)
+	if unsent, ok := errors.AsType[*upstream.Error](err); ok && !unsent.Sent {
+		return upstream.Result{}, x.unsent(ctx, unsent)
+	}
+	x.sent = true
+	x.outcome, err = x.classify(ctx, &result, err)
+	x.commit(ctx)
+	return result, err
+}
+
+// upstream makes the call. A panic becomes an error, since the call has to be recorded.
+func (x *execution) upstream(ctx context.Context) (result upstream.Result, err error) {
+	defer panics.Recover(&err)
+	return x.caller.Upstream.Call(ctx, x.server, &upstream.Call{
+		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
+		Meta: x.request.Meta, Progress: x.request.Progress,
+	})
+}
+
+// unsent returns the error of a call of which nothing has left.
+func (x *execution) unsent(ctx context.Context, cause *upstream.Error) error {
+	if ended := ended(ctx); ended != nil {
+		return ended
+	}
+	x.caller.Log.WarnContext(ctx, "a call could not be sent", slog.String("server", x.server.ID), slog.String("error", cause.Error()))
+	refused := errUnavailable.Wrap(cause)
+	refused.RetryAfter = max(refused.RetryAfter, cause.RetryAfter)
+	return refused
+}
+
+// classify returns how a call that was sent has ended, and the error for its caller.
+func (x *execution) classify(ctx context.Context, result *upstream.Result, err error) (ledger.Outcome, error) {
+	_, answered := errors.AsType[*wire.Error](err)
+	switch {
+	case err == nil && result.Kind != upstream.KindComplete:
+		*result = upstream.Result{}
+		return ledger.OutcomeCompleted, errUnsupported
+	case err == nil, answered:
+		return ledger.OutcomeCompleted, err
+	}
+	*result = upstream.Result{}
+	if cause := terminated(ctx); cause != nil {
+		return ledger.OutcomeAborted, cause
+	}
+	if ctx.Err() != nil {
+		return ledger.OutcomeCancelled, apierr.From(ctx.Err())
+	}
+	x.caller.Log.WarnContext(ctx, "a call got no answer", slog.String("server", x.server.ID), slog.String("error", err.Error()))
+	return ledger.OutcomeInterrupted, ErrOutcomeUnknown.Wrap(err)
+}
+
+// ended returns why a request has ended; nil if it has not.
+func ended(ctx context.Context) error {
+	if cause := terminated(ctx); cause != nil {
+		return cause
+	}
+	if ctx.Err() != nil {
+		return apierr.From(ctx.Err())
+	}
+	return nil
+}
+
+// terminated returns the cause with which the gateway ended a request; nil where it did not.
+func terminated(ctx context.Context) *apierr.Error {
+	if cause, ok := context.Cause(ctx).(*apierr.Error); ok { //nolint:errorlint // The cause is returned unchanged.
+		return cause
+	}
+	return nil
+}

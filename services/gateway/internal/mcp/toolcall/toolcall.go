@@ -1,0 +1,204 @@
+// Package toolcall puts the checks of a tool's call in order: the organization and its run, trust in the server, the
+// reviewed definition, the arguments, the policy's rules, approval, and the limits of the server. Only then the call
+// leaves, once, and its ledger row is safe before its answer is complete. Lists of tools pass the same decision, so that
+// a list shows what a call would pass but for its arguments. Package api calls it; what it needs is declared here and
+// wired in internal/app.
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/capacity/quota"
+	"switchyard.dev/services/gateway/internal/governance/keyterm"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+)
+
+// Asker is who lists or calls tools.
+type Asker struct {
+	RequestID string
+	// Organization pays; Key is the customer key, Service the first-party caller, Run the run and User on whose behalf the
+	// call is made, as far as they are known.
+	Organization, Key, Service, Run, User string
+	// KeyTerms are the limits of the customer key.
+	KeyTerms keyterm.Terms
+	// Tags are the caller's labels of what the call costs.
+	Tags map[string]string
+}
+
+// Name is a tool by the name that its caller uses: the tool's own name at a server, or its exposed name where Server is
+// empty.
+type Name struct{ Server, Tool string }
+
+// Request is one call of a tool.
+type Request struct {
+	Asker
+	Tool Name
+	// Arguments are as they arrived; empty for none.
+	Arguments json.RawMessage
+	// Meta are the members of _meta that are the caller's own, not the protocol's.
+	Meta map[string]json.RawMessage
+	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
+	Progress func(upstream.Progress)
+}
+
+// Answer is the answer to a Request.
+type Answer struct {
+	upstream.Result
+	// Server and Tool say who answered, by the tool's own name.
+	Server, Tool string
+}
+
+// Registry holds the registered servers with what was reviewed of them; see definition.Registry. No method waits for a
+// store.
+type Registry interface {
+	// Find returns the server that an organization calls by an ID, Prefixed the one by the prefix of exposed names; nil
+	// for none.
+	Find(organization, id string) *definition.Entry
+	Prefixed(organization, prefix string) *definition.Entry
+	// Exposed returns the servers of an organization whose tools have exposed names.
+	Exposed(organization string) []*definition.Entry
+}
+
+// Texts returns the tools of an entry with their definitions, sorted by name; see definition.Texts.
+type Texts interface {
+	Of(ctx context.Context, e *definition.Entry) ([]definition.Reviewed, error)
+}
+
+// Listings keeps the listings of servers up to date.
+type Listings interface {
+	// Used notes that a server is in use. It doesn't wait.
+	Used(server toolserver.Key)
+	// Refresh returns once the listing of a server that the Registry has is at most age old.
+	Refresh(ctx context.Context, server toolserver.Key, age time.Duration) error
+}
+
+// Trust returns the levels of trust that are in force.
+type Trust interface {
+	// Level returns the level of a server for an organization; trust.Untrusted where none was assigned. It is an error
+	// where the levels that are known may be out of date.
+	Level(organization, server string) (trust.Level, error)
+}
+
+// Policy is the part of the policy that is about tools. A request keeps the one that it began with.
+type Policy struct {
+	Rules *toolrule.Rules
+	// Version is the policy's.
+	Version string
+}
+
+// Admission decides which requests may run now; see admission.Controller.
+type Admission interface {
+	Admit(ctx context.Context, organization, run string, key keyterm.Terms) (admission.Grant, error)
+}
+
+// Exact is a call as an approval covers it.
+type Exact struct {
+	Asker
+	Server, Tool string
+	Definition   definition.Digest
+	// Arguments are in their canonical form, and Digest is theirs.
+	Arguments []byte
+	Digest    [32]byte
+	// Policy is the version of the policy that demands the approval.
+	Policy string
+}
+
+// Approvals finds the approvals of exact calls.
+type Approvals interface {
+	// Claim holds an approved approval of a call for this one execution. It refuses with an *apierr.Error, such as
+	// ErrApprovalRequired.
+	Claim(ctx context.Context, call Exact) (Claim, error)
+}
+
+// Claim is an approval that is held for one execution.
+type Claim interface {
+	// Ref is the approval's reference.
+	Ref() string
+	// Spend uses up the approval: the call leaves when it returns nil.
+	Spend(ctx context.Context) error
+	// Release gives back an approval that was not spent; afterwards, and after Spend, it has no effect.
+	Release(ctx context.Context)
+}
+
+// Limits bounds the calls of servers; see quota.Books.
+type Limits interface {
+	TryReserve(ctx context.Context, d quota.Demand) (*quota.Reservation, error)
+}
+
+// Upstream calls servers; see upstream.Client.
+type Upstream interface {
+	// Call makes one call, and never repeats it once it may have reached the server. The error is a *wire.Error for an
+	// answer that is an error of the protocol, and otherwise an *upstream.Error. The answer is charged to the memory.Hold of
+	// ctx.
+	Call(ctx context.Context, server *toolserver.Server, call *upstream.Call) (upstream.Result, error)
+}
+
+// Ledger records what is billed.
+type Ledger interface {
+	// Ready returns nil when an entry can be taken.
+	Ready(ctx context.Context) error
+	// Commit returns once the entry is safe.
+	Commit(ctx context.Context, entry ledger.Entry) error
+}
+
+// Recorder records the outcome of requests; see trace.Recorder.
+type Recorder interface {
+	Observe(organization string) (keep int, ok bool)
+	Record(ctx context.Context, o *trace.Observation)
+}
+
+// Options of a Caller. All but Approvals, Recorder, Memory and After are required.
+type Options struct {
+	Registry Registry
+	Texts    Texts
+	Listings Listings
+	Trust    Trust
+	// Policy returns the one in force; it is called once a request.
+	Policy    func() Policy
+	Admission Admission
+	// Approvals finds approvals; with nil no call is approved.
+	Approvals Approvals
+	Limits    Limits
+	Upstream  Upstream
+	Ledger    Ledger
+	// Recorder records outcomes; nil records nothing.
+	Recorder Recorder
+	// Memory bounds the memory that answers take; nil bounds single answers only.
+	Memory *memory.Budget
+	// After defers work that the answer doesn't wait for; nil does it at once.
+	After func(ctx context.Context, f func())
+	Log   *slog.Logger
+	Meter metric.Meter
+}
+
+// Caller lists and calls tools. Safe for concurrent use.
+type Caller struct {
+	Options
+	schemas schemas
+	metrics *metrics
+}
+
+// New returns a Caller, or an error of the meter.
+func New(o Options) (*Caller, error) {
+	m, err := newMetrics(o.Meter)
+	if err != nil {
+		return nil, err
+	}
+	if o.After == nil {
+		o.After = func(_ context.Context, f func()) { f() }
+	}
+	return &Caller{Options: o, schemas: newSchemas(), metrics: m}, nil
+}

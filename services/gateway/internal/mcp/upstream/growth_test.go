@@ -1,0 +1,43 @@
+package upstream
+
+import (
+	"bytes"
+	"testing"
+
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
+	"switchyard.dev/services/platform/testkit/growth"
+)
+
+// What a server sends costs in proportion to its size.
+func TestReadingGrowsLinearly(t *testing.T) {
+	result := func(text []byte) {
+		if wire.Check(text) != nil {
+			return
+		}
+		_, _ = readResult(&session{modern: true}, text, nil)
+		readAbout(text, wire.Modern)
+		l := lister{names: make(map[string]bool), cursors: make(map[string]bool)}
+		_ = l.page(text)
+	}
+	inputs := append(growth.Around(`{"content":`, growth.ValidJSON, `}`), growth.Around(`{"tools":`, growth.ValidJSON, `}`)...)
+	inputs = append(inputs,
+		growth.Number("tools", `{"tools":[{"name":"t","inputSchema":{}}`, `,{"name":"t#","inputSchema":{}}`, `]}`),
+		growth.Number("arguments in headers", `{"tools":[{"name":"t","inputSchema":{"properties":{"a":{}`, `,"a#":{"type":"string","x-mcp-header":"A#"}`, `}}}]}`),
+		growth.Repeat("contents", `{"content":[{"type":"text"}`, `,{"type":"text","text":"a"}`, `]}`),
+		growth.Repeat("instructions", `{"instructions":"`, "\u00e9", `"}`),
+		growth.Repeat("a name", `{"serverInfo":{"name":"`, "\u202e", `"}}`),
+	)
+	rows := growth.Each(inputs, result)
+	events := []growth.Input{
+		growth.Repeat("notices", "", `data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`+"\n\n", ""),
+		growth.Repeat("comments", "", ": a\n\n", ""),
+		growth.Repeat("empty events", "", "id: a\ndata:\n\n", ""),
+		growth.Repeat("lines of an event", "data: {", "data: a\n", "\n"),
+	}
+	rows = append(rows, growth.Each(events, func(text []byte) {
+		talk := &conversation{id: []byte("1"), changed: func() {}}
+		_, _ = readEvents(t.Context(), sse.NewReader(bytes.NewReader(text)).Bound(maxEvent, maxTotal), talk)
+	})...)
+	growth.Linear(t, rows...)
+}

@@ -1,0 +1,209 @@
+package upstream
+
+import (
+	"container/list"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/platform/panics"
+	"switchyard.dev/services/platform/secret"
+)
+
+// pauseAfter is how long a server isn't asked again for its version after that has failed.
+const pauseAfter = time.Second
+
+// peerKey identifies a peer. Organizations share no session of a server for all of them: its state may be theirs.
+type peerKey struct {
+	server     toolserver.Key
+	version    int
+	asker      string
+	credential [sha256.Size]byte
+}
+
+// peer is a server as one organization calls it, with one credential.
+type peer struct {
+	key   peerKey
+	label string // the server's, for the log
+	link  link
+	used  atomic.Int64 // Unix nanoseconds
+	// session is nil until the server's version is known.
+	session atomic.Pointer[session]
+
+	// turn is full while one caller asks for the version. failure and failedAt are of the last one.
+	turn     chan struct{}
+	failure  error
+	failedAt time.Time
+}
+
+// session is what is known of a server: its version, and in a legacy one the session.
+type session struct {
+	version string
+	// modern reports whether there are no sessions; id is empty for a legacy server without.
+	modern bool
+	id     string
+	about  About
+}
+
+// link is a way to a server.
+type link interface {
+	// send sends a request and returns the response. Messages that come before it are passed to the conversation. The
+	// error is *Error, or errEnded.
+	send(ctx context.Context, s *session, r *request, talk *conversation) (response, error)
+	// notify sends a message that has no response.
+	notify(ctx context.Context, s *session, n *request) error
+	// end tells the server that a session has ended.
+	end(ctx context.Context, s *session)
+	// cancelsByNotice reports whether a request that is given up must be cancelled by a notice.
+	cancelsByNotice(s *session) bool
+	// close frees what the link holds.
+	close()
+}
+
+// header is a credential's header; name is empty for none.
+type header struct {
+	name  string
+	value secret.Value
+}
+
+// peer returns the peer for a server and makes it if needed.
+func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker string) (*peer, error) {
+	credential, err := c.credential(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	key := peerKey{
+		server: server.Key(), version: server.Version, asker: asker,
+		credential: sha256.Sum256([]byte(credential.name + "\x00" + credential.value.Reveal())),
+	}
+	now := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.peers[key]; ok {
+		c.used.MoveToFront(found)
+		p := found.Value.(*peer) //nolint:errcheck,forcetypeassert // The list holds nothing else.
+		p.used.Store(now.UnixNano())
+		return p, nil
+	}
+	way, err := c.link(server, credential)
+	if err != nil {
+		return nil, err
+	}
+	p := &peer{key: key, label: server.ID, link: way, turn: make(chan struct{}, 1)}
+	p.used.Store(now.UnixNano())
+	c.peers[key] = c.used.PushFront(p)
+	if len(c.peers) > maxPeers {
+		c.drop(c.used.Back())
+	}
+	return p, nil
+}
+
+// credential returns the header that authenticates calls to a server.
+func (c *Client) credential(ctx context.Context, server *toolserver.Server) (header, error) {
+	if c.options.Credentials == nil || server.Credential.Custody == toolserver.CustodyNone || server.Command != "" {
+		return header{}, nil
+	}
+	name, value, err := c.options.Credentials.Header(ctx, server)
+	if err == nil && name != "" && ReservedHeader(name) {
+		err = errors.New("the credential's header is one of the client's own")
+	}
+	if err != nil {
+		return header{}, &Error{Cause: CauseCredential, Text: "the server's credential can't be read", Err: err}
+	}
+	return header{http.CanonicalHeaderKey(name), value}, nil
+}
+
+// link returns the way to a server.
+func (c *Client) link(server *toolserver.Server, credential header) (link, error) {
+	if server.Command != "" {
+		return &pipeLink{commands: c.commands, name: server.Command, changed: func() { c.changed(server.Key()) }}, nil
+	}
+	at, err := c.read(server.URL)
+	if err != nil {
+		return nil, failed(context.Background(), err, false)
+	}
+	return &httpLink{transport: c.transport, url: at, credential: credential}, nil
+}
+
+// drop forgets a peer, and ends its session. The caller holds mu.
+func (c *Client) drop(element *list.Element) {
+	p := c.used.Remove(element).(*peer) //nolint:errcheck,forcetypeassert // The list holds nothing else.
+	delete(c.peers, p.key)
+	if s := p.session.Swap(nil); s != nil {
+		c.later(func(ctx context.Context) { p.link.end(ctx, s) })
+	}
+	p.link.close()
+}
+
+// Forget drops what is known of a server, so that the next call asks anew. Calls in flight go on.
+func (c *Client) Forget(server toolserver.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key, element := range c.peers {
+		if key.server == server {
+			c.drop(element)
+		}
+	}
+}
+
+// sweep drops the peers that were not used for idleAfter.
+func (c *Client) sweep(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for last := c.used.Back(); last != nil; last = c.used.Back() {
+		if p := last.Value.(*peer); now.Sub(time.Unix(0, p.used.Load())) < idleAfter { //nolint:errcheck,forcetypeassert // The list holds nothing else.
+			return
+		}
+		c.drop(last)
+	}
+}
+
+// later sends a notice soon, if Run runs and not too many wait.
+func (c *Client) later(n notice) {
+	select {
+	case c.notices <- n:
+	default:
+	}
+}
+
+// Run sends notices, drops sessions that are not used and owns the local commands, until ctx ends. It then ends the
+// commands.
+func (c *Client) Run(ctx context.Context) error {
+	var group errgroup.Group
+	group.Go(panics.Guard(func() error { return c.commands.run(ctx) }))
+	var sending errgroup.Group
+	sending.SetLimit(notifiers)
+	sweep := time.NewTicker(sweepEach)
+	defer sweep.Stop()
+	for {
+		select {
+		case n := <-c.notices:
+			sending.Go(panics.Guard(func() error {
+				bounded, cancel := context.WithTimeout(ctx, noticeTime)
+				defer cancel()
+				n(bounded)
+				return nil
+			}))
+		case now := <-sweep.C:
+			c.sweep(now)
+		case <-ctx.Done():
+			err := sending.Wait()
+			return errors.Join(err, group.Wait())
+		}
+	}
+}
+
+// host returns a URL's host and port for spans.
+func host(u *url.URL) (name, port string) {
+	if port = u.Port(); port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	return u.Hostname(), port
+}

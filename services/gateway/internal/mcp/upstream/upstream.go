@@ -1,0 +1,187 @@
+// Package upstream is the client of tool servers: it lists what they offer and calls their tools, over streamable HTTP
+// in the protocol's revisions since 2025-03-26, and over the pipes of local commands. What a server sends is passed on
+// as it came, within bounds of size, number, depth and time; nothing of a caller's request reaches a server but what a
+// Call holds. Package toolcall calls it.
+//
+// It speaks the protocol by itself, over package wire: results stay raw, every buffer is bounded, no schema of a server
+// is ever evaluated, and a call runs on its caller's goroutine. Its tests hold it against the SDK's servers.
+package upstream
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/platform/connpool"
+	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/platform/tunnel"
+)
+
+// Bounds of what a server sends.
+const (
+	// maxEvent bounds an event of a stream, a line of a pipe and the body of a refusal, in bytes; maxTotal all that is
+	// sent for one request.
+	maxEvent = 1 << 20
+	maxTotal = 16 << 20
+	// maxMessages bounds the messages before a response, maxAsked the requests of a server among them.
+	maxMessages = 10_000
+	maxAsked    = 16
+)
+
+// Times.
+const (
+	// defaultTimeout bounds a call of a server without a timeout of its own; controlTime bounds any other request.
+	defaultTimeout = time.Minute
+	controlTime    = 30 * time.Second
+	// bodyTime bounds a body that is no stream, from its head to its end.
+	bodyTime = 30 * time.Second
+	// noticeTime bounds what is sent without waiting for an answer.
+	noticeTime = 2 * time.Second
+	// idleAfter is how long an unused session is kept, and sweepEach how often they are looked at.
+	idleAfter = 15 * time.Minute
+	sweepEach = time.Minute
+)
+
+const (
+	// maxPeers bounds the sessions that are kept.
+	maxPeers = 4096
+	// maxNotices bounds the notices that wait; notifiers send that many at a time.
+	maxNotices = 256
+	notifiers  = 8
+)
+
+// Credentials authenticate the gateway at tool servers.
+type Credentials interface {
+	// Header returns the header of a server's credential; its name is empty for a server that is called without.
+	Header(ctx context.Context, server *toolserver.Server) (name string, value secret.Value, err error)
+}
+
+// Options configure a Client.
+type Options struct {
+	// AllowTargets are host:port pairs that the guard permits, and that may use plain http. For development.
+	AllowTargets []string
+	// DenyPrefixes are networks that are refused in addition to those that are not public.
+	DenyPrefixes []netip.Prefix
+	// Proxy is asked to connect to the addresses that the guard has checked; nil for none.
+	Proxy *tunnel.Proxy
+	// DialPrefixes are the networks into which connections are made without a proxy; none means all public ones.
+	DialPrefixes []netip.Prefix
+	// Resolver looks names up; nil means the machine's resolver.
+	Resolver *net.Resolver
+	// RootCAs are the certificates that are trusted; nil means the machine's.
+	RootCAs *x509.CertPool
+
+	Credentials Credentials
+	// Commands returns the local server that the operator allows by a name; nil for none at all.
+	Commands func(name string) (Command, bool)
+	// Changed is called when a server says that its tools have changed, or refuses a call because they have; nil for none.
+	// It must not block.
+	Changed func(toolserver.Key)
+	// Version is the gateway's, which servers see.
+	Version string
+	Tracer  trace.Tracer
+	Log     *slog.Logger
+}
+
+// Client calls tool servers. Safe for concurrent use.
+type Client struct {
+	options   Options
+	guard     *netguard.Guard
+	plain     map[string]bool // host:port pairs that may use http
+	transport *connpool.Pool
+	commands  *commands
+	notices   chan notice
+	ids       atomic.Int64
+
+	mu    sync.Mutex
+	peers map[peerKey]*list.Element
+	used  *list.List // of *peer, the latest first
+}
+
+// notice is a message, or the end of a session, that nothing waits for.
+type notice func(ctx context.Context)
+
+// New returns a Client, or the error of an allowed target.
+func New(o Options) (*Client, error) {
+	guard, err := netguard.New(netguard.Options{
+		AllowTargets: o.AllowTargets, DenyPrefixes: o.DenyPrefixes, Proxy: o.Proxy, DialPrefixes: o.DialPrefixes, Resolver: o.Resolver,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tool servers: %w", err)
+	}
+	if o.Tracer == nil {
+		o.Tracer = noop.NewTracerProvider().Tracer("")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{
+		options: o, guard: guard, plain: make(map[string]bool), notices: make(chan notice, maxNotices),
+		peers: make(map[peerKey]*list.Element), used: list.New(),
+	}
+	for _, target := range o.AllowTargets {
+		c.plain[strings.ToLower(target)] = true
+	}
+	// A pool whose connections serve one request at a time, and no further one once a server has sent more than was
+	// asked for: servers for all organizations must not answer one with what is another's.
+	c.transport = connpool.New(connpool.Options{
+		Dial: guard.DialContext, IdlePerHost: 4, IdleTime: time.Minute,
+		TLS: func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs} },
+	})
+	c.commands = newCommands(o.Commands, o.Log)
+	return c, nil
+}
+
+// Close closes idle connections. Run has ended.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// CheckURL returns an error if a URL is not that of a public address over https, without a lookup. Errors are
+// *netguard.Refusal.
+func (c *Client) CheckURL(raw string) error {
+	_, err := c.read(raw)
+	return err
+}
+
+func (c *Client) read(raw string) (*url.URL, error) {
+	u, err := c.guard.CheckURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "https" && !c.plain[net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))] {
+		return nil, &netguard.Refusal{Rule: netguard.RuleScheme, Text: "the URL must be https"}
+	}
+	return u, nil
+}
+
+// agent is the User-Agent of all requests.
+const agent = "switchyard-gateway"
+
+// fixedHeaders are set by the client itself, so that no credential may replace them.
+var fixedHeaders = map[string]bool{
+	"Accept": true, "Accept-Encoding": true, "Connection": true, "Content-Encoding": true, "Content-Length": true, "Content-Type": true,
+	"Cookie": true, "Host": true, "Last-Event-Id": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"User-Agent": true, "Traceparent": true, "Tracestate": true, "Baggage": true,
+}
+
+// ReservedHeader reports whether a header's name can't be that of a credential.
+func ReservedHeader(name string) bool {
+	name = http.CanonicalHeaderKey(name)
+	return fixedHeaders[name] || strings.HasPrefix(name, "Mcp-") || strings.HasPrefix(name, "Proxy-")
+}

@@ -1,0 +1,85 @@
+// Package wire reads and writes the messages of the Model Context Protocol as both ends of the gateway need them:
+// strictly, with bounds, and without changing what it doesn't know. Package upstream speaks to servers with it, package
+// api/mcp to callers.
+package wire
+
+import "slices"
+
+// Versions of the protocol. From Modern on there are no sessions: each request says what it needs.
+const (
+	Modern         = "2026-07-28"
+	Legacy20251125 = "2025-11-25"
+	Legacy20250618 = "2025-06-18"
+	Legacy20250326 = "2025-03-26"
+)
+
+// legacy are the older versions that the gateway speaks, the newest first.
+var legacy = []string{Legacy20251125, Legacy20250618, Legacy20250326}
+
+// IsLegacy reports whether the gateway speaks a version that begins with a handshake.
+func IsLegacy(version string) bool { return slices.Contains(legacy, version) }
+
+// Methods.
+const (
+	MethodDiscover    = "server/discover"
+	MethodInitialize  = "initialize"
+	MethodPing        = "ping"
+	MethodListTools   = "tools/list"
+	MethodCallTool    = "tools/call"
+	MethodListen      = "subscriptions/listen"
+	MethodInitialized = "notifications/initialized"
+	MethodCancelled   = "notifications/cancelled"
+	MethodProgress    = "notifications/progress"
+	MethodToolsChange = "notifications/tools/list_changed"
+	MethodListening   = "notifications/subscriptions/acknowledged"
+)
+
+// Members of _meta.
+const (
+	MetaPrefix       = "io.modelcontextprotocol/"
+	MetaVersion      = MetaPrefix + "protocolVersion"
+	MetaClientInfo   = MetaPrefix + "clientInfo"
+	MetaCapabilities = MetaPrefix + "clientCapabilities"
+	MetaServerInfo   = MetaPrefix + "serverInfo"
+	MetaProgress     = "progressToken"
+	MetaTraceParent  = "traceparent"
+	MetaTraceState   = "tracestate"
+	MetaBaggage      = "baggage"
+)
+
+// ExtensionTasks is the capability of results that come later.
+const ExtensionTasks = MetaPrefix + "tasks"
+
+// Headers of streamable HTTP.
+const (
+	HeaderVersion     = "Mcp-Protocol-Version"
+	HeaderMethod      = "Mcp-Method"
+	HeaderName        = "Mcp-Name"
+	HeaderParamPrefix = "Mcp-Param-"
+	HeaderSession     = "Mcp-Session-Id"
+	HeaderLastEvent   = "Last-Event-Id"
+)
+
+// Codes of errors: those of JSON-RPC, and those that only a server of Modern sends.
+const (
+	CodeParse              = -32700
+	CodeInvalidRequest     = -32600
+	CodeMethodNotFound     = -32601
+	CodeInvalidParams      = -32602
+	CodeInternal           = -32603
+	CodeHeaderMismatch     = -32020
+	CodeMissingCapability  = -32021
+	CodeUnsupportedVersion = -32022
+)
+
+// IsModernCode reports whether only a server that speaks Modern answers with an error of this code.
+func IsModernCode(code int64) bool {
+	return code == CodeHeaderMismatch || code == CodeMissingCapability || code == CodeUnsupportedVersion
+}
+
+// Kinds of results, the values of resultType.
+const (
+	ResultComplete      = "complete"
+	ResultInputRequired = "input_required"
+	ResultTask          = "task"
+)

@@ -1,0 +1,155 @@
+package expression
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Result is the result of an evaluation.
+type Result int
+
+// The results.
+const (
+	// Failed is an expression that ended in an error, as by comparing a text with a number, or whose value is no boolean.
+	Failed Result = iota
+	// Absent is one that read a member or an element that the value lacks.
+	Absent
+	// Costly is one that cost more than MaxCost.
+	Costly
+	False
+	True
+)
+
+// Program is a compiled expression. Safe for concurrent use.
+type Program struct {
+	program cel.Program
+	names   map[string]bool
+}
+
+// Uses reports whether the expression refers to a variable.
+func (p *Program) Uses(variable string) bool { return p.names[variable] }
+
+// Evaluate returns the result for values of the variables, and what it cost. A variable without a value is an error of
+// the expressions that use it.
+func (p *Program) Evaluate(values map[string]any) (result Result, cost uint64) {
+	out, details, err := p.program.Eval(values)
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
+	return resultOf(out, err), cost
+}
+
+func resultOf(out ref.Val, err error) Result {
+	switch {
+	case err == nil && out == types.True:
+		return True
+	case err == nil && out == types.False:
+		return False
+	case err == nil: // A member that is no boolean.
+		return Failed
+	}
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
+		return Costly
+	}
+	// The library has no error type for it.
+	if text := err.Error(); strings.Contains(text, "no such key") || strings.Contains(text, "index out of bounds") {
+		return Absent
+	}
+	return Failed
+}
+
+// Object returns a JSON object as the value of a variable: numbers are int64 where that is exact, and otherwise float64.
+// The depth of the text must be bounded. The error is ErrNoObject.
+func Object(text []byte) (map[string]any, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var object map[string]any
+	if err := decoder.Decode(&object); err != nil || object == nil {
+		return nil, ErrNoObject
+	}
+	numbered(object)
+	return object, nil
+}
+
+// numbered replaces numbers of JSON by those of Go, in place.
+func numbered(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for name, field := range v {
+			v[name] = numbered(field)
+		}
+	case []any:
+		for i, element := range v {
+			v[i] = numbered(element)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64() // Beyond its range it is infinite.
+		return f
+	}
+	return value
+}
+
+// actual is the cost of calls at run time: of all that is read, since the library counts less for some of them.
+type actual struct{}
+
+// CallCost implements cost.ActualCostEstimator.
+func (actual) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	read := uint64(0)
+	for i, arg := range args {
+		switch {
+		case function == operators.Equals || function == operators.NotEquals || function == operators.In && i == 1 && arg.Type() == types.ListType:
+			read += weight(arg.Value())
+		default:
+			read += text(arg.Value())
+		}
+	}
+	total := 1 + read/10
+	return &total
+}
+
+func text(value any) uint64 {
+	switch v := value.(type) {
+	case string:
+		return uint64(len(v))
+	case []byte:
+		return uint64(len(v))
+	}
+	return 0
+}
+
+// weight returns ten for each value within a value, and one for each byte of text.
+func weight(value any) uint64 {
+	total := uint64(10)
+	switch v := value.(type) {
+	case map[string]any:
+		for name, field := range v {
+			total += text(name) + weight(field)
+		}
+	case []any:
+		for _, element := range v {
+			total += weight(element)
+		}
+	case []ref.Val:
+		for _, element := range v {
+			total += weight(element.Value())
+		}
+	case map[ref.Val]ref.Val:
+		for name, field := range v {
+			total += weight(name.Value()) + weight(field.Value())
+		}
+	default:
+		total += text(value)
+	}
+	return total
+}
