@@ -410,7 +410,10 @@ type ErrorBody struct {
 	// Text for people.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The response's X-Request-Id.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Places of the field at fault that break its rules, at most ten; absent where the reason says all. In gRPC a
+	// google.rpc.BadRequest among the status's details.
+	Violations    []*ErrorViolation `protobuf:"bytes,7,rep,name=violations,proto3" json:"violations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -487,6 +490,68 @@ func (x *ErrorBody) GetRequestId() string {
 	return ""
 }
 
+func (x *ErrorBody) GetViolations() []*ErrorViolation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+// ErrorViolation is a place in a request's field that breaks a rule. It holds no value of the request.
+type ErrorViolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON pointer of the place within the field; empty for the field itself.
+	Pointer string `protobuf:"bytes,1,opt,name=pointer,proto3" json:"pointer,omitempty"`
+	// What the place must be.
+	Rule          string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorViolation) Reset() {
+	*x = ErrorViolation{}
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorViolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorViolation) ProtoMessage() {}
+
+func (x *ErrorViolation) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorViolation.ProtoReflect.Descriptor instead.
+func (*ErrorViolation) Descriptor() ([]byte, []int) {
+	return file_switchyard_errors_v1_errors_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ErrorViolation) GetPointer() string {
+	if x != nil {
+		return x.Pointer
+	}
+	return ""
+}
+
+func (x *ErrorViolation) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
 // NotifyErrorBody is the JSON error document of notify.
 type NotifyErrorBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -500,7 +565,7 @@ type NotifyErrorBody struct {
 
 func (x *NotifyErrorBody) Reset() {
 	*x = NotifyErrorBody{}
-	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -512,7 +577,7 @@ func (x *NotifyErrorBody) String() string {
 func (*NotifyErrorBody) ProtoMessage() {}
 
 func (x *NotifyErrorBody) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -525,7 +590,7 @@ func (x *NotifyErrorBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyErrorBody.ProtoReflect.Descriptor instead.
 func (*NotifyErrorBody) Descriptor() ([]byte, []int) {
-	return file_switchyard_errors_v1_errors_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_errors_v1_errors_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NotifyErrorBody) GetError() string {
@@ -546,7 +611,7 @@ var File_switchyard_errors_v1_errors_proto protoreflect.FileDescriptor
 
 const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"!switchyard/errors/v1/errors.proto\x12\x14switchyard.errors.v1\"\xcd\x01\n" +
+	"!switchyard/errors/v1/errors.proto\x12\x14switchyard.errors.v1\"\x93\x02\n" +
 	"\tErrorBody\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x1f\n" +
 	"\verror_class\x18\x02 \x01(\tR\n" +
@@ -556,8 +621,14 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"retryAfter\x88\x01\x01\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestIdB\x0e\n" +
-	"\f_retry_after\"]\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12D\n" +
+	"\n" +
+	"violations\x18\a \x03(\v2$.switchyard.errors.v1.ErrorViolationR\n" +
+	"violationsB\x0e\n" +
+	"\f_retry_after\">\n" +
+	"\x0eErrorViolation\x12\x18\n" +
+	"\apointer\x18\x01 \x01(\tR\apointer\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\"]\n" +
 	"\x0fNotifyErrorBody\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
@@ -661,18 +732,20 @@ func file_switchyard_errors_v1_errors_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_errors_v1_errors_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_errors_v1_errors_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_switchyard_errors_v1_errors_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_switchyard_errors_v1_errors_proto_goTypes = []any{
 	(ErrorReason)(0),        // 0: switchyard.errors.v1.ErrorReason
 	(*ErrorBody)(nil),       // 1: switchyard.errors.v1.ErrorBody
-	(*NotifyErrorBody)(nil), // 2: switchyard.errors.v1.NotifyErrorBody
+	(*ErrorViolation)(nil),  // 2: switchyard.errors.v1.ErrorViolation
+	(*NotifyErrorBody)(nil), // 3: switchyard.errors.v1.NotifyErrorBody
 }
 var file_switchyard_errors_v1_errors_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2, // 0: switchyard.errors.v1.ErrorBody.violations:type_name -> switchyard.errors.v1.ErrorViolation
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_errors_v1_errors_proto_init() }
@@ -681,14 +754,14 @@ func file_switchyard_errors_v1_errors_proto_init() {
 		return
 	}
 	file_switchyard_errors_v1_errors_proto_msgTypes[0].OneofWrappers = []any{}
-	file_switchyard_errors_v1_errors_proto_msgTypes[1].OneofWrappers = []any{}
+	file_switchyard_errors_v1_errors_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_errors_v1_errors_proto_rawDesc), len(file_switchyard_errors_v1_errors_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
