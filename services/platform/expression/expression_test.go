@@ -154,7 +154,7 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
-func TestGrowsLinearly(t *testing.T) {
+func TestExpressionGrowsLinearly(t *testing.T) {
 	e := engine(t)
 	growth.Linear(t, growth.Each(growth.Around(`{"a":`, growth.UpTo(16<<10, growth.ValidJSON), "}"), func(text []byte) {
 		_, _ = expression.Object(text)

@@ -136,7 +136,7 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-func TestGrowsLinearly(t *testing.T) {
+func TestValueGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(append(growth.JSON, growth.Around(`{"a":[1,{"b":`, growth.ValidJSON, "}]}")...), func(text []byte) {
 		_, _ = canonical.Value(text)
 		_, _ = canonical.AsWritten(text)

@@ -84,8 +84,12 @@ func TestEndReason(t *testing.T) {
 		usage Usage
 		want  EndReason
 	}{
-		{used(1, 1), NoEndReason}, {used(10, 1), EndMaxCostCents}, {used(1, 5), EndMaxCalls}, {tools(3, 0), EndMaxToolCalls},
-		{tools(2, 1), NoEndReason}, {used(10, 5), EndMaxCostCents},
+		{used(1, 1), NoEndReason},
+		{used(10, 1), EndMaxCostCents},
+		{used(1, 5), EndMaxCalls},
+		{tools(3, 0), EndMaxToolCalls},
+		{tools(2, 1), NoEndReason},
+		{used(10, 5), EndMaxCostCents},
 	} {
 		if got := minted(limits).At(now, c.usage).EndReason; got != c.want {
 			t.Errorf("%+v: %q, want %q", c.usage, got, c.want)

@@ -143,7 +143,7 @@ func TestCompileNamesTheRule(t *testing.T) {
 func TestRulesOnlyRestrict(t *testing.T) {
 	levels := []trust.Level{"", trust.Untrusted, trust.Community, trust.Verified, trust.FirstParty}
 	names := rapid.SampledFrom([]string{"a", "ab", "b"})
-	drawn := rapid.Custom(func(t *rapid.T) toolrule.Rule {
+	anyRule := rapid.Custom(func(t *rapid.T) toolrule.Rule {
 		patterns := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "a*", "*b", "*"}), 0, 2)
 		return toolrule.Rule{
 			Name: rapid.StringN(1, 4, 8).Draw(t, "name"), Servers: patterns.Draw(t, "servers"), Tools: patterns.Draw(t, "tools"),
@@ -154,7 +154,7 @@ func TestRulesOnlyRestrict(t *testing.T) {
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {
-		rules := rapid.SliceOfN(drawn, 1, 5).Draw(t, "rules")
+		rules := rapid.SliceOfN(anyRule, 1, 5).Draw(t, "rules")
 		made := &toolrule.Call{Server: names.Draw(t, "server"), Tool: names.Draw(t, "tool"), Run: rapid.SampledFrom([]string{"", "r"}).Draw(t, "run id")}
 		if rapid.Bool().Draw(t, "has n") {
 			made.Arguments = map[string]any{"n": int64(rapid.IntRange(0, 2).Draw(t, "n"))}
