@@ -179,7 +179,15 @@ same('status after the deletion', (await rejected('a deleted file', client.files
 const azure = new AzureOpenAI({ endpoint: process.env.AZURE_ENDPOINT, apiKey: process.env.OPENAI_API_KEY, baseURL: null, apiVersion: '2024-10-21', defaultHeaders: headers });
 const deployed = await azure.chat.completions.create({ model: 'sandbox', messages: [{ role: 'user', content: 'hello there' }] });
 ends('text of a deployment', deployed.choices[0].message.content, 'hello there');
-ends('response of Azure', (await azure.responses.create({ model: 'sandbox', input: 'hello there' })).output_text, 'hello there');
+const answered = await azure.responses.create({ model: 'sandbox', input: 'hello there' });
+ends('response of Azure', answered.output_text, 'hello there');
+ends('the same, retrieved', (await azure.responses.retrieve(answered.id)).output_text, 'hello there');
+const askedOfAzure = [];
+for await (const item of azure.responses.inputItems.list(answered.id)) askedOfAzure.push(item.role);
+same('its input items', askedOfAzure, ['user']);
+above('its tokens', (await azure.responses.inputTokens.count({ model: 'sandbox', previous_response_id: answered.id })).input_tokens, 2);
+await azure.responses.delete(answered.id);
+same('status after its deletion', (await rejected("a deleted response of Azure's", azure.responses.retrieve(answered.id))).status, 404);
 
 const azureFile = await azure.files.create({
   file: await toFile(Buffer.from(lines.join('\n').replaceAll('/v1/', '/')), 'requests.jsonl'), purpose: 'batch',

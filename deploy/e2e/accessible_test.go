@@ -95,6 +95,7 @@ func faultsOf(ctx context.Context) *[]string {
 
 // The page of documents can be used by all, and loads nothing that its policy forbids.
 func TestPageOfDocuments(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	clients(t)
 	ctx := chrome(t)

@@ -33,6 +33,7 @@ func guardedCall(ref string, more ...object) object {
 // Every replica withholds a tool call from its caller until the call is approved, and the decision survives a restart
 // of all replicas.
 func TestApprovalHoldsEverywhere(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
@@ -76,6 +77,7 @@ func TestApprovalHoldsEverywhere(t *testing.T) {
 
 // Fifty concurrent decisions on two replicas: one takes effect, and a later one over gRPC is refused.
 func TestConcurrentDecisionsSettleOnce(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
@@ -106,6 +108,7 @@ func TestConcurrentDecisionsSettleOnce(t *testing.T) {
 
 // The level VERIFIED applies only after another principal has approved it, on every replica.
 func TestTrustIsReviewed(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
@@ -134,6 +137,7 @@ func TestTrustIsReviewed(t *testing.T) {
 
 // The blast radius counts calls of every replica at once, and still after a restart.
 func TestBlastRadiusCountsEverything(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization, run := unique("org"), unique("run")
 	const calls = 5

@@ -97,6 +97,7 @@ func TestResponsesSDKBackground(t *testing.T) {
 // What a killed replica was making, the other one makes anew, once and marked; a stream that was seen ends as failed. Both
 // replicas read, stream and cancel the responses of each other.
 func TestBackgroundOverAKill(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	h.answersSlowly(t)
 	organization := unique("org")

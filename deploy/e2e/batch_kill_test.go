@@ -64,8 +64,9 @@ func (f *batchFeed) next(t *testing.T) int {
 // kill -9 of all replicas, before they know that the vendor has made a job, and several times while its results are billed:
 // there is one job at the vendor, one row of each answered request, one result of each request, and nothing stays reserved.
 func TestBatchOverKills(t *testing.T) {
+	t.Parallel()
 	const unanswered, kills = 5, 2
-	h := pairOfGateways(t)
+	h := twoGateways.start(t)
 	organization := unique("org")
 	h.limit(t, organization, 1e6)
 	c := h.service(secondGateway, organization)

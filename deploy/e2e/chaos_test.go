@@ -15,8 +15,6 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The tests here kill processes, one after the other: none is parallel.
-
 // killDuring makes each client call one time after the other, kills a member when a quarter of the calls is answered,
 // and starts it again after the last call. It returns how many were answered.
 func (h *harness) killDuring(t *testing.T, target stack.Service, clients []client, calls int64) int64 {
@@ -67,6 +65,7 @@ func (h *harness) countAll(t *testing.T, organization string, answered, cut int6
 
 // kill -9 of the edge during calls: every answered call is billed, once.
 func TestKillEdge(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	organization := unique("org")
 	ai := h.customer(t, organization, "ai", "read")
@@ -83,6 +82,7 @@ func TestKillEdge(t *testing.T) {
 // kill -9 of the gateway during a stream: the client can tell that the stream is incomplete, and the edge serves again
 // as soon as there is a gateway.
 func TestKillGateway(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	h.script(t, stack.FakeProvider, rule{Match: stalling.match(), Action: object{"stall_after_chunks": 3}})
 	ai := h.customer(t, unique("org"), "ai", "read")
@@ -113,6 +113,7 @@ func TestKillGateway(t *testing.T) {
 
 // A service that gets SIGTERM finishes the streams that it has begun.
 func TestTerminateDuringAStream(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	for _, member := range []stack.Service{stack.Gateway, stack.Edge} {
 		t.Run(string(member), func(t *testing.T) {

@@ -215,6 +215,7 @@ func TestCodingAgents(t *testing.T) {
 	for _, task := range codingTasks {
 		t.Run(task.name, func(t *testing.T) {
 			t.Parallel()
+			programTurns.take(t, t.Name(), false)
 			h.codes(t, npm, task)
 		})
 	}

@@ -26,6 +26,7 @@ var consolePicture = flag.String("console-picture", "", "`file` for pictures of 
 // The operators' page shows the gateway's state, changes nothing without an operator's token, and changes the routing
 // with one.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	own, operator := h.service(stack.Gateway, organization), h.operator(stack.Gateway)

@@ -44,6 +44,7 @@ type journey struct {
 // A customer with one product key and a link to the portal subscribes an endpoint and a browser, sees a delivery fail, mends
 // the receiver and has it sent again, sees what each team spends, and is warned when 80 % of the budget is spent.
 func TestCustomerJourney(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	j := journey{

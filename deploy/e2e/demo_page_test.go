@@ -26,6 +26,9 @@ import (
 // screenshot names the file of a picture of the demo page; empty for none.
 var screenshot = flag.String("screenshot", "", "`file` for a picture of notify's demo page")
 
+// browserTimeout bounds all that a test does in a browser, which may keep a processor busy for half a minute by itself.
+const browserTimeout = 10 * waitTimeout
+
 // chrome starts a headless browser.
 func chrome(t *testing.T) context.Context {
 	t.Helper()
@@ -47,7 +50,7 @@ func chrome(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*waitTimeout)
+	ctx, cancel = context.WithTimeout(ctx, browserTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -64,6 +67,7 @@ const stubSubscribe = `(() => {
 })()`
 
 func TestDemoPage(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	ctx := chrome(t)
 	key := h.service(stack.Notify, stack.Organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")
@@ -187,6 +191,7 @@ func registrationOf(t *testing.T, workers <-chan *serviceworker.Version, origin 
 
 // Only the demo's own pages on this machine can use it.
 func TestDemoPageIsGuarded(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	demo := client{base: h.DemoURL(), header: http.Header{}}
 	head := demo.get(t, "/").want(t, http.StatusOK).header

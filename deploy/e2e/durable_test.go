@@ -14,6 +14,7 @@ import (
 // Whatever one gateway has answered, the other one shows at once: the feed, the spend of the organization, and that of
 // the session, although rows reach Postgres after the answers.
 func TestGatewaysShowWhatWasAnswered(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization, run := unique("org"), unique("run")
 	gateways := h.gateways(organization)
@@ -48,6 +49,7 @@ func TestGatewaysShowWhatWasAnswered(t *testing.T) {
 
 // Whatever one edge has answered, the other one counts at once.
 func TestEdgesShowWhatWasAnswered(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	k := h.key(t, unique("org"), "ai", "read")
 	edges := h.both(k.Key)

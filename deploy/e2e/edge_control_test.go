@@ -12,6 +12,7 @@ import (
 
 // Without control customers' calls go on, and operators get 503 until it is back, with every key as it was.
 func TestKillControl(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	organization := unique("org")
 	k := h.key(t, organization, "ai", "read")

@@ -95,6 +95,7 @@ func difference(want, got map[meter]*big.Rat) error {
 // The control is killed again and again while calls are counted and the billing systems fail now and then. What they
 // have in the end, each event counted once, is exactly what the edge counted and what the ledger has.
 func TestExportIsExactOverKills(t *testing.T) {
+	t.Parallel()
 	h := plan{name: "exports", fakes: []stack.Fake{stack.FakeBilling}}.start(t)
 	organization := unique("org")
 	ai := h.customer(t, organization, "ai", "read")

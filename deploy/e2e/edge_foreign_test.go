@@ -119,6 +119,7 @@ func (h *harness) estate(t *testing.T, organization, secret string, c customers)
 // Every route that names a resource, called by another organization that may do everything: 403 or 404, nothing of the
 // owner in the answer, and nothing of the owner's has changed.
 func TestEdgeForeignResources(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	owner, other, secret := unique("org"), unique("org"), unique("text")
 	owners, others := h.customers(t, owner), h.customers(t, other)
@@ -188,6 +189,7 @@ func reveals(t *testing.T, a answer, texts ...string) {
 
 // Lists show the key's organization only, whichever one the query names; a body that names another is refused.
 func TestEdgeForeignOrganization(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	owner, other, secret := unique("org"), unique("org"), unique("text")
 	h.estate(t, owner, secret, h.customers(t, owner))
@@ -229,6 +231,7 @@ func presentMonth() string { return time.Now().UTC().Format("2006-01") + "-01T00
 
 // A filter, a body or a path that refers to another organization's resources finds none of them.
 func TestEdgeForeignReferences(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	owner, secret := unique("org"), unique("text")
 	owners, others := h.customers(t, owner), h.customers(t, unique("org"))

@@ -47,6 +47,7 @@ func readToEnd(t *testing.T, conn net.Conn, within time.Duration) string {
 // A customer that sends slowly keeps a connection for no longer than the settings allow, and other customers are served
 // meanwhile.
 func TestEdgeSlowCustomers(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	k := h.key(t, unique("org"), "ai", "read")
 	head := "POST " + chatRoute + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + k.Key + "\r\nContent-Type: application/json\r\n"
@@ -67,6 +68,7 @@ func TestEdgeSlowCustomers(t *testing.T) {
 
 // Bodies up to the limit pass whole. A larger one is refused, also when only its Content-Length has been sent.
 func TestEdgeLargeBodies(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	to := h.receiver()
 	k := h.key(t, unique("org"), "webhooks", "write")
@@ -97,6 +99,7 @@ func TestEdgeLargeBodies(t *testing.T) {
 // While a service is down, its routes say so in the error format of the API that the
 // caller uses, and all other routes keep working.
 func TestEdgeServiceAway(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	organization := unique("org")
 	ai := h.customer(t, organization, "ai", "read")

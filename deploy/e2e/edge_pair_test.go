@@ -229,6 +229,7 @@ func TestEdgeRateLimits(t *testing.T) {
 // kill -9 of a replica during calls to both: every answered call is billed, once, and each period of the usage report
 // has the same sum.
 func TestEdgeCountsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	organization := unique("org")
 	k := h.key(t, organization, "ai", "read")
@@ -269,6 +270,7 @@ func (h *harness) countBy(t *testing.T, period, key string) (sum int64) {
 
 // The command does the same as the operator API, and the audit has an entry for each change.
 func TestEdgeKeysByCommand(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	organization := unique("org")
 	run := func(args ...string) (k productKey) {

@@ -13,6 +13,7 @@ import (
 // The revocation of a key ends its streams on both replicas within a second, and so the calls to the vendor. A change
 // that leaves the key valid, and the revocation of another key, end no stream.
 func TestEdgeRevocationEndsStreams(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	h.stallStreams(t) // the vendor begins its answer and never ends it
 	organization := unique("org")
@@ -82,6 +83,7 @@ func endOf(t *testing.T, s *eventStream) <-chan time.Time {
 // An edge that drains ends the streams of inboxes, which would otherwise keep it until its time is up; their readers
 // resume at another replica.
 func TestEdgeDrainEndsInboxStreams(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	k := h.key(t, unique("org"), "notifications", "notifications:inbox:read")
 	const route = "/product/v1/notifications/inbox/stream?user_id=ann"

@@ -36,6 +36,10 @@ func TestEventTypes(t *testing.T) {
 	refusal := emit("b", object{"order": "sk-secret-text", "more": 1})
 	refusal.refused(t, http.StatusBadRequest, "invalid_request",
 		"payload: breaks the schema of the event type: /more: additionalProperties: must be absent: the schema does not know it; /order: type: must be integer")
+	places := `[{"pointer":"/more","rule":"additionalProperties: must be absent: the schema does not know it"},{"pointer":"/order","rule":"type: must be integer"}]`
+	if got := gjson.GetBytes(refusal.body, "violations").Raw; got != places {
+		t.Errorf("violations %s, want %s", got, places)
+	}
 	if strings.Contains(string(refusal.body), "sk-secret-text") {
 		t.Error("the refusal has a value of the payload")
 	}

@@ -13,6 +13,7 @@ import (
 
 // The example programs run against the real services as they are.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization := unique("org")
 	env := append(os.Environ(),
@@ -25,6 +26,7 @@ func TestExamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			programTurns.take(t, t.Name(), false)
 			run := exec.CommandContext(t.Context(), "go", "run", "./examples/"+name)
 			run.Dir, run.Env = "..", env
 			if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), says) {

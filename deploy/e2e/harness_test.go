@@ -8,8 +8,8 @@
 //	h := use(t)
 //	h.customer(t, unique("org"), "ai", "read").post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
 //
-// It uses an organization of its own, so that all tests of the shared stack can run in parallel. The clients are in
-// client_test.go, the third parties in fakes_test.go, the search for secrets in secret_search_test.go.
+// It uses an organization of its own, so that all tests of the shared stack can run beside each other; turns_test.go
+// says which tests do. The clients are in client_test.go, the third parties in fakes_test.go, the search for secrets in secret_search_test.go.
 package e2e_test
 
 import (
@@ -58,12 +58,11 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var background sync.WaitGroup
-	if flag.Lookup("test.run").Value.String() == "" {
-		background.Go(func() { _, _ = programsBefore() })
+	if err := boundTests(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
 	}
 	code := m.Run()
-	background.Wait()
 	errs := []error{responses.leaks()}
 	var used []*harness
 	for _, l := range stacks {
@@ -204,12 +203,11 @@ func removePrograms() {
 
 // build builds the services and the fakes of a tree into a folder.
 func build(tree, bin string) error {
-	// Tests that run meanwhile have precedence.
-	args := []string{"-n", "10", "go", "build", "-pgo=off", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	args := []string{"build", "-pgo=off", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
 	for _, service := range stack.Services {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
 	}
-	command := exec.Command("nice", args...)
+	command := exec.Command("go", args...)
 	command.Dir = tree
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build in %s: %w\n%s", tree, err, out)

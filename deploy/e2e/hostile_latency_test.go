@@ -145,6 +145,7 @@ func (l *latencies) check(t *testing.T, most float64, floor time.Duration) {
 
 // The comparison must be able to fail: it finds a kind of call that takes twice as long in hostile phases.
 func TestLatencyComparison(t *testing.T) {
+	t.Parallel()
 	l := newLatencies()
 	for phase := range 6 {
 		for n := range 100 {

@@ -103,9 +103,9 @@ func (ht *hostileTraffic) vendorGroups(t *testing.T) (groups [4]func(*testing.T)
 				t.Run(b.behaviour.Name, func(t *testing.T) { ht.callVendors(t, b) })
 			})
 			t.Run("accounts", func(t *testing.T) {
-				for _, b := range part {
-					ht.checkLedger(t, b)
-				}
+				eachAtOnce(part, ht.atOnce, func(b *vendorCase) {
+					t.Run(b.behaviour.Name, func(t *testing.T) { ht.checkLedger(t, b) })
+				})
 			})
 		}
 	}

@@ -3,10 +3,14 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"switchyard.dev/deploy/dev/stack"
 )
@@ -24,6 +28,7 @@ const operators = "switchyard"
 // it is, or to operators; once, too, when it is taken again. Operators are told of a VAPID key that a push service
 // refuses. Both by webhook and in-app.
 func TestCredentialEventsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := threeGateways.start(t)
 	organization, to, ops := unique("org"), h.receiver(), h.receiver()
 	to.answers(t, object{"status": 204})
@@ -80,6 +85,54 @@ func TestCredentialEventsOverReplicas(t *testing.T) {
 	h.awaitNotices(t, operators, refusesFleet.name+" refuses a credential", refusesFleet.name+" takes a credential again",
 		"A push service refuses the VAPID key: "+origin)
 	h.awaitNotices(t, organization, refusesOwn.name+" refuses a credential", refusesOwn.name+" takes a credential again")
+}
+
+// agedKey has a key of the operator that was to be replaced long ago.
+var agedKey = addVendor(vendor{name: "aged-key", dialect: "openai", model: "aged-key"})
+
+// age makes the file of a vendor's key as old as a number of days, and has both gateways look at it as they start, one of
+// them after a kill.
+func (h *harness) age(t *testing.T, v vendor, days int) {
+	t.Helper()
+	set := time.Now().AddDate(0, 0, -days)
+	if err := os.Chtimes(filepath.Join(h.root, "keys", v.name), set, set); err != nil {
+		t.Fatal(err)
+	}
+	for _, gateway := range []string{string(stack.Gateway), string(secondGateway)} {
+		if err := errors.Join(h.Kill(gateway), h.Restart(t.Context(), gateway)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Operators are told once, by webhook and in-app, that a key of theirs is due for rotation, however many gateways find it;
+// and again once the key that replaced it is due.
+func TestKeyDueForRotation(t *testing.T) {
+	h := pairOfGateways(t)
+	ops, types := h.receiver(), []string{"switchyard.credential.rotation_due"}
+	ops.answers(t, object{"status": 204})
+	ops.subscribe(t, h.service(stack.WebhookEgress, operators), types)
+	h.operator(stack.Edge).do(t, http.MethodPut, "/admin/v1/alerts/rules/"+operators, object{
+		"rules": []object{{"name": "rotation", "types": types, "to": []object{{"channel": "in_app", "user_id": "ann"}}}},
+	}).want(t, http.StatusOK)
+
+	h.age(t, agedKey, 89)
+	h.age(t, agedKey, 91)
+	due, notice := "switchyard.credential.rotation_due credential/"+agedKey.name, "A credential is due for rotation: "+agedKey.name
+	ops.awaitEvents(t, due)
+	h.awaitNotices(t, operators, notice)
+
+	if err := os.WriteFile(filepath.Join(h.root, "keys", agedKey.name), []byte(newKey("replaced")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.age(t, agedKey, 100)
+	waitFor(t, waitTimeout, "the event of the next key", func() error {
+		if got := ops.events(t); len(got) != 1 || len(got[due]) != 2 {
+			return fmt.Errorf("the receiver got %v, want two of %s", got, due)
+		}
+		return nil
+	})
+	h.awaitNotices(t, operators, notice, notice)
 }
 
 // clear removes the script of a fake.

@@ -88,6 +88,7 @@ func (r receiver) awaitEvents(t *testing.T, want ...string) {
 // A budget that crosses thresholds over three gateways, of which one is killed, and while webhook-egress is away, is
 // told once for each threshold; so is an approval, and a run that is used up. People are told by alert rules, once.
 func TestHouseEventsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := threeGateways.start(t)
 	organization, to := unique("org"), h.receiver()
 	to.answers(t, object{"status": 204})

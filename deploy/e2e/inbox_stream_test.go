@@ -69,6 +69,7 @@ func (h *harness) follow(ctx context.Context, t *testing.T, member, organization
 // Readers and writers at both replicas, one of which is killed and drained meanwhile: every reader gets every change
 // once and in order, and ends with the exact count.
 func TestInboxStreamsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	const messages, reads = 60, 20

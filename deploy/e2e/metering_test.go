@@ -147,6 +147,7 @@ func (b *meteredLoad) settle(t *testing.T, kills int) {
 // kill -9 of the gateway, several times under load, with Postgres running and not: every answer has one record, and a
 // consumer of the feed gets each.
 func TestKillGatewayMetering(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	b := h.startMeteredLoad(t)
 	kills := 0
@@ -190,6 +191,7 @@ func TestKillGatewayMetering(t *testing.T) {
 
 // The spool holds no content. TestKeysStayInCustody looks for keys.
 func TestSpoolHasNoContent(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	if err := h.Kill(store.Postgres); err != nil {
 		t.Fatal(err)

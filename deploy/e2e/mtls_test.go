@@ -29,6 +29,7 @@ import (
 // All services present certificates to each other: their calls pass, the services behind the edge refuse callers
 // without a trusted certificate, and certificates and authorities are renewed under load without a failed call.
 func TestMutualTLS(t *testing.T) {
+	t.Parallel()
 	first, second := newAuthority(t), newAuthority(t)
 	h := plan{name: "mtls", secure: first}.start(t)
 	organization := unique("org")

@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -143,6 +142,7 @@ func (h *harness) posts(t *testing.T, part string) []slackPost {
 func address(name string) string { return strings.ReplaceAll(unique(name), "-", ".") + "@example.com" }
 
 func TestOneSendByFourChannels(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	organization, to, mark := unique("org"), address("ann"), unique("mark")
 	url, _ := h.hook()
@@ -178,6 +178,7 @@ func TestOneSendByFourChannels(t *testing.T) {
 }
 
 func TestOutcomesByChannel(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	slack := func(path string, action object, times int) (stack.Fake, rule) {
 		return stack.FakeSlack, rule{Match: object{"path": path}, Times: times, Action: action}
@@ -237,6 +238,7 @@ func TestOutcomesByChannel(t *testing.T) {
 }
 
 func TestRefusalsNameChannelAndField(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	notify := h.service(stack.Notify, unique("org"))
 	url, _ := h.hook()
@@ -263,6 +265,7 @@ func TestRefusalsNameChannelAndField(t *testing.T) {
 }
 
 func TestSendIsRepeatedByItsKey(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	organization, to := unique("org"), address("cat")
 	notify := h.service(stack.Notify, organization).with("Idempotency-Key", unique("key"))
@@ -280,128 +283,5 @@ func TestSendIsRepeatedByItsKey(t *testing.T) {
 	h.ended(t, organization, accepted.ID)
 	if mails := h.mails(t, to); len(mails) != 1 {
 		t.Errorf("%d mails", len(mails))
-	}
-}
-
-// Two replicas send at most one message a second to one URL. Answers of 429 in between lose no message, and other URLs
-// aren't delayed. Without Redis, and for a moment after Redis is back without its data, each replica keeps to the rate
-// by itself.
-func TestSlackRate(t *testing.T) {
-	h := notifyStack(t)
-	const replicas, almost = 2, 900 * time.Millisecond
-	t.Run("with Redis", func(t *testing.T) { h.checkSpacing(t, h.sendBurst(t), 1, almost) })
-	t.Run("without Redis", func(t *testing.T) {
-		h.withoutRedis(t)
-		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
-	})
-	t.Run("with Redis that came back", func(t *testing.T) {
-		h.checkSpacing(t, h.sendBurst(t), replicas, almost)
-		h.checkSpacing(t, h.sendBurst(t), 1, almost) // the first batch took longer than that moment
-	})
-}
-
-// sendBurst sends several messages to one URL by both replicas, and returns the messages that Slack accepted.
-func (h *harness) sendBurst(t *testing.T) []slackPost {
-	t.Helper()
-	const messages = 6
-	organization, mark := unique("org"), unique("mark")
-	url, path := h.hook()
-	h.script(t, stack.FakeSlack, rule{Match: object{"path": path}, Times: 2, Action: object{"status": 429, "retry_after": "1"}})
-	first, second := h.service(stack.Notify, organization), h.service(stack.Notify, organization)
-	second.base = h.URL(secondNotify)
-	var ids []string
-	for i := range messages {
-		var accepted struct {
-			ID string `json:"notification_id"`
-		}
-		[]client{first, second}[i%2].post(t, notifyPath, object{"channels": []string{"slack"}, "message": fmt.Sprint(mark, " ", i), "target": object{"webhook_url": url}}).
-			into(t, http.StatusAccepted, &accepted)
-		ids = append(ids, accepted.ID)
-	}
-	for _, id := range ids {
-		if log := h.ended(t, organization, id); log.Status != "delivered" {
-			t.Errorf("the send is %s: %s", log.Status, log.summary())
-		}
-	}
-	posts := h.posts(t, mark)
-	if len(posts) != messages {
-		t.Errorf("%d messages arrived, want %d", len(posts), messages)
-	}
-	return posts
-}
-
-// checkSpacing fails the test if more than most messages arrived within a time.
-func (h *harness) checkSpacing(t *testing.T, posts []slackPost, most int, within time.Duration) {
-	t.Helper()
-	for i := most; i < len(posts); i++ {
-		if gap := posts[i].Time.Sub(posts[i-most].Time); gap < within {
-			t.Errorf("message %d came %s after the one %d before it", i, gap, most)
-		}
-	}
-}
-
-// A killed replica of notify loses no send, and every duplicate is marked as such.
-func TestKilledNotifyLosesNothing(t *testing.T) {
-	const sends = 150 // each by two channels
-	h := notifyStack(t)
-	organization, mark := unique("org"), unique("mark")
-	tos, ids := make([]string, sends), make([]string, sends)
-	for i := range sends {
-		url, _ := h.hook()
-		tos[i] = address("kill")
-		body := object{"channels": []string{"slack", "email"}, "message": fmt.Sprintf("%s-%d.", mark, i), "target": object{"webhook_url": url, "email": tos[i]}}
-		ids[i] = h.send(t, organization, body)
-		if i == sends/3 || i == 2*sends/3 {
-			// The second replica, because this test calls the first.
-			if err := h.Kill(secondNotify); err != nil {
-				t.Fatal(err)
-			}
-			if err := h.Restart(t.Context(), secondNotify); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := h.Kill(string(stack.Notify)); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Restart(t.Context(), string(stack.Notify)); err != nil {
-		t.Fatal(err)
-	}
-	doubled := 0
-	for i, id := range ids {
-		log := h.ended(t, organization, id)
-		posts, mails := len(h.posts(t, fmt.Sprintf("%s-%d.", mark, i))), len(h.mails(t, tos[i]))
-		for n, count := range []int{posts, mails} {
-			c := log.Channels[n]
-			if c.Status != "delivered" {
-				t.Errorf("send %d by %s: %s", i, c.Channel, log.summary())
-			}
-			if count < 1 || count > 1 && !c.Doubled {
-				t.Errorf("send %d by %s: %d arrived, possibly duplicated %t", i, c.Channel, count, c.Doubled)
-			}
-			doubled += count - 1
-		}
-	}
-	t.Logf("%d sends, %d messages twice, each of them marked", 2*sends, doubled)
-}
-
-func TestDrainedNotifyLosesNothing(t *testing.T) {
-	const sends = 40
-	h := notifyStack(t)
-	organization, to := unique("org"), address("drain")
-	ids := make([]string, sends)
-	for i := range sends {
-		ids[i] = h.send(t, organization, object{"channels": []string{"email"}, "message": "x", "target": object{"email": to}})
-	}
-	if err := errors.Join(h.Terminate(t.Context(), string(stack.Notify)), h.Restart(t.Context(), string(stack.Notify))); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range ids {
-		if got := h.ended(t, organization, id).summary(); got != "email delivered, ok 250" {
-			t.Errorf("the send ended as %s", got)
-		}
-	}
-	if mails := h.mails(t, to); len(mails) != sends {
-		t.Errorf("%d mails, want %d", len(mails), sends)
 	}
 }

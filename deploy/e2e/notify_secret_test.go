@@ -32,6 +32,7 @@ func (h *harness) withoutRedis(t *testing.T) {
 // The secrets of channels are in no answer, log, row, key or metric, also when every channel fails. The stack's logs
 // are searched after it has stopped.
 func TestNotifySecretsStayInside(t *testing.T) {
+	t.Parallel()
 	h := notifyStack(t)
 	organization := unique("org")
 	url, path := h.hook()
@@ -84,6 +85,7 @@ func TestNotifySecretsStayInside(t *testing.T) {
 // In a deployment without webhook-egress, the secret that signs webhooks is in no answer, log, row, key or metric, even
 // when the receiver repeats it in every failure. The stack's stores and logs are searched after it has stopped.
 func TestDirectWebhookSecretStaysInside(t *testing.T) {
+	t.Parallel()
 	secrets := t.TempDir()
 	h := plan{name: "direct", replicas: map[stack.Service]int{stack.Notify: 2}, settings: settings{stack.Notify: {
 		"NOTIFY_WEBHOOK_EGRESS_ADDRESS=", "NOTIFY_WEBHOOK_EGRESS_TOKEN_FILE=", "NOTIFY_WEBHOOK_SECRETS_DIR=" + secrets,

@@ -146,6 +146,7 @@ func TestNPMClients(t *testing.T) {
 		for _, d := range h.sdkEndpoints(t) {
 			t.Run(script+" "+d.name, func(t *testing.T) {
 				t.Parallel()
+				programTurns.take(t, t.Name(), false)
 				clientRun{npm.node(t), []string{script}, npm.folder, append(d.env(),
 					"MODELS="+strings.Join(models, ","), "EMBEDDING_MODEL="+embedding.model, "IMAGE_MODEL="+imageVendor.model,
 					"OPENAI_BATCH_MODEL="+sdkBatchScripts["openai"].model, "ANTHROPIC_BATCH_MODEL="+sdkBatchScripts["anthropic"].model,

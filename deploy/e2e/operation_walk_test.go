@@ -144,6 +144,7 @@ func (c *control) payload(f *fixture, verb string, other object) any {
 // Every operation of tableServices has its row, so that a new one can't be forgotten. TestReflectionAndHealthOverGRPC
 // checks that the gateway serves the contract's services and no others.
 func TestEveryOperationHasARow(t *testing.T) {
+	t.Parallel()
 	rows := make(map[string]bool)
 	for i := range controls {
 		rows[controls[i].method] = true
@@ -255,6 +256,7 @@ func (f *fixture) state(t *testing.T) map[string]string {
 
 // The effect of each operation is the same, to the byte, after kill -9 of every replica.
 func TestControlOutlivesAKill(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	fixtures := make([]*fixture, len(controls))
 	before := make([]map[string]string, len(controls))
@@ -282,6 +284,7 @@ func TestControlOutlivesAKill(t *testing.T) {
 // Ten concurrent callers on two replicas get the answers that they could have got one after the other: an operation
 // that works once works for one of them, and the audit has an entry for each effect.
 func TestControlRaces(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	const callers = 10
 	for i := range controls {

@@ -40,6 +40,7 @@ func (p browserPage) actFor(t *testing.T, organization, user string) {
 // An operator signs in once and finds what all organizations have: the views of the portal for the one that is chosen,
 // keys, plans and credits.
 func TestOperatorsConsole(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, receiver := unique("org"), h.receiver()
 	h.key(t, organization, "webhooks", "read,write")
@@ -89,8 +90,9 @@ func TestOperatorsConsole(t *testing.T) {
 
 	p.visit(t, "audit")
 	p.until(t, contains("audit", "console.call")+" && "+contains("audit", "POST /product/v1/webhooks/endpoints"))
+	p.until(t, `/\d/.test(document.querySelector("#audit tbody th").textContent)`) // when
 	for _, view := range []string{
-		"organizations", "account", "endpoints", "deliveries", "alerts", "spend", "inbox", "sends", "all-keys", "plans", "audit",
+		"organizations", "account", "endpoints", "deliveries", "alerts", "spend", "inbox", "sends", "limits", "approvals", "budget", "all-keys", "plans", "audit",
 		"all-deliveries-of-all", "dead-letters", "all-endpoints", "events",
 	} {
 		p.visit(t, view)

@@ -13,11 +13,10 @@ import (
 	"switchyard.dev/deploy/dev/store"
 )
 
-// The tests here stop the stores, one after the other: none is parallel.
-
 // Whole answers and streams continue while Redis, Postgres or both are down: no request fails, and none waits for a
 // missing store.
 func TestChatWithoutStores(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	for _, gone := range [][]string{{store.Redis}, {store.Postgres}, {store.Redis, store.Postgres}} {
 		t.Run(fmt.Sprint(gone), func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 // A person registers a browser in the portal, sees it listed, and removes it; an operator sees it among those of all
 // organizations.
 func TestPortalDevices(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	key := h.service(stack.Notify, organization).get(t, "/v1/push/vapid-public-key").fields(t, http.StatusOK, "public_key")

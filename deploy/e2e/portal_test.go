@@ -77,6 +77,7 @@ func contains(id, text string) string {
 // A person with nothing but a link subscribes an endpoint, sees a delivery fail, has it sent again once the receiver works,
 // sees the spend by tag, makes a key, and reads the inbox as it fills.
 func TestPortal(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, receiver := unique("org"), h.receiver()
 	link := h.portalLink(t, organization, "", "ann", "webhooks:*", "ai:usage:read", "notifications:*", "keys:write", "alerts:*")
@@ -147,7 +148,7 @@ func TestPortal(t *testing.T) {
 	}
 	for _, view := range []string{
 		"endpoints", "deliveries", "deliveries/" + event.Deliveries[0].Delivery, "event-types", "event-types/order.shipped",
-		"event-types/switchyard.budget.threshold", "spend", "keys", "inbox", "alerts",
+		"event-types/switchyard.budget.threshold", "spend", "limits", "keys", "inbox", "alerts",
 	} {
 		p.visit(t, view)
 		checkAccessible(t, p.ctx, view)

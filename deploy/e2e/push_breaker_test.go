@@ -32,6 +32,7 @@ func (h *harness) breakersOpened(t *testing.T) (n int) {
 // Notify stops sending to a push service that is down, except for probes. Pushes to other services continue, and all
 // that waited arrive when the service is back.
 func TestPushServiceThatIsDown(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	const devices = 8

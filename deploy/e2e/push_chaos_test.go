@@ -12,6 +12,7 @@ import (
 // A broadcast survives the kill of both replicas while it runs: every device gets it, and none twice unless the log
 // says so.
 func TestBroadcastSurvivesKills(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	organization := unique("org")
 	const devices = 400

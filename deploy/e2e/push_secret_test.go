@@ -13,6 +13,7 @@ import (
 // The secrets of a device's subscription are in no answer, log, row, key or metric, also when its push service repeats
 // them in every failure. The stores and logs of the stack are searched once more after it has stopped.
 func TestPushSecretsStayInside(t *testing.T) {
+	t.Parallel()
 	h := pushStack(t)
 	defer h.clearScript(t)
 	organization := unique("org")

@@ -26,6 +26,7 @@ const (
 // A limit that is used up over three replicas of the edge, of which one is killed amid calls, and while one of control and
 // webhook-egress are killed, is told once at 80 and once at 100 %; so are credits. A rule tells people.
 func TestQuotaEventsOverReplicas(t *testing.T) {
+	t.Parallel()
 	h := threeEdges.start(t)
 	const most = 100
 	organization, to := unique("org"), h.receiver()

@@ -14,6 +14,7 @@ import (
 
 // Every page of recipes runs from its first line to its last, and each call is served.
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"bash", "curl", "jq"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Fatalf("the recipes use %s: %v", program, err)

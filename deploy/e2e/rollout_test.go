@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,23 +27,18 @@ var slowStream = vendor{name: "slowly", dialect: "openai", model: "slowly"}
 const releaseFile = "../../.ci/release"
 
 // programsBefore returns the folder of the previous release's programs, which are built once, after those of this tree.
-// A run of all tests builds them while the first tests wait.
 var programsBefore = sync.OnceValues(func() (bin string, err error) {
 	if _, err := programs(); err != nil {
 		return "", err
 	}
-	tree, err := os.MkdirTemp("", "switchyard-e2e-before-")
+	tree, err := releaseTree()
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(tree)
 	if bin, err = os.MkdirTemp("", "switchyard-e2e-bin-"); err != nil {
 		return "", err
 	}
 	built = append(built, bin)
-	if err := unpackRelease(tree); err != nil {
-		return "", err
-	}
 	policy, err := os.ReadFile(filepath.Join(tree, policyInTree))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(bin, releasePolicy), policy, 0o600)
@@ -54,20 +50,50 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 // upgrade.
 const releasePolicy = "policy.yaml"
 
-// unpackRelease extracts the tree of the previous release from the git history.
-func unpackRelease(tree string) error {
-	commit, err := os.ReadFile(releaseFile)
+// releaseTree returns the folder of the previous release's tree. It stays there for further runs: compiled packages are
+// cached by the folder of their source.
+func releaseTree() (string, error) {
+	text, err := os.ReadFile(releaseFile)
 	if err != nil {
-		return err
+		return "", err
 	}
-	archive := exec.Command("git", "-C", "../..", "archive", strings.TrimSpace(string(commit)))
-	unpack := exec.Command("tar", "-x", "-C", tree)
+	commit := strings.TrimSpace(string(text))
+	cache, err := filepath.Abs("../../.cache")
+	if err != nil {
+		return "", err
+	}
+	tree := filepath.Join(cache, "release-"+commit)
+	if _, err := os.Stat(tree); err == nil {
+		return tree, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	fresh, err := os.MkdirTemp(cache, "unpacking-") // An interrupted run leaves nothing incomplete in tree.
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(fresh)
+	if err := unpack(commit, fresh); err != nil {
+		return "", err
+	}
+	if err := os.Rename(fresh, tree); err != nil && !errors.Is(err, fs.ErrExist) { // Another run may have been first.
+		return "", err
+	}
+	return tree, nil
+}
+
+// unpack extracts the tree of a commit from the git history.
+func unpack(commit, folder string) error {
+	archive := exec.Command("git", "-C", "../..", "archive", commit)
+	extract := exec.Command("tar", "-x", "-C", folder)
 	var complaints bytes.Buffer
-	archive.Stderr, unpack.Stderr = &complaints, &complaints
-	if unpack.Stdin, err = archive.StdoutPipe(); err != nil {
+	archive.Stderr, extract.Stderr = &complaints, &complaints
+	var err error
+	if extract.Stdin, err = archive.StdoutPipe(); err != nil {
 		return err
 	}
-	if err := errors.Join(unpack.Start(), archive.Run(), unpack.Wait()); err != nil {
+	if err := errors.Join(extract.Start(), archive.Run(), extract.Wait()); err != nil {
 		return fmt.Errorf("the previous release: %w (a clone without history can't run this test)\n%s", err, complaints.String())
 	}
 	return nil
@@ -124,8 +150,8 @@ func startFleet(t *testing.T, bin string) fleet {
 		of[service], count[service] = newBalancer(t), replicas
 		f.balancers = append(f.balancers, of[service])
 		prefix := strings.ToUpper(strings.ReplaceAll(string(service), "-", "_"))
-		// Longer than the balancer takes to notice that a replica is not ready.
-		more[service] = []string{prefix + "_DRAIN_DELAY=1s"}
+		// Longer than the balancer takes to notice that a replica is not ready, on a busy machine too.
+		more[service] = []string{prefix + "_DRAIN_DELAY=3s"}
 	}
 	more[stack.Edge] = append(more[stack.Edge], "EDGE_GATEWAY_URL="+of[stack.Gateway].url(),
 		"EDGE_WEBHOOK_EGRESS_URL="+of[stack.WebhookEgress].url(), "EDGE_NOTIFY_URL="+of[stack.Notify].url())
@@ -213,7 +239,8 @@ func (tr *traffic) begin(t *testing.T, organization string, to receiver) {
 // Every replica of every service is replaced by one of the next release under traffic: first the schemas are migrated,
 // then one process at a time is replaced. No call fails, no stream is cut, no delivery is lost.
 func TestRollout(t *testing.T) {
-	use(t)
+	t.Parallel()
+	stackTurns.take(t, root(t), true) // The build takes a turn, too.
 	bin, err := programsBefore()
 	if err != nil {
 		t.Fatal(err)

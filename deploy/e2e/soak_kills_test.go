@@ -77,6 +77,7 @@ func countKills(kills []kill, member string) (n int) {
 
 // A plan kills every service, and each store once, and depends on its seed alone.
 func TestKillPlan(t *testing.T) {
+	t.Parallel()
 	for _, length := range []time.Duration{30 * time.Second, 400 * time.Second} {
 		kills := planKills(rand.New(rand.NewPCG(7, 0)), length)
 		same(t, fmt.Sprint(kills), fmt.Sprint(planKills(rand.New(rand.NewPCG(7, 0)), length)))

@@ -271,6 +271,7 @@ func TestSocketsAreClosed(t *testing.T) {
 
 // A service that stops lets responses finish and closes with 1012, so that clients connect again.
 func TestSocketsDrain(t *testing.T) {
+	t.Parallel()
 	h := pairOfEdges(t)
 	for _, member := range []stack.Service{secondEdge, stack.Gateway} {
 		t.Run(string(member), func(t *testing.T) {

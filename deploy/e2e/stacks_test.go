@@ -14,9 +14,9 @@ import (
 )
 
 // The stacks of the run. Each starts when the first test needs it, and stops after the last test. Tests of the shared
-// stack are parallel. Tests of the other stacks may kill members, so they run one after the other.
+// stack run beside each other. Tests of another stack may kill members, so they take turns.
 var (
-	shared = planned(plan{name: "shared"})
+	shared = planned(plan{name: "shared"}).together()
 
 	// breakable has few slots for deliveries, and leases as short as possible: another process takes over what a killed
 	// one held after the lease. Its answers wait for Postgres, those of the other stacks for a disk that outlives them.
@@ -30,9 +30,7 @@ var (
 		stack.WebhookEgress: {"WEBHOOK_EGRESS_REQUEST_TIMEOUT=2s", "WEBHOOK_EGRESS_LEASE=7s", fmt.Sprint("WEBHOOK_EGRESS_MAX_IN_FLIGHT=", egressInFlight)},
 	}})
 
-	paired = planned(plan{name: "paired", replicas: map[stack.Service]int{stack.Gateway: 2}, settings: settings{
-		stack.Gateway: {"GATEWAY_LEDGER_MODE=synced"},
-	}})
+	paired = planned(twoGateways)
 
 	// edges has two replicas of the edge, with short timeouts for customers.
 	edges = planned(plan{name: "edges", replicas: map[stack.Service]int{stack.Edge: 2}, settings: settings{
@@ -76,6 +74,11 @@ var (
 	})
 )
 
+// twoGateways has two replicas of the gateway on one database.
+var twoGateways = plan{name: "two-gateways", replicas: map[stack.Service]int{stack.Gateway: 2}, settings: settings{
+	stack.Gateway: {"GATEWAY_LEDGER_MODE=synced"},
+}}
+
 const egresses = 3
 
 // hostileSecrets is the folder of the signing secrets of organizations whose webhooks notify posts itself.
@@ -99,6 +102,7 @@ func pushStack(t *testing.T) *harness      { t.Helper(); return pushing.get(t) }
 // lazy is a stack that starts when the first test needs it.
 type lazy struct {
 	plan    plan
+	turns   *turns // of its tests; nil where they run beside each other
 	once    sync.Once
 	harness *harness
 	err     error
@@ -107,14 +111,27 @@ type lazy struct {
 var stacks []*lazy
 
 func planned(p plan) *lazy {
-	l := &lazy{plan: p}
+	l := &lazy{plan: p, turns: newTurns(1)}
 	stacks = append(stacks, l)
 	return l
 }
 
-// get returns the running stack.
+// together has the stack's tests run beside each other.
+func (l *lazy) together() *lazy {
+	l.turns = nil
+	return l
+}
+
+// get returns the running stack, in the test's turn.
 func (l *lazy) get(t *testing.T) *harness {
 	t.Helper()
+	if l.turns != nil && !l.turns.has(root(t)) {
+		if stackTurns.has(root(t)) { // The test that has the stack may wait for this test to end.
+			t.Fatalf("the test needs the stack %s: use it before any other", l.plan.name)
+		}
+		l.turns.take(t, root(t), false)
+	}
+	stackTurns.take(t, root(t), l.turns != nil)
 	l.once.Do(func() { l.harness, l.err = l.plan.open(context.WithoutCancel(t.Context())) })
 	if l.err != nil {
 		t.Fatalf("the stack %s does not start: %v", l.plan.name, l.err)
@@ -125,6 +142,7 @@ func (l *lazy) get(t *testing.T) *harness {
 // start starts a stack for one test, at whose end it is closed.
 func (p plan) start(t *testing.T) *harness {
 	t.Helper()
+	stackTurns.take(t, root(t), true)
 	h, err := p.open(t.Context())
 	if err != nil {
 		t.Fatalf("the stack %s does not start: %v", p.name, err)

@@ -16,6 +16,7 @@ import (
 // A replica stops for longer than the others wait, so that the last call of its run is given to another. When the
 // replica continues, its own call ends, its answer so far is billed, and the audit has the overrun of the limit.
 func TestAStalledReplicaIsFenced(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization, run, gateways, s := h.startOnlyCall(t)
 	pid, err := h.PID(string(secondGateway))

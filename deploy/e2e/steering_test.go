@@ -15,8 +15,7 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// Operators' overrides of the routing apply on every replica. These tests use the stack with two gateways: none is
-// parallel.
+// Operators' overrides of the routing apply on every replica. These tests use the stack with two gateways.
 
 var (
 	pinnable        = addPair("pinnable")
@@ -229,6 +228,7 @@ func (f fleetStatus) vendor(name string) string {
 
 // Both replicas distinguish a vendor that is down from a gateway that is, though only one of them called the vendor.
 func TestFleetStatusDistinguishesVendorFromGateway(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	gateways := h.gateways(unique("org"))
 	status := func(gateway client) (f fleetStatus) {

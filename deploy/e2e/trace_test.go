@@ -32,6 +32,7 @@ func traced(t *testing.T, c client, id string) map[string]any {
 // An organization can read the traces of its own requests redacted, support can read them without any content, and no
 // other caller can read them. A request can also be replayed.
 func TestTraceOfARequest(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, other := unique("org"), unique("org")
 	own, otherOrg := h.service(stack.Gateway, organization), h.service(stack.Gateway, other)
@@ -95,6 +96,7 @@ func TestTraceOfARequest(t *testing.T) {
 
 // A trace that one replica recorded can be read at the other, and outlives a restart.
 func TestTracesOutliveReplicas(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
@@ -117,6 +119,7 @@ var slowProbe = addVendor(vendor{name: "plodding", dialect: "openai", model: "pl
 
 // Probes spend money, so only operators may start them, and only one runs at a time over all replicas.
 func TestProbes(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	first := h.operator(stack.Gateway)
 	second := first

@@ -103,6 +103,7 @@ type testOutcome struct {
 // A customer authenticates the deliveries of an endpoint in every way that there is. Each takes effect at the next
 // delivery; nothing that is read shows a secret; the receiver has what it needs to verify each signature.
 func TestEndpointAccess(t *testing.T) {
+	t.Parallel()
 	token, clientSecret := endpointCredential("access-token"), endpointCredential("client-secret")
 	tokens := tokenServer(t, clientSecret, token)
 	certificate, key := clientCertificate(t, "shop")

@@ -18,8 +18,6 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// The tests here kill processes, one after the other: none is parallel.
-
 const (
 	// chaosBatch is how many deliveries are accepted between two kills.
 	chaosBatch = 500
@@ -214,6 +212,7 @@ func repeats(few, many int) int {
 
 // kill -9 of webhook-egress loses no delivery; with SOAK set it is killed a hundred times.
 func TestKillWebhookEgress(t *testing.T) {
+	t.Parallel()
 	kills := repeats(1, 100)
 	h := breakable.get(t)
 	organization, to := unique("org"), h.receiver()
@@ -235,6 +234,7 @@ func TestKillWebhookEgress(t *testing.T) {
 // Three replicas on one database are killed with -9 under load, one after the other. Each stays dead until the others
 // have delivered everything that was accepted, also what the dead one held. With SOAK set there are many rounds.
 func TestKillReplicasOfWebhookEgress(t *testing.T) {
+	t.Parallel()
 	rounds := repeats(1, 20)
 	h := threeEgresses.get(t)
 	organization, to := unique("org"), h.receiver()

@@ -49,6 +49,7 @@ func wantOrder(t *testing.T, arrived map[string][]int, keys []string, n int) {
 // kill -9 of three replicas, one after the other, while the receiver fails a third of the attempts: the deliveries of a
 // key arrive in the order in which they were accepted, and none is lost.
 func TestOrderOverKills(t *testing.T) {
+	t.Parallel()
 	kills := repeats(3, 60)
 	const keys, between = 8, 60 // deliveries that are accepted between two kills
 	h := threeEgresses.get(t)

@@ -123,6 +123,7 @@ func TestResendCancelAndBatch(t *testing.T) {
 
 // A kill loses no subscription, and a replay continues where it was: each delivery is resent once.
 func TestKillDuringAReplay(t *testing.T) {
+	t.Parallel()
 	h := breakable.get(t)
 	webhooks, to := h.service(stack.WebhookEgress, unique("org")), h.receiver()
 	secret := endpointSecret(t)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -25,16 +26,26 @@ const (
 // searched bounds how many ports after a wanted one are tried.
 const searched = 100
 
-// Free returns n different ports of the loopback address on which no process
-// listens. They aren't reserved, so the caller should bind them soon.
+// next is the port at which the next search for free ones begins.
+var next = struct {
+	sync.Mutex
+
+	port int
+}{port: lowest + rand.IntN(highest-lowest)} //nolint:gosec // spreads parallel test runs, keeps no secret
+
+// Free returns n different ports of the loopback address on which no process listens. The ports of earlier calls of
+// this process come again only after all others, since their owners may be stopped for a moment. They aren't reserved
+// against other processes, so the caller should bind them soon.
 func Free(ctx context.Context, n int) ([]int, error) {
-	first := lowest + rand.IntN(highest-lowest) //nolint:gosec // spreads parallel test runs, keeps no secret
+	next.Lock()
+	defer next.Unlock()
 	ports := make([]int, 0, n)
-	for i := range highest - lowest {
+	for range highest - lowest {
 		if len(ports) == n {
 			break
 		}
-		candidate := lowest + (first-lowest+i)%(highest-lowest)
+		candidate := next.port
+		next.port = lowest + (candidate+1-lowest)%(highest-lowest)
 		if Available(ctx, At(candidate)) {
 			ports = append(ports, candidate)
 		}

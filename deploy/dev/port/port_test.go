@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 )
 
@@ -25,6 +26,29 @@ func TestFreePortsDifferAndCanBeBound(t *testing.T) {
 			t.Errorf("port %d is outside %d..%d", p, lowest, highest)
 		}
 		listen(t, At(p))
+	}
+}
+
+// A stack that starts must not take the port of a member of another that is just being started again.
+func TestFreePortsComeOnce(t *testing.T) {
+	var mu sync.Mutex
+	var all []int
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			ports, err := Free(t.Context(), 40)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, ports...)
+		})
+	}
+	callers.Wait()
+	slices.Sort(all)
+	if different := len(slices.Compact(slices.Clone(all))); different != 8*40 {
+		t.Errorf("%d different ports, want %d", different, 8*40)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package apidoc converts the Swagger 2.0 documents generated from the contracts into the OpenAPI 3.1 document of an
-// HTTP face, and serves it together with an HTML page. A service's api package chooses the operations.
+// HTTP face, and serves it together with an HTML page. A service's api package chooses the operations. It has the words of
+// the contracts' patterns.
 package apidoc
 
 import (

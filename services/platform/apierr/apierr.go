@@ -63,8 +63,21 @@ type Error struct {
 	Text string
 	// RetryAfter is the minimum time to wait; zero means unspecified.
 	RetryAfter time.Duration
+	// Violations are the places of the field at fault that break its rules, for programs; nil where Text says all. They
+	// hold no value of the request. Who sets them bounds their number and their size.
+	Violations []Violation
 	// Cause is logged and unwrapped but never shown.
 	Cause error
+	// At is the request field at fault, for an error with a cause; see Field.
+	At string
+}
+
+// Violation is a place in a request's field that breaks a rule.
+type Violation struct {
+	// Pointer is the JSON pointer (RFC 6901) of the place within the field; empty for the field itself.
+	Pointer string `json:"pointer"`
+	// Rule is what the place must be.
+	Rule string `json:"rule"`
 }
 
 // New returns an error with a kind, its stable reason and a text for people.

@@ -53,6 +53,9 @@ func TestFrom(t *testing.T) {
 func TestStatusRoundTrip(t *testing.T) {
 	for kind := apierr.KindInvalid; kind <= apierr.KindTimeout; kind++ {
 		sent := &apierr.Error{Kind: kind, Reason: "all_providers_failed", Class: apierr.ClassTransient, Text: "said", RetryAfter: 1500 * time.Millisecond}
+		if kind == apierr.KindInvalid {
+			sent.Violations = []apierr.Violation{{Pointer: "/order", Rule: "type: must be integer"}, {Rule: "required"}}
+		}
 		got := apierr.From(status.FromProto(sent.GRPCStatus().Proto()).Err())
 		if diff := cmp.Diff(sent, got); diff != "" {
 			t.Errorf("kind %d (-sent +got):\n%s", kind, diff)
@@ -78,6 +81,13 @@ func TestDocuments(t *testing.T) {
 	for _, doc := range [][]byte{body, problem} {
 		if strings.Contains(string(doc), "secret-cause") {
 			t.Errorf("cause leaked: %s", doc)
+		}
+	}
+	e.Violations = []apierr.Violation{{Pointer: "/order", Rule: "type: must be integer"}}
+	for _, doc := range []any{apierr.NewDocument(e, "req-1"), apierr.NewProblem(e, "req-1")} {
+		text, err := json.Marshal(doc)
+		if err != nil || !strings.Contains(string(text), `"violations":[{"pointer":"/order","rule":"type: must be integer"}]`) {
+			t.Errorf("document %s, %v", text, err)
 		}
 	}
 	if !strings.Contains(e.Error(), "secret-cause") {

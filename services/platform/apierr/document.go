@@ -19,6 +19,8 @@ type Document struct {
 	Reason string `json:"reason"`
 	// RequestID identifies the request in logs and traces.
 	RequestID string `json:"request_id"`
+	// Violations are omitted if there are none.
+	Violations []Violation `json:"violations,omitempty"`
 }
 
 // NewDocument returns the Document of e.
@@ -26,7 +28,7 @@ func NewDocument(e *Error, requestID string) any {
 	class := e.ErrorClass()
 	return Document{
 		Error: e.Reason, ErrorClass: class, Retryable: class.Retryable(),
-		RetryAfter: e.RetryAfterSeconds(), Reason: e.Text, RequestID: requestID,
+		RetryAfter: e.RetryAfterSeconds(), Reason: e.Text, RequestID: requestID, Violations: e.Violations,
 	}
 }
 
@@ -53,6 +55,8 @@ type Problem struct {
 	// RetryAfter is in seconds, omitted if unspecified.
 	RetryAfter int    `json:"retry_after,omitempty"`
 	RequestID  string `json:"request_id"`
+	// Violations are omitted if there are none.
+	Violations []Violation `json:"violations,omitempty"`
 }
 
 // NewProblem returns the problem document of e (RFC 9457, section 3).
@@ -65,6 +69,7 @@ func NewProblem(e *Error, requestID string) Problem {
 	return Problem{
 		Type: "about:blank", Title: title, Status: code, Detail: e.Text,
 		Code: e.Reason, Class: class, Retryable: class.Retryable(), RetryAfter: e.RetryAfterSeconds(), RequestID: requestID,
+		Violations: e.Violations,
 	}
 }
 
@@ -87,8 +92,11 @@ func NewDetail(e *Error, requestID string) Detail {
 var fieldFirst = regexp.MustCompile(`^([a-z][A-Za-z0-9_]*(?:[.\[][A-Za-z0-9_.\[\]]*)?): `)
 
 // Field returns the request field that is at fault, empty if the text names none. An error with a cause is another
-// party's refusal, whose text may begin with a name too; it has no field.
+// party's refusal, whose text may begin with a name too; it has no field but At.
 func (e *Error) Field() string {
+	if e.At != "" {
+		return e.At
+	}
 	found := fieldFirst.FindStringSubmatch(e.Text)
 	if e.Kind != KindInvalid || e.Cause != nil || found == nil {
 		return ""

@@ -19,7 +19,7 @@ const (
 )
 
 // GRPCStatus returns the error's gRPC status: the kind's code, the text, an ErrorInfo with reason, class and HTTP
-// status, and a RetryInfo if RetryAfter is set.
+// status, a RetryInfo if RetryAfter is set, and a BadRequest with Violations if there are any.
 func (e *Error) GRPCStatus() *status.Status {
 	st := status.New(e.Kind.Code(), e.Text)
 	info := &errdetails.ErrorInfo{
@@ -34,10 +34,21 @@ func (e *Error) GRPCStatus() *status.Status {
 	if err == nil && e.RetryAfter > 0 {
 		detailed, err = detailed.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
 	}
+	if err == nil && len(e.Violations) > 0 {
+		detailed, err = detailed.WithDetails(badRequest(e.Violations))
+	}
 	if err != nil {
 		return st
 	}
 	return detailed
+}
+
+func badRequest(violations []Violation) *errdetails.BadRequest {
+	detail := &errdetails.BadRequest{}
+	for _, v := range violations {
+		detail.FieldViolations = append(detail.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: v.Pointer, Description: v.Rule})
+	}
+	return detail
 }
 
 // fromStatus converts a gRPC status: one of another Switchyard service with all its details, one of a library by its
@@ -60,6 +71,7 @@ func fromStatus(err error) *Error {
 func fromDetails(st *status.Status) *Error {
 	var e *Error
 	var wait time.Duration
+	var violations []Violation
 	for _, detail := range st.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -70,10 +82,14 @@ func fromDetails(st *status.Status) *Error {
 			}
 		case *errdetails.RetryInfo:
 			wait = d.GetRetryDelay().AsDuration().Truncate(time.Millisecond)
+		case *errdetails.BadRequest:
+			for _, v := range d.GetFieldViolations() {
+				violations = append(violations, Violation{v.GetField(), v.GetDescription()})
+			}
 		}
 	}
 	if e != nil {
-		e.RetryAfter = wait
+		e.RetryAfter, e.Violations = wait, violations
 	}
 	return e
 }

@@ -59,17 +59,23 @@ func (u *Updater) Alone() bool {
 
 // Get returns the text of a key, ErrAlone without a store to call, or the store's error.
 func (u *Updater) Get(ctx context.Context, key string) (text string, err error) {
+	texts, err := u.GetAll(ctx, []string{key})
+	if err != nil {
+		return "", err
+	}
+	return texts[0], nil
+}
+
+// GetAll is Get for several keys at once. The texts are in the order of the keys.
+func (u *Updater) GetAll(ctx context.Context, keys []string) (texts []string, err error) {
 	if u.Alone() {
-		return "", ErrAlone
+		return nil, ErrAlone
 	}
 	err = u.reach(ctx, func(ctx context.Context) error {
-		texts, err := u.o.Store.Get(ctx, []string{key})
-		if err == nil {
-			text = texts[0]
-		}
+		texts, err = u.o.Store.Get(ctx, keys)
 		return err
 	})
-	return text, err
+	return texts, err
 }
 
 // Step returns the next text of keys[i] and its lifetime. It may be called more than once for a key, each time with

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"switchyard.dev/services/platform/jsoncheck"
-	"switchyard.dev/services/platform/testkit/growth"
 	"switchyard.dev/services/platform/schema"
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 // most is the size of the largest payload.

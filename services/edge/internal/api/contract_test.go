@@ -10,8 +10,8 @@ import (
 	errorsv1 "switchyard.dev/gen/go/switchyard/errors/v1"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/platform/apidoc"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/rpc"
 )
 
 func TestReasonsAreOfTheContract(t *testing.T) {
@@ -42,7 +42,7 @@ func TestPatternsHaveWords(t *testing.T) {
 		case map[string]any:
 			if pattern, ok := value["pattern"].(string); ok {
 				found++
-				if rule, ok := rpc.PatternRule(pattern); !ok || strings.ContainsAny(rule, "^$[]") {
+				if rule, ok := apidoc.PatternRule(pattern); !ok || strings.ContainsAny(rule, "^$[]") {
 					t.Errorf("%s has no words: %q", pattern, rule)
 				}
 			}

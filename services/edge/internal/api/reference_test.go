@@ -66,6 +66,9 @@ func TestPageOfDocuments(t *testing.T) {
 		t.Errorf("routes (-want +got):\n%s", diff)
 	}
 	checkPage(t, root)
+	if found := regexp.MustCompile(`matches [^<]{0,80}`).FindString(textOf(root)); found != "" {
+		t.Errorf("a rule is a regular expression and no words: %s", found)
+	}
 }
 
 // checkPage checks what holds for any page: anchors that exist once, headings that skip no level, and no active content.

@@ -34,6 +34,12 @@ func detail() apidoc.Object {
 func ownError() apidoc.Object {
 	properties := detail()
 	properties["error"], properties["reason"] = text("Code, such as rate_limited."), text("For people.")
+	properties["violations"] = apidoc.Object{
+		"type": "array", "maxItems": 10, "description": "Places of the field at fault that break its rules; absent where the reason says all.",
+		"items": object("A place that breaks a rule.", apidoc.Object{
+			"pointer": text("JSON pointer of the place within the field; empty for the field itself."), "rule": text("What the place must be."),
+		}),
+	}
 	return object("What went wrong.", properties)
 }
 

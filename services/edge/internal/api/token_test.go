@@ -32,7 +32,7 @@ func (x *world) token(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	text, _, _, err := x.minter.Mint(t.Context(), apikey.Actor{}, usertoken.Request{
+	text, _, _, err := x.minter.Mint(t.Context(), apikey.Actor{Name: "test"}, usertoken.Request{
 		Organization: "org-1", User: "ann", Owner: "team", Scopes: apikey.EndUserScopes(), Life: time.Minute,
 	})
 	if err != nil {

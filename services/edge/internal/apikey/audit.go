@@ -15,8 +15,8 @@ const (
 )
 
 // Actor is the author of a change: the name of a service token or of a user of the command line, and the request, if
-// any.
-type Actor struct{ Name, Request string }
+// any. Key is the product key of a customer's request, empty for others.
+type Actor struct{ Name, Request, Key string }
 
 // Entry is an audit entry, stored in the transaction of its change.
 type Entry struct {

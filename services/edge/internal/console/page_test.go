@@ -33,7 +33,7 @@ func TestPages(t *testing.T) {
 	if err != nil || len(scripts) < 5 {
 		t.Fatalf("%d scripts, %v", len(scripts), err)
 	}
-	named := regexp.MustCompile(`\bt\("([^"]+)"|\bname: "([^"]+)"`)
+	named := regexp.MustCompile(`\bt\("([^"]+)"|\{ name: "([^"]+)"`)
 	loaded := regexp.MustCompile(`from "\./([^"]+)"`)
 	active := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\.style\b`)
 	for _, script := range scripts {

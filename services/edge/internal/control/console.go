@@ -201,9 +201,12 @@ func (a *API) organizations(w http.ResponseWriter, r *http.Request, _ *chain.Lin
 	return write(w, http.StatusOK, answer)
 }
 
+// decideApprovals is the scope of decisions on approvals.
+const decideApprovals apikey.Permission = "ai:approvals:decide"
+
 // operatorScopes are what an operator may do in an organization's place. Inboxes are people's own: operators read them only.
 var operatorScopes = []apikey.Permission{
-	"webhooks:*", "ai:usage:read", "alerts:*", "notifications:sends:read", "notifications:inbox:read", "notifications:push:read",
+	"webhooks:*", readUsage, "ai:approvals:read", decideApprovals, "alerts:*", "notifications:sends:read", "notifications:inbox:read", "notifications:push:read",
 }
 
 // actingFor returns the session of the portal's pages that an operator's session is in an organization, with the owner and
@@ -216,13 +219,19 @@ func actingFor(r *http.Request, s *console.Session) (*portal.Session, error) {
 	if acting.User == "" {
 		acting.User = r.URL.Query().Get("user_id")
 	}
-	for field, value := range map[string]string{"organization_id": acting.Organization, "owner_id": acting.Owner, "user_id": acting.User} {
+	err := checkIdentities(map[string]string{"organization_id": acting.Organization, "owner_id": acting.Owner, "user_id": acting.User})
+	return acting, err
+}
+
+// checkIdentities refuses identities, by the names of their fields, that can't be any's.
+func checkIdentities(identities map[string]string) error {
+	for field, value := range identities {
 		if !caller.Printable(value) {
-			return nil, apierr.Invalid(field, "must be printable ASCII without spaces, at most 256 characters")
+			return apierr.Invalid(field, "must be printable ASCII without spaces, at most 256 characters")
 		}
 		if err := identifiers(field, value); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return acting, nil
+	return nil
 }

@@ -77,7 +77,7 @@ func newConsole(t *testing.T) (*portalWorld, *withoutToken) {
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Keys: x.keys, Ledger: x.usage, Retention: retention, Tokens: tokens.Tokens,
 		Plans: plan.NewManager(postgres.NewPlans(pool), "", log), Credits: credit.NewManager(postgres.NewCredits(pool), log),
-		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
+		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Windows: postgres.NewThresholds(pool),
 		Portal: &control.Portal{
 			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: parse(t, portalURL), Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,
@@ -269,6 +269,60 @@ func TestConsoleActsForOrganizations(t *testing.T) {
 	}
 }
 
+// A decision on an approval is the signed-in operator's, whatever the page says, and for no user; so is the audit entry of
+// a budget.
+func TestConsoleDecidesAsOperator(t *testing.T) {
+	x, _ := newConsole(t)
+	own := append(x.signIn(t), caller.HeaderUser, "ann")
+	const at = "/console/api/organizations/acme/product/v1/ai/approvals"
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		sent       string
+	}{
+		{"/a1/approve", `{}`, 200, `{"decided_by":"olga","reason":""}`},
+		{"/a1/approve", ``, 200, `{"decided_by":"olga","reason":""}`},
+		{"/a1/deny", `{"reason":"too \"much\""}`, 200, `{"decided_by":"olga","reason":"too \"much\""}`},
+		{"/a1/approve", `{"decided_by":"ada"}`, 400, ""},
+		{"/a1/approve", `{"organization_id":"other"}`, 400, ""},
+		{"/a1/deny", `{"reason":7}`, 400, ""},
+		{"/a1/deny", `[]`, 400, ""},
+		{"", `{"tool":"t","requested_by":"olga"}`, 403, ""}, // to ask is for those who execute
+	} {
+		x.calls = nil
+		answer := x.do(t, "POST", at+tt.path, tt.body, own...)
+		if answer.Status != tt.status {
+			t.Errorf("%s %s: %d, want %d", tt.path, tt.body, answer.Status, tt.status)
+		}
+		if tt.sent == "" {
+			if len(x.calls) != 0 {
+				t.Errorf("%s %s: sent %+v", tt.path, tt.body, x.calls)
+			}
+			continue
+		}
+		if len(x.calls) != 1 || x.calls[0].body != tt.sent || x.calls[0].user != "" || x.calls[0].organization != "acme" {
+			t.Errorf("%s %s: sent %+v, want %s", tt.path, tt.body, x.calls, tt.sent)
+		}
+	}
+	if answer := x.do(t, "GET", at+"?status=pending", "", own...); answer.Status != 200 {
+		t.Errorf("the approvals: %d", answer.Status)
+	}
+	const budget = "/console/gateway/v1/admin/orgs/acme/budget"
+	x.calls = nil
+	if answer := x.do(t, "PUT", budget, `{"budget_ceiling_cents":100}`, own...); answer.Status != 200 || len(x.calls) != 1 {
+		t.Errorf("the budget: %d, %d calls", answer.Status, len(x.calls))
+	}
+	for _, foreign := range []string{"a%20b", "swy_live_" + strings.Repeat("aB3", 14)} {
+		if answer := x.do(t, "PUT", strings.Replace(budget, "acme", foreign, 1), `{}`, own...); answer.Status != 400 {
+			t.Errorf("the budget of %.20s: %d, want 400", foreign, answer.Status)
+		}
+	}
+	entries, err := x.keys.Audit(t.Context(), apikey.AuditQuery{Organization: "acme", Limit: 20})
+	if err != nil || len(entries) == 0 || entries[0].Actor.Name != "olga" || entries[0].Details["operation"] != "PUT /v1/admin/orgs/{organization}/budget" {
+		t.Errorf("audit %v, %v", entries, err)
+	}
+}
+
 // The operators' operations have the same answers as with a token, under the operator's name.
 func TestConsoleOperations(t *testing.T) {
 	x, _ := newConsole(t)
@@ -311,6 +365,30 @@ func TestConsoleOperations(t *testing.T) {
 	entries, err := x.keys.Audit(t.Context(), apikey.AuditQuery{Key: key.ID, Limit: 10})
 	if err != nil || len(entries) != 2 || entries[0].Actor.Name != "olga" {
 		t.Errorf("audit %v, %v", entries, err)
+	}
+}
+
+// The services' lists are relayed in no organization's place, with the filters that they have and nothing else.
+func TestConsoleReadsEveryOrganization(t *testing.T) {
+	x, _ := newConsole(t)
+	own := append(x.signIn(t), caller.HeaderOwner, "ada", caller.HeaderUser, "ann", caller.HeaderOrganization, "another")
+	for path, want := range map[string]string{
+		"/webhooks/circuits?all_organizations=true&state=open&state=half_open&secret=x": "http://webhook-egress/v1/circuits?all_organizations=true&state=open&state=half_open",
+		"/webhooks/circuits?organization_id=acme&limit=7&cursor=c":                      "http://webhook-egress/v1/circuits?cursor=c&limit=7&organization_id=acme",
+		"/notifications/sends?all_organizations=true&status=failed&channel=email&x=y":   "http://notify/v1/notifications/sends?all_organizations=true&channel=email&status=failed",
+		"/notifications/sends?organization_id=acme&created_after=a&created_before=b":    "http://notify/v1/notifications/sends?created_after=a&created_before=b&organization_id=acme",
+		"/notifications/registrations?all_organizations=true":                           "http://notify/v1/push/registrations?all_organizations=true",
+	} {
+		x.calls = nil
+		if answer := x.do(t, "GET", "/console/api"+path, "", own...); answer.Status != 200 {
+			t.Errorf("%s: %d, want 200", path, answer.Status)
+		}
+		if want := (relayed{key: "console", target: want}); len(x.calls) != 1 || x.calls[0] != want {
+			t.Errorf("%s: called as %+v, want %+v", path, x.calls, want)
+		}
+	}
+	if answer := x.do(t, "POST", "/console/api/notifications/sends", "{}", own...); answer.Status != 405 {
+		t.Errorf("a send in no organization's place: %d, want 405", answer.Status)
 	}
 }
 

@@ -1,13 +1,19 @@
 package control
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/console"
+	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/caller"
@@ -36,9 +42,13 @@ func (a *API) mountOperations(served *chain.Chain) {
 	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
 	routes := customers.customerRoutes(unheld)
 	maps.Copy(routes, a.alertRoutes())
+	maps.Copy(routes, a.limitRoutes())
 	for path, of := range routes {
 		methods := make(map[string]chain.Handler, len(of))
 		for method, next := range of {
+			if decides(c.Table, method, path) {
+				next = asDecider(next)
+			}
 			methods[method] = a.operating(func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *console.Session) error {
 				acting, err := actingFor(r, s)
 				if err != nil {
@@ -52,6 +62,33 @@ func (a *API) mountOperations(served *chain.Chain) {
 			})
 		}
 		served.Mount(inOrganization+path, methods)
+	}
+}
+
+// decides reports whether a customers' route decides an approval.
+func decides(table route.Table, method, path string) bool {
+	return slices.ContainsFunc(table.Routes, func(r route.Route) bool {
+		return r.Method == method && r.Path == path && r.Scope == decideApprovals
+	})
+}
+
+// asDecider has an operator decide an approval under the operator's own name, and for no user: a page can't name another.
+func asDecider(next sessionHandler) sessionHandler {
+	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
+		var body struct {
+			Reason string `json:"reason"`
+		}
+		if err := read(w, r, &body); err != nil {
+			return err
+		}
+		text, err := json.Marshal(map[string]string{"decided_by": s.Operator, "reason": body.Reason})
+		if err != nil {
+			return fmt.Errorf("encode a decision: %w", err)
+		}
+		s.User = ""
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		r.Header.Set("Content-Type", "application/json")
+		return next(w, r, l, s)
 	}
 }
 
@@ -69,8 +106,8 @@ func (a *API) record(r *http.Request, s *console.Session, operation, organizatio
 	return a.options.Console.Sessions.Record(r.Context(), s, r.Header.Get(caller.HeaderRequest), organization, details)
 }
 
-// everyOrganization are the services' operations that read all organizations. Nothing else is relayed in no
-// organization's place.
+// everyOrganization are the services' operations that read all organizations, or the one that their filter names. Nothing
+// else is relayed in no organization's place.
 var everyOrganization = []route.Route{
 	{
 		Method: http.MethodGet, Path: "/webhooks/deliveries", Upstream: "webhook-egress", Target: "/v1/deliveries",
@@ -81,12 +118,20 @@ var everyOrganization = []route.Route{
 		Query: []string{"all_organizations", "owner_id", "active", "event_type", "limit", "cursor"},
 	},
 	{
+		Method: http.MethodGet, Path: "/webhooks/circuits", Upstream: "webhook-egress", Target: "/v1/circuits",
+		Query: []string{"all_organizations", "organization_id", "state", "limit", "cursor"},
+	},
+	{
 		Method: http.MethodGet, Path: "/webhooks/house-events", Upstream: "webhook-egress", Target: "/v1/house/events",
 		Query: []string{"limit", "cursor"},
 	},
 	{
 		Method: http.MethodGet, Path: "/notifications/registrations", Upstream: "notify", Target: "/v1/push/registrations",
 		Query: []string{"all_organizations", "user_id", "site_id", "limit", "cursor"},
+	},
+	{
+		Method: http.MethodGet, Path: "/notifications/sends", Upstream: "notify", Target: "/v1/notifications/sends",
+		Query: []string{"all_organizations", "organization_id", "status", "channel", "created_after", "created_before", "limit", "cursor"},
 	},
 }
 
@@ -126,6 +171,7 @@ var (
 	gatewayPost = []string{
 		"/v1/admin/pin", "/v1/admin/unpin", "/v1/admin/canary", "/v1/admin/canary-stop", "/v1/admin/reload-policy",
 	}
+	gatewayPut = []string{"/v1/admin/orgs/{organization}/budget"}
 )
 
 // gatewayPrefix begins the paths of the gateway's page, which calls relative to its own address.
@@ -142,11 +188,15 @@ func (a *API) mountGateway(served *chain.Chain) {
 			return c.passOn(w, r, "")
 		}})
 	}
-	for method, paths := range map[string][]string{http.MethodGet: gatewayGet, http.MethodPost: gatewayPost} {
+	for method, paths := range map[string][]string{http.MethodGet: gatewayGet, http.MethodPost: gatewayPost, http.MethodPut: gatewayPut} {
 		for _, path := range paths {
 			served.Mount(gatewayPrefix+path, map[string]chain.Handler{
-				method: a.operating(func(w http.ResponseWriter, r *http.Request, _ *chain.Line, s *console.Session) error {
-					if err := a.record(r, s, method+" "+path, ""); err != nil {
+				method: a.operating(func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *console.Session) error {
+					l.Organization = r.PathValue("organization")
+					if err := checkIdentities(map[string]string{"organization_id": l.Organization}); err != nil {
+						return err
+					}
+					if err := a.record(r, s, method+" "+path, l.Organization); err != nil {
 						return err
 					}
 					return c.passOn(w, r, "Bearer "+c.Token.Reveal())

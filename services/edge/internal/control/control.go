@@ -100,6 +100,7 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 			http.MethodGet: a.getKey, http.MethodPut: a.replaceKey, http.MethodPatch: a.updateKey, http.MethodDelete: a.revokeKey,
 		},
 		"/admin/v1/keys/{id}/rotate": {http.MethodPost: a.rotateKey},
+		"/admin/v1/keys/{id}/limits": {http.MethodGet: a.keyLimits},
 		"/admin/v1/organizations/{organization_id}/rate-limit": {
 			http.MethodGet: a.organizationLimit, http.MethodPut: a.limitOrganization, http.MethodDelete: a.unlimitOrganization,
 		},

@@ -38,6 +38,10 @@ type balanceBody struct {
 	Uncovered string `json:"uncovered_pico_usd"`
 }
 
+func newBalanceBody(b credit.Balance) balanceBody {
+	return balanceBody{b.Pico / credit.PicoPerCent, strconv.FormatInt(b.Pico, 10), strconv.FormatInt(b.Uncovered, 10)}
+}
+
 // organizationOf returns the organization in the path of an operator's request.
 func organizationOf(r *http.Request) (string, error) {
 	organization := r.PathValue("organization_id")
@@ -99,9 +103,7 @@ func (a *API) credits(w http.ResponseWriter, r *http.Request, _ *chain.Line) err
 		balanceBody
 		Grants     []grantBody `json:"grants"`
 		NextCursor string      `json:"next_cursor"`
-	}{Organization: organization, balanceBody: balanceBody{
-		balance.Pico / credit.PicoPerCent, strconv.FormatInt(balance.Pico, 10), strconv.FormatInt(balance.Uncovered, 10),
-	}, Grants: []grantBody{}}
+	}{Organization: organization, balanceBody: newBalanceBody(balance), Grants: []grantBody{}}
 	for i, g := range grants {
 		if i == after.limit {
 			answer.NextCursor = cursor(grants[i-1].ID)

@@ -73,5 +73,5 @@ func (a *API) minter(r *http.Request) (apikey.Key, error) {
 
 // keyActor returns the author of a customer's request, for the audit.
 func keyActor(r *http.Request, key apikey.Key) apikey.Actor {
-	return apikey.Actor{Name: key.ID, Request: r.Header.Get(caller.HeaderRequest)}
+	return apikey.Actor{Name: key.ID, Request: r.Header.Get(caller.HeaderRequest), Key: key.ID}
 }

@@ -40,10 +40,11 @@ func ConsoleRoutes(table route.Table) []string {
 			routes = append(routes, r.Method+" "+consoleAPI+"/organizations/acme"+r.Filled("one"))
 		}
 	}
+	routes = append(routes, "GET "+consoleAPI+"/organizations/acme/product/v1/_meta/limits")
 	for _, r := range everyOrganization {
 		routes = append(routes, r.Method+" "+consoleAPI+r.Path)
 	}
-	for method, paths := range map[string][]string{"GET": gatewayGet, "POST": gatewayPost} {
+	for method, paths := range map[string][]string{"GET": gatewayGet, "POST": gatewayPost, "PUT": gatewayPut} {
 		for _, path := range paths {
 			routes = append(routes, method+" "+gatewayPrefix+route.Route{Path: path}.Filled("one"))
 		}

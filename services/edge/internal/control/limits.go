@@ -29,9 +29,10 @@ type limitUse struct {
 	OveragePico *string   `json:"overage_pico_usd,omitempty"`
 }
 
-// planUse is the plan of an organization with what was used of it.
+// planUse is the plan of an organization or a key with what was used of it.
 type planUse struct {
 	Organization string     `json:"organization_id"`
+	Key          string     `json:"key_id,omitempty"`
 	Plan         string     `json:"plan"`
 	Limits       []limitUse `json:"limits"`
 }
@@ -47,22 +48,51 @@ func (a *API) limits(w http.ResponseWriter, r *http.Request, _ *chain.Line) erro
 	if err != nil {
 		return err
 	}
-	own, err := a.options.Keys.OrganizationPlan(r.Context(), organization)
-	if err != nil {
-		return err
-	}
-	p, found, err := a.options.Plans.Of(r.Context(), own)
+	p, found, err := a.planOf(r.Context(), organization)
 	switch {
 	case err != nil:
 		return err
 	case !found:
 		return apierr.NotFound("plan")
 	}
-	used, err := a.used(r.Context(), organization, p, at)
+	used, err := a.used(r.Context(), organization, "", p, at)
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, planUse{organization, p.Name, used})
+	return write(w, http.StatusOK, planUse{Organization: organization, Plan: p.Name, Limits: used})
+}
+
+// planOf returns the plan that an organization is on, its own or the default plan. It reports false if there is none.
+func (a *API) planOf(ctx context.Context, organization string) (p plan.Plan, found bool, err error) {
+	own, err := a.options.Keys.OrganizationPlan(ctx, organization)
+	if err != nil {
+		return plan.Plan{}, false, err
+	}
+	return a.options.Plans.Of(ctx, own)
+}
+
+// keyLimits returns what a key, with its rotations, has used of its own plan, as limits does for organizations.
+func (a *API) keyLimits(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	at, err := readMoment(r)
+	if err != nil {
+		return err
+	}
+	key, err := a.options.Keys.Get(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if key.Plan == "" {
+		return apierr.NotFound("plan")
+	}
+	p, err := a.options.Plans.Get(r.Context(), key.Plan)
+	if err != nil {
+		return err
+	}
+	used, err := a.used(r.Context(), key.Organization, key.Chain(), p, at)
+	if err != nil {
+		return err
+	}
+	return write(w, http.StatusOK, planUse{key.Organization, key.ID, p.Name, used})
 }
 
 // readMoment returns the moment of a request, now if it has none.
@@ -78,12 +108,13 @@ func readMoment(r *http.Request) (time.Time, error) {
 	return at, err
 }
 
-// used returns what was used of the limits of a plan whose windows of a moment are kept.
-func (a *API) used(ctx context.Context, organization string, p plan.Plan, at time.Time) ([]limitUse, error) {
+// used returns what was used of the limits of a plan whose windows of a moment are kept. key is empty for the whole
+// organization.
+func (a *API) used(ctx context.Context, organization, key string, p plan.Plan, at time.Time) ([]limitUse, error) {
 	var windows []quota.Window
 	all := []limitUse{}
 	for _, l := range p.Limits {
-		w := quota.WindowAt(organization, "", l.Meter, l.Period, at)
+		w := quota.WindowAt(organization, key, l.Meter, l.Period, at)
 		if kept := keptFor(l.Period, a.options.Retention); time.Since(w.Start) < kept {
 			windows, all = append(windows, w), append(all, limitUse{Limit: l, StartsAt: w.Start, EndsAt: w.End})
 		}

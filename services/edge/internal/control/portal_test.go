@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
 	"switchyard.dev/services/edge/internal/control"
+	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
-	"switchyard.dev/services/edge/internal/meter"
 	"switchyard.dev/services/edge/internal/plan"
 	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/postgres"
@@ -48,20 +48,28 @@ type portalWorld struct {
 }
 
 // relayed is a call that reached a service.
-type relayed struct{ organization, key, owner, user, target string }
+type relayed struct{ organization, key, owner, user, target, body string }
 
 func (x *portalWorld) Do(w http.ResponseWriter, r *http.Request, call proxy.Call) error {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
 	x.mu.Lock()
-	x.calls = append(x.calls, relayed{call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String()})
+	x.calls = append(x.calls, relayed{
+		call.Organization, call.Key, r.Header.Get(caller.HeaderOwner), r.Header.Get(caller.HeaderUser), call.Target.String(), string(body),
+	})
 	x.mu.Unlock()
-	defer call.Follow(func(error) {})()
+	if call.Follow != nil {
+		defer call.Follow(func(error) {})()
+	}
 	if x.fails {
 		return errBroken
 	}
 	if err := call.Succeeded()(); err != nil {
 		return err
 	}
-	_, err := w.Write([]byte("{}"))
+	_, err = w.Write([]byte("{}"))
 	return err
 }
 
@@ -93,6 +101,7 @@ func newPortal(t *testing.T) *portalWorld {
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Keys: x.keys, Ledger: x.usage, Retention: retention, Plans: plan.NewManager(postgres.NewPlans(pool), "default", log),
+		Credits: credit.NewManager(postgres.NewCredits(pool), log), Windows: postgres.NewThresholds(pool),
 		Tokens: testkit.Tokens(t, testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken}),
 		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
 		Portal: &control.Portal{
@@ -164,175 +173,6 @@ func (x *portalWorld) session(t *testing.T, body string) []string {
 
 func request(organization, owner, user, scopes string) string {
 	return `{"organization_id":"` + organization + `","owner_id":"` + owner + `","user_id":"` + user + `","scopes":` + scopes + `,"return_url":"https://app.example/back"}`
-}
-
-// A link opens one session, also when several browsers use it at once; its cookie is for the portal's pages only.
-func TestPortalLinkOpensOnce(t *testing.T) {
-	x := newPortal(t)
-	path := x.link(t, request("org-1", "", "", `["webhooks:endpoints:read"]`))
-	if answer := x.do(t, "HEAD", path, ""); answer.Status != http.StatusMethodNotAllowed {
-		t.Errorf("HEAD: %d, want 405", answer.Status)
-	}
-	answers := make(chan portalAnswer, 8)
-	for range cap(answers) {
-		go func() { answers <- x.do(t, "GET", path, "") }()
-	}
-	opened := 0
-	for range cap(answers) {
-		answer := <-answers
-		switch answer.Status {
-		case http.StatusGone:
-		case http.StatusSeeOther:
-			opened++
-			cookie := answer.Cookies[0]
-			if !cookie.HttpOnly || !cookie.Secure || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/portal" || cookie.MaxAge <= 0 || cookie.MaxAge > 3600 {
-				t.Errorf("cookie %+v", cookie)
-			}
-			if answer.Header.Get("Location") != "/portal/" || answer.Header.Get("Referrer-Policy") != "no-referrer" {
-				t.Errorf("headers %v", answer.Header)
-			}
-		default:
-			t.Errorf("open: %d", answer.Status)
-		}
-	}
-	if opened != 1 {
-		t.Errorf("the link opened %d sessions, want 1", opened)
-	}
-	for _, forged := range []string{"x", strings.Repeat("A", 43), strings.Repeat("A", 4000)} {
-		answer := x.do(t, "GET", "/portal/open/"+forged, "")
-		if answer.Status != http.StatusGone || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") || len(answer.Cookies) != 0 {
-			t.Errorf("a forged link of %d bytes: %d %v", len(forged), answer.Status, answer.Header)
-		}
-	}
-}
-
-func TestPortalLinkIsChecked(t *testing.T) {
-	x := newPortal(t)
-	for body, want := range map[string]string{
-		`{}`: "organization_id",
-		`{"organization_id":"o","scopes":[],"return_url":"https://a.example"}`:                                             "scopes",
-		`{"organization_id":"o","scopes":["read"],"return_url":"https://a.example"}`:                                       "scopes",
-		`{"organization_id":"o","scopes":["webhooks:nothing:read"],"return_url":"https://a.example"}`:                      "scopes",
-		`{"organization_id":"o","scopes":["notifications:inbox:read"],"return_url":"https://a.example"}`:                   "user_id",
-		`{"organization_id":"o","owner_id":"b","scopes":["keys:write"],"return_url":"https://a.example"}`:                  "scopes",
-		`{"organization_id":"o","owner_id":"b","scopes":["alerts:rules:read"],"return_url":"https://a.example"}`:           "scopes",
-		`{"organization_id":"o","owner_id":"b","scopes":["alerts:*"],"return_url":"https://a.example"}`:                    "scopes",
-		`{"organization_id":"o o","scopes":["webhooks:*"],"return_url":"https://a.example"}`:                               "organization_id",
-		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"http://a.example"}`:                                  "return_url",
-		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"javascript:alert(1)"}`:                               "return_url",
-		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"https://a:b@a.example"}`:                             "return_url",
-		`{"organization_id":"o","scopes":["webhooks:*"]}`:                                                                  "return_url",
-		`{"organization_id":"o","scopes":["webhooks:*"],"return_url":"https://` + strings.Repeat("a", 2048) + `.example"}`: "return_url",
-	} {
-		answer := x.do(t, "POST", "/admin/v1/portal/sessions", body, "Authorization", "Bearer "+operatorToken)
-		var refused struct{ Reason string }
-		if err := json.NewDecoder(answer.Body).Decode(&refused); err != nil || answer.Status != http.StatusBadRequest || !strings.HasPrefix(refused.Reason, want) {
-			t.Errorf("%.120s: %d %q (%v), want 400 that names %s", body, answer.Status, refused.Reason, err, want)
-		}
-	}
-	if answer := x.do(t, "POST", "/admin/v1/portal/sessions", request("o", "", "", allScopes)); answer.Status != http.StatusUnauthorized {
-		t.Errorf("without a token: %d, want 401", answer.Status)
-	}
-}
-
-// Each customers' route without a dialect opens to its scope alone, and is called as the session's organization, owner and
-// user, whatever the request says.
-func TestPortalScopes(t *testing.T) {
-	x := newPortal(t)
-	for _, r := range x.table.Routes {
-		if x.table.Dialect(r.Path) != "" || r.WebSocket {
-			continue
-		}
-		path := "/portal/api" + r.Filled("one") + "?owner_id=other&user_id=other"
-		if r.Upstream == "control" && strings.HasPrefix(string(r.Scope), "alerts:") {
-			continue // See TestPortalAlertRules.
-		}
-		if r.Upstream == "control" { // Only a key mints.
-			headers := x.session(t, request("org-1", "ada", "ann", `["`+string(r.Scope)+`"]`))
-			if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusNotFound || len(x.calls) > 0 {
-				t.Errorf("%s %s: %d and %d calls, want 404 and none", r.Method, r.Path, answer.Status, len(x.calls))
-			}
-			continue
-		}
-		var others []string
-		for _, scope := range apikey.Scopes() {
-			if scope != r.Scope && !strings.HasPrefix(string(scope), "alerts:") { // Those are not given with an owner.
-				others = append(others, string(scope))
-			}
-		}
-		without, err := json.Marshal(others)
-		if err != nil {
-			t.Fatal(err)
-		}
-		headers := append(x.session(t, request("org-1", "ada", "ann", string(without))), caller.HeaderOwner, "other", caller.HeaderUser, "other")
-		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusForbidden {
-			t.Errorf("%s %s with all scopes but %s: %d, want 403", r.Method, r.Path, r.Scope, answer.Status)
-		}
-		if len(x.calls) > 0 {
-			t.Fatalf("%s %s was relayed without its scope", r.Method, r.Path)
-		}
-		headers = append(x.session(t, request("org-1", "ada", "ann", `["`+string(r.Scope)+`"]`)), caller.HeaderOwner, "other", caller.HeaderUser, "other")
-		if answer := x.do(t, r.Method, path, r.Example, headers...); answer.Status != http.StatusOK || len(x.calls) != 1 {
-			t.Fatalf("%s %s with %s: %d and %d calls, want 200 and 1", r.Method, r.Path, r.Scope, answer.Status, len(x.calls))
-		}
-		call := x.calls[0]
-		x.calls = nil
-		if call.organization != "org-1" || call.key != "portal" || call.owner != "ada" || call.user != "ann" {
-			t.Errorf("%s %s: called as %+v", r.Method, r.Path, call)
-		}
-		if r.Upstream != "gateway" && strings.Contains(call.target, "other") {
-			t.Errorf("%s %s: the call goes to %s, which names another", r.Method, r.Path, call.target)
-		}
-	}
-	total, err := x.usage.Sum(t.Context(), meter.Query{Organization: "org-1", Key: "portal", Metric: "deliveries", To: time.Now().Add(time.Hour), Limit: 10})
-	if err != nil || len(total) != 1 || total[0].Count < 2 {
-		t.Errorf("usage %v, %v", total, err)
-	}
-}
-
-// Requests that a page of the portal did not make, and those without a session, are refused before anything is done.
-func TestPortalRefusesOtherSites(t *testing.T) {
-	x := newPortal(t)
-	own := x.session(t, request("org-1", "", "ann", allScopes))
-	const path, body = "/portal/api/product/v1/webhooks/endpoints", `{"url":"https://example.com","event_types":["*"]}`
-	change := func(name, value string) []string {
-		headers := append([]string(nil), own...)
-		for i := 0; i < len(headers); i += 2 {
-			if headers[i] == name {
-				headers[i+1] = value
-			}
-		}
-		return headers
-	}
-	for name, test := range map[string]struct {
-		headers []string
-		want    int
-	}{
-		"the page":             {own, 200},
-		"no header":            {change("X-Switchyard-Portal", ""), 403},
-		"another origin":       {change("Origin", "https://evil.example"), 403},
-		"no origin":            {change("Origin", ""), 403},
-		"the origin over http": {change("Origin", "http://api.example.com"), 403},
-		"a sibling's page":     {change("Sec-Fetch-Site", "same-site"), 403},
-		"no cookie":            {change("Cookie", ""), 401},
-		"a forged cookie":      {change("Cookie", "switchyard_portal="+strings.Repeat("A", 43)), 401},
-	} {
-		if answer := x.do(t, "POST", path, body, test.headers...); answer.Status != test.want {
-			t.Errorf("%s: %d, want %d", name, answer.Status, test.want)
-		}
-	}
-	if len(x.calls) != 1 {
-		t.Errorf("%d calls, want that of the page", len(x.calls))
-	}
-	if answer := x.do(t, "GET", path, "", change("Sec-Fetch-Site", "cross-site")...); answer.Status != 403 {
-		t.Errorf("a read from another site: %d, want 403", answer.Status)
-	}
-	if answer := x.do(t, "DELETE", "/portal/api/session", "", own...); answer.Status != 204 || answer.Cookies[0].MaxAge >= 0 {
-		t.Errorf("sign out: %d %v", answer.Status, answer.Cookies)
-	}
-	if answer := x.do(t, "GET", "/portal/api/session", "", own...); answer.Status != 401 {
-		t.Errorf("after the end: %d, want 401", answer.Status)
-	}
 }
 
 // A session makes and replaces keys that may do no more than itself, and reaches no other organization's.

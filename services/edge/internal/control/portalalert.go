@@ -27,10 +27,10 @@ func (a *API) alertRoutes() map[string]map[string]sessionHandler {
 		return nil
 	}
 	return map[string]map[string]sessionHandler{"/product/v1/alerts/rules": {
-		http.MethodGet: ofRules(readRules, func(w http.ResponseWriter, r *http.Request, _ *chain.Line, s *portal.Session) error {
+		http.MethodGet: ofOrganization(readRules, errOwnersRules, func(w http.ResponseWriter, r *http.Request, _ *chain.Line, s *portal.Session) error {
 			return a.writeAlertRules(w, r, s.Organization)
 		}),
-		http.MethodPut: ofRules(writeRules, func(w http.ResponseWriter, r *http.Request, _ *chain.Line, s *portal.Session) error {
+		http.MethodPut: ofOrganization(writeRules, errOwnersRules, func(w http.ResponseWriter, r *http.Request, _ *chain.Line, s *portal.Session) error {
 			return a.setAlertRules(w, r, sessionAuthor(r, s), s.Organization)
 		}),
 	}}
@@ -47,12 +47,13 @@ func sessionAuthor(r *http.Request, s *portal.Session) alert.Author {
 
 var errOwnersRules = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied, "alert rules are the organization's, and this session is an owner's")
 
-// ofRules returns a handler that needs a scope of alert rules.
-func ofRules(scope apikey.Permission, next sessionHandler) sessionHandler {
+// ofOrganization returns a handler of what is the whole organization's, which needs a scope. It refuses a session of an
+// owner with an error that says so.
+func ofOrganization(scope apikey.Permission, owners error, next sessionHandler) sessionHandler {
 	need := apikey.NewNeed(nil, "", scope)
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
 		if s.Owner != "" {
-			return errOwnersRules
+			return owners
 		}
 		if err := need.MetBy(s.Grants()); err != nil {
 			return err

@@ -3,9 +3,14 @@ package control_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/services/edge/internal/apikey"
 )
 
 const aToken = `{"organization_id":"org-1","user_id":"ann","scopes":["notifications:inbox:read"],"ttl_seconds":60}`
@@ -74,6 +79,51 @@ func TestOriginsOfOrganization(t *testing.T) {
 	} {
 		if w := x.do(t, step.method, path, operatorToken, step.body); w.Code != step.status || !strings.Contains(w.Body.String(), step.want) {
 			t.Errorf("%s: answered %d: %s", step.method, w.Code, w.Body)
+		}
+	}
+}
+
+// Each token has an entry in the audit, which names it and what it may do, and is not the token; that of a customer's
+// backend is found by the key.
+func TestMintedTokensAreAudited(t *testing.T) {
+	x := newWorld(t)
+	key := x.backend(t, apikey.MintTokens, "notifications:inbox:read")
+	const body = `{"organization_id":"org-1","user_id":"ann","owner_id":"team","scopes":["notifications:inbox:read"],"origins":["https://a.example"],"ttl_seconds":60}`
+	for name, tt := range map[string]struct {
+		mint  func() *httptest.ResponseRecorder
+		actor string
+		query string
+	}{
+		"an operator": {func() *httptest.ResponseRecorder {
+			return x.do(t, http.MethodPost, "/admin/v1/tokens", operatorToken, body)
+		}, "operator", "organization_id=org-1"},
+		"a backend": {func() *httptest.ResponseRecorder { return x.asKey(t, "/v1/tokens", key, body) }, key.ID, "key_id=" + key.ID},
+	} {
+		w := tt.mint()
+		var made struct{ ID, Token string }
+		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != http.StatusCreated {
+			t.Fatalf("%s: %d, %v", name, w.Code, err)
+		}
+		text := x.do(t, http.MethodGet, "/admin/v1/audit?limit=1&"+tt.query, operatorToken, "").Body.String()
+		var audit struct {
+			Entries []struct {
+				Actor, Action string
+				Organization  string `json:"organization_id"`
+				Details       map[string]any
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &audit); err != nil || len(audit.Entries) != 1 || strings.Contains(text, made.Token) {
+			t.Fatalf("%s: the audit is %s, %v", name, text, err)
+		}
+		e := audit.Entries[0]
+		signingKey, _ := e.Details["signing_key"].(string)
+		want := map[string]any{
+			"token": made.ID, "user_id": "ann", "owner_id": "team", "scopes": []any{"notifications:inbox:read"}, "origins": []any{"https://a.example"},
+			"ttl_seconds": 60.0, "signing_key": signingKey,
+		}
+		if diff := cmp.Diff(want, e.Details); diff != "" || !strings.HasPrefix(signingKey, "sig_") ||
+			e.Actor != tt.actor || e.Action != "token.mint" || e.Organization != "org-1" {
+			t.Errorf("%s: %+v (-want +got):\n%s", name, e, diff)
 		}
 	}
 }

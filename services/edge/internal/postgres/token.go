@@ -148,6 +148,11 @@ func (t *Tokens) Revoke(ctx context.Context, holder usertoken.Holder, at, forget
 	})
 }
 
+// Audit implements usertoken.Store.
+func (t *Tokens) Audit(ctx context.Context, entry apikey.Entry) error {
+	return audit(ctx, dbsql.New(t.pool), entry)
+}
+
 // Origins implements usertoken.Store.
 func (t *Tokens) Origins(ctx context.Context, organization string) ([]string, error) {
 	origins, err := dbsql.New(t.pool).Origins(ctx, organization)

@@ -191,7 +191,7 @@ func (s schema) bounds() (rules []string) {
 		add("one of " + strings.Join(words(s.Enum), ", "))
 	}
 	if s.Pattern != "" {
-		add("matches " + s.Pattern)
+		add(patternText(s.Pattern))
 	}
 	for _, within := range []*schema{s.Items, s.Values} {
 		if within != nil && within.Ref == "" {

@@ -130,6 +130,12 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/openai/v1/responses/{response_id}/cancel":      "gateway /v1/responses/{response_id}/cancel",
 		"/product/v1/ai/openai/v1/responses/{response_id}/input_items": "gateway /v1/responses/{response_id}/input_items",
 
+		"/product/v1/ai/azure/openai/responses/compact":                   "gateway /openai/responses/compact",
+		"/product/v1/ai/azure/openai/responses/input_tokens":              "gateway /openai/responses/input_tokens",
+		"/product/v1/ai/azure/openai/responses/{response_id}":             "gateway /openai/responses/{response_id}",
+		"/product/v1/ai/azure/openai/responses/{response_id}/cancel":      "gateway /openai/responses/{response_id}/cancel",
+		"/product/v1/ai/azure/openai/responses/{response_id}/input_items": "gateway /openai/responses/{response_id}/input_items",
+
 		"/product/v1/ai/openai/v1/files":                                  "gateway /v1/files",
 		"/product/v1/ai/openai/v1/files/{file_id}":                        "gateway /v1/files/{file_id}",
 		"/product/v1/ai/openai/v1/files/{file_id}/content":                "gateway /v1/files/{file_id}/content",

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/services/platform/secret"
 )
 
-// Store persists the keys, revocations and origins. Each write takes the next number of the feed in its own
+// Store persists the keys, revocations and origins. Each write but Audit takes the next number of the feed in its own
 // transaction, and adds an audit entry in it.
 type Store interface {
 	// Signing returns all keys in the order of SignsFrom, and the position of the feed.
@@ -29,6 +29,8 @@ type Store interface {
 	Origins(ctx context.Context, organization string) ([]string, error)
 	// SetOrigins replaces the origins of an organization; none removes them.
 	SetOrigins(ctx context.Context, organization string, origins []string, entry apikey.Entry) error
+	// Audit adds an audit entry of what changes nothing else that is stored.
+	Audit(ctx context.Context, entry apikey.Entry) error
 }
 
 // KeyDecision returns a change of keys, nil for none.
@@ -43,6 +45,7 @@ type KeyChange struct {
 
 // The actions in the audit.
 const (
+	ActionMint          = "token.mint"
 	ActionRotate        = "token.rotate_keys"
 	ActionRevoke        = "token.revoke"
 	ActionOrigins       = "organization.origins"
@@ -103,8 +106,8 @@ func (m *Manager) Rotate(ctx context.Context, by apikey.Actor) (PublicKey, error
 	return made, nil
 }
 
-// Mint returns a new token, which exists nowhere else, its id and when it expires. The log has who minted it; the audit does
-// not, because nothing that is stored changes.
+// Mint returns a new token, which exists nowhere else, its id and when it expires. The audit has who minted it and what it
+// may do: no token leaves without an entry.
 func (m *Manager) Mint(ctx context.Context, by apikey.Actor, r Request) (secret.Value, string, time.Time, error) {
 	fail := func(err error) (secret.Value, string, time.Time, error) { return secret.Value{}, "", time.Time{}, err }
 	if err := r.check(); err != nil {
@@ -128,6 +131,9 @@ func (m *Manager) Mint(ctx context.Context, by apikey.Actor, r Request) (secret.
 	if err != nil {
 		return fail(err)
 	}
+	if err := m.store.Audit(ctx, c.entry(by, now, r.Life, key.ID)); err != nil {
+		return fail(fmt.Errorf("audit a token: %w", err))
+	}
 	m.log.InfoContext(ctx, "token minted", "token", c.ID, "organization", c.Organization, "by", by.Name, "signing_key", key.ID)
 	return text, c.ID, time.Unix(c.Expires, 0).UTC(), nil
 }
@@ -138,6 +144,20 @@ func (r Request) claims(now time.Time, position int64) claims {
 		Issuer: issuer, Audience: audience, User: r.User, Issued: now.Unix(), Expires: now.Add(r.Life).Unix(), Position: position,
 		ID: "tok_" + strings.ToLower(rand.Text()), Organization: r.Organization, Owner: r.Owner, Scopes: r.Scopes, Origins: r.Origins,
 	}
+}
+
+// entry returns the audit entry of a new token, which names the token by its id.
+func (c claims) entry(by apikey.Actor, now time.Time, life time.Duration, signingKey string) apikey.Entry {
+	details := map[string]any{
+		"token": c.ID, "user_id": c.User, "scopes": c.Scopes, "ttl_seconds": int64(life / time.Second), "signing_key": signingKey,
+	}
+	if c.Owner != "" {
+		details["owner_id"] = c.Owner
+	}
+	if len(c.Origins) > 0 {
+		details["origins"] = c.Origins
+	}
+	return apikey.Entry{At: now, Actor: by, Action: ActionMint, Organization: c.Organization, Key: by.Key, Details: details}
 }
 
 // encode returns the payload of a token, without escapes that make it longer.
@@ -164,7 +184,7 @@ func (m *Manager) Revoke(ctx context.Context, by apikey.Actor, holder Holder) er
 	}
 	now := present()
 	err := m.store.Revoke(ctx, holder, now, now.Add(-MaxLife-2*skew), apikey.Entry{
-		At: now, Actor: by, Action: ActionRevoke, Organization: holder.Organization, Details: map[string]any{"user_id": holder.User},
+		At: now, Actor: by, Action: ActionRevoke, Organization: holder.Organization, Key: by.Key, Details: map[string]any{"user_id": holder.User},
 	})
 	if err != nil {
 		return fmt.Errorf("revoke tokens: %w", err)

@@ -25,6 +25,8 @@ type memory struct {
 	keys    []SigningKey
 	entries []apikey.Entry
 	away    error
+	// unaudited is the error of entries without a change.
+	unaudited error
 }
 
 func (m *memory) Signing(context.Context) ([]SigningKey, int64, error) {
@@ -70,6 +72,16 @@ func (m *memory) SetOrigins(_ context.Context, organization string, origins []st
 	defer m.mu.Unlock()
 	m.policy.Position++
 	m.policy.Origins = map[string][]string{organization: origins}
+	return nil
+}
+
+func (m *memory) Audit(_ context.Context, entry apikey.Entry) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.unaudited != nil {
+		return m.unaudited
+	}
+	m.entries = append(m.entries, entry)
 	return nil
 }
 
@@ -120,6 +132,20 @@ func (w world) mint(tb testing.TB, r Request) string {
 		tb.Fatal(err)
 	}
 	return text.Reveal()
+}
+
+// A token whose entry in the audit can't be stored is not given away.
+func TestMintNeedsItsEntry(t *testing.T) {
+	w := newWorld(t)
+	w.mint(t, request())
+	if n := len(w.store.entries); n != 1 || w.store.entries[0].Action != ActionMint {
+		t.Fatalf("entries %+v, want that of one token", w.store.entries)
+	}
+	w.store.unaudited = errors.New("the audit can't be written")
+	text, id, _, err := w.Mint(t.Context(), apikey.Actor{Name: "test"}, request())
+	if !errors.Is(err, w.store.unaudited) || text.Reveal() != "" || id != "" {
+		t.Errorf("minted %q without an entry: %v", id, err)
+	}
 }
 
 // signed returns a token of any payload and headers.

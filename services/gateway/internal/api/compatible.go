@@ -158,7 +158,7 @@ func (c nativeCall) reply(route inference.Route) dialect.Reply {
 // headers sets the headers that say who served; native reports whether it was a provider of the dialect.
 func (c nativeCall) headers(h http.Header, route inference.Route, native bool) {
 	eachHeader(route, inOne(h))
-	if native && slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider }) {
+	if native && (c.chat.BoundElsewhere || slices.ContainsFunc(c.chat.BoundTo, func(name string) bool { return name != route.Provider })) {
 		h.Set(headerIgnored, "reasoning.encrypted_content")
 	}
 }

@@ -33,7 +33,7 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		inference.ReasonMissingKeys, inference.ReasonContextOverflow, inference.ReasonContentPolicy,
 		inference.ReasonStreamInterrupted, inference.ReasonLedgerFull, inference.ReasonModelNotAllowed, inference.ReasonApprovalRequired,
 		inference.ReasonApprovalDenied, routing.ReasonCapabilityUnsupported, policy.ReasonDataClassification,
-		imagefetch.ReasonImageInvalid, imagefetch.ReasonTargetNotAllowed, budget.ReasonExceeded, probe.ReasonRunning,
+		imagefetch.ReasonImageInvalid, imagefetch.ReasonDocumentInvalid, imagefetch.ReasonTargetNotAllowed, budget.ReasonExceeded, probe.ReasonRunning,
 		byok.ReasonRawKeyRefused, byok.ReasonSealedCredentialInvalid, byok.ReasonSecretUnresolved, byok.ReasonProviderUnknown,
 		definition.ReasonToolNotFound, definition.ReasonUnreviewed, definition.ReasonChanged, definition.ReasonRejected,
 		toolserver.ReasonVersionConflict, toolserver.ReasonTargetNotAllowed,

@@ -21,13 +21,13 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	before := b.vendor.count()
-	for path, body := range map[string]string{
-		responsesPath: `{"model":"native/wise",` + item(`{"type":"input_file","file_url":"https://127.0.0.1/a.pdf"}`),
-		messagesPath:  `{"model":"spare","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"https://localhost/a.pdf"}}]}]}`,
+	for _, c := range []struct{ path, body, field string }{
+		{responsesPath, `{"model":"native/wise",` + item(`{"type":"input_file","file_url":"https://127.0.0.1/a.pdf"}`), "input[0].content[0].file_url: "},
+		{messagesPath, `{"model":"spare","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"url","url":"https://localhost/a.pdf"}}]}]}`, "messages[0].content[0].source.url: "},
 	} {
-		got := b.say(t, "POST", path, body)
-		if got.status != 400 || !strings.Contains(got.body, "messages[0].content[0].file: ") {
-			t.Errorf("%s: %d %s, want 400 with the file", path, got.status, got.body)
+		got := b.say(t, "POST", c.path, c.body)
+		if got.status != 400 || !strings.Contains(got.body, c.field) {
+			t.Errorf("%s: %d %s, want 400 with %s", c.path, got.status, got.body, c.field)
 		}
 	}
 	if n := b.vendor.count() - before; n != 0 {

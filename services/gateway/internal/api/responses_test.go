@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net/http"
@@ -368,6 +369,43 @@ func TestReasoningOfAnotherHost(t *testing.T) {
 			if sent := b.vendor.last(); model != "sandbox" && strings.Contains(sent, `"encrypted_content":"gAAA"`) != same || strings.Contains(sent, "swy1.") {
 				t.Errorf("%s was sent %s", model, sent)
 			}
+		}
+	}
+}
+
+// The state of calls that a vendor of another dialect made goes to those that can carry it: any other provider answers
+// without, and the answer says so, also where the body goes out as it came.
+func TestReasoningOfAnotherDialect(t *testing.T) {
+	b := setupWith(t, responsesPolicy)
+	claude := `{"c":{"anthropic":{"lead":[{"type":"thinking","thinking":"the way there","signature":"s"}]}}}`
+	gemini := `{"c":{"google":{"thought_signature":"the way there"}}}`
+	for _, c := range []struct {
+		state, model string
+		carried      bool
+	}{
+		{claude, "second/spare", true},
+		{gemini, "second/spare", false},
+		{claude, "native/wise", false},
+		{claude, "chats/ok", false},
+		{claude, "sandbox", false},
+		{gemini, "chats/ok", true},
+		{gemini, "native/wise", false},
+	} {
+		item := `{"type":"reasoning","summary":[],"encrypted_content":"swy1.` + base64.RawURLEncoding.EncodeToString([]byte(c.state)) + `"}`
+		if c.model == "native/wise" {
+			b.responds(`{"status":"completed","output":[],"usage":{"input_tokens":5,"output_tokens":2}}`)
+		}
+		got := b.say(t, "POST", responsesPath, `{"model":"`+c.model+`","store":false,"tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"hi"},`+item+
+			`,{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"a"}]}`)
+		want := "reasoning.encrypted_content"
+		if c.carried {
+			want = ""
+		}
+		if ignored := got.header.Get("X-Switchyard-Ignored"); got.status != 200 || ignored != want {
+			t.Errorf("%s at %s: %d, ignored %q, want %q: %s", c.state, c.model, got.status, ignored, want, got.body)
+		}
+		if sent := b.vendor.last(); c.model != "sandbox" && strings.Contains(sent, "the way there") != c.carried {
+			t.Errorf("%s at %s: sent %s", c.state, c.model, sent)
 		}
 	}
 }

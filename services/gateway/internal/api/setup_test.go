@@ -2,8 +2,10 @@ package api_test
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,6 +43,7 @@ import (
 	"switchyard.dev/services/gateway/migrations"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
+	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/pgdb"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/socket"
@@ -87,8 +90,10 @@ type bench struct {
 	drain  *socket.Drain
 	http   *httptest.Server
 	vendor *vendor
-	conn   *grpc.ClientConn
-	log    testkit.Buffer
+	// documents is the https URL of a server with a PDF below every path but /gone, from which the gateway may fetch.
+	documents string
+	conn      *grpc.ClientConn
+	log       testkit.Buffer
 	custody
 	traced
 	batched
@@ -217,11 +222,23 @@ func (b *bench) engine(tb testing.TB, log *slog.Logger) *inference.Engine {
 	return engine
 }
 
-// images returns a fetcher that fetches from the fake vendor without name lookups.
+// images returns a fetcher that fetches from the fake vendor and the server of documents without name lookups.
 func (b *bench) images(tb testing.TB) *imagefetch.Fetcher {
 	tb.Helper()
+	documents := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/gone" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = io.WriteString(w, "%PDF-")
+	}))
+	tb.Cleanup(documents.Close)
+	b.documents = documents.URL
+	roots := x509.NewCertPool()
+	roots.AddCert(documents.Certificate())
 	images, err := imagefetch.New(imagefetch.Options{
-		AllowTargets: []string{b.vendor.Listener.Addr().String()},
+		AllowTargets: []string{b.vendor.Listener.Addr().String(), documents.Listener.Addr().String()},
+		Transport:    netguard.TransportOptions{RootCAs: roots},
 		Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 			return nil, errors.New("no lookups in tests")
 		}},

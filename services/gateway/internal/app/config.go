@@ -65,7 +65,7 @@ type Config struct {
 	ProviderConcurrency int `env:"PROVIDER_CONCURRENCY" envDefault:"1024" doc:"calls in flight to one provider; a quarter as many more wait for up to 250 ms"`
 	OrganizationShare   int `env:"ORGANIZATION_SHARE" envDefault:"75" doc:"percentage of a provider's calls in flight, and of the memory for answers, that one organization may use; set 100 for a single organization"`
 
-	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images in flight, each byte counted twice; beyond it answers are aborted with 503 answer_memory_full"`
+	AnswerMemory int64 `env:"ANSWER_MEMORY" envDefault:"134217728" doc:"bytes of memory for providers' answers and fetched images and documents in flight, each byte counted twice; beyond it answers are aborted with 503 answer_memory_full"`
 
 	Background int `env:"BACKGROUND" envDefault:"64" doc:"responses that a replica makes in the background at once, of which one organization may have GATEWAY_ORGANIZATION_SHARE percent; further ones wait; 0 refuses them"`
 

@@ -22,6 +22,7 @@ type Sender interface {
 // SendLogs reads the delivery logs of notifications.
 type SendLogs interface {
 	Log(ctx context.Context, q send.LogQuery) (send.Log, error)
+	List(ctx context.Context, q send.ListQuery) (page []send.Log, next send.Position, err error)
 }
 
 // Inboxes reads and changes in-app records.

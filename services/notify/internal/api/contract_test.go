@@ -112,7 +112,7 @@ func TestLimitOfNone(t *testing.T) {
 			}
 		}
 	}
-	if lists != 4 {
-		t.Errorf("%d lists, want 4", lists)
+	if lists != 5 {
+		t.Errorf("%d lists, want 5", lists)
 	}
 }

@@ -78,7 +78,7 @@ func notificationMessage(r inbox.Record) *notifyv1.Notification {
 
 func sendMessage(l send.Log) *notifyv1.Send {
 	out := &notifyv1.Send{
-		NotificationId: l.ID.String(), OrganizationId: l.Organization, Status: l.Status(),
+		NotificationId: l.ID.String(), OrganizationId: l.Organization, Status: string(l.Status()),
 		CreatedAt: timestamppb.New(l.CreatedAt), UpdatedAt: timestamppb.New(l.UpdatedAt),
 	}
 	for _, c := range l.Channels {

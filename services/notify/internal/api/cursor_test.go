@@ -1,6 +1,13 @@
 package api
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/send"
+)
 
 func TestCursor(t *testing.T) {
 	text := inboxCursor.encode(42)
@@ -38,6 +45,32 @@ func FuzzCursor(f *testing.F) {
 		}
 		if again, err := inboxCursor.decode(inboxCursor.encode(seq)); seq <= 0 || err != nil || again != seq {
 			t.Errorf("decode(%q) = %d, which reads back as %d, %v", text, seq, again, err)
+		}
+	})
+}
+
+// A place in a list of sends reads back the same; whatever else is accepted is a place, too.
+func FuzzPlace(f *testing.F) {
+	place := send.Position{At: time.Date(2026, 11, 26, 12, 0, 0, 1000, time.UTC), ID: uuid.Max}
+	text := encodePlace(place)
+	if got, err := decodePlace(text); err != nil || got != place {
+		f.Fatalf("decodePlace(%q) = %v, %v, want %v", text, got, err, place)
+	}
+	f.Add(text)
+	for _, position := range []string{"", ".", "1.", "-1." + uuid.Max.String(), "253402300800000000." + uuid.Max.String()} {
+		refused := sendCursor.encodeText(position)
+		if got, err := decodePlace(refused); err == nil {
+			f.Errorf("decodePlace of %q = %v, want an error", position, got)
+		}
+		f.Add(refused)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := decodePlace(text)
+		if err != nil || text == "" {
+			return
+		}
+		if again, err := decodePlace(encodePlace(got)); got.IsZero() || got.At.Year() > 9999 || err != nil || again != got {
+			t.Errorf("decodePlace(%q) = %v, which reads back as %v, %v", text, got, again, err)
 		}
 	})
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	notifyv1 "switchyard.dev/gen/go/switchyard/notify/v1"
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/send"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
 )
@@ -126,4 +128,56 @@ func (s *notifyServer) GetSend(ctx context.Context, in *notifyv1.GetSendRequest)
 		return nil, err
 	}
 	return sendMessage(log), nil
+}
+
+// ListSends lists notifications, newest first.
+func (s *notifyServer) ListSends(ctx context.Context, in *notifyv1.ListSendsRequest) (*notifyv1.ListSendsResponse, error) {
+	query, err := listQuery(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	page, next, err := s.logs.List(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	out := &notifyv1.ListSendsResponse{NextCursor: encodePlace(next)}
+	for _, log := range page {
+		out.Sends = append(out.Sends, sendMessage(log))
+	}
+	return out, nil
+}
+
+// listQuery converts the filters of a list of sends, of an organization or, for operators, of every one.
+func listQuery(ctx context.Context, in *notifyv1.ListSendsRequest) (q send.ListQuery, err error) {
+	q = send.ListQuery{Every: in.GetAllOrganizations(), Channel: channel.Name(in.GetChannel()), Limit: pageSize(in.GetLimit())}
+	if q.Every {
+		err = caller.From(ctx).EveryOrganization(in.GetOrganizationId())
+	} else {
+		q.Organization, err = organization(ctx, in.GetOrganizationId())
+	}
+	if err != nil {
+		return q, err
+	}
+	for _, status := range in.GetStatus() {
+		q.Statuses = append(q.Statuses, send.Status(status))
+	}
+	if q.From, err = moment("created_after", in.GetCreatedAfter()); err != nil {
+		return q, err
+	}
+	if q.To, err = moment("created_before", in.GetCreatedBefore()); err != nil {
+		return q, err
+	}
+	q.Before, err = decodePlace(in.GetCursor())
+	return q, err
+}
+
+// moment returns the time in a field; the zero time if it is absent.
+func moment(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	switch {
+	case t == nil:
+		return time.Time{}, nil
+	case t.CheckValid() != nil:
+		return time.Time{}, apierr.Invalid(field, "must be a time between the years 1 and 9999")
+	}
+	return t.AsTime(), nil
 }

@@ -218,7 +218,7 @@ func decodeDevice(cursor string) (uuid.UUID, error) {
 	if cursor == "" {
 		return uuid.Nil, nil
 	}
-	return parseID(cursor, apierr.Invalid("cursor", "is not a next_cursor of this list"))
+	return parseID(cursor, errCursor)
 }
 
 // encodeDevice returns the cursor of a position. Ids of devices are not secret: the list shows them.

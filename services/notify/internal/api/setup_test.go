@@ -77,7 +77,8 @@ func setup(t *testing.T, options ...option) *bench {
 		Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "edge", Role: caller.RoleService, Text: "svc"},
-			testkit.Token{Name: "desk", Role: caller.RoleSupport, Text: "sup"}),
+			testkit.Token{Name: "desk", Role: caller.RoleSupport, Text: "sup"},
+			testkit.Token{Name: "olga", Role: caller.RoleOperator, Text: "ops"}),
 		Role: optionsv1.E_Role, RawJSON: optionsv1.E_RawJson,
 		ErrorBody: apierr.NewPlain, MaxBody: 1 << 20, UnaryTimeout: 30 * time.Second,
 	})

@@ -138,7 +138,7 @@ func TestOutcomesAreLogged(t *testing.T) {
 	tests := map[string]struct {
 		answers  []channel.Outcome // the last one repeats
 		lifetime time.Duration
-		status   string
+		status   send.Status
 		log      []string
 		doubled  bool
 	}{

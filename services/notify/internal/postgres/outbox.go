@@ -166,7 +166,7 @@ func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err er
 			return err
 		}
 		log = send.Log{ID: row.ID, Organization: row.OrganizationID, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt}
-		channels, err := db.ChannelSends(ctx, q.ID)
+		channels, err := db.ChannelSends(ctx, []uuid.UUID{q.ID})
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func channelLog(row dbsql.ChannelSendsRow) send.ChannelLog {
 	}
 }
 
-// stand sets the state of a channel from its recipients that have not ended.
+// setState sets the state of a channel from its recipients that have not ended.
 func setState(channels []send.ChannelLog, open dbsql.OpenRecipientsRow) {
 	for i := range channels {
 		if channels[i].Channel == channel.Name(open.Channel) {

@@ -34,6 +34,18 @@ const (
 	StateFailed    State = "failed"
 )
 
+// Status is the state of a whole notification.
+type Status string
+
+// The statuses. Pending means that a channel has not ended; the others are final: every channel has delivered, some
+// have, or none has.
+const (
+	StatusPending   Status = "pending"
+	StatusDelivered Status = "delivered"
+	StatusPartial   Status = "partial"
+	StatusFailed    Status = "failed"
+)
+
 // ChannelLog is the log of one channel.
 type ChannelLog struct {
 	Channel channel.Name
@@ -83,8 +95,8 @@ type Attempt struct {
 	Milliseconds float64
 }
 
-// Status summarizes the channels: pending, delivered, partial or failed.
-func (l Log) Status() string {
+// Status summarizes the channels.
+func (l Log) Status() Status {
 	delivered := 0
 	for _, c := range l.Channels {
 		switch c.State {
@@ -92,16 +104,16 @@ func (l Log) Status() string {
 			delivered++
 		case StateFailed:
 		case StateQueued, StateSending, StateRetrying:
-			return "pending"
+			return StatusPending
 		}
 	}
 	switch delivered {
 	case 0:
-		return "failed"
+		return StatusFailed
 	case len(l.Channels):
-		return "delivered"
+		return StatusDelivered
 	}
-	return "partial"
+	return StatusPartial
 }
 
 // LogQuery is a request for the log of a notification with a page of its attempts.

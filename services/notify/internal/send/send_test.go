@@ -14,7 +14,7 @@ import (
 func TestStatus(t *testing.T) {
 	tests := map[string]struct {
 		states []send.State
-		want   string
+		want   send.Status
 	}{
 		"one delivered":     {[]send.State{send.StateDelivered}, "delivered"},
 		"all delivered":     {[]send.State{send.StateDelivered, send.StateDelivered}, "delivered"},

@@ -22,6 +22,7 @@ type Domain struct {
 	Types        EventTypes
 	House        House
 	Replayer     Replayer
+	Circuits     Circuits
 	Keys         *signing.KeySet
 	Organization string
 }
@@ -30,6 +31,7 @@ type Domain struct {
 func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	whom := tenant(d.Organization)
 	delivering := &deliveries{tenant: whom, deliverer: d.Deliverer}
+	webhooksv1.RegisterCircuitServiceServer(server, &circuits{tenant: whom, circuits: d.Circuits})
 	webhooksv1.RegisterDeliveryServiceServer(server, delivering)
 	webhooksv1.RegisterEndpointServiceServer(server, &endpoints{tenant: whom, registry: d.Registry})
 	webhooksv1.RegisterEventServiceServer(server, &events{tenant: whom, emitter: d.Emitter})
@@ -39,6 +41,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 	webhooksv1.RegisterSigningKeyServiceServer(server, &signingKeys{keys: d.Keys})
 	mux, local := server.Mux(), server.Local()
 	for _, err := range []error{
+		webhooksv1.RegisterCircuitServiceHandlerClient(ctx, mux, webhooksv1.NewCircuitServiceClient(local)),
 		webhooksv1.RegisterDeliveryServiceHandlerClient(ctx, mux, webhooksv1.NewDeliveryServiceClient(local)),
 		webhooksv1.RegisterEndpointServiceHandlerClient(ctx, mux, webhooksv1.NewEndpointServiceClient(local)),
 		webhooksv1.RegisterEventServiceHandlerClient(ctx, mux, webhooksv1.NewEventServiceClient(local)),
@@ -59,6 +62,7 @@ func Register(ctx context.Context, server *rpc.Server, d Domain) error {
 // Files returns the contract's files that declare services.
 func Files() []protoreflect.FileDescriptor {
 	return []protoreflect.FileDescriptor{
+		webhooksv1.File_switchyard_webhooks_v1_circuits_proto,
 		webhooksv1.File_switchyard_webhooks_v1_deliveries_proto,
 		webhooksv1.File_switchyard_webhooks_v1_endpoints_proto,
 		webhooksv1.File_switchyard_webhooks_v1_event_types_proto,

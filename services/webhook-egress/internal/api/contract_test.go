@@ -82,7 +82,7 @@ func TestLimitOfNone(t *testing.T) {
 			}
 		}
 	}
-	if lists != 6 {
-		t.Errorf("%d lists, want 6", lists)
+	if lists != 7 {
+		t.Errorf("%d lists, want 7", lists)
 	}
 }

@@ -14,10 +14,10 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/houseevent"
+	"switchyard.dev/services/platform/schema"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
-	"switchyard.dev/services/platform/schema"
 )
 
 // registered is a store of event types, by organization and name. It is used by one goroutine at a time.

@@ -109,6 +109,7 @@ func limitOf(r limited) int {
 type cursor string
 
 const (
+	circuitCursor   cursor = "circuit:"
 	deliveryCursor  cursor = "delivery:"
 	endpointCursor  cursor = "endpoint:"
 	eventTypeCursor cursor = "event-type:"

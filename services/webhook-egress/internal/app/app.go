@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/services/webhook-egress/internal/api"
 	"switchyard.dev/services/webhook-egress/internal/auth"
 	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/circuit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/dispatch"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
@@ -72,7 +73,8 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	engine, err := startEngine(ctx, s, cfg, stores, guard, held)
+	circuits := newBreaker(cfg, stores.redis, s.Log)
+	engine, err := startEngine(ctx, s, cfg, stores, guard, held, circuits)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)
 	}
@@ -80,6 +82,7 @@ func wire(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("domain: %w", err)
 	}
+	domain.Circuits = circuit.NewService(stores.store, circuits)
 	if err := startServers(ctx, s, cfg, stores.store, domain); err != nil {
 		return fmt.Errorf("servers: %w", err)
 	}
@@ -162,7 +165,7 @@ func newBox(cfg Config) (*seal.Box, error) {
 
 // startEngine joins the replicas and registers the background tasks.
 func startEngine(
-	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, held secrets,
+	ctx context.Context, s *service.Service, cfg Config, stores stores, guard *netguard.Guard, held secrets, circuits *breaker.Breaker,
 ) (engine *dispatch.Engine, err error) {
 	maintainer := upkeep.New(stores.control, s.Log, cfg.Retention, expiredMeter(s.Meter))
 	if err := maintainer.Prepare(ctx); err != nil {
@@ -185,7 +188,7 @@ func startEngine(
 		Store: stores.store, Sender: sender, Replica: member, Log: s.Log, Meter: s.Meter, Tracer: s.Tracer, Now: time.Now,
 		Secrets: held.organizations,
 		Policy:  delivery.Policy{Schedule: cfg.RetrySchedule, HoldDelay: holdDelay},
-		Breaker: newBreaker(cfg, stores.redis, s.Log), Rates: rate.New(redisdb.NewKV(stores.redis, "rate"), s.Log, time.Now),
+		Breaker: circuits, Rates: rate.New(redisdb.NewKV(stores.redis, "rate"), s.Log, time.Now),
 		Limits: limits, Lease: cfg.Lease, Notify: wakes.notify, Keys: held.keys, Tokens: tokens, Timeout: cfg.RequestTimeout,
 	}
 	if held.box != nil {

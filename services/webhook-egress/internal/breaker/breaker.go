@@ -179,6 +179,29 @@ func (b *Breaker) Blocked(target Target) (time.Duration, bool) {
 	return 0, false
 }
 
+// States returns the states of targets, in their order: what replicas share, or this replica's copy where it is newer or
+// all there is. The zero State is that of a target that neither knows.
+func (b *Breaker) States(ctx context.Context, targets []Target) []State {
+	keys := make([]string, len(targets))
+	for i, target := range targets {
+		keys[i] = target.key()
+	}
+	texts, err := b.shared.GetAll(ctx, keys)
+	if err != nil {
+		texts = make([]string, len(targets))
+	}
+	states := make([]State, len(targets))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, target := range targets {
+		states[i] = decode(texts[i])
+		if mine, known := b.known[target]; known && (err != nil || mine.alone && !mine.Changed.Before(states[i].Changed)) {
+			states[i] = mine.State
+		}
+	}
+	return states
+}
+
 func (b *Breaker) quiet(target Target) bool {
 	now := b.o.Now()
 	b.mu.Lock()

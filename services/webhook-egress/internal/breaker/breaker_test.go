@@ -232,3 +232,42 @@ func TestConcurrentReplicas(t *testing.T) {
 		}
 	})
 }
+
+// States are those that replicas share; without the store they are this replica's copies.
+func TestStates(t *testing.T) {
+	each(t, func(t *testing.T, store kv.Store) {
+		t.Helper()
+		c := newClock()
+		a, b := open(t, store, c), open(t, store, c)
+		other := breaker.Target{Organization: "globex", Host: shop.Host, Port: shop.Port}
+		for range 3 {
+			c.report(a, shop, breaker.Failed, false)
+		}
+		for name, replica := range map[string]*breaker.Breaker{"that saw it": a, "another": b} {
+			states := replica.States(t.Context(), []breaker.Target{other, shop})
+			if len(states) != 2 || states[0] != (breaker.State{}) || states[1].Phase != breaker.Open || states[1].Opened != 1 {
+				t.Errorf("the replica %s: %+v", name, states)
+			}
+		}
+		if states := a.States(t.Context(), nil); len(states) != 0 {
+			t.Errorf("of no targets: %+v", states)
+		}
+	})
+	store, c := new(kvtest.Memory), newClock()
+	a, b := open(t, store, c), open(t, store, c)
+	store.SetAway(true)
+	for range 3 {
+		c.report(a, shop, breaker.Failed, false)
+	}
+	if states := a.States(t.Context(), []breaker.Target{shop}); states[0].Phase != breaker.Open {
+		t.Errorf("while the store is away: %+v", states)
+	}
+	store.SetAway(false)
+	c.pass(2 * time.Second)
+	if states := a.States(t.Context(), []breaker.Target{shop}); states[0].Phase != breaker.Open {
+		t.Errorf("decided alone, and the store is back: %+v", states)
+	}
+	if states := b.States(t.Context(), []breaker.Target{shop}); states[0] != (breaker.State{}) {
+		t.Errorf("another replica, which saw nothing: %+v", states)
+	}
+}

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"time"
 
+	"switchyard.dev/services/platform/schema"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/endpoint"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
-	"switchyard.dev/services/platform/schema"
 )
 
 // tries is how often a transaction is tried that ends in a conflict.

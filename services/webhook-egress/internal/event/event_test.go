@@ -18,12 +18,12 @@ import (
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/houseevent"
 	"switchyard.dev/services/platform/houseevent/houseeventtest"
+	"switchyard.dev/services/platform/schema"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/webhook-egress/internal/event"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
 	"switchyard.dev/services/webhook-egress/internal/filter"
-	"switchyard.dev/services/platform/schema"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

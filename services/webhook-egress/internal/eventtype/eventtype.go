@@ -11,8 +11,8 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/jsoncheck"
-	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/platform/schema"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
 // The bounds of a type.
@@ -123,14 +123,23 @@ func checkExamples(examples [][]byte, compiled *schema.Schema) error {
 			continue
 		}
 		if found := compiled.Check(example); len(found) > 0 {
-			return apierr.Invalid(field, "breaks the schema: "+Text(found))
+			return broken(field, "breaks the schema: ", found)
 		}
 	}
 	return nil
 }
 
-// Text returns violations in one line.
-func Text(violations []schema.Violation) string {
+// broken returns the error of a field that breaks a schema: with a text that says what it breaks, and each violation.
+func broken(field, what string, violations []schema.Violation) error {
+	e := apierr.Invalid(field, what+text(violations))
+	for _, v := range violations {
+		e.Violations = append(e.Violations, apierr.Violation(v))
+	}
+	return e
+}
+
+// text returns violations in one line.
+func text(violations []schema.Violation) string {
 	texts := make([]string, len(violations))
 	for i, v := range violations {
 		texts[i] = v.String()

@@ -11,8 +11,8 @@ import (
 
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/houseevent"
-	"switchyard.dev/services/webhook-egress/internal/delivery"
 	"switchyard.dev/services/platform/schema"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
 )
 
 // Verdict is the result of a check.
@@ -176,7 +176,7 @@ func (s *Service) Check(ctx context.Context, organization, name string, payload 
 		return Checked{Warnings: violations}, nil
 	}
 	s.o.Observe(Rejected)
-	return Checked{Rejected: apierr.Invalid("payload", "breaks the schema of the event type: "+Text(violations))}, nil
+	return Checked{Rejected: broken("payload", "breaks the schema of the event type: ", violations)}, nil
 }
 
 // compiled returns the schema of a type, kept or compiled. It is not usable if it was removed just now, or if this release

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/schema"
 	"switchyard.dev/services/platform/testkit"
 	"switchyard.dev/services/webhook-egress/internal/eventtype"
-	"switchyard.dev/services/platform/schema"
 )
 
 // one is a store of one type, which counts how often the type is read.
@@ -75,6 +75,8 @@ func TestCheck(t *testing.T) {
 	want := `payload: breaks the schema of the event type: required: must have the property "id"`
 	if checked := check(`{}`); apierr.From(checked.Rejected) == nil || apierr.From(checked.Rejected).Text != want {
 		t.Errorf("rejected = %v", checked.Rejected)
+	} else if diff := cmp.Diff([]apierr.Violation{{Rule: `required: must have the property "id"`}}, apierr.From(checked.Rejected).Violations); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
 	}
 	store.hold(`{"required":["id"]}`, eventtype.Warn)
 	if diff := cmp.Diff([]schema.Violation{{Rule: `required: must have the property "id"`}}, check(`{}`).Warnings); diff != "" {

@@ -149,6 +149,7 @@ func (s *Store) newest(
 		OrganizationID: f.Organization, First: uuidOf(first), Before: uuidOf(before),
 		FromTime: first.Time(), ToTime: before.Time().Add(time.Millisecond), Page: int32(window),
 	}
+	all := dbsql.NewestOfAllParams{First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page}
 	switch {
 	case by.EventID.Valid:
 		return s.sql.NewestOfEvent(ctx, dbsql.NewestOfEventParams{
@@ -159,38 +160,13 @@ func (s *Store) newest(
 			EndpointID: by.EndpointID, First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page,
 		})
 	case f.Every && onlyDead(f.Statuses):
-		return s.newestDeadOfAll(ctx, p)
+		return s.sql.NewestDeadLettersOfAll(ctx, dbsql.NewestDeadLettersOfAllParams(all))
 	case f.Every:
-		return s.sql.NewestOfAll(ctx, dbsql.NewestOfAllParams{
-			First: p.First, Before: p.Before, FromTime: p.FromTime, ToTime: p.ToTime, Page: p.Page,
-		})
+		return s.sql.NewestOfAll(ctx, all)
 	case onlyDead(f.Statuses):
 		return s.sql.NewestDeadLetters(ctx, dbsql.NewestDeadLettersParams(p))
 	}
 	return s.sql.NewestOfOrganization(ctx, p)
-}
-
-// newestDeadOfAll looks through the newest day first, then through twice as long a time with each query, so that it reads
-// few dead letters beyond those that it returns.
-func (s *Store) newestDeadOfAll(ctx context.Context, p dbsql.NewestOfOrganizationParams) (found []pgtype.UUID, err error) {
-	to := p.ToTime
-	if now := time.Now().Add(time.Minute); to.After(now) {
-		to = now
-	}
-	for span := 24 * time.Hour; to.After(p.FromTime) && len(found) < int(p.Page); span *= 2 {
-		from := to.Add(-span)
-		if from.Before(p.FromTime) {
-			from = p.FromTime
-		}
-		ids, err := s.sql.NewestDeadLettersOfAll(ctx, dbsql.NewestDeadLettersOfAllParams{
-			Before: p.Before, FromTime: from, ToTime: to, Page: p.Page - int32(len(found)),
-		})
-		if err != nil {
-			return nil, err
-		}
-		found, to = append(found, ids...), from
-	}
-	return found, nil
 }
 
 // onlyDead reports whether all deliveries with one of the statuses are dead letters.

@@ -140,6 +140,8 @@ const (
 	ErrorReason_ERROR_REASON_STREAM_INTERRUPTED ErrorReason = 130
 	// 503: cached content is no longer served, but not all of it is deleted yet; repeat the purge.
 	ErrorReason_ERROR_REASON_PURGE_INCOMPLETE ErrorReason = 131
+	// 400: the document that a URL names cannot be fetched, or is none.
+	ErrorReason_ERROR_REASON_DOCUMENT_INVALID ErrorReason = 132
 	// 404: the tool server is not registered, or its latest listing does not hold the tool.
 	ErrorReason_ERROR_REASON_TOOL_NOT_FOUND ErrorReason = 140
 	// 403: the definition of the tool waits for its first review.
@@ -250,6 +252,7 @@ var (
 		129: "ERROR_REASON_REVIEWER_NOT_INDEPENDENT",
 		130: "ERROR_REASON_STREAM_INTERRUPTED",
 		131: "ERROR_REASON_PURGE_INCOMPLETE",
+		132: "ERROR_REASON_DOCUMENT_INVALID",
 		140: "ERROR_REASON_TOOL_NOT_FOUND",
 		141: "ERROR_REASON_DEFINITION_UNREVIEWED",
 		142: "ERROR_REASON_DEFINITION_CHANGED",
@@ -332,6 +335,7 @@ var (
 		"ERROR_REASON_REVIEWER_NOT_INDEPENDENT":   129,
 		"ERROR_REASON_STREAM_INTERRUPTED":         130,
 		"ERROR_REASON_PURGE_INCOMPLETE":           131,
+		"ERROR_REASON_DOCUMENT_INVALID":           132,
 		"ERROR_REASON_TOOL_NOT_FOUND":             140,
 		"ERROR_REASON_DEFINITION_UNREVIEWED":      141,
 		"ERROR_REASON_DEFINITION_CHANGED":         142,
@@ -405,7 +409,10 @@ type ErrorBody struct {
 	// Text for people.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The response's X-Request-Id.
-	RequestId     string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Places of the field at fault that break its rules, at most ten; absent where the reason says all. In gRPC a
+	// google.rpc.BadRequest among the status's details.
+	Violations    []*ErrorViolation `protobuf:"bytes,7,rep,name=violations,proto3" json:"violations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -482,6 +489,68 @@ func (x *ErrorBody) GetRequestId() string {
 	return ""
 }
 
+func (x *ErrorBody) GetViolations() []*ErrorViolation {
+	if x != nil {
+		return x.Violations
+	}
+	return nil
+}
+
+// ErrorViolation is a place in a request's field that breaks a rule. It holds no value of the request.
+type ErrorViolation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON pointer of the place within the field; empty for the field itself.
+	Pointer string `protobuf:"bytes,1,opt,name=pointer,proto3" json:"pointer,omitempty"`
+	// What the place must be.
+	Rule          string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ErrorViolation) Reset() {
+	*x = ErrorViolation{}
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ErrorViolation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ErrorViolation) ProtoMessage() {}
+
+func (x *ErrorViolation) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ErrorViolation.ProtoReflect.Descriptor instead.
+func (*ErrorViolation) Descriptor() ([]byte, []int) {
+	return file_switchyard_errors_v1_errors_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ErrorViolation) GetPointer() string {
+	if x != nil {
+		return x.Pointer
+	}
+	return ""
+}
+
+func (x *ErrorViolation) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
 // NotifyErrorBody is the JSON error document of notify.
 type NotifyErrorBody struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -495,7 +564,7 @@ type NotifyErrorBody struct {
 
 func (x *NotifyErrorBody) Reset() {
 	*x = NotifyErrorBody{}
-	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -507,7 +576,7 @@ func (x *NotifyErrorBody) String() string {
 func (*NotifyErrorBody) ProtoMessage() {}
 
 func (x *NotifyErrorBody) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[1]
+	mi := &file_switchyard_errors_v1_errors_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -520,7 +589,7 @@ func (x *NotifyErrorBody) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyErrorBody.ProtoReflect.Descriptor instead.
 func (*NotifyErrorBody) Descriptor() ([]byte, []int) {
-	return file_switchyard_errors_v1_errors_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_errors_v1_errors_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NotifyErrorBody) GetError() string {
@@ -541,7 +610,7 @@ var File_switchyard_errors_v1_errors_proto protoreflect.FileDescriptor
 
 const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"!switchyard/errors/v1/errors.proto\x12\x14switchyard.errors.v1\"\xcd\x01\n" +
+	"!switchyard/errors/v1/errors.proto\x12\x14switchyard.errors.v1\"\x93\x02\n" +
 	"\tErrorBody\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12\x1f\n" +
 	"\verror_class\x18\x02 \x01(\tR\n" +
@@ -551,13 +620,19 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"retryAfter\x88\x01\x01\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x06 \x01(\tR\trequestIdB\x0e\n" +
-	"\f_retry_after\"]\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12D\n" +
+	"\n" +
+	"violations\x18\a \x03(\v2$.switchyard.errors.v1.ErrorViolationR\n" +
+	"violationsB\x0e\n" +
+	"\f_retry_after\">\n" +
+	"\x0eErrorViolation\x12\x18\n" +
+	"\apointer\x18\x01 \x01(\tR\apointer\x12\x12\n" +
+	"\x04rule\x18\x02 \x01(\tR\x04rule\"]\n" +
 	"\x0fNotifyErrorBody\x12\x14\n" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\x8e\x16\n" +
+	"\f_retry_after*\xb2\x16\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -614,7 +689,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1aERROR_REASON_PROBE_RUNNING\x10\x80\x01\x12*\n" +
 	"%ERROR_REASON_REVIEWER_NOT_INDEPENDENT\x10\x81\x01\x12$\n" +
 	"\x1fERROR_REASON_STREAM_INTERRUPTED\x10\x82\x01\x12\"\n" +
-	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12 \n" +
+	"\x1dERROR_REASON_PURGE_INCOMPLETE\x10\x83\x01\x12\"\n" +
+	"\x1dERROR_REASON_DOCUMENT_INVALID\x10\x84\x01\x12 \n" +
 	"\x1bERROR_REASON_TOOL_NOT_FOUND\x10\x8c\x01\x12'\n" +
 	"\"ERROR_REASON_DEFINITION_UNREVIEWED\x10\x8d\x01\x12$\n" +
 	"\x1fERROR_REASON_DEFINITION_CHANGED\x10\x8e\x01\x12%\n" +
@@ -655,18 +731,20 @@ func file_switchyard_errors_v1_errors_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_errors_v1_errors_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_errors_v1_errors_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_switchyard_errors_v1_errors_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_switchyard_errors_v1_errors_proto_goTypes = []any{
 	(ErrorReason)(0),        // 0: switchyard.errors.v1.ErrorReason
 	(*ErrorBody)(nil),       // 1: switchyard.errors.v1.ErrorBody
-	(*NotifyErrorBody)(nil), // 2: switchyard.errors.v1.NotifyErrorBody
+	(*ErrorViolation)(nil),  // 2: switchyard.errors.v1.ErrorViolation
+	(*NotifyErrorBody)(nil), // 3: switchyard.errors.v1.NotifyErrorBody
 }
 var file_switchyard_errors_v1_errors_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	2, // 0: switchyard.errors.v1.ErrorBody.violations:type_name -> switchyard.errors.v1.ErrorViolation
+	1, // [1:1] is the sub-list for method output_type
+	1, // [1:1] is the sub-list for method input_type
+	1, // [1:1] is the sub-list for extension type_name
+	1, // [1:1] is the sub-list for extension extendee
+	0, // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_errors_v1_errors_proto_init() }
@@ -675,14 +753,14 @@ func file_switchyard_errors_v1_errors_proto_init() {
 		return
 	}
 	file_switchyard_errors_v1_errors_proto_msgTypes[0].OneofWrappers = []any{}
-	file_switchyard_errors_v1_errors_proto_msgTypes[1].OneofWrappers = []any{}
+	file_switchyard_errors_v1_errors_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_errors_v1_errors_proto_rawDesc), len(file_switchyard_errors_v1_errors_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

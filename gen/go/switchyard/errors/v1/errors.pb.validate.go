@@ -67,6 +67,40 @@ func (m *ErrorBody) validate(all bool) error {
 
 	// no validation rules for RequestId
 
+	for idx, item := range m.GetViolations() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ErrorBodyValidationError{
+						field:  fmt.Sprintf("Violations[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ErrorBodyValidationError{
+						field:  fmt.Sprintf("Violations[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ErrorBodyValidationError{
+					field:  fmt.Sprintf("Violations[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if m.RetryAfter != nil {
 		// no validation rules for RetryAfter
 	}
@@ -147,6 +181,110 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = ErrorBodyValidationError{}
+
+// Validate checks the field values on ErrorViolation with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *ErrorViolation) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ErrorViolation with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ErrorViolationMultiError,
+// or nil if none found.
+func (m *ErrorViolation) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ErrorViolation) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Pointer
+
+	// no validation rules for Rule
+
+	if len(errors) > 0 {
+		return ErrorViolationMultiError(errors)
+	}
+
+	return nil
+}
+
+// ErrorViolationMultiError is an error wrapping multiple validation errors
+// returned by ErrorViolation.ValidateAll() if the designated constraints
+// aren't met.
+type ErrorViolationMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ErrorViolationMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ErrorViolationMultiError) AllErrors() []error { return m }
+
+// ErrorViolationValidationError is the validation error returned by
+// ErrorViolation.Validate if the designated constraints aren't met.
+type ErrorViolationValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ErrorViolationValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ErrorViolationValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ErrorViolationValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ErrorViolationValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ErrorViolationValidationError) ErrorName() string { return "ErrorViolationValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ErrorViolationValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sErrorViolation.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ErrorViolationValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ErrorViolationValidationError{}
 
 // Validate checks the field values on NotifyErrorBody with the rules defined
 // in the proto definition for this message. If any rules are violated, the

@@ -508,6 +508,171 @@ func (x *Send) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ListSendsRequest filters notifications. Filters are joined by "and".
+type ListSendsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Only these statuses (see Send.status).
+	Status []string `protobuf:"bytes,2,rep,name=status,proto3" json:"status,omitempty"`
+	// Only those by this channel.
+	Channel string `protobuf:"bytes,3,opt,name=channel,proto3" json:"channel,omitempty"`
+	// Only those accepted at or after this time.
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
+	// Only those accepted before this time.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
+	// Page size, 1..200; absent: 50. JSON refuses 0, which gRPC cannot distinguish from absent.
+	Limit int32 `protobuf:"varint,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	// next_cursor of the previous page.
+	Cursor string `protobuf:"bytes,7,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// True lists every organization's. Only operators may, and in no organization's place.
+	AllOrganizations bool `protobuf:"varint,8,opt,name=all_organizations,json=allOrganizations,proto3" json:"all_organizations,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *ListSendsRequest) Reset() {
+	*x = ListSendsRequest{}
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSendsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSendsRequest) ProtoMessage() {}
+
+func (x *ListSendsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSendsRequest.ProtoReflect.Descriptor instead.
+func (*ListSendsRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListSendsRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *ListSendsRequest) GetStatus() []string {
+	if x != nil {
+		return x.Status
+	}
+	return nil
+}
+
+func (x *ListSendsRequest) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *ListSendsRequest) GetCreatedAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAfter
+	}
+	return nil
+}
+
+func (x *ListSendsRequest) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
+}
+
+func (x *ListSendsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListSendsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListSendsRequest) GetAllOrganizations() bool {
+	if x != nil {
+		return x.AllOrganizations
+	}
+	return false
+}
+
+// ListSendsResponse is a page of notifications.
+type ListSendsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The notifications, newest first, without attempts. The recipients of a channel that has not ended are not read: its
+	// status is `queued` or `retrying`, and next_attempt_at is null. GetSend has all.
+	Sends []*Send `protobuf:"bytes,1,rep,name=sends,proto3" json:"sends,omitempty"`
+	// Cursor of the next page; empty on the last.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSendsResponse) Reset() {
+	*x = ListSendsResponse{}
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSendsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSendsResponse) ProtoMessage() {}
+
+func (x *ListSendsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSendsResponse.ProtoReflect.Descriptor instead.
+func (*ListSendsResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListSendsResponse) GetSends() []*Send {
+	if x != nil {
+		return x.Sends
+	}
+	return nil
+}
+
+func (x *ListSendsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
 // ChannelOutcome is the outcome of one channel of a notification.
 type ChannelOutcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -546,7 +711,7 @@ type ChannelOutcome struct {
 
 func (x *ChannelOutcome) Reset() {
 	*x = ChannelOutcome{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +723,7 @@ func (x *ChannelOutcome) String() string {
 func (*ChannelOutcome) ProtoMessage() {}
 
 func (x *ChannelOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +736,7 @@ func (x *ChannelOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelOutcome.ProtoReflect.Descriptor instead.
 func (*ChannelOutcome) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ChannelOutcome) GetChannel() string {
@@ -702,7 +867,7 @@ type SendAttempt struct {
 
 func (x *SendAttempt) Reset() {
 	*x = SendAttempt{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +879,7 @@ func (x *SendAttempt) String() string {
 func (*SendAttempt) ProtoMessage() {}
 
 func (x *SendAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +892,7 @@ func (x *SendAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendAttempt.ProtoReflect.Descriptor instead.
 func (*SendAttempt) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *SendAttempt) GetChannel() string {
@@ -850,7 +1015,21 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xfa\x04\n" +
+	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xd4\x03\n" +
+	"\x10ListSendsRequest\x121\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12K\n" +
+	"\x06status\x18\x02 \x03(\tB3\xfaB0\x92\x01-\x10\x04\x18\x01\"'r%R\apendingR\tdeliveredR\apartialR\x06failedR\x06status\x12K\n" +
+	"\achannel\x18\x03 \x01(\tB1\xfaB.r,R\x05slackR\x05emailR\awebhookR\x06in_appR\bweb_push\xd0\x01\x01R\achannel\x12?\n" +
+	"\rcreated_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
+	"\x0ecreated_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12 \n" +
+	"\x05limit\x18\x06 \x01(\x05B\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
+	"\x06cursor\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\x12+\n" +
+	"\x11all_organizations\x18\b \x01(\bR\x10allOrganizations\"f\n" +
+	"\x11ListSendsResponse\x120\n" +
+	"\x05sends\x18\x01 \x03(\v2\x1a.switchyard.notify.v1.SendR\x05sends\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xfa\x04\n" +
 	"\x0eChannelOutcome\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x126\n" +
@@ -883,11 +1062,12 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\vduration_ms\x18\t \x01(\x01R\n" +
 	"durationMs\x124\n" +
 	"\x06detail\x18\n" +
-	" \x01(\v2\x1c.google.protobuf.StringValueR\x06detail2\x84\x02\n" +
+	" \x01(\v2\x1c.google.protobuf.StringValueR\x06detail2\x88\x03\n" +
 	"\rNotifyService\x12n\n" +
 	"\x06Notify\x12#.switchyard.notify.v1.NotifyRequest\x1a$.switchyard.notify.v1.NotifyAccepted\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/notify\x12\x82\x01\n" +
-	"\aGetSend\x12$.switchyard.notify.v1.GetSendRequest\x1a\x1a.switchyard.notify.v1.Send\"5\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02+\x12)/v1/notifications/sends/{notification_id}B\xce\x01\n" +
+	"\aGetSend\x12$.switchyard.notify.v1.GetSendRequest\x1a\x1a.switchyard.notify.v1.Send\"5\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02+\x12)/v1/notifications/sends/{notification_id}\x12\x81\x01\n" +
+	"\tListSends\x12&.switchyard.notify.v1.ListSendsRequest\x1a'.switchyard.notify.v1.ListSendsResponse\"#\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/notifications/sendsB\xce\x01\n" +
 	"\x18com.switchyard.notify.v1B\vNotifyProtoP\x01Z3switchyard.dev/gen/go/switchyard/notify/v1;notifyv1\xa2\x02\x03SNX\xaa\x02\x14Switchyard.Notify.V1\xca\x02\x14Switchyard\\Notify\\V1\xe2\x02 Switchyard\\Notify\\V1\\GPBMetadata\xea\x02\x16Switchyard::Notify::V1b\x06proto3"
 
 var (
@@ -902,48 +1082,55 @@ func file_switchyard_notify_v1_notify_proto_rawDescGZIP() []byte {
 	return file_switchyard_notify_v1_notify_proto_rawDescData
 }
 
-var file_switchyard_notify_v1_notify_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_switchyard_notify_v1_notify_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_switchyard_notify_v1_notify_proto_goTypes = []any{
 	(*NotifyRequest)(nil),          // 0: switchyard.notify.v1.NotifyRequest
 	(*NotifyTarget)(nil),           // 1: switchyard.notify.v1.NotifyTarget
 	(*NotifyAccepted)(nil),         // 2: switchyard.notify.v1.NotifyAccepted
 	(*GetSendRequest)(nil),         // 3: switchyard.notify.v1.GetSendRequest
 	(*Send)(nil),                   // 4: switchyard.notify.v1.Send
-	(*ChannelOutcome)(nil),         // 5: switchyard.notify.v1.ChannelOutcome
-	(*SendAttempt)(nil),            // 6: switchyard.notify.v1.SendAttempt
-	(*PushSubscription)(nil),       // 7: switchyard.notify.v1.PushSubscription
-	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil), // 9: google.protobuf.StringValue
-	(*wrapperspb.Int32Value)(nil),  // 10: google.protobuf.Int32Value
-	(*wrapperspb.DoubleValue)(nil), // 11: google.protobuf.DoubleValue
+	(*ListSendsRequest)(nil),       // 5: switchyard.notify.v1.ListSendsRequest
+	(*ListSendsResponse)(nil),      // 6: switchyard.notify.v1.ListSendsResponse
+	(*ChannelOutcome)(nil),         // 7: switchyard.notify.v1.ChannelOutcome
+	(*SendAttempt)(nil),            // 8: switchyard.notify.v1.SendAttempt
+	(*PushSubscription)(nil),       // 9: switchyard.notify.v1.PushSubscription
+	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 11: google.protobuf.StringValue
+	(*wrapperspb.Int32Value)(nil),  // 12: google.protobuf.Int32Value
+	(*wrapperspb.DoubleValue)(nil), // 13: google.protobuf.DoubleValue
 }
 var file_switchyard_notify_v1_notify_proto_depIdxs = []int32{
 	1,  // 0: switchyard.notify.v1.NotifyRequest.target:type_name -> switchyard.notify.v1.NotifyTarget
-	7,  // 1: switchyard.notify.v1.NotifyTarget.subscription:type_name -> switchyard.notify.v1.PushSubscription
-	5,  // 2: switchyard.notify.v1.Send.channels:type_name -> switchyard.notify.v1.ChannelOutcome
-	6,  // 3: switchyard.notify.v1.Send.attempts:type_name -> switchyard.notify.v1.SendAttempt
-	8,  // 4: switchyard.notify.v1.Send.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 5: switchyard.notify.v1.Send.updated_at:type_name -> google.protobuf.Timestamp
-	9,  // 6: switchyard.notify.v1.ChannelOutcome.outcome:type_name -> google.protobuf.StringValue
-	9,  // 7: switchyard.notify.v1.ChannelOutcome.last_error:type_name -> google.protobuf.StringValue
-	8,  // 8: switchyard.notify.v1.ChannelOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
-	9,  // 9: switchyard.notify.v1.ChannelOutcome.delivery_id:type_name -> google.protobuf.StringValue
-	8,  // 10: switchyard.notify.v1.ChannelOutcome.finished_at:type_name -> google.protobuf.Timestamp
-	9,  // 11: switchyard.notify.v1.SendAttempt.sub_id:type_name -> google.protobuf.StringValue
-	10, // 12: switchyard.notify.v1.SendAttempt.response_code:type_name -> google.protobuf.Int32Value
-	9,  // 13: switchyard.notify.v1.SendAttempt.error:type_name -> google.protobuf.StringValue
-	11, // 14: switchyard.notify.v1.SendAttempt.retry_after_seconds:type_name -> google.protobuf.DoubleValue
-	8,  // 15: switchyard.notify.v1.SendAttempt.started_at:type_name -> google.protobuf.Timestamp
-	9,  // 16: switchyard.notify.v1.SendAttempt.detail:type_name -> google.protobuf.StringValue
-	0,  // 17: switchyard.notify.v1.NotifyService.Notify:input_type -> switchyard.notify.v1.NotifyRequest
-	3,  // 18: switchyard.notify.v1.NotifyService.GetSend:input_type -> switchyard.notify.v1.GetSendRequest
-	2,  // 19: switchyard.notify.v1.NotifyService.Notify:output_type -> switchyard.notify.v1.NotifyAccepted
-	4,  // 20: switchyard.notify.v1.NotifyService.GetSend:output_type -> switchyard.notify.v1.Send
-	19, // [19:21] is the sub-list for method output_type
-	17, // [17:19] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	9,  // 1: switchyard.notify.v1.NotifyTarget.subscription:type_name -> switchyard.notify.v1.PushSubscription
+	7,  // 2: switchyard.notify.v1.Send.channels:type_name -> switchyard.notify.v1.ChannelOutcome
+	8,  // 3: switchyard.notify.v1.Send.attempts:type_name -> switchyard.notify.v1.SendAttempt
+	10, // 4: switchyard.notify.v1.Send.created_at:type_name -> google.protobuf.Timestamp
+	10, // 5: switchyard.notify.v1.Send.updated_at:type_name -> google.protobuf.Timestamp
+	10, // 6: switchyard.notify.v1.ListSendsRequest.created_after:type_name -> google.protobuf.Timestamp
+	10, // 7: switchyard.notify.v1.ListSendsRequest.created_before:type_name -> google.protobuf.Timestamp
+	4,  // 8: switchyard.notify.v1.ListSendsResponse.sends:type_name -> switchyard.notify.v1.Send
+	11, // 9: switchyard.notify.v1.ChannelOutcome.outcome:type_name -> google.protobuf.StringValue
+	11, // 10: switchyard.notify.v1.ChannelOutcome.last_error:type_name -> google.protobuf.StringValue
+	10, // 11: switchyard.notify.v1.ChannelOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
+	11, // 12: switchyard.notify.v1.ChannelOutcome.delivery_id:type_name -> google.protobuf.StringValue
+	10, // 13: switchyard.notify.v1.ChannelOutcome.finished_at:type_name -> google.protobuf.Timestamp
+	11, // 14: switchyard.notify.v1.SendAttempt.sub_id:type_name -> google.protobuf.StringValue
+	12, // 15: switchyard.notify.v1.SendAttempt.response_code:type_name -> google.protobuf.Int32Value
+	11, // 16: switchyard.notify.v1.SendAttempt.error:type_name -> google.protobuf.StringValue
+	13, // 17: switchyard.notify.v1.SendAttempt.retry_after_seconds:type_name -> google.protobuf.DoubleValue
+	10, // 18: switchyard.notify.v1.SendAttempt.started_at:type_name -> google.protobuf.Timestamp
+	11, // 19: switchyard.notify.v1.SendAttempt.detail:type_name -> google.protobuf.StringValue
+	0,  // 20: switchyard.notify.v1.NotifyService.Notify:input_type -> switchyard.notify.v1.NotifyRequest
+	3,  // 21: switchyard.notify.v1.NotifyService.GetSend:input_type -> switchyard.notify.v1.GetSendRequest
+	5,  // 22: switchyard.notify.v1.NotifyService.ListSends:input_type -> switchyard.notify.v1.ListSendsRequest
+	2,  // 23: switchyard.notify.v1.NotifyService.Notify:output_type -> switchyard.notify.v1.NotifyAccepted
+	4,  // 24: switchyard.notify.v1.NotifyService.GetSend:output_type -> switchyard.notify.v1.Send
+	6,  // 25: switchyard.notify.v1.NotifyService.ListSends:output_type -> switchyard.notify.v1.ListSendsResponse
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_notify_v1_notify_proto_init() }
@@ -959,7 +1146,7 @@ func file_switchyard_notify_v1_notify_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_notify_v1_notify_proto_rawDesc), len(file_switchyard_notify_v1_notify_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

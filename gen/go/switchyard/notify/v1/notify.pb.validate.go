@@ -999,6 +999,409 @@ var _ interface {
 	ErrorName() string
 } = SendValidationError{}
 
+// Validate checks the field values on ListSendsRequest with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *ListSendsRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListSendsRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListSendsRequestMultiError, or nil if none found.
+func (m *ListSendsRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListSendsRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := ListSendsRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(m.GetStatus()) > 4 {
+		err := ListSendsRequestValidationError{
+			field:  "Status",
+			reason: "value must contain no more than 4 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_ListSendsRequest_Status_Unique := make(map[string]struct{}, len(m.GetStatus()))
+
+	for idx, item := range m.GetStatus() {
+		_, _ = idx, item
+
+		if _, exists := _ListSendsRequest_Status_Unique[item]; exists {
+			err := ListSendsRequestValidationError{
+				field:  fmt.Sprintf("Status[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_ListSendsRequest_Status_Unique[item] = struct{}{}
+		}
+
+		if _, ok := _ListSendsRequest_Status_InLookup[item]; !ok {
+			err := ListSendsRequestValidationError{
+				field:  fmt.Sprintf("Status[%v]", idx),
+				reason: "value must be in list [pending delivered partial failed]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if m.GetChannel() != "" {
+
+		if _, ok := _ListSendsRequest_Channel_InLookup[m.GetChannel()]; !ok {
+			err := ListSendsRequestValidationError{
+				field:  "Channel",
+				reason: "value must be in list [slack email webhook in_app web_push]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if all {
+		switch v := interface{}(m.GetCreatedAfter()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ListSendsRequestValidationError{
+					field:  "CreatedAfter",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ListSendsRequestValidationError{
+					field:  "CreatedAfter",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCreatedAfter()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ListSendsRequestValidationError{
+				field:  "CreatedAfter",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetCreatedBefore()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ListSendsRequestValidationError{
+					field:  "CreatedBefore",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ListSendsRequestValidationError{
+					field:  "CreatedBefore",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCreatedBefore()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ListSendsRequestValidationError{
+				field:  "CreatedBefore",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if val := m.GetLimit(); val < 0 || val > 200 {
+		err := ListSendsRequestValidationError{
+			field:  "Limit",
+			reason: "value must be inside range [0, 200]",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetCursor()) > 512 {
+		err := ListSendsRequestValidationError{
+			field:  "Cursor",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	// no validation rules for AllOrganizations
+
+	if len(errors) > 0 {
+		return ListSendsRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListSendsRequestMultiError is an error wrapping multiple validation errors
+// returned by ListSendsRequest.ValidateAll() if the designated constraints
+// aren't met.
+type ListSendsRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListSendsRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListSendsRequestMultiError) AllErrors() []error { return m }
+
+// ListSendsRequestValidationError is the validation error returned by
+// ListSendsRequest.Validate if the designated constraints aren't met.
+type ListSendsRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListSendsRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListSendsRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListSendsRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListSendsRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListSendsRequestValidationError) ErrorName() string { return "ListSendsRequestValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ListSendsRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListSendsRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListSendsRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListSendsRequestValidationError{}
+
+var _ListSendsRequest_Status_InLookup = map[string]struct{}{
+	"pending":   {},
+	"delivered": {},
+	"partial":   {},
+	"failed":    {},
+}
+
+var _ListSendsRequest_Channel_InLookup = map[string]struct{}{
+	"slack":    {},
+	"email":    {},
+	"webhook":  {},
+	"in_app":   {},
+	"web_push": {},
+}
+
+// Validate checks the field values on ListSendsResponse with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *ListSendsResponse) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListSendsResponse with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListSendsResponseMultiError, or nil if none found.
+func (m *ListSendsResponse) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListSendsResponse) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	for idx, item := range m.GetSends() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ListSendsResponseValidationError{
+						field:  fmt.Sprintf("Sends[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ListSendsResponseValidationError{
+						field:  fmt.Sprintf("Sends[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ListSendsResponseValidationError{
+					field:  fmt.Sprintf("Sends[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	// no validation rules for NextCursor
+
+	if len(errors) > 0 {
+		return ListSendsResponseMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListSendsResponseMultiError is an error wrapping multiple validation errors
+// returned by ListSendsResponse.ValidateAll() if the designated constraints
+// aren't met.
+type ListSendsResponseMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListSendsResponseMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListSendsResponseMultiError) AllErrors() []error { return m }
+
+// ListSendsResponseValidationError is the validation error returned by
+// ListSendsResponse.Validate if the designated constraints aren't met.
+type ListSendsResponseValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListSendsResponseValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListSendsResponseValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListSendsResponseValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListSendsResponseValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListSendsResponseValidationError) ErrorName() string {
+	return "ListSendsResponseValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e ListSendsResponseValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListSendsResponse.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListSendsResponseValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListSendsResponseValidationError{}
+
 // Validate checks the field values on ChannelOutcome with the rules defined in
 // the proto definition for this message. If any rules are violated, the first
 // error encountered is returned, or nil if there are no violations.

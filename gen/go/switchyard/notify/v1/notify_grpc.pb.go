@@ -22,8 +22,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	NotifyService_Notify_FullMethodName  = "/switchyard.notify.v1.NotifyService/Notify"
-	NotifyService_GetSend_FullMethodName = "/switchyard.notify.v1.NotifyService/GetSend"
+	NotifyService_Notify_FullMethodName    = "/switchyard.notify.v1.NotifyService/Notify"
+	NotifyService_GetSend_FullMethodName   = "/switchyard.notify.v1.NotifyService/GetSend"
+	NotifyService_ListSends_FullMethodName = "/switchyard.notify.v1.NotifyService/ListSends"
 )
 
 // NotifyServiceClient is the client API for NotifyService service.
@@ -39,6 +40,9 @@ type NotifyServiceClient interface {
 	Notify(ctx context.Context, in *NotifyRequest, opts ...grpc.CallOption) (*NotifyAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt.
 	GetSend(ctx context.Context, in *GetSendRequest, opts ...grpc.CallOption) (*Send, error)
+	// ListSends lists the organization's notifications with the outcome of each channel, newest first. A page may be
+	// shorter than its limit: a bounded number of notifications is examined for each.
+	ListSends(ctx context.Context, in *ListSendsRequest, opts ...grpc.CallOption) (*ListSendsResponse, error)
 }
 
 type notifyServiceClient struct {
@@ -69,6 +73,16 @@ func (c *notifyServiceClient) GetSend(ctx context.Context, in *GetSendRequest, o
 	return out, nil
 }
 
+func (c *notifyServiceClient) ListSends(ctx context.Context, in *ListSendsRequest, opts ...grpc.CallOption) (*ListSendsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSendsResponse)
+	err := c.cc.Invoke(ctx, NotifyService_ListSends_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NotifyServiceServer is the server API for NotifyService service.
 // All implementations must embed UnimplementedNotifyServiceServer
 // for forward compatibility.
@@ -82,6 +96,9 @@ type NotifyServiceServer interface {
 	Notify(context.Context, *NotifyRequest) (*NotifyAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt.
 	GetSend(context.Context, *GetSendRequest) (*Send, error)
+	// ListSends lists the organization's notifications with the outcome of each channel, newest first. A page may be
+	// shorter than its limit: a bounded number of notifications is examined for each.
+	ListSends(context.Context, *ListSendsRequest) (*ListSendsResponse, error)
 	mustEmbedUnimplementedNotifyServiceServer()
 }
 
@@ -97,6 +114,9 @@ func (UnimplementedNotifyServiceServer) Notify(context.Context, *NotifyRequest) 
 }
 func (UnimplementedNotifyServiceServer) GetSend(context.Context, *GetSendRequest) (*Send, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSend not implemented")
+}
+func (UnimplementedNotifyServiceServer) ListSends(context.Context, *ListSendsRequest) (*ListSendsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSends not implemented")
 }
 func (UnimplementedNotifyServiceServer) mustEmbedUnimplementedNotifyServiceServer() {}
 func (UnimplementedNotifyServiceServer) testEmbeddedByValue()                       {}
@@ -155,6 +175,24 @@ func _NotifyService_GetSend_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _NotifyService_ListSends_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSendsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NotifyServiceServer).ListSends(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NotifyService_ListSends_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NotifyServiceServer).ListSends(ctx, req.(*ListSendsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // NotifyService_ServiceDesc is the grpc.ServiceDesc for NotifyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -169,6 +207,10 @@ var NotifyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetSend",
 			Handler:    _NotifyService_GetSend_Handler,
+		},
+		{
+			MethodName: "ListSends",
+			Handler:    _NotifyService_ListSends_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

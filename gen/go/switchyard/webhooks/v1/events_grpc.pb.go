@@ -38,8 +38,8 @@ type EventServiceClient interface {
 	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
 	//
 	// If the event's type is registered with a schema (see EventTypeService), the payload is checked against it: with
-	// `validation: reject` a payload that breaks it is refused with 400, whose reason names up to ten violations, and with
-	// `warn` the response names them.
+	// `validation: reject` a payload that breaks it is refused with 400, whose reason and `violations` name up to ten places, and
+	// with `warn` the response names them.
 	EmitEvent(ctx context.Context, in *EmitEventRequest, opts ...grpc.CallOption) (*EmitEventResponse, error)
 }
 
@@ -77,8 +77,8 @@ type EventServiceServer interface {
 	// in one transaction (202). A repeated idempotency_key returns the first result with 200 and `deduplicated: true`.
 	//
 	// If the event's type is registered with a schema (see EventTypeService), the payload is checked against it: with
-	// `validation: reject` a payload that breaks it is refused with 400, whose reason names up to ten violations, and with
-	// `warn` the response names them.
+	// `validation: reject` a payload that breaks it is refused with 400, whose reason and `violations` name up to ten places, and
+	// with `warn` the response names them.
 	EmitEvent(context.Context, *EmitEventRequest) (*EmitEventResponse, error)
 	mustEmbedUnimplementedEventServiceServer()
 }

@@ -1,41 +1,56 @@
-// What an organization has: its plan, its credits, and what it has used this month.
+// What an organization has: its plan, its rate limit, its credits, and what it has used this month. What is used of the plan
+// is the view of limits.
 
 import { acting, admin } from "./acting.js";
 import { query } from "./api.js";
 import { el, field, table } from "./dom.js";
-import { act, list, say } from "./page.js";
+import { list, say, submit } from "./page.js";
+import { planChoice } from "./plans.js";
+import { rateFields } from "./ratelimit.js";
 import { money, t, time } from "./text.js";
 
 export async function account(content) {
   const at = `/admin/v1/organizations/${encodeURIComponent(acting.organization)}`;
   const plan = el("div", { id: "plan" });
+  const rate = el("div", { id: "rate" });
   const credits = el("div", { id: "credits" });
   const usage = el("div", { id: "usage" });
-  content.append(el("h2", {}, t("plan")), plan, el("h2", {}, t("credits")), grantForm(at, () => showCredits(at, credits)), credits,
+  content.append(el("h2", {}, t("plan")), plan, el("h2", {}, t("rate-limit")), rate, el("h2", {}, t("credits")), grantForm(at, () => showCredits(at, credits)), credits,
     el("h2", {}, t("usage")), usage);
-  await Promise.all([showPlan(at, plan), showCredits(at, credits), showUsage(usage)]);
+  await Promise.all([showPlan(at, plan), showRate(`${at}/rate-limit`, rate), showCredits(at, credits), showUsage(usage)]);
+}
+
+// orNone returns what a path has, null for nothing.
+function orNone(path) {
+  return admin("GET", path).catch((error) => {
+    if (error.status !== 404) throw error;
+    return null;
+  });
 }
 
 async function showPlan(at, place) {
-  const [own, all] = await Promise.all([
-    admin("GET", `${at}/plan`).catch((error) => { if (error.status !== 404) throw error; return { plan: "" }; }),
-    admin("GET", "/admin/v1/plans?limit=200"),
-  ]);
-  const choice = el("select", { id: "plan-choice" }, el("option", { value: "" }, t("default-plan")),
-    all.plans.map((p) => el("option", { value: p.plan, selected: p.plan === own.plan }, p.plan)));
-  const limits = all.plans.find((p) => p.plan === own.plan)?.limits ?? [];
+  const own = await orNone(`${at}/plan`);
+  const choice = await planChoice("plan-choice", own?.plan, t("default-plan"));
   place.replaceChildren(el("form", {
-    class: "form", "aria-label": t("plan"), onsubmit: act(async () => {
+    class: "form", "aria-label": t("plan"), onsubmit: submit(async () => {
       if (choice.value) await admin("PUT", `${at}/plan`, { plan: choice.value });
       else await admin("DELETE", `${at}/plan`);
-      await showPlan(at, place);
       say(t("saved"));
     }),
-  }, field(t("plan"), choice), el("button", { class: "main", type: "submit" }, t("save"))),
-  limits.length ? table(t("limits"), [
-    { label: t("meter"), cell: (l) => l.meter }, { label: t("period"), cell: (l) => l.period },
-    { label: t("amount"), cell: (l) => String(l.amount), number: true }, { label: t("kind"), cell: (l) => l.kind },
-  ], limits) : "");
+  }, field(t("plan"), choice), el("button", { class: "main", type: "submit" }, t("save"))));
+}
+
+async function showRate(path, place) {
+  const own = await orNone(path);
+  const rate = rateFields(own?.rate_limit, "rate_limit");
+  place.replaceChildren(el("form", {
+    class: "form", "aria-label": t("rate-limit"), onsubmit: submit(async () => {
+      const limit = rate.read();
+      if (limit) await admin("PUT", path, limit);
+      else await admin("DELETE", path);
+      say(t("saved"));
+    }),
+  }, rate.fields, el("button", { class: "main", type: "submit" }, t("save"))));
 }
 
 async function showCredits(at, place) {
@@ -55,12 +70,12 @@ async function showCredits(at, place) {
 }
 
 function grantForm(at, show) {
-  const amount = el("input", { id: "grant-amount", type: "number", min: "0.01", step: "0.01", required: true });
-  const ends = el("input", { id: "grant-ends", type: "date", required: true });
-  const note = el("input", { id: "grant-note", maxlength: 200 });
+  const amount = el("input", { id: "grant-amount", name: "amount_cents", type: "number", min: "0.01", step: "0.01", required: true });
+  const ends = el("input", { id: "grant-ends", name: "expires_at", type: "date", required: true });
+  const note = el("input", { id: "grant-note", name: "note", maxlength: 200 });
   let key = crypto.randomUUID(); // A form that is sent twice grants once.
   return el("form", {
-    class: "form", "aria-label": t("grant"), onsubmit: act(async (event) => {
+    class: "form", "aria-label": t("grant"), onsubmit: submit(async (event) => {
       await admin("POST", `${at}/credits`, {
         amount_cents: Math.round(100 * Number(amount.value)), expires_at: `${ends.value}T00:00:00Z`, note: note.value, idempotency_key: key,
       });

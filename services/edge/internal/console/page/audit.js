@@ -14,7 +14,7 @@ export async function audit(content) {
 
 function columns() {
   return [
-    { label: t("time"), cell: (e) => time(e.at) },
+    { label: t("time"), cell: (e) => time(e.occurred_at) },
     { label: t("actor"), cell: (e) => e.actor },
     { label: t("action"), cell: (e) => e.action },
     { label: t("organization"), cell: (e) => e.organization_id },

@@ -34,9 +34,10 @@ export async function send(method, url, body, headers = {}) {
   return answer;
 }
 
-// query returns a path with those parameters that have a value.
+// query returns a path with those parameters that have a value, one or several.
 export function query(path, parameters) {
-  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const given = Object.entries(parameters).flatMap(([name, values]) => [values].flat().map((value) => [name, value]))
+    .filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return given.length ? `${path}?${new URLSearchParams(given)}` : path;
 }
 

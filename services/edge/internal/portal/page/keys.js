@@ -1,9 +1,10 @@
 import { call } from "./api.js";
 import { el, field, table } from "./dom.js";
-import { act, button, list, may, reveal, say, state } from "./page.js";
+import { button, list, may, reveal, say, state, submit } from "./page.js";
 import { t, time } from "./text.js";
 
 // ofSession are the session's keys: how they are called, what they may be created with, and which of them may be replaced.
+// more(key, show), which may be absent, returns further actions of a key.
 const ofSession = () => ({
   send: call, path: "/keys", writes: may("keys:write"), fields: {}, columns: [],
   products: state.session.products, permissions: state.session.scopes.filter((s) => !s.startsWith("keys:")),
@@ -59,15 +60,15 @@ function actions(from, key, show, revealed) {
     await show();
     say(t("revoked"));
   }, of(t("revoke"))));
-  return el("div", { class: "actions" }, all);
+  return el("div", { class: "actions" }, from.more?.(key, show), all);
 }
 
 function form(from, show, revealed) {
-  const name = el("input", { maxlength: 200, id: "key-name" });
-  const product = el("select", { required: true, id: "key-product" }, from.products.map((p) => el("option", { value: p }, p)));
+  const name = el("input", { maxlength: 200, id: "key-name", name: "name" });
+  const product = el("select", { required: true, id: "key-product", name: "product" }, from.products.map((p) => el("option", { value: p }, p)));
   const boxes = from.permissions.map((s) => el("input", { type: "checkbox", value: s }));
   return el("form", {
-    class: "form", "aria-label": t("new-key"), onsubmit: act(async (event) => {
+    class: "form", "aria-label": t("new-key"), onsubmit: submit(async (event) => {
       const permissions = boxes.filter((b) => b.checked).map((b) => b.value);
       const fields = Object.fromEntries(Object.entries(from.fields).map(([field, input]) => [field, input.value]));
       const key = await from.send("POST", from.path, { ...fields, name: name.value, product: product.value, permissions });

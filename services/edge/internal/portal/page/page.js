@@ -41,6 +41,57 @@ export function act(work) {
   };
 }
 
+// refresher returns a listener that shows a list again. What is asked for meanwhile is shown after it, so that the list is
+// that of the last choice.
+export function refresher(show) {
+  let wanted = false;
+  const next = act(async () => {
+    while (wanted) {
+      wanted = false;
+      await show();
+    }
+  });
+  return (event) => {
+    event?.preventDefault();
+    wanted = true;
+    return next();
+  };
+}
+
+// submit returns the listener of a form. An error of a field is shown at the input that has the field's name, or that of a
+// field around it, which gets the focus.
+export function submit(work) {
+  return act(async (event) => {
+    const form = event.target;
+    for (const input of form.querySelectorAll("[aria-invalid]")) clear(input);
+    try {
+      await work(event);
+    } catch (error) {
+      if (!showAtField(form, error)) throw error;
+    }
+  });
+}
+
+function clear(input) {
+  document.getElementById(input.getAttribute("aria-describedby"))?.remove();
+  for (const name of ["aria-invalid", "aria-describedby"]) input.removeAttribute(name);
+}
+
+// showAtField shows an error, whose text begins with the name of a field, at its input. It reports whether there is one.
+function showAtField(form, error) {
+  const [, name, rule] = /^([a-z][\w.[\]]*): (.+)$/s.exec(error.message) ?? [];
+  const names = (input) => input.name && (input.name === name || name.startsWith(`${input.name}[`) || name.startsWith(`${input.name}.`));
+  const [input] = name ? [...form.elements].filter((e) => names(e) && e.offsetParent !== null).sort((a, b) => b.name.length - a.name.length) : [];
+  if (!input) return false;
+  say("");
+  const note = el("p", { class: "fault", id: `${input.id}-fault` }, rule);
+  input.after(note);
+  input.setAttribute("aria-invalid", "true");
+  input.setAttribute("aria-describedby", note.id);
+  input.focus();
+  return true;
+}
+
 export function button(label, work, attributes = {}) {
   return el("button", { type: "button", onclick: act(work), ...attributes }, label);
 }
@@ -86,6 +137,6 @@ export async function list(place, path, parameters, name, render, get = (from) =
 }
 
 export function statusText(status) {
-  const tone = { delivered: "good", ok: "good", failed: "bad", expired: "bad", gone: "bad" }[status];
+  const tone = { delivered: "good", ok: "good", failed: "bad", expired: "bad", gone: "bad", partial: "bad", open: "bad" }[status];
   return el("span", { class: tone }, status);
 }

@@ -7,6 +7,7 @@ import { endpoints } from "./endpoints.js";
 import { eventType, eventTypes } from "./eventtypes.js";
 import { inbox } from "./inbox.js";
 import { keys } from "./keys.js";
+import { limits } from "./limits.js";
 import { spend } from "./spend.js";
 
 // places have a name, the scope that opens them, and the functions that show all and one. What shows the whole organization is
@@ -20,4 +21,5 @@ export const places = [
   { name: "keys", scope: "keys:read", show: keys },
   { name: "inbox", scope: "notifications:inbox:read", show: inbox },
   { name: "devices", scope: "notifications:push:read", show: devices },
+  { name: "limits", scope: "ai:usage:read", show: limits, whole: true },
 ];

@@ -24,6 +24,19 @@ export function day(text) {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeZone: "UTC" }).format(new Date(text));
 }
 
+export function number(n) {
+  return new Intl.NumberFormat(language).format(n);
+}
+
 export function money(cents) {
-  return new Intl.NumberFormat(language, { style: "currency", currency: "USD", maximumFractionDigits: 6 }).format(cents / 100);
+  return dollars(cents / 100, 6);
+}
+
+// price returns an amount of pico-USD.
+export function price(pico) {
+  return dollars(pico / 1e12, 12);
+}
+
+function dollars(amount, digits) {
+  return new Intl.NumberFormat(language, { style: "currency", currency: "USD", maximumFractionDigits: digits }).format(amount);
 }

@@ -186,11 +186,11 @@ func (r *reader) part(path string, raw json.RawMessage) (part, error) {
 func (r *reader) image(path string, p part) (provider.Part, error) {
 	switch {
 	case p.Source.Type == "url" && strings.HasPrefix(p.Source.URL, "https://"):
-		return provider.Part{ImageURL: p.Source.URL}, nil
+		return provider.Part{ImageURL: p.Source.URL, Field: path + ".source.url"}, nil
 	case p.Source.Type == "url":
 		return provider.Part{}, apierr.Invalid(path+".source.url", "must be an https URL")
 	case p.Source.Type == "base64" && strings.HasPrefix(p.Source.MediaType, "image/"):
-		return provider.Part{ImageURL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data}, nil
+		return provider.Part{ImageURL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data, Field: path + ".source.data"}, nil
 	case p.Source.Type == "base64":
 		return provider.Part{}, apierr.Invalid(path+".source.media_type", "must be that of an image")
 	}
@@ -205,13 +205,13 @@ func (r *reader) document(path string, p part) (document provider.Part, ok bool,
 		return provider.Part{Text: p.Source.Data}, true, nil
 	case "base64":
 		f := &provider.File{Name: p.Title, URL: "data:" + p.Source.MediaType + ";base64," + p.Source.Data}
-		return provider.Part{File: f}, true, nil
+		return provider.Part{File: f, Field: path + ".source.data"}, true, nil
 	case "url":
 		if !strings.HasPrefix(p.Source.URL, "https://") {
 			return document, false, apierr.Invalid(path+".source.url", "must be an https URL")
 		}
 		r.chat.Bounds.OpenInput = true
-		return provider.Part{File: &provider.File{Name: p.Title, URL: p.Source.URL}}, true, nil
+		return provider.Part{File: &provider.File{Name: p.Title, URL: p.Source.URL}, Field: path + ".source.url"}, true, nil
 	}
 	r.chat.Open(path + ".source.type") // file, content
 	return document, false, nil

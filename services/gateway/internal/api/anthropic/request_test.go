@@ -37,7 +37,7 @@ func TestChat(t *testing.T) {
 	want := provider.Chat{
 		Messages: []provider.Message{
 			{Role: provider.RoleSystem, Content: []provider.Part{{Text: "be "}, {Text: "kind"}}},
-			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "data:image/png;base64,AAAA"}, {Text: "look"}}},
+			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "data:image/png;base64,AAAA", Field: "messages[0].content[0].source.data"}, {Text: "look"}}},
 			{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "I call"}}, ToolCalls: []provider.ToolCall{
 				{Index: 0, ID: "t1", Name: "f", Arguments: `{"a": 1}`, Extra: json.RawMessage(`{"g":1}`)}, {Index: 1, ID: "t2", Name: "g", Arguments: "{}"},
 			}},
@@ -45,7 +45,7 @@ func TestChat(t *testing.T) {
 			{Role: provider.RoleTool, ToolCallID: "t2", Content: []provider.Part{{Text: "The tool failed: "}, {Text: "down"}}},
 			{Role: provider.RoleUser, Content: []provider.Part{{Text: "go on"}}},
 			{Role: provider.RoleTool, ToolCallID: "t3"},
-			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://images.example/a.png"}}},
+			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://images.example/a.png", Field: "messages[4].content[0].source.url"}}},
 		},
 		Tools: []provider.Tool{
 			{Name: "f", Description: "d", Parameters: json.RawMessage(`{"type":"object"}`), Strict: true}, {Name: "g", Parameters: json.RawMessage(`{}`)},
@@ -222,7 +222,9 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []provider.Part{
-		{File: &provider.File{Name: "a", URL: "data:application/pdf;base64,AAAA"}}, {Text: "words"}, {File: &provider.File{URL: "https://x/a.pdf"}},
+		{File: &provider.File{Name: "a", URL: "data:application/pdf;base64,AAAA"}, Field: "messages[0].content[0].source.data"},
+		{Text: "words"},
+		{File: &provider.File{URL: "https://x/a.pdf"}, Field: "messages[0].content[2].source.url"},
 	}
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
 		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
@@ -243,7 +245,7 @@ func TestImagesInResults(t *testing.T) {
 	want := []provider.Message{
 		{Role: provider.RoleTool, ToolCallID: "1", Content: []provider.Part{{Text: "The result follows below."}}},
 		{Role: provider.RoleTool, ToolCallID: "2", Content: []provider.Part{{Text: "two"}}},
-		{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://x/a"}, {Text: "go on"}}},
+		{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://x/a", Field: "messages[0].content[0].content[0].source.url"}, {Text: "go on"}}},
 	}
 	if diff := cmp.Diff(want, got.Chat.Messages); diff != "" || got.Only != "" {
 		t.Errorf("only %q, messages (-want +got):\n%s", got.Only, diff)

@@ -65,6 +65,9 @@ type Chat struct {
 	// BoundTo lists the providers that made reasoning in the request which only they can read. Another provider of the
 	// dialect does without.
 	BoundTo []string
+	// BoundElsewhere reports whether a vendor of another dialect made reasoning in the request which only its own dialect
+	// can carry. No provider of this one can read it.
+	BoundElsewhere bool
 	// Compacted is the part of the conversation that a provider has in a shorter form of its own.
 	Compacted routing.Compacted
 	// Metadata holds the caller's labels.

@@ -221,9 +221,9 @@ func (r *reader) inline(path string, raw json.RawMessage) (p provider.Part, ok b
 	}
 	uri := "data:" + kind + ";base64," + standard(data)
 	if strings.HasPrefix(kind, "image/") {
-		return provider.Part{ImageURL: uri}, true, nil
+		return provider.Part{ImageURL: uri, Field: o.at("data")}, true, nil
 	}
-	return provider.Part{File: &provider.File{Name: name, URL: uri}}, true, nil
+	return provider.Part{File: &provider.File{Name: name, URL: uri}, Field: o.at("data")}, true, nil
 }
 
 func isSound(kind string) bool {
@@ -263,8 +263,8 @@ func (r *reader) file(path string, raw json.RawMessage) (p provider.Part, ok boo
 		return p, false, nil
 	case strings.HasPrefix(kind, "image/"):
 		r.chat.Bounds.OpenInput = true
-		return provider.Part{ImageURL: uri}, true, nil
+		return provider.Part{ImageURL: uri, Field: o.at("fileUri")}, true, nil
 	}
 	r.chat.Bounds.OpenInput = true
-	return provider.Part{File: &provider.File{Name: name, URL: uri}}, true, nil
+	return provider.Part{File: &provider.File{Name: name, URL: uri}, Field: o.at("fileUri")}, true, nil
 }

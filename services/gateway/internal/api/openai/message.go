@@ -171,12 +171,12 @@ func (r *reader) content(path string, raw json.RawMessage) ([]provider.Part, err
 			if !strings.HasPrefix(p.ImageURL.URL, "https://") && !strings.HasPrefix(p.ImageURL.URL, "data:image/") {
 				return nil, apierr.Invalid(at+".image_url.url", "must be an https URL or a data: URI of an image")
 			}
-			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail})
+			parts = append(parts, provider.Part{ImageURL: p.ImageURL.URL, Detail: p.ImageURL.Detail, Field: at + ".image_url.url"})
 		case "file":
 			if f := (&provider.File{Name: p.File.Name, URL: p.File.Data}); p.File.Data == "" {
 				r.chat.Open(at + ".file.file_id")
 			} else if _, _, ok := f.Data(); ok {
-				parts = append(parts, provider.Part{File: f})
+				parts = append(parts, provider.Part{File: f, Field: at + ".file.file_data"})
 			} else {
 				return nil, apierr.Invalid(at+".file.file_data", "must be a data: URI in base64")
 			}

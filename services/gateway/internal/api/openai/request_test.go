@@ -37,7 +37,7 @@ func TestChat(t *testing.T) {
 	want := provider.Chat{
 		Messages: []provider.Message{
 			{Role: provider.RoleSystem, Content: []provider.Part{{Text: "be kind"}}},
-			{Role: provider.RoleUser, Name: "ann", Content: []provider.Part{{Text: "look "}, {ImageURL: "https://images.example/a.png", Detail: "low"}}},
+			{Role: provider.RoleUser, Name: "ann", Content: []provider.Part{{Text: "look "}, {ImageURL: "https://images.example/a.png", Detail: "low", Field: "messages[1].content[1].image_url.url"}}},
 			{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c1", Name: "f", Arguments: "{}", Extra: json.RawMessage(`{"google":{}}`)}}},
 			{Role: provider.RoleTool, ToolCallID: "c1", Content: []provider.Part{{Text: "sunny"}}},
 			{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "no"}, {Text: "never"}}},
@@ -202,7 +202,7 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []provider.Part{{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}}}
+	want := []provider.Part{{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}, Field: "messages[0].content[0].file.file_data"}}
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" {
 		t.Errorf("only %q, parts (-want +got):\n%s", got.Only, diff)
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"switchyard.dev/services/gateway/internal/api/dialect"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -255,7 +257,23 @@ func (r *reader) thought(it item) {
 	if r.input.state == nil {
 		r.input.state = make(map[string]json.RawMessage)
 	}
+	for _, extra := range state {
+		r.madeElsewhere(extra)
+	}
 	maps.Copy(r.input.state, state)
+}
+
+// madeElsewhere records that the state of a call is reasoning which only some dialects can carry, and never this one.
+func (r *reader) madeElsewhere(state json.RawMessage) {
+	for _, kind := range [...]struct {
+		name string
+		hint provider.Hint
+	}{{"anthropic", provider.HintSignedThinking}, {"google", provider.HintThoughtSignature}} {
+		if gjson.GetBytes(state, kind.name).Exists() {
+			r.chat.Hint(kind.hint, encryptedReasoning)
+			r.chat.BoundElsewhere = true
+		}
+	}
 }
 
 // encryptedReasoning names reasoning that only its vendor can read, where another one answers.
@@ -331,7 +349,7 @@ func (r *reader) part(path string, p part) (provider.Part, bool, error) {
 		if p.Detail == "original" { // The finest that other dialects have.
 			p.Detail = "high"
 		}
-		return provider.Part{ImageURL: *p.ImageURL, Detail: p.Detail}, true, nil
+		return provider.Part{ImageURL: *p.ImageURL, Detail: p.Detail, Field: path + ".image_url"}, true, nil
 	}
 	if p.Type == "input_file" {
 		return r.file(path, p)
@@ -342,22 +360,23 @@ func (r *reader) part(path string, p part) (provider.Part, bool, error) {
 
 // file reads a document by its bytes or its URL; one by its id is known to its vendor alone.
 func (r *reader) file(path string, p part) (provider.Part, bool, error) {
-	f := &provider.File{Name: p.Filename}
+	f, field := &provider.File{Name: p.Filename}, path+".file_url"
 	switch {
 	case p.FileData != nil:
+		field = path + ".file_data"
 		f.URL = *p.FileData
 		if _, _, ok := f.Data(); !ok {
-			return provider.Part{}, false, apierr.Invalid(path+".file_data", "must be a data: URI in base64")
+			return provider.Part{}, false, apierr.Invalid(field, "must be a data: URI in base64")
 		}
 	case p.FileURL != nil:
 		f.URL = *p.FileURL
 		if !strings.HasPrefix(f.URL, "https://") {
-			return provider.Part{}, false, apierr.Invalid(path+".file_url", "must be an https URL")
+			return provider.Part{}, false, apierr.Invalid(field, "must be an https URL")
 		}
 		r.chat.Bounds.OpenInput = true
 	default:
 		r.chat.Open(path + ".file_id")
 		return provider.Part{}, false, nil
 	}
-	return provider.Part{File: f}, true, nil
+	return provider.Part{File: f, Field: field}, true, nil
 }

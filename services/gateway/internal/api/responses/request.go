@@ -216,11 +216,33 @@ func (r *reader) special() error {
 		return apierr.Invalid("background", "needs store: the response is read later")
 	}
 	r.exchange.echo.Background = background
+	if err := r.hints(); err != nil {
+		return err
+	}
 	r.chat.Classify(requestFields, "", r.Raw)
 	for _, name := range r.Unknown(requestFields) {
 		r.chat.Ignores(name)
 	}
 	return r.include()
+}
+
+// hints checks the hints with few valid values: a provider that serves without one would not refuse a wrong value.
+func (r *reader) hints() error {
+	var truncation string
+	if err := r.Take("truncation", &truncation); err != nil {
+		return err
+	}
+	if truncation != "" && truncation != "auto" && truncation != "disabled" {
+		return apierr.Invalid("truncation", "must be auto or disabled")
+	}
+	most := int64(1)
+	if err := r.Take("max_tool_calls", &most); err != nil {
+		return err
+	}
+	if most < 1 {
+		return apierr.Invalid("max_tool_calls", "must be at least 1")
+	}
+	return nil
 }
 
 // included are the values of include. What only hosted tools return is left out elsewhere, and named; state that comes back

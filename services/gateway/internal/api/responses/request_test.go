@@ -50,7 +50,7 @@ func TestChat(t *testing.T) {
 		Messages: []provider.Message{
 			{Role: provider.RoleSystem, Content: []provider.Part{{Text: "be kind"}}},
 			{Role: provider.RoleSystem, Content: []provider.Part{{Text: "rules"}}},
-			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "data:image/png;base64,AAAA", Detail: "high"}, {Text: "look"}}},
+			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "data:image/png;base64,AAAA", Detail: "high", Field: "input[1].content[0].image_url"}, {Text: "look"}}},
 			{Role: provider.RoleAssistant, Content: []provider.Part{{Text: "I call"}, {Text: "no"}}, ToolCalls: []provider.ToolCall{
 				{Index: 0, ID: "c1", Name: "f", Arguments: `{"a": 1}`, Extra: json.RawMessage(`{"anthropic":{"lead":[]}}`)},
 				{Index: 1, ID: "c2", Name: "patch", Arguments: `{"input":"a \"b\""}`},
@@ -61,7 +61,10 @@ func TestChat(t *testing.T) {
 			{Role: provider.RoleTool, ToolCallID: "c2", Content: []provider.Part{{Text: "done"}}},
 			{Role: provider.RoleTool, ToolCallID: "c3", Content: []provider.Part{{Text: "The result is in the images below."}}},
 			{Role: provider.RoleTool, ToolCallID: "c4", Content: []provider.Part{{Text: `[{"type":"function","name":"late","parameters":{}}]`}}},
-			{Role: provider.RoleUser, Content: []provider.Part{{ImageURL: "https://images.example/a.png"}, {ImageURL: "https://images.example/b.png"}}},
+			{Role: provider.RoleUser, Content: []provider.Part{
+				{ImageURL: "https://images.example/a.png", Field: "input[9].output[1].image_url"},
+				{ImageURL: "https://images.example/b.png", Field: "input[10].output[0].image_url"},
+			}},
 			{Role: provider.RoleUser, Content: []provider.Part{{Text: "go on"}}},
 		},
 		Tools: []provider.Tool{
@@ -136,17 +139,20 @@ func TestOnlyThisDialect(t *testing.T) {
 func TestChatRefuses(t *testing.T) {
 	item := func(item string) string { return `{"input":[{"role":"user","content":"hi"},` + item + `]}` }
 	for body, want := range map[string]string{
-		`[]`:                                   "body: must be a JSON object",
-		`{}`:                                   "input: is required",
-		`{"input":7}`:                          "input: must be a string or an array of items",
-		`{"input":[]}`:                         "input: must hold a message",
-		`{` + hi + `,"input":"again"}`:         `body: holds the name "input" twice`,
-		`{` + hi + `,"Input":"x"}`:             `Input: unknown field; write "input"`,
-		`{` + hi + `,"instructions":1}`:        "instructions: has the wrong JSON type: number",
-		`{` + hi + `,"max_output_tokens":1e2}`: "max_output_tokens: must be a whole number from 1 to 10000000, written in digits only",
-		`{` + hi + `,"conversation":"c"}`:      "conversation: is not supported; use previous_response_id",
-		`{` + hi + `,"include":["x"]}`:         "include[0]: must be one of file_search_call.results, ",
-		`{` + hi + `,"tools":[{"type":"function"}]}`:                                            "tools[0].name: is required",
+		`[]`:                                         "body: must be a JSON object",
+		`{}`:                                         "input: is required",
+		`{"input":7}`:                                "input: must be a string or an array of items",
+		`{"input":[]}`:                               "input: must hold a message",
+		`{` + hi + `,"input":"again"}`:               `body: holds the name "input" twice`,
+		`{` + hi + `,"Input":"x"}`:                   `Input: unknown field; write "input"`,
+		`{` + hi + `,"instructions":1}`:              "instructions: has the wrong JSON type: number",
+		`{` + hi + `,"max_output_tokens":1e2}`:       "max_output_tokens: must be a whole number from 1 to 10000000, written in digits only",
+		`{` + hi + `,"conversation":"c"}`:            "conversation: is not supported; use previous_response_id",
+		`{` + hi + `,"truncation":"most"}`:           "truncation: must be auto or disabled",
+		`{` + hi + `,"truncation":7}`:                "truncation: has the wrong JSON type: number",
+		`{` + hi + `,"max_tool_calls":-1}`:           "max_tool_calls: must be at least 1",
+		`{` + hi + `,"include":["x"]}`:               "include[0]: must be one of file_search_call.results, ",
+		`{` + hi + `,"tools":[{"type":"function"}]}`: "tools[0].name: is required",
 		`{` + hi + `,"tools":[{"type":"function","name":"f"},{"type":"custom","name":"f"}]}`:    "tools[1].name: appears twice",
 		`{` + hi + `,"tools":[{"type":"namespace","tools":[]}]}`:                                "tools[0].name: is required",
 		`{` + hi + `,"tools":[{"type":"namespace","name":"a","tools":[{"type":"namespace"}]}]}`: "tools[0].tools[0].type: a namespace can't hold a namespace",
@@ -246,7 +252,10 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []provider.Part{{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}}, {File: &provider.File{URL: "https://x/a.pdf"}}}
+	want := []provider.Part{
+		{File: &provider.File{Name: "a.pdf", URL: "data:application/pdf;base64,AAAA"}, Field: "input[0].content[0].file_data"},
+		{File: &provider.File{URL: "https://x/a.pdf"}, Field: "input[0].content[1].file_url"},
+	}
 	if diff := cmp.Diff(want, got.Chat.Messages[0].Content); diff != "" || got.Only != "" || !got.Bounds.OpenInput {
 		t.Errorf("only %q, bounds %+v, parts (-want +got):\n%s", got.Only, got.Bounds, diff)
 	}

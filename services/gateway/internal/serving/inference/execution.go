@@ -23,8 +23,8 @@ type execution struct {
 	engine *Engine
 	admitted
 	selection
-	tools  toolApprovals
-	images imageInliner
+	tools   toolApprovals
+	inliner inliner
 	recalled
 	progress
 	quotas
@@ -138,7 +138,7 @@ func (e *Engine) newExecution(ctx context.Context, r *Request) *execution {
 		request: r, fleet: e.Fleet(), started: time.Now(), hold: e.Memory.Open(r.Organization, largest[r.Route.Operation]),
 	}}
 	x.tools = toolApprovals{source: e.Approvals, needs: x.fleet.NeedsApproval, request: r}
-	x.images = imageInliner{source: e.Images, request: r}
+	x.inliner = inliner{source: e.Images, request: r}
 	x.record = e.open(ctx, &x.admitted, x.id)
 	return x
 }
@@ -260,7 +260,7 @@ func (s *selection) settleRequested() {
 }
 
 // chat returns the request as a candidate gets it. A native body names images by URL, so that it can't be sent to a
-// candidate that fetches none, unless only its dialect can carry it: then that vendor decides.
+// candidate that fetches none, unless only its dialect can carry it: then that vendor decides. So it is with documents.
 func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Chat, error) {
 	chat := x.request.Chat
 	chat.Model = c.Upstream
@@ -270,25 +270,21 @@ func (x *execution) chat(ctx context.Context, c *candidate) (*provider.Chat, err
 	if chat.EndUser != "" {
 		chat.EndUser = x.engine.Pseudonym(x.request.Organization, chat.EndUser)
 	}
-	if !x.inlines(c) {
+	inlines := x.inlines(c)
+	if !inlines.any() {
 		return &chat, nil
 	}
 	if x.request.Route.Needs.Dialect == "" {
 		chat.Native = nil
 	}
 	var err error
-	chat.Messages, err = x.images.inline(ctx)
+	chat.Messages, err = x.inliner.inline(ctx, inlines)
 	return &chat, err
-}
-
-// inlines reports whether a candidate gets the bytes of images instead of their URLs.
-func (x *execution) inlines(c *candidate) bool {
-	return !c.fetches() && namesImages(x.request.Chat.Messages)
 }
 
 // relays reports whether a candidate gets the request as its caller wrote it.
 func (x *execution) relays(c *candidate) bool {
-	return c.Native && x.request.Chat.Native != nil && (x.request.Route.Needs.Dialect != "" || !x.inlines(c))
+	return c.Native && x.request.Chat.Native != nil && (x.request.Route.Needs.Dialect != "" || !x.inlines(c).any())
 }
 
 func (x *execution) route() Route {

@@ -126,7 +126,7 @@ func (f failure) describe() string {
 // answer returns a failure as an error, with the provider's own class and Retry-After.
 func (f failure) answer(kind apierr.Kind, reason apierr.Reason) *apierr.Error {
 	return &apierr.Error{
-		Kind: kind, Reason: reason, Class: f.Class, Text: f.describe(), RetryAfter: f.RetryAfter, Cause: f.Error,
+		Kind: kind, Reason: reason, Class: f.Class, Text: f.describe(), RetryAfter: f.RetryAfter, Cause: f.Error, At: f.Field,
 	}
 }
 

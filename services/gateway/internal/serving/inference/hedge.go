@@ -96,11 +96,11 @@ func (r *round) secondTo(c *candidate, rest []candidate) *candidate {
 	for i := range rest {
 		other := &rest[i]
 		if !r.plan.Pinned && other.Provider != c.Provider && other.IsSameModel(&c.Candidate) &&
-			other.credential.Source == c.credential.Source && !r.inlines(other) {
+			other.credential.Source == c.credential.Source && !r.inlines(other).any() {
 			return other
 		}
 	}
-	if len(c.others) == 0 || c.others[0].Source != c.credential.Source || r.inlines(c) {
+	if len(c.others) == 0 || c.others[0].Source != c.credential.Source || r.inlines(c).any() {
 		return nil
 	}
 	other := c.another()

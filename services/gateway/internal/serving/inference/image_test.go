@@ -55,7 +55,10 @@ type images struct {
 	fetched []string
 }
 
-const goodURL = "https://images.example/a.png"
+const (
+	goodURL      = "https://images.example/a.png"
+	goodDocument = "https://documents.example/a.pdf"
+)
 
 var errNotThere = apierr.New(apierr.KindInvalid, imagefetch.ReasonImageInvalid, "is not there")
 
@@ -82,6 +85,14 @@ func (i *images) Fetch(ctx context.Context, raw string) (imagefetch.Image, error
 		return imagefetch.Image{}, errNotThere
 	}
 	return imagefetch.Image{Type: "image/png", Data: []byte(pngHead)}, nil
+}
+
+func (i *images) FetchDocument(_ context.Context, raw string) (imagefetch.Document, error) {
+	i.fetched = append(i.fetched, raw)
+	if raw != goodDocument {
+		return imagefetch.Document{}, errNotThere
+	}
+	return imagefetch.Document{Type: "application/pdf", Data: []byte("%PDF-")}, nil
 }
 
 func TestMakeImages(t *testing.T) {
@@ -181,6 +192,14 @@ func TestMakeImagesFailsOver(t *testing.T) {
 		refused(t, err, 400, ReasonContentPolicy, apierr.ClassContentPolicy)
 		if len(spare.asked) != 0 {
 			t.Error("another provider was asked")
+		}
+	})
+	t.Run("no provider makes that size", func(t *testing.T) {
+		wrong := provider.Unsupported("size", "must be 256x256")
+		b := chain(t, "a", [2]string{"m", "n"}, &maker{name: "a", err: wrong}, &maker{name: "b", err: wrong})
+		_, err := b.MakeImages(t.Context(), drawRequest(""))
+		if e := refused(t, err, 400, apierr.ReasonInvalidRequest, apierr.ClassPolicy); e.Field() != "size" {
+			t.Errorf("%q names the field %q, want size", e.Text, e.Field())
 		}
 	})
 	t.Run("nobody has images", func(t *testing.T) {

@@ -238,6 +238,10 @@ func (anyImage) Fetch(context.Context, string) (imagefetch.Image, error) {
 	return imagefetch.Image{}, nil
 }
 
+func (anyImage) FetchDocument(context.Context, string) (imagefetch.Document, error) {
+	return imagefetch.Document{}, nil
+}
+
 // byok returns an organization's own key, which changes.
 type byok struct{ fingerprint string }
 

@@ -4,30 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
-
-	"switchyard.dev/services/gateway/internal/capacity/memory"
-	"switchyard.dev/services/gateway/internal/policy"
 	"switchyard.dev/services/gateway/internal/vendors/imagefetch"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/panics"
 )
 
-// ImageSource fetches the images that a message names by https URL. Its errors are *apierr.Error, with a text that
+// ImageSource fetches the images and the documents that a message names by https URL. Its errors are *apierr.Error, with a text that
 // begins with the rule.
 type ImageSource interface {
 	// CheckURL refuses a URL that is not of a public host, without a lookup; CheckHost looks the name up too.
 	CheckURL(raw string) error
 	CheckHost(ctx context.Context, raw string) error
 	Fetch(ctx context.Context, raw string) (imagefetch.Image, error)
+	// FetchDocument fetches a document in the same way.
+	FetchDocument(ctx context.Context, raw string) (imagefetch.Document, error)
 }
-
-// parallelFetches is how many images of one request are fetched at a time.
-const parallelFetches = 4
 
 const dataScheme = "data:"
 
@@ -48,11 +41,8 @@ func (e *Engine) checkImages(ctx context.Context, r *Request) error {
 			default:
 				err = e.Images.CheckURL(url)
 			}
-			if err != nil && part.File != nil {
-				return within(fmt.Sprintf("messages[%d].content[%d].file", i, j), err)
-			}
 			if err != nil {
-				return within(imageField(r, i, j, false), err)
+				return within(fieldOf(r, i, j, false), err)
 			}
 		}
 	}
@@ -67,18 +57,22 @@ func (e *Engine) checkFile(f *provider.File) error {
 	return e.Images.CheckURL(f.URL)
 }
 
-// imageField returns the path of an image in the request as its caller wrote it, without the instruction that a
+// fieldOf returns the path of an image or a document in the request as its caller wrote it, without the instruction that a
 // localized request begins with.
-func imageField(r *Request, message, part int, localized bool) string {
-	url := r.Chat.Messages[message].Content[part].ImageURL
-	switch isData := strings.HasPrefix(url, dataScheme); {
+func fieldOf(r *Request, message, part int, localized bool) string {
+	p := &r.Chat.Messages[message].Content[part]
+	if localized {
+		message--
+	}
+	switch isData := strings.HasPrefix(p.ImageURL, dataScheme); {
+	case p.Field != "":
+		return p.Field
 	case r.Route.Operation == provider.OperationVision && isData:
 		return "image.base64"
 	case r.Route.Operation == provider.OperationVision:
 		return "image.url"
-	}
-	if localized {
-		message--
+	case p.File != nil:
+		return fmt.Sprintf("messages[%d].content[%d].file", message, part)
 	}
 	return fmt.Sprintf("messages[%d].content[%d].image_url.url", message, part)
 }
@@ -90,99 +84,6 @@ func within(field string, err error) error {
 		return err
 	}
 	named := *e
-	named.Text = field + ": " + e.Text
+	named.Text, named.At = field+": "+e.Text, field
 	return &named
-}
-
-// fetches reports whether a candidate's vendor fetches images itself. The policy or the dialect may exclude it.
-func (c *candidate) fetches() bool {
-	if c.Lacks&policy.FeatureImageURLs != 0 {
-		return false
-	}
-	f, ok := c.provider.(provider.ImageFetcher)
-	return !ok || f.FetchesImages()
-}
-
-// namesImages reports whether messages name an image by https URL.
-func namesImages(messages []provider.Message) bool {
-	return slices.ContainsFunc(messages, func(m provider.Message) bool { return slices.ContainsFunc(m.Content, isNamed) })
-}
-
-func isNamed(part provider.Part) bool {
-	return part.ImageURL != "" && !strings.HasPrefix(part.ImageURL, dataScheme)
-}
-
-// imageInliner fetches the images of one request, for candidates whose vendors fetch none.
-type imageInliner struct {
-	source  ImageSource
-	request *Request
-	// messages are the request's messages with the images inlined, once a candidate needed them.
-	messages []provider.Message
-}
-
-// inline returns the request's messages with their images as data: URIs. They are fetched once a request. An
-// *apierr.Error is a fault of the request.
-func (l *imageInliner) inline(ctx context.Context) ([]provider.Message, error) {
-	if l.messages != nil {
-		return l.messages, nil
-	}
-	messages := slices.Clone(l.request.Chat.Messages)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(parallelFetches)
-	for i := range messages {
-		messages[i].Content = slices.Clone(messages[i].Content)
-		for j := range messages[i].Content {
-			part := &messages[i].Content[j]
-			if !isNamed(*part) {
-				continue
-			}
-			group.Go(panics.Guard(func() error {
-				image, err := l.source.Fetch(ctx, part.ImageURL)
-				if err != nil {
-					return within(imageField(l.request, i, j, l.request.Locale != ""), err)
-				}
-				part.ImageURL = image.DataURI()
-				return nil
-			}))
-		}
-	}
-	if err := group.Wait(); err != nil {
-		return nil, fetchFailed(err)
-	}
-	if err := boundImages(messages); err != nil {
-		return nil, err
-	}
-	l.messages = messages
-	return messages, nil
-}
-
-// fetchFailed returns an error of the attempt where the image is not at fault: the attempt's time ended before the
-// vendor was called.
-func fetchFailed(err error) error {
-	if _, ok := errors.AsType[*apierr.Error](err); ok {
-		return err
-	}
-	if _, ok := errors.AsType[*panics.Error](err); ok {
-		return apierr.Internal(err)
-	}
-	text := "the image could not be fetched in time"
-	if errors.Is(err, memory.ErrFull) {
-		text = memory.ErrFull.Error()
-	}
-	return blameless{&provider.Error{Class: apierr.ClassTransient, Text: text, Cause: err}}
-}
-
-// boundImages refuses a request whose images exceed what vendors accept, and what this process can hold.
-func boundImages(messages []provider.Message) error {
-	size := 0
-	for _, m := range messages {
-		for _, part := range m.Content {
-			size += len(part.ImageURL)
-		}
-	}
-	if limit := imagefetch.MaxBytes / 3 * 4; size > limit+1024 {
-		return apierr.New(apierr.KindInvalid, imagefetch.ReasonImageInvalid,
-			fmt.Sprintf("messages: the images are together larger than %d bytes", imagefetch.MaxBytes))
-	}
-	return nil
 }

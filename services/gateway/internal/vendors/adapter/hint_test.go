@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"testing"
@@ -20,7 +21,12 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 // hinted returns a chat with one hint.
 func hinted(hint provider.Hint) *provider.Chat {
 	chat := &provider.Chat{
-		Messages: []provider.Message{{Role: provider.RoleUser, Content: []provider.Part{{Text: "hi"}}}}, Tools: []provider.Tool{{Name: "f"}},
+		Messages: []provider.Message{
+			{Role: provider.RoleUser, Content: []provider.Part{{Text: "hi"}}},
+			{Role: provider.RoleAssistant, ToolCalls: []provider.ToolCall{{ID: "c", Name: "f", Arguments: "{}"}}},
+			{Role: provider.RoleTool, ToolCallID: "c", Content: []provider.Part{{Text: "a"}}},
+		},
+		Tools: []provider.Tool{{Name: "f"}},
 	}
 	switch hint {
 	case provider.HintCachePoint:
@@ -37,6 +43,10 @@ func hinted(hint provider.Hint) *provider.Chat {
 		chat.Verbosity = "low"
 	case provider.HintOneCall:
 		chat.ParallelTools = new(false)
+	case provider.HintSignedThinking:
+		chat.Messages[1].ToolCalls[0].Extra = json.RawMessage(`{"anthropic":{"lead":[{"type":"thinking","thinking":"a","signature":"s"}]}}`)
+	case provider.HintThoughtSignature:
+		chat.Messages[1].ToolCalls[0].Extra = json.RawMessage(`{"google":{"thought_signature":"s"}}`)
 	}
 	return chat
 }
@@ -46,24 +56,27 @@ func TestHintsAreSent(t *testing.T) {
 	const (
 		usual = provider.HintSeed | provider.HintPenalties | provider.HintOneCall
 		whose = provider.HintEndUser | provider.HintCacheKey
-		all   = provider.HintCachePoint | provider.HintVerbosity | usual | whose
+		// open and claude are the states of calls that servers of OpenAI's dialect and Claude take.
+		open   = provider.HintThoughtSignature
+		claude = provider.HintSignedThinking
+		all    = provider.HintCachePoint | provider.HintVerbosity | usual | whose | open | claude
 	)
 	for _, c := range []struct {
 		dialect, baseURL, model string
 		want                    provider.Hint
 	}{
-		{"openai", "https://vendor.example", "llama-3", usual},
-		{"openai", "https://vendor.example", "qwen3-32b", usual &^ provider.HintPenalties},
+		{"openai", "https://vendor.example", "llama-3", usual | open},
+		{"openai", "https://vendor.example", "qwen3-32b", usual&^provider.HintPenalties | open},
 		{"openai", "https://api.mistral.ai", "mistral-large", usual &^ provider.HintSeed},
 		{"openai", "https://mine.openai.azure.com/openai/v1", "gpt-4o", usual},
 		{"openai", "https://api.openai.com", "gpt-4o", usual | whose},
 		{"openai", "https://api.openai.com", "gpt-5.1", usual&^provider.HintPenalties | whose | provider.HintVerbosity},
-		{"anthropic", "https://api.anthropic.com", "claude-opus-4-6", provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall},
-		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.0-flash", provider.HintSeed | provider.HintPenalties},
-		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.5-flash", provider.HintSeed},
-		{"gemini", "https://generativelanguage.googleapis.com", "gemini-flash-latest", provider.HintSeed},
-		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "eu.anthropic.claude-opus-4-7", provider.HintCachePoint},
-		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "anthropic.claude-3-haiku-20240307-v1:0", 0},
+		{"anthropic", "https://api.anthropic.com", "claude-opus-4-6", provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall | claude},
+		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.0-flash", provider.HintSeed | provider.HintPenalties | open},
+		{"gemini", "https://generativelanguage.googleapis.com", "gemini-2.5-flash", provider.HintSeed | open},
+		{"gemini", "https://generativelanguage.googleapis.com", "gemini-flash-latest", provider.HintSeed | open},
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "eu.anthropic.claude-opus-4-7", provider.HintCachePoint | claude},
+		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "anthropic.claude-3-haiku-20240307-v1:0", claude},
 		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "amazon.nova-pro-v1:0", provider.HintCachePoint},
 		{"bedrock", "https://bedrock-runtime.eu-west-1.amazonaws.com", "openai.gpt-oss-120b-1:0", 0},
 	} {

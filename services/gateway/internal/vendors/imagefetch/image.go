@@ -58,7 +58,7 @@ const kinds = "is not a JPEG, PNG, GIF or WebP image"
 func identify(data []byte) (Image, error) {
 	kind := Type(data[:min(len(data), headBytes)])
 	if kind == "" {
-		return Image{}, invalid("the file "+kinds, nil)
+		return Image{}, image.invalid("the file "+kinds, nil)
 	}
 	return Image{kind, data}, nil
 }
@@ -71,11 +71,11 @@ func CheckDataURI(uri string) (size int, err error) {
 	claimed, isBase64 := strings.CutSuffix(strings.TrimPrefix(head, "data:"), ";base64")
 	switch {
 	case !found || !strings.HasPrefix(uri, "data:") || !isBase64:
-		return 0, invalid("must be a data: URI in base64", nil)
+		return 0, image.invalid("must be a data: URI in base64", nil)
 	case base64.StdEncoding.DecodedLen(len(text)) > MaxBytes+2: // DecodedLen includes padding.
-		return 0, tooLarge()
+		return 0, image.tooLarge()
 	case strings.ContainsAny(text, "\r\n"):
-		return 0, invalid("must be base64 (RFC 4648, section 4) without line breaks", nil)
+		return 0, image.invalid("must be base64 (RFC 4648, section 4) without line breaks", nil)
 	}
 	size, err = base64Size(text)
 	if err != nil {
@@ -83,11 +83,11 @@ func CheckDataURI(uri string) (size int, err error) {
 	}
 	switch kind := TypeOfBase64(text); {
 	case size > MaxBytes:
-		return 0, tooLarge()
+		return 0, image.tooLarge()
 	case kind == "":
-		return 0, invalid(kinds, nil)
+		return 0, image.invalid(kinds, nil)
 	case !strings.EqualFold(kind, claimed):
-		return 0, invalid("is of type "+kind+", not of the claimed type", nil)
+		return 0, image.invalid("is of type "+kind+", not of the claimed type", nil)
 	}
 	return size, nil
 }
@@ -96,7 +96,7 @@ func CheckDataURI(uri string) (size int, err error) {
 func base64Size(text string) (int, error) {
 	n, err := io.Copy(io.Discard, base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
 	if err != nil {
-		return 0, invalid("must be base64 (RFC 4648, section 4), padded", nil)
+		return 0, image.invalid("must be base64 (RFC 4648, section 4), padded", nil)
 	}
 	return int(n), nil
 }

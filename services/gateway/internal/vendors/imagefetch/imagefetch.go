@@ -1,7 +1,7 @@
 // Package imagefetch handles the images of requests: it fetches images that are named by URL, through the guard against
 // server-side request forgery, and determines what counts as an image. It decodes no pixels, so that a small file that
-// decompresses to a huge image does no harm. Package inference inlines images with it, package api reads the type of
-// bytes.
+// decompresses to a huge image does no harm. Documents are fetched in the same way. Package inference inlines images and
+// documents with it, package api reads the type of bytes.
 package imagefetch
 
 import (
@@ -21,18 +21,19 @@ import (
 	"switchyard.dev/services/platform/tunnel"
 )
 
-// Reasons of refused images.
+// Reasons of refused images and documents.
 const (
 	ReasonImageInvalid     apierr.Reason = "image_invalid"
+	ReasonDocumentInvalid  apierr.Reason = "document_invalid"
 	ReasonTargetNotAllowed apierr.Reason = "target_not_allowed"
 )
 
 const (
-	// MaxBytes is the size of the largest image.
+	// MaxBytes is the size of the largest image, and of the largest document that is fetched.
 	MaxBytes = 20 << 20
 	// maxRedirects is the largest number of redirects that are followed, each checked like the URL itself.
 	maxRedirects = 3
-	// maxFetches is the largest number of concurrent fetches, so that images can't fill the memory.
+	// maxFetches is the largest number of concurrent fetches, so that images and documents can't fill the memory.
 	maxFetches = 16
 	// fetchTime bounds a fetch from the lookup to the last byte.
 	fetchTime = 15 * time.Second
@@ -58,7 +59,7 @@ type Options struct {
 	Time time.Duration
 }
 
-// Fetcher fetches images. Safe for concurrent use.
+// Fetcher fetches images and documents. Safe for concurrent use.
 type Fetcher struct {
 	guard  *netguard.Guard
 	client *http.Client
@@ -125,62 +126,86 @@ var errRedirects = errors.New("too many redirects")
 // with a text that begins with the rule: 400 for a target that is not allowed, and for an image that can't be fetched.
 // If ctx has ended, the error is its cause; if there is no memory for the image at the moment, it is memory.ErrFull.
 func (f *Fetcher) Fetch(ctx context.Context, raw string) (Image, error) {
-	u, err := f.read(raw)
+	got, err := f.fetch(ctx, raw, image)
 	if err != nil {
 		return Image{}, err
+	}
+	return identify(got.data)
+}
+
+// wanted is what is fetched: an image or a document.
+type wanted struct {
+	noun   string
+	accept string
+	reason apierr.Reason
+}
+
+var (
+	image    = wanted{"image", "image/jpeg, image/png, image/webp, image/gif", ReasonImageInvalid}
+	document = wanted{"document", "application/pdf, text/*, */*;q=0.5", ReasonDocumentInvalid}
+)
+
+// received is the answer of a server.
+type received struct {
+	data     []byte
+	declared string // the media type that the server says
+}
+
+func (f *Fetcher) fetch(ctx context.Context, raw string, what wanted) (received, error) {
+	u, err := f.read(raw)
+	if err != nil {
+		return received{}, err
 	}
 	select {
 	case f.slots <- struct{}{}:
 		defer func() { <-f.slots }()
 	case <-ctx.Done():
-		return Image{}, context.Cause(ctx)
+		return received{}, context.Cause(ctx)
 	}
 	bounded, cancel := context.WithTimeout(ctx, f.time)
 	defer cancel()
-	data, err := f.get(bounded, u.String())
+	got, err := f.get(bounded, u.String(), what)
 	switch { // Time limits first: the rest of a canceled read may look like the end of a body.
 	case ctx.Err() != nil:
-		return Image{}, context.Cause(ctx)
+		return received{}, context.Cause(ctx)
 	case bounded.Err() != nil:
-		return Image{}, invalid("the image did not arrive in time", err)
-	case err != nil:
-		return Image{}, err
+		return received{}, what.invalid(what.late(), err)
 	}
-	return identify(data)
+	return got, err
 }
 
-func (f *Fetcher) get(ctx context.Context, raw string) ([]byte, error) {
+func (f *Fetcher) get(ctx context.Context, raw string, what wanted) (got received, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, raw, http.NoBody)
 	if err != nil {
-		return nil, invalid("the URL can't be requested", nil)
+		return got, what.invalid("the URL can't be requested", nil)
 	}
-	request.Header.Set("Accept", "image/jpeg, image/png, image/webp, image/gif")
+	request.Header.Set("Accept", what.accept)
 	request.Header.Set("User-Agent", "switchyard-gateway")
 	response, err := f.client.Do(request)
 	if err != nil {
-		return nil, failed(err)
+		return got, what.failed(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // Reading returns the error that matters.
 	switch {
 	case response.StatusCode != http.StatusOK:
-		return nil, invalid(fmt.Sprintf("the image's server answered with status %d", response.StatusCode), nil)
+		return got, what.invalid(fmt.Sprintf("the %s's server answered with status %d", what.noun, response.StatusCode), nil)
 	case response.ContentLength > MaxBytes:
-		return nil, tooLarge()
+		return got, what.tooLarge()
 	}
 	hold := memory.FromContext(ctx)
 	data, err := memory.ReadAll(hold, response.Body, response.ContentLength, MaxBytes)
 	if err == nil {
-		err = hold.Charge(len(data)) // For the request that the image is put into.
+		err = hold.Charge(len(data)) // For the request that it is put into.
 	}
 	switch {
 	case errors.Is(err, memory.ErrTooLarge):
-		return nil, tooLarge()
+		return got, what.tooLarge()
 	case errors.Is(err, memory.ErrFull):
-		return nil, err
+		return got, err
 	case err != nil:
-		return nil, failed(err)
+		return got, what.failed(err)
 	}
-	return data, nil
+	return received{data, response.Header.Get("Content-Type")}, nil
 }
 
 // refused converts the guard's refusal into the caller's error; nil stays nil.
@@ -190,7 +215,7 @@ func refused(err error) error {
 	}
 	refusal, ok := errors.AsType[*netguard.Refusal](err)
 	if !ok {
-		return invalid("the URL can't be checked", err)
+		return image.invalid("the URL can't be checked", err)
 	}
 	e := apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, "is not allowed ("+refusal.Rule+"): "+refusal.Text)
 	if refusal.Addr.IsValid() {
@@ -201,29 +226,31 @@ func refused(err error) error {
 
 // failed converts an error of the connection. The error's own text may contain internal addresses, so it is only in the
 // cause; the URL, which may be signed, is left out there, too.
-func failed(err error) error {
+func (w wanted) failed(err error) error {
 	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
 	}
 	if _, ok := errors.AsType[*netguard.Refusal](err); ok {
 		return refused(err)
 	}
-	text := "the image's server could not be reached"
+	text := "the " + w.noun + "'s server could not be reached"
 	switch timeout, ok := errors.AsType[net.Error](err); {
 	case errors.Is(err, errRedirects):
-		text = "the image's server redirects too often"
+		text = "the " + w.noun + "'s server redirects too often"
 	case ok && timeout.Timeout():
-		text = "the image did not arrive in time"
+		text = w.late()
 	}
-	return invalid(text, err)
+	return w.invalid(text, err)
 }
 
-func tooLarge() error {
-	return invalid(fmt.Sprintf("the image is larger than %d bytes", MaxBytes), nil)
+func (w wanted) late() string { return "the " + w.noun + " did not arrive in time" }
+
+func (w wanted) tooLarge() error {
+	return w.invalid(fmt.Sprintf("the %s is larger than %d bytes", w.noun, MaxBytes), nil)
 }
 
-func invalid(text string, cause error) *apierr.Error {
-	e := apierr.New(apierr.KindInvalid, ReasonImageInvalid, text)
+func (w wanted) invalid(text string, cause error) *apierr.Error {
+	e := apierr.New(apierr.KindInvalid, w.reason, text)
 	if cause != nil {
 		e = e.Wrap(cause)
 	}

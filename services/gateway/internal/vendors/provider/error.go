@@ -2,6 +2,8 @@ package provider
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 
 	"switchyard.dev/services/platform/apierr"
@@ -27,13 +29,25 @@ type Error struct {
 	// Unsupported reports that the dialect can't express the request. Nothing was sent, and another candidate may serve
 	// it.
 	Unsupported bool
+	// Field is the request's field that is at fault; empty if it is none, or has another name in some faces.
+	Field string
 	// Cause is for the log; may be nil.
 	Cause error
 }
 
+// renamed are the contract's fields that have other names, or other places, in some faces.
+var renamed = []string{"messages", "provider", "reasoning", "response_format", "tools"}
+
+// leading matches the name that a field's path begins with.
+var leading = regexp.MustCompile(`^[a-z_]*`)
+
 // Unsupported returns the error of a request that a dialect can't express. The text names the field and the rule.
 func Unsupported(field, rule string) *Error {
-	return &Error{Class: apierr.ClassPolicy, Text: field + ": " + rule, Unsupported: true}
+	e := &Error{Class: apierr.ClassPolicy, Text: field + ": " + rule, Unsupported: true}
+	if first := leading.FindString(field); !slices.Contains(renamed, first) {
+		e.Field = field
+	}
+	return e
 }
 
 // Error returns the text for the log.

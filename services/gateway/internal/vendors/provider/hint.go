@@ -4,7 +4,7 @@ import "slices"
 
 // Hint is a kind of setting that no answer depends on: a provider that doesn't take it serves without. A set of kinds is
 // their union.
-type Hint uint8
+type Hint uint16
 
 // The kinds of hints that some dialects have besides the caller's. All others have none of these bits.
 const (
@@ -22,6 +22,10 @@ const (
 	HintVerbosity
 	// HintOneCall is Chat.ParallelTools set to false.
 	HintOneCall
+	// HintSignedThinking is the state of calls that Claude made; see ToolCall.Extra.
+	HintSignedThinking
+	// HintThoughtSignature is the state of calls that Gemini made.
+	HintThoughtSignature
 )
 
 // HintField is a hint of a request, by the name of the field that holds it.

@@ -34,6 +34,13 @@ type ImageFetcher interface {
 	FetchesImages() bool
 }
 
+// DocumentFetcher is a ChatProvider that reports whether its vendor fetches documents that a message names by https URL.
+// A provider without this interface doesn't, and refuses a chat with such a URL as unsupported.
+type DocumentFetcher interface {
+	ChatProvider
+	FetchesDocuments() bool
+}
+
 // TokenCounter is a ChatProvider whose vendor counts the tokens of a conversation without answering it, for nothing.
 type TokenCounter interface {
 	ChatProvider
@@ -168,6 +175,8 @@ type Part struct {
 	Detail string
 	// Cache ends a prefix of the conversation that the vendor is to keep in its prompt cache; empty for none.
 	Cache CacheLife `json:",omitzero"`
+	// Field is the path of the image or the document in the request as its caller wrote it; empty for that of the contract.
+	Field string `json:"-"`
 }
 
 // CacheLife is how long a prefix of a conversation is kept in a vendor's prompt cache.

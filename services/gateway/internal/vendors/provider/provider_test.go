@@ -23,6 +23,18 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// Fields that have other names in some faces are in the text only, which says the contract's.
+func TestUnsupportedNamesItsField(t *testing.T) {
+	for field, want := range map[string]string{
+		"temperature": "temperature", "size": "size", "tools[].type": "", "messages[0].role": "", "reasoning": "",
+		"response_format.json_schema.strict": "",
+	} {
+		if got := provider.Unsupported(field, "must be less"); got.Field != want || got.Text != field+": must be less" {
+			t.Errorf("%s: field %q, text %q", field, got.Field, got.Text)
+		}
+	}
+}
+
 func TestErrorNamesItsCause(t *testing.T) {
 	cause := errors.New("connection reset")
 	err := &provider.Error{Class: apierr.ClassTransient, Status: 504, Code: "slow", Text: "late", Cause: cause}

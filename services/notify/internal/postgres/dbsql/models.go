@@ -164,3 +164,9 @@ type Recipient struct {
 	Doubtful       bool
 	DeliveryID     *string
 }
+
+type SendFailure struct {
+	NotificationID uuid.UUID
+	OrganizationID string
+	CreatedAt      time.Time
+}

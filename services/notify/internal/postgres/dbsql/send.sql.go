@@ -70,12 +70,13 @@ func (q *Queries) Attempts(ctx context.Context, arg AttemptsParams) ([]AttemptsR
 }
 
 const channelSends = `-- name: ChannelSends :many
-SELECT channel, status, outcome, attempts, last_error,
+SELECT notification_id, channel, status, outcome, attempts, last_error,
        targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at
-FROM channel_send WHERE notification_id = $1 ORDER BY position
+FROM channel_send WHERE notification_id = ANY($1::uuid[]) ORDER BY notification_id, position
 `
 
 type ChannelSendsRow struct {
+	NotificationID     uuid.UUID
 	Channel            string
 	Status             string
 	Outcome            *string
@@ -91,8 +92,9 @@ type ChannelSendsRow struct {
 	FinishedAt         *time.Time
 }
 
-func (q *Queries) ChannelSends(ctx context.Context, notificationID uuid.UUID) ([]ChannelSendsRow, error) {
-	rows, err := q.db.Query(ctx, channelSends, notificationID)
+// ChannelSends returns the channels of sends, in the order of the requests.
+func (q *Queries) ChannelSends(ctx context.Context, ids []uuid.UUID) ([]ChannelSendsRow, error) {
+	rows, err := q.db.Query(ctx, channelSends, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +103,7 @@ func (q *Queries) ChannelSends(ctx context.Context, notificationID uuid.UUID) ([
 	for rows.Next() {
 		var i ChannelSendsRow
 		if err := rows.Scan(
+			&i.NotificationID,
 			&i.Channel,
 			&i.Status,
 			&i.Outcome,
@@ -283,6 +286,184 @@ func (q *Queries) InsertRecipient(ctx context.Context, arg InsertRecipientParams
 	return err
 }
 
+const newestFailures = `-- name: NewestFailures :many
+SELECT notification_id AS id, created_at FROM send_failure
+WHERE created_at >= $1 AND (created_at, notification_id) < ($2::timestamptz, $3::uuid)
+ORDER BY created_at DESC, notification_id DESC LIMIT $4
+`
+
+type NewestFailuresParams struct {
+	FromTime   time.Time
+	BeforeTime time.Time
+	BeforeID   uuid.UUID
+	Count      int32
+}
+
+type NewestFailuresRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+func (q *Queries) NewestFailures(ctx context.Context, arg NewestFailuresParams) ([]NewestFailuresRow, error) {
+	rows, err := q.db.Query(ctx, newestFailures,
+		arg.FromTime,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestFailuresRow
+	for rows.Next() {
+		var i NewestFailuresRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestFailuresOfOrganization = `-- name: NewestFailuresOfOrganization :many
+SELECT notification_id AS id, created_at FROM send_failure
+WHERE organization_id = $1 AND created_at >= $2 AND (created_at, notification_id) < ($3::timestamptz, $4::uuid)
+ORDER BY created_at DESC, notification_id DESC LIMIT $5
+`
+
+type NewestFailuresOfOrganizationParams struct {
+	OrganizationID string
+	FromTime       time.Time
+	BeforeTime     time.Time
+	BeforeID       uuid.UUID
+	Count          int32
+}
+
+type NewestFailuresOfOrganizationRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+func (q *Queries) NewestFailuresOfOrganization(ctx context.Context, arg NewestFailuresOfOrganizationParams) ([]NewestFailuresOfOrganizationRow, error) {
+	rows, err := q.db.Query(ctx, newestFailuresOfOrganization,
+		arg.OrganizationID,
+		arg.FromTime,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestFailuresOfOrganizationRow
+	for rows.Next() {
+		var i NewestFailuresOfOrganizationRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestSends = `-- name: NewestSends :many
+
+SELECT id, created_at FROM notification
+WHERE created_at >= $1 AND (created_at, id) < ($2::timestamptz, $3::uuid)
+ORDER BY created_at DESC, id DESC LIMIT $4
+`
+
+type NewestSendsParams struct {
+	FromTime   time.Time
+	BeforeTime time.Time
+	BeforeID   uuid.UUID
+	Count      int32
+}
+
+type NewestSendsRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+// The Newest queries find the notifications of a list, a window at a time.
+func (q *Queries) NewestSends(ctx context.Context, arg NewestSendsParams) ([]NewestSendsRow, error) {
+	rows, err := q.db.Query(ctx, newestSends,
+		arg.FromTime,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestSendsRow
+	for rows.Next() {
+		var i NewestSendsRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const newestSendsOfOrganization = `-- name: NewestSendsOfOrganization :many
+SELECT id, created_at FROM notification
+WHERE organization_id = $1 AND created_at >= $2 AND (created_at, id) < ($3::timestamptz, $4::uuid)
+ORDER BY created_at DESC, id DESC LIMIT $5
+`
+
+type NewestSendsOfOrganizationParams struct {
+	OrganizationID string
+	FromTime       time.Time
+	BeforeTime     time.Time
+	BeforeID       uuid.UUID
+	Count          int32
+}
+
+type NewestSendsOfOrganizationRow struct {
+	ID        uuid.UUID
+	CreatedAt time.Time
+}
+
+func (q *Queries) NewestSendsOfOrganization(ctx context.Context, arg NewestSendsOfOrganizationParams) ([]NewestSendsOfOrganizationRow, error) {
+	rows, err := q.db.Query(ctx, newestSendsOfOrganization,
+		arg.OrganizationID,
+		arg.FromTime,
+		arg.BeforeTime,
+		arg.BeforeID,
+		arg.Count,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NewestSendsOfOrganizationRow
+	for rows.Next() {
+		var i NewestSendsOfOrganizationRow
+		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const notification = `-- name: Notification :one
 SELECT id, organization_id, created_at, updated_at FROM notification
 WHERE id = $1 AND organization_id = $2
@@ -303,6 +484,35 @@ func (q *Queries) Notification(ctx context.Context, arg NotificationParams) (Not
 		&i.UpdatedAt,
 	)
 	return i, err
+}
+
+const notifications = `-- name: Notifications :many
+SELECT id, organization_id, created_at, updated_at FROM notification WHERE id = ANY($1::uuid[])
+`
+
+func (q *Queries) Notifications(ctx context.Context, ids []uuid.UUID) ([]Notification, error) {
+	rows, err := q.db.Query(ctx, notifications, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Notification
+	for rows.Next() {
+		var i Notification
+		if err := rows.Scan(
+			&i.ID,
+			&i.OrganizationID,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const openRecipients = `-- name: OpenRecipients :many

@@ -51,9 +51,10 @@ SELECT id, organization_id, created_at, updated_at FROM notification
 WHERE id = @id AND organization_id = @organization_id;
 
 -- name: ChannelSends :many
-SELECT channel, status, outcome, attempts, last_error,
+-- ChannelSends returns the channels of sends, in the order of the requests.
+SELECT notification_id, channel, status, outcome, attempts, last_error,
        targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at
-FROM channel_send WHERE notification_id = @notification_id ORDER BY position;
+FROM channel_send WHERE notification_id = ANY(@ids::uuid[]) ORDER BY notification_id, position;
 
 -- name: OpenRecipients :many
 -- OpenRecipients returns the channels that have not ended: whether one of their recipients is being sent to or is
@@ -64,3 +65,28 @@ FROM recipient WHERE notification_id = @notification_id AND due_at IS NOT NULL G
 -- name: Attempts :many
 SELECT id, channel, sub_id, number, outcome, response_code, error, detail, retry_after_seconds, started_at, duration_ms
 FROM attempt WHERE notification_id = @notification_id AND id > @after ORDER BY id LIMIT @count;
+
+-- The Newest queries find the notifications of a list, a window at a time.
+
+-- name: NewestSends :many
+SELECT id, created_at FROM notification
+WHERE created_at >= @from_time AND (created_at, id) < (@before_time::timestamptz, @before_id::uuid)
+ORDER BY created_at DESC, id DESC LIMIT @count;
+
+-- name: NewestSendsOfOrganization :many
+SELECT id, created_at FROM notification
+WHERE organization_id = @organization_id AND created_at >= @from_time AND (created_at, id) < (@before_time::timestamptz, @before_id::uuid)
+ORDER BY created_at DESC, id DESC LIMIT @count;
+
+-- name: NewestFailures :many
+SELECT notification_id AS id, created_at FROM send_failure
+WHERE created_at >= @from_time AND (created_at, notification_id) < (@before_time::timestamptz, @before_id::uuid)
+ORDER BY created_at DESC, notification_id DESC LIMIT @count;
+
+-- name: NewestFailuresOfOrganization :many
+SELECT notification_id AS id, created_at FROM send_failure
+WHERE organization_id = @organization_id AND created_at >= @from_time AND (created_at, notification_id) < (@before_time::timestamptz, @before_id::uuid)
+ORDER BY created_at DESC, notification_id DESC LIMIT @count;
+
+-- name: Notifications :many
+SELECT id, organization_id, created_at, updated_at FROM notification WHERE id = ANY(@ids::uuid[]);

@@ -159,20 +159,21 @@ func (q *Queries) NewestDeadLetters(ctx context.Context, arg NewestDeadLettersPa
 
 const newestDeadLettersOfAll = `-- name: NewestDeadLettersOfAll :many
 SELECT delivery_id AS id FROM dead_letter
-WHERE delivery_id < $1 AND created_at >= $2 AND created_at < $3
-ORDER BY delivery_id DESC LIMIT $4
+WHERE delivery_id >= $1 AND delivery_id < $2 AND created_at >= $3 AND created_at < $4
+ORDER BY delivery_id DESC LIMIT $5
 `
 
 type NewestDeadLettersOfAllParams struct {
+	First    pgtype.UUID
 	Before   pgtype.UUID
 	FromTime time.Time
 	ToTime   time.Time
 	Page     int32
 }
 
-// NewestDeadLettersOfAll sorts the dead letters of its time, since no index has them in the order of their ids.
 func (q *Queries) NewestDeadLettersOfAll(ctx context.Context, arg NewestDeadLettersOfAllParams) ([]pgtype.UUID, error) {
 	rows, err := q.db.Query(ctx, newestDeadLettersOfAll,
+		arg.First,
 		arg.Before,
 		arg.FromTime,
 		arg.ToTime,

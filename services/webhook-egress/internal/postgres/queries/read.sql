@@ -72,9 +72,8 @@ WHERE id >= @first AND id < @before AND created_at >= @from_time AND created_at 
 ORDER BY id DESC LIMIT @page;
 
 -- name: NewestDeadLettersOfAll :many
--- NewestDeadLettersOfAll sorts the dead letters of its time, since no index has them in the order of their ids.
 SELECT delivery_id AS id FROM dead_letter
-WHERE delivery_id < @before AND created_at >= @from_time AND created_at < @to_time
+WHERE delivery_id >= @first AND delivery_id < @before AND created_at >= @from_time AND created_at < @to_time
 ORDER BY delivery_id DESC LIMIT @page;
 
 -- name: NewestOfEndpoint :many

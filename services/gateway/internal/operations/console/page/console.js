@@ -315,7 +315,7 @@
         known() ? call("/v1/fleet/status") : none,
         known() ? callAll("/v1/providers?limit=200", "providers") : none,
         rights === "operator" ? call("/v1/admin/routing-config") : none,
-        token && org ? call("/v1/traces?limit=25", { org }) : none,
+        known() && org ? call("/v1/traces?limit=25", { org }) : none,
         rights === "operator" && org ? call(`/v1/admin/orgs/${encodeURIComponent(org)}/spend`) : none,
       ]);
       const refused = { ok: false, status: 401, body: null };
@@ -392,6 +392,8 @@
   if (relayed) {
     $("operators").hidden = false;
     $("access").hidden = $("kept").hidden = true;
+    // The operators' console names the organization that is chosen there.
+    try { organization = $("org").value = decodeURIComponent(location.hash.slice(1)); } catch { organization = ""; }
     useToken("").then(refresh);
   } else {
     refresh();

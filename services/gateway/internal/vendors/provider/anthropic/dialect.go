@@ -7,7 +7,7 @@ func Dialect() provider.Dialect {
 	return provider.Dialect{
 		Name: DialectName, Operations: provider.SetOf(provider.OperationChat, provider.OperationVision), Reasons: Reasons,
 		Hints: func(provider.Settings) func(string) provider.Hint {
-			return provider.Takes(provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall)
+			return provider.Takes(provider.HintCachePoint | provider.HintEndUser | provider.HintOneCall | provider.HintSignedThinking)
 		},
 		New: func(s provider.Settings) (provider.Provider, error) { return New(s) },
 	}

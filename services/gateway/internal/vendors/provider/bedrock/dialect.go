@@ -29,10 +29,14 @@ func forms(model string) []string {
 }
 
 func hints(model string) provider.Hint {
+	var takes provider.Hint
 	if takesCachePoints(model) {
-		return provider.HintCachePoint
+		takes |= provider.HintCachePoint
 	}
-	return 0
+	if isClaude(model) {
+		takes |= provider.HintSignedThinking
+	}
+	return takes
 }
 
 // isClaude reports whether a model is one of Anthropic's. The name may be that of an inference profile, such as

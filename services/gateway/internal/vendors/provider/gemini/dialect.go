@@ -13,9 +13,9 @@ func Dialect() provider.Dialect {
 // hints returns the hints that a model takes.
 func hints(model string) provider.Hint {
 	if takesPenalties(model) {
-		return provider.HintSeed | provider.HintPenalties
+		return provider.HintSeed | provider.HintThoughtSignature | provider.HintPenalties
 	}
-	return provider.HintSeed
+	return provider.HintSeed | provider.HintThoughtSignature
 }
 
 // takesPenalties reports whether a model takes penalties. Models from 2.5 on refuse any but 0 ("Penalty is not enabled for

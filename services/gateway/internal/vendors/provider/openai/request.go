@@ -93,9 +93,6 @@ type message struct {
 
 // encode returns a request's body.
 func (p *Provider) encode(chat *provider.Chat, stream bool) (json.RawMessage, error) {
-	if err := checkFiles(chat.Messages); err != nil {
-		return nil, err
-	}
 	b := body{
 		Model: chat.Model, Messages: p.encodeMessages(chat.Messages), Tools: encodeTools(chat.Tools),
 		ResponseFormat: chat.ResponseFormat, Temperature: chat.Temperature, TopP: chat.TopP, Stop: chat.Stop,

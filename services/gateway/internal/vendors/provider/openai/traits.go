@@ -36,7 +36,7 @@ type traits struct {
 const usualHints = provider.HintSeed | provider.HintPenalties | provider.HintOneCall
 
 // takes returns the hints that the server takes for a model. Models that reason refuse penalties, and only those of GPT-5
-// and later take a verbosity.
+// and later take a verbosity. A server that isn't strict may be Google's own, which knows its signatures in this form.
 func (t traits) takes(model string) provider.Hint {
 	takes := t.hints
 	if reasons(model) {
@@ -44,6 +44,9 @@ func (t traits) takes(model string) provider.Hint {
 	}
 	if major, _ := gptVersionOf(model); major < 5 {
 		takes &^= provider.HintVerbosity
+	}
+	if !t.strict {
+		takes |= provider.HintThoughtSignature
 	}
 	return takes
 }

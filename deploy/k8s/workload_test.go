@@ -1,0 +1,164 @@
+//go:build k8s
+
+package k8s_test
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every service has all its objects, and `kubectl scale` scales it alone.
+func TestServicesAreWhole(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		for _, name := range append([]string{control}, services...) {
+			for _, kind := range []string{kindOf(overlay, name), "Service", "ServiceAccount", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"} {
+				if _, ok := find(all, kind, name); !ok {
+					t.Errorf("%s: %s has no %s", overlay, name, kind)
+				}
+			}
+			if workload, _ := find(all, kindOf(overlay, name), name); workload.Spec.Replicas != nil {
+				t.Errorf("%s: %s holds a replica count, which an apply would force on the autoscaler and on kubectl scale", overlay, name)
+			}
+			if scaler, _ := find(all, "HorizontalPodAutoscaler", name); scaler.Spec.ScaleTargetRef.Name != name || scaler.Spec.ScaleTargetRef.Kind != kindOf(overlay, name) {
+				t.Errorf("%s: the autoscaler of %s scales %+v", overlay, name, scaler.Spec.ScaleTargetRef)
+			}
+			if _, ok := find(all, "Job", name+"-migrate"); !ok && name != control {
+				t.Errorf("%s: %s has no migration", overlay, name)
+			}
+		}
+	}
+	production, _ := build(t, "overlays/production")
+	scaler, _ := find(production, "HorizontalPodAutoscaler", "webhook-egress")
+	if !slices.ContainsFunc(scaler.Spec.Metrics, func(m metric) bool { return m.External.Metric.Name == "switchyard_webhook_backlogged_flows" }) {
+		t.Error("webhook-egress doesn't scale by its backlog")
+	}
+}
+
+// With the component of volumes every pod of gateway and edge has a spool that outlives it, and no other.
+func TestSpoolVolumes(t *testing.T) {
+	all, _ := build(t, "overlays/production-volumes")
+	for _, service := range []string{"gateway", "edge"} {
+		workload, _ := find(all, "StatefulSet", service)
+		claims := workload.Spec.VolumeClaimTemplates
+		if len(claims) != 1 || claims[0].Metadata.Name != "spool" {
+			t.Errorf("%s claims %+v, want its spool", service, claims)
+		}
+		for _, v := range workload.Spec.Template.Spec.Volumes {
+			if v.Name == "spool" {
+				t.Errorf("%s has another volume of that name", service)
+			}
+		}
+		if workload.Spec.ServiceName != service {
+			t.Errorf("%s: its service is %q", service, workload.Spec.ServiceName)
+		}
+	}
+}
+
+// Pods don't run as root and have no capabilities, no writable root file system and no cluster token; secrets are
+// files.
+func TestPodsAreHardened(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		pods := 0
+		for _, o := range all {
+			if !o.hasPods() {
+				continue
+			}
+			pods++
+			where, spec := overlay+" "+o.Kind+"/"+o.Metadata.Name, o.Spec.Template.Spec
+			if !spec.SecurityContext.RunAsNonRoot {
+				t.Errorf("%s: may run as root", where)
+			}
+			if profile := spec.SecurityContext.SeccompProfile.Type; profile != "RuntimeDefault" {
+				t.Errorf("%s: seccomp profile %q, want RuntimeDefault", where, profile)
+			}
+			if mounts := spec.AutomountServiceAccountToken; mounts == nil || *mounts || spec.ServiceAccountName == "" {
+				t.Errorf("%s: service account %q must be named and its token not mounted", where, spec.ServiceAccountName)
+			}
+			for _, c := range spec.Containers {
+				security := c.SecurityContext
+				if !security.ReadOnlyRootFilesystem {
+					t.Errorf("%s %s: the root file system is writable", where, c.Name)
+				}
+				if !slices.Contains(security.Capabilities.Drop, "ALL") {
+					t.Errorf("%s %s: drops the capabilities %q, want ALL", where, c.Name, security.Capabilities.Drop)
+				}
+				if escalates := security.AllowPrivilegeEscalation; escalates == nil || *escalates {
+					t.Errorf("%s %s: privileges may be escalated", where, c.Name)
+				}
+				if c.Resources.Requests["cpu"] == "" || c.Resources.Requests["memory"] == "" || c.Resources.Limits["memory"] == "" {
+					t.Errorf("%s %s: resources %+v", where, c.Name, c.Resources)
+				}
+				for _, env := range c.Env {
+					if env.ValueFrom != nil {
+						t.Errorf("%s: %s comes from elsewhere; secrets are files", where, env.Name)
+					}
+				}
+				for name, set := range map[string]*probe{"startup": c.StartupProbe, "liveness": c.LivenessProbe, "readiness": c.ReadinessProbe} {
+					if o.serves() && set == nil {
+						t.Errorf("%s %s: no %s probe", where, c.Name, name)
+					}
+				}
+			}
+			if o.serves() && (len(spec.TopologySpread) == 0 || spec.TerminationGracePeriod < 35) {
+				t.Errorf("%s: no topology spread, or too little time to drain", where)
+			}
+		}
+		if pods < 2*len(services)+1 {
+			t.Errorf("%s: %d pods checked", overlay, pods)
+		}
+	}
+}
+
+// A service refuses settings that it doesn't know, so its own `config` command checks them. The command reads no file.
+func TestServicesAcceptTheirSettings(t *testing.T) {
+	all, _ := build(t, "overlays/production")
+	for _, o := range all {
+		if !o.hasPods() {
+			continue
+		}
+		name := o.program()
+		run := exec.CommandContext(t.Context(), "go", "run", "./services/"+name+"/cmd/"+name, "config")
+		run.Dir = "../.."
+		for _, entry := range os.Environ() {
+			if !strings.HasPrefix(entry, "SWITCHYARD_") {
+				run.Env = append(run.Env, entry)
+			}
+		}
+		for _, env := range o.Spec.Template.Spec.Containers[0].Env {
+			run.Env = append(run.Env, env.Name+"="+env.Value)
+		}
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%s/%s: config: %v\n%s", o.Kind, o.Metadata.Name, err, out)
+		}
+	}
+}
+
+// Every mounted path is in a setting, and every volume is mounted. A mounted secret that no setting names is probably
+// misspelt.
+func TestMountsAndSettingsMeet(t *testing.T) {
+	for _, overlay := range overlays(t) {
+		all, _ := build(t, overlay)
+		for _, o := range all {
+			if !o.hasPods() {
+				continue
+			}
+			spec := o.Spec.Template.Spec
+			c := spec.Containers[0]
+			for _, mount := range c.VolumeMounts {
+				if !slices.ContainsFunc(c.Env, func(e variable) bool {
+					return e.Value == mount.MountPath || strings.HasPrefix(e.Value, mount.MountPath+"/")
+				}) {
+					t.Errorf("%s %s: nothing reads %s", overlay, o.Metadata.Name, mount.MountPath)
+				}
+			}
+			if volumes := len(spec.Volumes) + len(o.Spec.VolumeClaimTemplates); volumes != len(c.VolumeMounts) {
+				t.Errorf("%s %s: %d volumes, %d mounts", overlay, o.Metadata.Name, volumes, len(c.VolumeMounts))
+			}
+		}
+	}
+}

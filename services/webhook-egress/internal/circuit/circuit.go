@@ -1,0 +1,169 @@
+// Package circuit lists the targets of deliveries with the states of their circuits. The store knows the targets and which
+// of their flows wait; the breaker knows the state of each.
+package circuit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"switchyard.dev/services/webhook-egress/internal/breaker"
+	"switchyard.dev/services/webhook-egress/internal/delivery"
+)
+
+// State is the state of a circuit.
+type State string
+
+// The states.
+const (
+	StateClosed   State = "closed"
+	StateOpen     State = "open"
+	StateHalfOpen State = "half_open"
+)
+
+// Circuit is the state of one target. Times are zero where there is none.
+type Circuit struct {
+	Target breaker.Target
+	State  State
+	// OpenedAt is when it opened, after it was closed; NextAttemptAt when an open one lets a delivery try the target.
+	OpenedAt, NextAttemptAt time.Time
+	// Openings is how often in a row it has opened; 0 while it is closed.
+	Openings int
+	// Failures is how many attempts have failed since the last delivery.
+	Failures                      int
+	LastFailedAt, LastDeliveredAt time.Time
+	// Endpoints is how many active endpoints the target has.
+	Endpoints int
+}
+
+// Stored is what the store knows of a target.
+type Stored struct {
+	Target breaker.Target
+	// Waiting reports whether a flow of the target waits for its circuit, ParkedUntil until when.
+	Waiting               bool
+	OpenedAt, ParkedUntil time.Time
+	Openings, Failures    int
+	LastFailedAt          time.Time
+	LastDeliveredAt       time.Time
+	Endpoints             int
+}
+
+// Filter selects circuits; an empty field matches all.
+type Filter struct {
+	Organization string
+	// Every selects all organizations; then Organization is empty.
+	Every  bool
+	States []State
+}
+
+// Store finds targets.
+type Store interface {
+	// Targets returns up to limit targets after one, in the order of organization, host and port, of an organization or,
+	// with every, of all. With waiting it returns only those of which a flow waits for the circuit.
+	Targets(ctx context.Context, organization string, every, waiting bool, after breaker.Target, limit int) ([]Stored, error)
+}
+
+// Breaker knows the states of circuits.
+type Breaker interface {
+	// States returns the states of targets, in their order; the zero State of those that it does not know.
+	States(ctx context.Context, targets []breaker.Target) []breaker.State
+}
+
+// Service lists circuits.
+type Service struct {
+	store   Store
+	breaker Breaker
+}
+
+// NewService returns a Service.
+func NewService(store Store, breaker Breaker) *Service { return &Service{store, breaker} }
+
+const (
+	// listWindow is how many targets are filtered at a time, listWindows how many such windows one page examines.
+	listWindow, listWindows = 200, 10
+)
+
+// List returns the matching circuits after a target (the zero Target for the first page), in the order of organization,
+// host and port, and the target after which the next page begins; the zero Target on the last page. A page may be shorter
+// than limit.
+func (s *Service) List(ctx context.Context, f Filter, after breaker.Target, limit int) (page []Circuit, next breaker.Target, err error) {
+	if err := delivery.CheckTexts(map[string]string{"organization_id": f.Organization, "cursor": after.Organization + after.Host}); err != nil {
+		return nil, breaker.Target{}, err
+	}
+	if !f.Every && after.Organization != f.Organization {
+		after = breaker.Target{Organization: f.Organization}
+	}
+	window := limit + 1
+	if len(f.States) > 0 {
+		window = max(window, listWindow)
+	}
+	for range listWindows {
+		found, err := s.store.Targets(ctx, f.Organization, f.Every, f.onlyBroken(), after, window)
+		if err != nil {
+			return nil, breaker.Target{}, fmt.Errorf("list circuits: %w", err)
+		}
+		for i, circuit := range s.complete(ctx, found) {
+			if len(f.States) > 0 && !slices.Contains(f.States, circuit.State) {
+				continue
+			}
+			if page = append(page, circuit); len(page) == limit {
+				if i == len(found)-1 && len(found) < window {
+					return page, breaker.Target{}, nil
+				}
+				return page, circuit.Target, nil
+			}
+		}
+		if len(found) < window {
+			return page, breaker.Target{}, nil
+		}
+		after = found[len(found)-1].Target
+	}
+	return page, after, nil
+}
+
+// onlyBroken reports whether the filter selects no closed circuit.
+func (f Filter) onlyBroken() bool {
+	return len(f.States) > 0 && !slices.Contains(f.States, StateClosed)
+}
+
+// complete adds the states that the breaker knows.
+func (s *Service) complete(ctx context.Context, found []Stored) []Circuit {
+	targets := make([]breaker.Target, len(found))
+	for i, one := range found {
+		targets[i] = one.Target
+	}
+	circuits := make([]Circuit, len(found))
+	if len(found) == 0 {
+		return circuits
+	}
+	for i, state := range s.breaker.States(ctx, targets) {
+		circuits[i] = circuitOf(found[i], state)
+	}
+	return circuits
+}
+
+// circuitOf returns the circuit of a target. Where the breaker knows nothing of it, flows that wait say that it is open: the
+// breaker goes on from there, too.
+func circuitOf(stored Stored, state breaker.State) Circuit {
+	c := Circuit{
+		Target: stored.Target, State: StateClosed, Failures: stored.Failures, Endpoints: stored.Endpoints,
+		LastFailedAt: stored.LastFailedAt, LastDeliveredAt: stored.LastDeliveredAt,
+	}
+	if state.Changed.IsZero() && stored.Waiting {
+		state = breaker.State{Phase: breaker.Open, Opened: stored.Openings, Until: stored.ParkedUntil}
+	}
+	switch state.Phase {
+	case breaker.Closed:
+		return c
+	case breaker.Open:
+		c.State, c.NextAttemptAt = StateOpen, state.Until
+	case breaker.HalfOpen:
+		c.State = StateHalfOpen
+	}
+	c.Openings, c.OpenedAt = state.Opened, stored.OpenedAt
+	if c.OpenedAt.IsZero() {
+		c.OpenedAt = state.Since
+	}
+	return c
+}
