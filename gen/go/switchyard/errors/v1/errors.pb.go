@@ -152,10 +152,10 @@ const (
 	ErrorReason_ERROR_REASON_DEFINITION_REJECTED ErrorReason = 143
 	// 403: the level of trust of the tool server is lower than the policy demands for the tool.
 	ErrorReason_ERROR_REASON_SERVER_UNTRUSTED ErrorReason = 150
-	// 502: the call of a tool was sent and got no answer. The tool may have run; the call is not made again by itself.
-	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 152
 	// 403: the policy demands that calls of the tool name a run.
 	ErrorReason_ERROR_REASON_RUN_REQUIRED ErrorReason = 151
+	// 502: the call of a tool was sent and got no answer. The tool may have run; the call is not made again by itself.
+	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 152
 	// 403: a rule of the policy refuses the call of a tool; the reason names the rule.
 	ErrorReason_ERROR_REASON_TOOL_DENIED ErrorReason = 153
 	// 403: the run's authority does not allow the tool.
@@ -271,8 +271,8 @@ var (
 		142: "ERROR_REASON_DEFINITION_CHANGED",
 		143: "ERROR_REASON_DEFINITION_REJECTED",
 		150: "ERROR_REASON_SERVER_UNTRUSTED",
-		152: "ERROR_REASON_OUTCOME_UNKNOWN",
 		151: "ERROR_REASON_RUN_REQUIRED",
+		152: "ERROR_REASON_OUTCOME_UNKNOWN",
 		153: "ERROR_REASON_TOOL_DENIED",
 		154: "ERROR_REASON_TOOL_NOT_ALLOWED",
 		155: "ERROR_REASON_TOOL_LOOP",
@@ -360,8 +360,8 @@ var (
 		"ERROR_REASON_DEFINITION_CHANGED":         142,
 		"ERROR_REASON_DEFINITION_REJECTED":        143,
 		"ERROR_REASON_SERVER_UNTRUSTED":           150,
-		"ERROR_REASON_OUTCOME_UNKNOWN":            152,
 		"ERROR_REASON_RUN_REQUIRED":               151,
+		"ERROR_REASON_OUTCOME_UNKNOWN":            152,
 		"ERROR_REASON_TOOL_DENIED":                153,
 		"ERROR_REASON_TOOL_NOT_ALLOWED":           154,
 		"ERROR_REASON_TOOL_LOOP":                  155,
@@ -720,9 +720,9 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\"ERROR_REASON_DEFINITION_UNREVIEWED\x10\x8d\x01\x12$\n" +
 	"\x1fERROR_REASON_DEFINITION_CHANGED\x10\x8e\x01\x12%\n" +
 	" ERROR_REASON_DEFINITION_REJECTED\x10\x8f\x01\x12\"\n" +
-	"\x1dERROR_REASON_SERVER_UNTRUSTED\x10\x96\x01\x12!\n" +
-	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x98\x01\x12\x1e\n" +
-	"\x19ERROR_REASON_RUN_REQUIRED\x10\x97\x01\x12\x1d\n" +
+	"\x1dERROR_REASON_SERVER_UNTRUSTED\x10\x96\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_RUN_REQUIRED\x10\x97\x01\x12!\n" +
+	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x98\x01\x12\x1d\n" +
 	"\x18ERROR_REASON_TOOL_DENIED\x10\x99\x01\x12\"\n" +
 	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
 	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12#\n" +
