@@ -102,8 +102,8 @@ type bench struct {
 	// policies reloads with a result that a test sets.
 	policies policies
 	// purger counts purges.
-	purger purger
-	tools  oneTool
+	purger  purger
+	oneTool oneTool
 }
 
 func setup(tb testing.TB) *bench {
@@ -144,7 +144,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
 		Canonical:  func(name string) (string, bool) { return strings.ToLower(name), true },
 		Background: api.Background{Queue: b.queue, Start: b.start(tb)},
-		ToolFace:   api.ToolFace{Caller: &b.tools, Tracer: b.tracer, Meter: b.meter},
+		ToolFace:   api.ToolFace{Caller: &b.oneTool, Tracer: b.tracer, Meter: b.meter},
 		Sockets:    api.Sockets{Connections: 8, Memory: 1 << 20, Share: 50, Message: 1 << 20, Drain: b.drain, Admission: b.admission},
 	}); err != nil {
 		tb.Fatal(err)

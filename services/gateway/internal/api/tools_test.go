@@ -61,7 +61,7 @@ func TestToolFace(t *testing.T) {
 	if status != 200 || gjson.Get(body, "result.tools.0.name").Str != "fs__read" {
 		t.Fatalf("%d %s", status, body)
 	}
-	a := b.tools.askers[0]
+	a := b.oneTool.askers[0]
 	if a.Organization != "acme" || a.Run != "run-1" || a.User != "ann" || a.Key != "k1" || a.RequestID != "r1" || a.Service == "" ||
 		a.Tags["team"] != "a" || a.KeyTerms.Key != "k0" || a.KeyTerms.Budget.CeilingCents != 5 {
 		t.Errorf("asked by %+v", a)
