@@ -130,7 +130,9 @@ func TestToolServersOfAll(t *testing.T) {
 	has(t, b.see(t, serversPath+"/search").fields(t, 200), fields{"all_organizations": true})
 	// An organization reads those of all, and changes none.
 	for _, change := range []struct{ method, path, body string }{
-		{http.MethodPatch, "", `{"prefix":"x"}`}, {http.MethodDelete, "", ""}, {http.MethodPost, "/refresh", `{}`},
+		{http.MethodPatch, "", `{"prefix":"x"}`},
+		{http.MethodDelete, "", ""},
+		{http.MethodPost, "/refresh", `{}`},
 		{http.MethodPost, "/review", `{"listing_digest":"` + strings.Repeat("0", 64) + `","decision":"approve","reviewed_by":"bob"}`},
 	} {
 		b.say(t, change.method, serversPath+"/search"+change.path, change.body).refused(t, 404, "not_found", "tool server")
@@ -230,7 +232,7 @@ func TestRefreshThatFails(t *testing.T) {
 	b := setup(t)
 	b.registers(t, "files", "")
 	b.refreshes(t, "files", `read={"name":"read"}`)
-	b.offered.fail("https://files.example/mcp", &listing.Failure{Class: listing.ClassProtocol, Text: "no\u202e\n" + strings.Repeat("x", 300)})
+	b.offered.fail("https://files.example/mcp", &listing.Error{Class: listing.ClassProtocol, Text: "no\u202e\n" + strings.Repeat("x", 300)})
 	failed := b.post(t, serversPath+"/files/refresh", `{}`).fields(t, 200)
 	has(t, failed, fields{"last_error_class": "protocol", "review_state": "pending", "tools": 1.0})
 	if text := failed["last_error"].(string); !strings.HasPrefix(text, `no\u{202E}\u{A}xxx`) || len(text) > 230 {

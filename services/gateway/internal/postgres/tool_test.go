@@ -358,7 +358,7 @@ func TestToolListingLeases(t *testing.T) {
 	if _, err := b.listings.Settle(t.Context(), &claim, "1", listed, entry("tool_server.list", "acme", "files")); !errors.Is(err, listing.ErrLost) {
 		t.Errorf("settled by a lost lease: %v", err)
 	}
-	if err := b.listings.Fail(t.Context(), &claim, listing.Failure{Class: listing.ClassTimeout}, time.Second); !errors.Is(err, listing.ErrLost) {
+	if err := b.listings.Fail(t.Context(), &claim, listing.Error{Class: listing.ClassTimeout}, time.Second); !errors.Is(err, listing.ErrLost) {
 		t.Errorf("failed by a lost lease: %v", err)
 	}
 	due := func(context string, want bool) {
@@ -391,7 +391,7 @@ func TestToolListingLeases(t *testing.T) {
 	}
 	due("used, after a while", true)
 	claim, _, _ = b.listings.ClaimOf(t.Context(), key, time.Minute)
-	if err := b.listings.Fail(t.Context(), &claim, listing.Failure{Class: listing.ClassTimeout, Text: "late"}, time.Hour); err != nil {
+	if err := b.listings.Fail(t.Context(), &claim, listing.Error{Class: listing.ClassTimeout, Text: "late"}, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	states, err := b.definitions.States(t.Context(), []toolserver.Key{key})
@@ -411,7 +411,7 @@ func TestToolListingLeases(t *testing.T) {
 	if claim.Failures != 1 {
 		t.Errorf("%d failures", claim.Failures)
 	}
-	if err := b.listings.Fail(t.Context(), &claim, listing.Failure{Class: listing.ClassTimeout}, 0); err != nil {
+	if err := b.listings.Fail(t.Context(), &claim, listing.Error{Class: listing.ClassTimeout}, 0); err != nil {
 		t.Fatal(err)
 	}
 	due("given up", false)

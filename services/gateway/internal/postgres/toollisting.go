@@ -154,7 +154,7 @@ func splitKnown(known []definition.Known) (tools []string, digests [][]byte) {
 }
 
 // Fail implements listing.Store.
-func (s *ToolListings) Fail(ctx context.Context, c *listing.Claim, f listing.Failure, after time.Duration) error {
+func (s *ToolListings) Fail(ctx context.Context, c *listing.Claim, f listing.Error, after time.Duration) error {
 	return orLost(dbsql.New(s.control.pool).FailToolListing(ctx, dbsql.FailToolListingParams{
 		ErrorClass: string(f.Class), ErrorText: f.Text, AfterSeconds: after.Seconds(),
 		OrganizationID: c.Server.Organization, ServerID: c.Server.ID, Lease: c.Lease,

@@ -58,8 +58,7 @@ func (c *comparison) compare(a, b any, inA, inB bool) {
 	if len(c.found) == MaxDifferences {
 		return
 	}
-	switch {
-	case !inA || !inB:
+	if !inA || !inB {
 		c.note(a, b, inA, inB)
 		return
 	}

@@ -18,9 +18,12 @@ import (
 
 // Bounds of a listing.
 const (
-	// MaxTools is how many tools a server may have, MaxText the size of a definition and MaxListing that of all of them,
-	// in bytes.
-	MaxTools, MaxText, MaxListing = 1000, 64 << 10, 4 << 20
+	// MaxTools is how many tools a server may have.
+	MaxTools = 1000
+	// MaxText is the size of a definition in bytes.
+	MaxText = 64 << 10
+	// MaxListing is the size of all definitions of a server in bytes.
+	MaxListing = 4 << 20
 	// MaxName is the length of a tool's name in characters, of up to 4 bytes each.
 	MaxName = 128
 )

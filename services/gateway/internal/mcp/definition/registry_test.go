@@ -166,7 +166,7 @@ func TestTexts(t *testing.T) {
 	if got, err := texts.Of(t.Context(), entry(2, "s")); err != nil || len(got) != 2 || store.reads != 2 {
 		t.Errorf("%d definitions, %v, %d reads", len(got), err, store.reads)
 	}
-	for _, id := range strings.Fields("t u v w x y z") {
+	for id := range strings.FieldsSeq("t u v w x y z") {
 		if _, err := texts.Of(t.Context(), entry(2, id)); err != nil {
 			t.Fatal(err)
 		}

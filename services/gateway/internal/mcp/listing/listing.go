@@ -58,17 +58,17 @@ const (
 	ClassTooLarge     Class = "too_large"
 )
 
-// Failure is a listing that failed.
-type Failure struct {
+// Error is a listing that failed.
+type Error struct {
 	Class Class
 	// Text may be the server's: it is escaped and cut before it is stored.
 	Text string
 }
 
 // Error implements error.
-func (f *Failure) Error() string { return string(f.Class) + ": " + f.Text }
+func (f *Error) Error() string { return string(f.Class) + ": " + f.Text }
 
-// Lister asks a server for its tools. Errors are *Failure, or of ctx. It bounds what it reads.
+// Lister asks a server for its tools. Errors are *Error, or of ctx. It bounds what it reads.
 type Lister interface {
 	List(ctx context.Context, server *toolserver.Server) (definition.Listing, error)
 }
@@ -101,7 +101,7 @@ type Store interface {
 	// anything changed. The error is ErrLost if the claim no longer holds.
 	Settle(ctx context.Context, c *Claim, version string, listed []definition.Definition, entry *audit.Entry) (definition.Changes, error)
 	// Fail stores a failure. The listing is due again after a time; 0 is never without a use.
-	Fail(ctx context.Context, c *Claim, f Failure, after time.Duration) error
+	Fail(ctx context.Context, c *Claim, f Error, after time.Duration) error
 	// Use makes the listings of servers in use due.
 	Use(ctx context.Context, uses []Use) error
 	// Hurry makes the listing of a server due, but not before its last one has an age.
@@ -242,32 +242,32 @@ func (r *Refresher) list(ctx context.Context, c *Claim) error {
 // maxVersion is the length of a version of the protocol, in characters.
 const maxVersion = 32
 
-func (r *Refresher) fail(ctx context.Context, c *Claim, f Failure) error {
+func (r *Refresher) fail(ctx context.Context, c *Claim, f Error) error {
 	f.Text = definition.Visible(f.Text, MaxErrorText)
 	if c.Failures == 0 {
 		r.Log.WarnContext(ctx, "the tools of a server can't be listed", slog.String("organization", c.Server.Organization),
 			slog.String("server_id", c.Server.ID), slog.String("class", string(f.Class)))
 	}
-	if err := r.Store.Fail(ctx, c, f, failureAfter(c.Failures+1, rand.Float64())); err != nil {
+	if err := r.Store.Fail(ctx, c, f, failureAfter(c.Failures+1, jitter())); err != nil {
 		return fmt.Errorf("store failed listing: %w", err)
 	}
 	return nil
 }
 
 // failureOf returns why a listing failed.
-func failureOf(err error, late bool) Failure {
-	f, ok := errors.AsType[*Failure](err)
+func failureOf(err error, late bool) Error {
+	f, ok := errors.AsType[*Error](err)
 	switch {
 	case ok:
 		return *f
 	case late:
-		return Failure{ClassTimeout, "the tools were not listed in time"}
+		return Error{ClassTimeout, "the tools were not listed in time"}
 	case errors.Is(err, definition.ErrTooLarge):
-		return Failure{ClassTooLarge, err.Error()}
+		return Error{ClassTooLarge, err.Error()}
 	case errors.Is(err, definition.ErrInvalid):
-		return Failure{ClassInvalid, err.Error()}
+		return Error{ClassInvalid, err.Error()}
 	}
-	return Failure{ClassUnreachable, "the server can't be asked"} // The text of an unknown error isn't for callers.
+	return Error{ClassUnreachable, "the server can't be asked"} // The text of an unknown error isn't for callers.
 }
 
 // failureAfter returns how long to wait after so many failures in a row; 0 for ever. random is from 0 to 1.
@@ -290,7 +290,7 @@ func (r *Refresher) reportUses(ctx context.Context) error {
 	}
 	uses := make([]Use, 0, len(used))
 	for key := range used {
-		uses = append(uses, Use{key, refreshAfter + time.Duration((2*rand.Float64()-1)*float64(refreshJitter))})
+		uses = append(uses, Use{key, refreshAfter + time.Duration((2*jitter()-1)*float64(refreshJitter))})
 	}
 	if err := r.Store.Use(ctx, uses); err != nil {
 		for key := range used {
@@ -300,3 +300,6 @@ func (r *Refresher) reportUses(ctx context.Context) error {
 	}
 	return nil
 }
+
+// jitter returns a random number from 0 to 1.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // It spreads load and protects nothing.

@@ -28,7 +28,7 @@ type store struct {
 	due     []toolserver.Server
 	settled []definition.Definition
 	version string
-	failed  []Failure
+	failed  []Error
 	after   []time.Duration
 	uses    []Use
 	lost    bool
@@ -66,7 +66,7 @@ func (s *store) Settle(_ context.Context, _ *Claim, version string, listed []def
 	return definition.Decide(listed, nil), nil
 }
 
-func (s *store) Fail(_ context.Context, _ *Claim, f Failure, after time.Duration) error {
+func (s *store) Fail(_ context.Context, _ *Claim, f Error, after time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed, s.after = append(s.failed, f), append(s.after, after)
@@ -125,7 +125,7 @@ func TestRefresh(t *testing.T) {
 		text    string
 	}{
 		"tools":        {one(`{"a":1}`), nil, "", ""},
-		"a failure":    {definition.Listing{}, &Failure{ClassUnauthorized, "who\u202e are you?" + strings.Repeat("x", 500)}, ClassUnauthorized, `who\u{202E} are`},
+		"a failure":    {definition.Listing{}, &Error{ClassUnauthorized, "who\u202e are you?" + strings.Repeat("x", 500)}, ClassUnauthorized, `who\u{202E} are`},
 		"another":      {definition.Listing{}, errors.New("dial 10.0.0.1: secret detail"), ClassUnreachable, "the server can't be asked"},
 		"bad JSON":     {one(`{"a":1,"a":2}`), nil, ClassInvalid, "definition of tool 1"},
 		"a large text": {one(`{"a":"` + strings.Repeat("x", definition.MaxText) + `"}`), nil, ClassTooLarge, "tool 1"},
