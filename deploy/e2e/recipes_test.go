@@ -20,7 +20,7 @@ func TestRecipes(t *testing.T) {
 			t.Fatalf("the recipes use %s: %v", program, err)
 		}
 	}
-	h := plan{name: "recipes", fakes: []stack.Fake{stack.FakeBilling}, settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
+	h := plan{name: "recipes", fakes: []stack.Fake{stack.FakeBilling, stack.FakeTools}, settings: settings{stack.Notify: {"NOTIFY_WEB_PUSH_ENABLED=true"}}}.start(t)
 	organization := unique("org")
 	env := append(os.Environ(),
 		"EDGE_URL="+h.URL(string(stack.Edge)), "EDGE_METRICS_URL="+h.MetricsURL(string(stack.Edge)), "GATEWAY_URL="+h.URL(string(stack.Gateway)),
@@ -28,6 +28,7 @@ func TestRecipes(t *testing.T) {
 		"SERVICE_TOKEN="+h.Secrets().Service, "OPERATOR_TOKEN="+h.Secrets().Operator, "SUPPORT_TOKEN="+h.Secrets().Support,
 		"ORGANIZATION_ID="+organization, "AI_KEY="+h.key(t, organization, "ai", "read,write,ai:approvals:decide").Key,
 		"WEBHOOKS_KEY="+h.key(t, organization, "webhooks", "read,write").Key, "NOTIFICATIONS_KEY="+h.key(t, organization, "notifications", "read,write,notifications:tokens:mint").Key,
+		"TOOL_SERVER_URL="+h.FakeURL(stack.FakeTools)+"/mcp",
 		"WEBHOOK_TARGET="+h.FakeURL(stack.FakeWebhook)+"/recipes", "BYOK_SECRETS_DIR="+filepath.Join(h.State(), "secrets", "gateway-organizations"))
 	for _, service := range stack.Services {
 		t.Run(string(service), func(t *testing.T) {

@@ -180,7 +180,7 @@ func TestParamsRefuses(t *testing.T) {
 	}
 }
 
-func TestReadingGrowsLinearly(t *testing.T) {
+func TestParseGrowsLinearly(t *testing.T) {
 	inputs := append(growth.Around(`{"jsonrpc":"2.0","id":1,"result":{"a":`, growth.JSON, `}}`), growth.JSON...)
 	inputs = append(inputs, growth.Number("properties", `{"properties":{"a":{}`, `,"a#":{"type":"string","x-mcp-header":"H#"}`, `}}`))
 	growth.Linear(t, growth.Each(inputs, func(text []byte) {
@@ -189,6 +189,10 @@ func TestReadingGrowsLinearly(t *testing.T) {
 			_, _ = wire.Params(text)
 		}
 	})...)
+}
+
+func TestHeaderGrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _, _ = wire.DecodeHeader(wire.EncodeHeader(text)) })...)
 }
 
 // FuzzParse checks that a message that is read is valid, and is the same once it was written.
