@@ -130,7 +130,9 @@ func TestToolServersOfAll(t *testing.T) {
 	has(t, b.see(t, serversPath+"/search").fields(t, 200), fields{"all_organizations": true})
 	// An organization reads those of all, and changes none.
 	for _, change := range []struct{ method, path, body string }{
-		{http.MethodPatch, "", `{"prefix":"x"}`}, {http.MethodDelete, "", ""}, {http.MethodPost, "/refresh", `{}`},
+		{http.MethodPatch, "", `{"prefix":"x"}`},
+		{http.MethodDelete, "", ""},
+		{http.MethodPost, "/refresh", `{}`},
 		{http.MethodPost, "/review", `{"listing_digest":"` + strings.Repeat("0", 64) + `","decision":"approve","reviewed_by":"bob"}`},
 	} {
 		b.say(t, change.method, serversPath+"/search"+change.path, change.body).refused(t, 404, "not_found", "tool server")

@@ -51,7 +51,7 @@ func (x *exchange) serve(ctx context.Context) {
 	}
 }
 
-// lasting says how long a result of the revision without sessions may be kept: not at all, and by nobody but its caller,
+// lasting says how long a result of the revision without sessions may be kept: not at all, and by its caller alone,
 // since everything depends on the caller and the policy of the moment. The older revisions don't have it.
 type lasting struct {
 	Type  string `json:"resultType,omitempty"`

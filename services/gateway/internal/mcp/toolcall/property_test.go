@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/admission"
 )
 
-// drawn is one tool of a drawn world, and whether the words of the rules, not the code, let it be called.
-type drawn struct {
+// toolCase is one tool of a world, and whether the words of the rules, not the code, let it be called.
+type toolCase struct {
 	server *toolserver.Server
 	name   string
 	may    bool
@@ -26,7 +26,7 @@ type drawn struct {
 var levels = []trust.Level{trust.Untrusted, trust.Community, trust.Verified, trust.FirstParty}
 
 // draw fills a world with servers, reviews, levels, rules and perhaps a run.
-func (w *world) draw(t *rapid.T) (tools []drawn, hasRun bool) {
+func (w *world) draw(t *rapid.T) (tools []toolCase, hasRun bool) {
 	w.servers, w.tools, w.levels, w.settings = nil, map[toolserver.Key][]definition.Reviewed{}, map[string]trust.Level{}, toolrule.Settings{}
 	w.grant = admission.Terms{}
 	hasRun = rapid.Bool().Draw(t, "has a run")
@@ -50,7 +50,7 @@ func (w *world) draw(t *rapid.T) (tools []drawn, hasRun bool) {
 			of.Status = rapid.SampledFrom([]definition.Status{definition.Approved, definition.Approved, definition.Pending, definition.Rejected}).Draw(t, "status")
 			of.Present = rapid.IntRange(0, 3).Draw(t, "present") > 0
 			listing = append(listing, of)
-			rule := toolrule.Rule{Name: "drawn", Servers: []string{s.ID}, Tools: []string{name}, MinimumTrust: rapid.SampledFrom(levels).Draw(t, "minimum")}
+			rule := toolrule.Rule{Name: "a rule", Servers: []string{s.ID}, Tools: []string{name}, MinimumTrust: rapid.SampledFrom(levels).Draw(t, "minimum")}
 			rule.RequireRun = rapid.IntRange(0, 3).Draw(t, "needs run") == 0
 			rule.Deny = rapid.IntRange(0, 3).Draw(t, "denied") == 0
 			w.rule(rule)
@@ -59,7 +59,7 @@ func (w *world) draw(t *rapid.T) (tools []drawn, hasRun bool) {
 			if hasRun && allowed {
 				w.grant.Run.Limits.AllowedTools = append(w.grant.Run.Limits.AllowedTools, s.ID+"/"+name)
 			}
-			tools = append(tools, drawn{s, name, s.Organization != "other" &&
+			tools = append(tools, toolCase{s, name, s.Organization != "other" &&
 				(!rule.RequireRun || hasRun) && (!hasRun || allowed) &&
 				slices.Index(levels, level) >= minimum &&
 				of.Present && of.Status == definition.Approved && !changed && !rule.Deny})
