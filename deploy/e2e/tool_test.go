@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 
@@ -51,9 +52,7 @@ func (c client) rpc(t *testing.T, path, method string, params object) (result, f
 		pairs = append(pairs, "Mcp-Name", name)
 	}
 	all := object{"_meta": object{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": object{}}}
-	for name, value := range params {
-		all[name] = value
-	}
+	maps.Copy(all, params)
 	a := c.with(pairs...).post(t, path, object{"jsonrpc": "2.0", "id": 1, "method": method, "params": all}).want(t, http.StatusOK)
 	got := gjson.ParseBytes(a.body)
 	return got.Get("result"), got.Get("error")

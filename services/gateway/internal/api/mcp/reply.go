@@ -67,11 +67,16 @@ func (p *reply) answer(status int, text []byte) {
 		p.events.Send(event(text))
 		return
 	}
-	h := p.w.Header()
+	writeText(p.w, status, text)
+}
+
+// writeText writes a response that is one message.
+func writeText(w http.ResponseWriter, status int, text []byte) {
+	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
-	p.w.WriteHeader(status)
-	_, _ = p.w.Write(text)
+	w.WriteHeader(status)
+	_, _ = w.Write(text) //nolint:gosec // G705: no browser renders application/json.
 }
 
 // close ends what is left of the response; nothing is written afterwards.

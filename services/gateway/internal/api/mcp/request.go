@@ -45,13 +45,7 @@ func refuse(status int, code int64, text string) *refusal {
 	return &refusal{status: status, err: wire.Error{Code: code, Message: text}}
 }
 
-func (f *refusal) write(w http.ResponseWriter) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(f.status)
-	_, _ = w.Write(f.text())
-}
+func (f *refusal) write(w http.ResponseWriter) { writeText(w, f.status, f.text()) }
 
 // text returns the message. An error that belongs to no request has no id.
 func (f *refusal) text() []byte {
@@ -254,7 +248,7 @@ func (in *incoming) checkMirrored(definition json.RawMessage) *refusal {
 	}
 	params, err := wire.Params(schema)
 	if err != nil {
-		return nil //nolint:nilerr // The schema mirrors nothing; no server is asked to.
+		return nil // The schema mirrors nothing; no server is asked to.
 	}
 	arguments := in.arguments
 	if arguments == nil {
