@@ -122,10 +122,10 @@ func (l toolLister) List(ctx context.Context, server *toolserver.Server) (defini
 }
 
 // listingFailure returns an error of the client as the failure of a listing.
-func listingFailure(err error) *listing.Failure {
+func listingFailure(err error) *listing.Error {
 	failed, ok := errors.AsType[*upstream.Error](err)
 	if !ok {
-		return &listing.Failure{Class: listing.ClassProtocol, Text: err.Error()}
+		return &listing.Error{Class: listing.ClassProtocol, Text: err.Error()}
 	}
 	class := listing.ClassProtocol
 	switch failed.Cause {
@@ -143,7 +143,7 @@ func listingFailure(err error) *listing.Failure {
 		class = listing.ClassTooLarge
 	case upstream.CauseProtocol:
 	}
-	return &listing.Failure{Class: class, Text: failed.Text}
+	return &listing.Error{Class: class, Text: failed.Text}
 }
 
 // maxToolChanges bounds the notices of servers whose tools have changed that wait. A server whose notice is lost is
