@@ -46,8 +46,11 @@ func TestOperatorsConsoleFindsFailures(t *testing.T) {
 	p.filter(t, "send-organization", organization)
 	p.until(t, shown+" !== null && "+contains("sends", "http_4xx"))
 	for _, other := range []struct{ field, value, back string }{
-		{"send-status", "delivered", ""}, {"send-channel", "slack", ""}, {"send-organization", unique("org"), organization},
-		{"send-from", "2999-01-01T00:00", ""}, {"send-until", "2001-01-01T00:00", ""},
+		{"send-status", "delivered", ""},
+		{"send-channel", "slack", ""},
+		{"send-organization", unique("org"), organization},
+		{"send-from", "2999-01-01T00:00", ""},
+		{"send-until", "2001-01-01T00:00", ""},
 	} {
 		p.filter(t, other.field, other.value)
 		p.until(t, shown+" === null")
