@@ -14,8 +14,6 @@ SERVICES := $(filter services/%,$(MODULES))
 GENERATED := gen/go gen/openapi $(SQLC_DIRS:%=%dbsql) deploy/observability/grafana/dashboards deploy/k8s/components/prometheus/rules.yaml $(SERVICES:%=%/docs/packages.md) services/edge/internal/reference/recipes.json services/edge/internal/reference/receiver.html
 DEV := $(BIN)/dev
 STORES := $(DEV) stores --
-# What runs beside the tests of `make ci` takes only the processor time that they leave.
-LOW := $(if $(BESIDE),nice -n 19)
 
 .PHONY: help
 help: ## list the targets
@@ -52,7 +50,7 @@ PLUGINS := $(BIN)/.plugins
 
 define install
 @mkdir -p $(BIN)/.install && echo "installing $(1)@$(2)"
-@GOBIN=$(BIN)/.install GOWORK=off CGO_ENABLED=0 $(LOW) go install $(1)@$(2) && mv $(BIN)/.install/$(notdir $(patsubst %/v5,%,$(1))) $@
+@GOBIN=$(BIN)/.install GOWORK=off CGO_ENABLED=0 go install $(1)@$(2) && mv $(BIN)/.install/$(notdir $(patsubst %/v5,%,$(1))) $@
 endef
 
 $(BUF): ; $(call install,github.com/bufbuild/buf/cmd/buf,v1.70.0)
@@ -63,7 +61,7 @@ $(KUBECTL_VALIDATE): ; $(call install,sigs.k8s.io/kubectl-validate,v0.0.4)
 $(GOVULNCHECK): ; $(call install,golang.org/x/vuln/cmd/govulncheck,v1.8.0)
 # Prometheus' module has replacements, which `go install` refuses; without service discovery it builds in a third of the time.
 $(PROMTOOL): .ci/promtool/go.mod
-	@mkdir -p $(BIN) && echo "building promtool" && GOWORK=off CGO_ENABLED=0 $(LOW) go -C .ci/promtool build -tags remove_all_sd,builtinassets -o $@ github.com/prometheus/prometheus/cmd/promtool
+	@mkdir -p $(BIN) && echo "building promtool" && GOWORK=off CGO_ENABLED=0 go -C .ci/promtool build -tags remove_all_sd,builtinassets -o $@ github.com/prometheus/prometheus/cmd/promtool
 $(PLUGINS): .ci/tools/go.mod .ci/tools/go.sum
 	@mkdir -p $(BIN) && GOBIN=$(BIN) GOWORK=off go -C .ci/tools install tool && touch $@
 $(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
@@ -113,7 +111,7 @@ tidy: ## tidy every module and level the workspace
 	for module in $(MODULES); do GOWORK=off go -C $$module mod tidy; done
 
 lint: $(GOLANGCI) $(BUF) $(PROTO)/.stamp ## golangci-lint over all modules, buf lint and format
-	@$(LOW) $(GOLANGCI) run $(PACKAGES)
+	@$(GOLANGCI) run $(PACKAGES)
 	@$(BUF) lint
 	@$(BUF) format --diff --exit-code proto
 
@@ -148,7 +146,7 @@ test: dev ## every test with -race, on a Postgres and a Redis that it starts its
 	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref ./services/gateway/internal/custody/identity/cloud
 
 isolate: ## each module builds and vets by itself, as its image does
-	@for module in $(MODULES); do (cd $$module && export GOWORK=off && $(LOW) go build ./... && $(LOW) go vet ./...) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && export GOWORK=off && go build ./... && go vet ./...) || exit 1; done
 
 e2e: ## black-box tests over HTTP and gRPC against the built binaries
 	@go test -count=1 -tags e2e -timeout 40m ./deploy/e2e/... ./deploy/compose/...
@@ -157,7 +155,7 @@ soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redi
 	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e
 
 k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## every overlay builds, is valid and keeps the rules; offline
-	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) $(LOW) go test -count=1 -tags k8s ./deploy/k8s/
+	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) go test -count=1 -tags k8s ./deploy/k8s/
 
 alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml
@@ -169,17 +167,5 @@ bench: dev ## every benchmark once, so that none rots, and the tests that -race 
 load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)
 
-# With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either. Two chains run
-# beside each other: the tests, which wait half of their time, and the checks that no load disturbs. Nothing runs beside
-# what generates code before them and what measures after them.
-ci: ## all that must pass before a change lands
-	@$(MAKE) --no-print-directory verify-gen verify-mod $(if $(GOVULNDB),audit,ages)
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) BESIDE=1 e2e alerts
-	@$(MAKE) --no-print-directory bench
-
-ifdef BESIDE
-e2e: | test
-alerts: | k8s
-k8s: | isolate
-isolate: | lint
-endif
+# With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either.
+ci: verify-gen verify-mod $(if $(GOVULNDB),audit,ages) lint test isolate e2e k8s alerts bench ## all that must pass before a change lands
