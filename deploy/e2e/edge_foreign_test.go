@@ -28,7 +28,7 @@ func (r edgeRoute) String() string { return r.Method + " " + r.Path }
 
 // dialect reports whether the route is one of another API.
 func (r edgeRoute) dialect() bool {
-	return regexp.MustCompile(`^/product/v1/ai/(openai|anthropic|azure|gemini|cohere|jina)/`).MatchString(r.Path)
+	return regexp.MustCompile(`^/product/v1/(ai/(openai|anthropic|azure|gemini|cohere|jina)/|mcp(/|$))`).MatchString(r.Path)
 }
 
 var parameter = regexp.MustCompile(`\{[^}]+\}`)

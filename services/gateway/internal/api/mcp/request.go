@@ -94,6 +94,9 @@ func checkTransport(header http.Header, body []byte) *refusal {
 		return refuse(http.StatusUnsupportedMediaType, wire.CodeInvalidRequest, "Content-Type: must be application/json")
 	}
 	accept := strings.ToLower(strings.Join(header["Accept"], ","))
+	if len(header["Accept"]) == 0 { // RFC 9110, section 12.5.1: any type.
+		return nil
+	}
 	if !strings.Contains(accept, "*/*") && (!strings.Contains(accept, "application/json") || !strings.Contains(accept, "text/event-stream")) {
 		return refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "Accept: must have application/json and text/event-stream")
 	}
