@@ -90,14 +90,14 @@ func TestOpenAISDKBrokenStream(t *testing.T) {
 			t.Run(d.name+" "+model, func(t *testing.T) {
 				question, client := h.broken(t, object{"error_after_chunks": after}), d.openAIClient()
 				stream := client.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: model, Messages: userSays(question + " a b c d e f")})
-				text := ""
+				var text strings.Builder
 				for stream.Next() {
 					for _, choice := range stream.Current().Choices {
-						text += choice.Delta.Content
+						text.WriteString(choice.Delta.Content)
 					}
 				}
-				if err := stream.Err(); err == nil || text == "" || !strings.Contains(err.Error(), "stream_interrupted") {
-					t.Errorf("text %q, error %v", text, err)
+				if err := stream.Err(); err == nil || text.Len() == 0 || !strings.Contains(err.Error(), "stream_interrupted") {
+					t.Errorf("text %q, error %v", text.String(), err)
 				}
 			})
 		}

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"syscall"
@@ -26,12 +26,13 @@ const (
 // searched bounds how many ports after a wanted one are tried.
 const searched = 100
 
-// next is the port at which the next search for free ones begins.
+// next is the port at which the next search for free ones begins. Processes that run at the same time begin at different
+// ones.
 var next = struct {
 	sync.Mutex
 
 	port int
-}{port: lowest + rand.IntN(highest-lowest)} //nolint:gosec // spreads parallel test runs, keeps no secret
+}{port: lowest + os.Getpid()*searched%(highest-lowest)}
 
 // Free returns n different ports of the loopback address on which no process listens. The ports of earlier calls of
 // this process come again only after all others, since their owners may be stopped for a moment. They aren't reserved

@@ -107,8 +107,8 @@ func TestFailuresOfACall(t *testing.T) {
 		x.relay = relay
 		func() {
 			defer func() {
-				if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http compares like this.
-					t.Errorf("%s: panic %v, want ErrAbortHandler", name, p)
+				if err, ok := recover().(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+					t.Errorf("%s: panic %v, want ErrAbortHandler", name, err)
 				}
 			}()
 			x.do(t, "POST", "/product/v1/ai/chat", key, "{}")

@@ -129,7 +129,7 @@ func listingFailure(err error) *listing.Error {
 	}
 	class := listing.ClassProtocol
 	switch failed.Cause {
-	case upstream.CauseTarget, upstream.CauseCredential, upstream.CauseCommand:
+	case upstream.CauseTarget, upstream.CauseAuthentication, upstream.CauseCommand:
 		class = listing.ClassRefused
 	case upstream.CauseUnreachable, upstream.CauseCanceled, upstream.CauseMemory, upstream.CauseBusy:
 		class = listing.ClassUnreachable

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"mime"
 	"net/http"
 	"strconv"
@@ -69,7 +70,7 @@ func read(header http.Header, body []byte) (*incoming, *refusal) {
 	message, err := wire.Parse(body)
 	if err != nil {
 		code := int64(wire.CodeInvalidRequest)
-		if err == wire.ErrJSON { //nolint:errorlint // Parse returns it as it is.
+		if errors.Is(err, wire.ErrJSON) {
 			code = wire.CodeParse
 		}
 		return nil, refuse(http.StatusBadRequest, code, "body: "+err.Error())

@@ -4,13 +4,13 @@
 package credential
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"switchyard.dev/services/gateway/internal/custody/sealing"
 	"switchyard.dev/services/gateway/internal/custody/secretref"
@@ -46,10 +46,6 @@ type Seals interface {
 	Open(id, organization, provider string, sealed []byte) (secret.Value, error)
 }
 
-// Subject is what the sealed credential of a server is bound to, in the place of a provider's name: without a colon, so
-// that no two pairs of an organization and a server are bound alike.
-func Subject(server string) string { return "mcp/" + strings.ReplaceAll(server, ":", "%3A") }
-
 // Read returns the secret of a server's credential, without the scheme; the zero value for none.
 func Read(ctx context.Context, references References, seals Seals, server *toolserver.Server) (secret.Value, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
@@ -62,7 +58,7 @@ func Read(ctx context.Context, references References, seals Seals, server *tools
 	case toolserver.CustodyReference:
 		value, err = references.Read(ctx, server.Organization, c.Reference)
 	case toolserver.CustodySealed:
-		value, err = seals.Open(c.KeyID, server.Organization, Subject(server.ID), c.Ciphertext)
+		value, err = seals.Open(c.KeyID, server.Organization, toolserver.SealedTo(server.ID), c.Ciphertext)
 	default:
 		err = fmt.Errorf("custody %q is unknown", c.Custody)
 	}
@@ -101,8 +97,7 @@ type Cache struct {
 	now        func() time.Time
 
 	mu      sync.Mutex
-	entries map[entryKey]*list.Element
-	used    *list.List // of *entry, the latest first
+	entries *simplelru.LRU[entryKey, *entry]
 }
 
 // entryKey identifies a version of a server's registration, so that a change of its credential is a new secret.
@@ -113,7 +108,6 @@ type entryKey struct {
 
 // entry is a secret. The caller that fills reading reads it; the fields below are guarded by it and by mu.
 type entry struct {
-	key     entryKey
 	reading chan struct{}
 
 	mu       sync.Mutex
@@ -125,7 +119,8 @@ type entry struct {
 
 // NewCache returns an empty Cache.
 func NewCache(references References, seals Seals) *Cache {
-	return &Cache{references: references, seals: seals, now: time.Now, entries: make(map[entryKey]*list.Element), used: list.New()}
+	entries, _ := simplelru.NewLRU[entryKey, *entry](maxSecrets, nil) // It fails for a size below 1 only.
+	return &Cache{references: references, seals: seals, now: time.Now, entries: entries}
 }
 
 // Header returns the header that authenticates calls to a server; its name is empty for a server without a credential.
@@ -200,16 +195,11 @@ func (c *Cache) entry(server *toolserver.Server) *entry {
 	key := entryKey{server.Key(), server.Version}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if found, ok := c.entries[key]; ok {
-		c.used.MoveToFront(found)
-		return found.Value.(*entry) //nolint:errcheck,forcetypeassert // The list holds nothing else.
+	if found, ok := c.entries.Get(key); ok {
+		return found
 	}
-	e := &entry{key: key, reading: make(chan struct{}, 1)}
-	c.entries[key] = c.used.PushFront(e)
-	if len(c.entries) > maxSecrets {
-		last := c.used.Remove(c.used.Back()).(*entry) //nolint:errcheck,forcetypeassert // The list holds nothing else.
-		delete(c.entries, last.key)
-	}
+	e := &entry{reading: make(chan struct{}, 1)}
+	c.entries.Add(key, e)
 	return e
 }
 

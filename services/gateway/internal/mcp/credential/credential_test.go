@@ -96,7 +96,7 @@ func TestSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := keysOf(t, line)
-	sealed, err := key.Seal("org_a", Subject("tools"), secret.New("s3cret"))
+	sealed, err := key.Seal("org_a", toolserver.SealedTo("tools"), secret.New("s3cret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestSealed(t *testing.T) {
 			Custody: toolserver.CustodySealed, Header: "X-Key", KeyID: key.ID, Ciphertext: sealed,
 		}}
 	}
-	if got := Subject("a:b"); got != "mcp/a%3Ab" {
+	if got := toolserver.SealedTo("a:b"); got != "mcp/a%3Ab" {
 		t.Errorf("a server with a colon is %s", got)
 	}
 	c := NewCache(nil, keys)
@@ -128,8 +128,8 @@ func TestSecretsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(c.entries) != maxSecrets || c.used.Len() != maxSecrets {
-		t.Errorf("%d secrets are kept", len(c.entries))
+	if c.entries.Len() != maxSecrets {
+		t.Errorf("%d secrets are kept", c.entries.Len())
 	}
 }
 

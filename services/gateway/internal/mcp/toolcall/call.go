@@ -307,7 +307,7 @@ func (x *execution) classify(ctx context.Context, result *upstream.Result, err e
 		return ledger.OutcomeCompleted, err
 	}
 	*result = upstream.Result{}
-	if cause := terminated(ctx); cause != nil {
+	if cause := admission.Termination(ctx); cause != nil {
 		return ledger.OutcomeAborted, cause
 	}
 	if ctx.Err() != nil {
@@ -319,19 +319,11 @@ func (x *execution) classify(ctx context.Context, result *upstream.Result, err e
 
 // ended returns why a request has ended; nil if it has not.
 func ended(ctx context.Context) error {
-	if cause := terminated(ctx); cause != nil {
+	if cause := admission.Termination(ctx); cause != nil {
 		return cause
 	}
 	if ctx.Err() != nil {
 		return apierr.From(ctx.Err())
-	}
-	return nil
-}
-
-// terminated returns the cause with which the gateway ended a request; nil where it did not.
-func terminated(ctx context.Context) *apierr.Error {
-	if cause, ok := context.Cause(ctx).(*apierr.Error); ok { //nolint:errorlint // The cause is returned unchanged.
-		return cause
 	}
 	return nil
 }

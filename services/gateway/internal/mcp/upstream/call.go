@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -81,7 +82,7 @@ func (c *Client) call(ctx context.Context, server *toolserver.Server, call *Call
 		return r, err
 	})
 	if err != nil {
-		if e, ok := err.(*wire.Error); ok && e.Code == wire.CodeHeaderMismatch { //nolint:errorlint // do returns it unwrapped.
+		if e, ok := errors.AsType[*wire.Error](err); ok && e.Code == wire.CodeHeaderMismatch {
 			c.changed(server.Key()) // The server has another definition than the call.
 		}
 		return Result{}, err

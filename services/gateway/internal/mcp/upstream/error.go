@@ -18,8 +18,8 @@ type Cause string
 const (
 	// CauseTarget is a URL or an address that the guard refuses.
 	CauseTarget Cause = "target_not_allowed"
-	// CauseCredential is a credential that can't be read.
-	CauseCredential Cause = "credential_unavailable" //nolint:gosec // A cause, not a credential.
+	// CauseAuthentication is a credential that can't be read.
+	CauseAuthentication Cause = "credential_unavailable"
 	// CauseCommand is a local command that the operator doesn't allow, or that can't be started.
 	CauseCommand     Cause = "command_unavailable"
 	CauseUnreachable Cause = "unreachable"

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"container/list"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -86,9 +85,7 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if found, ok := c.peers[key]; ok {
-		c.used.MoveToFront(found)
-		p := found.Value.(*peer) //nolint:errcheck,forcetypeassert // The list holds nothing else.
+	if p, ok := c.peers.Get(key); ok {
 		p.used.Store(now.UnixNano())
 		return p, nil
 	}
@@ -98,10 +95,7 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 	}
 	p := &peer{key: key, label: server.ID, link: way, turn: make(chan struct{}, 1)}
 	p.used.Store(now.UnixNano())
-	c.peers[key] = c.used.PushFront(p)
-	if len(c.peers) > maxPeers {
-		c.drop(c.used.Back())
-	}
+	c.peers.Add(key, p)
 	return p, nil
 }
 
@@ -115,7 +109,7 @@ func (c *Client) credential(ctx context.Context, server *toolserver.Server) (hea
 		err = errors.New("the credential's header is one of the client's own")
 	}
 	if err != nil {
-		return header{}, &Error{Cause: CauseCredential, Text: "the server's credential can't be read", Err: err}
+		return header{}, &Error{Cause: CauseAuthentication, Text: "the server's credential can't be read", Err: err}
 	}
 	return header{http.CanonicalHeaderKey(name), value}, nil
 }
@@ -125,17 +119,15 @@ func (c *Client) link(server *toolserver.Server, credential header) (link, error
 	if server.Command != "" {
 		return &pipeLink{commands: c.commands, name: server.Command, changed: func() { c.changed(server.Key()) }}, nil
 	}
-	at, err := c.read(server.URL)
+	at, err := c.guard.CheckSecureURL(server.URL)
 	if err != nil {
 		return nil, failed(context.Background(), err, false)
 	}
 	return &httpLink{transport: c.transport, url: at, credential: credential}, nil
 }
 
-// drop forgets a peer, and ends its session. The caller holds mu.
-func (c *Client) drop(element *list.Element) {
-	p := c.used.Remove(element).(*peer) //nolint:errcheck,forcetypeassert // The list holds nothing else.
-	delete(c.peers, p.key)
+// end ends the session of a peer that is forgotten.
+func (c *Client) end(_ peerKey, p *peer) {
 	if s := p.session.Swap(nil); s != nil {
 		c.later(func(ctx context.Context) { p.link.end(ctx, s) })
 	}
@@ -146,9 +138,9 @@ func (c *Client) drop(element *list.Element) {
 func (c *Client) Forget(server toolserver.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key, element := range c.peers {
+	for _, key := range c.peers.Keys() {
 		if key.server == server {
-			c.drop(element)
+			c.peers.Remove(key)
 		}
 	}
 }
@@ -157,11 +149,8 @@ func (c *Client) Forget(server toolserver.Key) {
 func (c *Client) sweep(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for last := c.used.Back(); last != nil; last = c.used.Back() {
-		if p := last.Value.(*peer); now.Sub(time.Unix(0, p.used.Load())) < idleAfter { //nolint:errcheck,forcetypeassert // The list holds nothing else.
-			return
-		}
-		c.drop(last)
+	for _, p, ok := c.peers.GetOldest(); ok && now.Sub(time.Unix(0, p.used.Load())) >= idleAfter; _, p, ok = c.peers.GetOldest() {
+		c.peers.RemoveOldest()
 	}
 }
 

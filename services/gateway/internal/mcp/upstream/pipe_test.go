@@ -50,7 +50,9 @@ func localServer(kind string) {
 		os.Exit(3)
 	case "deaf": // Neither reads nor ends.
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
-		time.Sleep(time.Hour)
+		silent, keep, _ := os.Pipe()
+		_, _ = io.Copy(io.Discard, silent)
+		_ = keep.Close()
 	case "legacy":
 		legacyLocal()
 	}

@@ -24,7 +24,7 @@ func (c *Client) start(ctx context.Context, server *toolserver.Server, tool stri
 	transport := "pipe"
 	if server.Command == "" {
 		transport = "tcp"
-		if at, err := c.read(server.URL); err == nil {
+		if at, err := c.guard.CheckSecureURL(server.URL); err == nil {
 			name, port := host(at)
 			number, _ := strconv.Atoi(port)
 			attributes = append(attributes, attribute.String("server.address", name), attribute.Int("server.port", number))

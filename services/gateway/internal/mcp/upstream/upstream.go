@@ -8,8 +8,6 @@
 package upstream
 
 import (
-	"cmp"
-	"container/list"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,12 +16,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -104,15 +102,13 @@ type Options struct {
 type Client struct {
 	options   Options
 	guard     *netguard.Guard
-	plain     map[string]bool // host:port pairs that may use http
 	transport *connpool.Pool
 	commands  *commands
 	notices   chan notice
 	ids       atomic.Int64
 
 	mu    sync.Mutex
-	peers map[peerKey]*list.Element
-	used  *list.List // of *peer, the latest first
+	peers *simplelru.LRU[peerKey, *peer]
 }
 
 // notice is a message, or the end of a session, that nothing waits for.
@@ -133,12 +129,9 @@ func New(o Options) (*Client, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		options: o, guard: guard, plain: make(map[string]bool), notices: make(chan notice, maxNotices),
-		peers: make(map[peerKey]*list.Element), used: list.New(),
+		options: o, guard: guard, notices: make(chan notice, maxNotices),
 	}
-	for _, target := range o.AllowTargets {
-		c.plain[strings.ToLower(target)] = true
-	}
+	c.peers, _ = simplelru.NewLRU(maxPeers, c.end) // It fails for a size below 1 only.
 	// A pool whose connections serve one request at a time, and no further one once a server has sent more than was
 	// asked for: servers for all organizations must not answer one with what is another's.
 	c.transport = connpool.New(connpool.Options{
@@ -155,19 +148,8 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 // CheckURL returns an error if a URL is not that of a public address over https, without a lookup. Errors are
 // *netguard.Refusal.
 func (c *Client) CheckURL(raw string) error {
-	_, err := c.read(raw)
+	_, err := c.guard.CheckSecureURL(raw)
 	return err
-}
-
-func (c *Client) read(raw string) (*url.URL, error) {
-	u, err := c.guard.CheckURL(raw)
-	if err != nil {
-		return nil, err
-	}
-	if u.Scheme != "https" && !c.plain[net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80"))] {
-		return nil, &netguard.Refusal{Rule: netguard.RuleScheme, Text: "the URL must be https"}
-	}
-	return u, nil
 }
 
 // agent is the User-Agent of all requests.

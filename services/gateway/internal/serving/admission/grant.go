@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Terms are the conditions that a request runs under.
@@ -40,6 +41,12 @@ type Grant interface {
 	// End ends the request. The reservations left are released unless recorded reports that their ledger rows are safe.
 	// Calls after the first have no effect.
 	End(recorded bool)
+}
+
+// Termination returns the error with which the gateway ended a request of this context; nil where it did not.
+func Termination(ctx context.Context) *apierr.Error {
+	cause, _ := errors.AsType[*apierr.Error](context.Cause(ctx))
+	return cause
 }
 
 // grant is the Grant of a Controller.

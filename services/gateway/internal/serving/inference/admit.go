@@ -209,16 +209,8 @@ func dearest(priceOf priceOf, c candidate, most provider.Usage) (cost price.Pico
 
 // outcomeOf returns the outcome of a request whose context has ended.
 func outcomeOf(ctx context.Context) ledger.Outcome {
-	if terminated(ctx) != nil {
+	if admission.Termination(ctx) != nil {
 		return ledger.OutcomeAborted
 	}
 	return ledger.OutcomeCancelled
-}
-
-// terminated returns the cause with which the gateway ended a request; nil where it did not.
-func terminated(ctx context.Context) *apierr.Error {
-	if cause, ok := context.Cause(ctx).(*apierr.Error); ok { //nolint:errorlint // The cause is returned unchanged.
-		return cause
-	}
-	return nil
 }

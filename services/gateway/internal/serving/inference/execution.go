@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/custody/keyring"
 	"switchyard.dev/services/gateway/internal/policy"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
@@ -122,7 +123,7 @@ func (e *Engine) begin(ctx context.Context, r *Request) (context.Context, *execu
 		err = x.reserve(ctx)
 	}
 	if err != nil {
-		if cause := terminated(ctx); cause != nil { // The gateway ended the request meanwhile.
+		if cause := admission.Termination(ctx); cause != nil { // The gateway ended the request meanwhile.
 			err = cause
 		}
 		x.record.failed(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/vendors/provider"
 	"switchyard.dev/services/platform/apierr"
@@ -215,7 +216,7 @@ func (x *execution) over(ctx context.Context) error {
 
 // ended returns the error of a request whose own context ended.
 func ended(ctx context.Context) error {
-	if e := terminated(ctx); e != nil {
+	if e := admission.Termination(ctx); e != nil {
 		return e
 	}
 	if errors.Is(context.Cause(ctx), errTotal) {

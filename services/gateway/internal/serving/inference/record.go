@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/admission"
 	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
@@ -253,7 +254,7 @@ func (r *record) close(ctx context.Context, x *execution) {
 	case r.Status != "":
 	case r.Err == nil:
 		r.Status = trace.StatusOK
-	case terminated(ctx) != nil:
+	case admission.Termination(ctx) != nil:
 		r.Status = trace.StatusAborted
 	case r.Err.Kind == apierr.KindCanceled:
 		r.Status = trace.StatusCancelled
