@@ -89,7 +89,7 @@ func TestSlackAppOutcomes(t *testing.T) {
 
 // Blocks hold the whole text in order, none of them more than Slack takes, and no escape is split.
 func FuzzSlackBlocks(f *testing.F) {
-	f.Add("subject", strings.Repeat("&<>", 4000), "Open")
+	f.Add("subject", strings.Repeat("&<>", 300), "Open")
 	f.Add("", strings.Repeat("ä", 2998)+"&&&", "x")
 	slack := channel.NewSlack(channel.SlackOptions{})
 	f.Fuzz(func(t *testing.T, subject, text, label string) {
