@@ -29,7 +29,7 @@ type dying struct {
 
 func (d *dying) Settle(ctx context.Context, name channel.Name, results []dispatch.Result) ([]bool, error) {
 	d.mu.Lock()
-	lost := d.random.IntN(8) == 0
+	lost := d.random.IntN(3) == 0
 	d.mu.Unlock()
 	if lost {
 		return make([]bool, len(results)), nil
@@ -45,11 +45,14 @@ type screens struct {
 	of     map[uuid.UUID]uuid.UUID
 }
 
-// show delivers a message, refuses it for now, or delivers it without an answer.
+// show delivers a message after a moment, refuses it for now, or delivers it without an answer.
 func (s *screens) show(_ context.Context, t channel.Task) channel.Outcome {
 	s.mu.Lock()
+	fate, moment := s.random.IntN(4), time.Duration(s.random.IntN(40))*time.Millisecond
+	s.mu.Unlock()
+	time.Sleep(moment)
+	s.mu.Lock()
 	defer s.mu.Unlock()
-	fate := s.random.IntN(4)
 	if fate == 0 {
 		return channel.Retry(channel.ClassRate, 0, 0)
 	}
