@@ -44,17 +44,7 @@ type slackCall struct {
 // calls returns the calls about a channel of Slack, in order.
 func (h *harness) calls(t *testing.T, channel string) []slackCall {
 	t.Helper()
-	var page struct {
-		Messages []slackCall `json:"messages"`
-	}
-	h.fake(stack.FakeSlack).unrecorded(t, http.MethodGet, "/_messages?limit=100000", nil).into(t, http.StatusOK, &page)
-	var found []slackCall
-	for _, c := range page.Messages {
-		if c.Channel == channel {
-			found = append(found, c)
-		}
-	}
-	return found
+	return slackMessages(t, h, func(c slackCall) bool { return c.Channel == channel })
 }
 
 // update updates a send and returns the id of the update.

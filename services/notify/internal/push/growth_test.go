@@ -13,7 +13,8 @@ import (
 func TestContentGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) {
 		for _, m := range []channel.Message{
-			{Text: text}, {Subject: text, Text: "a"},
+			{Text: text},
+			{Subject: text, Text: "a"},
 			{Text: "a", Target: channel.Target{URL: "/" + text}},
 			{Subject: text, Text: text},
 			{Text: text, Actions: []inbox.Action{{ID: "a", Label: text, URL: text}}},
