@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/credential"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/offering"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -50,7 +51,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	stores.watcher.Watch(control.Trust, levels.Load)
 	t.caller, err = toolcall.New(toolcall.Options{
-		Registry: t.registry, Texts: t.texts, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
+		Registry: t.registry, Texts: t.texts, Offerings: offering.New(t.client), Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
@@ -107,6 +108,9 @@ type toolLister struct{ client *upstream.Client }
 
 // List implements listing.Lister.
 func (l toolLister) List(ctx context.Context, server *toolserver.Server) (definition.Listing, error) {
+	if !server.Offers(toolserver.FeatureTools) {
+		return definition.Listing{}, nil
+	}
 	found, err := l.client.List(ctx, server)
 	if err != nil {
 		if ctx.Err() != nil {

@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
@@ -37,10 +38,14 @@ func (x *exchange) serve(ctx context.Context) {
 		x.list(ctx)
 	case method == wire.MethodCallTool:
 		x.call(ctx)
+	case method == wire.MethodListResources, method == wire.MethodListTemplates, method == wire.MethodListPrompts:
+		x.offers(ctx, upstream.Offer(method))
+	case method == wire.MethodReadResource, method == wire.MethodGetPrompt, method == wire.MethodComplete:
+		x.query(ctx)
 	case x.modern && method == wire.MethodDiscover:
 		x.result(discovery{
 			lasting: passing(), Versions: versions(),
-			Capabilities: capabilities{}, Meta: map[string]any{wire.MetaServerInfo: gateway()},
+			Capabilities: x.capabilities(), Meta: map[string]any{wire.MetaServerInfo: gateway()},
 		})
 	case !x.modern && method == wire.MethodInitialize:
 		x.initialize()
@@ -60,11 +65,6 @@ type lasting struct {
 }
 
 func passing() lasting { return lasting{Type: wire.ResultComplete, TTL: new(int), Scope: "private"} }
-
-// capabilities are those of the gateway: tools, whose lists send no notices.
-type capabilities struct {
-	Tools struct{} `json:"tools"`
-}
 
 type discovery struct {
 	lasting
@@ -87,7 +87,7 @@ func (x *exchange) initialize() {
 		Version      string       `json:"protocolVersion"`
 		Capabilities capabilities `json:"capabilities"`
 		Server       serverInfo   `json:"serverInfo"`
-	}{version, capabilities{}, gateway()})
+	}{version, x.capabilities(), gateway()})
 }
 
 func (x *exchange) params() json.RawMessage {

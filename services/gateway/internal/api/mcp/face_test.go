@@ -67,7 +67,7 @@ func TestRules(t *testing.T) {
 		"a cursor of nothing":                    {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bm8",` + meta + `}}`, modern("tools/list"), 400, -32602, id},
 		"an empty cursor":                        {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"",` + meta + `}}`, modern("tools/list"), 400, -32602, id},
 		"a token that is a list":                 {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + strings.Replace(meta, "{}", `{},"progressToken":[]`, 1) + `}}`, modern("tools/list"), 400, -32602, id},
-		"an old unknown method":                  {`{"jsonrpc":"2.0","id":7,"method":"resources/list"}`, []string{"Mcp-Protocol-Version", "2025-06-18"}, 200, -32601, id},
+		"an old unknown method":                  {`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, []string{"Mcp-Protocol-Version", "2025-06-18"}, 200, -32601, id},
 		"an old call without a name":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}`, nil, 200, -32602, id},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
@@ -33,6 +35,10 @@ type Tools interface {
 	List(ctx context.Context, a *toolcall.Asker, server string) (toolcall.List, error)
 	Call(ctx context.Context, r *toolcall.Request) (toolcall.Answer, error)
 	Definition(ctx context.Context, a *toolcall.Asker, name toolcall.Name) (json.RawMessage, bool)
+	// Features reports what the servers of an organization offer: one, or all where server is empty.
+	Features(organization, server string) map[toolserver.Feature]bool
+	Offers(ctx context.Context, a *toolcall.Asker, server string, of upstream.Offer) (toolcall.Offers, error)
+	Query(ctx context.Context, q *toolcall.Query) (toolcall.Answer, error)
 }
 
 // Events is a response of server-sent events.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
@@ -24,6 +25,9 @@ type incoming struct {
 	version string
 	// name is that of the tool that is called; empty for other methods.
 	name string
+	// uri is that of a resource; ref is what a completion is for, argument what it completes, and context what it depends on.
+	uri                    string
+	ref, argument, context json.RawMessage
 	// arguments and meta are members of params; nil for none.
 	arguments json.RawMessage
 	meta      map[string]json.RawMessage
@@ -122,6 +126,16 @@ func (in *incoming) read() *refusal {
 			if in.name, ok = wire.Text(value); !ok || in.name == "" || len(in.name) > maxName {
 				wrong(name, "must be a string of 1 to 256 bytes")
 			}
+		case "uri":
+			if in.uri, ok = wire.Text(value); !ok || !upstream.IsURI(in.uri) {
+				wrong(name, "must be a URI of at most 2048 bytes")
+			}
+		case "ref":
+			in.ref = value
+		case "argument":
+			in.argument = value
+		case "context":
+			in.context = value
 		case "cursor":
 			if in.cursor, ok = wire.Text(value); !ok || in.cursor == "" {
 				wrong(name, "must be the nextCursor of a page")
@@ -211,11 +225,19 @@ func (in *incoming) checkHeaders(version string) *refusal {
 	if in.header.Get(wire.HeaderMethod) != in.message.Method {
 		return mismatch(wire.HeaderMethod, "method")
 	}
-	if in.message.Method != wire.MethodCallTool || in.name == "" {
+	field, want := "name", in.name
+	switch in.message.Method {
+	case wire.MethodCallTool, wire.MethodGetPrompt:
+	case wire.MethodReadResource:
+		field, want = "uri", in.uri
+	default:
 		return nil
 	}
-	if name, ok := wire.DecodeHeader(in.header.Get(wire.HeaderName)); !ok || name != in.name {
-		return mismatch(wire.HeaderName, "params.name")
+	if want == "" {
+		return nil // It is missing in the body, which is another error.
+	}
+	if name, ok := wire.DecodeHeader(in.header.Get(wire.HeaderName)); !ok || name != want {
+		return mismatch(wire.HeaderName, "params."+field)
 	}
 	return nil
 }

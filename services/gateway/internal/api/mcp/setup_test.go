@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -28,6 +29,28 @@ type tools struct {
 	calls []*toolcall.Request
 	call  func(ctx context.Context, r *toolcall.Request) (toolcall.Answer, error)
 	asked []string // the servers that were listed
+
+	features map[toolserver.Feature]bool
+	offers   toolcall.Offers
+	queries  []*toolcall.Query
+	query    func(q *toolcall.Query) (toolcall.Answer, error)
+}
+
+func (s *tools) Features(_, server string) map[toolserver.Feature]bool {
+	if server == "" {
+		return s.features
+	}
+	return map[toolserver.Feature]bool{toolserver.FeaturePrompts: true}
+}
+
+func (s *tools) Offers(_ context.Context, _ *toolcall.Asker, server string, of upstream.Offer) (toolcall.Offers, error) {
+	s.asked = append(s.asked, server+" "+string(of))
+	return s.offers, s.err
+}
+
+func (s *tools) Query(_ context.Context, q *toolcall.Query) (toolcall.Answer, error) {
+	s.queries = append(s.queries, q)
+	return s.query(q)
 }
 
 func (s *tools) Knows(_, server string) bool { return server == "files" }

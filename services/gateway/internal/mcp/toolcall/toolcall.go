@@ -144,6 +144,8 @@ type Upstream interface {
 	// answer that is an error of the protocol, and otherwise an *upstream.Error. The answer is charged to the memory.Hold of
 	// ctx.
 	Call(ctx context.Context, server *toolserver.Server, call *upstream.Call) (upstream.Result, error)
+	// Query makes one query, in the same way.
+	Query(ctx context.Context, server *toolserver.Server, query *upstream.Query) (upstream.Result, error)
 }
 
 // Ledger records what is billed.
@@ -165,7 +167,9 @@ type Options struct {
 	Registry Registry
 	Texts    Texts
 	Listings Listings
-	Trust    Trust
+	// Offerings are what servers offer beside tools.
+	Offerings Offerings
+	Trust     Trust
 	// Policy returns the one in force; it is called once a request.
 	Policy    func() Policy
 	Admission Admission

@@ -30,8 +30,20 @@ const (
 	MethodInitialized = "notifications/initialized"
 	MethodCancelled   = "notifications/cancelled"
 	MethodProgress    = "notifications/progress"
-	MethodToolsChange = "notifications/tools/list_changed"
 	MethodListening   = "notifications/subscriptions/acknowledged"
+
+	MethodListResources = "resources/list"
+	MethodListTemplates = "resources/templates/list"
+	MethodReadResource  = "resources/read"
+	MethodListPrompts   = "prompts/list"
+	MethodGetPrompt     = "prompts/get"
+	MethodComplete      = "completion/complete"
+	MethodSetLevel      = "logging/setLevel"
+
+	MethodToolsChange     = "notifications/tools/list_changed"
+	MethodResourcesChange = "notifications/resources/list_changed"
+	MethodPromptsChange   = "notifications/prompts/list_changed"
+	MethodMessage         = "notifications/message"
 )
 
 // Members of _meta.
