@@ -15,10 +15,12 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
+	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/redis"
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -32,6 +34,8 @@ type toolEgress struct {
 
 	client *upstream.Client
 	caller *toolcall.Caller
+	// sessions is nil without keys to seal them, or without a store of what was ended.
+	sessions *session.Manager
 }
 
 // openToolEgress opens the client of tool servers, what is registered and reviewed, and the caller, which checks each call.
@@ -48,6 +52,9 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		return t, err
 	}
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
+	if p.traces.keys != nil && stores.redis != nil {
+		t.sessions = &session.Manager{Sealer: p.traces.keys, Ended: redis.NewEndedSessions(stores.redis)}
+	}
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	stores.watcher.Watch(control.Trust, levels.Load)
 	t.caller, err = toolcall.New(toolcall.Options{
@@ -84,7 +91,11 @@ func newToolClient(
 
 // face returns what the face of the Model Context Protocol is served with.
 func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
-	return api.ToolFace{Caller: t.caller, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
+	face := api.ToolFace{Caller: t.caller, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
+	if t.sessions != nil {
+		face.Sessions = t.sessions
+	}
+	return face
 }
 
 // toolPolicy returns the part of the policy in force that is about tools.

@@ -77,12 +77,17 @@ type discovery struct {
 // initialize answers the handshake. A client that wants a version that isn't served gets the newest of the older ones.
 func (x *exchange) initialize() {
 	version := wire.Legacy20251125
+	var client json.RawMessage
 	wire.Members(x.params(), func(name string, value []byte) bool {
 		if wanted, _ := wire.Text(value); name == "protocolVersion" && wire.IsLegacy(wanted) {
 			version = wanted
 		}
+		if name == "capabilities" && value[0] == '{' {
+			client = value
+		}
 		return true
 	})
+	x.begin(version, client)
 	x.result(struct {
 		Version      string       `json:"protocolVersion"`
 		Capabilities capabilities `json:"capabilities"`

@@ -111,7 +111,7 @@ func TestPathsAndPages(t *testing.T) {
 		return toolcall.Asker{}, apierr.Invalid("organization_id", "is required")
 	}
 	h.Hosts = nil
-	if status, _, _ := post(t, server.URL+"/mcp", list, modern("tools/list")...); status != 403 {
+	if status, _, _ := post(t, server.URL+"/mcp", list, modern("tools/list")...); status != 400 {
 		t.Errorf("without an identity: %d", status)
 	}
 }

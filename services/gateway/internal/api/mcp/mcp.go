@@ -1,5 +1,5 @@
 // Package mcp serves the Model Context Protocol to callers, over streamable HTTP: the revision without sessions and, on
-// the same paths, the older ones that begin with a handshake, whose sessions are optional and are not offered. It reads
+// the same paths, the older ones that begin with a handshake. It reads
 // the protocol strictly, answers the methods itself, and leaves every decision about a tool to package toolcall. Package
 // api mounts it.
 //
@@ -49,11 +49,13 @@ type Events interface {
 	Close()
 }
 
-// Options of a Handler. All are required, except that Origins and Hosts may be empty.
+// Options of a Handler. All are required but Sessions; Origins and Hosts may be empty.
 type Options struct {
 	Tools Tools
 	// Asker returns who makes a request, or an *apierr.Error.
 	Asker func(ctx context.Context) (toolcall.Asker, error)
+	// Sessions are those of the older revisions; nil gives none.
+	Sessions Sessions
 	// Events begins a response of server-sent events.
 	Events func(w http.ResponseWriter) Events
 	// Origins are the origins of pages that may call, such as "https://console.example"; empty for none. Hosts are the
@@ -94,6 +96,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, server string, b
 		return fmt.Errorf("identity: %w", err)
 	}
 	in, refused := read(r.Header, body)
+	if refused == nil {
+		refused = h.open(r.Context(), in, &asker, server)
+	}
 	if refused == nil && server != "" && !h.Tools.Knows(asker.Organization, server) {
 		refused = &refusal{http.StatusNotFound, in.message.ID, errorOf(toolcall.ErrServerNotFound, asker.RequestID)}
 	}

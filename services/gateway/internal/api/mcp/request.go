@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
@@ -35,6 +36,8 @@ type incoming struct {
 	token json.RawMessage
 	// cursor is that of a list.
 	cursor string
+	// session is nil for a request without one.
+	session *session.Session
 	// header has what mirrors the arguments.
 	header http.Header
 }

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -113,9 +114,16 @@ func open(t *testing.T) (*httptest.Server, *tools, *Handler) {
 			return
 		}
 		if err := h.Serve(w, r, r.PathValue("server"), body); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
+			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
 		}
 	}
+	end := func(w http.ResponseWriter, r *http.Request) {
+		if err := h.End(w, r, r.PathValue("server")); err != nil {
+			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
+		}
+	}
+	mux.HandleFunc("DELETE /mcp", end)
+	mux.HandleFunc("DELETE /mcp/{server}", end)
 	mux.HandleFunc("POST /mcp", serve)
 	mux.HandleFunc("POST /mcp/{server}", serve)
 	server := httptest.NewServer(mux)
