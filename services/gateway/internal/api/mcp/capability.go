@@ -16,18 +16,19 @@ type announced struct {
 }
 
 // capabilities returns what the servers of the organization offer. All servers together always have tools, though none
-// may be registered.
+// may be registered. Changes are announced on streams, which an older revision has within a session alone.
 func (x *exchange) capabilities() capabilities {
 	of := x.handler.Tools.Features(x.asker.Organization, x.server)
+	changes := announced{x.modern || x.handler.Sessions != nil}
 	var c capabilities
 	if of[toolserver.FeatureTools] || x.server == "" {
-		c.Tools = &announced{}
+		c.Tools = &changes
 	}
 	if of[toolserver.FeatureResources] {
-		c.Resources = &announced{}
+		c.Resources = &changes
 	}
 	if of[toolserver.FeaturePrompts] {
-		c.Prompts = &announced{}
+		c.Prompts = &changes
 	}
 	if of[toolserver.FeatureCompletions] {
 		c.Completions = &struct{}{}

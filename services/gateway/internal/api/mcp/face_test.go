@@ -53,7 +53,9 @@ func TestRules(t *testing.T) {
 		"discover without all":                   {`{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, nil, 400, -32602, id},
 		"a removed method":                       {`{"jsonrpc":"2.0","id":7,"method":"ping","params":{` + meta + `}}`, modern("ping"), 404, -32601, id},
 		"a handshake":                            {`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{` + meta + `}}`, modern("initialize"), 404, -32601, id},
-		"subscriptions":                          {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{` + meta + `}}`, modern("subscriptions/listen"), 404, -32601, id},
+		"subscriptions to nothing":               {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"a subscription that is no boolean":      {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"an old subscription":                    {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`, nil, 200, -32601, id},
 		"a response":                             {`{"jsonrpc":"2.0","id":7,"result":{}}`, modern(""), 400, -32600, none},
 		"no header of the name":                  {fmt.Sprintf(call, ""), modern("tools/call"), 400, -32020, id},
 		"another name":                           {fmt.Sprintf(call, ""), modern("tools/call", "Mcp-Name", "fs__write"), 400, -32020, id},
@@ -119,7 +121,7 @@ func TestPathsAndPages(t *testing.T) {
 func TestDiscover(t *testing.T) {
 	server, _, _ := open(t)
 	status, body, _ := post(t, server.URL+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`, modern("server/discover")...)
-	want := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{`
+	want := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"tools":{"listChanged":true}},"_meta":{"io.modelcontextprotocol/serverInfo":{`
 	if result := gjson.Get(body, "result").Raw; status != 200 || !strings.HasPrefix(result, want) {
 		t.Errorf("%d %s", status, body)
 	}

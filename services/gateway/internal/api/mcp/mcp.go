@@ -56,6 +56,8 @@ type Options struct {
 	Asker func(ctx context.Context) (toolcall.Asker, error)
 	// Sessions are those of the older revisions; nil gives none.
 	Sessions Sessions
+	// Notices says when lists have changed.
+	Notices Notices
 	// Events begins a response of server-sent events.
 	Events func(w http.ResponseWriter) Events
 	// Origins are the origins of pages that may call, such as "https://console.example"; empty for none. Hosts are the

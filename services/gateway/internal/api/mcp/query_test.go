@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ import (
 
 // The gateway says of itself exactly what the servers of the organization offer.
 func TestCapabilities(t *testing.T) {
-	server, s, _ := open(t)
+	server, s, h := open(t)
 	for _, c := range []struct {
 		path string
 		of   []toolserver.Feature
@@ -35,9 +36,13 @@ func TestCapabilities(t *testing.T) {
 		}
 		_, modernBody, _ := post(t, server.URL+c.path, `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`, modern("server/discover")...)
 		_, older, _ := post(t, server.URL+c.path, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
-		for _, body := range []string{modernBody, older} {
-			if got := gjson.Get(body, "result.capabilities").Raw; got != c.want {
-				t.Errorf("%s with %v: %s, want %s", c.path, c.of, got, c.want)
+		h.Sessions = &sessions{}
+		_, withSessions, _ := post(t, server.URL+c.path, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
+		h.Sessions = nil
+		changing := regexp.MustCompile(`"(tools|resources|prompts)":{}`).ReplaceAllString(c.want, `"$1":{"listChanged":true}`)
+		for body, want := range map[string]string{modernBody: changing, older: c.want, withSessions: changing} {
+			if got := gjson.Get(body, "result.capabilities").Raw; got != want {
+				t.Errorf("%s with %v: %s, want %s", c.path, c.of, got, want)
 			}
 		}
 	}

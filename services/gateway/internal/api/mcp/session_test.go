@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -19,6 +20,8 @@ type sessions struct {
 	begun []session.Owner
 	ended bool
 	err   error
+
+	expires time.Time
 }
 
 func (s *sessions) Begin(of session.Owner, _ string, capabilities json.RawMessage) (string, error) {
@@ -33,7 +36,7 @@ func (s *sessions) Open(_ context.Context, of session.Owner, id string) (*sessio
 	if id != "s1" || s.ended || of != (session.Owner{Organization: "acme", Key: "k0", User: "ann"}) {
 		return nil, session.ErrNotFound
 	}
-	return &session.Session{Version: "2025-06-18"}, s.err
+	return &session.Session{Version: "2025-06-18", Expires: s.expires}, s.err
 }
 
 func (s *sessions) End(ctx context.Context, of session.Owner, id string) error {

@@ -122,6 +122,12 @@ func open(t *testing.T) (*httptest.Server, *tools, *Handler) {
 			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
 		}
 	}
+	listen := func(w http.ResponseWriter, r *http.Request) {
+		if err := h.Listen(w, r, r.PathValue("server")); err != nil {
+			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
+		}
+	}
+	mux.HandleFunc("GET /mcp", listen)
 	mux.HandleFunc("DELETE /mcp", end)
 	mux.HandleFunc("DELETE /mcp/{server}", end)
 	mux.HandleFunc("POST /mcp", serve)

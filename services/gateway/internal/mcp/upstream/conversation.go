@@ -30,12 +30,15 @@ type conversation struct {
 	// changed, however often it does.
 	progress func(Progress)
 	changed  func()
+	// offersChanged is called once if the server says that its resources or prompts have changed.
+	offersChanged func()
 	// reply answers a request of the server.
 	reply func(ctx context.Context, m *wire.Message) error
 
 	messages, asked int
 	last            float64
 	begun, noted    bool
+	offersNoted     bool
 }
 
 // Errors of servers that don't follow the protocol.
@@ -68,6 +71,11 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 		if !v.noted {
 			v.noted = true
 			v.changed()
+		}
+	case wire.MethodResourcesChange, wire.MethodPromptsChange:
+		if !v.offersNoted && v.offersChanged != nil {
+			v.offersNoted = true
+			v.offersChanged()
 		}
 	}
 	return false, nil

@@ -53,6 +53,7 @@ const (
 	MetaClientInfo   = MetaPrefix + "clientInfo"
 	MetaCapabilities = MetaPrefix + "clientCapabilities"
 	MetaServerInfo   = MetaPrefix + "serverInfo"
+	MetaSubscription = MetaPrefix + "subscriptionId"
 	MetaProgress     = "progressToken"
 	MetaTraceParent  = "traceparent"
 	MetaTraceState   = "tracestate"
