@@ -36,6 +36,7 @@ func (x *exchange) call(ctx context.Context) {
 	if x.token != nil {
 		r.Progress = x.progress
 	}
+	r.Log = x.log()
 	answer, err := x.handler.Tools.Call(ctx, r)
 	if err != nil {
 		x.refuse(err)

@@ -8,6 +8,7 @@ type capabilities struct {
 	Resources   *announced `json:"resources,omitempty"`
 	Prompts     *announced `json:"prompts,omitempty"`
 	Completions *struct{}  `json:"completions,omitempty"`
+	Logging     *struct{}  `json:"logging,omitempty"`
 }
 
 // announced is a capability whose lists may change.
@@ -32,6 +33,9 @@ func (x *exchange) capabilities() capabilities {
 	}
 	if of[toolserver.FeatureCompletions] {
 		c.Completions = &struct{}{}
+	}
+	if x.modern { // There each request says whether it wants log messages; the older revisions keep it in a session.
+		c.Logging = &struct{}{}
 	}
 	return c
 }

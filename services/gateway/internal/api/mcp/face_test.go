@@ -68,6 +68,7 @@ func TestRules(t *testing.T) {
 		"arguments are no object":                {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":[],` + meta + `}}`, modern("tools/call", "Mcp-Name", "a"), 400, -32602, id},
 		"a cursor of nothing":                    {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bm8",` + meta + `}}`, modern("tools/list"), 400, -32602, id},
 		"an empty cursor":                        {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"",` + meta + `}}`, modern("tools/list"), 400, -32602, id},
+		"a level of log messages that is none":   {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + strings.Replace(meta, "{}", `{},"io.modelcontextprotocol/logLevel":"loud"`, 1) + `}}`, modern("tools/list"), 400, -32602, id},
 		"a token that is a list":                 {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + strings.Replace(meta, "{}", `{},"progressToken":[]`, 1) + `}}`, modern("tools/list"), 400, -32602, id},
 		"an old unknown method":                  {`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, []string{"Mcp-Protocol-Version", "2025-06-18"}, 200, -32601, id},
 		"an old call without a name":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}`, nil, 200, -32602, id},
@@ -121,7 +122,7 @@ func TestPathsAndPages(t *testing.T) {
 func TestDiscover(t *testing.T) {
 	server, _, _ := open(t)
 	status, body, _ := post(t, server.URL+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`, modern("server/discover")...)
-	want := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"tools":{"listChanged":true}},"_meta":{"io.modelcontextprotocol/serverInfo":{`
+	want := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"tools":{"listChanged":true},"logging":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{`
 	if result := gjson.Get(body, "result").Raw; status != 200 || !strings.HasPrefix(result, want) {
 		t.Errorf("%d %s", status, body)
 	}

@@ -93,6 +93,7 @@ func (x *exchange) query(ctx context.Context) {
 	if x.token != nil {
 		q.Progress = x.progress
 	}
+	q.Log = x.log()
 	answer, err := x.handler.Tools.Query(ctx, q)
 	if err != nil {
 		x.refuse(err)

@@ -40,7 +40,8 @@ func TestCapabilities(t *testing.T) {
 		_, withSessions, _ := post(t, server.URL+c.path, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`)
 		h.Sessions = nil
 		changing := regexp.MustCompile(`"(tools|resources|prompts)":{}`).ReplaceAllString(c.want, `"$1":{"listChanged":true}`)
-		for body, want := range map[string]string{modernBody: changing, older: c.want, withSessions: changing} {
+		logging := strings.TrimSuffix(changing, "}") + `,"logging":{}}`
+		for body, want := range map[string]string{modernBody: logging, older: c.want, withSessions: changing} {
 			if got := gjson.Get(body, "result.capabilities").Raw; got != want {
 				t.Errorf("%s with %v: %s, want %s", c.path, c.of, got, want)
 			}

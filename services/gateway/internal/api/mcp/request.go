@@ -34,6 +34,8 @@ type incoming struct {
 	meta      map[string]json.RawMessage
 	// token is that of progress; nil for none.
 	token json.RawMessage
+	// level is the least severe level of log messages that the caller wants; empty for none.
+	level string
 	// cursor is that of a list.
 	cursor string
 	// session is nil for a request without one.
@@ -213,6 +215,11 @@ func (in *incoming) check() *refusal {
 	}
 	if in.version != wire.Modern {
 		return unsupported(in.version)
+	}
+	if level, named := in.meta[wire.MetaLogLevel]; named {
+		if in.level, _ = wire.Text(level); wire.Level(in.level) < 0 {
+			return refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params._meta."+wire.MetaLogLevel+": must be a level of RFC 5424, such as warning")
+		}
 	}
 	if capabilities := in.meta[wire.MetaCapabilities]; capabilities == nil || capabilities[0] != '{' {
 		return refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params._meta."+wire.MetaCapabilities+": must be an object")

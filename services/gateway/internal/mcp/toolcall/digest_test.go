@@ -41,7 +41,9 @@ func TestDigest(t *testing.T) {
 			func() { w.offers[files][upstream.Templates][0] = item("uriTemplate", "file:///{path}") }, [Lists]bool{false, true, false},
 		},
 		"a prompt's rule": {
-			func() { w.rule(toolrule.Rule{Methods: []string{toolrule.MethodPrompt}, Tools: []string{"sum"}, Deny: true}) },
+			func() {
+				w.rule(toolrule.Rule{Methods: []string{toolrule.MethodPrompt}, Tools: []string{"sum"}, Deny: true})
+			},
 			func() { w.settings.Rules = nil }, [Lists]bool{false, false, true},
 		},
 		"trust": {func() { w.levels["files"] = trust.Untrusted }, func() { w.levels["files"] = trust.Community }, [Lists]bool{true, true, true}},

@@ -37,6 +37,8 @@ type Query struct {
 	Meta map[string]json.RawMessage
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
+	// Log gets the log messages of the server, in the same way.
+	Log upstream.Log
 }
 
 // feature returns the feature that a query needs.
@@ -132,7 +134,7 @@ func (x *execution) serveQuery(ctx context.Context, q *Query) (upstream.Result, 
 	x.ask = func(ctx context.Context) (result upstream.Result, err error) {
 		defer panics.Recover(&err)
 		return x.caller.Upstream.Query(ctx, x.server, &upstream.Query{
-			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress,
+			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress, Log: q.Log,
 		})
 	}
 	x.ready = time.Now()

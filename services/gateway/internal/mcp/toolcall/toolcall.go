@@ -52,6 +52,8 @@ type Request struct {
 	Meta map[string]json.RawMessage
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
+	// Log gets the log messages of the server, in the same way.
+	Log upstream.Log
 }
 
 // Answer is the answer to a Request.

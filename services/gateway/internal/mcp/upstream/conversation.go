@@ -30,6 +30,7 @@ type conversation struct {
 	// changed, however often it does.
 	progress func(Progress)
 	changed  func()
+	log      Log
 	// offersChanged is called once if the server says that its resources or prompts have changed.
 	offersChanged func()
 	// reply answers a request of the server.
@@ -39,6 +40,7 @@ type conversation struct {
 	last            float64
 	begun, noted    bool
 	offersNoted     bool
+	logged          int
 }
 
 // Errors of servers that don't follow the protocol.
@@ -72,6 +74,8 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 			v.noted = true
 			v.changed()
 		}
+	case wire.MethodMessage:
+		v.pass(m.Params)
 	case wire.MethodResourcesChange, wire.MethodPromptsChange:
 		if !v.offersNoted && v.offersChanged != nil {
 			v.offersNoted = true

@@ -26,6 +26,8 @@ type Query struct {
 	Meta map[string]json.RawMessage
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
 	Progress func(Progress)
+	// Log receives log messages of the server.
+	Log Log
 }
 
 // Query makes a request, once. The errors are those of Call. The answer is charged to the memory.Hold of ctx.
@@ -43,7 +45,9 @@ func (c *Client) query(ctx context.Context, server *toolserver.Server, q *Query,
 	if err != nil {
 		return Result{}, err
 	}
-	talk := func() *conversation { return &conversation{tokened: q.Progress != nil, progress: q.Progress} }
+	talk := func() *conversation {
+		return &conversation{tokened: q.Progress != nil, progress: q.Progress, log: q.Log}
+	}
 	s, got, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		r := c.queryRequest(s, q, traceparent(ctx, span))
 		annotate(span, s, r)
@@ -65,7 +69,7 @@ func (c *Client) queryRequest(s *session, q *Query, span string) *request {
 		}
 		return true
 	})
-	a := about{extra: q.Meta, span: span}
+	a := about{extra: q.Meta, span: span, level: q.Log.Level}
 	if q.Progress != nil {
 		a.token = 1
 	}

@@ -53,12 +53,19 @@ const (
 	MetaClientInfo   = MetaPrefix + "clientInfo"
 	MetaCapabilities = MetaPrefix + "clientCapabilities"
 	MetaServerInfo   = MetaPrefix + "serverInfo"
+	MetaLogLevel     = MetaPrefix + "logLevel"
 	MetaSubscription = MetaPrefix + "subscriptionId"
 	MetaProgress     = "progressToken"
 	MetaTraceParent  = "traceparent"
 	MetaTraceState   = "tracestate"
 	MetaBaggage      = "baggage"
 )
+
+// levels are the levels of log messages (RFC 5424), the least severe first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// Level returns how severe a level of log messages is; -1 for none.
+func Level(name string) int { return slices.Index(levels, name) }
 
 // ExtensionTasks is the capability of results that come later.
 const ExtensionTasks = MetaPrefix + "tasks"
