@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -114,7 +115,7 @@ func TestSessionStream(t *testing.T) {
 	}
 	n := newNotices()
 	h.Notices = n
-	get := func(id string, headers ...string) *http.Response {
+	get := func(id string, headers ...string) (status int, body io.Reader) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/mcp", http.NoBody)
 		if err != nil {
@@ -130,9 +131,9 @@ func TestSessionStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = response.Body.Close() })
-		return response
+		return response.StatusCode, response.Body
 	}
-	if status := get("s1").StatusCode; status != 405 {
+	if status, _ := get("s1"); status != 405 {
 		t.Errorf("without sessions: %d", status)
 	}
 	h.Sessions = &sessions{expires: time.Now().Add(time.Hour)}
@@ -146,17 +147,17 @@ func TestSessionStream(t *testing.T) {
 		"another type":    {"s1", []string{"Accept", "application/json"}, 406},
 		"a page":          {"s1", []string{"Origin", "https://evil.example"}, 403},
 	} {
-		if status := get(c.id, c.headers...).StatusCode; status != c.status {
+		if status, _ := get(c.id, c.headers...); status != c.status {
 			t.Errorf("%s: %d, want %d", name, status, c.status)
 		}
 	}
-	stream := get("s1", "Last-Event-Id", notice.State{7, 8, 9}.ID())
+	status, stream := get("s1", "Last-Event-Id", notice.State{7, 8, 9}.ID())
 	l := <-n.asked
-	if stream.StatusCode != 200 || l.Known != (notice.State{7, 8, 9}) || len(l.Of) != 1 {
-		t.Fatalf("%d, listened by %+v", stream.StatusCode, l)
+	if status != http.StatusOK || l.Known != (notice.State{7, 8, 9}) || len(l.Of) != 1 {
+		t.Fatalf("%d, listened by %+v", status, l)
 	}
 	close(n.goOn)
-	scanner := bufio.NewScanner(stream.Body)
+	scanner := bufio.NewScanner(stream)
 	var lines []string
 	for scanner.Scan() {
 		lines = append(lines, scanner.Text())
@@ -166,7 +167,7 @@ func TestSessionStream(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	n.early = notice.ErrTooMany
-	if status := get("s1").StatusCode; status != 429 {
+	if status, _ := get("s1"); status != 429 {
 		t.Errorf("too many: %d", status)
 	}
 }

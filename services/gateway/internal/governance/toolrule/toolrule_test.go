@@ -42,10 +42,19 @@ func TestMethods(t *testing.T) {
 		{Name: "expression", Tools: []string{"c"}, Methods: toolrule.Methods(), When: `method == "completion/complete"`, Deny: true},
 	}})
 	for _, c := range []struct{ method, tool, rule string }{
-		{"", "a", "tools"}, {toolrule.MethodCall, "a", "tools"}, {toolrule.MethodPrompt, "a", ""}, {toolrule.MethodRead, "a", ""},
-		{toolrule.MethodRead, "FILE:///x", "reads"}, {toolrule.MethodCall, "file:///x", ""}, {toolrule.MethodComplete, "file:///x", ""},
-		{"", "b", "both"}, {toolrule.MethodPrompt, "b", "both"}, {toolrule.MethodComplete, "b", ""},
-		{"", "c", ""}, {toolrule.MethodComplete, "c", "expression"}, {toolrule.MethodRead, "c", ""},
+		{"", "a", "tools"},
+		{toolrule.MethodCall, "a", "tools"},
+		{toolrule.MethodPrompt, "a", ""},
+		{toolrule.MethodRead, "a", ""},
+		{toolrule.MethodRead, "FILE:///x", "reads"},
+		{toolrule.MethodCall, "file:///x", ""},
+		{toolrule.MethodComplete, "file:///x", ""},
+		{"", "b", "both"},
+		{toolrule.MethodPrompt, "b", "both"},
+		{toolrule.MethodComplete, "b", ""},
+		{"", "c", ""},
+		{toolrule.MethodComplete, "c", "expression"},
+		{toolrule.MethodRead, "c", ""},
 	} {
 		of := &toolrule.Call{Method: c.method, Server: "files", Tool: c.tool}
 		for name, decide := range map[string]func(*toolrule.Call) (toolrule.Terms, *toolrule.Denial){"decide": rules.Decide, "list": rules.List} {

@@ -38,13 +38,15 @@ func TestDigest(t *testing.T) {
 		"a definition": {func() { w.tools[files][0].Text = []byte(`{"name":"read"}`) }, func() { w.tools[files][0] = tool(w.servers[0], "read") }, [Lists]bool{true, false, false}},
 		"a template": {
 			func() { w.offers[files][upstream.Templates][0].Text = []byte(`{}`) },
-			func() { w.offers[files][upstream.Templates][0] = item("uriTemplate", "file:///{path}") }, [Lists]bool{false, true, false},
+			func() { w.offers[files][upstream.Templates][0] = item("uriTemplate", "file:///{path}") },
+			[Lists]bool{false, true, false},
 		},
 		"a prompt's rule": {
 			func() {
 				w.rule(toolrule.Rule{Methods: []string{toolrule.MethodPrompt}, Tools: []string{"sum"}, Deny: true})
 			},
-			func() { w.settings.Rules = nil }, [Lists]bool{false, false, true},
+			func() { w.settings.Rules = nil },
+			[Lists]bool{false, false, true},
 		},
 		"trust": {func() { w.levels["files"] = trust.Untrusted }, func() { w.levels["files"] = trust.Community }, [Lists]bool{true, true, true}},
 	} {
