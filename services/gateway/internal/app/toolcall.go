@@ -58,7 +58,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	}
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
 	if p.traces.keys != nil && stores.redis != nil {
-		t.sessions = &session.Manager{Sealer: p.traces.keys, Ended: redis.NewEndedSessions(stores.redis)}
+		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
 	}
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	t.caller, err = toolcall.New(toolcall.Options{

@@ -34,7 +34,7 @@ func (x *exchange) capabilities() capabilities {
 	if of[toolserver.FeatureCompletions] {
 		c.Completions = &struct{}{}
 	}
-	if x.modern { // There each request says whether it wants log messages; the older revisions keep it in a session.
+	if changes.ListChanged { // In an older revision a session keeps whether log messages are wanted.
 		c.Logging = &struct{}{}
 	}
 	return c

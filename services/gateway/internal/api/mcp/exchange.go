@@ -51,6 +51,8 @@ func (x *exchange) serve(ctx context.Context) {
 		})
 	case !x.modern && method == wire.MethodInitialize:
 		x.initialize()
+	case x.session != nil && method == wire.MethodSetLevel:
+		x.setLevel(ctx)
 	case !x.modern && method == wire.MethodPing:
 		x.result(struct{}{})
 	default:

@@ -17,6 +17,7 @@ type Sessions interface {
 	Begin(of session.Owner, version string, capabilities json.RawMessage) (id string, err error)
 	Open(ctx context.Context, of session.Owner, id string) (*session.Session, error)
 	End(ctx context.Context, of session.Owner, id string) error
+	SetLevel(ctx context.Context, s *session.Session, level int) error
 }
 
 // ownerOf returns whose the sessions of a caller are, on the path of a server.
@@ -38,6 +39,7 @@ func (h *Handler) open(ctx context.Context, in *incoming, a *toolcall.Asker, ser
 	if in.session, err = h.Sessions.Open(ctx, ownerOf(a, server), id); err != nil {
 		return refusalOf(err, in.message.ID, a.RequestID)
 	}
+	in.level = wire.LevelName(in.session.Level)
 	switch in.version {
 	case "":
 		in.version = in.session.Version

@@ -20,8 +20,17 @@ type sessions struct {
 	begun []session.Owner
 	ended bool
 	err   error
+	full  error // of SetLevel
 
 	expires time.Time
+	level   int
+}
+
+func (s *sessions) SetLevel(_ context.Context, _ *session.Session, level int) error {
+	if s.full == nil {
+		s.level = level
+	}
+	return s.full
 }
 
 func (s *sessions) Begin(of session.Owner, _ string, capabilities json.RawMessage) (string, error) {
@@ -36,7 +45,7 @@ func (s *sessions) Open(_ context.Context, of session.Owner, id string) (*sessio
 	if id != "s1" || s.ended || of != (session.Owner{Organization: "acme", Key: "k0", User: "ann"}) {
 		return nil, session.ErrNotFound
 	}
-	return &session.Session{Version: "2025-06-18", Expires: s.expires}, s.err
+	return &session.Session{Version: "2025-06-18", Expires: s.expires, Level: s.level}, s.err
 }
 
 func (s *sessions) End(ctx context.Context, of session.Owner, id string) error {

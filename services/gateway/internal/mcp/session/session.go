@@ -1,6 +1,6 @@
 // Package session gives the older revisions of the Model Context Protocol their sessions without a store of them: what a
-// session is, is sealed in its id, so that every replica reads it and none is lost with a replica. Only what a client has
-// ended is stored, until it would have expired. A session authenticates no one: it is of use to its own principal alone.
+// session is, is sealed in its id, so that every replica reads it and none is lost with a replica. Only what changes is
+// stored, until the session expires: that it was ended, and which log messages are wanted. A session authenticates no one: it is of use to its own principal alone.
 // Package api/mcp begins, opens and ends sessions.
 package session
 
@@ -49,6 +49,8 @@ type Session struct {
 	Version      string
 	Capabilities json.RawMessage
 	Expires      time.Time
+	// Level is the least severe level of log messages that the client wants, as wire.Level numbers them; -1 for none.
+	Level int
 }
 
 // Sealer seals texts to an organization and a name; see trace.Keys.
@@ -57,29 +59,38 @@ type Sealer interface {
 	Open(organization, name, key string, sealed []byte) ([]byte, error)
 }
 
-// Ended stores which sessions were ended; all replicas share it.
-type Ended interface {
-	// Add ends a session. It returns ErrFull where the organization has ended too many that have not expired.
-	Add(ctx context.Context, organization, id string, expires time.Time) error
-	Has(ctx context.Context, organization, id string) (bool, error)
+// State is what of a session changes.
+type State struct {
+	Ended bool
+	// Level is -1 if none was set.
+	Level int
+}
+
+// Store stores the states of sessions; all replicas share it.
+type Store interface {
+	// End ends a session, and SetLevel sets its level. They return ErrFull where the organization has too many such
+	// sessions that have not expired.
+	End(ctx context.Context, organization, id string, expires time.Time) error
+	SetLevel(ctx context.Context, organization, id string, expires time.Time, level int) error
+	Get(ctx context.Context, organization, id string) (State, error)
 }
 
 // Errors of sessions.
 var (
 	// ErrNotFound is the error of an id that is none, or is another principal's, or has expired or been ended.
 	ErrNotFound = apierr.NotFound("session")
-	// ErrFull is the error of an end that can't be stored.
+	// ErrFull is the error of a state that is not stored.
 	ErrFull = &apierr.Error{
 		Kind: apierr.KindRateLimited, Reason: apierr.ReasonRateLimited, Class: apierr.ClassTransient, RetryAfter: time.Minute,
-		Text: "the organization has ended too many sessions; this one goes on until it expires",
+		Text: "the organization has too many sessions that were ended, or have a level of log messages; this one stays as it is",
 	}
-	errAway = apierr.Unavailable("it can't be read at the moment whether the session was ended", nil)
+	errAway = apierr.Unavailable("the state of the session can't be read or stored at the moment", nil)
 )
 
 // Manager begins, opens and ends sessions. Safe for concurrent use.
 type Manager struct {
 	Sealer Sealer
-	Ended  Ended
+	Store  Store
 	// Now returns the time; nil is time.Now.
 	Now func() time.Time
 }
@@ -143,13 +154,14 @@ func (m *Manager) Open(ctx context.Context, of Owner, id string) (*Session, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	ended, err := m.Ended.Has(ctx, of.Organization, s.ID)
+	state, err := m.Store.Get(ctx, of.Organization, s.ID)
 	switch {
 	case err != nil:
 		return nil, errAway.Wrap(err)
-	case ended:
+	case state.Ended:
 		return nil, ErrNotFound
 	}
+	s.Level = state.Level
 	return s, nil
 }
 
@@ -161,10 +173,22 @@ func (m *Manager) End(ctx context.Context, of Owner, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTime)
 	defer cancel()
-	if err = m.Ended.Add(ctx, of.Organization, s.ID, s.Expires); err != nil && !errors.Is(err, ErrFull) {
-		return errAway.Wrap(err)
+	return stored(m.Store.End(ctx, of.Organization, s.ID, s.Expires))
+}
+
+// SetLevel sets the level of an open session.
+func (m *Manager) SetLevel(ctx context.Context, s *Session, level int) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTime)
+	defer cancel()
+	return stored(m.Store.SetLevel(ctx, s.Owner.Organization, s.ID, s.Expires, level))
+}
+
+// stored returns the error of a state that was to be stored.
+func stored(err error) error {
+	if err == nil || errors.Is(err, ErrFull) {
+		return err
 	}
-	return err
+	return errAway.Wrap(err)
 }
 
 // read unseals an id.
@@ -187,7 +211,7 @@ func (m *Manager) read(of Owner, id string) (*Session, error) {
 	}
 	s := &Session{
 		ID: t.ID, Owner: Owner{of.Organization, t.Key, t.Service, t.User, t.Server}, Version: t.Version, Capabilities: t.Capabilities,
-		Expires: time.Unix(t.Expires, 0),
+		Expires: time.Unix(t.Expires, 0), Level: -1,
 	}
 	if s.Owner != of || !m.now().Before(s.Expires) {
 		return nil, ErrNotFound

@@ -16,21 +16,34 @@ import (
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
-// ended is an Ended in memory.
-type ended struct {
-	ids map[string]bool
+// states is a Store in memory.
+type states struct {
+	ids map[string]State
 	err error
 }
 
-func (e *ended) Add(_ context.Context, organization, id string, _ time.Time) error {
-	if e.err == nil {
-		e.ids[organization+id] = true
+func (s *states) Get(_ context.Context, organization, id string) (State, error) {
+	state, known := s.ids[organization+id]
+	if !known {
+		state.Level = -1
 	}
-	return e.err
+	return state, s.err
 }
 
-func (e *ended) Has(_ context.Context, organization, id string) (bool, error) {
-	return e.ids[organization+id], e.err
+func (s *states) set(organization, id string, change func(*State)) error {
+	state, _ := s.Get(context.Background(), organization, id)
+	if change(&state); s.err == nil {
+		s.ids[organization+id] = state
+	}
+	return s.err
+}
+
+func (s *states) End(_ context.Context, organization, id string, _ time.Time) error {
+	return s.set(organization, id, func(state *State) { state.Ended = true })
+}
+
+func (s *states) SetLevel(_ context.Context, organization, id string, _ time.Time, level int) error {
+	return s.set(organization, id, func(state *State) { state.Level = level })
 }
 
 // keys returns the keys of a file with secrets.
@@ -63,7 +76,7 @@ func refused(t *testing.T, name string, err error, reason apierr.Reason) {
 // Every replica that has the key reads a session; it is of use to its owner alone, until it expires or is ended.
 func TestSessions(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
-	store := &ended{ids: map[string]bool{}}
+	store := &states{ids: map[string]State{}}
 	clock := func() time.Time { return now }
 	one, two := &Manager{keys(t, first), store, clock}, &Manager{keys(t, second, first), store, clock}
 	id, err := one.Begin(owner, "2025-11-25", json.RawMessage(`{ "elicitation": {} }`))
@@ -97,9 +110,24 @@ func TestSessions(t *testing.T) {
 	_, err = alone.Open(t.Context(), owner, id)
 	refused(t, "without its key", err, apierr.ReasonNotFound)
 
+	if s.Level != -1 {
+		t.Errorf("level %d", s.Level)
+	}
+	if err := one.SetLevel(t.Context(), s, 3); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = two.Open(t.Context(), owner, id); err != nil || s.Level != 3 {
+		t.Errorf("level on another replica: %+v %v", s, err)
+	}
 	store.err = errors.New("away")
+	refused(t, "a level without the store", one.SetLevel(t.Context(), s, 4), apierr.ReasonUnavailable)
 	_, err = one.Open(t.Context(), owner, id)
 	refused(t, "without the store", err, apierr.ReasonUnavailable)
+	store.err = nil
+	store.err = ErrFull
+	if err := one.SetLevel(t.Context(), s, 4); !errors.Is(err, ErrFull) {
+		t.Errorf("of too many: %v", err)
+	}
 	store.err = nil
 	if err := two.End(t.Context(), owner, id); err != nil {
 		t.Fatal(err)
@@ -121,7 +149,7 @@ func TestSessions(t *testing.T) {
 }
 
 func TestReadGrowsLinearly(t *testing.T) {
-	m := &Manager{Sealer: keys(t, first), Ended: &ended{}}
+	m := &Manager{Sealer: keys(t, first), Store: &states{}}
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _, _ = m.read(owner, text) })...)
 }
 
@@ -130,7 +158,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("a.b")
 	f.Add("0011223344556677.AAAA")
 	f.Fuzz(func(t *testing.T, id string) {
-		m := &Manager{Sealer: keys(t, first), Ended: &ended{}}
+		m := &Manager{Sealer: keys(t, first), Store: &states{}}
 		if s, err := m.read(owner, id); err == nil {
 			t.Fatalf("%q: %+v", id, s)
 		}

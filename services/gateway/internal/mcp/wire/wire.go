@@ -67,6 +67,14 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 // Level returns how severe a level of log messages is; -1 for none.
 func Level(name string) int { return slices.Index(levels, name) }
 
+// LevelName returns the level of a number; empty for none.
+func LevelName(level int) string {
+	if level < 0 || level >= len(levels) {
+		return ""
+	}
+	return levels[level]
+}
+
 // ExtensionTasks is the capability of results that come later.
 const ExtensionTasks = MetaPrefix + "tasks"
 
