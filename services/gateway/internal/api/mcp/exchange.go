@@ -21,7 +21,7 @@ type exchange struct {
 	server  string
 	reply   *reply
 	started time.Time
-	// progressed is when the last report of progress was passed on.
+	// progressed is until when reports of progress are used up; see paced.
 	progressed time.Time
 	// failure is how the request failed, for the span and metrics; empty if it did not.
 	failure string

@@ -267,12 +267,13 @@ func TestProgress(t *testing.T) {
 	server, s, _ := open(t)
 	s.call = func(_ context.Context, r *toolcall.Request) (toolcall.Answer, error) {
 		r.Progress(upstream.Progress{Progress: 0.5, Total: 2, Message: "half\nway"})
-		r.Progress(upstream.Progress{Progress: 0.6}) // Right behind it: left out.
+		r.Progress(upstream.Progress{Progress: 0.6})
 		return answerOf("{\r\n \"content\": []\n}"), nil
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a",` + strings.Replace(meta, "{}", `{},"progressToken":"t"`, 1) + `}}`
 	status, answer, header := post(t, server.URL+"/mcp", body, modern("tools/call", "Mcp-Name", "a")...)
 	want := "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":0.5,"total":2,"message":"half\nway"}}` +
+		"\n\nevent: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":0.6}}` +
 		"\n\nevent: message\ndata: " + `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}` + "\n\n"
 	if status != 200 || answer != want || header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%d %q\nwant %q", status, answer, want)
@@ -336,4 +337,57 @@ func TestDisconnect(t *testing.T) {
 		t.Error(err)
 	}
 	server.Client().CloseIdleConnections()
+}
+
+// A server's demand for a capability reaches the callers that lack it.
+func TestMissingCapabilities(t *testing.T) {
+	server, s, _ := open(t)
+	s.list.Tools[0].Definition = json.RawMessage(`{"name":"read","inputSchema":{}}`)
+	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fs__read",` + meta + `}}`
+	for name, c := range map[string]struct {
+		data, own string
+		status    int
+		code      int64
+	}{
+		"lacks it":           {`{"requiredCapabilities":{"sampling":{}},"x":1}`, `{}`, 400, -32021},
+		"has it":             {`{"requiredCapabilities":{"sampling":{}}}`, `{"sampling":{}}`, 200, -32603},
+		"has one of two":     {`{"requiredCapabilities":{"sampling":{},"roots":{}}}`, `{"sampling":{}}`, 200, -32603},
+		"nothing is named":   {`{"requiredCapabilities":{}}`, `{}`, 200, -32603},
+		"of another type":    {`{"requiredCapabilities":["sampling"]}`, `{}`, 200, -32603},
+		"without data":       {``, `{}`, 200, -32603},
+		"more than is shown": {`{"requiredCapabilities":{"a":"` + strings.Repeat("x", 5000) + `"}}`, `{}`, 200, -32603},
+	} {
+		s.call = func(context.Context, *toolcall.Request) (toolcall.Answer, error) {
+			return toolcall.Answer{}, &wire.Error{Code: wire.CodeMissingCapability, Message: "needs", Data: json.RawMessage(c.data)}
+		}
+		body := strings.Replace(call, `Capabilities":{}`, `Capabilities":`+c.own, 1)
+		status, body, _ := post(t, server.URL+"/mcp", body, modern("tools/call", "Mcp-Name", "fs__read")...)
+		got := gjson.Get(body, "error")
+		if status != c.status || got.Get("code").Int() != c.code || got.Get("data").Exists() != (c.code == -32021) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if _, body, _ := post(t, server.URL+"/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fs__read"}}`); gjson.Get(body, "error.code").Int() != -32603 {
+		t.Errorf("in an older revision: %s", body)
+	}
+}
+
+// Some reports of progress may come at once, more are left out.
+func TestProgressIsPaced(t *testing.T) {
+	var x exchange
+	now := time.Now()
+	passed := 0
+	for range 100 {
+		if x.paced(now) {
+			passed++
+		}
+	}
+	for range 100 {
+		if now = now.Add(progressEvery / 2); x.paced(now) {
+			passed++
+		}
+	}
+	if passed != progressBurst+50 {
+		t.Errorf("%d passed", passed)
+	}
 }
