@@ -45,6 +45,10 @@ func (*oneTool) Offers(context.Context, *toolcall.Asker, string, upstream.Offer)
 	return toolcall.Offers{}, nil
 }
 
+func (*oneTool) Follows(context.Context, *toolcall.Asker, string, []string) ([]toolcall.Followed, error) {
+	return nil, nil
+}
+
 func (*oneTool) Query(context.Context, *toolcall.Query) (toolcall.Answer, error) {
 	return toolcall.Answer{}, toolcall.ErrNotOffered
 }

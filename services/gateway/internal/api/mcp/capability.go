@@ -4,16 +4,23 @@ import "switchyard.dev/services/gateway/internal/mcp/toolserver"
 
 // capabilities are what the gateway says that it can do. Members that are absent it can't.
 type capabilities struct {
-	Tools       *announced `json:"tools,omitempty"`
-	Resources   *announced `json:"resources,omitempty"`
-	Prompts     *announced `json:"prompts,omitempty"`
-	Completions *struct{}  `json:"completions,omitempty"`
-	Logging     *struct{}  `json:"logging,omitempty"`
+	Tools       *announced  `json:"tools,omitempty"`
+	Resources   *subscribed `json:"resources,omitempty"`
+	Prompts     *announced  `json:"prompts,omitempty"`
+	Completions *struct{}   `json:"completions,omitempty"`
+	Logging     *struct{}   `json:"logging,omitempty"`
 }
 
 // announced is a capability whose lists may change.
 type announced struct {
 	ListChanged bool `json:"listChanged,omitempty"`
+}
+
+// subscribed is announced for resources, of which single ones may be followed.
+type subscribed struct {
+	announced
+
+	Subscribe bool `json:"subscribe,omitempty"`
 }
 
 // capabilities returns what the servers of the organization offer. All servers together always have tools, though none
@@ -26,7 +33,7 @@ func (x *exchange) capabilities() capabilities {
 		c.Tools = &changes
 	}
 	if of[toolserver.FeatureResources] {
-		c.Resources = &changes
+		c.Resources = &subscribed{changes, x.modern}
 	}
 	if of[toolserver.FeaturePrompts] {
 		c.Prompts = &changes

@@ -55,6 +55,8 @@ func TestRules(t *testing.T) {
 		"a handshake":                            {`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{` + meta + `}}`, modern("initialize"), 404, -32601, id},
 		"subscriptions to nothing":               {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
 		"a subscription that is no boolean":      {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"subscriptions to no URIs":               {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["a b"]},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"too many subscriptions":                 {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":[` + strings.TrimSuffix(strings.Repeat(`"a:b",`, 5), ",") + uris(51) + `]},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
 		"an old subscription":                    {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`, nil, 200, -32601, id},
 		"a response":                             {`{"jsonrpc":"2.0","id":7,"result":{}}`, modern(""), 400, -32600, none},
 		"no header of the name":                  {fmt.Sprintf(call, ""), modern("tools/call"), 400, -32020, id},
@@ -390,4 +392,12 @@ func TestProgressIsPaced(t *testing.T) {
 	if passed != progressBurst+50 {
 		t.Errorf("%d passed", passed)
 	}
+}
+
+// uris returns different URIs, each behind a comma.
+func uris(n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf(`,"a:%d"`, i)
+	}
+	return text
 }

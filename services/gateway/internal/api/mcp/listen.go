@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -51,17 +52,23 @@ func (x *exchange) listen(ctx context.Context) {
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
 		return
 	}
-	of := slices.DeleteFunc(x.handler.offered(x.asker, x.server), func(kind toolcall.Listed) bool { return !wanted[kind] })
+	of := slices.DeleteFunc(x.handler.offered(x.asker, x.server), func(kind toolcall.Listed) bool { return !wanted.lists[kind] })
 	meta := map[string]json.RawMessage{wire.MetaSubscription: x.message.ID}
+	ctx, cancel := context.WithCancel(ctx)
+	var follows follows
 	begin := func(notice.State) {
-		accepted := make(map[string]bool)
+		accepted := make(map[string]any)
 		for _, kind := range of {
 			accepted[listed[kind].wanted] = true
 		}
+		if uris := follows.begin(ctx, x, wanted.uris, meta); len(uris) > 0 {
+			accepted[wantedResources] = uris
+		}
 		x.say(wire.MethodListening, map[string]any{"_meta": meta, "notifications": accepted})
+		follows.open()
 	}
 	var err error
-	if len(of) == 0 {
+	if len(of) == 0 && len(wanted.uris) == 0 {
 		begin(notice.State{})
 	} else {
 		err = x.handler.Notices.Listen(ctx, &notice.Listener{
@@ -69,6 +76,8 @@ func (x *exchange) listen(ctx context.Context) {
 			Changed: func(kind toolcall.Listed, _ notice.State) { x.say(listed[kind].method, map[string]any{"_meta": meta}) },
 		})
 	}
+	cancel()
+	follows.wait()
 	if err != nil {
 		x.refuse(err)
 		return
@@ -84,8 +93,21 @@ func (x *exchange) say(method string, params any) {
 	}
 }
 
-// wanted reads which notices a caller asks for. Others than those of lists are not sent, and not acknowledged.
-func (x *exchange) wanted() (wanted [toolcall.Lists]bool, wrong string) {
+// wishes are the notices that a caller asks for.
+type wishes struct {
+	lists [toolcall.Lists]bool
+	// uris are those of resources.
+	uris []string
+}
+
+// wantedResources is the member by which a caller asks for notices of resources, and maxFollowed how many it may name.
+const (
+	wantedResources = "resourceSubscriptions"
+	maxFollowed     = 50
+)
+
+// wanted reads which notices a caller asks for. Others than these are not sent, and not acknowledged.
+func (x *exchange) wanted() (of wishes, wrong string) {
 	var notifications json.RawMessage
 	wire.Members(x.params(), func(name string, value []byte) bool {
 		if name == "notifications" {
@@ -94,19 +116,34 @@ func (x *exchange) wanted() (wanted [toolcall.Lists]bool, wrong string) {
 		return true
 	})
 	if notifications == nil || notifications[0] != '{' {
-		return wanted, "params.notifications: must be an object"
+		return of, "params.notifications: must be an object"
 	}
 	wire.Members(notifications, func(name string, value []byte) bool {
+		if name == wantedResources && !of.readURIs(value) {
+			wrong = "params.notifications." + name + ": must be a list of at most 50 URIs"
+		}
 		for kind := range listed {
 			if name == listed[kind].wanted {
-				if wanted[kind] = string(value) == "true"; !wanted[kind] && string(value) != "false" {
+				if of.lists[kind] = string(value) == "true"; !of.lists[kind] && string(value) != "false" {
 					wrong = "params.notifications." + name + ": must be true or false"
 				}
 			}
 		}
 		return true
 	})
-	return wanted, wrong
+	return of, wrong
+}
+
+// readURIs reads a list of URIs, each once. It reports whether it is one.
+func (w *wishes) readURIs(value []byte) bool {
+	valid := true
+	return wire.Elements(value, func(value []byte) bool {
+		uri, _ := wire.Text(value)
+		if valid = upstream.IsURI(uri) && len(w.uris) < maxFollowed; valid && !slices.Contains(w.uris, uri) {
+			w.uris = append(w.uris, uri)
+		}
+		return valid
+	}) && valid
 }
 
 // Listen serves the stream of notices of an older session. The error is one of the caller's identity, or of a request

@@ -39,6 +39,8 @@ type Tools interface {
 	Features(organization, server string) map[toolserver.Feature]bool
 	Offers(ctx context.Context, a *toolcall.Asker, server string, of upstream.Offer) (toolcall.Offers, error)
 	Query(ctx context.Context, q *toolcall.Query) (toolcall.Answer, error)
+	// Follows returns the servers of resources whose changes a caller wants to be notified of.
+	Follows(ctx context.Context, a *toolcall.Asker, server string, uris []string) ([]toolcall.Followed, error)
 }
 
 // Events is a response of server-sent events.

@@ -41,7 +41,8 @@ func TestCapabilities(t *testing.T) {
 		h.Sessions = nil
 		changing := regexp.MustCompile(`"(tools|resources|prompts)":{}`).ReplaceAllString(c.want, `"$1":{"listChanged":true}`)
 		logging := strings.TrimSuffix(changing, "}") + `,"logging":{}}`
-		for body, want := range map[string]string{modernBody: logging, older: c.want, withSessions: logging} {
+		subscribed := strings.Replace(logging, `"resources":{"listChanged":true}`, `"resources":{"listChanged":true,"subscribe":true}`, 1)
+		for body, want := range map[string]string{modernBody: subscribed, older: c.want, withSessions: logging} {
 			if got := gjson.Get(body, "result.capabilities").Raw; got != want {
 				t.Errorf("%s with %v: %s, want %s", c.path, c.of, got, want)
 			}

@@ -34,6 +34,7 @@ type tools struct {
 	features map[toolserver.Feature]bool
 	offers   toolcall.Offers
 	queries  []*toolcall.Query
+	follows  []toolcall.Followed
 	query    func(q *toolcall.Query) (toolcall.Answer, error)
 }
 
@@ -47,6 +48,11 @@ func (s *tools) Features(_, server string) map[toolserver.Feature]bool {
 func (s *tools) Offers(_ context.Context, _ *toolcall.Asker, server string, of upstream.Offer) (toolcall.Offers, error) {
 	s.asked = append(s.asked, server+" "+string(of))
 	return s.offers, s.err
+}
+
+func (s *tools) Follows(_ context.Context, _ *toolcall.Asker, _ string, uris []string) ([]toolcall.Followed, error) {
+	s.asked = append(s.asked, uris...)
+	return s.follows, s.err
 }
 
 func (s *tools) Query(_ context.Context, q *toolcall.Query) (toolcall.Answer, error) {

@@ -57,6 +57,7 @@ type world struct {
 	offers  map[toolserver.Key]map[upstream.Offer][]upstream.Item
 	silent  map[toolserver.Key]error
 	queried []*upstream.Query
+	follow  func(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error
 
 	ready, commitErr error
 	rows             []ledger.Entry
@@ -162,6 +163,10 @@ func (w *world) Query(ctx context.Context, s *toolserver.Server, q *upstream.Que
 	defer w.mu.Unlock()
 	w.queried = append(w.queried, q)
 	return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{"from":"` + s.ID + `"}`)}, ctx.Err()
+}
+
+func (w *world) Follow(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error {
+	return w.follow(ctx, s, f)
 }
 
 // offerings is the Offerings of a world, whose name Of is taken.

@@ -148,6 +148,8 @@ type Upstream interface {
 	Call(ctx context.Context, server *toolserver.Server, call *upstream.Call) (upstream.Result, error)
 	// Query makes one query, in the same way.
 	Query(ctx context.Context, server *toolserver.Server, query *upstream.Query) (upstream.Result, error)
+	// Follow receives notices of resources until the stream ends.
+	Follow(ctx context.Context, server *toolserver.Server, follow *upstream.Follow) error
 }
 
 // Ledger records what is billed.

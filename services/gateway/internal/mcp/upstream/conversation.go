@@ -31,6 +31,8 @@ type conversation struct {
 	progress func(Progress)
 	changed  func()
 	log      Log
+	// notice receives notifications of a stream of notices; nil for any other request.
+	notice func(*wire.Message)
 	// offersChanged is called once if the server says that its resources or prompts have changed.
 	offersChanged func()
 	// reply answers a request of the server.
@@ -65,6 +67,9 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 		return true, nil
 	case m.IsRequest():
 		return false, v.answer(ctx, m)
+	}
+	if v.notice != nil {
+		v.notice(m)
 	}
 	switch m.Method {
 	case wire.MethodProgress:

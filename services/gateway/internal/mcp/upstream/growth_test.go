@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/mcp/wire"
@@ -23,6 +24,8 @@ func TestReadingGrowsLinearly(t *testing.T) {
 			o := offers{of: of, pages: newPages(), keys: make(map[string]bool)}
 			_ = o.page(text)
 		}
+		_ = accepted(text, []string{"a:b"})
+		(&conversation{log: Log{Receive: func(json.RawMessage) {}}}).pass(text)
 		for _, method := range []string{wire.MethodReadResource, wire.MethodGetPrompt, wire.MethodComplete} {
 			_, _ = readQuery(&session{modern: true}, method, text)
 		}
@@ -38,6 +41,7 @@ func TestReadingGrowsLinearly(t *testing.T) {
 		growth.Repeat("read contents", `{"contents":[{"uri":"a:b"}`, `,{"uri":"a:b","text":"a"}`, `]}`),
 		growth.Repeat("messages", `{"messages":[{"role":"user"}`, `,{"role":"user"}`, `]}`),
 		growth.Repeat("values", `{"completion":{"values":["a"`, `,"a"`, `]}}`),
+		growth.Number("acknowledged", `{"notifications":{"resourceSubscriptions":["a:b"`, `,"a:#"`, `]}}`),
 		growth.Repeat("instructions", `{"instructions":"`, "\u00e9", `"}`),
 		growth.Repeat("a name", `{"serverInfo":{"name":"`, "\u202e", `"}}`),
 	)

@@ -43,6 +43,7 @@ const (
 	MethodToolsChange     = "notifications/tools/list_changed"
 	MethodResourcesChange = "notifications/resources/list_changed"
 	MethodPromptsChange   = "notifications/prompts/list_changed"
+	MethodUpdated         = "notifications/resources/updated"
 	MethodMessage         = "notifications/message"
 )
 
