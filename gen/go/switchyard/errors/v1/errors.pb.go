@@ -171,6 +171,8 @@ const (
 	ErrorReason_ERROR_REASON_RESOURCE_AMBIGUOUS ErrorReason = 172
 	// 429: the organization or the caller has as many streams of notices as it may.
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 173
+	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
+	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -288,6 +290,7 @@ var (
 		171: "ERROR_REASON_RESOURCE_NOT_FOUND",
 		172: "ERROR_REASON_RESOURCE_AMBIGUOUS",
 		173: "ERROR_REASON_TOO_MANY_STREAMS",
+		190: "ERROR_REASON_RUN_TOO_DEEP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -381,6 +384,7 @@ var (
 		"ERROR_REASON_RESOURCE_NOT_FOUND":         171,
 		"ERROR_REASON_RESOURCE_AMBIGUOUS":         172,
 		"ERROR_REASON_TOO_MANY_STREAMS":           173,
+		"ERROR_REASON_RUN_TOO_DEEP":               190,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -673,7 +677,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\x90\x19\n" +
+	"\f_retry_after*\xb0\x19\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -745,7 +749,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	" ERROR_REASON_FEATURE_NOT_OFFERED\x10\xaa\x01\x12$\n" +
 	"\x1fERROR_REASON_RESOURCE_NOT_FOUND\x10\xab\x01\x12$\n" +
 	"\x1fERROR_REASON_RESOURCE_AMBIGUOUS\x10\xac\x01\x12\"\n" +
-	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xad\x01\x12#\n" +
+	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xad\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +
