@@ -25,14 +25,17 @@ func TestTools(t *testing.T) {
 	t.Run("older clients", h.toolsOfOlderClients)
 	t.Run("reviews in the console", h.operatorsReviewTools)
 	t.Run("from the registration to a change", h.toolsAreCalled)
+	t.Run("resources and prompts", h.offersAreUsed)
+	t.Run("sessions and notices", h.toolSessions)
 }
 
-// registerTools registers the fake as a server of an organization, at a price in cents, and returns what review approves.
-func (h *harness) registerTools(t *testing.T, organization, id string, price float64) (listing string) {
+// registerTools registers the fake as a server of an organization, at a price in cents and with features, none for tools,
+// and returns what review approves.
+func (h *harness) registerTools(t *testing.T, organization, id string, price float64, features ...string) (listing string) {
 	t.Helper()
 	service := h.service(stack.Gateway, organization)
 	service.post(t, serversPath, object{
-		"server_id": id, "url": h.FakeURL(stack.FakeTools) + "/mcp", "price_per_call_cents": price, "registered_by": "ada",
+		"server_id": id, "url": h.FakeURL(stack.FakeTools) + "/mcp", "price_per_call_cents": price, "registered_by": "ada", "features": append([]string{"tools"}, features...),
 	}).want(t, http.StatusCreated)
 	waitFor(t, waitTimeout, "the tools of the server", func() error {
 		a := service.get(t, serversPath+"/"+id).want(t, http.StatusOK)
@@ -49,8 +52,10 @@ func (h *harness) registerTools(t *testing.T, organization, id string, price flo
 func (c client) rpc(t *testing.T, path, method string, params object) (result, failure gjson.Result) {
 	t.Helper()
 	pairs := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Accept", "application/json, text/event-stream"}
-	if name, ok := params["name"].(string); ok {
-		pairs = append(pairs, "Mcp-Name", name)
+	for _, member := range []string{"name", "uri"} {
+		if name, ok := params[member].(string); ok {
+			pairs = append(pairs, "Mcp-Name", name)
+		}
 	}
 	all := object{"_meta": object{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": object{}}}
 	maps.Copy(all, params)
@@ -153,7 +158,8 @@ func (h *harness) definitionChanges(t *testing.T, organization string, customer 
 	}
 }
 
-// toolsOfOlderClients checks that the revisions with a handshake are served on the same path, without a session.
+// toolsOfOlderClients checks that the revisions with a handshake are served on the same path, to clients that take no
+// session.
 func (h *harness) toolsOfOlderClients(t *testing.T) {
 	organization := unique("org")
 	listing := h.registerTools(t, organization, "files", 0)
@@ -164,7 +170,7 @@ func (h *harness) toolsOfOlderClients(t *testing.T) {
 	a := older.post(t, "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": object{
 		"protocolVersion": "2025-06-18", "capabilities": object{}, "clientInfo": object{"name": "old", "version": "1"},
 	}}).want(t, http.StatusOK)
-	if version := gjson.GetBytes(a.body, "result.protocolVersion").Str; version != "2025-06-18" || a.header.Get("Mcp-Session-Id") != "" {
+	if version := gjson.GetBytes(a.body, "result.protocolVersion").Str; version != "2025-06-18" {
 		t.Errorf("%s %v", a.body, a.header)
 	}
 	older = older.with("MCP-Protocol-Version", "2025-06-18")

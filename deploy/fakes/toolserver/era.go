@@ -40,13 +40,16 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *request) {
 	case "server/discover":
 		answer(w, m, map[string]any{
 			"resultType": "complete", "supportedVersions": append([]string{modernVersion}, legacyVersions...), "ttlMs": 60_000, "cacheScope": "public",
-			"capabilities": map[string]any{"tools": map[string]any{}}, "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
+			"capabilities": capabilities(), "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
 		})
 	case "tools/list":
 		s.list(w, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
 	case "tools/call":
 		s.call(w, r, m, modernVersion)
 	default:
+		if s.offer(w, r, m, modernVersion) {
+			return
+		}
 		if m.ID == nil {
 			w.WriteHeader(http.StatusAccepted)
 			return
@@ -60,7 +63,12 @@ func mismatch(r *http.Request, m *request) string {
 	var version string
 	_ = json.Unmarshal(m.meta["io.modelcontextprotocol/protocolVersion"], &version)
 	want := map[string]string{"Mcp-Protocol-Version": version, "Mcp-Method": m.Method}
-	if m.Method == "tools/call" {
+	switch m.Method {
+	case "resources/read":
+		want["Mcp-Name"] = m.Params.URI
+	case "prompts/get":
+		want["Mcp-Name"] = m.Params.Name
+	case "tools/call":
 		want["Mcp-Name"] = m.Params.Name
 		var arguments map[string]any
 		_ = json.Unmarshal(m.Params.Arguments, &arguments)
@@ -113,6 +121,9 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	case "tools/call":
 		s.call(w, r, m, version)
 	default:
+		if s.offer(w, r, m, version) {
+			return
+		}
 		if m.ID == nil || m.Method == "" {
 			w.WriteHeader(http.StatusAccepted)
 			return
@@ -137,7 +148,7 @@ func (s *Server) initialize(w http.ResponseWriter, m *request) {
 	s.mu.Unlock()
 	w.Header().Set("Mcp-Session-Id", id)
 	answer(w, m, map[string]any{
-		"protocolVersion": version, "serverInfo": serverInfo, "capabilities": map[string]any{"tools": map[string]any{}},
+		"protocolVersion": version, "serverInfo": serverInfo, "capabilities": capabilities(),
 	})
 }
 

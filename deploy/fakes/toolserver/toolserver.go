@@ -136,8 +136,13 @@ type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
-		Name            string          `json:"name"`
-		Arguments       json.RawMessage `json:"arguments"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+		URI       string          `json:"uri"`
+		Argument  struct {
+			Name  string `json:"name"`
+			Value string `json:"value"`
+		} `json:"argument"`
 		Cursor          string          `json:"cursor"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		InputResponses  json.RawMessage `json:"inputResponses"`

@@ -59,6 +59,28 @@ func TestTools(t *testing.T) {
 	}
 }
 
+func TestOffers(t *testing.T) {
+	fake := toolserver.New(fault.Script{})
+	for _, tt := range []struct{ method, params, name, want string }{
+		{"resources/list", "", "", `"uri":"fake://b"`},
+		{"resources/templates/list", "", "", `"uriTemplate":"fake://echo/{text}"`},
+		{"resources/read", `"uri":"fake://echo/x",`, "fake://echo/x", `"text":"x"`},
+		{"resources/read", `"uri":"file:///x",`, "file:///x", `"code":-32602`},
+		{"resources/read", `"uri":"fake://a",`, "", `"code":-32020`},
+		{"prompts/list", "", "", `"name":"greet"`},
+		{"prompts/get", `"name":"greet","arguments":{"who":"ada"},`, "greet", `ada`},
+		{"prompts/get", `"name":"none",`, "none", `"code":-32602`},
+		{"completion/complete", `"argument":{"name":"who","value":"a"},`, "", `["aa","ab"]`},
+	} {
+		if got := modern(t, fake, tt.method, tt.params, map[string]string{"Mcp-Name": tt.name}).Body.String(); !strings.Contains(got, tt.want) {
+			t.Errorf("%s %s: %s", tt.method, tt.params, got)
+		}
+	}
+	if executed := fake.Executed(100); len(executed) != 3 || executed[0].Tool != "resources/read fake://echo/x" {
+		t.Errorf("executed: %+v", executed)
+	}
+}
+
 func TestHeadersAreChecked(t *testing.T) {
 	fake := toolserver.New(fault.Script{})
 	query := `"name":"query","arguments":{"region":"` + "\u00e4" + `"},`
@@ -76,7 +98,7 @@ func TestHeadersAreChecked(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if answer := modern(t, fake, "prompts/list", "", nil); answer.Code != http.StatusNotFound {
+	if answer := modern(t, fake, "roots/list", "", nil); answer.Code != http.StatusNotFound {
 		t.Errorf("an unknown method: %d", answer.Code)
 	}
 	if answer := fakestest.Send(t, fake, http.MethodPost, "/secured", "{}", map[string]string{"Accept": accept}); answer.Code != http.StatusUnauthorized {

@@ -14,7 +14,7 @@ import (
 var passed = []string{
 	"Accept", "Content-Type", "Last-Event-Id",
 	caller.HeaderOwner, caller.HeaderUser, caller.HeaderRun, caller.HeaderRequest, caller.HeaderIdempotency,
-	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", mcp + "Protocol-Version",
+	"Anthropic-Version", "Anthropic-Beta", "Openai-Beta", mcp + "Protocol-Version", mcp + "Session-Id",
 	product + "Goal", product + "Provider", product + "Byok", product + "Allow-Substitution", product + "Classification",
 	product + "Locale", product + "Language-Mode", product + "Cache", product + "Approval-Ref", product + "Tags",
 }
@@ -27,6 +27,7 @@ var passedOfUser = []string{"Accept", "Content-Type", "Last-Event-Id", caller.He
 var returned = []string{
 	"Content-Type", "Content-Encoding", "Content-Disposition", "Cache-Control", "Etag", "Last-Modified",
 	"Retry-After", "X-Should-Retry", "X-Accel-Buffering", "Idempotent-Replayed", "Deprecation", "Sunset",
+	mcp + "Session-Id",
 }
 
 const product = "X-Switchyard-"

@@ -24,6 +24,10 @@ const toolRoot = "/mcp"
 // ToolFace is the face by which callers call tools; without a Caller there is none.
 type ToolFace struct {
 	Caller mcp.Tools
+	// Sessions are those of the protocol's older revisions; nil gives none.
+	Sessions mcp.Sessions
+	// Notices says when lists have changed.
+	Notices mcp.Notices
 	// Origins are the origins of pages that may call, Hosts the names by which callers may address the gateway; see
 	// mcp.Options.
 	Origins, Hosts []string
@@ -40,7 +44,7 @@ func mountTools(server *rpc.Server, o ToolFace) error {
 		return nil
 	}
 	face, err := mcp.New(mcp.Options{
-		Tools: o.Caller, Asker: asker, Events: newToolEvents, Origins: o.Origins, Hosts: o.Hosts, Tracer: o.Tracer, Meter: o.Meter,
+		Tools: o.Caller, Sessions: o.Sessions, Notices: o.Notices, Asker: asker, Events: newToolEvents, Origins: o.Origins, Hosts: o.Hosts, Tracer: o.Tracer, Meter: o.Meter,
 	})
 	if err != nil {
 		return err
@@ -50,6 +54,12 @@ func mountTools(server *rpc.Server, o ToolFace) error {
 	}
 	server.Handle("POST", toolRoot, gatewayv1.InferenceService_Chat_FullMethodName, serve)
 	server.Handle("POST", toolRoot+"/{server}", gatewayv1.InferenceService_Chat_FullMethodName, serve)
+	listen := func(w http.ResponseWriter, r *http.Request) error { return face.Listen(w, r, r.PathValue("server")) }
+	server.Handle("GET", toolRoot, gatewayv1.InferenceService_Chat_FullMethodName, listen)
+	server.Handle("GET", toolRoot+"/{server}", gatewayv1.InferenceService_Chat_FullMethodName, listen)
+	end := func(w http.ResponseWriter, r *http.Request) error { return face.End(w, r, r.PathValue("server")) }
+	server.Handle("DELETE", toolRoot, gatewayv1.InferenceService_Chat_FullMethodName, end)
+	server.Handle("DELETE", toolRoot+"/{server}", gatewayv1.InferenceService_Chat_FullMethodName, end)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -36,6 +37,20 @@ func (*oneTool) Call(context.Context, *toolcall.Request) (toolcall.Answer, error
 
 func (*oneTool) Definition(context.Context, *toolcall.Asker, toolcall.Name) (json.RawMessage, bool) {
 	return nil, false
+}
+
+func (*oneTool) Features(string, string) map[toolserver.Feature]bool { return nil }
+
+func (*oneTool) Offers(context.Context, *toolcall.Asker, string, upstream.Offer) (toolcall.Offers, error) {
+	return toolcall.Offers{}, nil
+}
+
+func (*oneTool) Follows(context.Context, *toolcall.Asker, string, []string) ([]toolcall.Followed, error) {
+	return nil, nil
+}
+
+func (*oneTool) Query(context.Context, *toolcall.Query) (toolcall.Answer, error) {
+	return toolcall.Answer{}, toolcall.ErrNotOffered
 }
 
 // Who lists and calls tools is in the headers of every face, and errors before a request is read are the protocol's.

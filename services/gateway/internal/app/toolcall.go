@@ -14,10 +14,14 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/credential"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/notice"
+	"switchyard.dev/services/gateway/internal/mcp/offering"
+	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/redis"
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
@@ -29,17 +33,23 @@ import (
 type toolEgress struct {
 	tools
 
-	client *upstream.Client
-	caller *toolcall.Caller
+	client  *upstream.Client
+	caller  *toolcall.Caller
+	offers  *offers
+	notices *notice.Hub
+	// sessions is nil without keys to seal them, or without a store of what was ended.
+	sessions *session.Manager
 }
 
 // openToolEgress opens the client of tool servers, what is registered and reviewed, and the caller, which checks each call.
 // Settings are loaded after it.
 func openToolEgress(s *service.Service, cfg Config, stores stores, g governance, p pipeline, out *network.Network) (t toolEgress, err error) {
 	changes := make(toolChanges, maxToolChanges)
-	if t.client, err = newToolClient(s, cfg, g, p.fleets, out, changes); err != nil {
+	t.offers = &offers{}
+	if t.client, err = newToolClient(s, cfg, g, p.fleets, out, changes, t.offers.changed); err != nil {
 		return t, err
 	}
+	t.offers.Cache = offering.New(t.client)
 	t.tools, err = openTools(s, cfg, stores, g, out, toolParts{
 		lister: toolLister{t.client}, canonical: canonical.Value, command: func(name string) bool { _, ok := p.fleets.command(name); return ok },
 	})
@@ -47,27 +57,60 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		return t, err
 	}
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
+	if p.traces.keys != nil && stores.redis != nil {
+		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
+	}
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
-	stores.watcher.Watch(control.Trust, levels.Load)
 	t.caller, err = toolcall.New(toolcall.Options{
-		Registry: t.registry, Texts: t.texts, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
+		Registry: t.registry, Texts: t.texts, Offerings: t.offers, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
 		Limits: p.quotas, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
-	return t, err
+	if err != nil {
+		return t, err
+	}
+	t.notices = notice.NewHub(t.caller, g.admission)
+	t.offers.notices = t.notices
+	stores.watcher.Watch(control.Tools, thenNotify(t.registry.Load, t.notices)) // In place of the load alone.
+	stores.watcher.Watch(control.Trust, thenNotify(levels.Load, t.notices))
+	s.Runner.OnDrain("notices of tool servers", t.notices.Drain)
+	return t, nil
+}
+
+// offers are what servers offer beside tools. Callers that listen are notified when a server says that it has changed.
+type offers struct {
+	*offering.Cache
+
+	notices *notice.Hub
+}
+
+func (o *offers) changed(server toolserver.Key) {
+	o.Cache.Changed(server)
+	o.notices.Changed()
+}
+
+// thenNotify returns a load of definitions after which callers that listen are notified.
+func thenNotify(load control.Load, notices *notice.Hub) control.Load {
+	return func(ctx context.Context, since int64) (int64, error) {
+		level, err := load(ctx, since)
+		if err == nil && level != since {
+			notices.Changed()
+		}
+		return level, err
+	}
 }
 
 // newToolClient returns the client of tool servers.
 func newToolClient(
-	s *service.Service, cfg Config, g governance, fleets *fleets, out *network.Network, changes toolChanges,
+	s *service.Service, cfg Config, g governance, fleets *fleets, out *network.Network, changes toolChanges, offersChanged func(toolserver.Key),
 ) (*upstream.Client, error) {
 	reader := g.credentials.reader
 	client, err := upstream.New(upstream.Options{
 		AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes, Proxy: out.Proxy(), DialPrefixes: cfg.DialNetworks,
-		Credentials: credential.NewCache(reader.References, reader.Seals), Commands: fleets.command, Changed: changes.note,
+		Credentials: credential.NewCache(reader.References, reader.Seals), Commands: fleets.command, Changed: changes.note, OffersChanged: offersChanged,
 		Version: telemetry.Version(), Tracer: s.Tracer, Log: s.Log,
 	})
 	if err != nil {
@@ -83,7 +126,11 @@ func newToolClient(
 
 // face returns what the face of the Model Context Protocol is served with.
 func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
-	return api.ToolFace{Caller: t.caller, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
+	face := api.ToolFace{Caller: t.caller, Notices: t.notices, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
+	if t.sessions != nil {
+		face.Sessions = t.sessions
+	}
+	return face
 }
 
 // toolPolicy returns the part of the policy in force that is about tools.
@@ -110,6 +157,9 @@ type toolLister struct{ client *upstream.Client }
 
 // List implements listing.Lister.
 func (l toolLister) List(ctx context.Context, server *toolserver.Server) (definition.Listing, error) {
+	if !server.Offers(toolserver.FeatureTools) {
+		return definition.Listing{}, nil
+	}
 	found, err := l.client.List(ctx, server)
 	if err != nil {
 		if ctx.Err() != nil {

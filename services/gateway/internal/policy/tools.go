@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,7 @@ type ToolRule struct {
 	Name         string        `yaml:"name"`
 	Servers      []string      `yaml:"servers"`
 	Tools        []string      `yaml:"tools"`
+	Methods      []string      `yaml:"methods"`
 	When         string        `yaml:"when"`
 	Deny         bool          `yaml:"deny"`
 	MinimumTrust trust.Level   `yaml:"minimum_trust"`
@@ -124,7 +126,7 @@ func checkCount(n int) error {
 // rule returns the rule for package toolrule. One without a name is named by its place.
 func (r *ToolRule) rule(at string) toolrule.Rule {
 	return toolrule.Rule{
-		Name: cmp.Or(r.Name, at), Servers: r.Servers, Tools: r.Tools, When: r.When, Deny: r.Deny, MinimumTrust: r.MinimumTrust,
+		Name: cmp.Or(r.Name, at), Servers: r.Servers, Tools: r.Tools, Methods: r.Methods, When: r.When, Deny: r.Deny, MinimumTrust: r.MinimumTrust,
 		RequireRun: r.RequireRun, Approval: r.Approval == approvalRequired, FreshListing: r.FreshListing,
 	}
 }
@@ -136,6 +138,7 @@ func (r *ToolRule) check() error {
 	}
 	wrong.add("servers", checkPatterns(r.Servers))
 	wrong.add("tools", checkPatterns(r.Tools))
+	wrong.add("methods", r.checkMethods())
 	wrong.add("minimum_trust", checkTrust(r.MinimumTrust))
 	if r.Approval != "" && r.Approval != approvalRequired {
 		wrong.add("approval", errors.New("want required"))
@@ -148,6 +151,22 @@ func (r *ToolRule) check() error {
 	}
 	if !r.Deny && r.MinimumTrust == "" && !r.RequireRun && r.Approval == "" && r.FreshListing == 0 {
 		return errors.New("demands nothing: want deny, minimum_trust, require_run, approval or fresh_listing")
+	}
+	return nil
+}
+
+// checkMethods checks the methods of a rule. Approvals and listings are of tools alone.
+func (r *ToolRule) checkMethods() error {
+	if len(r.Methods) > len(toolrule.Methods()) {
+		return fmt.Errorf("%d are more than %d", len(r.Methods), len(toolrule.Methods()))
+	}
+	for _, method := range r.Methods {
+		switch {
+		case !slices.Contains(toolrule.Methods(), method):
+			return fmt.Errorf("want any of %s", strings.Join(toolrule.Methods(), ", "))
+		case method != toolrule.MethodCall && (r.Approval != "" || r.FreshListing != 0):
+			return errors.New("approval and fresh_listing are for tools/call alone")
+		}
 	}
 	return nil
 }

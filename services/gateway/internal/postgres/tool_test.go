@@ -44,7 +44,7 @@ func files(organization string) toolserver.Server {
 		Credential: toolserver.Credential{
 			Custody: toolserver.CustodySealed, Header: "Authorization", Scheme: "Bearer", KeyID: "k", Ciphertext: []byte{1, 2}, Fingerprint: "fp",
 		},
-		Concurrency: 3, PerMinute: 60, Version: 1, CreatedBy: "ada", CreatedAt: noon, UpdatedAt: noon,
+		Concurrency: 3, PerMinute: 60, Version: 1, CreatedBy: "ada", CreatedAt: noon, UpdatedAt: noon, Features: toolserver.Features(),
 	}
 }
 

@@ -163,6 +163,14 @@ const (
 	// 403: the run has made the same call of a tool as often as the policy allows, which ends its authority once none of
 	// them is in flight.
 	ErrorReason_ERROR_REASON_TOOL_LOOP ErrorReason = 155
+	// 404: the tool server does not offer resources, prompts or completions to callers.
+	ErrorReason_ERROR_REASON_FEATURE_NOT_OFFERED ErrorReason = 170
+	// 404: the resource, the prompt or what is to be completed does not exist, or no server lists the resource.
+	ErrorReason_ERROR_REASON_RESOURCE_NOT_FOUND ErrorReason = 171
+	// 409: more than one tool server lists the resource; read it from one of them.
+	ErrorReason_ERROR_REASON_RESOURCE_AMBIGUOUS ErrorReason = 172
+	// 429: the organization or the caller has as many streams of notices as it may.
+	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 173
 	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
 	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
 	// 413: the payload is larger than 512 KiB.
@@ -282,6 +290,10 @@ var (
 		153: "ERROR_REASON_TOOL_DENIED",
 		154: "ERROR_REASON_TOOL_NOT_ALLOWED",
 		155: "ERROR_REASON_TOOL_LOOP",
+		170: "ERROR_REASON_FEATURE_NOT_OFFERED",
+		171: "ERROR_REASON_RESOURCE_NOT_FOUND",
+		172: "ERROR_REASON_RESOURCE_AMBIGUOUS",
+		173: "ERROR_REASON_TOO_MANY_STREAMS",
 		190: "ERROR_REASON_RUN_TOO_DEEP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
@@ -374,6 +386,10 @@ var (
 		"ERROR_REASON_TOOL_DENIED":                153,
 		"ERROR_REASON_TOOL_NOT_ALLOWED":           154,
 		"ERROR_REASON_TOOL_LOOP":                  155,
+		"ERROR_REASON_FEATURE_NOT_OFFERED":        170,
+		"ERROR_REASON_RESOURCE_NOT_FOUND":         171,
+		"ERROR_REASON_RESOURCE_AMBIGUOUS":         172,
+		"ERROR_REASON_TOO_MANY_STREAMS":           173,
 		"ERROR_REASON_RUN_TOO_DEEP":               190,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
@@ -669,7 +685,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xde\x18\n" +
+	"\f_retry_after*\xf5\x19\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -737,7 +753,11 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x98\x01\x12\x1d\n" +
 	"\x18ERROR_REASON_TOOL_DENIED\x10\x99\x01\x12\"\n" +
 	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
-	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12\x1e\n" +
+	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12%\n" +
+	" ERROR_REASON_FEATURE_NOT_OFFERED\x10\xaa\x01\x12$\n" +
+	"\x1fERROR_REASON_RESOURCE_NOT_FOUND\x10\xab\x01\x12$\n" +
+	"\x1fERROR_REASON_RESOURCE_AMBIGUOUS\x10\xac\x01\x12\"\n" +
+	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xad\x01\x12\x1e\n" +
 	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +

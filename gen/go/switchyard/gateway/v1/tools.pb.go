@@ -132,7 +132,9 @@ type RegisterToolServerRequest struct {
 	// Principal that registers it, which can't review its definitions. Absent: the caller (X-User-Id, else the service).
 	RegisteredBy string `protobuf:"bytes,12,opt,name=registered_by,json=registeredBy,proto3" json:"registered_by,omitempty"`
 	// Why.
-	Reason        string `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What callers are offered of the server: `tools`, `resources`, `prompts`, `completions`. Absent: tools alone.
+	Features      []string `protobuf:"bytes,14,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -258,6 +260,13 @@ func (x *RegisterToolServerRequest) GetReason() string {
 	return ""
 }
 
+func (x *RegisterToolServerRequest) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
 // ToolServer is a registered server.
 type ToolServer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -314,7 +323,9 @@ type ToolServer struct {
 	// When it was registered.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the registration last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// What callers are offered of the server: `tools`, `resources`, `prompts`, `completions`.
+	Features      []string `protobuf:"bytes,27,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -527,6 +538,13 @@ func (x *ToolServer) GetCreatedAt() *timestamppb.Timestamp {
 func (x *ToolServer) GetUpdatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *ToolServer) GetFeatures() []string {
+	if x != nil {
+		return x.Features
 	}
 	return nil
 }
@@ -829,7 +847,9 @@ type UpdateToolServerRequest struct {
 	// Principal that changes it; with a new url or command it can't review the definitions. Absent: the caller.
 	UpdatedBy string `protobuf:"bytes,14,opt,name=updated_by,json=updatedBy,proto3" json:"updated_by,omitempty"`
 	// Why.
-	Reason        string `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,15,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What callers are offered of the server, in place of what they were. Absent: as before.
+	Features      []string `protobuf:"bytes,16,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -967,6 +987,13 @@ func (x *UpdateToolServerRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *UpdateToolServerRequest) GetFeatures() []string {
+	if x != nil {
+		return x.Features
+	}
+	return nil
 }
 
 // RemoveToolServerRequest names a server.
@@ -1710,7 +1737,7 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x06sealed\x18\x02 \x01(\v2'.switchyard.gateway.v1.SealedCredentialB\x03\x80\x01\x01R\x06sealed\x12;\n" +
 	"\x06header\x18\x03 \x01(\tB#\xfaB r\x1e\x18@2\x17^[A-Za-z][A-Za-z0-9-]*$\xd0\x01\x01R\x06header\x12@\n" +
 	"\x06scheme\x18\x04 \x01(\tB#\xfaB r\x1e\x18 2\x17^[A-Za-z][A-Za-z0-9-]*$\xd0\x01\x01H\x00R\x06scheme\x88\x01\x01B\t\n" +
-	"\a_scheme\"\x82\x06\n" +
+	"\a_scheme\"\xd6\x06\n" +
 	"\x19RegisterToolServerRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12G\n" +
@@ -1729,8 +1756,9 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\xfaB\a\x1a\x05\x18\x90N(\x00R\x0emaxConcurrency\x121\n" +
 	"\x0emax_per_minute\x18\v \x01(\x05B\v\xfaB\b\x1a\x06\x18\xc0\x84=(\x00R\fmaxPerMinute\x12-\n" +
 	"\rregistered_by\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\fregisteredBy\x12 \n" +
-	"\x06reason\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reasonB\x12\n" +
-	"\x10_timeout_seconds\"\x9a\t\n" +
+	"\x06reason\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12R\n" +
+	"\bfeatures\x18\x0e \x03(\tB6\xfaB3\x92\x010\x10\x04\x18\x01\"*r(R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\bfeaturesB\x12\n" +
+	"\x10_timeout_seconds\"\xb6\t\n" +
 	"\n" +
 	"ToolServer\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12+\n" +
@@ -1764,7 +1792,8 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\x80\x01\n" +
+	"updated_at\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
+	"\bfeatures\x18\x1b \x03(\tR\bfeatures\"\x80\x01\n" +
 	"\x12ToolCredentialInfo\x12\x18\n" +
 	"\acustody\x18\x01 \x01(\tR\acustody\x12\x16\n" +
 	"\x06header\x18\x02 \x01(\tR\x06header\x12\x16\n" +
@@ -1785,7 +1814,7 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12'\n" +
 	"\tserver_id\x18\x03 \x01(\tB\n" +
-	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\bserverId\"\xd2\a\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\bserverId\"\xa6\b\n" +
 	"\x17UpdateToolServerRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12'\n" +
@@ -1809,7 +1838,8 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x0emax_per_minute\x18\r \x01(\x05B\v\xfaB\b\x1a\x06\x18\xc0\x84=(\x00H\aR\fmaxPerMinute\x88\x01\x01\x12'\n" +
 	"\n" +
 	"updated_by\x18\x0e \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\tupdatedBy\x12 \n" +
-	"\x06reason\x18\x0f \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reasonB\x13\n" +
+	"\x06reason\x18\x0f \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12R\n" +
+	"\bfeatures\x18\x10 \x03(\tB6\xfaB3\x92\x010\x10\x04\x18\x01\"*r(R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\bfeaturesB\x13\n" +
 	"\x11_expected_versionB\t\n" +
 	"\a_prefixB\x06\n" +
 	"\x04_urlB\n" +

@@ -456,6 +456,48 @@ func (m *RegisterToolServerRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if len(m.GetFeatures()) > 4 {
+		err := RegisterToolServerRequestValidationError{
+			field:  "Features",
+			reason: "value must contain no more than 4 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_RegisterToolServerRequest_Features_Unique := make(map[string]struct{}, len(m.GetFeatures()))
+
+	for idx, item := range m.GetFeatures() {
+		_, _ = idx, item
+
+		if _, exists := _RegisterToolServerRequest_Features_Unique[item]; exists {
+			err := RegisterToolServerRequestValidationError{
+				field:  fmt.Sprintf("Features[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_RegisterToolServerRequest_Features_Unique[item] = struct{}{}
+		}
+
+		if _, ok := _RegisterToolServerRequest_Features_InLookup[item]; !ok {
+			err := RegisterToolServerRequestValidationError{
+				field:  fmt.Sprintf("Features[%v]", idx),
+				reason: "value must be in list [tools resources prompts completions]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if m.TimeoutSeconds != nil {
 
 		if val := m.GetTimeoutSeconds(); val < 1 || val > 300 {
@@ -556,6 +598,13 @@ var _RegisterToolServerRequest_ServerId_Pattern = regexp.MustCompile("^[A-Za-z0-
 var _RegisterToolServerRequest_Prefix_Pattern = regexp.MustCompile("^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 
 var _RegisterToolServerRequest_Command_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+
+var _RegisterToolServerRequest_Features_InLookup = map[string]struct{}{
+	"tools":       {},
+	"resources":   {},
+	"prompts":     {},
+	"completions": {},
+}
 
 // Validate checks the field values on ToolServer with the rules defined in the
 // proto definition for this message. If any rules are violated, the first
@@ -1563,6 +1612,48 @@ func (m *UpdateToolServerRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if len(m.GetFeatures()) > 4 {
+		err := UpdateToolServerRequestValidationError{
+			field:  "Features",
+			reason: "value must contain no more than 4 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	_UpdateToolServerRequest_Features_Unique := make(map[string]struct{}, len(m.GetFeatures()))
+
+	for idx, item := range m.GetFeatures() {
+		_, _ = idx, item
+
+		if _, exists := _UpdateToolServerRequest_Features_Unique[item]; exists {
+			err := UpdateToolServerRequestValidationError{
+				field:  fmt.Sprintf("Features[%v]", idx),
+				reason: "repeated value must contain unique items",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		} else {
+			_UpdateToolServerRequest_Features_Unique[item] = struct{}{}
+		}
+
+		if _, ok := _UpdateToolServerRequest_Features_InLookup[item]; !ok {
+			err := UpdateToolServerRequestValidationError{
+				field:  fmt.Sprintf("Features[%v]", idx),
+				reason: "value must be in list [tools resources prompts completions]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
 	if m.ExpectedVersion != nil {
 
 		if m.GetExpectedVersion() < 1 {
@@ -1788,6 +1879,13 @@ var _ interface {
 var _UpdateToolServerRequest_Prefix_Pattern = regexp.MustCompile("^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$")
 
 var _UpdateToolServerRequest_Command_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+
+var _UpdateToolServerRequest_Features_InLookup = map[string]struct{}{
+	"tools":       {},
+	"resources":   {},
+	"prompts":     {},
+	"completions": {},
+}
 
 // Validate checks the field values on RemoveToolServerRequest with the rules
 // defined in the proto definition for this message. If any rules are

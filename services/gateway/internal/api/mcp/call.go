@@ -14,8 +14,11 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
-// progressEvery bounds how often progress is passed on.
-const progressEvery = 50 * time.Millisecond
+// progressEvery bounds how often progress is passed on in the long run; progressBurst reports may come at once.
+const (
+	progressEvery = 50 * time.Millisecond
+	progressBurst = 10
+)
 
 // call answers tools/call.
 func (x *exchange) call(ctx context.Context) {
@@ -36,6 +39,7 @@ func (x *exchange) call(ctx context.Context) {
 	if x.token != nil {
 		r.Progress = x.progress
 	}
+	r.Log = x.log()
 	answer, err := x.handler.Tools.Call(ctx, r)
 	if err != nil {
 		x.refuse(err)
@@ -70,11 +74,9 @@ func completed(result json.RawMessage) json.RawMessage {
 
 // progress passes on a report of progress.
 func (x *exchange) progress(p upstream.Progress) {
-	now := time.Now()
-	if now.Sub(x.progressed) < progressEvery {
+	if !x.paced(time.Now()) {
 		return
 	}
-	x.progressed = now
 	params := append(append(make([]byte, 0, 128), `{"progressToken":`...), x.token...)
 	params = append(params, `,"progress":`...)
 	params = strconv.AppendFloat(params, p.Progress, 'g', -1, 64)
@@ -85,4 +87,17 @@ func (x *exchange) progress(p upstream.Progress) {
 		params = jsontext.AppendText(append(params, `,"message":`...), p.Message)
 	}
 	x.reply.notify(&wire.Message{Method: wire.MethodProgress, Params: append(params, '}')})
+}
+
+// paced reports whether a report of progress may be passed on now. It counts it.
+func (x *exchange) paced(now time.Time) bool {
+	if least := now.Add(-progressBurst * progressEvery); x.progressed.Before(least) {
+		x.progressed = least
+	}
+	next := x.progressed.Add(progressEvery)
+	if next.After(now) {
+		return false
+	}
+	x.progressed = next
+	return true
 }

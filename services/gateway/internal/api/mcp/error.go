@@ -30,6 +30,10 @@ type details struct {
 // and 403 as a demand to sign in.
 func (x *exchange) refuse(err error) {
 	if answer, ok := errors.AsType[*wire.Error](err); ok {
+		if missing := x.missing(answer); missing != nil {
+			x.fail(missing, http.StatusBadRequest)
+			return
+		}
 		x.fail(relayed(answer), http.StatusOK)
 		return
 	}

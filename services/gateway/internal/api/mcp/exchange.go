@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
@@ -20,7 +21,7 @@ type exchange struct {
 	server  string
 	reply   *reply
 	started time.Time
-	// progressed is when the last report of progress was passed on.
+	// progressed is until when reports of progress are used up; see paced.
 	progressed time.Time
 	// failure is how the request failed, for the span and metrics; empty if it did not.
 	failure string
@@ -37,13 +38,21 @@ func (x *exchange) serve(ctx context.Context) {
 		x.list(ctx)
 	case method == wire.MethodCallTool:
 		x.call(ctx)
+	case method == wire.MethodListResources, method == wire.MethodListTemplates, method == wire.MethodListPrompts:
+		x.offers(ctx, upstream.Offer(method))
+	case method == wire.MethodReadResource, method == wire.MethodGetPrompt, method == wire.MethodComplete:
+		x.query(ctx)
+	case x.modern && method == wire.MethodListen:
+		x.listen(ctx)
 	case x.modern && method == wire.MethodDiscover:
 		x.result(discovery{
 			lasting: passing(), Versions: versions(),
-			Capabilities: capabilities{}, Meta: map[string]any{wire.MetaServerInfo: gateway()},
+			Capabilities: x.capabilities(), Meta: map[string]any{wire.MetaServerInfo: gateway()},
 		})
 	case !x.modern && method == wire.MethodInitialize:
 		x.initialize()
+	case x.session != nil && method == wire.MethodSetLevel:
+		x.setLevel(ctx)
 	case !x.modern && method == wire.MethodPing:
 		x.result(struct{}{})
 	default:
@@ -61,11 +70,6 @@ type lasting struct {
 
 func passing() lasting { return lasting{Type: wire.ResultComplete, TTL: new(int), Scope: "private"} }
 
-// capabilities are those of the gateway: tools, whose lists send no notices.
-type capabilities struct {
-	Tools struct{} `json:"tools"`
-}
-
 type discovery struct {
 	lasting
 
@@ -77,17 +81,22 @@ type discovery struct {
 // initialize answers the handshake. A client that wants a version that isn't served gets the newest of the older ones.
 func (x *exchange) initialize() {
 	version := wire.Legacy20251125
+	var client json.RawMessage
 	wire.Members(x.params(), func(name string, value []byte) bool {
 		if wanted, _ := wire.Text(value); name == "protocolVersion" && wire.IsLegacy(wanted) {
 			version = wanted
 		}
+		if name == "capabilities" && value[0] == '{' {
+			client = value
+		}
 		return true
 	})
+	x.begin(version, client)
 	x.result(struct {
 		Version      string       `json:"protocolVersion"`
 		Capabilities capabilities `json:"capabilities"`
 		Server       serverInfo   `json:"serverInfo"`
-	}{version, capabilities{}, gateway()})
+	}{version, x.capabilities(), gateway()})
 }
 
 func (x *exchange) params() json.RawMessage {

@@ -53,7 +53,11 @@ func TestRules(t *testing.T) {
 		"discover without all":                   {`{"jsonrpc":"2.0","id":7,"method":"server/discover"}`, nil, 400, -32602, id},
 		"a removed method":                       {`{"jsonrpc":"2.0","id":7,"method":"ping","params":{` + meta + `}}`, modern("ping"), 404, -32601, id},
 		"a handshake":                            {`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{` + meta + `}}`, modern("initialize"), 404, -32601, id},
-		"subscriptions":                          {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{` + meta + `}}`, modern("subscriptions/listen"), 404, -32601, id},
+		"subscriptions to nothing":               {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"a subscription that is no boolean":      {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":1},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"subscriptions to no URIs":               {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["a b"]},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"too many subscriptions":                 {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":[` + strings.TrimSuffix(strings.Repeat(`"a:b",`, 5), ",") + uris(51) + `]},` + meta + `}}`, modern("subscriptions/listen"), 400, -32602, id},
+		"an old subscription":                    {`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"notifications":{}}}`, nil, 200, -32601, id},
 		"a response":                             {`{"jsonrpc":"2.0","id":7,"result":{}}`, modern(""), 400, -32600, none},
 		"no header of the name":                  {fmt.Sprintf(call, ""), modern("tools/call"), 400, -32020, id},
 		"another name":                           {fmt.Sprintf(call, ""), modern("tools/call", "Mcp-Name", "fs__write"), 400, -32020, id},
@@ -66,8 +70,9 @@ func TestRules(t *testing.T) {
 		"arguments are no object":                {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":[],` + meta + `}}`, modern("tools/call", "Mcp-Name", "a"), 400, -32602, id},
 		"a cursor of nothing":                    {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"bm8",` + meta + `}}`, modern("tools/list"), 400, -32602, id},
 		"an empty cursor":                        {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"",` + meta + `}}`, modern("tools/list"), 400, -32602, id},
+		"a level of log messages that is none":   {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + strings.Replace(meta, "{}", `{},"io.modelcontextprotocol/logLevel":"loud"`, 1) + `}}`, modern("tools/list"), 400, -32602, id},
 		"a token that is a list":                 {`{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{` + strings.Replace(meta, "{}", `{},"progressToken":[]`, 1) + `}}`, modern("tools/list"), 400, -32602, id},
-		"an old unknown method":                  {`{"jsonrpc":"2.0","id":7,"method":"resources/list"}`, []string{"Mcp-Protocol-Version", "2025-06-18"}, 200, -32601, id},
+		"an old unknown method":                  {`{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, []string{"Mcp-Protocol-Version", "2025-06-18"}, 200, -32601, id},
 		"an old call without a name":             {`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}`, nil, 200, -32602, id},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +116,7 @@ func TestPathsAndPages(t *testing.T) {
 		return toolcall.Asker{}, apierr.Invalid("organization_id", "is required")
 	}
 	h.Hosts = nil
-	if status, _, _ := post(t, server.URL+"/mcp", list, modern("tools/list")...); status != 403 {
+	if status, _, _ := post(t, server.URL+"/mcp", list, modern("tools/list")...); status != 400 {
 		t.Errorf("without an identity: %d", status)
 	}
 }
@@ -119,7 +124,7 @@ func TestPathsAndPages(t *testing.T) {
 func TestDiscover(t *testing.T) {
 	server, _, _ := open(t)
 	status, body, _ := post(t, server.URL+"/mcp", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`, modern("server/discover")...)
-	want := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{`
+	want := `{"resultType":"complete","ttlMs":0,"cacheScope":"private","supportedVersions":["2026-07-28","2025-11-25","2025-06-18","2025-03-26"],"capabilities":{"tools":{"listChanged":true},"logging":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{`
 	if result := gjson.Get(body, "result").Raw; status != 200 || !strings.HasPrefix(result, want) {
 		t.Errorf("%d %s", status, body)
 	}
@@ -264,12 +269,13 @@ func TestProgress(t *testing.T) {
 	server, s, _ := open(t)
 	s.call = func(_ context.Context, r *toolcall.Request) (toolcall.Answer, error) {
 		r.Progress(upstream.Progress{Progress: 0.5, Total: 2, Message: "half\nway"})
-		r.Progress(upstream.Progress{Progress: 0.6}) // Right behind it: left out.
+		r.Progress(upstream.Progress{Progress: 0.6})
 		return answerOf("{\r\n \"content\": []\n}"), nil
 	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a",` + strings.Replace(meta, "{}", `{},"progressToken":"t"`, 1) + `}}`
 	status, answer, header := post(t, server.URL+"/mcp", body, modern("tools/call", "Mcp-Name", "a")...)
 	want := "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":0.5,"total":2,"message":"half\nway"}}` +
+		"\n\nevent: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":0.6}}` +
 		"\n\nevent: message\ndata: " + `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}` + "\n\n"
 	if status != 200 || answer != want || header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%d %q\nwant %q", status, answer, want)
@@ -333,4 +339,65 @@ func TestDisconnect(t *testing.T) {
 		t.Error(err)
 	}
 	server.Client().CloseIdleConnections()
+}
+
+// A server's demand for a capability reaches the callers that lack it.
+func TestMissingCapabilities(t *testing.T) {
+	server, s, _ := open(t)
+	s.list.Tools[0].Definition = json.RawMessage(`{"name":"read","inputSchema":{}}`)
+	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fs__read",` + meta + `}}`
+	for name, c := range map[string]struct {
+		data, own string
+		status    int
+		code      int64
+	}{
+		"lacks it":           {`{"requiredCapabilities":{"sampling":{}},"x":1}`, `{}`, 400, -32021},
+		"has it":             {`{"requiredCapabilities":{"sampling":{}}}`, `{"sampling":{}}`, 200, -32603},
+		"has one of two":     {`{"requiredCapabilities":{"sampling":{},"roots":{}}}`, `{"sampling":{}}`, 200, -32603},
+		"nothing is named":   {`{"requiredCapabilities":{}}`, `{}`, 200, -32603},
+		"of another type":    {`{"requiredCapabilities":["sampling"]}`, `{}`, 200, -32603},
+		"without data":       {``, `{}`, 200, -32603},
+		"more than is shown": {`{"requiredCapabilities":{"a":"` + strings.Repeat("x", 5000) + `"}}`, `{}`, 200, -32603},
+	} {
+		s.call = func(context.Context, *toolcall.Request) (toolcall.Answer, error) {
+			return toolcall.Answer{}, &wire.Error{Code: wire.CodeMissingCapability, Message: "needs", Data: json.RawMessage(c.data)}
+		}
+		body := strings.Replace(call, `Capabilities":{}`, `Capabilities":`+c.own, 1)
+		status, body, _ := post(t, server.URL+"/mcp", body, modern("tools/call", "Mcp-Name", "fs__read")...)
+		got := gjson.Get(body, "error")
+		if status != c.status || got.Get("code").Int() != c.code || got.Get("data").Exists() != (c.code == -32021) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	if _, body, _ := post(t, server.URL+"/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"fs__read"}}`); gjson.Get(body, "error.code").Int() != -32603 {
+		t.Errorf("in an older revision: %s", body)
+	}
+}
+
+// Some reports of progress may come at once, more are left out.
+func TestProgressIsPaced(t *testing.T) {
+	var x exchange
+	now := time.Now()
+	passed := 0
+	for range 100 {
+		if x.paced(now) {
+			passed++
+		}
+	}
+	for range 100 {
+		if now = now.Add(progressEvery / 2); x.paced(now) {
+			passed++
+		}
+	}
+	if passed != progressBurst+50 {
+		t.Errorf("%d passed", passed)
+	}
+}
+
+// uris returns different URIs, each behind a comma.
+func uris(n int) (text string) {
+	for i := range n {
+		text += fmt.Sprintf(`,"a:%d"`, i)
+	}
+	return text
 }

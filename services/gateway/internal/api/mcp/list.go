@@ -32,7 +32,7 @@ type toolList struct {
 
 // list answers tools/list with one page.
 func (x *exchange) list(ctx context.Context) {
-	after, ok := readCursor(x.cursor)
+	after, ok := readCursor(x.cursor, maxName)
 	if !ok {
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: "params.cursor: must be the nextCursor of a page"}, http.StatusBadRequest)
 		return
@@ -83,14 +83,14 @@ func cursorAfter(name string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(cursorPrefix + name))
 }
 
-// readCursor returns the name in a cursor; empty for no cursor.
-func readCursor(cursor string) (name string, ok bool) {
+// readCursor returns the name in a cursor, which has about most bytes; empty for no cursor.
+func readCursor(cursor string, most int) (name string, ok bool) {
 	if cursor == "" {
 		return "", true
 	}
 	text, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	name, ok = strings.CutPrefix(string(text), cursorPrefix)
-	return name, err == nil && ok && name != "" && len(cursor) <= 2*maxName
+	return name, err == nil && ok && name != "" && len(cursor) <= 2*most
 }
 
 // renamed returns a definition with another name of its tool. The rest is as the server wrote it.

@@ -1,5 +1,5 @@
 // Package mcp serves the Model Context Protocol to callers, over streamable HTTP: the revision without sessions and, on
-// the same paths, the older ones that begin with a handshake, whose sessions are optional and are not offered. It reads
+// the same paths, the older ones that begin with a handshake. It reads
 // the protocol strictly, answers the methods itself, and leaves every decision about a tool to package toolcall. Package
 // api mounts it.
 //
@@ -21,6 +21,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/rpc"
 	"switchyard.dev/services/platform/telemetry"
@@ -33,6 +35,12 @@ type Tools interface {
 	List(ctx context.Context, a *toolcall.Asker, server string) (toolcall.List, error)
 	Call(ctx context.Context, r *toolcall.Request) (toolcall.Answer, error)
 	Definition(ctx context.Context, a *toolcall.Asker, name toolcall.Name) (json.RawMessage, bool)
+	// Features reports what the servers of an organization offer: one, or all where server is empty.
+	Features(organization, server string) map[toolserver.Feature]bool
+	Offers(ctx context.Context, a *toolcall.Asker, server string, of upstream.Offer) (toolcall.Offers, error)
+	Query(ctx context.Context, q *toolcall.Query) (toolcall.Answer, error)
+	// Follows returns the servers of resources whose changes a caller wants to be notified of.
+	Follows(ctx context.Context, a *toolcall.Asker, server string, uris []string) ([]toolcall.Followed, error)
 }
 
 // Events is a response of server-sent events.
@@ -43,11 +51,15 @@ type Events interface {
 	Close()
 }
 
-// Options of a Handler. All are required, except that Origins and Hosts may be empty.
+// Options of a Handler. All are required but Sessions; Origins and Hosts may be empty.
 type Options struct {
 	Tools Tools
 	// Asker returns who makes a request, or an *apierr.Error.
 	Asker func(ctx context.Context) (toolcall.Asker, error)
+	// Sessions are those of the older revisions; nil gives none.
+	Sessions Sessions
+	// Notices says when lists have changed.
+	Notices Notices
 	// Events begins a response of server-sent events.
 	Events func(w http.ResponseWriter) Events
 	// Origins are the origins of pages that may call, such as "https://console.example"; empty for none. Hosts are the
@@ -88,6 +100,9 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, server string, b
 		return fmt.Errorf("identity: %w", err)
 	}
 	in, refused := read(r.Header, body)
+	if refused == nil {
+		refused = h.open(r.Context(), in, &asker, server)
+	}
 	if refused == nil && server != "" && !h.Tools.Knows(asker.Organization, server) {
 		refused = &refusal{http.StatusNotFound, in.message.ID, errorOf(toolcall.ErrServerNotFound, asker.RequestID)}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/session"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
@@ -24,13 +26,20 @@ type incoming struct {
 	version string
 	// name is that of the tool that is called; empty for other methods.
 	name string
+	// uri is that of a resource; ref is what a completion is for, argument what it completes, and context what it depends on.
+	uri                    string
+	ref, argument, context json.RawMessage
 	// arguments and meta are members of params; nil for none.
 	arguments json.RawMessage
 	meta      map[string]json.RawMessage
 	// token is that of progress; nil for none.
 	token json.RawMessage
+	// level is the least severe level of log messages that the caller wants; empty for none.
+	level string
 	// cursor is that of a list.
 	cursor string
+	// session is nil for a request without one.
+	session *session.Session
 	// header has what mirrors the arguments.
 	header http.Header
 }
@@ -122,6 +131,16 @@ func (in *incoming) read() *refusal {
 			if in.name, ok = wire.Text(value); !ok || in.name == "" || len(in.name) > maxName {
 				wrong(name, "must be a string of 1 to 256 bytes")
 			}
+		case "uri":
+			if in.uri, ok = wire.Text(value); !ok || !upstream.IsURI(in.uri) {
+				wrong(name, "must be a URI of at most 2048 bytes")
+			}
+		case "ref":
+			in.ref = value
+		case "argument":
+			in.argument = value
+		case "context":
+			in.context = value
 		case "cursor":
 			if in.cursor, ok = wire.Text(value); !ok || in.cursor == "" {
 				wrong(name, "must be the nextCursor of a page")
@@ -197,6 +216,11 @@ func (in *incoming) check() *refusal {
 	if in.version != wire.Modern {
 		return unsupported(in.version)
 	}
+	if level, named := in.meta[wire.MetaLogLevel]; named {
+		if in.level, _ = wire.Text(level); wire.Level(in.level) < 0 {
+			return refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params._meta."+wire.MetaLogLevel+": must be a level of RFC 5424, such as warning")
+		}
+	}
 	if capabilities := in.meta[wire.MetaCapabilities]; capabilities == nil || capabilities[0] != '{' {
 		return refuse(http.StatusBadRequest, wire.CodeInvalidParams, "params._meta."+wire.MetaCapabilities+": must be an object")
 	}
@@ -211,11 +235,19 @@ func (in *incoming) checkHeaders(version string) *refusal {
 	if in.header.Get(wire.HeaderMethod) != in.message.Method {
 		return mismatch(wire.HeaderMethod, "method")
 	}
-	if in.message.Method != wire.MethodCallTool || in.name == "" {
+	field, want := "name", in.name
+	switch in.message.Method {
+	case wire.MethodCallTool, wire.MethodGetPrompt:
+	case wire.MethodReadResource:
+		field, want = "uri", in.uri
+	default:
 		return nil
 	}
-	if name, ok := wire.DecodeHeader(in.header.Get(wire.HeaderName)); !ok || name != in.name {
-		return mismatch(wire.HeaderName, "params.name")
+	if want == "" {
+		return nil // It is missing in the body, which is another error.
+	}
+	if name, ok := wire.DecodeHeader(in.header.Get(wire.HeaderName)); !ok || name != want {
+		return mismatch(wire.HeaderName, "params."+field)
 	}
 	return nil
 }

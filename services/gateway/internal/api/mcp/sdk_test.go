@@ -76,7 +76,16 @@ func TestReadGrowsLinearly(t *testing.T) {
 	header := http.Header{"Content-Type": {"application/json"}, "Accept": {"*/*"}}
 	inputs := append(growth.Around(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":`, growth.JSON, `}}`), growth.JSON...)
 	inputs = append(inputs, growth.Number("members of _meta", `{"jsonrpc":"2.0","id":1,"method":"a","params":{"_meta":{"a":1`, `,"a#":1`, `}}}`))
-	growth.Linear(t, growth.Each(inputs, func(text []byte) { _, _ = read(header, text) })...)
+	const request = `{"jsonrpc":"2.0","id":1,"method":"a","params":`
+	inputs = append(inputs, growth.Around(request+`{"ref":{"type":"ref/prompt","name":"a"},"argument":`, growth.JSON, `}}`)...)
+	inputs = append(inputs, growth.Number("URIs", request+`{"notifications":{"resourceSubscriptions":["a:b"`, `,"a:#"`, `]}}}`))
+	growth.Linear(t, growth.Each(inputs, func(text []byte) {
+		if in, _ := read(header, text); in != nil {
+			x := exchange{incoming: in}
+			_, _ = x.wanted()
+			_ = x.completion(&toolcall.Query{})
+		}
+	})...)
 }
 
 // FuzzRead checks that whatever arrives is read or refused with a message of the protocol.

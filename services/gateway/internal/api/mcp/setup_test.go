@@ -15,7 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -28,6 +30,34 @@ type tools struct {
 	calls []*toolcall.Request
 	call  func(ctx context.Context, r *toolcall.Request) (toolcall.Answer, error)
 	asked []string // the servers that were listed
+
+	features map[toolserver.Feature]bool
+	offers   toolcall.Offers
+	queries  []*toolcall.Query
+	follows  []toolcall.Followed
+	query    func(q *toolcall.Query) (toolcall.Answer, error)
+}
+
+func (s *tools) Features(_, server string) map[toolserver.Feature]bool {
+	if server == "" {
+		return s.features
+	}
+	return map[toolserver.Feature]bool{toolserver.FeaturePrompts: true}
+}
+
+func (s *tools) Offers(_ context.Context, _ *toolcall.Asker, server string, of upstream.Offer) (toolcall.Offers, error) {
+	s.asked = append(s.asked, server+" "+string(of))
+	return s.offers, s.err
+}
+
+func (s *tools) Follows(_ context.Context, _ *toolcall.Asker, _ string, uris []string) ([]toolcall.Followed, error) {
+	s.asked = append(s.asked, uris...)
+	return s.follows, s.err
+}
+
+func (s *tools) Query(_ context.Context, q *toolcall.Query) (toolcall.Answer, error) {
+	s.queries = append(s.queries, q)
+	return s.query(q)
 }
 
 func (s *tools) Knows(_, server string) bool { return server == "files" }
@@ -90,9 +120,22 @@ func open(t *testing.T) (*httptest.Server, *tools, *Handler) {
 			return
 		}
 		if err := h.Serve(w, r, r.PathValue("server"), body); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
+			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
 		}
 	}
+	end := func(w http.ResponseWriter, r *http.Request) {
+		if err := h.End(w, r, r.PathValue("server")); err != nil {
+			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
+		}
+	}
+	listen := func(w http.ResponseWriter, r *http.Request) {
+		if err := h.Listen(w, r, r.PathValue("server")); err != nil {
+			http.Error(w, err.Error(), apierr.From(err).Kind.HTTPStatus())
+		}
+	}
+	mux.HandleFunc("GET /mcp", listen)
+	mux.HandleFunc("DELETE /mcp", end)
+	mux.HandleFunc("DELETE /mcp/{server}", end)
 	mux.HandleFunc("POST /mcp", serve)
 	mux.HandleFunc("POST /mcp/{server}", serve)
 	server := httptest.NewServer(mux)

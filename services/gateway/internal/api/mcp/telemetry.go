@@ -25,6 +25,7 @@ const (
 	attrMethod    = attribute.Key("mcp.method.name")
 	attrVersion   = attribute.Key("mcp.protocol.version")
 	attrTool      = attribute.Key("gen_ai.tool.name")
+	attrPrompt    = attribute.Key("gen_ai.prompt.name")
 	attrOperation = attribute.Key("gen_ai.operation.name")
 	attrID        = attribute.Key("jsonrpc.request.id")
 	attrErrorType = attribute.Key("error.type")
@@ -71,6 +72,8 @@ func (m *metrics) label(tool string) string {
 // methods are those that are labels; callers may invent others.
 var methods = map[string]bool{
 	wire.MethodDiscover: true, wire.MethodInitialize: true, wire.MethodPing: true, wire.MethodListTools: true, wire.MethodCallTool: true,
+	wire.MethodListResources: true, wire.MethodListTemplates: true, wire.MethodReadResource: true, wire.MethodListPrompts: true,
+	wire.MethodListen: true, wire.MethodSetLevel: true, wire.MethodGetPrompt: true, wire.MethodComplete: true,
 }
 
 func (x *exchange) method() string {
@@ -96,7 +99,10 @@ func (x *exchange) start(ctx context.Context) (context.Context, trace.Span) {
 	ctx, span := x.handler.Tracer.Start(ctx, name, options...)
 	if span.IsRecording() {
 		span.SetAttributes(attrMethod.String(x.method()), attrVersion.String(x.version), attrID.String(string(x.message.ID)), attrTransport.String("tcp"))
-		if x.name != "" {
+		switch {
+		case x.name != "" && x.message.Method == wire.MethodGetPrompt:
+			span.SetAttributes(attrPrompt.String(x.name))
+		case x.name != "":
 			span.SetAttributes(attrTool.String(x.name), attrOperation.String("execute_tool"))
 		}
 	}

@@ -4,8 +4,10 @@
 package toolrule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +24,9 @@ type Rule struct {
 	// Servers and Tools are patterns of servers' ids and of tools' own names; "*" stands for any characters, and case is
 	// ignored. An empty list matches all.
 	Servers, Tools []string
+	// Methods are the methods of the protocol that the rule is about; empty for MethodCall alone. Tools then match what the
+	// method names: see Call.
+	Methods []string
 	// When is an expression in CEL; empty for always. See Variables.
 	When string
 	// Deny refuses the calls.
@@ -59,9 +64,23 @@ type Terms struct {
 	MaxToolCalls, RepeatLimit int
 }
 
-// Call is a call of a tool. Organization, User and Run are empty for none.
+// Methods that rules may be about.
+const (
+	MethodCall     = "tools/call"
+	MethodRead     = "resources/read"
+	MethodPrompt   = "prompts/get"
+	MethodComplete = "completion/complete"
+)
+
+// Methods returns the methods that rules may be about.
+func Methods() []string { return []string{MethodCall, MethodRead, MethodPrompt, MethodComplete} }
+
+// Call is a call of a tool, or of another method. Organization, User and Run are empty for none.
 type Call struct {
-	// Server is the server's id, Tool the server's own name of the tool.
+	// Method is empty for MethodCall.
+	Method string
+	// Server is the server's id. Tool is what the method names: the server's own name of the tool or prompt, the URI of the
+	// resource; of a completion the name of the prompt or the template of the resource.
 	Server, Tool            string
 	Organization, User, Run string
 	// Arguments are those of the canonical form, as expression.Object returns them; List ignores them.
@@ -106,12 +125,12 @@ type compiled struct {
 	arguments bool
 }
 
-// Variables returns the variables of expressions: the arguments as "args", and the texts "server", "tool",
+// Variables returns the variables of expressions: the arguments as "args", and the texts "method", "server", "tool",
 // "organization", "user" and "run". Numbers of arguments are integers where they have no fraction (also 100.0, which is
 // 100 in the canonical form) and otherwise doubles; comparisons take both, arithmetic doesn't mix them.
 func Variables() []expression.Variable {
 	return []expression.Variable{
-		{Name: variableArguments, Kind: expression.JSON}, {Name: "server"}, {Name: "tool"}, {Name: "organization"}, {Name: "user"}, {Name: "run"},
+		{Name: variableArguments, Kind: expression.JSON}, {Name: "method"}, {Name: "server"}, {Name: "tool"}, {Name: "organization"}, {Name: "user"}, {Name: "run"},
 	}
 }
 
@@ -163,6 +182,14 @@ func lower(patterns []string) []string {
 	return all
 }
 
+// LeastTrust returns the level that a server must have whatever is called of it.
+func (r *Rules) LeastTrust() trust.Level {
+	if r == nil || r.settings.MinimumTrust == "" {
+		return trust.Community
+	}
+	return r.settings.MinimumTrust
+}
+
 // Decide returns the terms of a call, or why it is refused. An expression that fails, reads an argument that the call
 // lacks, or costs too much, refuses it: nothing is known then of what the rule is for.
 func (r *Rules) Decide(c *Call) (Terms, *Denial) { return r.decide(c, true) }
@@ -175,18 +202,16 @@ func (r *Rules) decide(c *Call, arguments bool) (Terms, *Denial) {
 	if r == nil {
 		r = &Rules{}
 	}
-	terms := Terms{MinimumTrust: trust.Community, MaxToolCalls: r.settings.MaxToolCalls, RepeatLimit: r.settings.RepeatLimit}
-	if r.settings.MinimumTrust != "" {
-		terms.MinimumTrust = r.settings.MinimumTrust
-	}
+	terms := Terms{MinimumTrust: r.LeastTrust(), MaxToolCalls: r.settings.MaxToolCalls, RepeatLimit: r.settings.RepeatLimit}
 	if r.settings.RequireRun && c.Run == "" {
 		return Terms{}, runRequired("")
 	}
 	server, tool := strings.ToLower(c.Server), strings.ToLower(c.Tool)
+	method := c.method()
 	var values map[string]any
 	for i := range r.rules {
 		rule := &r.rules[i]
-		if rule.arguments && !arguments || !rule.names(server, tool) {
+		if rule.arguments && !arguments || !rule.about(method) || !rule.names(server, tool) {
 			continue
 		}
 		if values == nil && rule.when != nil {
@@ -204,6 +229,17 @@ func (r *Rules) decide(c *Call, arguments bool) (Terms, *Denial) {
 	}
 	return terms, nil
 }
+
+// about reports whether the rule is about a method.
+func (r *compiled) about(method string) bool {
+	if len(r.Methods) == 0 {
+		return method == MethodCall
+	}
+	return slices.Contains(r.Methods, method)
+}
+
+// method returns the method of a call.
+func (c *Call) method() string { return cmp.Or(c.Method, MethodCall) }
 
 // names reports whether the rule names a tool.
 func (r *compiled) names(server, tool string) bool {
@@ -255,7 +291,7 @@ func runRequired(rule string) *Denial {
 
 // values returns the variables of expressions.
 func (c *Call) values(arguments bool) map[string]any {
-	values := map[string]any{"server": c.Server, "tool": c.Tool, "organization": c.Organization, "user": c.User, "run": c.Run}
+	values := map[string]any{"method": c.method(), "server": c.Server, "tool": c.Tool, "organization": c.Organization, "user": c.User, "run": c.Run}
 	if arguments {
 		values[variableArguments] = map[string]any{}
 		if c.Arguments != nil {

@@ -33,6 +33,39 @@ func call(t *testing.T, server, tool, arguments string) *toolrule.Call {
 	return &toolrule.Call{Server: server, Tool: tool, Organization: "acme", User: "ann", Run: "r1", Arguments: object}
 }
 
+// A rule is about calls of tools alone unless it names methods.
+func TestMethods(t *testing.T) {
+	rules := compile(t, toolrule.Settings{Rules: []toolrule.Rule{
+		{Name: "tools", Tools: []string{"a"}, Deny: true},
+		{Name: "reads", Tools: []string{"file:*"}, Methods: []string{toolrule.MethodRead}, Deny: true},
+		{Name: "both", Tools: []string{"b"}, Methods: []string{toolrule.MethodCall, toolrule.MethodPrompt}, Deny: true},
+		{Name: "expression", Tools: []string{"c"}, Methods: toolrule.Methods(), When: `method == "completion/complete"`, Deny: true},
+	}})
+	for _, c := range []struct{ method, tool, rule string }{
+		{"", "a", "tools"},
+		{toolrule.MethodCall, "a", "tools"},
+		{toolrule.MethodPrompt, "a", ""},
+		{toolrule.MethodRead, "a", ""},
+		{toolrule.MethodRead, "FILE:///x", "reads"},
+		{toolrule.MethodCall, "file:///x", ""},
+		{toolrule.MethodComplete, "file:///x", ""},
+		{"", "b", "both"},
+		{toolrule.MethodPrompt, "b", "both"},
+		{toolrule.MethodComplete, "b", ""},
+		{"", "c", ""},
+		{toolrule.MethodComplete, "c", "expression"},
+		{toolrule.MethodRead, "c", ""},
+	} {
+		of := &toolrule.Call{Method: c.method, Server: "files", Tool: c.tool}
+		for name, decide := range map[string]func(*toolrule.Call) (toolrule.Terms, *toolrule.Denial){"decide": rules.Decide, "list": rules.List} {
+			_, denial := decide(of)
+			if got := denial; (got == nil) != (c.rule == "") || got != nil && got.Rule != c.rule {
+				t.Errorf("%s %s %s: %+v, want %q", name, c.method, c.tool, got, c.rule)
+			}
+		}
+	}
+}
+
 func TestDecide(t *testing.T) {
 	rules := compile(t, toolrule.Settings{MaxToolCalls: 50, RepeatLimit: 3, Rules: []toolrule.Rule{
 		{Name: "verified", Servers: []string{"github"}, Tools: []string{"merge_*", "Delete_*"}, MinimumTrust: trust.Verified, FreshListing: time.Minute},

@@ -52,8 +52,10 @@ type execution struct {
 	hold *memory.Hold
 	// definition is the approved one of the tool; nil until it is known.
 	definition *definition.Reviewed
-	claim      Claim
-	booked     *quota.Reservation
+	// ask makes a query; nil for a call of a tool.
+	ask    func(ctx context.Context) (upstream.Result, error)
+	claim  Claim
+	booked *quota.Reservation
 	// ready is when every check has passed; zero before.
 	ready time.Time
 
@@ -266,7 +268,11 @@ func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 			return upstream.Result{}, err
 		}
 	}
-	result, err := x.upstream(ctx)
+	ask := x.ask
+	if ask == nil {
+		ask = x.upstream
+	}
+	result, err := ask(ctx)
 	if unsent, ok := errors.AsType[*upstream.Error](err); ok && !unsent.Sent {
 		return upstream.Result{}, x.unsent(ctx, unsent)
 	}
@@ -281,7 +287,7 @@ func (x *execution) upstream(ctx context.Context) (result upstream.Result, err e
 	defer panics.Recover(&err)
 	return x.caller.Upstream.Call(ctx, x.server, &upstream.Call{
 		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
-		Meta: x.request.Meta, Progress: x.request.Progress,
+		Meta: x.request.Meta, Progress: x.request.Progress, Log: x.request.Log,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 )
 
 // facts is what is known of a tool when it is decided whether it may be called, whatever its arguments.
@@ -13,8 +14,9 @@ type facts struct {
 	authority *run.Run
 	// entry is the server, with the tools of its latest listing.
 	entry *definition.Entry
-	// tool is the tool's own name.
-	tool  string
+	// method is empty for a call of a tool. tool is the tool's own name, or what another method names.
+	method, tool string
+
 	level trust.Level
 	// terms are the policy's, and denial is its refusal; one of them is zero.
 	terms  toolrule.Terms
@@ -35,7 +37,7 @@ func decideRun(f *facts) error {
 	switch {
 	case f.denial != nil && f.denial.Reason == toolrule.ReasonRunRequired:
 		return f.denial.Err()
-	case f.authority != nil && !f.authority.Limits.AllowsTool(f.entry.Server.ID, f.tool):
+	case f.authority != nil && !f.authority.Limits.AllowsTool(f.entry.Server.ID, f.allowed()):
 		return run.ErrToolNotAllowed
 	}
 	return nil
@@ -43,6 +45,9 @@ func decideRun(f *facts) error {
 
 // decideTool returns the tool of a server that is trusted enough, if its definition is approved and no rule denies it.
 func decideTool(f *facts) (definition.Tool, error) {
+	if !f.entry.Server.Offers(toolserver.FeatureTools) {
+		return definition.Tool{}, definition.ErrToolNotFound
+	}
 	if f.denial == nil && !f.level.AtLeast(f.terms.MinimumTrust) {
 		return definition.Tool{}, ErrUntrusted
 	}

@@ -12,6 +12,12 @@ const (
 	ReasonApprovalRequired apierr.Reason = "approval_required"
 	// ReasonOutcomeUnknown: the call was sent, and no answer came.
 	ReasonOutcomeUnknown apierr.Reason = "outcome_unknown"
+	// ReasonNotOffered: the server's registration doesn't offer the feature.
+	ReasonNotOffered apierr.Reason = "feature_not_offered"
+	// ReasonResourceNotFound: there is no such resource or prompt.
+	ReasonResourceNotFound apierr.Reason = "resource_not_found"
+	// ReasonAmbiguous: several servers have the resource.
+	ReasonAmbiguous apierr.Reason = "resource_ambiguous"
 )
 
 // Refusals of calls.
@@ -24,11 +30,18 @@ var (
 		Kind: apierr.KindUpstream, Reason: ReasonOutcomeUnknown, Class: apierr.ClassPolicy,
 		Text: "the call was sent and got no answer: the tool may have run; it is not called again by itself",
 	}
-	errUnavailable = apierr.Unavailable("the server can't be reached at the moment; the call was not made", nil)
-	errTrustAway   = apierr.Unavailable("the levels of trust can't be read at the moment; nothing was sent to the server", nil)
-	errListingAway = apierr.Unavailable("the server's definitions can't be read at the moment; nothing was sent to the server", nil)
-	errLedgerAway  = apierr.Unavailable("usage can't be recorded at the moment; nothing was sent to the server", nil)
-	errUnsupported = &apierr.Error{
+	ErrNotOffered       = apierr.New(apierr.KindNotFound, ReasonNotOffered, "the server does not offer this to callers")
+	ErrResourceNotFound = apierr.New(apierr.KindNotFound, ReasonResourceNotFound,
+		"it does not exist; what no server lists is read from its server, at /mcp/{server}")
+	ErrAmbiguous = apierr.New(apierr.KindConflict, ReasonAmbiguous,
+		"more than one server has this URI; use /mcp/{server}")
+	errOffersAway   = apierr.Unavailable("what the server offers can't be read at the moment", nil)
+	errOwnerUnknown = apierr.Unavailable("a server can't be asked at the moment, so that it is not known whose the URI is; use /mcp/{server}", nil)
+	errUnavailable  = apierr.Unavailable("the server can't be reached at the moment; the call was not made", nil)
+	errTrustAway    = apierr.Unavailable("the levels of trust can't be read at the moment; nothing was sent to the server", nil)
+	errListingAway  = apierr.Unavailable("the server's definitions can't be read at the moment; nothing was sent to the server", nil)
+	errLedgerAway   = apierr.Unavailable("usage can't be recorded at the moment; nothing was sent to the server", nil)
+	errUnsupported  = &apierr.Error{
 		Kind: apierr.KindUpstream, Reason: apierr.ReasonNotImplemented, Class: apierr.ClassPolicy,
 		Text: "the server answered with a request of its own, which is not supported",
 	}

@@ -53,6 +53,11 @@ type world struct {
 	approval *approval
 	answer   func(ctx context.Context, call *upstream.Call) (upstream.Result, error)
 	sent     []*upstream.Call
+	// offers are what servers offer beside tools; an error in silent is of their lists. queried is what was sent.
+	offers  map[toolserver.Key]map[upstream.Offer][]upstream.Item
+	silent  map[toolserver.Key]error
+	queried []*upstream.Query
+	follow  func(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error
 
 	ready, commitErr error
 	rows             []ledger.Entry
@@ -150,6 +155,30 @@ func (w *world) Call(ctx context.Context, s *toolserver.Server, call *upstream.C
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	return w.answer(ctx, call)
+}
+
+func (w *world) Query(ctx context.Context, s *toolserver.Server, q *upstream.Query) (upstream.Result, error) {
+	w.step("send")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queried = append(w.queried, q)
+	return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{"from":"` + s.ID + `"}`)}, ctx.Err()
+}
+
+func (w *world) Follow(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error {
+	return w.follow(ctx, s, f)
+}
+
+// offerings is the Offerings of a world, whose name Of is taken.
+type offerings struct{ *world }
+
+func (o offerings) Of(_ context.Context, organization string, s *toolserver.Server, of upstream.Offer) ([]upstream.Item, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if organization != "acme" {
+		return nil, errors.New("asked for another organization")
+	}
+	return o.offers[s.Key()][of], o.silent[s.Key()]
 }
 
 func (w *world) Ready(context.Context) error { return w.ready }
@@ -270,7 +299,7 @@ func (w *world) caller(tb testing.TB) *Caller {
 		<-done
 	})
 	o := Options{
-		Registry: w, Texts: w, Listings: w, Trust: w, Policy: w.policy, Admission: w,
+		Registry: w, Texts: w, Listings: w, Offerings: offerings{w}, Trust: w, Policy: w.policy, Admission: w,
 		Limits: books, Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	}

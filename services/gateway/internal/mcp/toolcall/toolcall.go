@@ -52,6 +52,8 @@ type Request struct {
 	Meta map[string]json.RawMessage
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
+	// Log gets the log messages of the server, in the same way.
+	Log upstream.Log
 }
 
 // Answer is the answer to a Request.
@@ -144,6 +146,10 @@ type Upstream interface {
 	// answer that is an error of the protocol, and otherwise an *upstream.Error. The answer is charged to the memory.Hold of
 	// ctx.
 	Call(ctx context.Context, server *toolserver.Server, call *upstream.Call) (upstream.Result, error)
+	// Query makes one query, in the same way.
+	Query(ctx context.Context, server *toolserver.Server, query *upstream.Query) (upstream.Result, error)
+	// Follow receives notices of resources until the stream ends.
+	Follow(ctx context.Context, server *toolserver.Server, follow *upstream.Follow) error
 }
 
 // Ledger records what is billed.
@@ -165,7 +171,9 @@ type Options struct {
 	Registry Registry
 	Texts    Texts
 	Listings Listings
-	Trust    Trust
+	// Offerings are what servers offer beside tools.
+	Offerings Offerings
+	Trust     Trust
 	// Policy returns the one in force; it is called once a request.
 	Policy    func() Policy
 	Admission Admission

@@ -208,7 +208,7 @@ func newEntry(ctx context.Context, action string, key Key, reason string) *audit
 func details(s *Server) json.RawMessage {
 	text, err := json.Marshal(map[string]any{
 		"prefix": s.Prefix, "origin": s.origin(), "custody": s.Credential.Custody, "fingerprint": s.Credential.Fingerprint,
-		"price_pico_usd": s.Price, "version": s.Version, "created_by": s.CreatedBy, "moved_by": s.MovedBy,
+		"features": s.Features, "price_pico_usd": s.Price, "version": s.Version, "created_by": s.CreatedBy, "moved_by": s.MovedBy,
 	})
 	if err != nil {
 		return nil // Nothing above can fail.

@@ -42,7 +42,9 @@ type Registration struct {
 	Prefix, URL, Command string
 	// Credential is nil for none.
 	Credential *Offer
-	Price      price.Pico
+	// Features are empty for tools alone.
+	Features []Feature
+	Price    price.Pico
 	// Timeout is 0 for DefaultTimeout.
 	Timeout                time.Duration
 	Concurrency, PerMinute int
@@ -58,8 +60,10 @@ type Update struct {
 	Version              int
 	Prefix, URL, Command *string
 	// Credential replaces the credential; NoCredential removes it.
-	Credential             *Offer
-	NoCredential           bool
+	Credential   *Offer
+	NoCredential bool
+	// Features are empty for those of before.
+	Features               []Feature
 	Price                  *price.Pico
 	Timeout                *time.Duration
 	Concurrency, PerMinute *int
@@ -93,6 +97,10 @@ func (r *Registration) server(now time.Time) (Server, error) {
 	if s.Timeout == 0 {
 		s.Timeout = DefaultTimeout
 	}
+	var err error
+	if s.Features, err = readFeatures(r.Features); err != nil {
+		return s, err
+	}
 	return s, s.check()
 }
 
@@ -123,7 +131,11 @@ func (s Server) update(u *Update, now time.Time) (Server, error) {
 	if next.origin() != s.origin() && next.Credential.Custody != CustodyNone && u.Credential == nil {
 		return s, apierr.Invalid("credential", "is required with a url of another host: the present one is not sent there")
 	}
-	if err := next.check(); err != nil {
+	err := next.check()
+	if err == nil && len(u.Features) > 0 {
+		next.Features, err = readFeatures(u.Features)
+	}
+	if err != nil {
 		return s, err
 	}
 	next.Version, next.UpdatedAt = s.Version+1, now

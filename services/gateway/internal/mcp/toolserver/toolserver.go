@@ -21,6 +21,8 @@ type Server struct {
 	// local one. Exactly one is set.
 	URL, Command string
 	Credential   Credential
+	// Features are what callers are offered of it; see Offers.
+	Features []Feature
 	// Price is what a call costs.
 	Price price.Pico
 	// Timeout bounds a call, to the end of its answer.

@@ -34,6 +34,8 @@ type Call struct {
 	State  string
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
 	Progress func(Progress)
+	// Log receives log messages of the server.
+	Log Log
 }
 
 // Kind is the kind of a result.
@@ -73,7 +75,9 @@ func (c *Client) call(ctx context.Context, server *toolserver.Server, call *Call
 	if err != nil {
 		return Result{}, err
 	}
-	talk := func() *conversation { return &conversation{tokened: call.Progress != nil, progress: call.Progress} }
+	talk := func() *conversation {
+		return &conversation{tokened: call.Progress != nil, progress: call.Progress, log: call.Log}
+	}
 	s, got, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		r, err := c.callRequest(s, call, traceparent(ctx, span))
 		if err == nil {
@@ -99,7 +103,7 @@ func (c *Client) callRequest(s *session, call *Call, span string) (*request, err
 		params.add("inputResponses", call.Inputs)
 		params.addText("requestState", call.State)
 	}
-	a := about{extra: call.Meta, capabilities: call.Capabilities, span: span}
+	a := about{extra: call.Meta, capabilities: call.Capabilities, span: span, level: call.Log.Level}
 	if call.Progress != nil {
 		a.token = 1
 	}

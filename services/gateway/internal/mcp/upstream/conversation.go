@@ -30,12 +30,19 @@ type conversation struct {
 	// changed, however often it does.
 	progress func(Progress)
 	changed  func()
+	log      Log
+	// notice receives notifications of a stream of notices; nil for any other request.
+	notice func(*wire.Message)
+	// offersChanged is called once if the server says that its resources or prompts have changed.
+	offersChanged func()
 	// reply answers a request of the server.
 	reply func(ctx context.Context, m *wire.Message) error
 
 	messages, asked int
 	last            float64
 	begun, noted    bool
+	offersNoted     bool
+	logged          int
 }
 
 // Errors of servers that don't follow the protocol.
@@ -61,6 +68,9 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 	case m.IsRequest():
 		return false, v.answer(ctx, m)
 	}
+	if v.notice != nil {
+		v.notice(m)
+	}
 	switch m.Method {
 	case wire.MethodProgress:
 		return false, v.advance(m.Params)
@@ -68,6 +78,13 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 		if !v.noted {
 			v.noted = true
 			v.changed()
+		}
+	case wire.MethodMessage:
+		v.pass(m.Params)
+	case wire.MethodResourcesChange, wire.MethodPromptsChange:
+		if !v.offersNoted && v.offersChanged != nil {
+			v.offersNoted = true
+			v.offersChanged()
 		}
 	}
 	return false, nil

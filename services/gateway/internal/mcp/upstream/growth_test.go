@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"encoding/json"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/mcp/wire"
@@ -17,14 +18,30 @@ func TestReadingGrowsLinearly(t *testing.T) {
 		}
 		_, _ = readResult(&session{modern: true}, text, nil)
 		readAbout(text, wire.Modern)
-		l := lister{names: make(map[string]bool), cursors: make(map[string]bool)}
+		l := lister{names: make(map[string]bool), pages: newPages()}
 		_ = l.page(text)
+		for _, of := range []Offer{Resources, Templates, Prompts} {
+			o := offers{of: of, pages: newPages(), keys: make(map[string]bool)}
+			_ = o.page(text)
+		}
+		_ = accepted(text, []string{"a:b"})
+		(&conversation{log: Log{Receive: func(json.RawMessage) {}}}).pass(text)
+		for _, method := range []string{wire.MethodReadResource, wire.MethodGetPrompt, wire.MethodComplete} {
+			_, _ = readQuery(&session{modern: true}, method, text)
+		}
 	}
 	inputs := append(growth.Around(`{"content":`, growth.ValidJSON, `}`), growth.Around(`{"tools":`, growth.ValidJSON, `}`)...)
 	inputs = append(inputs,
 		growth.Number("tools", `{"tools":[{"name":"t","inputSchema":{}}`, `,{"name":"t#","inputSchema":{}}`, `]}`),
 		growth.Number("arguments in headers", `{"tools":[{"name":"t","inputSchema":{"properties":{"a":{}`, `,"a#":{"type":"string","x-mcp-header":"A#"}`, `}}}]}`),
 		growth.Repeat("contents", `{"content":[{"type":"text"}`, `,{"type":"text","text":"a"}`, `]}`),
+		growth.Number("resources", `{"resources":[{"uri":"a:b"}`, `,{"uri":"a:b#"}`, `]}`),
+		growth.Number("prompts", `{"prompts":[{"name":"p"}`, `,{"name":"p#"}`, `]}`),
+		growth.Repeat("a URI", `{"resources":[{"uri":"`, "\u00e9", `"}]}`),
+		growth.Repeat("read contents", `{"contents":[{"uri":"a:b"}`, `,{"uri":"a:b","text":"a"}`, `]}`),
+		growth.Repeat("messages", `{"messages":[{"role":"user"}`, `,{"role":"user"}`, `]}`),
+		growth.Repeat("values", `{"completion":{"values":["a"`, `,"a"`, `]}}`),
+		growth.Number("acknowledged", `{"notifications":{"resourceSubscriptions":["a:b"`, `,"a:#"`, `]}}`),
 		growth.Repeat("instructions", `{"instructions":"`, "\u00e9", `"}`),
 		growth.Repeat("a name", `{"serverInfo":{"name":"`, "\u202e", `"}}`),
 	)

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
@@ -68,14 +67,10 @@ func (c *Client) List(ctx context.Context, server *toolserver.Server) (Listing, 
 	if err != nil {
 		return Listing{}, err
 	}
-	l := lister{names: make(map[string]bool), cursors: make(map[string]bool)}
+	l := lister{names: make(map[string]bool), pages: newPages()}
 	for range maxPages {
 		s, got, err := c.do(ctx, p, func() *conversation { return nil }, func(s *session) (*request, error) {
-			var params object
-			if l.cursor != "" {
-				params.add("cursor", jsontext.AppendText(nil, l.cursor))
-			}
-			return c.newRequest(s, wire.MethodListTools, params, about{}), nil
+			return c.newRequest(s, wire.MethodListTools, l.params(), about{}), nil
 		})
 		if err != nil {
 			return Listing{}, err
@@ -93,11 +88,25 @@ func (c *Client) List(ctx context.Context, server *toolserver.Server) (Listing, 
 // lister reads the pages of a listing.
 type lister struct {
 	Listing
+	pages
 
-	cursor  string
-	size    int
-	names   map[string]bool
-	cursors map[string]bool
+	size  int
+	names map[string]bool
+}
+
+// pages follows the pages of a listing.
+type pages struct {
+	// cursor is that of the next page; empty for the first, and behind the last.
+	cursor string
+	seen   map[string]bool
+}
+
+func newPages() pages { return pages{seen: make(map[string]bool)} }
+
+// params returns the parameters of the request for the next page.
+func (p *pages) params() (params object) {
+	params.addText("cursor", p.cursor)
+	return params
 }
 
 // page reads a page. The cursor of the next one is empty at the end.
@@ -130,18 +139,18 @@ func (l *lister) page(result json.RawMessage) error {
 }
 
 // next takes the cursor of the next page.
-func (l *lister) next(cursor json.RawMessage) error {
-	if l.cursor = ""; cursor == nil || string(cursor) == "null" {
+func (p *pages) next(cursor json.RawMessage) error {
+	if p.cursor = ""; cursor == nil || string(cursor) == "null" {
 		return nil
 	}
 	text, ok := wire.Text(cursor)
 	switch {
 	case !ok || len(text) > maxCursor:
 		return errCursor
-	case l.cursors[text]:
+	case p.seen[text]:
 		return errLoop
 	}
-	l.cursor, l.cursors[text] = text, true
+	p.cursor, p.seen[text] = text, true
 	return nil
 }
 

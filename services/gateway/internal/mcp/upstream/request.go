@@ -89,6 +89,8 @@ type about struct {
 	// token names the request in notices of its progress; 0 for none.
 	token int64
 	span  string
+	// level is the least severe level of log messages that are wanted; empty for none.
+	level string
 }
 
 // reservedMeta reports whether a member of _meta is the client's own, or must not leave the gateway.
@@ -114,6 +116,7 @@ func (c *Client) meta(s *session, a about) json.RawMessage {
 	}
 	o.addText(wire.MetaTraceParent, a.span)
 	if s.modern {
+		o.addText(wire.MetaLogLevel, a.level)
 		o.addText(wire.MetaVersion, s.version)
 		o.add(wire.MetaClientInfo, c.info())
 		o.add(wire.MetaCapabilities, orEmpty(a.capabilities))

@@ -283,6 +283,9 @@ func (c *Client) exchange(ctx context.Context, p *peer, s *session, r *request, 
 	if talk.changed == nil {
 		talk.changed = func() { c.changed(p.key.server) }
 	}
+	if c.options.OffersChanged != nil {
+		talk.offersChanged = func() { c.options.OffersChanged(p.key.server) }
+	}
 	got, err := p.link.send(ctx, s, r, talk)
 	if err != nil && ctx.Err() != nil && p.link.cancelsByNotice(s) && r.method != wire.MethodInitialize {
 		c.cancel(p, s, r)

@@ -16,11 +16,28 @@ import (
 
 // start begins the span of a call, as the conventions of OpenTelemetry for the protocol name it.
 func (c *Client) start(ctx context.Context, server *toolserver.Server, tool string) (context.Context, trace.Span) {
-	attributes := []attribute.KeyValue{
+	return c.startSpan(ctx, server, wire.MethodCallTool+" "+tool, []attribute.KeyValue{
 		attribute.String("mcp.method.name", wire.MethodCallTool),
 		attribute.String("gen_ai.operation.name", "execute_tool"),
 		attribute.String("gen_ai.tool.name", tool),
+	})
+}
+
+// startQuery begins the span of a query. URIs are in no name.
+func (c *Client) startQuery(ctx context.Context, server *toolserver.Server, q *Query) (context.Context, trace.Span) {
+	name, attributes := q.Method, []attribute.KeyValue{attribute.String("mcp.method.name", q.Method)}
+	switch q.Method {
+	case wire.MethodGetPrompt:
+		name += " " + q.Name
+		attributes = append(attributes, attribute.String("gen_ai.prompt.name", q.Name))
+	case wire.MethodReadResource:
+		attributes = append(attributes, attribute.String("mcp.resource.uri", q.Name))
 	}
+	return c.startSpan(ctx, server, name, attributes)
+}
+
+// startSpan begins the span of a request to a server.
+func (c *Client) startSpan(ctx context.Context, server *toolserver.Server, name string, attributes []attribute.KeyValue) (context.Context, trace.Span) {
 	transport := "pipe"
 	if server.Command == "" {
 		transport = "tcp"
@@ -31,7 +48,7 @@ func (c *Client) start(ctx context.Context, server *toolserver.Server, tool stri
 		}
 	}
 	attributes = append(attributes, attribute.String("network.transport", transport))
-	return c.options.Tracer.Start(ctx, wire.MethodCallTool+" "+tool, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	return c.options.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
 }
 
 // annotate adds what is known once the session is open.

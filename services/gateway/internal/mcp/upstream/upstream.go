@@ -92,6 +92,8 @@ type Options struct {
 	// Changed is called when a server says that its tools have changed, or refuses a call because they have; nil for none.
 	// It must not block.
 	Changed func(toolserver.Key)
+	// OffersChanged is called when a server says that its resources or prompts have changed; nil for none. It must not block.
+	OffersChanged func(toolserver.Key)
 	// Version is the gateway's, which servers see.
 	Version string
 	Tracer  trace.Tracer

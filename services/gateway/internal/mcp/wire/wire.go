@@ -30,8 +30,21 @@ const (
 	MethodInitialized = "notifications/initialized"
 	MethodCancelled   = "notifications/cancelled"
 	MethodProgress    = "notifications/progress"
-	MethodToolsChange = "notifications/tools/list_changed"
 	MethodListening   = "notifications/subscriptions/acknowledged"
+
+	MethodListResources = "resources/list"
+	MethodListTemplates = "resources/templates/list"
+	MethodReadResource  = "resources/read"
+	MethodListPrompts   = "prompts/list"
+	MethodGetPrompt     = "prompts/get"
+	MethodComplete      = "completion/complete"
+	MethodSetLevel      = "logging/setLevel"
+
+	MethodToolsChange     = "notifications/tools/list_changed"
+	MethodResourcesChange = "notifications/resources/list_changed"
+	MethodPromptsChange   = "notifications/prompts/list_changed"
+	MethodUpdated         = "notifications/resources/updated"
+	MethodMessage         = "notifications/message"
 )
 
 // Members of _meta.
@@ -41,11 +54,27 @@ const (
 	MetaClientInfo   = MetaPrefix + "clientInfo"
 	MetaCapabilities = MetaPrefix + "clientCapabilities"
 	MetaServerInfo   = MetaPrefix + "serverInfo"
+	MetaLogLevel     = MetaPrefix + "logLevel"
+	MetaSubscription = MetaPrefix + "subscriptionId"
 	MetaProgress     = "progressToken"
 	MetaTraceParent  = "traceparent"
 	MetaTraceState   = "tracestate"
 	MetaBaggage      = "baggage"
 )
+
+// levels are the levels of log messages (RFC 5424), the least severe first.
+var levels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+
+// Level returns how severe a level of log messages is; -1 for none.
+func Level(name string) int { return slices.Index(levels, name) }
+
+// LevelName returns the level of a number; empty for none.
+func LevelName(level int) string {
+	if level < 0 || level >= len(levels) {
+		return ""
+	}
+	return levels[level]
+}
 
 // ExtensionTasks is the capability of results that come later.
 const ExtensionTasks = MetaPrefix + "tasks"

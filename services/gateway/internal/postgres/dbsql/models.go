@@ -663,6 +663,7 @@ type ToolServer struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	Revision       int64
+	Features       []string
 }
 
 type Trace struct {

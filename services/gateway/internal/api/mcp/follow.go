@@ -1,0 +1,116 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/platform/panics"
+)
+
+const (
+	// beginTime bounds the wait for servers to acknowledge what is followed.
+	beginTime = 5 * time.Second
+	// followEach is the least time between two notices of resources: a server that sends more waits.
+	followEach = 50 * time.Millisecond
+)
+
+// follows are the streams of servers that a caller's stream follows.
+type follows struct {
+	group errgroup.Group
+	// opened is closed once the caller's stream has begun; nothing is said before.
+	opened chan struct{}
+}
+
+// begin begins to follow resources, and returns those of which there will be notices. Servers that don't acknowledge them
+// in time are left out.
+func (f *follows) begin(ctx context.Context, x *exchange, uris []string, meta map[string]json.RawMessage) []string {
+	f.opened = make(chan struct{})
+	if len(uris) == 0 {
+		return nil
+	}
+	servers, err := x.handler.Tools.Follows(ctx, x.asker, x.server, uris)
+	if err != nil {
+		return nil
+	}
+	begun := make(chan []string, len(servers))
+	var known known
+	for i := range servers {
+		f.group.Go(panics.Guard(func() error {
+			servers[i].Run(ctx, func(uris []string) { begun <- uris }, func(uri string) {
+				if f.rest(ctx) && known.has(uri) {
+					x.say(wire.MethodUpdated, map[string]any{"_meta": meta, "uri": uri})
+				}
+			})
+			return nil
+		}))
+	}
+	late := time.NewTimer(beginTime)
+	defer late.Stop()
+	for range servers {
+		select {
+		case uris := <-begun:
+			known.add(uris)
+		case <-late.C:
+			return known.all()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return known.all()
+}
+
+// open lets notices pass.
+func (f *follows) open() { close(f.opened) }
+
+// rest waits until the next notice may pass. It reports false when the stream ends.
+func (f *follows) rest(ctx context.Context) bool {
+	select {
+	case <-f.opened:
+	case <-ctx.Done():
+		return false
+	}
+	timer := time.NewTimer(followEach)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wait returns once nothing is followed any more.
+func (f *follows) wait() { _ = f.group.Wait() }
+
+// known are the resources that were acknowledged to the caller.
+type known struct {
+	mu   sync.Mutex
+	uris []string
+}
+
+func (k *known) add(uris []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.uris = append(k.uris, uris...)
+}
+
+// all returns them in order.
+func (k *known) all() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Sorted(slices.Values(k.uris))
+}
+
+// has reports whether a URI is one of them, or of a part of one.
+func (k *known) has(uri string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return upstream.Covers(k.uris, uri)
+}

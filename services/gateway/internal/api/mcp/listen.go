@@ -1,0 +1,205 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/notice"
+	"switchyard.dev/services/gateway/internal/mcp/session"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Notices says when lists have changed; see notice.Hub.
+type Notices interface {
+	Listen(ctx context.Context, l *notice.Listener) error
+}
+
+// listed are the lists of which callers are notified, by toolcall.Listed.
+var listed = [toolcall.Lists]struct {
+	// wanted is the member by which a caller asks for the notice.
+	feature        toolserver.Feature
+	wanted, method string
+}{
+	toolcall.ListedTools:     {toolserver.FeatureTools, "toolsListChanged", wire.MethodToolsChange},
+	toolcall.ListedResources: {toolserver.FeatureResources, "resourcesListChanged", wire.MethodResourcesChange},
+	toolcall.ListedPrompts:   {toolserver.FeaturePrompts, "promptsListChanged", wire.MethodPromptsChange},
+}
+
+// offered returns the lists that a face has.
+func (h *Handler) offered(a *toolcall.Asker, server string) (of []toolcall.Listed) {
+	features := h.Tools.Features(a.Organization, server)
+	for kind := range toolcall.Listed(toolcall.Lists) {
+		if features[listed[kind].feature] || kind == toolcall.ListedTools && server == "" {
+			of = append(of, kind)
+		}
+	}
+	return of
+}
+
+// listen answers subscriptions/listen with a stream, which ends with the answer.
+func (x *exchange) listen(ctx context.Context) {
+	wanted, wrong := x.wanted()
+	if wrong != "" {
+		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
+		return
+	}
+	of := slices.DeleteFunc(x.handler.offered(x.asker, x.server), func(kind toolcall.Listed) bool { return !wanted.lists[kind] })
+	meta := map[string]json.RawMessage{wire.MetaSubscription: x.message.ID}
+	ctx, cancel := context.WithCancel(ctx)
+	var follows follows
+	begin := func(notice.State) {
+		accepted := make(map[string]any)
+		for _, kind := range of {
+			accepted[listed[kind].wanted] = true
+		}
+		if uris := follows.begin(ctx, x, wanted.uris, meta); len(uris) > 0 {
+			accepted[wantedResources] = uris
+		}
+		x.say(wire.MethodListening, map[string]any{"_meta": meta, "notifications": accepted})
+		follows.open()
+	}
+	var err error
+	if len(of) == 0 && len(wanted.uris) == 0 {
+		begin(notice.State{})
+	} else {
+		err = x.handler.Notices.Listen(ctx, &notice.Listener{
+			Asker: x.asker, Server: x.server, Of: of, Begin: begin,
+			Changed: func(kind toolcall.Listed, _ notice.State) { x.say(listed[kind].method, map[string]any{"_meta": meta}) },
+		})
+	}
+	cancel()
+	follows.wait()
+	if err != nil {
+		x.refuse(err)
+		return
+	}
+	x.result(map[string]any{"resultType": wire.ResultComplete, "_meta": meta})
+}
+
+// say sends a notification.
+func (x *exchange) say(method string, params any) {
+	text, err := jsontext.Marshal(params)
+	if err == nil {
+		x.reply.notify(&wire.Message{Method: method, Params: text})
+	}
+}
+
+// wishes are the notices that a caller asks for.
+type wishes struct {
+	lists [toolcall.Lists]bool
+	// uris are those of resources.
+	uris []string
+}
+
+// wantedResources is the member by which a caller asks for notices of resources, and maxFollowed how many it may name.
+const (
+	wantedResources = "resourceSubscriptions"
+	maxFollowed     = 50
+)
+
+// wanted reads which notices a caller asks for. Others than these are not sent, and not acknowledged.
+func (x *exchange) wanted() (of wishes, wrong string) {
+	var notifications json.RawMessage
+	wire.Members(x.params(), func(name string, value []byte) bool {
+		if name == "notifications" {
+			notifications = value
+		}
+		return true
+	})
+	if notifications == nil || notifications[0] != '{' {
+		return of, "params.notifications: must be an object"
+	}
+	wire.Members(notifications, func(name string, value []byte) bool {
+		if name == wantedResources && !of.readURIs(value) {
+			wrong = "params.notifications." + name + ": must be a list of at most 50 URIs"
+		}
+		for kind := range listed {
+			if name == listed[kind].wanted {
+				if of.lists[kind] = string(value) == "true"; !of.lists[kind] && string(value) != "false" {
+					wrong = "params.notifications." + name + ": must be true or false"
+				}
+			}
+		}
+		return true
+	})
+	return of, wrong
+}
+
+// readURIs reads a list of URIs, each once. It reports whether it is one.
+func (w *wishes) readURIs(value []byte) bool {
+	valid := true
+	return wire.Elements(value, func(value []byte) bool {
+		uri, _ := wire.Text(value)
+		if valid = upstream.IsURI(uri) && len(w.uris) < maxFollowed; valid && !slices.Contains(w.uris, uri) {
+			w.uris = append(w.uris, uri)
+		}
+		return valid
+	}) && valid
+}
+
+// Listen serves the stream of notices of an older session. The error is one of the caller's identity, or of a request
+// that has no meaning here.
+func (h *Handler) Listen(w http.ResponseWriter, r *http.Request, server string) error {
+	if refused := h.allows(r); refused != nil {
+		return refused
+	}
+	asker, err := h.Asker(r.Context())
+	if err != nil {
+		return fmt.Errorf("identity: %w", err)
+	}
+	id := r.Header.Get(wire.HeaderSession)
+	if h.Sessions == nil || id == "" {
+		return notAllowed(w)
+	}
+	if accept := strings.ToLower(strings.Join(r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
+		refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "Accept: must have text/event-stream").write(w)
+		return nil
+	}
+	s, err := h.Sessions.Open(r.Context(), ownerOf(&asker, server), id)
+	if err != nil {
+		refusalOf(err, nil, asker.RequestID).write(w)
+		return nil
+	}
+	h.stream(w, r, &asker, server, s)
+	return nil
+}
+
+// stream sends the notices of a session until it expires. The id of an event says what its caller knows then, so that
+// a stream that begins behind it goes on there.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, asker *toolcall.Asker, server string, s *session.Session) {
+	ctx, cancel := context.WithDeadline(r.Context(), s.Expires)
+	defer cancel()
+	var events Events
+	err := h.Notices.Listen(ctx, &notice.Listener{
+		Asker: asker, Server: server, Of: h.offered(asker, server), Known: notice.ParseID(r.Header.Get(wire.HeaderLastEvent)),
+		Begin: func(known notice.State) {
+			events = h.Events(w)
+			first := ": listening\n\n"
+			if s.Version == wire.Legacy20251125 { // Older clients take an event without data for a message.
+				first = "id: " + known.ID() + "\ndata:\n\n"
+			}
+			events.Send([]byte(first))
+		},
+		Changed: func(kind toolcall.Listed, known notice.State) {
+			message := (&wire.Message{Method: listed[kind].method}).Append(nil)
+			events.Send(append([]byte("id: "+known.ID()+"\n"), event(message)...))
+		},
+	})
+	switch {
+	case events != nil:
+		events.Close()
+	case err != nil:
+		refusalOf(err, nil, asker.RequestID).write(w)
+	default:
+		refusalOf(apierr.Unavailable("the stream ended before it began", nil), nil, asker.RequestID).write(w)
+	}
+}

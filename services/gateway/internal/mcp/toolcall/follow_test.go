@@ -1,0 +1,106 @@
+package toolcall
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+)
+
+// Only what may be read is followed, at its server.
+func TestFollows(t *testing.T) {
+	c, w := offering(t)
+	asked := make(map[string][]string)
+	w.follow = func(_ context.Context, s *toolserver.Server, f *upstream.Follow) error {
+		if f.Organization != "acme" {
+			t.Errorf("for %s", f.Organization)
+		}
+		asked[s.ID] = f.URIs
+		return errors.New("can't")
+	}
+	run := func(server string, uris ...string) map[string][]string {
+		t.Helper()
+		clear(asked)
+		all, err := c.Follows(t.Context(), asker(), server, uris)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			one.Run(t.Context(), func(uris []string) {
+				if uris != nil {
+					t.Errorf("begun with %v", uris)
+				}
+			}, func(string) { t.Error("updated") })
+		}
+		return asked
+	}
+	w.rule(toolrule.Rule{Methods: []string{toolrule.MethodRead}, Tools: []string{"file:///b"}, Deny: true})
+	if got := run("", "file:///a", "file:///b", "note://shared", "doc://one", "none:x"); !slices.Equal(got["files"], []string{"file:///a"}) || !slices.Equal(got["docs"], []string{"doc://one"}) {
+		t.Errorf("of all: %v", got)
+	}
+	if got := run("files", "file:///b", "file:///any"); len(got) != 1 || !slices.Equal(got["files"], []string{"file:///any"}) {
+		t.Errorf("of one: %v", got)
+	}
+	w.levels["files"] = trust.Untrusted
+	if got := run("files", "file:///a"); len(got) > 0 {
+		t.Errorf("untrusted: %v", got)
+	}
+	w.refused = ErrUntrusted
+	if _, err := c.Follows(t.Context(), asker(), "files", []string{"file:///a"}); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+// A stream that has ended begins again; what may have changed meanwhile is said, unless it may no longer be read.
+func TestFollowsAgain(t *testing.T) {
+	c, w := offering(t)
+	synctest.Test(t, func(t *testing.T) {
+		begun := 0
+		w.follow = func(_ context.Context, _ *toolserver.Server, f *upstream.Follow) error {
+			begun++
+			f.Begun(f.URIs)
+			if begun == 1 {
+				f.Updated("file:///a")
+			}
+			return errors.New("ended")
+		}
+		all, err := c.Follows(t.Context(), asker(), "files", []string{"file:///a"})
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var mu sync.Mutex
+		first, updated := 0, 0
+		var group sync.WaitGroup
+		group.Go(func() {
+			all[0].Run(ctx, func([]string) { first++ }, func(string) {
+				mu.Lock()
+				defer mu.Unlock()
+				updated++
+			})
+		})
+		time.Sleep(leastAgain + leastAgain/2)
+		mu.Lock()
+		if first != 1 || begun != 2 || updated != 2 {
+			t.Errorf("begun %d and %d times, updated %d", first, begun, updated)
+		}
+		w.levels = map[string]trust.Level{}
+		mu.Unlock()
+		time.Sleep(10 * leastAgain)
+		mu.Lock()
+		if begun != 12 || updated != 2 {
+			t.Errorf("begun %d times, updated %d", begun, updated)
+		}
+		mu.Unlock()
+		cancel()
+		group.Wait()
+	})
+}

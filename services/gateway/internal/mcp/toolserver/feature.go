@@ -1,0 +1,45 @@
+package toolserver
+
+import (
+	"slices"
+
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Feature is a part of the protocol that a registration offers to callers.
+type Feature string
+
+// The features.
+const (
+	FeatureTools       Feature = "tools"
+	FeatureResources   Feature = "resources"
+	FeaturePrompts     Feature = "prompts"
+	FeatureCompletions Feature = "completions"
+)
+
+// features are all features, in the order in which a server has them.
+var features = []Feature{FeatureTools, FeatureResources, FeaturePrompts, FeatureCompletions}
+
+// Features returns all features.
+func Features() []Feature { return slices.Clone(features) }
+
+// Offers reports whether a server's registration offers a feature. One without Features offers tools alone.
+func (s *Server) Offers(f Feature) bool {
+	if len(s.Features) == 0 {
+		return f == FeatureTools
+	}
+	return slices.Contains(s.Features, f)
+}
+
+// readFeatures returns features in their order, each once; tools alone for none.
+func readFeatures(named []Feature) ([]Feature, error) {
+	if len(named) == 0 {
+		return []Feature{FeatureTools}, nil
+	}
+	for _, f := range named {
+		if !slices.Contains(features, f) {
+			return nil, apierr.Invalid("features", "must be of tools, resources, prompts and completions")
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(features), func(f Feature) bool { return !slices.Contains(named, f) }), nil
+}

@@ -1,0 +1,46 @@
+package upstream
+
+import (
+	"encoding/json"
+
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+)
+
+// Log receives the log messages that a server sends while it answers a request.
+type Log struct {
+	// Level is the least severe level that is wanted. A server of a session is not asked for one, since its other callers
+	// share the session: of what it sends, the messages of the level are passed on.
+	Level string
+	// Receive gets the parameters of a message as the server sent them, on the caller's goroutine; nil for none. They are
+	// valid until it returns.
+	Receive func(params json.RawMessage)
+}
+
+// Bounds of the messages that are passed on, for one request and in bytes.
+const (
+	maxLogged     = 1000
+	maxLogMessage = 64 << 10
+)
+
+// pass passes a log message on, if it is wanted. One that can't be read is left out.
+func (v *conversation) pass(params json.RawMessage) {
+	if v.log.Receive == nil || len(params) > maxLogMessage || v.logged == maxLogged {
+		return
+	}
+	level, data := -1, false
+	wire.Members(orEmpty(params), func(name string, value []byte) bool {
+		switch name {
+		case "level":
+			text, _ := wire.Text(value)
+			level = wire.Level(text)
+		case "data":
+			data = true
+		}
+		return true
+	})
+	if !data || level < 0 || level < wire.Level(v.log.Level) {
+		return
+	}
+	v.logged++
+	v.log.Receive(params)
+}
