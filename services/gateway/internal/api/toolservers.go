@@ -142,16 +142,6 @@ func toPrice(cents float64) (price.Pico, error) {
 	return price.Pico(picos), nil
 }
 
-func toToolOffer(m *gatewayv1.ToolCredential) *toolserver.Offer {
-	if m == nil {
-		return nil
-	}
-	return &toolserver.Offer{
-		Reference: m.GetSecretRef(), KeyID: m.GetSealed().GetKeyId(), Ciphertext: m.GetSealed().GetCiphertext(),
-		Header: m.GetHeader(), Scheme: m.Scheme,
-	}
-}
-
 // ListToolServers returns a page of the servers that an organization may call.
 func (s *toolServer) ListToolServers(ctx context.Context, m *gatewayv1.ListToolServersRequest) (*gatewayv1.ListToolServersResponse, error) {
 	organization, err := toolOrganization(ctx, m)
@@ -317,9 +307,7 @@ func fromToolServer(s *toolserver.Server, state definition.State, entry *definit
 		LastErrorAt: optionalTime(state.ErrorAt), Version: int32(s.Version), RegisteredBy: s.CreatedBy, MovedBy: toNullable(s.MovedBy),
 		CreatedAt: timestamppb.New(s.CreatedAt), UpdatedAt: timestamppb.New(s.UpdatedAt),
 	}
-	if c := &s.Credential; c.Custody != toolserver.CustodyNone {
-		out.Credential = &gatewayv1.ToolCredentialInfo{Custody: string(c.Custody), Header: c.Header, Scheme: c.Scheme, Fingerprint: c.Fingerprint}
-	}
+	out.Credential = fromToolCredential(&s.Credential)
 	if state.ListedAt.IsZero() || entry == nil {
 		return out
 	}

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/credential"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -30,6 +31,7 @@ type toolEgress struct {
 	tools
 
 	client *upstream.Client
+	oauth  *oauth.Client
 	caller *toolcall.Caller
 }
 
@@ -37,11 +39,11 @@ type toolEgress struct {
 // Settings are loaded after it.
 func openToolEgress(s *service.Service, cfg Config, stores stores, g governance, p pipeline, out *network.Network) (t toolEgress, err error) {
 	changes := make(toolChanges, maxToolChanges)
-	if t.client, err = newToolClient(s, cfg, g, p.fleets, out, changes); err != nil {
+	if t.client, t.oauth, err = newToolClient(s, cfg, g, p.fleets, out, changes); err != nil {
 		return t, err
 	}
 	t.tools, err = openTools(s, cfg, stores, g, out, toolParts{
-		lister: toolLister{t.client}, canonical: canonical.Value, command: func(name string) bool { _, ok := p.fleets.command(name); return ok },
+		lister: toolLister{t.client}, oauth: t.oauth, canonical: canonical.Value, command: func(name string) bool { _, ok := p.fleets.command(name); return ok },
 	})
 	if err != nil {
 		return t, err
@@ -60,25 +62,28 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	return t, err
 }
 
-// newToolClient returns the client of tool servers.
+// newToolClient returns the client of tool servers, and that of their authorization servers.
 func newToolClient(
 	s *service.Service, cfg Config, g governance, fleets *fleets, out *network.Network, changes toolChanges,
-) (*upstream.Client, error) {
+) (*upstream.Client, *oauth.Client, error) {
 	reader := g.credentials.reader
+	credentials := credential.NewCache(reader.References, reader.Seals)
 	client, err := upstream.New(upstream.Options{
 		AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes, Proxy: out.Proxy(), DialPrefixes: cfg.DialNetworks,
-		Credentials: credential.NewCache(reader.References, reader.Seals), Commands: fleets.command, Changed: changes.note,
+		Credentials: credentials, Commands: fleets.command, Changed: changes.note,
 		Version: telemetry.Version(), Tracer: s.Tracer, Log: s.Log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	clients := oauth.New(client.Transport(), client.CheckURL)
+	credentials.UseTokens(clients, fleets.identities)
 	s.Runner.Go("tool servers", client.Run)
 	s.Runner.OnClose("tool servers", func(context.Context) error {
 		client.Close()
 		return nil
 	})
-	return client, nil
+	return client, clients, nil
 }
 
 // face returns what the face of the Model Context Protocol is served with.
@@ -129,6 +134,8 @@ func listingFailure(err error) *listing.Error {
 	}
 	class := listing.ClassProtocol
 	switch failed.Cause {
+	case upstream.CauseToken:
+		class = listing.ClassUnauthorized
 	case upstream.CauseTarget, upstream.CauseAuthentication, upstream.CauseCommand:
 		class = listing.ClassRefused
 	case upstream.CauseUnreachable, upstream.CauseCanceled, upstream.CauseMemory, upstream.CauseBusy:

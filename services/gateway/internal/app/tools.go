@@ -28,6 +28,8 @@ type toolParts struct {
 	// lister asks servers for their tools; with nil, none is listed and no tool can be called.
 	lister    listing.Lister
 	canonical definition.Canonical
+	// oauth asks servers for their authorization servers.
+	oauth toolserver.OAuthClient
 	// command reports whether the policy in force defines a local command.
 	command func(name string) bool
 }
@@ -42,7 +44,9 @@ func openTools(s *service.Service, cfg Config, stores stores, g governance, out 
 	}
 	servers, definitions := postgres.NewToolServers(stores.control), postgres.NewToolDefinitions(stores.control)
 	t := tools{
-		servers:  &toolserver.Manager{Store: servers, Credentials: g.credentials.reader, Targets: targets, Command: parts.command},
+		servers: &toolserver.Manager{
+			Store: servers, Credentials: g.credentials.reader, Targets: targets, OAuth: parts.oauth, Command: parts.command,
+		},
 		reviewer: &definition.Reviewer{Store: definitions},
 		registry: definition.NewRegistry(servers),
 		texts:    definition.NewTexts(definitions),

@@ -163,6 +163,8 @@ const (
 	// 403: the run has made the same call of a tool as often as the policy allows, which ends its authority once none of
 	// them is in flight.
 	ErrorReason_ERROR_REASON_TOOL_LOOP ErrorReason = 155
+	// 502: the tool server refused the gateway's credential, or no access token for it could be had. The call was not made.
+	ErrorReason_ERROR_REASON_TOOL_SERVER_UNAUTHORIZED ErrorReason = 180
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -276,6 +278,7 @@ var (
 		153: "ERROR_REASON_TOOL_DENIED",
 		154: "ERROR_REASON_TOOL_NOT_ALLOWED",
 		155: "ERROR_REASON_TOOL_LOOP",
+		180: "ERROR_REASON_TOOL_SERVER_UNAUTHORIZED",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -365,6 +368,7 @@ var (
 		"ERROR_REASON_TOOL_DENIED":                153,
 		"ERROR_REASON_TOOL_NOT_ALLOWED":           154,
 		"ERROR_REASON_TOOL_LOOP":                  155,
+		"ERROR_REASON_TOOL_SERVER_UNAUTHORIZED":   180,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -657,7 +661,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xf9\x17\n" +
+	"\f_retry_after*\xa5\x18\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -725,7 +729,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x98\x01\x12\x1d\n" +
 	"\x18ERROR_REASON_TOOL_DENIED\x10\x99\x01\x12\"\n" +
 	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
-	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12#\n" +
+	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12*\n" +
+	"%ERROR_REASON_TOOL_SERVER_UNAUTHORIZED\x10\xb4\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

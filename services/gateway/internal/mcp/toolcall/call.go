@@ -291,6 +291,9 @@ func (x *execution) unsent(ctx context.Context, cause *upstream.Error) error {
 		return ended
 	}
 	x.caller.Log.WarnContext(ctx, "a call could not be sent", slog.String("server", x.server.ID), slog.String("error", cause.Error()))
+	if cause.Unauthorized() {
+		return unauthorized(cause)
+	}
 	refused := errUnavailable.Wrap(cause)
 	refused.RetryAfter = max(refused.RetryAfter, cause.RetryAfter)
 	return refused

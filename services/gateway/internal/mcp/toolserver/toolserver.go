@@ -65,7 +65,8 @@ const (
 	CustodySealed    Custody = "sealed"
 )
 
-// Credential is what the gateway authenticates with: the value of a header, as it is stored, never in plain.
+// Credential is what the gateway authenticates with: the value of a header, or what it gets access tokens with, as it is
+// stored, never in plain.
 type Credential struct {
 	Custody Custody
 	// Header is the header's name; Scheme precedes the secret in its value, such as "Bearer", and is empty for none.
@@ -77,4 +78,6 @@ type Credential struct {
 	Ciphertext []byte
 	// Fingerprint is the secret's keyed hash.
 	Fingerprint string
+	// OAuth is the client whose secret it is; nil for a secret that is sent itself.
+	OAuth *OAuth
 }

@@ -661,6 +661,7 @@ type ToolServer struct {
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 	Revision       int64
+	Oauth          []byte
 }
 
 type Trace struct {
