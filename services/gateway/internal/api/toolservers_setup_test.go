@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/postgres"
 	"switchyard.dev/services/platform/netguard"
@@ -79,7 +80,7 @@ func (b *bench) openTools(tb testing.TB, watcher *control.Watcher, log *slog.Log
 	watcher.Watch(control.Tools, b.registry.Load)
 	b.tools = api.Tools{
 		Servers: &toolserver.Manager{
-			Store: servers, Credentials: b.reader, Targets: publicHosts{guard}, Command: func(name string) bool { return name == "git" },
+			Store: servers, Credentials: b.reader, Targets: publicHosts{guard}, OAuth: namedIssuers{oauth.New(nil, nil)}, Command: func(name string) bool { return name == "git" },
 		},
 		Definitions: &definition.Reviewer{Store: postgres.NewToolDefinitions(b.control)},
 		Registry:    b.registry,
