@@ -75,8 +75,9 @@ func (m *Manager) measure() error {
 	return nil
 }
 
-// kinds are the values of the metrics' attribute.
-var kinds = []string{"aws", "gcp", "azure", "oidc", KindOAuth}
+// kinds are those of which the metrics say how many fail. KindOAuth is none: a tool server's status says so to who
+// registered it, and it pages no operator.
+var kinds = []string{"aws", "gcp", "azure", "oidc"}
 
 func (m *Manager) failing() map[string]int64 {
 	n := make(map[string]int64)
@@ -84,7 +85,7 @@ func (m *Manager) failing() map[string]int64 {
 		n[kind] = 0
 	}
 	for _, i := range m.all() {
-		if i.Status().Failures > 0 {
+		if i.kind != KindOAuth && i.Status().Failures > 0 {
 			n[i.kind]++
 		}
 	}
