@@ -134,7 +134,7 @@ func listingFailure(err error) *listing.Error {
 	}
 	class := listing.ClassProtocol
 	switch failed.Cause {
-	case upstream.CauseToken:
+	case upstream.CauseUnauthorized:
 		class = listing.ClassUnauthorized
 	case upstream.CauseTarget, upstream.CauseAuthentication, upstream.CauseCommand:
 		class = listing.ClassRefused

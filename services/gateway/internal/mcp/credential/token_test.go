@@ -62,6 +62,7 @@ func clientOf(organization string, version int) *toolserver.Server {
 
 // withTokens runs a test with a cache whose identities are renewed.
 func withTokens(t *testing.T, i *issuer, p *place, test func(t *testing.T, c *Cache)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		identities, err := identity.NewManager(identity.Options{
 			Fingerprint: func(secret.Value) string { return "print" }, Log: slog.New(slog.DiscardHandler),
@@ -96,6 +97,7 @@ func header(t *testing.T, c *Cache, server *toolserver.Server, want string) secr
 func TestTokens(t *testing.T) {
 	i, p := &issuer{life: 10 * time.Minute}, &place{value: "first secret"}
 	withTokens(t, i, p, func(t *testing.T, c *Cache) {
+		t.Helper()
 		var wait sync.WaitGroup
 		for range 50 {
 			wait.Go(func() { header(t, c, clientOf("org_a", 1), "Bearer tok-1") })
@@ -127,6 +129,7 @@ func TestTokens(t *testing.T) {
 func TestRefusedTokens(t *testing.T) {
 	i, p := &issuer{life: time.Hour}, &place{value: "first secret"}
 	withTokens(t, i, p, func(t *testing.T, c *Cache) {
+		t.Helper()
 		server := clientOf("org_a", 1)
 		first := header(t, c, server, "Bearer tok-1")
 		if c.Refused(server, first) {
@@ -159,6 +162,7 @@ func TestRefusedTokens(t *testing.T) {
 func TestNoToken(t *testing.T) {
 	i, p := &issuer{life: time.Hour, refuses: true}, &place{value: "first secret"}
 	withTokens(t, i, p, func(t *testing.T, c *Cache) {
+		t.Helper()
 		for range 100 {
 			_, _, err := c.Header(t.Context(), clientOf("org_a", 1))
 			if e, ok := errors.AsType[*oauth.Error](err); !ok || !strings.Contains(e.Text, "invalid_client") || strings.Contains(err.Error(), "first") {
@@ -190,6 +194,7 @@ func TestNoToken(t *testing.T) {
 func TestClientsAreBounded(t *testing.T) {
 	i, p := &issuer{life: time.Hour}, &place{value: "first secret"}
 	withTokens(t, i, p, func(t *testing.T, c *Cache) {
+		t.Helper()
 		for v := range maxSecrets + 10 {
 			c.tokens.of(clientOf("org_a", 2*v))
 		}

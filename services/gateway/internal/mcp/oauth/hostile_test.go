@@ -53,7 +53,7 @@ func TestHostileAnswers(t *testing.T) {
 		"a redirect to itself":  {path: resourcePath, with: redirect(resourcePath), want: "the server redirects"},
 		"endless":               {path: resourcePath, with: endless, want: "more than is read"},
 		"broken":                {path: resourcePath, with: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, want: "the server can't be reached"},
-		"away":                  {path: resourcePath, with: func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }, want: "the server answered with status 503"},
+		"away":                  {path: resourcePath, with: func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) }, want: "the server answered with status 503"},
 
 		"the issuer's redirect":    {path: issuerPath, with: redirect("http://169.254.169.254/"), want: "the authorization server redirects"},
 		"endless, of the issuer":   {path: issuerPath, with: endless, want: "more than is read"},
@@ -79,7 +79,9 @@ func TestHostileAnswers(t *testing.T) {
 		"an infinite life":         {path: "/token", text: token(`,"expires_in":1e999`), want: "no number of seconds"},
 		"another audience":         {path: "/token", text: `{"access_token":"` + unsigned(`{"aud":["https://canary.example"]}`) + `","token_type":"Bearer"}`, want: "another audience"},
 		"an audience of no kind":   {path: "/token", text: `{"access_token":"` + unsigned(`{"aud":7}`) + `","token_type":"Bearer"}`, want: "another audience"},
-		"a code that is a text":    {path: "/token", with: func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, `{"error":"canary 1"}`, 400) }, want: "answered with status 400"},
+		"a code that is a text": {path: "/token", with: func(rw http.ResponseWriter, _ *http.Request) {
+			http.Error(rw, `{"error":"canary 1"}`, http.StatusBadRequest)
+		}, want: "answered with status 400"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -29,7 +29,8 @@ func TestWire(t *testing.T) {
 		form   string
 	}{
 		"a secret": {
-			nil, []string{"GET /.well-known/oauth-protected-resource/mcp", "GET /.well-known/oauth-authorization-server/tenant", "POST /token"},
+			nil,
+			[]string{"GET /.well-known/oauth-protected-resource/mcp", "GET /.well-known/oauth-authorization-server/tenant", "POST /token"},
 			"Basic YWdlbnQrb25lOnMzY3IzdCtjYW5hcnklMkYlMkIlM0E=\ngrant_type=client_credentials&resource=URL%2Fmcp&scope=tools%3Aread+tools%3Acall",
 		},
 		"without scopes, in the form": {

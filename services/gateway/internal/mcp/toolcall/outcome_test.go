@@ -38,7 +38,7 @@ func TestOutcomes(t *testing.T) {
 		},
 		"no token": {
 			func(*world, context.Context) (upstream.Result, error) {
-				return upstream.Result{}, &upstream.Error{Cause: upstream.CauseToken, Text: "no access token can be had: why"}
+				return upstream.Result{}, &upstream.Error{Cause: upstream.CauseUnauthorized, Text: "no access token can be had: why"}
 			},
 			ReasonUnauthorized, "", trace.StatusFailed,
 		},

@@ -21,8 +21,8 @@ const (
 	CauseTarget Cause = "target_not_allowed"
 	// CauseAuthentication is a credential that can't be read.
 	CauseAuthentication Cause = "credential_unavailable"
-	// CauseToken is that no access token can be had.
-	CauseToken Cause = "token_unavailable"
+	// CauseUnauthorized is that no access token can be had.
+	CauseUnauthorized Cause = "unauthorized"
 	// CauseCommand is a local command that the operator doesn't allow, or that can't be started.
 	CauseCommand     Cause = "command_unavailable"
 	CauseUnreachable Cause = "unreachable"
@@ -57,7 +57,7 @@ type Error struct {
 
 // Unauthorized reports whether the server does not take the gateway's credential, or none can be had.
 func (e *Error) Unauthorized() bool {
-	return e.Cause == CauseToken || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
+	return e.Cause == CauseUnauthorized || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
 // Error returns what is wrong.

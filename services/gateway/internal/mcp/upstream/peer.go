@@ -122,7 +122,7 @@ func (c *Client) credential(ctx context.Context, server *toolserver.Server) (hea
 		err = errors.New("the credential's header is one of the client's own")
 	}
 	if shown, ok := errors.AsType[*oauth.Error](err); ok {
-		return header{}, &Error{Cause: CauseToken, Text: "no access token can be had: " + shown.Text, Err: err}
+		return header{}, &Error{Cause: CauseUnauthorized, Text: "no access token can be had: " + shown.Text, Err: err}
 	}
 	if err != nil {
 		return header{}, &Error{Cause: CauseAuthentication, Text: "the server's credential can't be read", Err: err}

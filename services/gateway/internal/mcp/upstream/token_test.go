@@ -142,7 +142,7 @@ func TestWithoutTokens(t *testing.T) {
 	server.Credential = toolserver.Credential{Custody: toolserver.CustodySealed, OAuth: &toolserver.OAuth{}}
 	_, err := c.List(t.Context(), server)
 	e, ok := errors.AsType[*upstream.Error](err)
-	if !ok || e.Cause != upstream.CauseToken || e.Text != "no access token can be had: the issuer is away" || e.Sent || !e.Unauthorized() || g.refusals.Load() != 0 {
+	if !ok || e.Cause != upstream.CauseUnauthorized || e.Text != "no access token can be had: the issuer is away" || e.Sent || !e.Unauthorized() || g.refusals.Load() != 0 {
 		t.Errorf("%+v", err)
 	}
 	tokens.failure, tokens.stuck = nil, true
