@@ -16,7 +16,7 @@ import (
 // The client of OAuth that the fake knows, until PUT /_client says otherwise.
 const (
 	ClientID     = "agent"
-	ClientSecret = "secret of the fake's client" //nolint:gosec // Of a fake.
+	ClientSecret = "secret of the fake's client"
 )
 
 const (

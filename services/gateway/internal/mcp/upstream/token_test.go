@@ -47,6 +47,7 @@ type guarded struct {
 }
 
 func (g *guarded) handler(t *testing.T, challenge string, status int) http.Handler {
+	t.Helper()
 	inner := legacyStub(func(w http.ResponseWriter, _ *http.Request, m asked) {
 		g.calls.Add(1)
 		document(w, m, good)
