@@ -317,7 +317,7 @@ func (m *ToolOAuth) validate(all bool) error {
 	if !_ToolOAuth_ClientId_Pattern.MatchString(m.GetClientId()) {
 		err := ToolOAuthValidationError{
 			field:  "ClientId",
-			reason: "value does not match regex pattern \"^[\\\\x20-\\\\x7e]+$\"",
+			reason: "value does not match regex pattern \"^[\\\\x20-\\\\x7E]+$\"",
 		}
 		if !all {
 			return err
@@ -336,26 +336,30 @@ func (m *ToolOAuth) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if utf8.RuneCountInString(m.GetKeyId()) > 128 {
-		err := ToolOAuthValidationError{
-			field:  "KeyId",
-			reason: "value length must be at most 128 runes",
-		}
-		if !all {
-			return err
-		}
-		errors = append(errors, err)
-	}
+	if m.GetKeyId() != "" {
 
-	if !_ToolOAuth_KeyId_Pattern.MatchString(m.GetKeyId()) {
-		err := ToolOAuthValidationError{
-			field:  "KeyId",
-			reason: "value does not match regex pattern \"^[\\\\x21-\\\\x7e]*$\"",
+		if utf8.RuneCountInString(m.GetKeyId()) > 128 {
+			err := ToolOAuthValidationError{
+				field:  "KeyId",
+				reason: "value length must be at most 128 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
 		}
-		if !all {
-			return err
+
+		if !_ToolOAuth_KeyId_Pattern.MatchString(m.GetKeyId()) {
+			err := ToolOAuthValidationError{
+				field:  "KeyId",
+				reason: "value does not match regex pattern \"^[\\\\x21\\\\x23-\\\\x5B\\\\x5D-\\\\x7E]+$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
 		}
-		errors = append(errors, err)
+
 	}
 
 	if len(m.GetScopes()) > 32 {
@@ -386,7 +390,7 @@ func (m *ToolOAuth) validate(all bool) error {
 		if !_ToolOAuth_Scopes_Pattern.MatchString(item) {
 			err := ToolOAuthValidationError{
 				field:  fmt.Sprintf("Scopes[%v]", idx),
-				reason: "value does not match regex pattern \"^[\\\\x21\\\\x23-\\\\x5b\\\\x5d-\\\\x7e]+$\"",
+				reason: "value does not match regex pattern \"^[\\\\x21\\\\x23-\\\\x5B\\\\x5D-\\\\x7E]+$\"",
 			}
 			if !all {
 				return err
@@ -506,7 +510,7 @@ var _ interface {
 	ErrorName() string
 } = ToolOAuthValidationError{}
 
-var _ToolOAuth_ClientId_Pattern = regexp.MustCompile("^[\\x20-\\x7e]+$")
+var _ToolOAuth_ClientId_Pattern = regexp.MustCompile("^[\\x20-\\x7E]+$")
 
 var _ToolOAuth_Authentication_InLookup = map[string]struct{}{
 	"":                    {},
@@ -515,9 +519,9 @@ var _ToolOAuth_Authentication_InLookup = map[string]struct{}{
 	"private_key_jwt":     {},
 }
 
-var _ToolOAuth_KeyId_Pattern = regexp.MustCompile("^[\\x21-\\x7e]*$")
+var _ToolOAuth_KeyId_Pattern = regexp.MustCompile("^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$")
 
-var _ToolOAuth_Scopes_Pattern = regexp.MustCompile("^[\\x21\\x23-\\x5b\\x5d-\\x7e]+$")
+var _ToolOAuth_Scopes_Pattern = regexp.MustCompile("^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$")
 
 // Validate checks the field values on RegisterToolServerRequest with the rules
 // defined in the proto definition for this message. If any rules are
