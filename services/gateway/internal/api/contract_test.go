@@ -41,7 +41,7 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		toolserver.ReasonVersionConflict, toolserver.ReasonTargetNotAllowed,
 		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,
 		run.ReasonRevoked, run.ReasonExpired, run.ReasonExhausted, run.ReasonAborted, organization.ReasonSuspended,
-		run.ReasonToolNotAllowed, run.ReasonToolLoop, toolrule.ReasonDenied, toolrule.ReasonRunRequired, toolcall.ReasonUnauthorized,
+		run.ReasonToolNotAllowed, run.ReasonToolLoop, toolrule.ReasonDenied, toolrule.ReasonRunRequired, toolcall.ReasonUnauthorized, toolcall.ReasonCircuitOpen,
 	} {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("the contract has no reason %q", reason)

@@ -51,12 +51,13 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	stores.watcher.Watch(control.Trust, levels.Load)
+	t.circuits = startToolCircuits(s, stores, p.fleets)
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
-		Limits: p.quotas, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Limits: p.quotas, Circuits: t.circuits, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	return t, err

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/listing"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/service"
@@ -21,6 +22,7 @@ type tools struct {
 	registry  *definition.Registry
 	texts     *definition.Texts
 	refresher *listing.Refresher // nil without a client of tool servers
+	circuits  *health.Set
 }
 
 // toolParts are what openTools takes from other parts of the gateway.
@@ -64,7 +66,7 @@ func openTools(s *service.Service, cfg Config, stores stores, g governance, out 
 
 // api returns what the contract of tool servers is served with.
 func (t tools) api() api.Tools {
-	of := api.Tools{Servers: t.servers, Definitions: t.reviewer, Registry: t.registry}
+	of := api.Tools{Servers: t.servers, Definitions: t.reviewer, Registry: t.registry, Circuits: t.circuits}
 	if t.refresher != nil {
 		of.Listings = t.refresher
 	}

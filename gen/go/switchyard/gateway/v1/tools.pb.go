@@ -431,7 +431,12 @@ type ToolServer struct {
 	// When it was registered.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the registration last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// State of the circuit for the organization's calls, on the replica that answers: `closed`, `open` after failures (calls
+	// are 503 `circuit_open`), or `half_open` while one call probes; empty for a server of all where no organization asks.
+	Circuit string `protobuf:"bytes,27,opt,name=circuit,proto3" json:"circuit,omitempty"`
+	// Why the circuit is not closed; null while it is.
+	CircuitCause  *wrapperspb.StringValue `protobuf:"bytes,28,opt,name=circuit_cause,json=circuitCause,proto3" json:"circuit_cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,6 +649,20 @@ func (x *ToolServer) GetCreatedAt() *timestamppb.Timestamp {
 func (x *ToolServer) GetUpdatedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.UpdatedAt
+	}
+	return nil
+}
+
+func (x *ToolServer) GetCircuit() string {
+	if x != nil {
+		return x.Circuit
+	}
+	return ""
+}
+
+func (x *ToolServer) GetCircuitCause() *wrapperspb.StringValue {
+	if x != nil {
+		return x.CircuitCause
 	}
 	return nil
 }
@@ -1865,7 +1884,7 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x0emax_per_minute\x18\v \x01(\x05B\v\xfaB\b\x1a\x06\x18\xc0\x84=(\x00R\fmaxPerMinute\x12-\n" +
 	"\rregistered_by\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\fregisteredBy\x12 \n" +
 	"\x06reason\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reasonB\x12\n" +
-	"\x10_timeout_seconds\"\x9a\t\n" +
+	"\x10_timeout_seconds\"\xf7\t\n" +
 	"\n" +
 	"ToolServer\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12+\n" +
@@ -1899,7 +1918,9 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xb8\x01\n" +
+	"updated_at\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x18\n" +
+	"\acircuit\x18\x1b \x01(\tR\acircuit\x12A\n" +
+	"\rcircuit_cause\x18\x1c \x01(\v2\x1c.google.protobuf.StringValueR\fcircuitCause\"\xb8\x01\n" +
 	"\x12ToolCredentialInfo\x12\x18\n" +
 	"\acustody\x18\x01 \x01(\tR\acustody\x12\x16\n" +
 	"\x06header\x18\x02 \x01(\tR\x06header\x12\x16\n" +
@@ -2092,43 +2113,44 @@ var file_switchyard_gateway_v1_tools_proto_depIdxs = []int32{
 	19, // 9: switchyard.gateway.v1.ToolServer.moved_by:type_name -> google.protobuf.StringValue
 	18, // 10: switchyard.gateway.v1.ToolServer.created_at:type_name -> google.protobuf.Timestamp
 	18, // 11: switchyard.gateway.v1.ToolServer.updated_at:type_name -> google.protobuf.Timestamp
-	1,  // 12: switchyard.gateway.v1.ToolCredentialInfo.oauth:type_name -> switchyard.gateway.v1.ToolOAuth
-	3,  // 13: switchyard.gateway.v1.ListToolServersResponse.servers:type_name -> switchyard.gateway.v1.ToolServer
-	0,  // 14: switchyard.gateway.v1.UpdateToolServerRequest.credential:type_name -> switchyard.gateway.v1.ToolCredential
-	12, // 15: switchyard.gateway.v1.ListToolDefinitionsResponse.tools:type_name -> switchyard.gateway.v1.ToolDefinition
-	19, // 16: switchyard.gateway.v1.ToolDefinition.exposed_name:type_name -> google.protobuf.StringValue
-	18, // 17: switchyard.gateway.v1.ToolDefinition.first_seen_at:type_name -> google.protobuf.Timestamp
-	18, // 18: switchyard.gateway.v1.ToolDefinition.seen_at:type_name -> google.protobuf.Timestamp
-	19, // 19: switchyard.gateway.v1.ToolDefinition.reviewed_by:type_name -> google.protobuf.StringValue
-	18, // 20: switchyard.gateway.v1.ToolDefinition.reviewed_at:type_name -> google.protobuf.Timestamp
-	19, // 21: switchyard.gateway.v1.ToolDefinition.review_reason:type_name -> google.protobuf.StringValue
-	19, // 22: switchyard.gateway.v1.ToolDefinition.approved_digest:type_name -> google.protobuf.StringValue
-	13, // 23: switchyard.gateway.v1.ToolDefinition.differences:type_name -> switchyard.gateway.v1.ToolDifference
-	19, // 24: switchyard.gateway.v1.ToolDifference.approved:type_name -> google.protobuf.StringValue
-	19, // 25: switchyard.gateway.v1.ToolDifference.present:type_name -> google.protobuf.StringValue
-	2,  // 26: switchyard.gateway.v1.ToolServerService.RegisterToolServer:input_type -> switchyard.gateway.v1.RegisterToolServerRequest
-	5,  // 27: switchyard.gateway.v1.ToolServerService.ListToolServers:input_type -> switchyard.gateway.v1.ListToolServersRequest
-	7,  // 28: switchyard.gateway.v1.ToolServerService.GetToolServer:input_type -> switchyard.gateway.v1.GetToolServerRequest
-	8,  // 29: switchyard.gateway.v1.ToolServerService.UpdateToolServer:input_type -> switchyard.gateway.v1.UpdateToolServerRequest
-	9,  // 30: switchyard.gateway.v1.ToolServerService.RemoveToolServer:input_type -> switchyard.gateway.v1.RemoveToolServerRequest
-	10, // 31: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:input_type -> switchyard.gateway.v1.ListToolDefinitionsRequest
-	14, // 32: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:input_type -> switchyard.gateway.v1.ReviewToolDefinitionRequest
-	15, // 33: switchyard.gateway.v1.ToolServerService.ReviewToolServer:input_type -> switchyard.gateway.v1.ReviewToolServerRequest
-	16, // 34: switchyard.gateway.v1.ToolServerService.RefreshToolServer:input_type -> switchyard.gateway.v1.RefreshToolServerRequest
-	3,  // 35: switchyard.gateway.v1.ToolServerService.RegisterToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	6,  // 36: switchyard.gateway.v1.ToolServerService.ListToolServers:output_type -> switchyard.gateway.v1.ListToolServersResponse
-	3,  // 37: switchyard.gateway.v1.ToolServerService.GetToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	3,  // 38: switchyard.gateway.v1.ToolServerService.UpdateToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	20, // 39: switchyard.gateway.v1.ToolServerService.RemoveToolServer:output_type -> google.protobuf.Empty
-	11, // 40: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:output_type -> switchyard.gateway.v1.ListToolDefinitionsResponse
-	12, // 41: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:output_type -> switchyard.gateway.v1.ToolDefinition
-	3,  // 42: switchyard.gateway.v1.ToolServerService.ReviewToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	3,  // 43: switchyard.gateway.v1.ToolServerService.RefreshToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	35, // [35:44] is the sub-list for method output_type
-	26, // [26:35] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	19, // 12: switchyard.gateway.v1.ToolServer.circuit_cause:type_name -> google.protobuf.StringValue
+	1,  // 13: switchyard.gateway.v1.ToolCredentialInfo.oauth:type_name -> switchyard.gateway.v1.ToolOAuth
+	3,  // 14: switchyard.gateway.v1.ListToolServersResponse.servers:type_name -> switchyard.gateway.v1.ToolServer
+	0,  // 15: switchyard.gateway.v1.UpdateToolServerRequest.credential:type_name -> switchyard.gateway.v1.ToolCredential
+	12, // 16: switchyard.gateway.v1.ListToolDefinitionsResponse.tools:type_name -> switchyard.gateway.v1.ToolDefinition
+	19, // 17: switchyard.gateway.v1.ToolDefinition.exposed_name:type_name -> google.protobuf.StringValue
+	18, // 18: switchyard.gateway.v1.ToolDefinition.first_seen_at:type_name -> google.protobuf.Timestamp
+	18, // 19: switchyard.gateway.v1.ToolDefinition.seen_at:type_name -> google.protobuf.Timestamp
+	19, // 20: switchyard.gateway.v1.ToolDefinition.reviewed_by:type_name -> google.protobuf.StringValue
+	18, // 21: switchyard.gateway.v1.ToolDefinition.reviewed_at:type_name -> google.protobuf.Timestamp
+	19, // 22: switchyard.gateway.v1.ToolDefinition.review_reason:type_name -> google.protobuf.StringValue
+	19, // 23: switchyard.gateway.v1.ToolDefinition.approved_digest:type_name -> google.protobuf.StringValue
+	13, // 24: switchyard.gateway.v1.ToolDefinition.differences:type_name -> switchyard.gateway.v1.ToolDifference
+	19, // 25: switchyard.gateway.v1.ToolDifference.approved:type_name -> google.protobuf.StringValue
+	19, // 26: switchyard.gateway.v1.ToolDifference.present:type_name -> google.protobuf.StringValue
+	2,  // 27: switchyard.gateway.v1.ToolServerService.RegisterToolServer:input_type -> switchyard.gateway.v1.RegisterToolServerRequest
+	5,  // 28: switchyard.gateway.v1.ToolServerService.ListToolServers:input_type -> switchyard.gateway.v1.ListToolServersRequest
+	7,  // 29: switchyard.gateway.v1.ToolServerService.GetToolServer:input_type -> switchyard.gateway.v1.GetToolServerRequest
+	8,  // 30: switchyard.gateway.v1.ToolServerService.UpdateToolServer:input_type -> switchyard.gateway.v1.UpdateToolServerRequest
+	9,  // 31: switchyard.gateway.v1.ToolServerService.RemoveToolServer:input_type -> switchyard.gateway.v1.RemoveToolServerRequest
+	10, // 32: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:input_type -> switchyard.gateway.v1.ListToolDefinitionsRequest
+	14, // 33: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:input_type -> switchyard.gateway.v1.ReviewToolDefinitionRequest
+	15, // 34: switchyard.gateway.v1.ToolServerService.ReviewToolServer:input_type -> switchyard.gateway.v1.ReviewToolServerRequest
+	16, // 35: switchyard.gateway.v1.ToolServerService.RefreshToolServer:input_type -> switchyard.gateway.v1.RefreshToolServerRequest
+	3,  // 36: switchyard.gateway.v1.ToolServerService.RegisterToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	6,  // 37: switchyard.gateway.v1.ToolServerService.ListToolServers:output_type -> switchyard.gateway.v1.ListToolServersResponse
+	3,  // 38: switchyard.gateway.v1.ToolServerService.GetToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	3,  // 39: switchyard.gateway.v1.ToolServerService.UpdateToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	20, // 40: switchyard.gateway.v1.ToolServerService.RemoveToolServer:output_type -> google.protobuf.Empty
+	11, // 41: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:output_type -> switchyard.gateway.v1.ListToolDefinitionsResponse
+	12, // 42: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:output_type -> switchyard.gateway.v1.ToolDefinition
+	3,  // 43: switchyard.gateway.v1.ToolServerService.ReviewToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	3,  // 44: switchyard.gateway.v1.ToolServerService.RefreshToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	36, // [36:45] is the sub-list for method output_type
+	27, // [27:36] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_tools_proto_init() }

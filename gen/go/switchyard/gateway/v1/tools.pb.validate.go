@@ -1143,6 +1143,37 @@ func (m *ToolServer) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for Circuit
+
+	if all {
+		switch v := interface{}(m.GetCircuitCause()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ToolServerValidationError{
+					field:  "CircuitCause",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ToolServerValidationError{
+					field:  "CircuitCause",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCircuitCause()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ToolServerValidationError{
+				field:  "CircuitCause",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if len(errors) > 0 {
 		return ToolServerMultiError(errors)
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	fails  = Verdict{Outcome: Bad, Cause: "no answer"}
-	serves = Verdict{Outcome: Good}
+	refusedCall = Verdict{Outcome: Bad, Cause: "no answer"}
+	servedCall  = Verdict{Outcome: Good}
 )
 
 func newSet(peers Peers) *Set { return NewSet(DefaultPolicy(), peers, slog.New(slog.DiscardHandler)) }
@@ -35,10 +35,10 @@ func TestSet(t *testing.T) {
 		if went := s.calls(t.Context(), c, 4, Verdict{Outcome: Void}) + s.calls(t.Context(), c, 4, Verdict{Outcome: Answered}); went != 8 || s.State(c).Phase != Closed {
 			t.Fatalf("%d went: %+v", went, s.State(c))
 		}
-		if went := s.calls(t.Context(), c, 10, fails); went != 5 || s.State(c).Phase != Open {
+		if went := s.calls(t.Context(), c, 10, refusedCall); went != 5 || s.State(c).Phase != Open {
 			t.Fatalf("%d went: %+v", went, s.State(c))
 		}
-		if went := s.calls(t.Context(), other, 10, serves); went != 10 {
+		if went := s.calls(t.Context(), other, 10, servedCall); went != 10 {
 			t.Errorf("%d calls of another organization went", went)
 		}
 		_, refused := s.Acquire(t.Context(), c)
@@ -47,15 +47,15 @@ func TestSet(t *testing.T) {
 		}
 		time.Sleep(refused.RetryAfter)
 		probe, refused := s.Acquire(t.Context(), c)
-		if refused != nil || s.calls(t.Context(), c, 5, serves) != 0 {
+		if refused != nil || s.calls(t.Context(), c, 5, servedCall) != 0 {
 			t.Fatalf("%+v: not one probe alone", refused)
 		}
 		probe(t.Context(), Verdict{Outcome: Void}) // Its caller left: another may probe at once.
-		if went := s.calls(t.Context(), c, 5, fails); went != 1 || s.State(c).Phase != Open {
+		if went := s.calls(t.Context(), c, 5, refusedCall); went != 1 || s.State(c).Phase != Open {
 			t.Errorf("%d probes failed: %+v", went, s.State(c))
 		}
 		time.Sleep(time.Minute)
-		if went := s.calls(t.Context(), c, 5, serves); went != 5 || s.State(c).Phase != Closed {
+		if went := s.calls(t.Context(), c, 5, servedCall); went != 5 || s.State(c).Phase != Closed {
 			t.Errorf("%d went after a probe that passed: %+v", went, s.State(c))
 		}
 	})
@@ -106,12 +106,12 @@ func TestSetFollowsMost(t *testing.T) {
 		}
 		c := Circuit{"acme", "files"}
 		time.Sleep(2 * time.Second)
-		sets[0].calls(ctx, c, 5, fails)
+		sets[0].calls(ctx, c, 5, refusedCall)
 		time.Sleep(2 * time.Second)
 		if went := sets[2].calls(ctx, c, 1, Verdict{}); went != 1 {
 			t.Error("one replica of three holds calls back everywhere")
 		}
-		sets[1].calls(ctx, c, 5, fails)
+		sets[1].calls(ctx, c, 5, refusedCall)
 		time.Sleep(2 * time.Second)
 		if went := sets[2].calls(ctx, c, 1, Verdict{}); went != 0 || sets[2].State(c).Phase != Open {
 			t.Errorf("a replica does not follow two of three: %+v", sets[2].State(c))
@@ -124,7 +124,7 @@ func TestSetFollowsMost(t *testing.T) {
 func TestSetIsBounded(t *testing.T) {
 	s := newSet(nil)
 	for i := range maxBreakers + 100 {
-		s.calls(t.Context(), Circuit{"acme", fmt.Sprint(i)}, 5, fails)
+		s.calls(t.Context(), Circuit{"acme", fmt.Sprint(i)}, 5, refusedCall)
 	}
 	if n := s.breakers.Len(); n != maxBreakers {
 		t.Errorf("%d breakers", n)
