@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"switchyard.dev/services/platform/schema"
+	"switchyard.dev/services/platform/testkit/growth"
 )
 
 const of07 = `"$schema":"http://json-schema.org/draft-07/schema#"`
@@ -49,7 +50,7 @@ func TestDraft07(t *testing.T) {
 			t.Fatal(err)
 		}
 		library := compiler.MustCompile("schema:///x")
-		for _, value := range strings.Fields(test.values) {
+		for _, value := range strings.FieldsSeq(test.values) {
 			parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(value)))
 			if err != nil {
 				t.Fatal(err)
@@ -101,4 +102,12 @@ func FuzzDraft07(f *testing.F) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+func TestDraft07GrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.Each(growth.UpTo(48<<10, []growth.Input{
+		growth.Number("dependencies", `{`+of07+`,"dependencies":{"":[]`, `,"p#":["a"],"q#":{}`, "}}"),
+		growth.Repeat("places", `{`+of07+`,"items":[{}`, `,{"items":[{}]}`, "]}"),
+		growth.Number("references", `{`+of07+`,"definitions":{"a":{}},"properties":{"":{}`, `,"p#":{"$ref":"#/definitions/a","title":""}`, "}}"),
+	}), func(text []byte) { _, _ = schema.CompileDeclared(text) })...)
 }

@@ -28,11 +28,6 @@ func TestCompileGrowsLinearly(t *testing.T) {
 	}
 	inputs = append(append(inputs, growth.JSON...), growth.Around(`{"properties":`, growth.JSON, "}")...)
 	growth.Linear(t, growth.Each(growth.UpTo(48<<10, inputs), func(text []byte) { _, _ = schema.Compile(text) })...)
-	growth.Linear(t, growth.Each(growth.UpTo(48<<10, []growth.Input{
-		growth.Number("dependencies", `{`+of07+`,"dependencies":{"":[]`, `,"p#":["a"],"q#":{}`, "}}"),
-		growth.Repeat("places", `{`+of07+`,"items":[{}`, `,{"items":[{}]}`, "]}"),
-		growth.Number("references", `{`+of07+`,"definitions":{"a":{}},"properties":{"":{}`, `,"p#":{"$ref":"#/definitions/a","title":""}`, "}}"),
-	}), func(text []byte) { _, _ = schema.CompileDeclared(text) })...)
 }
 
 // What customers emit, of any form, against a schema with all kinds of keywords.

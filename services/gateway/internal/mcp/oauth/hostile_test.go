@@ -176,19 +176,25 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-func TestParsersGrowLinearly(t *testing.T) {
+func TestMetadataGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) {
 		_, _ = parseResource(text)
 		_, _ = parseIssuer(text)
-		_, _ = parseToken(text, "https://a.example", time.Time{})
 	})...)
+}
+
+func TestTokenGrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) { _, _ = parseToken(text, "https://a.example", time.Time{}) })...)
+	growth.Linear(t, growth.EachText([]growth.Input{growth.Repeat("dots", "", ".", ""), growth.Repeat("audiences", "", "a", ".b.c")}, func(text string) {
+		_ = intendedFor(text, "https://a.example")
+	})...)
+}
+
+func TestChallengeGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.EachText([]growth.Input{
 		growth.Repeat("commas", "Bearer ", ",", ""), growth.Repeat("parameters", "Bearer ", "a=b,", ""), growth.Repeat("schemes", "", "Basic ", ""),
 		growth.Repeat("escapes", `Bearer a="`, `\"`, ""), growth.Repeat("unended", "Bearer ", `a="`, ""),
 	}, func(text string) { _, _ = parseChallenge(text) })...)
-	growth.Linear(t, growth.EachText([]growth.Input{growth.Repeat("dots", "", ".", ""), growth.Repeat("audiences", "", "a", ".b.c")}, func(text string) {
-		_ = intendedFor(text, "https://a.example")
-	})...)
 }
 
 func FuzzChallenge(f *testing.F) {

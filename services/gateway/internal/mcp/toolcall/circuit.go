@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// ReasonCircuitOpen: the server has failed too often lately.
+// ReasonCircuitOpen is the reason of a call that was not made, since the server has failed too often lately.
 const ReasonCircuitOpen apierr.Reason = "circuit_open"
 
 // CircuitOf returns the circuit of an organization's calls of a server. Its own server and one of all organizations have
