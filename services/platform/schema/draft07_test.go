@@ -50,7 +50,7 @@ func TestDraft07(t *testing.T) {
 			t.Fatal(err)
 		}
 		library := compiler.MustCompile("schema:///x")
-		for _, value := range strings.FieldsSeq(test.values) {
+		for value := range strings.FieldsSeq(test.values) {
 			parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader([]byte(value)))
 			if err != nil {
 				t.Fatal(err)
