@@ -30,8 +30,6 @@ const (
 	readTime = 3 * time.Second
 	// maxSecrets is the largest number of secrets in memory; those used last stay.
 	maxSecrets = 10_000
-	// maxSecret is the length of the longest secret, in bytes.
-	maxSecret = 8 << 10
 )
 
 // errNoHeader is the error of a secret that a header can't carry. It repeats nothing of the secret.
@@ -50,7 +48,7 @@ type Seals interface {
 // Read returns the secret of a server's credential, without the scheme; the zero value for none.
 func Read(ctx context.Context, references References, seals Seals, server *toolserver.Server) (secret.Value, error) {
 	value, err := open(ctx, references, seals, server)
-	if err == nil && !value.IsZero() && !fitsHeader(value.Reveal()) {
+	if err == nil && !value.IsZero() && !toolserver.FitsHeader(value.Reveal()) {
 		err = errNoHeader
 	}
 	if err != nil {
@@ -73,15 +71,6 @@ func open(ctx context.Context, references References, seals Seals, server *tools
 	default:
 		return secret.Value{}, fmt.Errorf("custody %q is unknown", c.Custody)
 	}
-}
-
-func fitsHeader(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return text != "" && len(text) <= maxSecret
 }
 
 // permanent reports whether a secret does not exist or must not be used, as opposed to being unreadable at the moment.

@@ -72,7 +72,7 @@ func TestHostileAnswers(t *testing.T) {
 		"no type":                  {path: "/token", text: `{"access_token":"canary","expires_in":60}`, want: "not Bearer"},
 		"no token":                 {path: "/token", text: `{"token_type":"Bearer","expires_in":60}`, want: "no access_token"},
 		"a token of two lines":     {path: "/token", text: `{"access_token":"a\r\ncanary: b","token_type":"Bearer"}`, want: "no access_token"},
-		"a token that is too long": {path: "/token", text: `{"access_token":"` + strings.Repeat("a", maxToken+1) + `","token_type":"Bearer"}`, want: "no access_token"},
+		"a token that is too long": {path: "/token", text: `{"access_token":"` + strings.Repeat("a", toolserver.MaxSecret+1) + `","token_type":"Bearer"}`, want: "no access_token"},
 		"a negative life":          {path: "/token", text: token(`,"expires_in":-5`), want: "no number of seconds"},
 		"no life":                  {path: "/token", text: token(`,"expires_in":0`), want: "no number of seconds"},
 		"a life of words":          {path: "/token", text: token(`,"expires_in":"canary"`), want: "no number of seconds"},
@@ -212,7 +212,7 @@ func FuzzToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		began := time.Unix(1_800_000_000, 0)
 		granted, err := parseToken(body, "https://a.example", began)
-		if err == nil && (!fitsHeader(granted.Token.Reveal()) || !granted.Expires.After(began)) {
+		if err == nil && (!toolserver.FitsHeader(granted.Token.Reveal()) || !granted.Expires.After(began)) {
 			t.Errorf("taken: %+v", granted)
 		}
 	})

@@ -21,8 +21,6 @@ import (
 const (
 	grant         = "client_credentials"
 	assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-	// maxToken is the length of the longest token, in bytes.
-	maxToken = 8 << 10
 	// assumedLife is the life of a token whose answer doesn't say it.
 	assumedLife = 5 * time.Minute
 )
@@ -105,7 +103,7 @@ func parseToken(body []byte, resource string, began time.Time) (identity.Grant, 
 		return identity.Grant{}, err
 	case !strings.EqualFold(kind, "Bearer"):
 		return identity.Grant{}, broken("the authorization server's answer has a token_type that is not Bearer")
-	case !fitsHeader(token):
+	case !toolserver.FitsHeader(token):
 		return identity.Grant{}, broken("the authorization server's answer has no access_token of 1 to 8192 printable characters")
 	case !intendedFor(token, resource):
 		return identity.Grant{}, broken("the authorization server's token is for another audience than the server")
@@ -125,15 +123,6 @@ func lifetime(value []byte) (time.Duration, error) {
 		return life, nil
 	}
 	return 0, broken("the authorization server's answer has an expires_in that is no number of seconds from 1")
-}
-
-func fitsHeader(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return text != "" && len(text) <= maxToken
 }
 
 // intendedFor reports whether a token is for a resource, as far as it can be read: a JSON Web Token with an audience names

@@ -81,3 +81,17 @@ type Credential struct {
 	// OAuth is the client whose secret it is; nil for a secret that is sent itself.
 	OAuth *OAuth
 }
+
+// MaxSecret is the length of the longest secret or access token, in bytes.
+const MaxSecret = 8 << 10
+
+// FitsHeader reports whether a secret or an access token can stand in a header: 1 to MaxSecret printable characters
+// without spaces.
+func FitsHeader(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= MaxSecret
+}
