@@ -167,6 +167,8 @@ const (
 	ErrorReason_ERROR_REASON_TOOL_SERVER_UNAUTHORIZED ErrorReason = 180
 	// 503: the tool server has failed too often lately, and the call was not made; retry_after says when one is again.
 	ErrorReason_ERROR_REASON_CIRCUIT_OPEN ErrorReason = 181
+	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
+	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -282,6 +284,7 @@ var (
 		155: "ERROR_REASON_TOOL_LOOP",
 		180: "ERROR_REASON_TOOL_SERVER_UNAUTHORIZED",
 		181: "ERROR_REASON_CIRCUIT_OPEN",
+		190: "ERROR_REASON_RUN_TOO_DEEP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -373,6 +376,7 @@ var (
 		"ERROR_REASON_TOOL_LOOP":                  155,
 		"ERROR_REASON_TOOL_SERVER_UNAUTHORIZED":   180,
 		"ERROR_REASON_CIRCUIT_OPEN":               181,
+		"ERROR_REASON_RUN_TOO_DEEP":               190,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -665,7 +669,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xc5\x18\n" +
+	"\f_retry_after*\xe5\x18\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -735,7 +739,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
 	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12*\n" +
 	"%ERROR_REASON_TOOL_SERVER_UNAUTHORIZED\x10\xb4\x01\x12\x1e\n" +
-	"\x19ERROR_REASON_CIRCUIT_OPEN\x10\xb5\x01\x12#\n" +
+	"\x19ERROR_REASON_CIRCUIT_OPEN\x10\xb5\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

@@ -497,6 +497,8 @@ type Run struct {
 	AllowedTools     []string
 	MaxToolCalls     pgtype.Int4
 	EndReason        string
+	ParentRunID      string
+	Depth            int32
 }
 
 type RunToolRepeat struct {
