@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"switchyard.dev/services/gateway/internal/custody/identity"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -17,6 +18,9 @@ const (
 	theServer = "the server"
 	theIssuer = "the authorization server"
 )
+
+// issuerTime bounds asking a server for its authorization server.
+const issuerTime = 10 * time.Second
 
 // endpoint is where a client gets tokens of a server.
 type endpoint struct {
@@ -57,6 +61,8 @@ func (c *Client) discover(ctx context.Context, serverURL string, client *toolser
 
 // Issuer implements toolserver.OAuthClient: the only authorization server that a server names.
 func (c *Client) Issuer(ctx context.Context, serverURL string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, issuerTime)
+	defer cancel()
 	at, err := url.Parse(serverURL)
 	if err != nil {
 		return "", broken("the server's URL can't be read")
