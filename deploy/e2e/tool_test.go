@@ -23,6 +23,7 @@ const (
 func TestTools(t *testing.T) {
 	h := plan{name: "tools", fakes: []stack.Fake{stack.FakeTools}}.start(t)
 	t.Run("older clients", h.toolsOfOlderClients)
+	t.Run("access tokens", h.toolsByOAuth)
 	t.Run("reviews in the console", h.operatorsReviewTools)
 	t.Run("from the registration to a change", h.toolsAreCalled)
 	t.Run("resources and prompts", h.offersAreUsed)

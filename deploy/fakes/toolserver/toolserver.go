@@ -67,6 +67,9 @@ func New(script fault.Script) *Server {
 	face.HandleFunc("/modern", s.serve)
 	face.HandleFunc("/legacy", s.serve)
 	face.HandleFunc("/secured", authorized(s.serve))
+	of := newIssuer()
+	of.serve(face, control)
+	face.HandleFunc(guardedPath, of.guard(s.serve))
 	s.handler = s.Handler(control, face)
 	return s
 }

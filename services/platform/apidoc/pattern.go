@@ -23,6 +23,7 @@ var patterns = map[string]string{
 	`^[a-z][a-z0-9+.-]*:.+$`:                   "must be a scheme, a colon and what it names, such as env:NAME",
 	`^[\x21\x23-\x5B\x5D-\x7E]+$`:              `must hold only printable ASCII without spaces, " and \`,
 	`^[^\x00\r\n]*$`:                           "must be one line",
+	`^[\x20-\x7E]+$`:                           "must hold only printable ASCII",
 	`^[!-.0-~]+/[!-~]+$`:                       "must be a server, / and a tool, without spaces",
 	`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`:         "must hold only letters, digits, - and single _ between them",
 	`^[A-Za-z][A-Za-z0-9-]*$`:                  "must begin with a letter and hold only letters, digits and -",

@@ -29,8 +29,11 @@ var sizes = []string{
 	"minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains", "minProperties", "maxProperties",
 }
 
-// draft is the only value of $schema.
-const draft = "https://json-schema.org/draft/2020-12/schema"
+// draft is the value of $schema, and draft07 the one of the older dialect.
+const (
+	draft   = "https://json-schema.org/draft/2020-12/schema"
+	draft07 = "http://json-schema.org/draft-07/schema"
+)
 
 // scanner visits the subschemas of a document before the library does, for what the library has no bound or does not
 // refuse.
@@ -38,18 +41,24 @@ type scanner struct {
 	// places are the pointers of all subschemas, and of anchors with a # before their names.
 	places map[string]bool
 	refs   []reference
+	// older reports whether draft-07 is read, too; declared whether the document is of it.
+	older, declared bool
 }
 
 // reference is a $ref at a place.
 type reference struct{ at, to string }
 
 // scan refuses a document that refers to others, that is nested too deep, or that has numbers of too many digits. It
-// removes the keywords that name the document and its draft.
-func scan(document any) error {
+// removes the keywords that name the document and its draft, and brings one of draft-07 into the form of draft 2020-12.
+func scan(document any, older bool) error {
 	if err := scanNumbers(document, ""); err != nil {
 		return err
 	}
-	s := scanner{places: make(map[string]bool)}
+	s := scanner{places: make(map[string]bool), older: older}
+	if root, ok := document.(map[string]any); ok && older {
+		text, _ := root["$schema"].(string)
+		s.declared = strings.TrimSuffix(text, "#") == draft07
+	}
 	if err := s.visit(document, "", 0); err != nil {
 		return err
 	}
@@ -77,6 +86,9 @@ func (s *scanner) visit(value any, at string, depth int) error {
 	if depth > maxDepth {
 		return refuse(at, fmt.Sprintf("must not be nested deeper than %d schemas", maxDepth))
 	}
+	if s.declared {
+		modernize(object)
+	}
 	if err := s.names(object, at); err != nil {
 		return err
 	}
@@ -97,8 +109,8 @@ func (s *scanner) names(object map[string]any, at string) error {
 		}
 	}
 	if value, ok := object["$schema"]; ok {
-		if text, _ := value.(string); strings.TrimSuffix(text, "#") != draft || at != "" {
-			return refuse(at+"/$schema", "must be "+draft+", at the beginning of the document")
+		if err := s.dialect(value, at); err != nil {
+			return err
 		}
 		delete(object, "$schema")
 	}
@@ -120,6 +132,19 @@ func (s *scanner) names(object map[string]any, at string) error {
 		s.refs = append(s.refs, reference{at + "/$ref", to})
 	}
 	return nil
+}
+
+// dialect checks the value of $schema.
+func (s *scanner) dialect(value any, at string) error {
+	text, _ := value.(string)
+	text = strings.TrimSuffix(text, "#")
+	switch {
+	case at == "" && (text == draft || text == draft07 && s.older):
+		return nil
+	case s.older:
+		return refuse(at+"/$schema", "must be "+draft+" or "+draft07+"#, at the beginning of the document")
+	}
+	return refuse(at+"/$schema", "must be "+draft+", at the beginning of the document")
 }
 
 // below visits the subschemas of an object. A value of another form than its keyword has is left to the library.

@@ -1,4 +1,4 @@
-// Package schema checks payloads against JSON Schemas (draft 2020-12) of customers. The work of both is bounded: a schema
+// Package schema checks payloads against JSON Schemas (draft 2020-12, and draft-07 where it is asked to) of customers. The work of both is bounded: a schema
 // is refused if it is too large or refers to other documents, and a check ends after a number of steps, since schemas that
 // refer to themselves can ask for more of them than a payload has bytes. Library jsonschema reads the schemas; it has no
 // bound of its own when it checks values, builds an error for every branch that does not match, and repeats values in its
@@ -83,8 +83,14 @@ type Schema struct {
 // name is that of the document for the library.
 const name = "schema:///document"
 
-// Compile reads a schema. Its errors are of type *Error.
-func Compile(text []byte) (*Schema, error) {
+// Compile reads a schema of draft 2020-12. Its errors are of type *Error.
+func Compile(text []byte) (*Schema, error) { return compile(text, false) }
+
+// CompileDeclared reads a schema of draft 2020-12, or of draft-07 where its $schema says so: with the meaning that its
+// keywords have there. Its errors are of type *Error, and their places those of the schema in draft 2020-12.
+func CompileDeclared(text []byte) (*Schema, error) { return compile(text, true) }
+
+func compile(text []byte, older bool) (*Schema, error) {
 	switch {
 	case len(text) > MaxSize:
 		return nil, refuse("", fmt.Sprintf("must not be larger than %d bytes", MaxSize))
@@ -97,7 +103,7 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, refuse("", "must be JSON")
 	}
-	if err := scan(document); err != nil {
+	if err := scan(document, older); err != nil {
 		return nil, err
 	}
 	expressions := patterns{compiled: make(map[string]pattern)}

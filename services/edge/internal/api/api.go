@@ -140,6 +140,9 @@ func (a *API) errorBody(path string) chain.ErrorBody {
 	if a.options.Table.PlainErrors(path) {
 		return apierr.NewPlain
 	}
+	if a.options.Table.JSONRPCErrors(path) {
+		return newJSONRPC
+	}
 	return dialectBody(a.options.Table.Dialect(path))
 }
 

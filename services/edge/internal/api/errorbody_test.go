@@ -43,6 +43,25 @@ func TestDialectBody(t *testing.T) {
 	}
 }
 
+// The gateway's package mcp has the same.
+func TestJSONRPC(t *testing.T) {
+	limited := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "slow down")
+	limited.RetryAfter = 1200 * time.Millisecond
+	for _, tt := range []struct {
+		err  *apierr.Error
+		want string
+	}{
+		{apierr.New(apierr.KindUnauthenticated, apierr.ReasonUnauthenticated, "who"), `{"jsonrpc":"2.0","error":{"code":-31401,"message":"who","data":{"reason":"unauthenticated","request_id":"r9"}}}`},
+		{limited, `{"jsonrpc":"2.0","error":{"code":-31429,"message":"slow down","data":{"reason":"rate_limited","request_id":"r9","retry_after_ms":1200}}}`},
+		{apierr.Invalid("server", "no"), `{"jsonrpc":"2.0","error":{"code":-32600,"message":"server: no","data":{"reason":"invalid_request","request_id":"r9","field":"server"}}}`},
+		{apierr.Internal(nil), `{"jsonrpc":"2.0","error":{"code":-32603,"message":"internal error; quote the request id to support","data":{"reason":"internal","request_id":"r9"}}}`},
+	} {
+		if text, err := json.Marshal(newJSONRPC(tt.err, "r9")); err != nil || string(text) != tt.want {
+			t.Errorf("%s, %v; want %s", text, err, tt.want)
+		}
+	}
+}
+
 func TestAnthropicTypes(t *testing.T) {
 	for kind, want := range map[apierr.Kind]string{
 		apierr.KindUnauthenticated: "authentication_error", apierr.KindForbidden: "permission_error", apierr.KindNotFound: "not_found_error",

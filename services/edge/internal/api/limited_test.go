@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"math"
 	"regexp"
 	"testing"
 	"time"
@@ -50,13 +51,16 @@ func TestEveryRouteSaysWhenToComeAgain(t *testing.T) {
 			}
 			var inner struct {
 				RetryAfter float64 `json:"retry_after"`
+				Data       struct {
+					RetryAfterMs float64 `json:"retry_after_ms"`
+				} `json:"data"`
 			}
 			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
 				t.Errorf("%s %s: body %s: %v", r.Method, path, w.Body, err)
 				continue
 			}
 			_ = json.Unmarshal(body.Error, &inner) // A text in some forms.
-			if body.RetryAfter != 3600 && inner.RetryAfter != 3600 {
+			if body.RetryAfter != 3600 && inner.RetryAfter != 3600 && math.Ceil(inner.Data.RetryAfterMs/1000) != 3600 {
 				t.Errorf("%s %s (%s): no retry_after of an hour in %s", r.Method, path, accept, w.Body)
 			}
 		}

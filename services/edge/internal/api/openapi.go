@@ -34,7 +34,7 @@ func newDocument(table route.Table) ([]byte, error) {
 		route.DialectGemini:    d.AddSchema("GeminiError", geminiErrorSchema()),
 	}
 	failures[route.DialectAzure] = failures[route.DialectOpenAI]
-	plain := d.AddSchema("PlainError", plainError())
+	plain, jsonRPC := d.AddSchema("PlainError", plainError()), d.AddSchema("JSONRPCError", jsonRPCError())
 	sources := make(map[string]*apidoc.Source)
 	for upstream, face := range contracts {
 		text, err := fs.ReadFile(gen.OpenAPI, "openapi/"+face+".swagger.json")
@@ -52,6 +52,9 @@ func newDocument(table route.Table) ([]byte, error) {
 		failure := failures[dialect]
 		if table.PlainErrors(r.Path) {
 			failure = plain
+		}
+		if table.JSONRPCErrors(r.Path) {
+			failure = jsonRPC
 		}
 		if err := complete(operation, r, failure); err != nil {
 			return nil, fmt.Errorf("route %s: %w", r.Path, err)

@@ -51,6 +51,21 @@ func plainError() apidoc.Object {
 	})
 }
 
+// jsonRPCError returns the schema of jsonRPC.
+func jsonRPCError() apidoc.Object {
+	return object("What went wrong before the request was read, as JSON-RPC has it; without an id.", apidoc.Object{
+		"jsonrpc": text("Always 2.0."),
+		"error": object("The error.", apidoc.Object{
+			"code":    apidoc.Object{"type": "integer", "description": "-31000 minus the HTTP status, such as -31429; -32600 for a request that can't be read."},
+			"message": text("For people."),
+			"data": object("For programs.", apidoc.Object{
+				"reason": text("Code, such as rate_limited."), "request_id": text("Names the request in logs and traces."), "field": text("Field at fault."),
+				"retry_after_ms": apidoc.Object{"type": "integer", "description": "Milliseconds to wait, when that is known."},
+			}),
+		}),
+	})
+}
+
 func openAIError() apidoc.Object {
 	properties := detail()
 	properties["message"], properties["type"] = text("For people."), text("Such as rate_limit_error.")

@@ -64,6 +64,14 @@ type Table struct {
 	// Plain are prefixes below which the service's errors are a text alone; the edge uses the same format there. A caller
 	// of these routes then has one way to read errors.
 	Plain []string `yaml:"plain_errors" json:"-"`
+	// JSONRPC are paths at and below which errors are those of JSON-RPC, as the service there has them before it has read a
+	// request.
+	JSONRPC []string `yaml:"jsonrpc_errors" json:"-"`
+}
+
+// JSONRPCErrors reports whether errors at a path are those of JSON-RPC.
+func (t Table) JSONRPCErrors(path string) bool {
+	return slices.ContainsFunc(t.JSONRPC, func(prefix string) bool { return strings.HasPrefix(path+"/", prefix+"/") })
 }
 
 // PlainErrors reports whether errors at a path are a text alone.
@@ -147,6 +155,11 @@ func parse(text []byte) (Table, error) {
 	for _, prefix := range table.Plain {
 		if !strings.HasPrefix(prefix, root) || !strings.HasSuffix(prefix, "/") || table.Dialect(prefix) != "" {
 			return Table{}, fmt.Errorf("route table: plain_errors: %s: must be a path below %s that ends in / and has no dialect", prefix, root)
+		}
+	}
+	for _, path := range table.JSONRPC {
+		if !strings.HasPrefix(path, root) || strings.HasSuffix(path, "/") || table.Dialect(path+"/") != "" || table.PlainErrors(path+"/") {
+			return Table{}, fmt.Errorf("route table: jsonrpc_errors: %s: must be a path below %s without / at its end, with no other form of errors", path, root)
 		}
 	}
 	seen := make(map[string]bool)

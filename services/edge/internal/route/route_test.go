@@ -219,6 +219,20 @@ func TestDialects(t *testing.T) {
 	}
 }
 
+func TestJSONRPCErrors(t *testing.T) {
+	table, err := Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"/product/v1/mcp": true, "/product/v1/mcp/": true, "/product/v1/mcp/files": true, "/product/v1/mcpx": false, "/product/v1/ai/chat": false, "": false,
+	} {
+		if table.JSONRPCErrors(path) != want {
+			t.Errorf("%s: %v", path, !want)
+		}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	good := "version: v1\nroutes:\n  - {method: POST, path: /product/v1/a, products: [ai], permission: read, scope: ai:chat:invoke, metric: m, summary: s, example: '{}', upstream: u, target: /v1/a, timeout: 1s}\n"
 	if _, err := parse([]byte(good)); err != nil {
@@ -235,6 +249,10 @@ func TestParseRefuses(t *testing.T) {
 		"an unknown dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: cobol}"},
 		"plain elsewhere":      {"version: v1", "version: v1\nplain_errors: [/v1/a/]"},
 		"plain in a dialect":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: openai}\nplain_errors: [/product/v1/a/b/]"},
+		"JSON-RPC elsewhere":   {"version: v1", "version: v1\njsonrpc_errors: [/v1/a]"},
+		"JSON-RPC and a slash": {"version: v1", "version: v1\njsonrpc_errors: [/product/v1/a/]"},
+		"JSON-RPC of others":   {"version: v1", "version: v1\ndialects: {/product/v1/a/: openai}\njsonrpc_errors: [/product/v1/a]"},
+		"JSON-RPC and plain":   {"version: v1", "version: v1\nplain_errors: [/product/v1/a/]\njsonrpc_errors: [/product/v1/a]"},
 		"a dialect elsewhere":  {"version: v1", "version: v1\ndialects: {/v1/a/: openai}"},
 		"outside of product":   {"/product/v1/a", "/v1/a"},
 		"the edge's own":       {"/product/v1/a", "/product/v1/_meta/a"},

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/money/budget"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
@@ -40,7 +41,7 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		toolserver.ReasonVersionConflict, toolserver.ReasonTargetNotAllowed,
 		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,
 		run.ReasonRevoked, run.ReasonExpired, run.ReasonExhausted, run.ReasonAborted, organization.ReasonSuspended,
-		run.ReasonToolNotAllowed, run.ReasonToolLoop, toolrule.ReasonDenied, toolrule.ReasonRunRequired,
+		run.ReasonToolNotAllowed, run.ReasonToolLoop, toolrule.ReasonDenied, toolrule.ReasonRunRequired, toolcall.ReasonUnauthorized, toolcall.ReasonCircuitOpen,
 	} {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("the contract has no reason %q", reason)

@@ -80,7 +80,7 @@ func (s *toolServer) ReviewToolServer(ctx context.Context, m *gatewayv1.ReviewTo
 	if err != nil {
 		return nil, err
 	}
-	return s.one(ctx, &server)
+	return s.one(ctx, m, &server)
 }
 
 func toolReview(ctx context.Context, m interface {

@@ -11,8 +11,10 @@ import (
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/money/price"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/rpc"
@@ -47,6 +49,11 @@ type ToolRegistry interface {
 	Exactly(key toolserver.Key) *definition.Entry
 }
 
+// ToolCircuits knows which servers calls are held back from; see health.Set.
+type ToolCircuits interface {
+	State(c health.Circuit) health.State
+}
+
 // Tools are the parts of the contract of tool servers.
 type Tools struct {
 	Servers     ToolServers
@@ -54,6 +61,7 @@ type Tools struct {
 	// Listings is nil in a gateway that lists no servers.
 	Listings ToolListings
 	Registry ToolRegistry
+	Circuits ToolCircuits
 }
 
 // toolServer serves the contract of tool servers.
@@ -111,7 +119,7 @@ func (s *toolServer) RegisterToolServer(ctx context.Context, m *gatewayv1.Regist
 		return nil, err
 	}
 	rpc.SetStatus(ctx, http.StatusCreated)
-	return s.one(ctx, &server)
+	return s.one(ctx, m, &server)
 }
 
 // mayCommand refuses local commands to all but operators.
@@ -142,16 +150,6 @@ func toPrice(cents float64) (price.Pico, error) {
 	return price.Pico(picos), nil
 }
 
-func toToolOffer(m *gatewayv1.ToolCredential) *toolserver.Offer {
-	if m == nil {
-		return nil
-	}
-	return &toolserver.Offer{
-		Reference: m.GetSecretRef(), KeyID: m.GetSealed().GetKeyId(), Ciphertext: m.GetSealed().GetCiphertext(),
-		Header: m.GetHeader(), Scheme: m.Scheme,
-	}
-}
-
 // ListToolServers returns a page of the servers that an organization may call.
 func (s *toolServer) ListToolServers(ctx context.Context, m *gatewayv1.ListToolServersRequest) (*gatewayv1.ListToolServersResponse, error) {
 	organization, err := toolOrganization(ctx, m)
@@ -173,7 +171,7 @@ func (s *toolServer) ListToolServers(ctx context.Context, m *gatewayv1.ListToolS
 		found = found[:limit]
 		out.NextCursor = page.cursor(found[limit-1].ID)
 	}
-	out.Servers, err = s.all(ctx, found)
+	out.Servers, err = s.all(ctx, organization, found)
 	return out, err
 }
 
@@ -187,7 +185,7 @@ func (s *toolServer) GetToolServer(ctx context.Context, m *gatewayv1.GetToolServ
 	if err != nil {
 		return nil, err
 	}
-	return s.one(ctx, &server)
+	return s.one(ctx, m, &server)
 }
 
 // UpdateToolServer changes a server.
@@ -222,7 +220,7 @@ func (s *toolServer) UpdateToolServer(ctx context.Context, m *gatewayv1.UpdateTo
 	if err != nil {
 		return nil, err
 	}
-	return s.one(ctx, &server)
+	return s.one(ctx, m, &server)
 }
 
 func toFeatures(names []string) []toolserver.Feature {
@@ -276,7 +274,7 @@ func (s *toolServer) RefreshToolServer(ctx context.Context, m *gatewayv1.Refresh
 	if err := s.Listings.Refresh(ctx, server.Key()); err != nil {
 		return nil, err
 	}
-	return s.one(ctx, &server)
+	return s.one(ctx, m, &server)
 }
 
 // own returns the server that a request names, if it is of the organization itself.
@@ -296,17 +294,21 @@ func (s *toolServer) own(ctx context.Context, m interface {
 	return server, err
 }
 
-// one returns a server with its state.
-func (s *toolServer) one(ctx context.Context, server *toolserver.Server) (*gatewayv1.ToolServer, error) {
-	all, err := s.all(ctx, []toolserver.Server{*server})
+// one returns a server with its state, as the organization of a request sees it.
+func (s *toolServer) one(ctx context.Context, m ofTools, server *toolserver.Server) (*gatewayv1.ToolServer, error) {
+	organization, err := toolOrganization(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.all(ctx, organization, []toolserver.Server{*server})
 	if err != nil {
 		return nil, err
 	}
 	return all[0], nil
 }
 
-// all returns servers with their states.
-func (s *toolServer) all(ctx context.Context, servers []toolserver.Server) ([]*gatewayv1.ToolServer, error) {
+// all returns servers with their states, as an organization sees them.
+func (s *toolServer) all(ctx context.Context, organization string, servers []toolserver.Server) ([]*gatewayv1.ToolServer, error) {
 	keys := make([]toolserver.Key, len(servers))
 	for i := range servers {
 		keys[i] = servers[i].Key()
@@ -318,8 +320,18 @@ func (s *toolServer) all(ctx context.Context, servers []toolserver.Server) ([]*g
 	out := make([]*gatewayv1.ToolServer, len(servers))
 	for i := range servers {
 		out[i] = fromToolServer(&servers[i], states[keys[i]], s.Registry.Exactly(keys[i]))
+		if organization != "" {
+			showCircuit(out[i], s.Circuits.State(toolcall.CircuitOf(organization, keys[i])))
+		}
 	}
 	return out, nil
+}
+
+func showCircuit(out *gatewayv1.ToolServer, state health.State) {
+	out.Circuit = state.Phase.String()
+	if state.Phase != health.Closed {
+		out.CircuitCause = toNullable(state.Cause)
+	}
 }
 
 // shownTools is how many names of tools that aren't exposed are shown.
@@ -334,9 +346,7 @@ func fromToolServer(s *toolserver.Server, state definition.State, entry *definit
 		LastErrorAt: optionalTime(state.ErrorAt), Version: int32(s.Version), RegisteredBy: s.CreatedBy, MovedBy: toNullable(s.MovedBy),
 		CreatedAt: timestamppb.New(s.CreatedAt), UpdatedAt: timestamppb.New(s.UpdatedAt), Features: fromFeatures(s.Features),
 	}
-	if c := &s.Credential; c.Custody != toolserver.CustodyNone {
-		out.Credential = &gatewayv1.ToolCredentialInfo{Custody: string(c.Custody), Header: c.Header, Scheme: c.Scheme, Fingerprint: c.Fingerprint}
-	}
+	out.Credential = fromToolCredential(&s.Credential)
 	if state.ListedAt.IsZero() || entry == nil {
 		return out
 	}

@@ -17,8 +17,10 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/testkit"
 )
@@ -29,6 +31,7 @@ type tooled struct {
 	// registry follows the changes, and offered answers in the place of all servers.
 	registry *definition.Registry
 	offered  *offered
+	circuits *health.Set
 }
 
 // offered are the tools that servers list, by their URLs.
@@ -77,12 +80,14 @@ func (b *bench) openTools(tb testing.TB, watcher *control.Watcher, log *slog.Log
 	b.registry = definition.NewRegistry(servers)
 	b.offered = &offered{tools: make(map[string][]definition.Listed), errors: make(map[string]error)}
 	watcher.Watch(control.Tools, b.registry.Load)
+	b.circuits = health.NewSet(health.DefaultPolicy(), nil, log)
 	b.tools = api.Tools{
 		Servers: &toolserver.Manager{
-			Store: servers, Credentials: b.reader, Targets: publicHosts{guard}, Command: func(name string) bool { return name == "git" },
+			Store: servers, Credentials: b.reader, Targets: publicHosts{guard}, OAuth: namedIssuers{oauth.New(nil, nil)}, Command: func(name string) bool { return name == "git" },
 		},
 		Definitions: &definition.Reviewer{Store: postgres.NewToolDefinitions(b.control)},
 		Registry:    b.registry,
+		Circuits:    b.circuits,
 		Listings: listing.New(listing.Options{
 			Store: postgres.NewToolListings(b.control), Lister: b.offered, Canonical: canonicalForm, Log: log,
 		}),

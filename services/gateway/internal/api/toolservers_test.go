@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/mcp/listing"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/platform/testkit"
 )
 
@@ -241,4 +244,25 @@ func TestRefreshThatFails(t *testing.T) {
 		t.Errorf("error text %q", text)
 	}
 	has(t, b.refreshes(t, "files", `read={"name":"read"}`), fields{"last_error_class": nil, "last_error": nil, "last_error_at": nil, "protocol_version": "2026-07-28"})
+}
+
+// A server's status has the circuit of the organization that asks.
+func TestToolServerCircuits(t *testing.T) {
+	b := setup(t)
+	b.post(t, serversPath, `{"all_organizations":true,"server_id":"shared","url":"https://s.example/mcp","registered_by":"ada"}`, operator...).fields(t, 201)
+	has(t, b.registers(t, "files", ""), fields{"circuit": "closed", "circuit_cause": nil})
+	for _, key := range []toolserver.Key{{Organization: "acme", ID: "files"}, {ID: "shared"}} {
+		for range 5 {
+			done, refused := b.circuits.Acquire(t.Context(), toolcall.CircuitOf("acme", key))
+			if refused != nil {
+				t.Fatal(refused)
+			}
+			done(t.Context(), health.Verdict{Outcome: health.Bad, Cause: "the server did not answer in time"})
+		}
+	}
+	opened := fields{"circuit": "open", "circuit_cause": "calls fail: the server did not answer in time"}
+	has(t, b.see(t, serversPath+"/files").fields(t, 200), opened)
+	has(t, b.see(t, serversPath+"/shared").fields(t, 200), opened)
+	has(t, b.see(t, serversPath+"/shared", "X-Organization-Id", "bolt").fields(t, 200), fields{"circuit": "closed", "circuit_cause": nil})
+	has(t, b.see(t, serversPath+"/shared?all_organizations=true", operator...).fields(t, 200), fields{"circuit": "", "circuit_cause": nil})
 }

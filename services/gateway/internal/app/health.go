@@ -22,6 +22,17 @@ func startHealth(s *service.Service, cfg Config, stores stores, fleets *fleets) 
 	return monitor, monitor.Measure(s.Meter)
 }
 
+// startToolCircuits starts the circuits of tool servers, by the same settings.
+func startToolCircuits(s *service.Service, stores stores, fleets *fleets) *health.Set {
+	var peers health.Peers
+	if stores.redis != nil {
+		peers = redis.NewToolPeers(stores.redis)
+	}
+	circuits := health.NewSet(breakerPolicy(fleets.policy().Resilience().Breaker), peers, s.Log)
+	s.Runner.Go("circuits of tool servers", circuits.Run)
+	return circuits
+}
+
 // breakerPolicy returns the default breaker policy with the policy file's settings.
 func breakerPolicy(b policy.Breaker) health.Policy {
 	p := health.DefaultPolicy()

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
 	"switchyard.dev/services/gateway/internal/mcp/notice"
+	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
 	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
@@ -34,6 +35,7 @@ type toolEgress struct {
 	tools
 
 	client  *upstream.Client
+	oauth   *oauth.Client
 	caller  *toolcall.Caller
 	offers  *offers
 	notices *notice.Hub
@@ -46,12 +48,12 @@ type toolEgress struct {
 func openToolEgress(s *service.Service, cfg Config, stores stores, g governance, p pipeline, out *network.Network) (t toolEgress, err error) {
 	changes := make(toolChanges, maxToolChanges)
 	t.offers = &offers{}
-	if t.client, err = newToolClient(s, cfg, g, p.fleets, out, changes, t.offers.changed); err != nil {
+	if t.client, t.oauth, err = newToolClient(s, cfg, g, p.fleets, out, changes, t.offers.changed); err != nil {
 		return t, err
 	}
 	t.offers.Cache = offering.New(t.client)
 	t.tools, err = openTools(s, cfg, stores, g, out, toolParts{
-		lister: toolLister{t.client}, canonical: canonical.Value, command: func(name string) bool { _, ok := p.fleets.command(name); return ok },
+		lister: toolLister{t.client}, oauth: t.oauth, canonical: canonical.Value, command: func(name string) bool { _, ok := p.fleets.command(name); return ok },
 	})
 	if err != nil {
 		return t, err
@@ -61,12 +63,13 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
 	}
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
+	t.circuits = startToolCircuits(s, stores, p.fleets)
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Offerings: t.offers, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
-		Limits: p.quotas, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Limits: p.quotas, Circuits: t.circuits, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {
@@ -103,25 +106,28 @@ func thenNotify(load control.Load, notices *notice.Hub) control.Load {
 	}
 }
 
-// newToolClient returns the client of tool servers.
+// newToolClient returns the client of tool servers, and that of their authorization servers.
 func newToolClient(
 	s *service.Service, cfg Config, g governance, fleets *fleets, out *network.Network, changes toolChanges, offersChanged func(toolserver.Key),
-) (*upstream.Client, error) {
+) (*upstream.Client, *oauth.Client, error) {
 	reader := g.credentials.reader
+	credentials := credential.NewCache(reader.References, reader.Seals)
 	client, err := upstream.New(upstream.Options{
 		AllowTargets: cfg.AllowTargets, DenyPrefixes: cfg.DenyPrefixes, Proxy: out.Proxy(), DialPrefixes: cfg.DialNetworks,
-		Credentials: credential.NewCache(reader.References, reader.Seals), Commands: fleets.command, Changed: changes.note, OffersChanged: offersChanged,
+		Credentials: credentials, Commands: fleets.command, Changed: changes.note, OffersChanged: offersChanged,
 		Version: telemetry.Version(), Tracer: s.Tracer, Log: s.Log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	clients := oauth.New(client.Transport(), client.CheckURL)
+	credentials.UseTokens(clients, fleets.identities)
 	s.Runner.Go("tool servers", client.Run)
 	s.Runner.OnClose("tool servers", func(context.Context) error {
 		client.Close()
 		return nil
 	})
-	return client, nil
+	return client, clients, nil
 }
 
 // face returns what the face of the Model Context Protocol is served with.
@@ -182,6 +188,8 @@ func listingFailure(err error) *listing.Error {
 	}
 	class := listing.ClassProtocol
 	switch failed.Cause {
+	case upstream.CauseUnauthorized:
+		class = listing.ClassUnauthorized
 	case upstream.CauseTarget, upstream.CauseAuthentication, upstream.CauseCommand:
 		class = listing.ClassRefused
 	case upstream.CauseUnreachable, upstream.CauseCanceled, upstream.CauseMemory, upstream.CauseBusy:

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/listing"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/vendors/network"
 	"switchyard.dev/services/platform/netguard"
 	"switchyard.dev/services/platform/service"
@@ -21,6 +22,7 @@ type tools struct {
 	registry  *definition.Registry
 	texts     *definition.Texts
 	refresher *listing.Refresher // nil without a client of tool servers
+	circuits  *health.Set
 }
 
 // toolParts are what openTools takes from other parts of the gateway.
@@ -28,6 +30,8 @@ type toolParts struct {
 	// lister asks servers for their tools; with nil, none is listed and no tool can be called.
 	lister    listing.Lister
 	canonical definition.Canonical
+	// oauth asks servers for their authorization servers.
+	oauth toolserver.OAuthClient
 	// command reports whether the policy in force defines a local command.
 	command func(name string) bool
 }
@@ -42,7 +46,9 @@ func openTools(s *service.Service, cfg Config, stores stores, g governance, out 
 	}
 	servers, definitions := postgres.NewToolServers(stores.control), postgres.NewToolDefinitions(stores.control)
 	t := tools{
-		servers:  &toolserver.Manager{Store: servers, Credentials: g.credentials.reader, Targets: targets, Command: parts.command},
+		servers: &toolserver.Manager{
+			Store: servers, Credentials: g.credentials.reader, Targets: targets, OAuth: parts.oauth, Command: parts.command,
+		},
 		reviewer: &definition.Reviewer{Store: definitions},
 		registry: definition.NewRegistry(servers),
 		texts:    definition.NewTexts(definitions),
@@ -60,7 +66,7 @@ func openTools(s *service.Service, cfg Config, stores stores, g governance, out 
 
 // api returns what the contract of tool servers is served with.
 func (t tools) api() api.Tools {
-	of := api.Tools{Servers: t.servers, Definitions: t.reviewer, Registry: t.registry}
+	of := api.Tools{Servers: t.servers, Definitions: t.reviewer, Registry: t.registry, Circuits: t.circuits}
 	if t.refresher != nil {
 		of.Listings = t.refresher
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -211,23 +212,63 @@ func knownTools(ctx context.Context, q *dbsql.Queries, keys []toolserver.Key) (m
 	return known, nil
 }
 
+// Custodies of rows of servers whose secret is that of a client of OAuth.
+const (
+	custodyOAuthReference = "oauth_ref"
+	custodyOAuthSealed    = "oauth_sealed"
+)
+
+func toToolCredential(r *dbsql.ToolServer) toolserver.Credential {
+	c := toolserver.Credential{
+		Custody: toolserver.Custody(r.Custody), Header: r.Header, Scheme: r.Scheme, Reference: r.SecretRef,
+		KeyID: r.SealingKeyID, Ciphertext: r.Ciphertext, Fingerprint: r.Fingerprint,
+	}
+	switch r.Custody {
+	case custodyOAuthReference:
+		c.Custody = toolserver.CustodyReference
+	case custodyOAuthSealed:
+		c.Custody = toolserver.CustodySealed
+	default:
+		return c // A release without clients of OAuth leaves the column as it was.
+	}
+	c.OAuth = &toolserver.OAuth{}
+	if json.Unmarshal(r.Oauth, c.OAuth) != nil {
+		c.Custody = toolserver.Custody(r.Custody) // None that is known: the credential is refused where it is read.
+	}
+	return c
+}
+
+// fromToolCredential returns the custody and the client of a row.
+func fromToolCredential(c *toolserver.Credential) (custody string, client []byte) {
+	if c.OAuth == nil {
+		return string(c.Custody), nil
+	}
+	custody = custodyOAuthSealed
+	if c.Custody == toolserver.CustodyReference {
+		custody = custodyOAuthReference
+	}
+	client, err := json.Marshal(c.OAuth)
+	if err != nil {
+		return custody, nil // Nothing in it can fail, and the row's CHECK refuses it.
+	}
+	return custody, client
+}
+
 func toToolServer(r *dbsql.ToolServer) toolserver.Server {
 	return toolserver.Server{
 		Organization: r.OrganizationID, ID: r.ServerID, Prefix: r.Prefix, URL: r.Url, Command: r.Command,
-		Credential: toolserver.Credential{
-			Custody: toolserver.Custody(r.Custody), Header: r.Header, Scheme: r.Scheme, Reference: r.SecretRef,
-			KeyID: r.SealingKeyID, Ciphertext: r.Ciphertext, Fingerprint: r.Fingerprint,
-		},
-		Price: price.Pico(r.PricePicoUsd), Timeout: time.Duration(r.TimeoutSeconds) * time.Second,
+		Credential: toToolCredential(r),
+		Price:      price.Pico(r.PricePicoUsd), Timeout: time.Duration(r.TimeoutSeconds) * time.Second,
 		Concurrency: int(r.MaxConcurrency), PerMinute: int(r.MaxPerMinute), Version: int(r.Version),
 		CreatedBy: r.CreatedBy, MovedBy: r.MovedBy, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Features: toFeatures(r.Features),
 	}
 }
 
 func fromToolServer(s *toolserver.Server, revision int64) dbsql.PutToolServerParams {
+	custody, client := fromToolCredential(&s.Credential)
 	return dbsql.PutToolServerParams{
 		OrganizationID: s.Organization, ServerID: s.ID, Status: serverActive, Prefix: s.Prefix, Url: s.URL, Command: s.Command,
-		Custody: string(s.Credential.Custody), Header: s.Credential.Header, Scheme: s.Credential.Scheme,
+		Custody: custody, Oauth: client, Header: s.Credential.Header, Scheme: s.Credential.Scheme,
 		SecretRef: s.Credential.Reference, SealingKeyID: s.Credential.KeyID, Ciphertext: s.Credential.Ciphertext,
 		Fingerprint: s.Credential.Fingerprint, PricePicoUsd: int64(s.Price), TimeoutSeconds: int32(s.Timeout / time.Second),
 		MaxConcurrency: int32(s.Concurrency), MaxPerMinute: int32(s.PerMinute), Version: int32(s.Version),

@@ -32,11 +32,18 @@ var exchange = redis.NewScript(exchangeText)
 type Peers struct {
 	client  *redisdb.Client
 	replica string
+	// about is the first part of the keys.
+	about string
 }
 
 // NewPeers returns the Peers of one replica, under a new random name.
-func NewPeers(client *redisdb.Client) *Peers {
-	return &Peers{client: client, replica: strings.ToLower(rand.Text())}
+func NewPeers(client *redisdb.Client) *Peers { return newPeers(client, "breaker") }
+
+// NewToolPeers returns the Peers of one replica for the circuits of tool servers.
+func NewToolPeers(client *redisdb.Client) *Peers { return newPeers(client, "tool_breaker") }
+
+func newPeers(client *redisdb.Client, about string) *Peers {
+	return &Peers{client: client, replica: strings.ToLower(rand.Text()), about: about}
 }
 
 // Exchange implements health.Peers in one round trip, by the server's clock.
@@ -45,7 +52,7 @@ func (p *Peers) Exchange(ctx context.Context, reports []health.Report, changed b
 	if changed {
 		channel = p.channel()
 	}
-	keys := []string{p.client.Key("breaker", "replicas"), p.client.Key("breaker", "reports")}
+	keys := []string{p.client.Key(p.about, "replicas"), p.client.Key(p.about, "reports")}
 	reply, err := exchange.Run(ctx, p.client, keys, p.replica, life.Milliseconds(), channel, encode(reports)).Slice()
 	if err != nil {
 		return health.View{}, fmt.Errorf("exchange reports: %w", err)
@@ -84,7 +91,7 @@ func pairs(list []any) func(func([]any) bool) {
 
 // Lease implements health.Peers.
 func (p *Peers) Lease(ctx context.Context, c health.Circuit, span time.Duration) (bool, error) {
-	_, err := p.client.SetArgs(ctx, p.client.Key("breaker", "lease", c.Provider, c.Family), p.replica, redis.SetArgs{Mode: "NX", TTL: span}).Result()
+	_, err := p.client.SetArgs(ctx, p.client.Key(p.about, "lease", c.Provider, c.Family), p.replica, redis.SetArgs{Mode: "NX", TTL: span}).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
 		return false, nil
@@ -114,7 +121,7 @@ func (p *Peers) Watch(ctx context.Context, onChange func()) error {
 	}
 }
 
-func (p *Peers) channel() string { return p.client.Key("breaker", "changed") }
+func (p *Peers) channel() string { return p.client.Key(p.about, "changed") }
 
 // encode writes a line for each report: provider, family, open or closed, age and remaining time in milliseconds. Names
 // are escaped, so that they hold no spaces. A report about one organization has its number after the family, and the

@@ -171,6 +171,10 @@ const (
 	ErrorReason_ERROR_REASON_RESOURCE_AMBIGUOUS ErrorReason = 172
 	// 429: the organization or the caller has as many streams of notices as it may.
 	ErrorReason_ERROR_REASON_TOO_MANY_STREAMS ErrorReason = 173
+	// 502: the tool server refused the gateway's credential, or no access token for it could be had. The call was not made.
+	ErrorReason_ERROR_REASON_TOOL_SERVER_UNAUTHORIZED ErrorReason = 180
+	// 503: the tool server has failed too often lately, and the call was not made; retry_after says when one is again.
+	ErrorReason_ERROR_REASON_CIRCUIT_OPEN ErrorReason = 181
 	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
 	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
 	// 413: the payload is larger than 512 KiB.
@@ -294,6 +298,8 @@ var (
 		171: "ERROR_REASON_RESOURCE_NOT_FOUND",
 		172: "ERROR_REASON_RESOURCE_AMBIGUOUS",
 		173: "ERROR_REASON_TOO_MANY_STREAMS",
+		180: "ERROR_REASON_TOOL_SERVER_UNAUTHORIZED",
+		181: "ERROR_REASON_CIRCUIT_OPEN",
 		190: "ERROR_REASON_RUN_TOO_DEEP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
@@ -390,6 +396,8 @@ var (
 		"ERROR_REASON_RESOURCE_NOT_FOUND":         171,
 		"ERROR_REASON_RESOURCE_AMBIGUOUS":         172,
 		"ERROR_REASON_TOO_MANY_STREAMS":           173,
+		"ERROR_REASON_TOOL_SERVER_UNAUTHORIZED":   180,
+		"ERROR_REASON_CIRCUIT_OPEN":               181,
 		"ERROR_REASON_RUN_TOO_DEEP":               190,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
@@ -685,7 +693,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xf5\x19\n" +
+	"\f_retry_after*\xc1\x1a\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -757,7 +765,9 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	" ERROR_REASON_FEATURE_NOT_OFFERED\x10\xaa\x01\x12$\n" +
 	"\x1fERROR_REASON_RESOURCE_NOT_FOUND\x10\xab\x01\x12$\n" +
 	"\x1fERROR_REASON_RESOURCE_AMBIGUOUS\x10\xac\x01\x12\"\n" +
-	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xad\x01\x12\x1e\n" +
+	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xad\x01\x12*\n" +
+	"%ERROR_REASON_TOOL_SERVER_UNAUTHORIZED\x10\xb4\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_CIRCUIT_OPEN\x10\xb5\x01\x12\x1e\n" +
 	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +

@@ -40,7 +40,10 @@ type ToolCredential struct {
 	Header string `protobuf:"bytes,3,opt,name=header,proto3" json:"header,omitempty"`
 	// What precedes the secret in the header's value, with a space between them. Absent: `Bearer` in `Authorization`,
 	// nothing in other headers; empty: nothing.
-	Scheme        *string `protobuf:"bytes,4,opt,name=scheme,proto3,oneof" json:"scheme,omitempty"`
+	Scheme *string `protobuf:"bytes,4,opt,name=scheme,proto3,oneof" json:"scheme,omitempty"`
+	// The secret is that of an OAuth 2.1 client, or its private key, and the server gets access tokens instead of it.
+	// header and scheme must be absent then.
+	Oauth         *ToolOAuth `protobuf:"bytes,5,opt,name=oauth,proto3" json:"oauth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -103,6 +106,120 @@ func (x *ToolCredential) GetScheme() string {
 	return ""
 }
 
+func (x *ToolCredential) GetOauth() *ToolOAuth {
+	if x != nil {
+		return x.Oauth
+	}
+	return nil
+}
+
+// ToolOAuth is the gateway as a client of OAuth 2.1 at a server's authorization server, by the grant
+// client_credentials: a machine, without the consent of a person. The secret is never sent to the tool server, and to no
+// origin but the issuer's or that of token_endpoint.
+type ToolOAuth struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The client's id.
+	ClientId string `protobuf:"bytes,1,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// How the client authenticates: `client_secret_basic`, `client_secret_post`, or `private_key_jwt` with a private key in
+	// PEM (RSA of 2048 bits or more, P-256, P-384, P-521 or Ed25519). Absent: by a secret, as the authorization server's
+	// metadata says.
+	Authentication string `protobuf:"bytes,2,opt,name=authentication,proto3" json:"authentication,omitempty"`
+	// Id of the private key, which assertions carry as `kid`. Absent: none. Only for private_key_jwt.
+	KeyId string `protobuf:"bytes,3,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"`
+	// Scopes to ask for. Absent: none, which leaves them to the authorization server.
+	Scopes []string `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`
+	// Issuer of the authorization server, exactly as its metadata has it. Absent: the one that the server names, if that
+	// is of the server's own origin; 400 if it is of another, or can't be found out.
+	Issuer string `protobuf:"bytes,5,opt,name=issuer,proto3" json:"issuer,omitempty"`
+	// Token endpoint, where it is of another origin than the issuer: exactly as the issuer's metadata has it. Absent:
+	// the one of the metadata, which must be of the issuer's origin.
+	TokenEndpoint string `protobuf:"bytes,6,opt,name=token_endpoint,json=tokenEndpoint,proto3" json:"token_endpoint,omitempty"`
+	// Identifier of the server as a resource (RFC 8707), which tokens are asked for. Absent: the one of the server's
+	// metadata, else its URL without the query.
+	Resource      string `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolOAuth) Reset() {
+	*x = ToolOAuth{}
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolOAuth) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolOAuth) ProtoMessage() {}
+
+func (x *ToolOAuth) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolOAuth.ProtoReflect.Descriptor instead.
+func (*ToolOAuth) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ToolOAuth) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *ToolOAuth) GetAuthentication() string {
+	if x != nil {
+		return x.Authentication
+	}
+	return ""
+}
+
+func (x *ToolOAuth) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
+}
+
+func (x *ToolOAuth) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *ToolOAuth) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *ToolOAuth) GetTokenEndpoint() string {
+	if x != nil {
+		return x.TokenEndpoint
+	}
+	return ""
+}
+
+func (x *ToolOAuth) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
 // RegisterToolServerRequest is a new server: exactly one of url and command.
 type RegisterToolServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -141,7 +258,7 @@ type RegisterToolServerRequest struct {
 
 func (x *RegisterToolServerRequest) Reset() {
 	*x = RegisterToolServerRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[1]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -153,7 +270,7 @@ func (x *RegisterToolServerRequest) String() string {
 func (*RegisterToolServerRequest) ProtoMessage() {}
 
 func (x *RegisterToolServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[1]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -166,7 +283,7 @@ func (x *RegisterToolServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterToolServerRequest.ProtoReflect.Descriptor instead.
 func (*RegisterToolServerRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RegisterToolServerRequest) GetOrganizationId() string {
@@ -325,14 +442,19 @@ type ToolServer struct {
 	// When the registration last changed.
 	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,26,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
 	// What callers are offered of the server: `tools`, `resources`, `prompts`, `completions`.
-	Features      []string `protobuf:"bytes,27,rep,name=features,proto3" json:"features,omitempty"`
+	Features []string `protobuf:"bytes,27,rep,name=features,proto3" json:"features,omitempty"`
+	// State of the circuit for the organization's calls, on the replica that answers: `closed`, `open` after failures (calls
+	// are 503 `circuit_open`), or `half_open` while one call probes; empty for a server of all where no organization asks.
+	Circuit string `protobuf:"bytes,28,opt,name=circuit,proto3" json:"circuit,omitempty"`
+	// Why the circuit is not closed; null while it is.
+	CircuitCause  *wrapperspb.StringValue `protobuf:"bytes,29,opt,name=circuit_cause,json=circuitCause,proto3" json:"circuit_cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolServer) Reset() {
 	*x = ToolServer{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +466,7 @@ func (x *ToolServer) String() string {
 func (*ToolServer) ProtoMessage() {}
 
 func (x *ToolServer) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +479,7 @@ func (x *ToolServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolServer.ProtoReflect.Descriptor instead.
 func (*ToolServer) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ToolServer) GetOrganizationId() string {
@@ -549,6 +671,20 @@ func (x *ToolServer) GetFeatures() []string {
 	return nil
 }
 
+func (x *ToolServer) GetCircuit() string {
+	if x != nil {
+		return x.Circuit
+	}
+	return ""
+}
+
+func (x *ToolServer) GetCircuitCause() *wrapperspb.StringValue {
+	if x != nil {
+		return x.CircuitCause
+	}
+	return nil
+}
+
 // ToolCredentialInfo is what may be shown of a credential.
 type ToolCredentialInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -559,14 +695,16 @@ type ToolCredentialInfo struct {
 	// What precedes the secret in the header's value.
 	Scheme string `protobuf:"bytes,3,opt,name=scheme,proto3" json:"scheme,omitempty"`
 	// Keyed hash of the secret, the same for every copy of it.
-	Fingerprint   string `protobuf:"bytes,4,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	Fingerprint string `protobuf:"bytes,4,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// The client of OAuth; null where the secret itself is sent.
+	Oauth         *ToolOAuth `protobuf:"bytes,5,opt,name=oauth,proto3" json:"oauth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolCredentialInfo) Reset() {
 	*x = ToolCredentialInfo{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +716,7 @@ func (x *ToolCredentialInfo) String() string {
 func (*ToolCredentialInfo) ProtoMessage() {}
 
 func (x *ToolCredentialInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +729,7 @@ func (x *ToolCredentialInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCredentialInfo.ProtoReflect.Descriptor instead.
 func (*ToolCredentialInfo) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ToolCredentialInfo) GetCustody() string {
@@ -622,6 +760,13 @@ func (x *ToolCredentialInfo) GetFingerprint() string {
 	return ""
 }
 
+func (x *ToolCredentialInfo) GetOauth() *ToolOAuth {
+	if x != nil {
+		return x.Oauth
+	}
+	return nil
+}
+
 // ListToolServersRequest names an organization.
 type ListToolServersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -639,7 +784,7 @@ type ListToolServersRequest struct {
 
 func (x *ListToolServersRequest) Reset() {
 	*x = ListToolServersRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -651,7 +796,7 @@ func (x *ListToolServersRequest) String() string {
 func (*ListToolServersRequest) ProtoMessage() {}
 
 func (x *ListToolServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -664,7 +809,7 @@ func (x *ListToolServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolServersRequest.ProtoReflect.Descriptor instead.
 func (*ListToolServersRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListToolServersRequest) GetOrganizationId() string {
@@ -708,7 +853,7 @@ type ListToolServersResponse struct {
 
 func (x *ListToolServersResponse) Reset() {
 	*x = ListToolServersResponse{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +865,7 @@ func (x *ListToolServersResponse) String() string {
 func (*ListToolServersResponse) ProtoMessage() {}
 
 func (x *ListToolServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +878,7 @@ func (x *ListToolServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolServersResponse.ProtoReflect.Descriptor instead.
 func (*ListToolServersResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListToolServersResponse) GetServers() []*ToolServer {
@@ -765,7 +910,7 @@ type GetToolServerRequest struct {
 
 func (x *GetToolServerRequest) Reset() {
 	*x = GetToolServerRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +922,7 @@ func (x *GetToolServerRequest) String() string {
 func (*GetToolServerRequest) ProtoMessage() {}
 
 func (x *GetToolServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +935,7 @@ func (x *GetToolServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolServerRequest.ProtoReflect.Descriptor instead.
 func (*GetToolServerRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetToolServerRequest) GetOrganizationId() string {
@@ -856,7 +1001,7 @@ type UpdateToolServerRequest struct {
 
 func (x *UpdateToolServerRequest) Reset() {
 	*x = UpdateToolServerRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +1013,7 @@ func (x *UpdateToolServerRequest) String() string {
 func (*UpdateToolServerRequest) ProtoMessage() {}
 
 func (x *UpdateToolServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[7]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +1026,7 @@ func (x *UpdateToolServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateToolServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateToolServerRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateToolServerRequest) GetOrganizationId() string {
@@ -1013,7 +1158,7 @@ type RemoveToolServerRequest struct {
 
 func (x *RemoveToolServerRequest) Reset() {
 	*x = RemoveToolServerRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1025,7 +1170,7 @@ func (x *RemoveToolServerRequest) String() string {
 func (*RemoveToolServerRequest) ProtoMessage() {}
 
 func (x *RemoveToolServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[8]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1038,7 +1183,7 @@ func (x *RemoveToolServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveToolServerRequest.ProtoReflect.Descriptor instead.
 func (*RemoveToolServerRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RemoveToolServerRequest) GetOrganizationId() string {
@@ -1090,7 +1235,7 @@ type ListToolDefinitionsRequest struct {
 
 func (x *ListToolDefinitionsRequest) Reset() {
 	*x = ListToolDefinitionsRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1247,7 @@ func (x *ListToolDefinitionsRequest) String() string {
 func (*ListToolDefinitionsRequest) ProtoMessage() {}
 
 func (x *ListToolDefinitionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[9]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1260,7 @@ func (x *ListToolDefinitionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolDefinitionsRequest.ProtoReflect.Descriptor instead.
 func (*ListToolDefinitionsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListToolDefinitionsRequest) GetOrganizationId() string {
@@ -1173,7 +1318,7 @@ type ListToolDefinitionsResponse struct {
 
 func (x *ListToolDefinitionsResponse) Reset() {
 	*x = ListToolDefinitionsResponse{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[10]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1330,7 @@ func (x *ListToolDefinitionsResponse) String() string {
 func (*ListToolDefinitionsResponse) ProtoMessage() {}
 
 func (x *ListToolDefinitionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[10]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1343,7 @@ func (x *ListToolDefinitionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListToolDefinitionsResponse.ProtoReflect.Descriptor instead.
 func (*ListToolDefinitionsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListToolDefinitionsResponse) GetTools() []*ToolDefinition {
@@ -1255,7 +1400,7 @@ type ToolDefinition struct {
 
 func (x *ToolDefinition) Reset() {
 	*x = ToolDefinition{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[11]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1412,7 @@ func (x *ToolDefinition) String() string {
 func (*ToolDefinition) ProtoMessage() {}
 
 func (x *ToolDefinition) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[11]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1425,7 @@ func (x *ToolDefinition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolDefinition.ProtoReflect.Descriptor instead.
 func (*ToolDefinition) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolDefinition) GetTool() string {
@@ -1404,7 +1549,7 @@ type ToolDifference struct {
 
 func (x *ToolDifference) Reset() {
 	*x = ToolDifference{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[12]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1561,7 @@ func (x *ToolDifference) String() string {
 func (*ToolDifference) ProtoMessage() {}
 
 func (x *ToolDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[12]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1574,7 @@ func (x *ToolDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolDifference.ProtoReflect.Descriptor instead.
 func (*ToolDifference) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolDifference) GetPath() string {
@@ -1478,7 +1623,7 @@ type ReviewToolDefinitionRequest struct {
 
 func (x *ReviewToolDefinitionRequest) Reset() {
 	*x = ReviewToolDefinitionRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[13]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1635,7 @@ func (x *ReviewToolDefinitionRequest) String() string {
 func (*ReviewToolDefinitionRequest) ProtoMessage() {}
 
 func (x *ReviewToolDefinitionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[13]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1648,7 @@ func (x *ReviewToolDefinitionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewToolDefinitionRequest.ProtoReflect.Descriptor instead.
 func (*ReviewToolDefinitionRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReviewToolDefinitionRequest) GetOrganizationId() string {
@@ -1585,7 +1730,7 @@ type ReviewToolServerRequest struct {
 
 func (x *ReviewToolServerRequest) Reset() {
 	*x = ReviewToolServerRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[14]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1742,7 @@ func (x *ReviewToolServerRequest) String() string {
 func (*ReviewToolServerRequest) ProtoMessage() {}
 
 func (x *ReviewToolServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[14]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1755,7 @@ func (x *ReviewToolServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReviewToolServerRequest.ProtoReflect.Descriptor instead.
 func (*ReviewToolServerRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReviewToolServerRequest) GetOrganizationId() string {
@@ -1677,7 +1822,7 @@ type RefreshToolServerRequest struct {
 
 func (x *RefreshToolServerRequest) Reset() {
 	*x = RefreshToolServerRequest{}
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[15]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1689,7 +1834,7 @@ func (x *RefreshToolServerRequest) String() string {
 func (*RefreshToolServerRequest) ProtoMessage() {}
 
 func (x *RefreshToolServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[15]
+	mi := &file_switchyard_gateway_v1_tools_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1702,7 +1847,7 @@ func (x *RefreshToolServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefreshToolServerRequest.ProtoReflect.Descriptor instead.
 func (*RefreshToolServerRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_gateway_v1_tools_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RefreshToolServerRequest) GetOrganizationId() string {
@@ -1730,14 +1875,23 @@ var File_switchyard_gateway_v1_tools_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\n" +
-	"!switchyard/gateway/v1/tools.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a switchyard/gateway/v1/byok.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xa7\x02\n" +
+	"!switchyard/gateway/v1/tools.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a switchyard/gateway/v1/byok.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xdf\x02\n" +
 	"\x0eToolCredential\x12E\n" +
 	"\n" +
 	"secret_ref\x18\x01 \x01(\tB&\xfaB r\x1e\x18\x80\x102\x16^[a-z][a-z0-9+.-]*:.+$\xd0\x01\x01\x80\x01\x01R\tsecretRef\x12D\n" +
 	"\x06sealed\x18\x02 \x01(\v2'.switchyard.gateway.v1.SealedCredentialB\x03\x80\x01\x01R\x06sealed\x12;\n" +
 	"\x06header\x18\x03 \x01(\tB#\xfaB r\x1e\x18@2\x17^[A-Za-z][A-Za-z0-9-]*$\xd0\x01\x01R\x06header\x12@\n" +
-	"\x06scheme\x18\x04 \x01(\tB#\xfaB r\x1e\x18 2\x17^[A-Za-z][A-Za-z0-9-]*$\xd0\x01\x01H\x00R\x06scheme\x88\x01\x01B\t\n" +
-	"\a_scheme\"\xd6\x06\n" +
+	"\x06scheme\x18\x04 \x01(\tB#\xfaB r\x1e\x18 2\x17^[A-Za-z][A-Za-z0-9-]*$\xd0\x01\x01H\x00R\x06scheme\x88\x01\x01\x126\n" +
+	"\x05oauth\x18\x05 \x01(\v2 .switchyard.gateway.v1.ToolOAuthR\x05oauthB\t\n" +
+	"\a_scheme\"\xaf\x03\n" +
+	"\tToolOAuth\x127\n" +
+	"\tclient_id\x18\x01 \x01(\tB\x1a\xfaB\x17r\x15\x10\x01\x18\x80\x042\x0e^[\\x20-\\x7E]+$R\bclientId\x12i\n" +
+	"\x0eauthentication\x18\x02 \x01(\tBA\xfaB>r<R\x00R\x13client_secret_basicR\x12client_secret_postR\x0fprivate_key_jwtR\x0eauthentication\x12?\n" +
+	"\x06key_id\x18\x03 \x01(\tB(\xfaB%r#\x18\x80\x012\x1b^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$\xd0\x01\x01R\x05keyId\x12D\n" +
+	"\x06scopes\x18\x04 \x03(\tB,\xfaB)\x92\x01&\x10 \"\"r \x18\x80\x012\x1b^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$R\x06scopes\x12 \n" +
+	"\x06issuer\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06issuer\x12/\n" +
+	"\x0etoken_endpoint\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\rtokenEndpoint\x12$\n" +
+	"\bresource\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x10R\bresource\"\xd6\x06\n" +
 	"\x19RegisterToolServerRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12G\n" +
@@ -1758,7 +1912,8 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\rregistered_by\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\fregisteredBy\x12 \n" +
 	"\x06reason\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12R\n" +
 	"\bfeatures\x18\x0e \x03(\tB6\xfaB3\x92\x010\x10\x04\x18\x01\"*r(R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\bfeaturesB\x12\n" +
-	"\x10_timeout_seconds\"\xb6\t\n" +
+	"\x10_timeout_seconds\"\x93\n" +
+	"\n" +
 	"\n" +
 	"ToolServer\x12'\n" +
 	"\x0forganization_id\x18\x01 \x01(\tR\x0eorganizationId\x12+\n" +
@@ -1793,12 +1948,15 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"created_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"updated_at\x18\x1a \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1a\n" +
-	"\bfeatures\x18\x1b \x03(\tR\bfeatures\"\x80\x01\n" +
+	"\bfeatures\x18\x1b \x03(\tR\bfeatures\x12\x18\n" +
+	"\acircuit\x18\x1c \x01(\tR\acircuit\x12A\n" +
+	"\rcircuit_cause\x18\x1d \x01(\v2\x1c.google.protobuf.StringValueR\fcircuitCause\"\xb8\x01\n" +
 	"\x12ToolCredentialInfo\x12\x18\n" +
 	"\acustody\x18\x01 \x01(\tR\acustody\x12\x16\n" +
 	"\x06header\x18\x02 \x01(\tR\x06header\x12\x16\n" +
 	"\x06scheme\x18\x03 \x01(\tR\x06scheme\x12 \n" +
-	"\vfingerprint\x18\x04 \x01(\tR\vfingerprint\"\xcb\x01\n" +
+	"\vfingerprint\x18\x04 \x01(\tR\vfingerprint\x126\n" +
+	"\x05oauth\x18\x05 \x01(\v2 .switchyard.gateway.v1.ToolOAuthR\x05oauth\"\xcb\x01\n" +
 	"\x16ListToolServersRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12%\n" +
@@ -1949,77 +2107,81 @@ func file_switchyard_gateway_v1_tools_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_tools_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_tools_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_switchyard_gateway_v1_tools_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_switchyard_gateway_v1_tools_proto_goTypes = []any{
 	(*ToolCredential)(nil),              // 0: switchyard.gateway.v1.ToolCredential
-	(*RegisterToolServerRequest)(nil),   // 1: switchyard.gateway.v1.RegisterToolServerRequest
-	(*ToolServer)(nil),                  // 2: switchyard.gateway.v1.ToolServer
-	(*ToolCredentialInfo)(nil),          // 3: switchyard.gateway.v1.ToolCredentialInfo
-	(*ListToolServersRequest)(nil),      // 4: switchyard.gateway.v1.ListToolServersRequest
-	(*ListToolServersResponse)(nil),     // 5: switchyard.gateway.v1.ListToolServersResponse
-	(*GetToolServerRequest)(nil),        // 6: switchyard.gateway.v1.GetToolServerRequest
-	(*UpdateToolServerRequest)(nil),     // 7: switchyard.gateway.v1.UpdateToolServerRequest
-	(*RemoveToolServerRequest)(nil),     // 8: switchyard.gateway.v1.RemoveToolServerRequest
-	(*ListToolDefinitionsRequest)(nil),  // 9: switchyard.gateway.v1.ListToolDefinitionsRequest
-	(*ListToolDefinitionsResponse)(nil), // 10: switchyard.gateway.v1.ListToolDefinitionsResponse
-	(*ToolDefinition)(nil),              // 11: switchyard.gateway.v1.ToolDefinition
-	(*ToolDifference)(nil),              // 12: switchyard.gateway.v1.ToolDifference
-	(*ReviewToolDefinitionRequest)(nil), // 13: switchyard.gateway.v1.ReviewToolDefinitionRequest
-	(*ReviewToolServerRequest)(nil),     // 14: switchyard.gateway.v1.ReviewToolServerRequest
-	(*RefreshToolServerRequest)(nil),    // 15: switchyard.gateway.v1.RefreshToolServerRequest
-	(*SealedCredential)(nil),            // 16: switchyard.gateway.v1.SealedCredential
-	(*timestamppb.Timestamp)(nil),       // 17: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil),      // 18: google.protobuf.StringValue
-	(*emptypb.Empty)(nil),               // 19: google.protobuf.Empty
+	(*ToolOAuth)(nil),                   // 1: switchyard.gateway.v1.ToolOAuth
+	(*RegisterToolServerRequest)(nil),   // 2: switchyard.gateway.v1.RegisterToolServerRequest
+	(*ToolServer)(nil),                  // 3: switchyard.gateway.v1.ToolServer
+	(*ToolCredentialInfo)(nil),          // 4: switchyard.gateway.v1.ToolCredentialInfo
+	(*ListToolServersRequest)(nil),      // 5: switchyard.gateway.v1.ListToolServersRequest
+	(*ListToolServersResponse)(nil),     // 6: switchyard.gateway.v1.ListToolServersResponse
+	(*GetToolServerRequest)(nil),        // 7: switchyard.gateway.v1.GetToolServerRequest
+	(*UpdateToolServerRequest)(nil),     // 8: switchyard.gateway.v1.UpdateToolServerRequest
+	(*RemoveToolServerRequest)(nil),     // 9: switchyard.gateway.v1.RemoveToolServerRequest
+	(*ListToolDefinitionsRequest)(nil),  // 10: switchyard.gateway.v1.ListToolDefinitionsRequest
+	(*ListToolDefinitionsResponse)(nil), // 11: switchyard.gateway.v1.ListToolDefinitionsResponse
+	(*ToolDefinition)(nil),              // 12: switchyard.gateway.v1.ToolDefinition
+	(*ToolDifference)(nil),              // 13: switchyard.gateway.v1.ToolDifference
+	(*ReviewToolDefinitionRequest)(nil), // 14: switchyard.gateway.v1.ReviewToolDefinitionRequest
+	(*ReviewToolServerRequest)(nil),     // 15: switchyard.gateway.v1.ReviewToolServerRequest
+	(*RefreshToolServerRequest)(nil),    // 16: switchyard.gateway.v1.RefreshToolServerRequest
+	(*SealedCredential)(nil),            // 17: switchyard.gateway.v1.SealedCredential
+	(*timestamppb.Timestamp)(nil),       // 18: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil),      // 19: google.protobuf.StringValue
+	(*emptypb.Empty)(nil),               // 20: google.protobuf.Empty
 }
 var file_switchyard_gateway_v1_tools_proto_depIdxs = []int32{
-	16, // 0: switchyard.gateway.v1.ToolCredential.sealed:type_name -> switchyard.gateway.v1.SealedCredential
-	0,  // 1: switchyard.gateway.v1.RegisterToolServerRequest.credential:type_name -> switchyard.gateway.v1.ToolCredential
-	3,  // 2: switchyard.gateway.v1.ToolServer.credential:type_name -> switchyard.gateway.v1.ToolCredentialInfo
-	17, // 3: switchyard.gateway.v1.ToolServer.listed_at:type_name -> google.protobuf.Timestamp
-	18, // 4: switchyard.gateway.v1.ToolServer.protocol_version:type_name -> google.protobuf.StringValue
-	18, // 5: switchyard.gateway.v1.ToolServer.last_error_class:type_name -> google.protobuf.StringValue
-	18, // 6: switchyard.gateway.v1.ToolServer.last_error:type_name -> google.protobuf.StringValue
-	17, // 7: switchyard.gateway.v1.ToolServer.last_error_at:type_name -> google.protobuf.Timestamp
-	18, // 8: switchyard.gateway.v1.ToolServer.moved_by:type_name -> google.protobuf.StringValue
-	17, // 9: switchyard.gateway.v1.ToolServer.created_at:type_name -> google.protobuf.Timestamp
-	17, // 10: switchyard.gateway.v1.ToolServer.updated_at:type_name -> google.protobuf.Timestamp
-	2,  // 11: switchyard.gateway.v1.ListToolServersResponse.servers:type_name -> switchyard.gateway.v1.ToolServer
-	0,  // 12: switchyard.gateway.v1.UpdateToolServerRequest.credential:type_name -> switchyard.gateway.v1.ToolCredential
-	11, // 13: switchyard.gateway.v1.ListToolDefinitionsResponse.tools:type_name -> switchyard.gateway.v1.ToolDefinition
-	18, // 14: switchyard.gateway.v1.ToolDefinition.exposed_name:type_name -> google.protobuf.StringValue
-	17, // 15: switchyard.gateway.v1.ToolDefinition.first_seen_at:type_name -> google.protobuf.Timestamp
-	17, // 16: switchyard.gateway.v1.ToolDefinition.seen_at:type_name -> google.protobuf.Timestamp
-	18, // 17: switchyard.gateway.v1.ToolDefinition.reviewed_by:type_name -> google.protobuf.StringValue
-	17, // 18: switchyard.gateway.v1.ToolDefinition.reviewed_at:type_name -> google.protobuf.Timestamp
-	18, // 19: switchyard.gateway.v1.ToolDefinition.review_reason:type_name -> google.protobuf.StringValue
-	18, // 20: switchyard.gateway.v1.ToolDefinition.approved_digest:type_name -> google.protobuf.StringValue
-	12, // 21: switchyard.gateway.v1.ToolDefinition.differences:type_name -> switchyard.gateway.v1.ToolDifference
-	18, // 22: switchyard.gateway.v1.ToolDifference.approved:type_name -> google.protobuf.StringValue
-	18, // 23: switchyard.gateway.v1.ToolDifference.present:type_name -> google.protobuf.StringValue
-	1,  // 24: switchyard.gateway.v1.ToolServerService.RegisterToolServer:input_type -> switchyard.gateway.v1.RegisterToolServerRequest
-	4,  // 25: switchyard.gateway.v1.ToolServerService.ListToolServers:input_type -> switchyard.gateway.v1.ListToolServersRequest
-	6,  // 26: switchyard.gateway.v1.ToolServerService.GetToolServer:input_type -> switchyard.gateway.v1.GetToolServerRequest
-	7,  // 27: switchyard.gateway.v1.ToolServerService.UpdateToolServer:input_type -> switchyard.gateway.v1.UpdateToolServerRequest
-	8,  // 28: switchyard.gateway.v1.ToolServerService.RemoveToolServer:input_type -> switchyard.gateway.v1.RemoveToolServerRequest
-	9,  // 29: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:input_type -> switchyard.gateway.v1.ListToolDefinitionsRequest
-	13, // 30: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:input_type -> switchyard.gateway.v1.ReviewToolDefinitionRequest
-	14, // 31: switchyard.gateway.v1.ToolServerService.ReviewToolServer:input_type -> switchyard.gateway.v1.ReviewToolServerRequest
-	15, // 32: switchyard.gateway.v1.ToolServerService.RefreshToolServer:input_type -> switchyard.gateway.v1.RefreshToolServerRequest
-	2,  // 33: switchyard.gateway.v1.ToolServerService.RegisterToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	5,  // 34: switchyard.gateway.v1.ToolServerService.ListToolServers:output_type -> switchyard.gateway.v1.ListToolServersResponse
-	2,  // 35: switchyard.gateway.v1.ToolServerService.GetToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	2,  // 36: switchyard.gateway.v1.ToolServerService.UpdateToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	19, // 37: switchyard.gateway.v1.ToolServerService.RemoveToolServer:output_type -> google.protobuf.Empty
-	10, // 38: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:output_type -> switchyard.gateway.v1.ListToolDefinitionsResponse
-	11, // 39: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:output_type -> switchyard.gateway.v1.ToolDefinition
-	2,  // 40: switchyard.gateway.v1.ToolServerService.ReviewToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	2,  // 41: switchyard.gateway.v1.ToolServerService.RefreshToolServer:output_type -> switchyard.gateway.v1.ToolServer
-	33, // [33:42] is the sub-list for method output_type
-	24, // [24:33] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	17, // 0: switchyard.gateway.v1.ToolCredential.sealed:type_name -> switchyard.gateway.v1.SealedCredential
+	1,  // 1: switchyard.gateway.v1.ToolCredential.oauth:type_name -> switchyard.gateway.v1.ToolOAuth
+	0,  // 2: switchyard.gateway.v1.RegisterToolServerRequest.credential:type_name -> switchyard.gateway.v1.ToolCredential
+	4,  // 3: switchyard.gateway.v1.ToolServer.credential:type_name -> switchyard.gateway.v1.ToolCredentialInfo
+	18, // 4: switchyard.gateway.v1.ToolServer.listed_at:type_name -> google.protobuf.Timestamp
+	19, // 5: switchyard.gateway.v1.ToolServer.protocol_version:type_name -> google.protobuf.StringValue
+	19, // 6: switchyard.gateway.v1.ToolServer.last_error_class:type_name -> google.protobuf.StringValue
+	19, // 7: switchyard.gateway.v1.ToolServer.last_error:type_name -> google.protobuf.StringValue
+	18, // 8: switchyard.gateway.v1.ToolServer.last_error_at:type_name -> google.protobuf.Timestamp
+	19, // 9: switchyard.gateway.v1.ToolServer.moved_by:type_name -> google.protobuf.StringValue
+	18, // 10: switchyard.gateway.v1.ToolServer.created_at:type_name -> google.protobuf.Timestamp
+	18, // 11: switchyard.gateway.v1.ToolServer.updated_at:type_name -> google.protobuf.Timestamp
+	19, // 12: switchyard.gateway.v1.ToolServer.circuit_cause:type_name -> google.protobuf.StringValue
+	1,  // 13: switchyard.gateway.v1.ToolCredentialInfo.oauth:type_name -> switchyard.gateway.v1.ToolOAuth
+	3,  // 14: switchyard.gateway.v1.ListToolServersResponse.servers:type_name -> switchyard.gateway.v1.ToolServer
+	0,  // 15: switchyard.gateway.v1.UpdateToolServerRequest.credential:type_name -> switchyard.gateway.v1.ToolCredential
+	12, // 16: switchyard.gateway.v1.ListToolDefinitionsResponse.tools:type_name -> switchyard.gateway.v1.ToolDefinition
+	19, // 17: switchyard.gateway.v1.ToolDefinition.exposed_name:type_name -> google.protobuf.StringValue
+	18, // 18: switchyard.gateway.v1.ToolDefinition.first_seen_at:type_name -> google.protobuf.Timestamp
+	18, // 19: switchyard.gateway.v1.ToolDefinition.seen_at:type_name -> google.protobuf.Timestamp
+	19, // 20: switchyard.gateway.v1.ToolDefinition.reviewed_by:type_name -> google.protobuf.StringValue
+	18, // 21: switchyard.gateway.v1.ToolDefinition.reviewed_at:type_name -> google.protobuf.Timestamp
+	19, // 22: switchyard.gateway.v1.ToolDefinition.review_reason:type_name -> google.protobuf.StringValue
+	19, // 23: switchyard.gateway.v1.ToolDefinition.approved_digest:type_name -> google.protobuf.StringValue
+	13, // 24: switchyard.gateway.v1.ToolDefinition.differences:type_name -> switchyard.gateway.v1.ToolDifference
+	19, // 25: switchyard.gateway.v1.ToolDifference.approved:type_name -> google.protobuf.StringValue
+	19, // 26: switchyard.gateway.v1.ToolDifference.present:type_name -> google.protobuf.StringValue
+	2,  // 27: switchyard.gateway.v1.ToolServerService.RegisterToolServer:input_type -> switchyard.gateway.v1.RegisterToolServerRequest
+	5,  // 28: switchyard.gateway.v1.ToolServerService.ListToolServers:input_type -> switchyard.gateway.v1.ListToolServersRequest
+	7,  // 29: switchyard.gateway.v1.ToolServerService.GetToolServer:input_type -> switchyard.gateway.v1.GetToolServerRequest
+	8,  // 30: switchyard.gateway.v1.ToolServerService.UpdateToolServer:input_type -> switchyard.gateway.v1.UpdateToolServerRequest
+	9,  // 31: switchyard.gateway.v1.ToolServerService.RemoveToolServer:input_type -> switchyard.gateway.v1.RemoveToolServerRequest
+	10, // 32: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:input_type -> switchyard.gateway.v1.ListToolDefinitionsRequest
+	14, // 33: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:input_type -> switchyard.gateway.v1.ReviewToolDefinitionRequest
+	15, // 34: switchyard.gateway.v1.ToolServerService.ReviewToolServer:input_type -> switchyard.gateway.v1.ReviewToolServerRequest
+	16, // 35: switchyard.gateway.v1.ToolServerService.RefreshToolServer:input_type -> switchyard.gateway.v1.RefreshToolServerRequest
+	3,  // 36: switchyard.gateway.v1.ToolServerService.RegisterToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	6,  // 37: switchyard.gateway.v1.ToolServerService.ListToolServers:output_type -> switchyard.gateway.v1.ListToolServersResponse
+	3,  // 38: switchyard.gateway.v1.ToolServerService.GetToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	3,  // 39: switchyard.gateway.v1.ToolServerService.UpdateToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	20, // 40: switchyard.gateway.v1.ToolServerService.RemoveToolServer:output_type -> google.protobuf.Empty
+	11, // 41: switchyard.gateway.v1.ToolServerService.ListToolDefinitions:output_type -> switchyard.gateway.v1.ListToolDefinitionsResponse
+	12, // 42: switchyard.gateway.v1.ToolServerService.ReviewToolDefinition:output_type -> switchyard.gateway.v1.ToolDefinition
+	3,  // 43: switchyard.gateway.v1.ToolServerService.ReviewToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	3,  // 44: switchyard.gateway.v1.ToolServerService.RefreshToolServer:output_type -> switchyard.gateway.v1.ToolServer
+	36, // [36:45] is the sub-list for method output_type
+	27, // [27:36] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_tools_proto_init() }
@@ -2029,17 +2191,17 @@ func file_switchyard_gateway_v1_tools_proto_init() {
 	}
 	file_switchyard_gateway_v1_byok_proto_init()
 	file_switchyard_gateway_v1_tools_proto_msgTypes[0].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_tools_proto_msgTypes[1].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_tools_proto_msgTypes[4].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_tools_proto_msgTypes[7].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_tools_proto_msgTypes[9].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_tools_proto_msgTypes[2].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_tools_proto_msgTypes[5].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_tools_proto_msgTypes[8].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_tools_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_tools_proto_rawDesc), len(file_switchyard_gateway_v1_tools_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

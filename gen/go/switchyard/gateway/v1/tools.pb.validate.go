@@ -138,6 +138,35 @@ func (m *ToolCredential) validate(all bool) error {
 
 	}
 
+	if all {
+		switch v := interface{}(m.GetOauth()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ToolCredentialValidationError{
+					field:  "Oauth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ToolCredentialValidationError{
+					field:  "Oauth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetOauth()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ToolCredentialValidationError{
+				field:  "Oauth",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if m.Scheme != nil {
 
 		if m.GetScheme() != "" {
@@ -251,6 +280,248 @@ var _ToolCredential_SecretRef_Pattern = regexp.MustCompile("^[a-z][a-z0-9+.-]*:.
 var _ToolCredential_Header_Pattern = regexp.MustCompile("^[A-Za-z][A-Za-z0-9-]*$")
 
 var _ToolCredential_Scheme_Pattern = regexp.MustCompile("^[A-Za-z][A-Za-z0-9-]*$")
+
+// Validate checks the field values on ToolOAuth with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *ToolOAuth) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ToolOAuth with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ToolOAuthMultiError, or nil
+// if none found.
+func (m *ToolOAuth) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ToolOAuth) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetClientId()); l < 1 || l > 512 {
+		err := ToolOAuthValidationError{
+			field:  "ClientId",
+			reason: "value length must be between 1 and 512 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if !_ToolOAuth_ClientId_Pattern.MatchString(m.GetClientId()) {
+		err := ToolOAuthValidationError{
+			field:  "ClientId",
+			reason: "value does not match regex pattern \"^[\\\\x20-\\\\x7E]+$\"",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if _, ok := _ToolOAuth_Authentication_InLookup[m.GetAuthentication()]; !ok {
+		err := ToolOAuthValidationError{
+			field:  "Authentication",
+			reason: "value must be in list [ client_secret_basic client_secret_post private_key_jwt]",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetKeyId() != "" {
+
+		if utf8.RuneCountInString(m.GetKeyId()) > 128 {
+			err := ToolOAuthValidationError{
+				field:  "KeyId",
+				reason: "value length must be at most 128 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if !_ToolOAuth_KeyId_Pattern.MatchString(m.GetKeyId()) {
+			err := ToolOAuthValidationError{
+				field:  "KeyId",
+				reason: "value does not match regex pattern \"^[\\\\x21\\\\x23-\\\\x5B\\\\x5D-\\\\x7E]+$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(m.GetScopes()) > 32 {
+		err := ToolOAuthValidationError{
+			field:  "Scopes",
+			reason: "value must contain no more than 32 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	for idx, item := range m.GetScopes() {
+		_, _ = idx, item
+
+		if utf8.RuneCountInString(item) > 128 {
+			err := ToolOAuthValidationError{
+				field:  fmt.Sprintf("Scopes[%v]", idx),
+				reason: "value length must be at most 128 runes",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+		if !_ToolOAuth_Scopes_Pattern.MatchString(item) {
+			err := ToolOAuthValidationError{
+				field:  fmt.Sprintf("Scopes[%v]", idx),
+				reason: "value does not match regex pattern \"^[\\\\x21\\\\x23-\\\\x5B\\\\x5D-\\\\x7E]+$\"",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if utf8.RuneCountInString(m.GetIssuer()) > 512 {
+		err := ToolOAuthValidationError{
+			field:  "Issuer",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetTokenEndpoint()) > 1024 {
+		err := ToolOAuthValidationError{
+			field:  "TokenEndpoint",
+			reason: "value length must be at most 1024 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetResource()) > 2048 {
+		err := ToolOAuthValidationError{
+			field:  "Resource",
+			reason: "value length must be at most 2048 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return ToolOAuthMultiError(errors)
+	}
+
+	return nil
+}
+
+// ToolOAuthMultiError is an error wrapping multiple validation errors returned
+// by ToolOAuth.ValidateAll() if the designated constraints aren't met.
+type ToolOAuthMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ToolOAuthMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ToolOAuthMultiError) AllErrors() []error { return m }
+
+// ToolOAuthValidationError is the validation error returned by
+// ToolOAuth.Validate if the designated constraints aren't met.
+type ToolOAuthValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ToolOAuthValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ToolOAuthValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ToolOAuthValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ToolOAuthValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ToolOAuthValidationError) ErrorName() string { return "ToolOAuthValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ToolOAuthValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sToolOAuth.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ToolOAuthValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ToolOAuthValidationError{}
+
+var _ToolOAuth_ClientId_Pattern = regexp.MustCompile("^[\\x20-\\x7E]+$")
+
+var _ToolOAuth_Authentication_InLookup = map[string]struct{}{
+	"":                    {},
+	"client_secret_basic": {},
+	"client_secret_post":  {},
+	"private_key_jwt":     {},
+}
+
+var _ToolOAuth_KeyId_Pattern = regexp.MustCompile("^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$")
+
+var _ToolOAuth_Scopes_Pattern = regexp.MustCompile("^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$")
 
 // Validate checks the field values on RegisterToolServerRequest with the rules
 // defined in the proto definition for this message. If any rules are
@@ -921,6 +1192,37 @@ func (m *ToolServer) validate(all bool) error {
 		}
 	}
 
+	// no validation rules for Circuit
+
+	if all {
+		switch v := interface{}(m.GetCircuitCause()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ToolServerValidationError{
+					field:  "CircuitCause",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ToolServerValidationError{
+					field:  "CircuitCause",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCircuitCause()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ToolServerValidationError{
+				field:  "CircuitCause",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if len(errors) > 0 {
 		return ToolServerMultiError(errors)
 	}
@@ -1027,6 +1329,35 @@ func (m *ToolCredentialInfo) validate(all bool) error {
 	// no validation rules for Scheme
 
 	// no validation rules for Fingerprint
+
+	if all {
+		switch v := interface{}(m.GetOauth()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ToolCredentialInfoValidationError{
+					field:  "Oauth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ToolCredentialInfoValidationError{
+					field:  "Oauth",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetOauth()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ToolCredentialInfoValidationError{
+				field:  "Oauth",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
 
 	if len(errors) > 0 {
 		return ToolCredentialInfoMultiError(errors)

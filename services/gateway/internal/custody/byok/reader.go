@@ -51,15 +51,7 @@ type Reader struct {
 
 // Read returns a credential's secret.
 func (r *Reader) Read(ctx context.Context, organization, provider string, c Credential) (secret.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	var value secret.Value
-	var err error
-	if c.Custody == CustodySealed {
-		value, err = r.Seals.Open(c.KeyID, organization, provider, c.Ciphertext)
-	} else {
-		value, err = r.References.Read(ctx, organization, c.Reference)
-	}
+	value, err := r.open(ctx, organization, provider, c)
 	if err != nil {
 		return secret.Value{}, err
 	}
@@ -76,27 +68,52 @@ func (r *Reader) Read(ctx context.Context, organization, provider string, c Cred
 	return value, nil
 }
 
+// open returns a credential's secret, whatever it is.
+func (r *Reader) open(ctx context.Context, organization, provider string, c Credential) (secret.Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	if c.Custody == CustodySealed {
+		return r.Seals.Open(c.KeyID, organization, provider, c.Ciphertext)
+	}
+	return r.References.Read(ctx, organization, c.Reference)
+}
+
 // Accept reads the secret of a credential that a caller offers, and returns the credential with what may be shown of it.
 // Errors are *apierr.Error and repeat nothing of the secret.
 func (r *Reader) Accept(ctx context.Context, organization, provider string, c Credential) (Credential, error) {
-	accepted, _, err := r.accept(ctx, organization, provider, c)
+	accepted, _, err := r.accept(ctx, organization, provider, c, r.Read)
+	return accepted, err
+}
+
+// AcceptBy is Accept for a secret that is neither a key nor an identity: rule returns which rule it breaks, in words that
+// repeat nothing of it.
+func (r *Reader) AcceptBy(ctx context.Context, organization, provider string, c Credential, rule func(secret.Value) error) (Credential, error) {
+	accepted, value, err := r.accept(ctx, organization, provider, c, r.open)
+	if err == nil {
+		if broken := rule(value); broken != nil {
+			return c, apierr.Invalid("credential", broken.Error())
+		}
+	}
 	return accepted, err
 }
 
 // AcceptKey is Accept for a credential that must be a key, not an identity.
 func (r *Reader) AcceptKey(ctx context.Context, organization, provider string, c Credential) (Credential, error) {
-	accepted, value, err := r.accept(ctx, organization, provider, c)
+	accepted, value, err := r.accept(ctx, organization, provider, c, r.Read)
 	if err == nil && identity.IsOwn(value) {
 		return c, explain(errNotAKey)
 	}
 	return accepted, err
 }
 
-func (r *Reader) accept(ctx context.Context, organization, provider string, c Credential) (Credential, secret.Value, error) {
+// reading is how a secret is read: Read or open.
+type reading func(ctx context.Context, organization, provider string, c Credential) (secret.Value, error)
+
+func (r *Reader) accept(ctx context.Context, organization, provider string, c Credential, read reading) (Credential, secret.Value, error) {
 	if c.Custody == CustodyReference && LooksRaw(c.Reference) {
 		return c, secret.Value{}, RefuseRawKey("secret_ref")
 	}
-	value, err := r.Read(ctx, organization, provider, c)
+	value, err := read(ctx, organization, provider, c)
 	if err != nil {
 		return c, secret.Value{}, explain(err)
 	}

@@ -121,7 +121,7 @@ func same(a, b provider.Credential) bool {
 
 // Status is what operators see of an identity.
 type Status struct {
-	// Kind is "aws", "gcp", "azure" or "oidc".
+	// Kind is "aws", "gcp", "azure", "oidc" or KindOAuth.
 	Kind string
 	// Fingerprint is a keyed hash of what the identity is called.
 	Fingerprint string

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -74,7 +75,8 @@ func (m *Manager) measure() error {
 	return nil
 }
 
-// kinds are the values of the metrics' attribute.
+// kinds are those of which the metrics say how many fail. KindOAuth is none: a tool server's status says so to who
+// registered it, and it pages no operator.
 var kinds = []string{"aws", "gcp", "azure", "oidc"}
 
 func (m *Manager) failing() map[string]int64 {
@@ -83,7 +85,7 @@ func (m *Manager) failing() map[string]int64 {
 		n[kind] = 0
 	}
 	for _, i := range m.all() {
-		if i.Status().Failures > 0 {
+		if i.kind != KindOAuth && i.Status().Failures > 0 {
 			n[i.kind]++
 		}
 	}
@@ -112,6 +114,8 @@ func (m *Manager) left(now time.Time) map[string]time.Duration {
 const (
 	ownerFleet = "fleet"
 	ownerOwn   = "byok"
+	// ownerTools is of no provider: package keyring doesn't see it.
+	ownerTools = "tools"
 )
 
 // Fleet returns the fleet's identity of a complete configuration; the same one for the same configuration, so that a
@@ -121,6 +125,23 @@ func (m *Manager) Fleet(c Config) (*Identity, error) { return m.identity(c, owne
 // Own returns the identity that an organization brings. It is exchanged when it is used first, and renewed until it has
 // not been used for an hour.
 func (m *Manager) Own(c Config) (*Identity, error) { return m.identity(c, ownerOwn, false) }
+
+// KindOAuth is the kind of identities that are no cloud's: clients of OAuth at tool servers.
+const KindOAuth = "oauth"
+
+// Client returns the identity of a client of OAuth with a source of its own; the same one for the same name while
+// something holds it. It is exchanged and renewed as those of Own.
+func (m *Manager) Client(name string, source Source) *Identity {
+	k := key(sha256.Sum256([]byte(KindOAuth + "\x00" + name)))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if i := m.identities[k].Value(); i != nil {
+		return i
+	}
+	i := &Identity{manager: m, kind: KindOAuth, source: source, owner: ownerTools, fingerprint: m.Fingerprint(secret.New(name))}
+	m.identities[k] = weak.Make(i)
+	return i
+}
 
 func (m *Manager) identity(c Config, owner string, warm bool) (*Identity, error) {
 	k, err := c.key(owner)

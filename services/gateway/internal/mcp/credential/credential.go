@@ -1,6 +1,7 @@
 // Package credential reads the credentials of tool servers: secrets that an organization names by reference, or that it
-// has sealed to the gateway for one server. It keeps them in memory as package byok keeps those of providers. Package
-// upstream asks it for the header of each call.
+// has sealed to the gateway for one server. It keeps them in memory as package byok keeps those of providers. The secret
+// of a client of OAuth it hands to package oauth, and keeps its access tokens by package identity. Package upstream asks
+// it for the header of each call.
 package credential
 
 import (
@@ -29,8 +30,6 @@ const (
 	readTime = 3 * time.Second
 	// maxSecrets is the largest number of secrets in memory; those used last stay.
 	maxSecrets = 10_000
-	// maxSecret is the length of the longest secret, in bytes.
-	maxSecret = 8 << 10
 )
 
 // errNoHeader is the error of a secret that a header can't carry. It repeats nothing of the secret.
@@ -48,21 +47,8 @@ type Seals interface {
 
 // Read returns the secret of a server's credential, without the scheme; the zero value for none.
 func Read(ctx context.Context, references References, seals Seals, server *toolserver.Server) (secret.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	var value secret.Value
-	var err error
-	switch c := server.Credential; c.Custody {
-	case toolserver.CustodyNone:
-		return secret.Value{}, nil
-	case toolserver.CustodyReference:
-		value, err = references.Read(ctx, server.Organization, c.Reference)
-	case toolserver.CustodySealed:
-		value, err = seals.Open(c.KeyID, server.Organization, toolserver.SealedTo(server.ID), c.Ciphertext)
-	default:
-		err = fmt.Errorf("custody %q is unknown", c.Custody)
-	}
-	if err == nil && !fitsHeader(value.Reveal()) {
+	value, err := open(ctx, references, seals, server)
+	if err == nil && !value.IsZero() && !toolserver.FitsHeader(value.Reveal()) {
 		err = errNoHeader
 	}
 	if err != nil {
@@ -71,13 +57,20 @@ func Read(ctx context.Context, references References, seals Seals, server *tools
 	return value, nil
 }
 
-func fitsHeader(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] > '~' {
-			return false
-		}
+// open returns the secret of a server's credential, whatever it is.
+func open(ctx context.Context, references References, seals Seals, server *toolserver.Server) (secret.Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	switch c := server.Credential; c.Custody {
+	case toolserver.CustodyNone:
+		return secret.Value{}, nil
+	case toolserver.CustodyReference:
+		return references.Read(ctx, server.Organization, c.Reference)
+	case toolserver.CustodySealed:
+		return seals.Open(c.KeyID, server.Organization, toolserver.SealedTo(server.ID), c.Ciphertext)
+	default:
+		return secret.Value{}, fmt.Errorf("custody %q is unknown", c.Custody)
 	}
-	return text != "" && len(text) <= maxSecret
 }
 
 // permanent reports whether a secret does not exist or must not be used, as opposed to being unreadable at the moment.
@@ -95,6 +88,9 @@ type Cache struct {
 	references References
 	seals      Seals
 	now        func() time.Time
+
+	// tokens is nil for a cache without clients of OAuth.
+	tokens *tokens
 
 	mu      sync.Mutex
 	entries *simplelru.LRU[entryKey, *entry]
@@ -130,6 +126,9 @@ func (c *Cache) Header(ctx context.Context, server *toolserver.Server) (name str
 	credential := server.Credential
 	if credential.Custody == toolserver.CustodyNone {
 		return "", secret.Value{}, nil
+	}
+	if credential.OAuth != nil {
+		return c.tokens.header(ctx, server)
 	}
 	text, err := c.secret(ctx, server)
 	if err != nil {

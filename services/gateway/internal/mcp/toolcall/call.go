@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/expression"
@@ -56,6 +57,9 @@ type execution struct {
 	ask    func(ctx context.Context) (upstream.Result, error)
 	claim  Claim
 	booked *quota.Reservation
+	// done reports verdict, which is what the call shows of its server, to the circuit; nil before the circuit let it through.
+	done    func(ctx context.Context, v health.Verdict)
+	verdict health.Verdict
 	// ready is when every check has passed; zero before.
 	ready time.Time
 
@@ -210,7 +214,7 @@ func (x *execution) permit(ctx context.Context, f *facts) error {
 	if err := x.caller.Ledger.Ready(ctx); err != nil {
 		return errLedgerAway.Wrap(err)
 	}
-	return nil
+	return x.acquire(ctx)
 }
 
 // judge applies the rules that read the arguments: they may deny the call, or demand more than those for all arguments.
@@ -273,6 +277,7 @@ func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 		ask = x.upstream
 	}
 	result, err := ask(ctx)
+	x.verdict = verdictOf(err)
 	if unsent, ok := errors.AsType[*upstream.Error](err); ok && !unsent.Sent {
 		return upstream.Result{}, x.unsent(ctx, unsent)
 	}
@@ -297,6 +302,9 @@ func (x *execution) unsent(ctx context.Context, cause *upstream.Error) error {
 		return ended
 	}
 	x.caller.Log.WarnContext(ctx, "a call could not be sent", slog.String("server", x.server.ID), slog.String("error", cause.Error()))
+	if cause.Unauthorized() {
+		return unauthorized(cause)
+	}
 	refused := errUnavailable.Wrap(cause)
 	refused.RetryAfter = max(refused.RetryAfter, cause.RetryAfter)
 	return refused

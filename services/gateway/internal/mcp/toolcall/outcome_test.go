@@ -36,6 +36,18 @@ func TestOutcomes(t *testing.T) {
 			},
 			apierr.ReasonUnavailable, "", trace.StatusFailed,
 		},
+		"no token": {
+			func(*world, context.Context) (upstream.Result, error) {
+				return upstream.Result{}, &upstream.Error{Cause: upstream.CauseUnauthorized, Text: "no access token can be had: why"}
+			},
+			ReasonUnauthorized, "", trace.StatusFailed,
+		},
+		"refused by the server": {
+			func(*world, context.Context) (upstream.Result, error) {
+				return upstream.Result{}, &upstream.Error{Cause: upstream.CauseRefused, Status: 403}
+			},
+			ReasonUnauthorized, "", trace.StatusFailed,
+		},
 		"no answer": {
 			func(*world, context.Context) (upstream.Result, error) { return upstream.Result{}, errors.New("reset") },
 			ReasonOutcomeUnknown, ledger.OutcomeInterrupted, trace.StatusFailed,

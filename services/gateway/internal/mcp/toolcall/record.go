@@ -91,6 +91,7 @@ func (x *execution) end(ctx context.Context, result *upstream.Result, err error)
 	if x.claim != nil {
 		x.claim.Release(context.WithoutCancel(ctx))
 	}
+	x.release(ctx)
 	if x.booked != nil {
 		if x.sent {
 			x.booked.Settle(0)

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -18,6 +19,8 @@ const (
 	ReasonResourceNotFound apierr.Reason = "resource_not_found"
 	// ReasonAmbiguous: several servers have the resource.
 	ReasonAmbiguous apierr.Reason = "resource_ambiguous"
+	// ReasonUnauthorized: the server takes no credential of the gateway.
+	ReasonUnauthorized apierr.Reason = "tool_server_unauthorized"
 )
 
 // Refusals of calls.
@@ -50,4 +53,12 @@ var (
 // denied returns a refusal by a rule, which repeating the call does not change.
 func denied(reason apierr.Reason, text string) *apierr.Error {
 	return &apierr.Error{Kind: apierr.KindForbidden, Reason: reason, Class: apierr.ClassPolicy, Text: text}
+}
+
+// unauthorized returns the error of a call that was not made, as the server takes no credential of the gateway.
+func unauthorized(cause *upstream.Error) *apierr.Error {
+	e := &apierr.Error{
+		Kind: apierr.KindUpstream, Reason: ReasonUnauthorized, Class: apierr.ClassAuth, Text: "the call was not made: " + cause.Text,
+	}
+	return e.Wrap(cause)
 }

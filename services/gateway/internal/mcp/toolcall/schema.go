@@ -20,6 +20,9 @@ func newSchemas() schemas { return schemas{schema.NewCache()} }
 // errNoSchema is the error of a definition whose schema of arguments can't be used.
 var errNoSchema = denied(definition.ReasonUnreviewed, "inputSchema: can't be checked against; the server has to change it, and the definition to be reviewed again")
 
+// maxRule is the length of what is said of a schema that can't be used, in characters.
+const maxRule = 400
+
 // check returns what breaks the schema of a tool's arguments; nothing if they are as it wants them.
 func (s schemas) check(tool *definition.Reviewed, arguments []byte) ([]schema.Violation, error) {
 	compiled, err := s.of(tool)
@@ -43,9 +46,11 @@ func (s schemas) of(tool *definition.Reviewed) (*schema.Schema, error) {
 	if len(text.InputSchema) == 0 {
 		return nil, nil
 	}
-	compiled, err := schema.Compile(text.InputSchema)
-	if err != nil {
-		return nil, errNoSchema.Wrap(err)
+	compiled, err := schema.CompileDeclared(text.InputSchema)
+	if err != nil { // It names the place and the rule.
+		e := errNoSchema.Wrap(err)
+		e.Text = "inputSchema: " + definition.Visible(err.Error(), maxRule) + "; the server has to change it, and the definition to be reviewed again"
+		return nil, e
 	}
 	s.cache.Add(tool.Digest, compiled)
 	return compiled, nil

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -300,7 +301,7 @@ func (w *world) caller(tb testing.TB) *Caller {
 	})
 	o := Options{
 		Registry: w, Texts: w, Listings: w, Offerings: offerings{w}, Trust: w, Policy: w.policy, Admission: w,
-		Limits: books, Upstream: w, Ledger: w, Recorder: w,
+		Limits: books, Circuits: health.NewSet(health.DefaultPolicy(), nil, slog.New(slog.DiscardHandler)), Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	}
 	if w.approval != nil {

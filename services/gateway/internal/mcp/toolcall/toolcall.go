@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/admission"
+	"switchyard.dev/services/gateway/internal/serving/health"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 )
 
@@ -140,6 +141,12 @@ type Limits interface {
 	TryReserve(ctx context.Context, d quota.Demand) (*quota.Reservation, error)
 }
 
+// Circuits hold an organization's calls back from servers that have failed; see health.Set.
+type Circuits interface {
+	// Acquire lets a call through, or returns why not. done is called once, with how the call ended.
+	Acquire(ctx context.Context, c health.Circuit) (done func(ctx context.Context, v health.Verdict), refused *health.Refusal)
+}
+
 // Upstream calls servers; see upstream.Client.
 type Upstream interface {
 	// Call makes one call, and never repeats it once it may have reached the server. The error is a *wire.Error for an
@@ -180,6 +187,7 @@ type Options struct {
 	// Approvals finds approvals; with nil no call is approved.
 	Approvals Approvals
 	Limits    Limits
+	Circuits  Circuits
 	Upstream  Upstream
 	Ledger    Ledger
 	// Recorder records outcomes; nil records nothing.

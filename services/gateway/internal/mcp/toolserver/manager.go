@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/principal"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/netguard"
+	"switchyard.dev/services/platform/secret"
 )
 
 // ReasonTargetNotAllowed is the reason of a URL that the gateway doesn't call.
@@ -38,6 +39,8 @@ type Store interface {
 // Credentials reads offered secrets; see byok.Reader.
 type Credentials interface {
 	AcceptKey(ctx context.Context, organization, provider string, c byok.Credential) (byok.Credential, error)
+	// AcceptBy is AcceptKey with another rule than that of keys.
+	AcceptBy(ctx context.Context, organization, provider string, c byok.Credential, rule func(secret.Value) error) (byok.Credential, error)
 }
 
 // Targets checks URLs; see netguard.Guard.
@@ -51,6 +54,7 @@ type Manager struct {
 	Store       Store
 	Credentials Credentials
 	Targets     Targets
+	OAuth       OAuthClient
 	// Command reports whether the operator's policy defines a local command.
 	Command func(name string) bool
 	// Changed is called after each change that makes a listing due; nil for nothing.
@@ -153,7 +157,12 @@ func (m *Manager) checkTarget(ctx context.Context, s *Server) error {
 		}
 		return nil
 	}
-	u, err := m.Targets.CheckSecureURL(s.URL)
+	return m.checkURL(ctx, "url", s.URL)
+}
+
+// checkURL checks an address that the gateway is to call.
+func (m *Manager) checkURL(ctx context.Context, field, text string) error {
+	u, err := m.Targets.CheckSecureURL(text)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, lookupTime)
 		defer cancel()
@@ -162,9 +171,9 @@ func (m *Manager) checkTarget(ctx context.Context, s *Server) error {
 	refusal, ok := errors.AsType[*netguard.Refusal](err)
 	switch {
 	case ok:
-		return apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, "url: is not allowed ("+refusal.Rule+"): "+refusal.Text).Wrap(refusal)
+		return apierr.New(apierr.KindInvalid, ReasonTargetNotAllowed, field+": is not allowed ("+refusal.Rule+"): "+refusal.Text).Wrap(refusal)
 	case err != nil:
-		return fmt.Errorf("check url: %w", err)
+		return fmt.Errorf("check %s: %w", field, err)
 	}
 	return nil
 }
@@ -173,6 +182,11 @@ func (m *Manager) checkTarget(ctx context.Context, s *Server) error {
 func (m *Manager) accept(ctx context.Context, s *Server, o *Offer) (Credential, error) {
 	if o == nil {
 		return Credential{}, nil
+	}
+	if o.OAuth != nil {
+		if err := o.checkClient(); err != nil {
+			return Credential{}, err
+		}
 	}
 	header, scheme, err := o.header()
 	switch {
@@ -189,14 +203,27 @@ func (m *Manager) accept(ctx context.Context, s *Server, o *Offer) (Credential, 
 	if o.Ciphertext != nil {
 		offered = byok.Credential{Custody: byok.CustodySealed, KeyID: o.KeyID, Ciphertext: o.Ciphertext}
 	}
-	accepted, err := m.Credentials.AcceptKey(ctx, s.Organization, SealedTo(s.ID), offered)
+	accepted, err := m.acceptSecret(ctx, s, o.OAuth, offered)
 	if err != nil {
 		return Credential{}, err
 	}
 	return Credential{
-		Custody: Custody(accepted.Custody), Header: header, Scheme: scheme, Reference: accepted.Reference,
+		OAuth: o.OAuth, Custody: Custody(accepted.Custody), Header: header, Scheme: scheme, Reference: accepted.Reference,
 		KeyID: accepted.KeyID, Ciphertext: accepted.Ciphertext, Fingerprint: accepted.Fingerprint,
 	}, nil
+}
+
+// acceptSecret reads an offered secret; client is nil for one that is sent itself.
+func (m *Manager) acceptSecret(ctx context.Context, s *Server, client *OAuth, offered byok.Credential) (byok.Credential, error) {
+	if client == nil {
+		return m.Credentials.AcceptKey(ctx, s.Organization, SealedTo(s.ID), offered)
+	}
+	if err := m.settleClient(ctx, s, client); err != nil {
+		return byok.Credential{}, err
+	}
+	return m.Credentials.AcceptBy(ctx, s.Organization, SealedTo(s.ID), offered, func(value secret.Value) error {
+		return m.OAuth.CheckSecret(client.Authentication, value)
+	})
 }
 
 func newEntry(ctx context.Context, action string, key Key, reason string) *audit.Entry {
@@ -206,9 +233,14 @@ func newEntry(ctx context.Context, action string, key Key, reason string) *audit
 
 // details returns what the audit keeps of a change. The URL's query may hold what its host only may see.
 func details(s *Server) json.RawMessage {
+	issuer, client := "", ""
+	if c := s.Credential.OAuth; c != nil {
+		issuer, client = c.Issuer, c.ClientID
+	}
 	text, err := json.Marshal(map[string]any{
-		"prefix": s.Prefix, "origin": s.origin(), "custody": s.Credential.Custody, "fingerprint": s.Credential.Fingerprint,
-		"features": s.Features, "price_pico_usd": s.Price, "version": s.Version, "created_by": s.CreatedBy, "moved_by": s.MovedBy,
+		"oauth_issuer": issuer, "oauth_client": client, "prefix": s.Prefix, "origin": s.origin(), "custody": s.Credential.Custody,
+		"fingerprint": s.Credential.Fingerprint, "features": s.Features, "price_pico_usd": s.Price, "version": s.Version, "created_by": s.CreatedBy,
+		"moved_by": s.MovedBy,
 	})
 	if err != nil {
 		return nil // Nothing above can fail.

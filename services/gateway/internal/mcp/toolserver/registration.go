@@ -1,7 +1,6 @@
 package toolserver
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +32,8 @@ type Offer struct {
 	// Header is empty for Authorization; Scheme is nil for the header's usual one.
 	Header string
 	Scheme *string
+	// OAuth is the client whose secret it is; nil for a secret that is sent itself.
+	OAuth *OAuth
 }
 
 // Registration is a request to register a server.
@@ -164,15 +165,10 @@ func (s *Server) Moved(before *Server) bool {
 
 // origin returns to whom a credential is sent: the scheme, host and port of the URL, or the command.
 func (s *Server) origin() string {
-	u, err := url.Parse(s.URL)
-	if s.Command != "" || err != nil {
+	if s.Command != "" {
 		return "command:" + s.Command
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
+	return Origin(s.URL)
 }
 
 // check applies the rules that need nothing but the server itself.

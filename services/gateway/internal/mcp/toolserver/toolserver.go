@@ -67,7 +67,8 @@ const (
 	CustodySealed    Custody = "sealed"
 )
 
-// Credential is what the gateway authenticates with: the value of a header, as it is stored, never in plain.
+// Credential is what the gateway authenticates with: the value of a header, or what it gets access tokens with, as it is
+// stored, never in plain.
 type Credential struct {
 	Custody Custody
 	// Header is the header's name; Scheme precedes the secret in its value, such as "Bearer", and is empty for none.
@@ -79,4 +80,20 @@ type Credential struct {
 	Ciphertext []byte
 	// Fingerprint is the secret's keyed hash.
 	Fingerprint string
+	// OAuth is the client whose secret it is; nil for a secret that is sent itself.
+	OAuth *OAuth
+}
+
+// MaxSecret is the length of the longest secret or access token, in bytes.
+const MaxSecret = 8 << 10
+
+// FitsHeader reports whether a secret or an access token can stand in a header: 1 to MaxSecret printable characters
+// without spaces.
+func FitsHeader(text string) bool {
+	for i := range len(text) {
+		if text[i] <= ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return text != "" && len(text) <= MaxSecret
 }

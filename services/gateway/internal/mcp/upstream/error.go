@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
@@ -20,6 +21,8 @@ const (
 	CauseTarget Cause = "target_not_allowed"
 	// CauseAuthentication is a credential that can't be read.
 	CauseAuthentication Cause = "credential_unavailable"
+	// CauseUnauthorized is that no access token can be had.
+	CauseUnauthorized Cause = "unauthorized"
 	// CauseCommand is a local command that the operator doesn't allow, or that can't be started.
 	CauseCommand     Cause = "command_unavailable"
 	CauseUnreachable Cause = "unreachable"
@@ -40,7 +43,7 @@ const (
 // *wire.Error.
 type Error struct {
 	Cause Cause
-	// Text says what is wrong. It holds nothing of what the server sent.
+	// Text says what is wrong. It holds nothing of what the server sent, but for scopes that it demands.
 	Text string
 	// Sent reports whether the server may have done what was asked.
 	Sent bool
@@ -50,6 +53,11 @@ type Error struct {
 	RetryAfter time.Duration
 	// Err is the error below, for the log; nil for none.
 	Err error
+}
+
+// Unauthorized reports whether the server does not take the gateway's credential, or none can be had.
+func (e *Error) Unauthorized() bool {
+	return e.Cause == CauseUnauthorized || e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden
 }
 
 // Error returns what is wrong.

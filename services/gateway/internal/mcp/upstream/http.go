@@ -8,11 +8,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
+	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/vendors/provider/sse"
 	"switchyard.dev/services/platform/retryafter"
@@ -29,9 +31,10 @@ const maxRetryAfter = 5 * time.Minute
 
 // httpLink reaches a server over streamable HTTP.
 type httpLink struct {
-	transport  http.RoundTripper
-	url        *url.URL
-	credential header
+	transport http.RoundTripper
+	url       *url.URL
+	// credential is replaced where it is an access token.
+	credential atomic.Pointer[header]
 }
 
 // sentBody is a request's body that records whether any of it was sent. The head goes first: without a byte of the body
@@ -53,8 +56,8 @@ func (*sentBody) Close() error { return nil }
 // header returns the headers of a request: nothing but what is named here.
 func (l *httpLink) header(s *session, accept string) http.Header {
 	h := http.Header{"User-Agent": {agent}, "Accept": {accept}}
-	if l.credential.name != "" {
-		h[l.credential.name] = []string{l.credential.value.Reveal()}
+	if c := l.credential.Load(); c.name != "" {
+		h[c.name] = []string{c.value.Reveal()}
 	}
 	if s.version != "" {
 		h.Set(wire.HeaderVersion, s.version)
@@ -191,7 +194,7 @@ func (l *httpLink) refusal(ctx context.Context, cancel context.CancelCauseFunc, 
 		e.Text = "the server redirects, which is not followed"
 		return response{}, e
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		e.Text = "the server refused the gateway's credential"
+		e.Text = refusedText(answer.Header)
 		return response{}, e
 	}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
@@ -206,6 +209,20 @@ func (l *httpLink) refusal(ctx context.Context, cancel context.CancelCauseFunc, 
 		return response{err: m.Error, status: status}, nil
 	}
 	return response{}, e
+}
+
+// refusedText says why a server refused a credential. The scopes that it demands are its own text, within the bounds of
+// oauth.Challenge.
+func refusedText(h http.Header) string {
+	text := "the server refused the gateway's credential"
+	c := oauth.ParseChallenge(h)
+	switch {
+	case c.Code == oauth.InsufficientScope && c.Scope != "":
+		return text + ": it demands the scope " + strconv.Quote(c.Scope)
+	case c.Code == oauth.InsufficientScope:
+		return text + ": it demands another scope"
+	}
+	return text
 }
 
 // deliver sends a message that has no response.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/platform/panics"
 	"switchyard.dev/services/platform/secret"
@@ -29,17 +30,22 @@ type peerKey struct {
 
 // peer is a server as one organization calls it, with one credential.
 type peer struct {
-	key   peerKey
-	label string // the server's, for the log
-	link  link
-	used  atomic.Int64 // Unix nanoseconds
+	key     peerKey
+	label   string // the server's, for the log
+	link    link
+	lastUse atomic.Int64 // Unix nanoseconds
 	// session is nil until the server's version is known.
 	session atomic.Pointer[session]
 
-	// turn is full while one caller asks for the version. failure and failedAt are of the last one.
+	// turn is full while one caller asks for the version. failure and the fields behind it are of the last one.
 	turn     chan struct{}
 	failure  error
 	failedAt time.Time
+	// failedWith is the header that was refused; nil where it can't be replaced.
+	failedWith *header
+
+	// renew has the header replaced that the server refused; nil where there is no other. It reports whether it did.
+	renew func(ctx context.Context, refused *header) (bool, error)
 }
 
 // session is what is known of a server: its version, and in a legacy one the session.
@@ -78,15 +84,19 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 	if err != nil {
 		return nil, err
 	}
-	key := peerKey{
-		server: server.Key(), version: server.Version, asker: asker,
-		credential: sha256.Sum256([]byte(credential.name + "\x00" + credential.value.Reveal())),
+	key := peerKey{server: server.Key(), version: server.Version, asker: asker}
+	renewed := server.Credential.OAuth != nil
+	if !renewed { // A session goes on with the next token of the same client.
+		key.credential = sha256.Sum256([]byte(credential.name + "\x00" + credential.value.Reveal()))
 	}
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p, ok := c.peers.Get(key); ok {
-		p.used.Store(now.UnixNano())
+		p.lastUse.Store(now.UnixNano())
+		if l, ok := p.link.(*httpLink); ok && renewed && !l.credential.Load().value.Equal(credential.value) {
+			l.credential.Store(&credential)
+		}
 		return p, nil
 	}
 	way, err := c.link(server, credential)
@@ -94,7 +104,10 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 		return nil, err
 	}
 	p := &peer{key: key, label: server.ID, link: way, turn: make(chan struct{}, 1)}
-	p.used.Store(now.UnixNano())
+	if l, ok := way.(*httpLink); ok && renewed {
+		p.renew = func(ctx context.Context, refused *header) (bool, error) { return c.renew(ctx, server, l, refused) }
+	}
+	p.lastUse.Store(now.UnixNano())
 	c.peers.Add(key, p)
 	return p, nil
 }
@@ -107,6 +120,9 @@ func (c *Client) credential(ctx context.Context, server *toolserver.Server) (hea
 	name, value, err := c.options.Credentials.Header(ctx, server)
 	if err == nil && name != "" && ReservedHeader(name) {
 		err = errors.New("the credential's header is one of the client's own")
+	}
+	if shown, ok := errors.AsType[*oauth.Error](err); ok {
+		return header{}, &Error{Cause: CauseUnauthorized, Text: "no access token can be had: " + shown.Text, Err: err}
 	}
 	if err != nil {
 		return header{}, &Error{Cause: CauseAuthentication, Text: "the server's credential can't be read", Err: err}
@@ -123,7 +139,47 @@ func (c *Client) link(server *toolserver.Server, credential header) (link, error
 	if err != nil {
 		return nil, failed(context.Background(), err, false)
 	}
-	return &httpLink{transport: c.transport, url: at, credential: credential}, nil
+	l := &httpLink{transport: c.transport, url: at}
+	l.credential.Store(&credential)
+	return l, nil
+}
+
+// renew replaces an access token that a server refused. It reports whether there is another one.
+func (c *Client) renew(ctx context.Context, server *toolserver.Server, l *httpLink, refused *header) (bool, error) {
+	if present := l.credential.Load(); present != refused && !present.value.Equal(refused.value) {
+		return true, nil // Another call has replaced it.
+	}
+	if !c.options.Credentials.Refused(server, refused.value) {
+		return false, nil
+	}
+	next, err := c.credential(ctx, server)
+	if err != nil {
+		return false, err
+	}
+	l.credential.Store(&next)
+	return !next.value.Equal(refused.value), nil
+}
+
+// used returns the header that requests of a peer carry now; nil where it can't be replaced.
+func (p *peer) used() *header {
+	if l, ok := p.link.(*httpLink); ok && p.renew != nil {
+		return l.credential.Load()
+	}
+	return nil
+}
+
+// renewed reports whether a request of a peer that failed is to be made once more, with another access token: the server
+// has refused the one before, and carried nothing out. again is true of one that was made once more already.
+func (p *peer) renewed(ctx context.Context, refused *header, again bool, err error) (bool, error) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || again || refused == nil || e.Status != http.StatusUnauthorized || e.Sent {
+		return false, err
+	}
+	again, failure := p.renew(ctx, refused)
+	if failure != nil {
+		return false, failure
+	}
+	return again, err
 }
 
 // end ends the session of a peer that is forgotten.
@@ -149,7 +205,7 @@ func (c *Client) Forget(server toolserver.Key) {
 func (c *Client) sweep(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p, ok := c.peers.GetOldest(); ok && now.Sub(time.Unix(0, p.used.Load())) >= idleAfter; _, p, ok = c.peers.GetOldest() {
+	for _, p, ok := c.peers.GetOldest(); ok && now.Sub(time.Unix(0, p.lastUse.Load())) >= idleAfter; _, p, ok = c.peers.GetOldest() {
 		c.peers.RemoveOldest()
 	}
 }

@@ -68,7 +68,10 @@ const (
 // Credentials authenticate the gateway at tool servers.
 type Credentials interface {
 	// Header returns the header of a server's credential; its name is empty for a server that is called without.
+	// An error that may be shown is an *oauth.Error.
 	Header(ctx context.Context, server *toolserver.Server) (name string, value secret.Value, err error)
+	// Refused reports whether another header may be had, in place of one that the server refused.
+	Refused(server *toolserver.Server, refused secret.Value) bool
 }
 
 // Options configure a Client.
@@ -146,6 +149,10 @@ func New(o Options) (*Client, error) {
 
 // Close closes idle connections. Run has ended.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Transport makes requests on connections that pass the guard, for those who ask other servers in a tool server's name.
+// It follows no redirects.
+func (c *Client) Transport() http.RoundTripper { return c.transport }
 
 // CheckURL returns an error if a URL is not that of a public address over https, without a lookup. Errors are
 // *netguard.Refusal.

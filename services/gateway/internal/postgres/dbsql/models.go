@@ -664,6 +664,7 @@ type ToolServer struct {
 	UpdatedAt      time.Time
 	Revision       int64
 	Features       []string
+	Oauth          []byte
 }
 
 type Trace struct {

@@ -219,7 +219,7 @@ const getToolServer = `-- name: GetToolServer :one
 SELECT
     organization_id, server_id, status, prefix, url, command, custody, header, scheme, secret_ref, sealing_key_id, ciphertext,
     fingerprint, price_pico_usd, timeout_seconds, max_concurrency, max_per_minute, version, created_by, moved_by, created_at,
-    updated_at, revision, features
+    updated_at, revision, features, oauth
 FROM tool_server
 WHERE organization_id = $1 AND server_id = $2
 `
@@ -257,6 +257,7 @@ func (q *Queries) GetToolServer(ctx context.Context, arg GetToolServerParams) (T
 		&i.UpdatedAt,
 		&i.Revision,
 		&i.Features,
+		&i.Oauth,
 	)
 	return i, err
 }
@@ -396,7 +397,7 @@ const listToolServers = `-- name: ListToolServers :many
 SELECT
     s.organization_id, s.server_id, s.status, s.prefix, s.url, s.command, s.custody, s.header, s.scheme, s.secret_ref,
     s.sealing_key_id, s.ciphertext, s.fingerprint, s.price_pico_usd, s.timeout_seconds, s.max_concurrency, s.max_per_minute,
-    s.version, s.created_by, s.moved_by, s.created_at, s.updated_at, s.revision, s.features
+    s.version, s.created_by, s.moved_by, s.created_at, s.updated_at, s.revision, s.features, s.oauth
 FROM tool_server AS s
 WHERE s.status = 'active'
     AND s.server_id > $1::text
@@ -449,6 +450,7 @@ func (q *Queries) ListToolServers(ctx context.Context, arg ListToolServersParams
 			&i.UpdatedAt,
 			&i.Revision,
 			&i.Features,
+			&i.Oauth,
 		); err != nil {
 			return nil, err
 		}
@@ -594,11 +596,11 @@ const putToolServer = `-- name: PutToolServer :exec
 INSERT INTO tool_server (
     organization_id, server_id, status, prefix, url, command, custody, header, scheme, secret_ref, sealing_key_id, ciphertext,
     fingerprint, price_pico_usd, timeout_seconds, max_concurrency, max_per_minute, version, created_by, moved_by, created_at,
-    updated_at, revision, features
+    updated_at, revision, features, oauth
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
     $12, $13, $14, $15, $16, $17, $18, $19,
-    $20, $21, $22, $23, $24
+    $20, $21, $22, $23, $24, $25
 )
 ON CONFLICT (organization_id, server_id) DO UPDATE SET
     status = excluded.status, prefix = excluded.prefix, url = excluded.url, command = excluded.command, custody = excluded.custody,
@@ -606,7 +608,7 @@ ON CONFLICT (organization_id, server_id) DO UPDATE SET
     ciphertext = excluded.ciphertext, fingerprint = excluded.fingerprint, price_pico_usd = excluded.price_pico_usd,
     timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency, max_per_minute = excluded.max_per_minute,
     version = excluded.version, created_by = excluded.created_by, moved_by = excluded.moved_by, created_at = excluded.created_at,
-    updated_at = excluded.updated_at, revision = excluded.revision, features = excluded.features
+    updated_at = excluded.updated_at, revision = excluded.revision, features = excluded.features, oauth = excluded.oauth
 `
 
 type PutToolServerParams struct {
@@ -634,6 +636,7 @@ type PutToolServerParams struct {
 	UpdatedAt      time.Time
 	Revision       int64
 	Features       []string
+	Oauth          []byte
 }
 
 func (q *Queries) PutToolServer(ctx context.Context, arg PutToolServerParams) error {
@@ -662,6 +665,7 @@ func (q *Queries) PutToolServer(ctx context.Context, arg PutToolServerParams) er
 		arg.UpdatedAt,
 		arg.Revision,
 		arg.Features,
+		arg.Oauth,
 	)
 	return err
 }
@@ -843,7 +847,7 @@ const toolServersChangedSince = `-- name: ToolServersChangedSince :many
 SELECT
     organization_id, server_id, status, prefix, url, command, custody, header, scheme, secret_ref, sealing_key_id, ciphertext,
     fingerprint, price_pico_usd, timeout_seconds, max_concurrency, max_per_minute, version, created_by, moved_by, created_at,
-    updated_at, revision, features
+    updated_at, revision, features, oauth
 FROM tool_server
 WHERE (revision, organization_id, server_id) > ($1::bigint, $2::text, $3::text)
 ORDER BY revision, organization_id, server_id
@@ -896,6 +900,7 @@ func (q *Queries) ToolServersChangedSince(ctx context.Context, arg ToolServersCh
 			&i.UpdatedAt,
 			&i.Revision,
 			&i.Features,
+			&i.Oauth,
 		); err != nil {
 			return nil, err
 		}

@@ -2,7 +2,7 @@
 SELECT
     organization_id, server_id, status, prefix, url, command, custody, header, scheme, secret_ref, sealing_key_id, ciphertext,
     fingerprint, price_pico_usd, timeout_seconds, max_concurrency, max_per_minute, version, created_by, moved_by, created_at,
-    updated_at, revision, features
+    updated_at, revision, features, oauth
 FROM tool_server
 WHERE organization_id = @organization_id AND server_id = @server_id;
 
@@ -11,7 +11,7 @@ WHERE organization_id = @organization_id AND server_id = @server_id;
 SELECT
     s.organization_id, s.server_id, s.status, s.prefix, s.url, s.command, s.custody, s.header, s.scheme, s.secret_ref,
     s.sealing_key_id, s.ciphertext, s.fingerprint, s.price_pico_usd, s.timeout_seconds, s.max_concurrency, s.max_per_minute,
-    s.version, s.created_by, s.moved_by, s.created_at, s.updated_at, s.revision, s.features
+    s.version, s.created_by, s.moved_by, s.created_at, s.updated_at, s.revision, s.features, s.oauth
 FROM tool_server AS s
 WHERE s.status = 'active'
     AND s.server_id > @after::text
@@ -26,11 +26,11 @@ LIMIT @count::integer;
 INSERT INTO tool_server (
     organization_id, server_id, status, prefix, url, command, custody, header, scheme, secret_ref, sealing_key_id, ciphertext,
     fingerprint, price_pico_usd, timeout_seconds, max_concurrency, max_per_minute, version, created_by, moved_by, created_at,
-    updated_at, revision, features
+    updated_at, revision, features, oauth
 ) VALUES (
     @organization_id, @server_id, @status, @prefix, @url, @command, @custody, @header, @scheme, @secret_ref, @sealing_key_id,
     @ciphertext, @fingerprint, @price_pico_usd, @timeout_seconds, @max_concurrency, @max_per_minute, @version, @created_by,
-    @moved_by, @created_at, @updated_at, @revision, @features
+    @moved_by, @created_at, @updated_at, @revision, @features, sqlc.narg(oauth)
 )
 ON CONFLICT (organization_id, server_id) DO UPDATE SET
     status = excluded.status, prefix = excluded.prefix, url = excluded.url, command = excluded.command, custody = excluded.custody,
@@ -38,7 +38,7 @@ ON CONFLICT (organization_id, server_id) DO UPDATE SET
     ciphertext = excluded.ciphertext, fingerprint = excluded.fingerprint, price_pico_usd = excluded.price_pico_usd,
     timeout_seconds = excluded.timeout_seconds, max_concurrency = excluded.max_concurrency, max_per_minute = excluded.max_per_minute,
     version = excluded.version, created_by = excluded.created_by, moved_by = excluded.moved_by, created_at = excluded.created_at,
-    updated_at = excluded.updated_at, revision = excluded.revision, features = excluded.features;
+    updated_at = excluded.updated_at, revision = excluded.revision, features = excluded.features, oauth = excluded.oauth;
 
 -- name: ToolServerPlace :one
 -- ToolServerPlace returns how many servers an organization has, and the ID of the one that has a prefix: of its own, else
@@ -83,7 +83,7 @@ SELECT version FROM control_topic WHERE topic = 'tool';
 SELECT
     organization_id, server_id, status, prefix, url, command, custody, header, scheme, secret_ref, sealing_key_id, ciphertext,
     fingerprint, price_pico_usd, timeout_seconds, max_concurrency, max_per_minute, version, created_by, moved_by, created_at,
-    updated_at, revision, features
+    updated_at, revision, features, oauth
 FROM tool_server
 WHERE (revision, organization_id, server_id) > (@revision::bigint, @organization_id::text, @server_id::text)
 ORDER BY revision, organization_id, server_id

@@ -61,39 +61,53 @@ type View struct {
 // Run exchanges reports with the other replicas and follows what most of them report, until ctx ends. It returns at
 // once if there are no Peers.
 func (m *Monitor) Run(ctx context.Context) error {
-	if m.Peers == nil {
+	return (&exchanger{peers: m.Peers, log: m.Log, changed: m.changed, reports: m.reports, apply: m.apply}).run(ctx)
+}
+
+// exchanger exchanges reports with the other replicas.
+type exchanger struct {
+	peers   Peers // nil for none
+	log     *slog.Logger
+	changed <-chan struct{}
+	// reports returns what this replica has observed itself, apply follows what others have.
+	reports func(now time.Time) []Report
+	apply   func(ctx context.Context, view View)
+}
+
+func (x *exchanger) run(ctx context.Context) error {
+	if x.peers == nil {
 		return nil
 	}
 	reported := make(chan struct{}, 1)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(panics.Guard(func() error {
-		return m.Peers.Watch(ctx, func() {
+		return x.peers.Watch(ctx, func() {
 			select {
 			case reported <- struct{}{}:
 			default:
 			}
 		})
 	}))
-	group.Go(panics.Guard(func() error { return m.exchanges(ctx, reported) }))
+	group.Go(panics.Guard(func() error { return x.exchanges(ctx, reported) }))
 	return group.Wait()
 }
 
-func (m *Monitor) exchanges(ctx context.Context, reported <-chan struct{}) error {
+func (x *exchanger) exchanges(ctx context.Context, reported <-chan struct{}) error {
 	ticker := time.NewTicker(exchangeInterval)
 	defer ticker.Stop()
 	var away bool
 	for changed := false; ; {
-		err := m.exchange(ctx, changed)
+		err := x.exchange(ctx, changed)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !away:
-			m.Log.WarnContext(ctx, "exchange with other replicas failed; circuit breakers decide by this replica's calls alone", slog.String("error", err.Error()))
+			x.log.WarnContext(ctx, "exchange with other replicas failed; circuit breakers decide by this replica's calls alone", slog.String("error", err.Error()))
 		case err == nil && away:
-			m.Log.InfoContext(ctx, "exchange with other replicas works again")
+			x.log.InfoContext(ctx, "exchange with other replicas works again")
 		}
 		if away = err != nil; away {
-			m.apply(ctx, View{})
+			x.apply(ctx, View{})
 		}
 		select {
 		case <-ctx.Done():
@@ -107,20 +121,20 @@ func (m *Monitor) exchanges(ctx context.Context, reported <-chan struct{}) error
 			changed = false
 		case <-reported:
 			changed = false
-		case <-m.changed:
+		case <-x.changed:
 			changed = true
 		}
 	}
 }
 
-func (m *Monitor) exchange(ctx context.Context, changed bool) error {
+func (x *exchanger) exchange(ctx context.Context, changed bool) error {
 	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
-	view, err := m.Peers.Exchange(ctx, m.reports(time.Now()), changed)
+	view, err := x.peers.Exchange(ctx, x.reports(time.Now()), changed)
 	if err != nil {
 		return err
 	}
-	m.apply(ctx, view)
+	x.apply(ctx, view)
 	return nil
 }
 
@@ -251,15 +265,20 @@ func (s State) view(reports []Report, replicas int, now time.Time) Event {
 // lease reports whether this replica may probe, for all organizations or for one. If the peers can't be reached it may:
 // each replica decides alone then.
 func (m *Monitor) lease(ctx context.Context, c Circuit, organization uint64) bool {
-	if m.Peers == nil {
-		return true
-	}
 	if organization != 0 {
 		c.Family += "@" + strconv.FormatUint(organization, 16)
 	}
+	return leased(ctx, m.Peers, c, m.Policy.ProbeTime)
+}
+
+// leased reports whether this replica may probe a circuit for the duration life.
+func leased(ctx context.Context, peers Peers, c Circuit, life time.Duration) bool {
+	if peers == nil {
+		return true
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaseTimeout)
 	defer cancel()
-	ok, err := m.Peers.Lease(ctx, c, m.Policy.ProbeTime)
+	ok, err := peers.Lease(ctx, c, life)
 	return ok || err != nil
 }
 
