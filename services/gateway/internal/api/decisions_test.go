@@ -135,7 +135,7 @@ func (b *bench) houseEvents(t *testing.T) (all string) {
 	return all
 }
 
-// Whoever asked, under any of the names that are known, gets no token and decides nothing.
+// The principal that asked, under any of the names that are known, gets no token and decides nothing.
 func TestAskersDoNotDecide(t *testing.T) {
 	b := setup(t)
 	a := b.exactly(t, `{}`, false, true)
@@ -325,7 +325,7 @@ func TestStandingApproval(t *testing.T) {
 	b.post(t, path, body(never.Ref, "ada", "true")).refused(t, 403, "standing_not_allowed", "rule")
 }
 
-// Uses are counted whoever is faster.
+// Of concurrent calls, as many are approved as there are uses.
 func TestStandingUsesAreCounted(t *testing.T) {
 	b := setup(t)
 	store := postgres.NewApprovals(b.control)
@@ -333,7 +333,7 @@ func TestStandingUsesAreCounted(t *testing.T) {
 	b.post(t, approvalsPath+"/"+a.Ref+"/approve", `{"decided_by":"ada"}`).fields(t, http.StatusOK)
 	entry := audit.New(t.Context(), "standing_approval.create", audit.Subject{Type: "standing_approval", Organization: "acme"}, "")
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if _, err := store.CreateStanding(t.Context(), "acme", approval.Standing{
+	if _, err := store.CreateStanding(t.Context(), "acme", approval.StandingApproval{
 		Approval: a.Ref, When: "args.n > 1", Uses: 5, CreatedBy: "ada", ExpiresAt: now.Add(time.Hour),
 	}, "", now, &entry); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@
 //
 // An approval that a rule of the policy demands for a call of a tool is bound to this exact call and allows it once: its
 // Execution says what became of it. Package toolcall asks for such approvals by Calls. Approvers decide by tokens (Token),
-// and may approve further calls in advance (Standing).
+// and may approve further calls in advance (StandingApproval).
 package approval
 
 import (
