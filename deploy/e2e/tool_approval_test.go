@@ -77,7 +77,7 @@ func hold(t *testing.T, c client, to string) <-chan held {
 	t.Helper()
 	done := make(chan held, 1)
 	go func() {
-		a, err := c.with("MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "files__pay", "Accept", "application/json").
+		a, err := c.with("MCP-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "files__pay", "Accept", "application/json, text/event-stream").
 			try(t, http.MethodPost, "/mcp", object{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": object{
 				"name": "files__pay", "arguments": object{"to": to, "amount": 7},
 				"_meta": object{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": object{}},
