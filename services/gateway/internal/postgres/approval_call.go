@@ -37,11 +37,11 @@ func (s *Approvals) require(ctx context.Context, asked *approval.Asked, now time
 		step := approval.Ask
 		if latest != nil {
 			a = *latest
-			if step, refused = latest.Next(asked.Exact, now); refused != nil {
-				return nil
-			}
+			step, refused = latest.Next(asked.Exact, now)
 		}
 		switch step {
+		case "": // It is refused.
+			return nil
 		case approval.Lose:
 			refused = approval.ErrUnknown
 			return q.LoseCall(ctx, dbsql.LoseCallParams{ApprovalID: a.ID, EndedAt: now})

@@ -52,7 +52,7 @@ func (s *StandingApproval) StatusAt(now time.Time) string {
 	return StandingActive
 }
 
-// ReasonStandingNotAllowed: a rule doesn't allow approvals in advance for the tool.
+// ReasonStandingNotAllowed is the reason where a rule doesn't allow approvals in advance for the tool.
 const ReasonStandingNotAllowed apierr.Reason = "standing_not_allowed"
 
 // MaxStanding is the largest number of active standing approvals of a tool in an organization.

@@ -38,29 +38,30 @@ func (d *decisions) decide(ref string, err error) {
 	d.decided[ref], d.err = true, err
 }
 
-// waiting runs f with waiters, whose store has decisions.
-func waiting(t *testing.T, f func(t *testing.T, w *Waiters, d *decisions)) {
+// waiting returns waiters whose store has decisions, and ends them with the test.
+func waiting(t *testing.T) (*Waiters, *decisions) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		d := &decisions{decided: make(map[string]bool)}
-		w := NewWaiters(d.look)
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			_ = w.Run(ctx, slog.New(slog.DiscardHandler))
-			close(done)
-		}()
-		f(t, w, d)
+	d := &decisions{decided: make(map[string]bool)}
+	w := NewWaiters(d.look)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		_ = w.Run(ctx, slog.New(slog.DiscardHandler))
+		close(done)
+	}()
+	t.Cleanup(func() {
 		stop()
 		<-done
 		if len(w.of) != 0 || w.count != 0 {
 			t.Errorf("%d still wait", w.count)
 		}
 	})
+	return w, d
 }
 
 func TestWaitersAreWoken(t *testing.T) {
-	waiting(t, func(t *testing.T, w *Waiters, d *decisions) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := waiting(t)
 		began := time.Now()
 		woken := make(chan time.Duration, 3)
 		for range 2 {
@@ -93,7 +94,8 @@ func TestWaitersAreWoken(t *testing.T) {
 
 // Without a notice, and after a failure of the store, a decision is found within a second.
 func TestWaitersLook(t *testing.T) {
-	waiting(t, func(t *testing.T, w *Waiters, d *decisions) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := waiting(t)
 		began := time.Now()
 		woken := make(chan time.Duration)
 		go func() {
@@ -111,7 +113,8 @@ func TestWaitersLook(t *testing.T) {
 }
 
 func TestWaitEnds(t *testing.T) {
-	waiting(t, func(t *testing.T, w *Waiters, d *decisions) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d := waiting(t)
 		d.decide("a", nil)
 		if decided, err := w.Wait(t.Context(), "a", time.Now().Add(time.Hour)); !decided || err != nil {
 			t.Errorf("decided before: %t, %v", decided, err)
