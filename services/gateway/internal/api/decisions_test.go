@@ -146,6 +146,11 @@ func TestAskersDoNotDecide(t *testing.T) {
 	b.post(t, approvalsPath+"/"+a.Ref+"/approve", `{"decided_by":"ada"}`, "X-User-Id", "eve").refused(t, 403, "reviewer_not_independent", "another principal")
 	b.post(t, "/v1/runs/mint", `{"run_id":"r7","initiated_by":"ivy","ttl_seconds":600}`).fields(t, http.StatusCreated)
 	made := b.post(t, approvalsPath, `{"tool":"deploy","requested_by":"agent","run_id":"r7"}`, "X-User-Id", "uma").fields(t, http.StatusCreated)
+	b.post(t, "/v1/runs/mint", `{"run_id":"r8","parent_run_id":"r7","initiated_by":"bot"}`).fields(t, http.StatusCreated)
+	below := b.post(t, approvalsPath, `{"tool":"deploy","requested_by":"agent","run_id":"r8"}`).fields(t, http.StatusCreated)
+	for _, asker := range []string{"ivy", "bot"} {
+		b.post(t, approvalsPath+"/"+below["ref"].(string)+"/approve", `{"decided_by":"`+asker+`"}`).refused(t, 403, "reviewer_not_independent", "another principal")
+	}
 	for _, asker := range []string{"ivy", "uma"} {
 		b.post(t, approvalsPath+"/"+made["ref"].(string)+"/approve", `{"decided_by":"`+asker+`"}`).refused(t, 403, "reviewer_not_independent", "another principal")
 	}

@@ -91,6 +91,9 @@ func ask(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, before *a
 			return a, err
 		}
 	}
+	if err := setInitiators(ctx, q, &a); err != nil {
+		return a, err
+	}
 	if err := useStanding(ctx, q, asked, &a, now); err != nil {
 		return a, err
 	}
@@ -107,9 +110,6 @@ func ask(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, before *a
 	}
 	if err := insertApproval(ctx, q, &a); err != nil {
 		return a, err
-	}
-	if a.Status == approval.Approved && a.AskedBy(a.DecidedBy) { // Who initiated the run is known only now.
-		return a, approval.ErrNotIndependent
 	}
 	if err := insertCall(ctx, q, &a); err != nil {
 		return a, err

@@ -26,7 +26,7 @@ func useStanding(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, a
 	}
 	for i := range rows {
 		s := standingOf(&rows[i])
-		if !s.Covers(asked) || !asked.Matches(s.When) {
+		if !s.Covers(asked, a) || !asked.Matches(s.When) {
 			continue
 		}
 		used, err := q.UseStanding(ctx, dbsql.UseStandingParams{ID: s.ID, Now: now})

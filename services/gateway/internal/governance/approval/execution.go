@@ -55,8 +55,8 @@ type Exact struct {
 	// Server is the server's id, Tool its own name of the tool. Definition is the digest of the tool's definition.
 	Server, Tool string
 	Definition   [32]byte
-	// RequestedBy is who asks, User the user of the request and InitiatedBy who initiated the run; empty for none.
-	RequestedBy, User, InitiatedBy string
+	// RequestedBy is who asks, User the user of the request; empty for none.
+	RequestedBy, User string
 	// Arguments are in their canonical form.
 	Arguments []byte
 	// Policy is the policy's version. The others are as in Execution.

@@ -85,10 +85,9 @@ func (a *Approval) Stand(wanted StandingApproval, user string, now time.Time) (S
 	return wanted, nil
 }
 
-// Covers reports whether a standing approval may approve a call that satisfies its expression: the tool's definition is
+// Covers reports whether a standing approval may decide a, of a call that satisfies its expression: the tool's definition is
 // the same, the call's rules allow it, and its creator isn't who asks.
-func (s *StandingApproval) Covers(asked *Asked) bool {
-	a := &asked.New
+func (s *StandingApproval) Covers(asked *Asked, a *Approval) bool {
 	return asked.Standing && s.Definition == asked.Definition && !a.AskedBy(s.CreatedBy)
 }
 

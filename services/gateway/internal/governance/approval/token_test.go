@@ -52,7 +52,7 @@ func TestDisplay(t *testing.T) {
 }
 
 func TestDecideBy(t *testing.T) {
-	a := New(Approval{RequestedBy: "agent", AskedUser: "eve", InitiatedBy: "ivy", Call: &Execution{Page: true}}, time.Minute, noon)
+	a := New(Approval{RequestedBy: "agent", AskedUser: "eve", InitiatedBy: []string{"ivy"}, Call: &Execution{Page: true}}, time.Minute, noon)
 	approve, deny := TokenDecision{Event: Approve, Display: a.Display(), Page: true}, TokenDecision{Event: Deny}
 	token := Token{Approver: "ada", Channel: "email"}
 	for name, test := range map[string]struct {
