@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/credential"
@@ -41,6 +42,8 @@ type toolEgress struct {
 	notices *notice.Hub
 	// sessions is nil without keys to seal them, or without a store of what was ended.
 	sessions *session.Manager
+	// expressions are those of standing approvals.
+	expressions *approval.Expressions
 }
 
 // openToolEgress opens the client of tool servers, what is registered and reviewed, and the caller, which checks each call.
@@ -64,12 +67,18 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	}
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	t.circuits = startToolCircuits(s, stores, p.fleets)
+	approvals, err := openApprovals(s, cfg, stores, g, p)
+	if err != nil {
+		return t, err
+	}
+	t.expressions = approvals.Standing
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Offerings: t.offers, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
-		Limits: p.quotas, Circuits: t.circuits, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Approvals: approvals, Hold: cfg.MCPApprovalHold, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
+		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func TestTools(t *testing.T) {
 	call := toolrule.Call{Server: "github", Tool: "pay", Arguments: map[string]any{"amount": int64(101)}}
 	terms, denial := p.ToolRules().Decide(&call)
 	if denial != nil || terms != (toolrule.Terms{
-		MinimumTrust: trust.FirstParty, Approval: "tools.rules[1]", FreshListing: 10 * time.Second, MaxToolCalls: 100, RepeatLimit: 5,
+		MinimumTrust: trust.FirstParty, Approval: "tools.rules[1]", Approvers: "default", Page: true, FreshListing: 10 * time.Second, MaxToolCalls: 100, RepeatLimit: 5,
 	}) {
 		t.Errorf("%+v, %+v", terms, denial)
 	}
@@ -76,6 +76,7 @@ tools:
     - {deny: true, when: 'size(args.x)'}
     - {methods: [tools/list], deny: true}
     - {methods: [tools/call, prompts/get], fresh_listing: 10s}
+    - {deny: true, approvers: "a b", proof: mail}
     - {servers: [""], tools: [a], approval: maybe, fresh_listing: 1ms, name: "a/b", minimum_trust: low}
 `
 	want := strings.TrimSpace(`
@@ -88,14 +89,17 @@ policy.yaml:20:17: tools.commands[1].argv: must begin with the absolute path of 
 policy.yaml:21:39: tools.commands[2].env[0]: want the name of an environment variable, without a value
 policy.yaml:22:33: tools.commands[3].dir: must be an absolute path
 policy.yaml:24:8: tools.commands[5].name: appears twice
-policy.yaml:26:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval or fresh_listing
+policy.yaml:26:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing
 policy.yaml:30:8: tools.rules[4].methods: want any of tools/call, resources/read, prompts/get, completion/complete
 policy.yaml:31:8: tools.rules[5].methods: approval and fresh_listing are for tools/call alone
-policy.yaml:32:72: tools.rules[6].name: want letters, digits, spaces, '.', '_' and '-', at most 64
-policy.yaml:32:8: tools.rules[6].servers: want names of 1 to 256 bytes, in which * stands for any characters
-policy.yaml:32:85: tools.rules[6].minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
-policy.yaml:32:35: tools.rules[6].approval: want required
-policy.yaml:32:52: tools.rules[6].fresh_listing: want 1s to 1h0m0s
+policy.yaml:32:20: tools.rules[6].approvers: want letters, digits, '.', '_' and '-', at most 64
+policy.yaml:32:38: tools.rules[6].proof: want page or link
+policy.yaml:32:7: tools.rules[6].approval: want required, since the rule has approvers or proof
+policy.yaml:33:72: tools.rules[7].name: want letters, digits, spaces, '.', '_' and '-', at most 64
+policy.yaml:33:8: tools.rules[7].servers: want names of 1 to 256 bytes, in which * stands for any characters
+policy.yaml:33:85: tools.rules[7].minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
+policy.yaml:33:35: tools.rules[7].approval: want required
+policy.yaml:33:52: tools.rules[7].fresh_listing: want 1s to 1h0m0s
 policy.yaml:27:20: tools.rules[1].when: line 1, column 1: undeclared reference to 'arg' (did you mean 'args'?)
 policy.yaml:29:20: tools.rules[3].when: line 1, column 1: is of type int, must be bool`)
 	if diff := cmp.Diff(want, check(policytest.Small+wrong, "")); diff != "" {

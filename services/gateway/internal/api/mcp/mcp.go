@@ -104,7 +104,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, server string, b
 		refused = h.open(r.Context(), in, &asker, server)
 	}
 	if refused == nil && server != "" && !h.Tools.Knows(asker.Organization, server) {
-		refused = &refusal{http.StatusNotFound, in.message.ID, errorOf(toolcall.ErrServerNotFound, asker.RequestID)}
+		refused = &refusal{http.StatusNotFound, in.message.ID, errorOf(toolcall.ErrServerNotFound, asker.RequestID, "")}
 	}
 	if refused != nil {
 		rpc.Annotate(r.Context(), slog.String("mcp_error", codeText(refused.err.Code)))

@@ -55,7 +55,7 @@ func (h *Handler) open(ctx context.Context, in *incoming, a *toolcall.Asker, ser
 // refusalOf returns an error of the gateway as the answer to a request that has not begun, with its own status.
 func refusalOf(err error, id json.RawMessage, requestID string) *refusal {
 	shown := apierr.From(err)
-	return &refusal{shown.Kind.HTTPStatus(), id, errorOf(shown, requestID)}
+	return &refusal{shown.Kind.HTTPStatus(), id, errorOf(shown, requestID, "")}
 }
 
 // begin gives the client a session, where there are sessions.

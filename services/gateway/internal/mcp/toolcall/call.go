@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -38,9 +39,8 @@ type execution struct {
 	server  *toolserver.Server // the entry's
 	// tool is the tool's own name.
 	tool string
-	// arguments are in their canonical form, and digest is theirs.
+	// arguments are in their canonical form.
 	arguments []byte
-	digest    [32]byte
 
 	id      uuid.UUID
 	started time.Time
@@ -54,9 +54,12 @@ type execution struct {
 	// definition is the approved one of the tool; nil until it is known.
 	definition *definition.Reviewed
 	// ask makes a query; nil for a call of a tool.
-	ask    func(ctx context.Context) (upstream.Result, error)
-	claim  Claim
-	booked *quota.Reservation
+	ask func(ctx context.Context) (upstream.Result, error)
+	// claim is the approval that this call uses; nil without one. approvalRef names the one that it asked for.
+	claim       *approval.Approval
+	approvalRef string
+	reports     int // of waiting for it
+	booked      *quota.Reservation
 	// done reports verdict, which is what the call shows of its server, to the circuit; nil before the circuit let it through.
 	done    func(ctx context.Context, v health.Verdict)
 	verdict health.Verdict
@@ -140,7 +143,7 @@ func (x *execution) canonicalize() error {
 		}
 		return apierr.Internal(err)
 	}
-	x.arguments, x.digest = text, canonical.Digest("tool-arguments", text)
+	x.arguments = text
 	return nil
 }
 
@@ -202,11 +205,14 @@ func (x *execution) permit(ctx context.Context, f *facts) error {
 	if err := x.judge(ctx, f); err != nil {
 		return err
 	}
-	if f.terms.Approval != "" {
-		if err := x.approve(ctx); err != nil {
-			return err
-		}
+	if err := x.approve(ctx, f); err != nil {
+		return err
 	}
+	return x.book(ctx)
+}
+
+// book takes the call from the limits of its server, if its row can be written and its circuit lets it through.
+func (x *execution) book(ctx context.Context) error {
 	var err error
 	if x.booked, err = x.caller.Limits.TryReserve(ctx, demand(x.request.Organization, x.server)); err != nil {
 		return refusedByLimit(err)
@@ -234,19 +240,6 @@ func (x *execution) judge(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// approve finds the approval of the exact call.
-func (x *execution) approve(ctx context.Context) error {
-	if x.caller.Approvals == nil {
-		return ErrApprovalRequired
-	}
-	var err error
-	x.claim, err = x.caller.Approvals.Claim(ctx, Exact{
-		Asker: x.request.Asker, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
-		Arguments: x.arguments, Digest: x.digest, Policy: x.policy.Version,
-	})
-	return err
-}
-
 // demand is what a call takes of the limits of its server.
 func demand(organization string, s *toolserver.Server) quota.Demand {
 	return quota.Demand{Organization: organization, Claims: []quota.Claim{{
@@ -268,7 +261,7 @@ func refusedByLimit(err error) error {
 // send makes the call, and records it before it returns.
 func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 	if x.claim != nil {
-		if err := x.claim.Spend(ctx); err != nil {
+		if err := x.caller.Approvals.Send(ctx, x.claim, x.server.Timeout+answerMargin); err != nil {
 			return upstream.Result{}, err
 		}
 	}
@@ -284,6 +277,7 @@ func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 	x.sent = true
 	x.outcome, err = x.classify(ctx, &result, err)
 	x.commit(ctx)
+	x.settle(ctx, result.IsError, err)
 	return result, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -71,8 +72,8 @@ func TestOpenCircuit(t *testing.T) {
 		wants(t, err, ReasonOutcomeUnknown)
 	}
 	sent, billed, reserved := len(w.sent), len(w.rows), len(w.reserved)
-	w.approval = &approval{world: w}
-	caller.Approvals = w.approval
+	w.approvals = &approvals{world: w, state: approval.Claimed}
+	caller.Approvals = w.approvals
 	w.rule(toolrule.Rule{Approval: true})
 	_, err := caller.Call(t.Context(), request(read, ""))
 	wants(t, err, ReasonCircuitOpen)
@@ -80,8 +81,8 @@ func TestOpenCircuit(t *testing.T) {
 	if e.Kind.HTTPStatus() != 503 || e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
 		t.Errorf("%+v", e)
 	}
-	if len(w.sent) != sent || len(w.rows) != billed || len(w.reserved) != reserved || w.approval.spent > 0 || w.approval.released == 0 {
-		t.Errorf("%d sent, %d billed, %d reserved, approval spent %d times", len(w.sent)-sent, len(w.rows)-billed, len(w.reserved)-reserved, w.approval.spent)
+	if len(w.sent) != sent || len(w.rows) != billed || len(w.reserved) != reserved || w.approvals.sent > 0 || w.approvals.given == 0 {
+		t.Errorf("%d sent, %d billed, %d reserved, approval spent %d times", len(w.sent)-sent, len(w.rows)-billed, len(w.reserved)-reserved, w.approvals.sent)
 	}
 	w.settings = toolrule.Settings{}
 	other := request(read, "")

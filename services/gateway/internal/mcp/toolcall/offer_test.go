@@ -160,7 +160,7 @@ func TestRefusedQueries(t *testing.T) {
 		"needs a run":        {prompt, func(w *world) { w.settings.RequireRun = true }, toolrule.ReasonRunRequired},
 		"not the run's":      {prompt, func(w *world) { w.grant.Run = limited }, run.ErrToolNotAllowed.Reason},
 		"no budget":          {prompt, func(w *world) { w.grant.Reserves, w.reserveErr = true, run.ErrToolNotAllowed }, run.ErrToolNotAllowed.Reason},
-		"the server changed": {prompt, changedTool, definition.ReasonChanged},
+		"the server changed": {prompt, serverChanges, definition.ReasonChanged},
 		"the ledger is away": {prompt, func(w *world) { w.ready = errors.New("full") }, apierr.ReasonUnavailable},
 		"bad arguments":      {Query{Method: wire.MethodGetPrompt, Server: "files", Name: "sum", Arguments: json.RawMessage(`{"n":9007199254740993}`)}, nil, apierr.ReasonInvalidRequest},
 		"too many at a time": {prompt, func(w *world) { w.servers[0].PerMinute = 1; w.settings.MaxToolCalls = -1 }, ""},
@@ -191,8 +191,8 @@ func TestRefusedQueries(t *testing.T) {
 	}
 }
 
-// changedTool gives the server "files" a reviewed tool whose definition has changed.
-func changedTool(w *world) {
+// serverChanges gives the server "files" a reviewed tool whose definition has changed.
+func serverChanges(w *world) {
 	files := w.servers[0]
 	before, now := tool(files, "d"), tool(files, "d")
 	before.Digest[31], before.Present, now.Status = 1, false, definition.Pending

@@ -194,13 +194,7 @@ func (x *execution) permitQuery(ctx context.Context, q *Query, f *facts) error {
 	if err := q.judge(x.policy, f); err != nil {
 		return err
 	}
-	if x.booked, err = x.caller.Limits.TryReserve(ctx, demand(q.Organization, x.server)); err != nil {
-		return refusedByLimit(err)
-	}
-	if err := x.caller.Ledger.Ready(ctx); err != nil {
-		return errLedgerAway.Wrap(err)
-	}
-	return nil
+	return x.book(ctx)
 }
 
 // judge applies the rules that read the arguments.

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -12,7 +13,7 @@ const (
 	// ReasonApprovalRequired: a person has to approve the call first.
 	ReasonApprovalRequired apierr.Reason = "approval_required"
 	// ReasonOutcomeUnknown: the call was sent, and no answer came.
-	ReasonOutcomeUnknown apierr.Reason = "outcome_unknown"
+	ReasonOutcomeUnknown = approval.ReasonUnknown
 	// ReasonNotOffered: the server's registration doesn't offer the feature.
 	ReasonNotOffered apierr.Reason = "feature_not_offered"
 	// ReasonResourceNotFound: there is no such resource or prompt.
