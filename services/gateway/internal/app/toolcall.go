@@ -88,7 +88,7 @@ type offers struct {
 }
 
 func (o *offers) changed(server toolserver.Key) {
-	o.Cache.Changed(server)
+	o.Changed(server)
 	o.notices.Changed()
 }
 
