@@ -100,7 +100,7 @@ type offers struct {
 }
 
 func (o *offers) changed(server toolserver.Key) {
-	o.Cache.Changed(server)
+	o.Changed(server)
 	o.notices.Changed()
 }
 
