@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/console"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
@@ -68,10 +69,11 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	}
 	err = startControlServer(ctx, s, cfg, control.Options{
 		Keys: manager, Users: users, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
-		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
-		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
-		Windows: postgres.NewThresholds(stores.pool),
-		Exports: exports, Portal: pages, Console: operators,
+		Approvers: approver.NewGroups(postgres.NewApprovers(stores.pool)),
+		Plans:     plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
+		Credits:   credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
+		Windows:   postgres.NewThresholds(stores.pool),
+		Exports:   exports, Portal: pages, Console: operators,
 	})
 	if err != nil {
 		return fmt.Errorf("server: %w", err)

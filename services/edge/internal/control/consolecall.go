@@ -42,6 +42,7 @@ func (a *API) mountOperations(served *chain.Chain) {
 	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
 	routes := customers.customerRoutes(unheld)
 	maps.Copy(routes, a.alertRoutes())
+	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())
 	for path, of := range routes {
 		methods := make(map[string]chain.Handler, len(of))
