@@ -18,6 +18,7 @@ const (
 	KindNotFound                     // 404
 	KindMethodNotAllowed             // 405
 	KindConflict                     // 409
+	KindGone                         // 410
 	KindTooLarge                     // 413
 	KindUnprocessable                // 422
 	KindUpgradeRequired              // 426
@@ -48,6 +49,7 @@ var table = [...]traits{
 	KindNotFound:         {http.StatusNotFound, codes.NotFound, ClassPolicy, ReasonNotFound},
 	KindMethodNotAllowed: {http.StatusMethodNotAllowed, codes.Unimplemented, ClassPolicy, ReasonMethodNotAllowed},
 	KindConflict:         {http.StatusConflict, codes.Aborted, ClassPolicy, ReasonConflict},
+	KindGone:             {http.StatusGone, codes.NotFound, ClassPolicy, ReasonNotFound},
 	KindTooLarge:         {http.StatusRequestEntityTooLarge, codes.InvalidArgument, ClassPolicy, ReasonTooLarge},
 	KindUnprocessable:    {http.StatusUnprocessableEntity, codes.FailedPrecondition, ClassPolicy, ReasonUnprocessable},
 	KindUpgradeRequired:  {http.StatusUpgradeRequired, codes.Unimplemented, ClassPolicy, ReasonUpgradeRequired},

@@ -46,6 +46,10 @@ type Options struct {
 	Portal *Portal
 	// Console serves the operators' pages; nil serves none of its paths.
 	Console *Console
+	// Decisions serves the page on which people decide by a token; nil serves none.
+	Decisions *Decisions
+	// Slack takes the buttons of messages in Slack; nil takes none.
+	Slack *Slack
 	// Open holds unauthenticated handlers by pattern, such as probes.
 	Open map[string]http.Handler
 }
@@ -75,6 +79,12 @@ func New(options Options) (http.Handler, error) {
 		if err := a.mountPortal(served); err != nil {
 			return nil, err
 		}
+	}
+	if options.Decisions != nil {
+		a.mountDecisions(served)
+	}
+	if options.Slack != nil {
+		served.Mount("/slack/interactions", map[string]chain.Handler{http.MethodPost: a.interact})
 	}
 	if options.Console != nil {
 		if err := a.mountConsole(served); err != nil {
