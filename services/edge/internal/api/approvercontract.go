@@ -52,7 +52,7 @@ func approverStepSchema() apidoc.Object {
 	for _, channel := range approver.Channels() {
 		channels = append(channels, channel)
 	}
-	step := object("Who is notified at a time, if nobody has decided before.", apidoc.Object{
+	step := object("Who is notified at a time, if no member has decided before.", apidoc.Object{
 		"after": apidoc.Object{"type": "string", "description": "The time since the approval began to wait: a duration such as 10m, from 0s to 168h, longer than that of the step before."},
 		"channels": listOf("By which channels, each once. email needs a member with an address, slack one with a slack_user, or slack_channel.",
 			1, len(channels), apidoc.Object{"type": "string", "enum": channels}),

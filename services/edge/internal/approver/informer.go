@@ -179,7 +179,7 @@ func (i *Informer) apply(ctx context.Context, e *alert.Event, s State, now time.
 	group := Find(groups, a.Group)
 	if group == nil {
 		if a.Group != Default {
-			i.log.WarnContext(ctx, "an approval names a group of approvers that there is not; nobody is notified of it",
+			i.log.WarnContext(ctx, "an approval names a group of approvers that there is not; no approver is notified of it",
 				slog.String("organization", a.Organization), slog.String("approval", a.Ref), slog.String("group", a.Group))
 		}
 		return nil

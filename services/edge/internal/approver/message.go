@@ -177,6 +177,6 @@ func topic(a *Approval) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// sameName reports whether two names are equal but for case and space around them. It saves a message to who asks; that
-// nobody decides on the own call is up to the gateway.
+// sameName reports whether two names are equal but for case and space around them. It saves a message to who asks; the
+// gateway refuses decisions on the own call.
 func sameName(a, b string) bool { return strings.EqualFold(strings.TrimSpace(a), strings.TrimSpace(b)) }

@@ -138,7 +138,7 @@ func (a *API) decideOnPage(w http.ResponseWriter, r *http.Request, _ *chain.Line
 	case refused && refusal.Reason == decision.ReasonChanged:
 		return a.writeDecision(w, r, token, http.StatusConflict, "What is shown has changed since. Nothing was decided: read it again.")
 	case refused && refusal.Reason == decision.ReasonDecided:
-		return a.writeDecision(w, r, token, http.StatusConflict, "Somebody has decided before.")
+		return a.writeDecision(w, r, token, http.StatusConflict, "Another approver has decided before.")
 	}
 	return a.writeRefusal(w, r, err)
 }

@@ -38,7 +38,7 @@ const clickTime = 2500 * time.Millisecond
 
 const textAway = "It is not known whether this decided. Press the button again."
 
-// interact takes what Slack sends when somebody presses a button. Nothing of the body is read before its signature is
+// interact takes what Slack sends when a person presses a button. Nothing of the body is read before its signature is
 // verified.
 func (a *API) interact(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
 	s := a.options.Slack

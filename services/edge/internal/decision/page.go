@@ -153,14 +153,14 @@ func shownText(text string) string {
 	return out.String()
 }
 
-// Pages without a decision.
+// Unknown is the page of a token that there is not.
 func Unknown() View {
 	return View{Title: "This link can't be used", Notes: []string{"It never was one, or it ended with a decision that was made long ago. Look at the message that you have it from."}}
 }
 
 // Over is the page of an approval that has expired.
 func Over() View {
-	return View{Title: "This call has expired", Notes: []string{"Nobody decided in time, or the tool or the policy has changed since. Who asked has to ask again."}}
+	return View{Title: "This call has expired", Notes: []string{"No approver decided in time, or the tool or the policy has changed since. Who asked has to ask again."}}
 }
 
 // Failed is the page of what can't be done now.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// slots is how many buckets a Rate has. Names that share one share its rate, so that its memory is bounded whoever calls.
+// slots is how many buckets a Rate has. Names that share one share its rate, so that its memory is bounded for any number of callers.
 const slots = 4096
 
 // Rate limits the rate of calls by name, in memory. It is safe for concurrent use.

@@ -118,7 +118,9 @@ func TestApprovalNotices(t *testing.T) {
 	a.State, a.DecidedBy, a.ClosedAt = approver.Approved, "ann", now
 	b := a
 	b.State, b.DecidedBy = approver.Denied, "bob"
-	within(t, store, func(ctx context.Context, s approver.State) error { return errors.Join(s.Close(ctx, a), s.Close(ctx, b)) }) // The first wins.
+	within(t, store, func(ctx context.Context, s approver.State) error {
+		return errors.Join(s.Close(ctx, a), s.Close(ctx, b))
+	}) // The first wins.
 	for state, want := range map[string][]string{
 		approver.Planned: nil, approver.Prepared: {"email ann 0  s"}, approver.Closing: {"in_app ann 0 n1 "}, approver.Cancelled: {"slack C01 0  ", "email ann 0  "},
 	} {

@@ -40,8 +40,8 @@ func NewResponder(transport http.RoundTripper, log *slog.Logger) *Responder {
 	return &Responder{transport, log, make(chan answer, queued)}
 }
 
-// Answer queues a text for the person of an interaction. It reports false if there is no address that answers may go to, or
-// no room: an answer is a courtesy, and nothing depends on it.
+// Answer reports whether it has queued a text for the person of an interaction: not without an address that answers may go
+// to, or room. An answer is a courtesy, and nothing depends on it.
 func (r *Responder) Answer(i Interaction, text string) bool {
 	if !mayAnswer(i.ResponseURL) {
 		return false

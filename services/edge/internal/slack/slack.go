@@ -1,4 +1,4 @@
-// Package slack reads what Slack sends when somebody presses a button of a message, once its signature is verified, and
+// Package slack reads what Slack sends when a person presses a button of a message, once its signature is verified, and
 // answers that person alone.
 package slack
 

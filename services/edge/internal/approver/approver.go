@@ -47,7 +47,7 @@ type Group struct {
 	// Name is unique among the groups of an organization.
 	Name    string   `json:"name"`
 	Members []Member `json:"members"`
-	// Steps are in the order of their times. Without any nobody is notified: the members decide where they see it.
+	// Steps are in the order of their times. Without any the members are not notified: they decide where they see it.
 	Steps []Step `json:"steps,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type SlackUser struct {
 	User string `json:"user_id"`
 }
 
-// Step notifies members by channels, if nobody has decided when it is due.
+// Step notifies members by channels, if no member has decided when it is due.
 type Step struct {
 	// After is the time since the approval began to wait, as time.ParseDuration reads it.
 	After    string   `json:"after"`
