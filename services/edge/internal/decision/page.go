@@ -129,10 +129,33 @@ func name(d *Decision) string {
 
 func when(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 MST") }
 
-// indented returns JSON on lines of its own, and text that is none as it is.
+// maxIndent is how deep JSON may be that is indented: each level makes every line below it longer.
+const maxIndent = 16
+
+// depth returns how deep JSON is.
+func depth(text []byte) (deepest int) {
+	level, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
+}
+
+// indented returns JSON on lines of its own, and text that is none, or is very deep, as it is.
 func indented(text json.RawMessage) string {
 	var out bytes.Buffer
-	if len(text) > maxArguments || json.Indent(&out, text, "", "  ") != nil {
+	if len(text) > maxArguments || depth(text) > maxIndent || json.Indent(&out, text, "", "  ") != nil {
 		return shownText(string(text[:min(len(text), maxArguments)]))
 	}
 	return shownText(out.String())
