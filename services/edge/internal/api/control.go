@@ -58,19 +58,24 @@ const publicPerSecond, publicBurst = 10, 100
 
 // public passes calls on to the role control up to a rate for each address.
 func (a *API) public(rate *decision.Rate) chain.Handler {
-	return func(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
+	return func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
 		if wait := rate.Take(decision.Address(r.RemoteAddr), time.Now()); wait > 0 {
 			e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "there were too many requests from this address; try again later")
 			e.RetryAfter = wait
 			return e
 		}
-		return a.control(w, r, l)
+		return a.relayToControl(w, r, false)
 	}
 }
 
 // control passes a call to the role control, which authenticates it. A change that an operator makes here is in force
 // here when its response is complete; other replicas learn of it within a second.
 func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	return a.relayToControl(w, r, r.Method != http.MethodGet && r.Method != http.MethodHead)
+}
+
+// relayToControl relays a call; changes says whether the verifiers have to know of a change before the response is complete.
+func (a *API) relayToControl(w http.ResponseWriter, r *http.Request, changes bool) error {
 	way := a.options.Control
 	return way.Relay.Do(w, r, proxy.Call{
 		Target: sameTarget(way.URL, r.URL), Timeout: controlTime,
@@ -78,7 +83,7 @@ func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) err
 		Inject: func(h http.Header) { chain.Inject(r.Context(), h) },
 		Succeeded: func() func() error {
 			return func() error {
-				if r.Method != http.MethodGet && r.Method != http.MethodHead {
+				if changes {
 					way.Refresh(r.Context())
 				}
 				return nil

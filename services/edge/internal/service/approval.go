@@ -91,7 +91,7 @@ func (a *Approvals) Mint(ctx context.Context, organization, ref, member, channel
 // Version implements approver.Gateway.
 func (a *Approvals) Version(ctx context.Context, token string) (string, error) {
 	d, err := a.Show(ctx, token)
-	if refusal := refusalOf(err); refusal != nil && (refusal.Status == http.StatusGone || refusal.Status == http.StatusNotFound) {
+	if refusal, ok := errors.AsType[*decision.Refusal](err); ok && (refusal.Status == http.StatusGone || refusal.Status == http.StatusNotFound) {
 		return "", fmt.Errorf("%w: %w", approver.ErrGone, err)
 	}
 	if err != nil {
