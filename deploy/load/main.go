@@ -20,6 +20,7 @@ import (
 const help = `use
   load gateway [flags]   the gateway beside a thin relay and the provider itself
   load edge [flags]      the edge beside a thin relay and httputil.ReverseProxy
+  load tools [flags]     calls of tools beside the handler of the protocol's SDK
   load webhook [flags]   webhook-egress beside a bare client and bare inserts
   load notify [flags]    notify: broadcasts, deep pages of an inbox, idle streams
   load gateway -h        its flags`
@@ -43,6 +44,8 @@ func run(ctx context.Context, args []string) error {
 		return runGateway(ctx, rest)
 	case "edge":
 		return runEdge(ctx, rest)
+	case "tools":
+		return runTools(ctx, rest)
 	case "webhook":
 		return runWebhook(ctx, rest)
 	case "notify":

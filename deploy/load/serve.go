@@ -27,6 +27,7 @@ func serve(ctx context.Context, args []string) error {
 	reverse := set.String("reverse", "", "be httputil.ReverseProxy before this URL")
 	receive := set.Bool("receiver", false, "be the receiver of webhooks instead")
 	push := set.Bool("push", false, "be a push service instead")
+	tools := set.Bool("tools", false, "be a server of tools instead")
 	streams := set.Int("hold", 0, "number of inbox streams of notify at -relay to hold open; GET returns how many are")
 	bearer := set.String("bearer", "", "the token that -hold shows")
 	set.DurationVar(&config.Delay, "delay", 0, "time before an answer")
@@ -39,6 +40,8 @@ func serve(ctx context.Context, args []string) error {
 	switch {
 	case *receive:
 		handler = &plain.Receiver{Delay: config.Delay}
+	case *tools:
+		handler = newToolServer()
 	case *push:
 		handler = &plain.PushService{}
 	case *streams > 0:

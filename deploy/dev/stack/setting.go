@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// memoryLimit is what a service finds by itself in a container of 512 MiB, the limit that its README recommends.
+const memoryLimit = "GOMEMLIMIT=435MiB"
+
 // environ is a process environment of "NAME=value" entries; later ones win.
 type environ []string
 
@@ -68,7 +71,7 @@ func (s *Stack) settings(service Service, name string, user environ) []string {
 	}
 	merged := service.prefix() + "ALLOW_TARGETS"
 	unmerged := func(name string) bool { return name != merged }
-	env := user.shared()
+	env := append(environ{memoryLimit}, user.shared()...)
 	for _, setting := range own {
 		env = append(env, service.prefix()+setting)
 	}

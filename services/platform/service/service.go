@@ -46,6 +46,7 @@ func Run(ctx context.Context, o Options, build func(context.Context, *Service) e
 		return err
 	}
 	t.Install()
+	lifecycle.LimitMemory(ctx, t.Log)
 	s := &Service{
 		Name: o.Name, Version: t.Version, Log: t.Log, Metrics: t.MetricsHandler(),
 		Tracer: t.TracerProvider.Tracer(o.Name), Meter: t.MeterProvider.Meter(o.Name),

@@ -44,26 +44,40 @@ func (a *API) mountOperations(served *chain.Chain) {
 	maps.Copy(routes, a.alertRoutes())
 	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())
+	maps.Copy(routes, customers.toolRoutes())
 	for path, of := range routes {
 		methods := make(map[string]chain.Handler, len(of))
 		for method, next := range of {
 			if decides(c.Table, method, path) {
-				next = asDecider(next)
+				next = inOwnName[decision]("decided_by", next)
 			}
-			methods[method] = a.operating(func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *console.Session) error {
-				acting, err := actingFor(r, s)
-				if err != nil {
-					return err
-				}
-				if err := a.record(r, s, method+" "+path, acting.Organization); err != nil {
-					return err
-				}
-				l.Organization = acting.Organization
-				return next(w, r, l, acting)
-			})
+			methods[method] = a.acting(method+" "+path, next)
 		}
 		served.Mount(inOrganization+path, methods)
 	}
+	for path, of := range customers.toolRoutes() {
+		methods := make(map[string]chain.Handler, len(of))
+		for method, next := range of {
+			methods[method] = a.acting(method+" "+path, next)
+		}
+		served.Mount(consoleAPI+path, methods)
+	}
+}
+
+// acting returns the handler of an operation in the place of the path's organization, if it has one. It is recorded in the
+// audit.
+func (a *API) acting(operation string, next sessionHandler) chain.Handler {
+	return a.operating(func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *console.Session) error {
+		acting, err := actingFor(r, s)
+		if err != nil {
+			return err
+		}
+		if err := a.record(r, s, operation, acting.Organization); err != nil {
+			return err
+		}
+		l.Organization = acting.Organization
+		return next(w, r, l, acting)
+	})
 }
 
 // decides reports whether a customers' route decides an approval.
@@ -73,18 +87,22 @@ func decides(table route.Table, method, path string) bool {
 	})
 }
 
-// asDecider has an operator decide an approval under the operator's own name, and for no user: a page can't name another.
-func asDecider(next sessionHandler) sessionHandler {
+// decision is what a page says when an operator decides on an approval.
+type decision struct {
+	Reason string `json:"reason"`
+}
+
+// inOwnName reads a body of a page, and adds a field with the operator's name to it; no user is named beside that. A page
+// can't name another operator.
+func inOwnName[T any](field string, next sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
-		var body struct {
-			Reason string `json:"reason"`
-		}
+		var body T
 		if err := read(w, r, &body); err != nil {
 			return err
 		}
-		text, err := json.Marshal(map[string]string{"decided_by": s.Operator, "reason": body.Reason})
+		text, err := withField(body, field, s.Operator)
 		if err != nil {
-			return fmt.Errorf("encode a decision: %w", err)
+			return fmt.Errorf("encode a request in an operator's name: %w", err)
 		}
 		s.User = ""
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
@@ -93,13 +111,27 @@ func asDecider(next sessionHandler) sessionHandler {
 	}
 }
 
+// withField returns a value as a JSON object with one more field.
+func withField(value any, field, text string) ([]byte, error) {
+	object, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string]any)
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return nil, err
+	}
+	fields[field] = text
+	return json.Marshal(fields)
+}
+
 // record stores what a request is about to change in the audit, before it does.
 func (a *API) record(r *http.Request, s *console.Session, operation, organization string) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
 	details := map[string]any{"operation": operation}
-	for _, name := range []string{"id", "sub_id", "ref", "run_id", "notification_id"} {
+	for _, name := range []string{"id", "sub_id", "ref", "run_id", "notification_id", "server_id", "tool"} {
 		if id := r.PathValue(name); id != "" && caller.Printable(id) && !screen.IDLooksLikeKey(id) {
 			details[name] = id
 		}

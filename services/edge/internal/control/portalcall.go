@@ -56,14 +56,21 @@ func (p *Portal) customerRoutes(hold hold) map[string]map[string]sessionHandler 
 	return routes
 }
 
-// relay passes a call of a customers' route on if the session's scopes open it, as the session's organization, owner
-// and user.
+// relay passes a call of a customers' route on if the session's scopes open it.
 func (p *Portal) relay(r route.Route, hold hold) sessionHandler {
-	target, need, use := r.TargetBelow(p.Upstreams[r.Upstream]), r.Need(), quota.UseOf(r.Metric)
+	need, next := r.Need(), p.pass(r, hold)
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
 		if err := need.MetBy(s.Grants()); err != nil {
 			return err
 		}
+		return next(w, req, l, s)
+	}
+}
+
+// pass passes a call on, as the session's organization, owner and user.
+func (p *Portal) pass(r route.Route, hold hold) sessionHandler {
+	target, use := r.TargetBelow(p.Upstreams[r.Upstream]), quota.UseOf(r.Metric)
+	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
 		actAs(req, r, s)
 		call := proxy.Call{
 			Target: target(req), Timeout: r.Timeout, Organization: s.Organization, Key: s.Key(),

@@ -201,10 +201,10 @@ func (m *ListUsageRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if utf8.RuneCountInString(m.GetProvider()) > 64 {
+	if utf8.RuneCountInString(m.GetProvider()) > 160 {
 		err := ListUsageRequestValidationError{
 			field:  "Provider",
-			reason: "value length must be at most 64 runes",
+			reason: "value length must be at most 160 runes",
 		}
 		if !all {
 			return err
@@ -948,10 +948,10 @@ func (m *GetSpendRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if utf8.RuneCountInString(m.GetProvider()) > 64 {
+	if utf8.RuneCountInString(m.GetProvider()) > 160 {
 		err := GetSpendRequestValidationError{
 			field:  "Provider",
-			reason: "value length must be at most 64 runes",
+			reason: "value length must be at most 160 runes",
 		}
 		if !all {
 			return err

@@ -15,6 +15,7 @@ import { places } from "./places.js";
 import { plans } from "./plans.js";
 import { allSends, sends, send } from "./sends.js";
 import { signIn } from "./signin.js";
+import { sharedTools, sharedToolServer, toolServer, tools } from "./tools.js";
 import { t } from "./text.js";
 
 const everything = [
@@ -28,6 +29,7 @@ const everything = [
   { name: "registrations", show: registrations },
   { name: "all-keys", show: allKeys },
   { name: "plans", show: plans },
+  { name: "shared-tools", show: sharedTools, one: sharedToolServer },
   { name: "audit", show: audit },
 ];
 
@@ -37,7 +39,7 @@ const gateway = () => ({ name: "gateway", href: `gateway/console${acting.organiz
 // ofOrganization are the views of the chosen organization. Its keys are in the list of all keys.
 function ofOrganization() {
   const open = places.filter((place) => may(place.scope) && (!personal(place) || acting.user) && !(place.whole && acting.owner));
-  const whole = acting.owner ? [] : [{ name: "approvals", show: approvals }, { name: "budget", show: budget }];
+  const whole = acting.owner ? [] : [{ name: "tools", show: tools, one: toolServer }, { name: "approvals", show: approvals }, { name: "budget", show: budget }];
   return [{ name: "account", show: account }, ...open, { name: "sends", show: sends, one: send }, ...whole];
 }
 

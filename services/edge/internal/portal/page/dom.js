@@ -2,7 +2,8 @@
 
 const inSVG = new Set(["svg", "rect", "line", "title"]);
 
-// el returns an element with attributes, properties that begin with "on" as listeners, and children, whose strings are text.
+// el returns an element with attributes, properties that begin with "on" as listeners, and children, whose strings
+// are text; null, undefined, false and "" are none.
 export function el(name, attributes = {}, ...children) {
   const node = inSVG.has(name) ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -10,7 +11,7 @@ export function el(name, attributes = {}, ...children) {
     else if (value === true) node.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
   return node;
 }
 

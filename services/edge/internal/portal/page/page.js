@@ -137,6 +137,6 @@ export async function list(place, path, parameters, name, render, get = (from) =
 }
 
 export function statusText(status) {
-  const tone = { delivered: "good", ok: "good", failed: "bad", expired: "bad", gone: "bad", partial: "bad", open: "bad" }[status];
+  const tone = { delivered: "good", ok: "good", failed: "bad", expired: "bad", gone: "bad", partial: "bad", open: "bad", changed: "bad", rejected: "bad", interrupted: "bad" }[status];
   return el("span", { class: tone }, status);
 }
