@@ -32,6 +32,7 @@ type sendLog struct {
 		LastError  *string `json:"last_error"`
 		DeliveryID *string `json:"delivery_id"`
 		Doubled    bool    `json:"possibly_duplicated"`
+		Replaced   bool    `json:"replaced"`
 	} `json:"channels"`
 	Attempts []sendAttempt `json:"attempts"`
 }

@@ -80,6 +80,7 @@ const (
 	notifyVAPID    = "notify-vapid-keys"
 	notifyToken    = "notify-token"         // ours at webhook egress
 	notifySlack    = "notify-slack"         // one file per organization
+	notifySlackApp = "notify-slack-apps"    // one file per organization
 	notifyMail     = "notify-mail-password" // the fake mail server takes any
 	fakesCA        = "fakes-ca.pem"
 	redisURL       = "redis-url"
@@ -131,10 +132,13 @@ func makeSecrets(v vault) (Secrets, error) {
 		}
 		*secret.into = text
 	}
-	for _, folder := range []string{gatewayByok, notifySlack} {
+	for _, folder := range []string{gatewayByok, notifySlack, notifySlackApp} {
 		if err := os.MkdirAll(v.path(folder), 0o700); err != nil {
 			return Secrets{}, fmt.Errorf("make folder: %w", err)
 		}
+	}
+	if err := v.write(filepath.Join(notifySlackApp, Organization), "xoxb-demo"); err != nil { // The fake Slack takes any.
+		return Secrets{}, err
 	}
 	if err := v.write(filepath.Join(webhookFolder, Organization), s.Webhook); err != nil {
 		return Secrets{}, err

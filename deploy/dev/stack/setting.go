@@ -157,9 +157,10 @@ func (s *Stack) notify() []string {
 		"WEBHOOK_EGRESS_TOKEN_FILE=" + s.vault.path(notifyToken),
 		"WEBHOOK_REQUIRE_HTTPS=false",
 		"SLACK_WEBHOOKS_DIR=" + s.vault.path(notifySlack),
+		"SLACK_TOKENS_DIR=" + s.vault.path(notifySlackApp),
 	}
 	if slack := s.FakeURL(FakeSlack); slack != "" {
-		own = append(own, "SLACK_ORIGINS="+slack)
+		own = append(own, "SLACK_ORIGINS="+slack, "SLACK_API_URL="+slack+"/api")
 	}
 	if mail := s.FakeAddress(FakeSMTP); mail != "" {
 		own = append(own,

@@ -1,5 +1,6 @@
 // Package slack fakes Slack's incoming webhooks: the answer "ok", and the plain
-// error texts and the 429 body of the real service.
+// error texts and the 429 body of the real service; and of its Web API
+// chat.postMessage and chat.update.
 package slack
 
 import (
@@ -11,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"switchyard.dev/deploy/fakes/fault"
@@ -26,10 +28,14 @@ const (
 // hookPath is the form of a hook's path. Its last part is the credential.
 var hookPath = regexp.MustCompile(`^(/(?:services|triggers|workflows)/(?:[A-Za-z0-9]+/)+)([A-Za-z0-9]+)$`)
 
-// Message is one accepted post. Hook is its path with the credential hashed by RedactHook.
+// Message is one accepted post or change. Hook is its path with the credential hashed by RedactHook; of the Web API there
+// are the method and the message's place instead.
 type Message struct {
 	Time    time.Time       `json:"time"`
-	Hook    string          `json:"hook"`
+	Hook    string          `json:"hook,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Channel string          `json:"channel,omitempty"`
+	TS      string          `json:"ts,omitempty"`
 	Payload json.RawMessage `json:"payload"`
 }
 
@@ -39,11 +45,16 @@ type Server struct {
 	*fault.Injector
 	messages *journal.Journal[Message]
 	handler  http.Handler
+
+	mu sync.Mutex
+	// owners are the hashed tokens that have posted messages, by channel and ts; posts counts them.
+	owners map[string]string
+	posts  int
 }
 
 // New returns a service that follows script. It panics on an invalid one.
 func New(script fault.Script) *Server {
-	s := &Server{messages: journal.New[Message](maxMessages, maxBytes)}
+	s := &Server{messages: journal.New[Message](maxMessages, maxBytes), owners: map[string]string{}}
 	s.Injector = fault.NewInjector(script, fault.Options{RedactPath: RedactHook, ErrorBody: errorBody})
 	control := http.NewServeMux()
 	fault.ServeJournal(control, "messages", s.messages, nil)
@@ -61,8 +72,11 @@ func (s *Server) Messages(limit int) []Message {
 	return s.messages.Last(limit, nil)
 }
 
-// RedactHook hashes the credential in a hook's path.
+// RedactHook hashes the credential in a hook's path. Paths of the Web API hold none.
 func RedactHook(path string) string {
+	if path == apiPath+postMethod || path == apiPath+updMethod {
+		return path
+	}
 	parts := hookPath.FindStringSubmatch(path)
 	if parts == nil {
 		return "/" + fault.HashSecret(path)
@@ -71,6 +85,10 @@ func RedactHook(path string) string {
 }
 
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
+	if isAPI(r.URL.Path) {
+		s.api(w, r)
+		return
+	}
 	if r.Method != http.MethodPost {
 		text(w, http.StatusMethodNotAllowed, "method_not_allowed")
 		return
@@ -131,16 +149,8 @@ func check(payload json.RawMessage) error {
 		return errInvalidPayload
 	}
 	if len(p.Blocks) > 0 {
-		var blocks []struct {
-			Type string `json:"type"`
-		}
-		if err := json.Unmarshal(p.Blocks, &blocks); err != nil || len(blocks) > maxBlocks {
-			return errInvalidBlocks
-		}
-		for _, b := range blocks {
-			if b.Type == "" {
-				return errInvalidBlocks
-			}
+		if err := checkBlocks(p.Blocks); err != nil {
+			return err
 		}
 	}
 	if (p.Text == nil || *p.Text == "") && len(p.Blocks) == 0 && len(p.Attachments) == 0 {
@@ -150,7 +160,17 @@ func check(payload json.RawMessage) error {
 }
 
 // errorBody returns the service's text for a status.
-func errorBody(_ *http.Request, status int, retryAfter string) (contentType, body string) {
+func errorBody(r *http.Request, status int, retryAfter string) (contentType, body string) {
+	if isAPI(r.URL.Path) {
+		name := "fatal_error"
+		switch status {
+		case http.StatusTooManyRequests:
+			name = "ratelimited"
+		case http.StatusServiceUnavailable:
+			name = "service_unavailable"
+		}
+		return "application/json; charset=utf-8", fmt.Sprintf(`{"ok":false,"error":%q}`, name)
+	}
 	if status == http.StatusTooManyRequests {
 		seconds, err := strconv.Atoi(retryAfter)
 		if err != nil {

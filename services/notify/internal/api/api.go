@@ -17,6 +17,7 @@ import (
 // Sender accepts notifications.
 type Sender interface {
 	Accept(ctx context.Context, r send.Request) (send.Receipt, error)
+	Update(ctx context.Context, r send.Request) (send.Receipt, error)
 }
 
 // SendLogs reads the delivery logs of notifications.

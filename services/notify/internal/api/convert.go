@@ -69,6 +69,7 @@ func notificationMessage(r inbox.Record) *notifyv1.Notification {
 		Id: r.ID.String(), OrganizationId: r.Inbox.Organization, NotificationId: r.Send.String(),
 		Subject: r.Subject, Message: r.Message, Url: r.URL, Data: r.Data,
 		Read: r.ReadAt != nil, ReadAt: timestamp(r.ReadAt), CreatedAt: timestamppb.New(r.CreatedAt),
+		Actions: actionMessages(r.Actions), UpdatedAt: timestamp(r.UpdatedAt),
 	}
 	if r.Inbox.User != "" {
 		out.UserId = wrapperspb.String(r.Inbox.User)
@@ -81,14 +82,29 @@ func sendMessage(l send.Log) *notifyv1.Send {
 		NotificationId: l.ID.String(), OrganizationId: l.Organization, Status: string(l.Status()),
 		CreatedAt: timestamppb.New(l.CreatedAt), UpdatedAt: timestamppb.New(l.UpdatedAt),
 	}
-	for _, c := range l.Channels {
-		out.Channels = append(out.Channels, channelMessage(c))
+	out.Channels = channelMessages(l.Channels)
+	for _, u := range l.Updates {
+		out.Updates = append(out.Updates, &notifyv1.SendUpdate{
+			UpdateId: u.ID.String(), Number: int32(u.Number), Status: string(u.Status()), Channels: channelMessages(u.Channels),
+			CreatedAt: timestamppb.New(u.CreatedAt), UpdatedAt: timestamppb.New(u.UpdatedAt),
+		})
+	}
+	if l.Of != nil {
+		out.UpdatesNotificationId = wrapperspb.String(l.Of.String())
 	}
 	for _, a := range l.Attempts {
 		out.Attempts = append(out.Attempts, attemptMessage(a))
 	}
 	if l.More {
 		out.NextCursor = attemptCursor.encode(l.Attempts[len(l.Attempts)-1].Seq)
+	}
+	return out
+}
+
+func channelMessages(logs []send.ChannelLog) []*notifyv1.ChannelOutcome {
+	out := make([]*notifyv1.ChannelOutcome, len(logs))
+	for i, c := range logs {
+		out[i] = channelMessage(c)
 	}
 	return out
 }
@@ -100,7 +116,8 @@ func channelMessage(c send.ChannelLog) *notifyv1.ChannelOutcome {
 		TargetedCount: int32(c.Targeted), DeliveredCount: int32(c.Delivered),
 		FailedCount: int32(c.Failed), RemovedCount: int32(c.Removed),
 		Truncated: c.Truncated, DeliveryId: text(c.DeliveryID), FinishedAt: timestamp(c.FinishedAt),
-		PossiblyDuplicated: c.PossiblyDuplicated,
+		PossiblyDuplicated: c.PossiblyDuplicated, ActionsShown: int32(c.ActionsShown), Replaced: c.Replaced,
+		SupersededCount: int32(c.Superseded),
 	}
 }
 

@@ -40,14 +40,19 @@ func (s *notifyServer) Notify(ctx context.Context, in *notifyv1.NotifyRequest) (
 		return nil, err
 	}
 	rpc.Annotate(ctx, slog.String("notification_id", receipt.ID.String()), slog.Bool("replayed", receipt.Replayed))
+	accepted(ctx, receipt)
+	return &notifyv1.NotifyAccepted{
+		NotificationId: receipt.ID.String(), AcceptedChannels: in.GetChannels(),
+	}, nil
+}
+
+// accepted sets the status of an accepted request, or the header of one that was accepted before.
+func accepted(ctx context.Context, receipt send.Receipt) {
 	if receipt.Replayed {
 		rpc.SetHeader(ctx, headerReplayed, "true")
 	} else {
 		rpc.SetStatus(ctx, http.StatusAccepted)
 	}
-	return &notifyv1.NotifyAccepted{
-		NotificationId: receipt.ID.String(), AcceptedChannels: in.GetChannels(),
-	}, nil
 }
 
 // newRequest converts a message; organization, user and key may come from headers.
@@ -56,17 +61,14 @@ func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, 
 	if err != nil {
 		return send.Request{}, err
 	}
-	key, err := caller.From(ctx).IdempotencyKeyOf(in.GetIdempotencyKey())
-	if err == nil {
-		err = identifier("idempotency_key", key)
-	}
+	key, err := idempotencyKey(ctx, in.GetIdempotencyKey())
 	if err != nil {
 		return send.Request{}, err
 	}
 	r := send.Request{
 		Message: channel.Message{
 			Organization: at.Organization, Subject: in.GetSubject(), Text: in.GetMessage(),
-			Target: target(in.GetTarget(), at.User),
+			Actions: actions(in.GetActions()), Target: target(in.GetTarget(), at.User),
 		},
 		IdempotencyKey: key,
 	}
@@ -77,10 +79,19 @@ func newRequest(ctx context.Context, in *notifyv1.NotifyRequest) (send.Request, 
 	return r, err
 }
 
+// idempotencyKey returns the key of a request, from its field or its header.
+func idempotencyKey(ctx context.Context, field string) (string, error) {
+	key, err := caller.From(ctx).IdempotencyKeyOf(field)
+	if err != nil {
+		return "", err
+	}
+	return key, identifier("idempotency_key", key)
+}
+
 // target converts the target fields of all channels.
 func target(in *notifyv1.NotifyTarget, user string) channel.Target {
 	t := channel.Target{
-		WebhookURL: in.GetWebhookUrl(), URL: in.GetUrl(), Payload: in.GetPayload(), Email: in.GetEmail(),
+		WebhookURL: in.GetWebhookUrl(), SlackChannel: in.GetSlackChannel(), URL: in.GetUrl(), Payload: in.GetPayload(), Email: in.GetEmail(),
 		User: user, Broadcast: in.GetBroadcast(), Site: in.GetSiteId(), Data: in.GetData(),
 		Urgency: in.GetUrgency(), Topic: in.GetTopic(),
 	}
@@ -102,7 +113,12 @@ func fingerprint(in *notifyv1.NotifyRequest, organization, user string) ([sha256
 		whole.Target = &notifyv1.NotifyTarget{}
 	}
 	whole.Target.UserId = user
-	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)
+	return digest(whole)
+}
+
+// digest returns the digest of a message of the contract.
+func digest(message proto.Message) ([sha256.Size]byte, error) {
+	wire, err := proto.MarshalOptions{Deterministic: true}.Marshal(message)
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("fingerprint request: %w", err)
 	}

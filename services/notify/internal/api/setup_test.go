@@ -69,7 +69,7 @@ func setup(t *testing.T, options ...option) *bench {
 		o(t, b, p)
 	}
 	services.Sender = send.NewService(send.Options{
-		Registry: channel.NewRegistry(services.Push != nil, p.senders...), Outbox: outbox, Sealer: box, Lifetime: time.Hour,
+		Registry: channel.NewRegistry(services.Push != nil, p.senders...), Outbox: outbox, Updates: outbox, Sealer: box, Opener: box, Lifetime: time.Hour,
 	})
 
 	b.server, err = rpc.New(rpc.Options{

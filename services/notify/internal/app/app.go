@@ -111,10 +111,10 @@ func startDomain(s *service.Service, cfg Config, stores stores, box *seal.Box, c
 	outbox := postgres.NewOutbox(stores.pool)
 	sender := send.Options{
 		Registry: channel.NewRegistry(cfg.WebPushEnabled, channels.senders...),
-		Outbox:   announced{outbox, notifier.notify}, Lifetime: cfg.Delivery.Lifetime, Wake: channels.wake,
+		Outbox:   announced{outbox, outbox, notifier.notify}, Updates: announced{outbox, outbox, notifier.notify}, Lifetime: cfg.Delivery.Lifetime, Wake: channels.wake,
 	}
 	if box != nil {
-		sender.Sealer = box
+		sender.Sealer, sender.Opener = box, box
 	}
 	domain := api.Services{
 		Sender: send.NewService(sender), Logs: outbox, Inboxes: postgres.NewInboxes(stores.pool).Announce(notifier.notify), Feed: feed,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	"switchyard.dev/services/notify/internal/breaker"
@@ -172,7 +173,8 @@ func newOutlets(s *service.Service, cfg Config, client *redisdb.Client, out outb
 
 func newSlack(s *service.Service, cfg Config, client *redisdb.Client, out outbound) outlet {
 	slack := channel.NewSlack(channel.SlackOptions{
-		URLs: channel.Directory(cfg.Slack.WebhooksDir), Origins: cfg.Slack.Origins, Poster: newPoster(s, cfg, out.guard, out.roots),
+		URLs: channel.Directory(cfg.Slack.WebhooksDir), Origins: cfg.Slack.Origins,
+		Tokens: channel.Directory(cfg.Slack.TokensDir), API: strings.TrimSuffix(cfg.Slack.APIURL, "/"), Poster: newPoster(s, cfg, out.guard, out.roots),
 	})
 	limiter := rate.New(newStates(s, client, "rate", rate.Merge, rate.Life), cfg.Slack.Interval, time.Now)
 	return outlet{slack, slack, dispatch.Options{InFlight: cfg.Delivery.MaxInFlight, OwnBreakers: true, Limiter: limiter}}

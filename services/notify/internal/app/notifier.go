@@ -126,6 +126,7 @@ func (n *notifier) pass(ctx context.Context, first inbox.Address) {
 // announced is an outbox that sends notices for the inboxes that it has written to.
 type announced struct {
 	send.Outbox
+	send.Updates
 
 	notify func(inbox.Address)
 }
@@ -142,4 +143,13 @@ func (o announced) Accept(ctx context.Context, a send.Accepted) (send.Receipt, e
 		}
 	}
 	return receipt, nil
+}
+
+// Update implements send.Updates.
+func (o announced) Update(ctx context.Context, a send.Accepted) (send.Receipt, error) {
+	receipt, err := o.Updates.Update(ctx, a)
+	if err == nil && receipt.Changed != nil {
+		o.notify(*receipt.Changed)
+	}
+	return receipt, err
 }

@@ -37,7 +37,9 @@ type Delivery struct {
 type SlackSettings struct {
 	WebhooksDir string        `env:"WEBHOOKS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, with its incoming webhook URL; read for each message"`
 	Origins     []string      `env:"ORIGINS" doc:"origins allowed for webhook URLs in addition to Slack's own, such as http://127.0.0.1:8192; for development"`
-	Interval    time.Duration `env:"INTERVAL" envDefault:"1s" doc:"least time between two messages to one URL, over all replicas"`
+	TokensDir   string        `env:"TOKENS_DIR" doc:"directory with one file per organization, named by its percent-encoded id, with the bot token of its app for Slack, by which target.slack_channel is posted to; read for each message"`
+	APIURL      string        `env:"API_URL" envDefault:"https://slack.com/api" doc:"base URL of Slack's Web API; https://slack-gov.com/api for GovSlack"`
+	Interval    time.Duration `env:"INTERVAL" envDefault:"1s" doc:"least time between two messages to one URL, or by an app to one channel, over all replicas"`
 }
 
 // SMTPSettings holds the settings of the mail server.
@@ -103,6 +105,7 @@ func (c Config) validateChannels() error {
 	mail := c.SMTP.Address != ""
 	return broken([]rule{
 		{badOrigin(c.Slack.Origins), "SLACK_ORIGINS: want origins such as https://slack.example"},
+		{!isBaseURL(c.Slack.APIURL), "SLACK_API_URL: want an http or https URL without user, query and fragment, such as https://slack.com/api"},
 		{mail && c.Email.From == "", "EMAIL_FROM: required with SMTP_ADDRESS"},
 		{mail && c.Delivery.EncryptionKeyFile == "", "ENCRYPTION_KEY_FILE: required with SMTP_ADDRESS"},
 		{c.SMTP.Security != smtp.StartTLS && c.SMTP.Security != smtp.Implicit && c.SMTP.Security != smtp.None, "SMTP_SECURITY: want starttls, tls or none"},
@@ -124,6 +127,11 @@ func broken(rules []rule) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func isBaseURL(base string) bool {
+	u, err := url.Parse(base)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func badOrigin(origins []string) bool {

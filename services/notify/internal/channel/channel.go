@@ -42,39 +42,55 @@ type Message struct {
 	Organization string
 	Subject      string
 	Text         string
-	Target       Target
+	// Actions are its buttons.
+	Actions []inbox.Action
+	Target  Target
+	// Updates is the notification that the message updates; the nil id if it is no update.
+	Updates uuid.UUID
 }
 
-// Target holds the target fields of all channels; each channel reads its own.
+// First returns the id of the notification that the message belongs to: its own, or that which it updates.
+func (m Message) First() uuid.UUID {
+	if m.Updates != uuid.Nil {
+		return m.Updates
+	}
+	return m.ID
+}
+
+// Target holds the target fields of all channels; each channel reads its own. Its JSON is stored, sealed, to make
+// updates with.
 type Target struct {
 	// WebhookURL is Slack's incoming webhook, a credential; empty for the organization's own.
-	WebhookURL string
+	WebhookURL string `json:"webhook_url,omitempty"`
+	// SlackChannel is where the organization's app for Slack posts; empty for an incoming webhook.
+	SlackChannel string `json:"slack_channel,omitempty"`
 	// URL is what a click opens, and what the webhook channel posts to.
-	URL string
+	URL string `json:"url,omitempty"`
 	// Payload is the JSON object that the webhook channel posts; empty for the default payload.
-	Payload []byte
+	Payload []byte `json:"-"`
 	// Email is the recipient's address.
-	Email string
+	Email string `json:"email,omitempty"`
 	// User is the recipient; empty for the whole organization.
-	User string
+	User string `json:"user,omitempty"`
 	// Broadcast selects every device of the organization.
-	Broadcast bool
+	Broadcast bool `json:"broadcast,omitempty"`
 	// Subscription is a device that is not registered; nil for none.
-	Subscription *Subscription
+	Subscription *Subscription `json:"subscription,omitempty"`
 	// Site narrows devices to a part of the organization; empty for all.
-	Site string
+	Site string `json:"site,omitempty"`
 	// Data is a JSON object that is passed on unchanged.
-	Data []byte
+	Data []byte `json:"data,omitempty"`
 	// TTL is how long a push service keeps the message; nil for the default.
-	TTL *time.Duration
+	TTL *time.Duration `json:"ttl,omitempty"`
 	// Urgency and Topic of a push (RFC 8030); empty for none.
-	Urgency, Topic string
+	Urgency string `json:"urgency,omitempty"`
+	Topic   string `json:"topic,omitempty"`
 }
 
 // Subscription is a device as its browser describes it. All of it is a credential.
 type Subscription struct {
-	Endpoint string
-	Keys     map[string]string
+	Endpoint string            `json:"endpoint"`
+	Keys     map[string]string `json:"keys"`
 }
 
 // Work is what accepting a message stores for one channel.
@@ -91,6 +107,8 @@ type Work struct {
 	Lane string
 	// Truncated reports whether the text was shortened to the channel's limit.
 	Truncated bool
+	// ActionsShown is how many of the message's actions the channel shows.
+	ActionsShown int
 	// Audience selects registered devices; nil for the one recipient in Body.
 	Audience *Audience
 }
@@ -137,6 +155,9 @@ func NewRegistry(webPush bool, senders ...Sender) Registry {
 // Prepare returns the work of each named channel, in order, or the error of the first one that refuses: a message is
 // accepted for all or none.
 func (r Registry) Prepare(ctx context.Context, names []Name, m Message) ([]Work, error) {
+	if err := checkActions(m.Actions); err != nil {
+		return nil, err
+	}
 	works := make([]Work, 0, len(names))
 	for _, name := range names {
 		sender, ok := r.senders[name]

@@ -75,7 +75,8 @@ func (e *EgressWebhook) Prepare(_ context.Context, m Message) (Work, error) {
 	if err != nil {
 		return Work{}, err
 	}
-	return Work{Channel: Webhook, Body: work, Destination: "grpc://" + e.address}, nil
+	work.Destination = "grpc://" + e.address
+	return work, nil
 }
 
 // Deliver implements Transport.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/wneessen/go-mail"
 
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/notify/internal/smtp"
 )
 
@@ -80,11 +81,26 @@ func (s *EmailSender) Prepare(_ context.Context, m Message) (Work, error) {
 	if strings.ContainsAny(m.Subject, "\r\n\x00") { // The contract refuses it too.
 		return Work{}, NotAccepted(Email, "subject", "must be one line")
 	}
-	body, err := json.Marshal(emailWork{To: to, Subject: m.Subject, Text: m.Text})
+	text, shown := withLinks(m.Text, m.Actions)
+	body, err := json.Marshal(emailWork{To: to, Subject: m.Subject, Text: text})
 	if err != nil {
 		return Work{}, fmt.Errorf("encode email work: %w", err)
 	}
-	return Work{Channel: Email, Body: body, Destination: "smtp://" + s.o.Server}, nil
+	return Work{Channel: Email, Body: body, Destination: "smtp://" + s.o.Server, ActionsShown: shown}, nil
+}
+
+// withLinks returns a text with the actions that lead somewhere, each as a line of its label and one of its URL. The
+// others can't be shown.
+func withLinks(text string, actions []inbox.Action) (linked string, shown int) {
+	var b strings.Builder
+	b.WriteString(text)
+	for _, a := range actions {
+		if a.URL != "" {
+			b.WriteString("\n\n" + a.Label + ":\n" + a.URL)
+			shown++
+		}
+	}
+	return b.String(), shown
 }
 
 // isAddress reports whether text is an address and nothing else. It is false for a local part that needs quotes: such
@@ -117,7 +133,17 @@ func (s *EmailSender) Deliver(ctx context.Context, t Task) Outcome {
 	if s.o.Secrets != nil {
 		secrets = s.o.Secrets()
 	}
-	return emailOutcome(reply, secrets)
+	o := emailOutcome(reply, secrets)
+	if o.Kind == OK && t.Reference == "" {
+		o.Reference = s.messageID(t)
+	}
+	return o
+}
+
+// messageID returns the Message-ID of a notification, without angle brackets.
+func (s *EmailSender) messageID(t Task) string {
+	_, domain, _ := strings.Cut(s.from.Address, "@")
+	return t.Notification.String() + "@" + domain
 }
 
 // compose returns the mail. It is the same for each attempt, so that a receiver can detect a repeat by its
@@ -132,8 +158,11 @@ func (s *EmailSender) compose(t Task, work emailWork) ([]byte, error) {
 	}
 	m.Subject(work.Subject)
 	m.SetDateWithValue(t.AcceptedAt.UTC())
-	_, domain, _ := strings.Cut(s.from.Address, "@")
-	m.SetMessageIDWithValue(t.Notification.String() + "@" + domain)
+	m.SetMessageIDWithValue(s.messageID(t))
+	if t.Reference != "" { // An update belongs to the thread of the first mail.
+		m.SetGenHeader(mail.HeaderInReplyTo, "<"+t.Reference+">")
+		m.SetGenHeader(mail.HeaderReferences, "<"+t.Reference+">")
+	}
 	m.SetGenHeader("Auto-Submitted", "auto-generated")
 	if link := s.unsubscribe(t, work.To); link != "" {
 		m.SetGenHeader(mail.HeaderListUnsubscribe, "<"+link+">")

@@ -79,7 +79,7 @@ func TestEmailMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	task := channel.Task{Notification: id, Organization: "a&b", Work: work.Body, AcceptedAt: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	if o := email.Deliver(t.Context(), task); o != channel.Delivered(250) {
+	if o := email.Deliver(t.Context(), task); o.Kind != channel.OK || o.Reference != id.String()+"@shop.example" {
 		t.Fatalf("outcome %+v", o)
 	}
 	first := string(m.data)
@@ -156,7 +156,7 @@ func TestEmailOutcomes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := email.Deliver(t.Context(), channel.Task{Work: work.Body}); got != tt.want {
+			if got := email.Deliver(t.Context(), channel.Task{Work: work.Body, Update: true, Reference: "x@shop.example"}); got != tt.want {
 				t.Errorf("outcome %+v, want %+v", got, tt.want)
 			}
 		})

@@ -3,6 +3,7 @@ package channel
 import (
 	"testing"
 
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -13,6 +14,9 @@ func TestLinkGrowsLinearly(t *testing.T) {
 		_ = isAddress(text)
 		_ = isAddress(text + "@a.example")
 		_ = isAddress("a@" + text)
+		_ = checkActions([]inbox.Action{{ID: text, Label: "A"}, {ID: "a", Label: text}})
+		_ = checkActions([]inbox.Action{{ID: "a", Label: "A", URL: text, Value: text}})
+		_ = isActionURL(text)
 	})...)
 }
 
@@ -21,7 +25,11 @@ func TestDetailGrowsLinearly(t *testing.T) {
 	secrets := []string{"a", "b", "=", "e", "an-ordinary-secret", "redacted", "[", "]"}
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) {
 		_ = Detail(text, secrets...)
-		_, _ = slackText(text, text)
+		for _, most := range []int{10, maxSlackText} {
+			_, _ = cutSlack(slackText(text, text), most)
+		}
+		_, _ = slackBlocks(slackText(text, text), []inbox.Action{{ID: "a", Label: "A"}})
+		_ = slackAppOutcome(Answer{Status: 200, Body: []byte(text)}, "a-bot-token")
 	})...)
 	growth.Linear(t, growth.Row{Name: "secrets", Top: 256, Make: func(n int) func() {
 		many := make([]string, n)

@@ -11,9 +11,6 @@ import (
 	"switchyard.dev/services/platform/jsoncheck"
 )
 
-// maxData bounds target.data of a record, in bytes: a page holds up to 200 of them.
-const maxData = 16 << 10
-
 // InAppSender is the in_app channel. Storing the record is the delivery.
 type InAppSender struct{}
 
@@ -30,8 +27,8 @@ func (InAppSender) Prepare(_ context.Context, m Message) (Work, error) {
 	}
 	return Work{Channel: InApp, Record: inbox.Draft{
 		Inbox:   inbox.Address{Organization: m.Organization, User: m.Target.User},
-		Subject: m.Subject, Message: m.Text, URL: m.Target.URL, Data: m.Target.Data,
-	}}, nil
+		Subject: m.Subject, Message: m.Text, URL: m.Target.URL, Data: m.Target.Data, Actions: m.Actions,
+	}, ActionsShown: len(m.Actions)}, nil
 }
 
 // CheckLink returns the rule that a link violates, or "". A click opens the link within the caller's own pages, so
@@ -64,8 +61,8 @@ func CheckData(data []byte) string {
 	switch {
 	case len(data) == 0:
 		return ""
-	case len(data) > maxData:
-		return fmt.Sprintf("must not be larger than %d bytes", maxData)
+	case len(data) > inbox.MaxData:
+		return fmt.Sprintf("must not be larger than %d bytes", inbox.MaxData)
 	}
 	return jsoncheck.ObjectRule(data)
 }

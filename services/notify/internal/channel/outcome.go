@@ -54,6 +54,7 @@ const (
 	ClassLease      Class = "sender_lost"
 	ClassExpired    Class = "expired"
 	ClassPanic      Class = "internal"
+	ClassSuperseded Class = "superseded"
 )
 
 // Outcome is the result of one attempt to reach one recipient. Delivered, Retry, Failed, Removed, Denied, Lost and
@@ -73,6 +74,10 @@ type Outcome struct {
 	Truncated bool
 	// DeliveryID is that of the service that has the message; empty for none.
 	DeliveryID string
+	// Reference is where the message is now, as the channel names it; empty for nowhere that an update needs to know.
+	Reference string
+	// Replaced reports that an earlier message was changed in place.
+	Replaced bool
 	// HostFailed reports a failure of the destination's host, whatever the recipient. The host's breaker counts it.
 	HostFailed bool
 }
@@ -124,6 +129,10 @@ type Task struct {
 	Number int
 	// DeliveryID is that of an earlier HandedOver; empty for none.
 	DeliveryID string
+	// Update reports that the work updates an earlier message. Reference is where that is, empty if it has not arrived
+	// or its channel needs none.
+	Update    bool
+	Reference string
 	// AcceptedAt is when the notification was accepted; no attempt begins after Deadline.
 	AcceptedAt, Deadline time.Time
 }

@@ -30,6 +30,8 @@ const (
 type Poster struct {
 	client    *http.Client
 	transport *http.Transport
+	// answer is how much of a response body is read, in bytes.
+	answer int64
 }
 
 // NewPoster returns a Poster. The guard checks targets when they are dialled, too. roots may be nil for the system's;
@@ -38,10 +40,17 @@ func NewPoster(guard *netguard.Guard, timeout time.Duration, roots *x509.CertPoo
 	transport := guard.Transport(netguard.TransportOptions{
 		ConnectTimeout: connectTimeout, TLSHandshake: connectTimeout, ResponseHeader: timeout, MaxIdlePerHost: perHost, RootCAs: roots,
 	})
-	return &Poster{transport: transport, client: &http.Client{
+	return &Poster{answer: maxAnswer, transport: transport, client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// Reading returns a Poster over the same connections that reads other lengths of response bodies, in bytes.
+func (p *Poster) Reading(length int64) *Poster {
+	other := *p
+	other.answer = length
+	return &other
 }
 
 // Close closes idle connections.
@@ -75,7 +84,7 @@ func (p *Poster) Post(ctx context.Context, target string, header http.Header, bo
 		return Answer{Class: classOf(err), Sent: sent.Load()}
 	}
 	defer func() { _ = response.Body.Close() }()
-	text, _ := netguard.ReadStart(response, maxAnswer) // Only the status is decisive.
+	text, _ := netguard.ReadStart(response, p.answer) // Only the status is decisive.
 	return Answer{
 		Status: response.StatusCode, Class: classOfStatus(response.StatusCode), Sent: true, Body: text,
 		After: retryafter.Parse(response.Header.Get("Retry-After"), time.Now(), maxDelay),

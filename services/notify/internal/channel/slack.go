@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"switchyard.dev/services/platform/secret"
 )
@@ -30,20 +29,26 @@ type SlackOptions struct {
 	// Origins are allowed for webhook URLs in addition to Slack's own, such as http://127.0.0.1:8192; for
 	// development.
 	Origins []string
-	Poster  *Poster
+	// Tokens holds the bot tokens of organizations with an app.
+	Tokens Directory
+	// API is the base URL of Slack's Web API, without a slash at its end.
+	API    string
+	Poster *Poster
 }
 
-// SlackSender is the slack channel: incoming webhooks. It is Sender and Transport.
+// SlackSender is the slack channel: incoming webhooks, and the organization's app. It is Sender and Transport.
 type SlackSender struct{ o SlackOptions }
 
 // NewSlack returns the slack channel.
 func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
 
 // slackWork is the stored form of a message. It holds a URL only when the request named one: the organization's own
-// is read for each attempt.
+// is read for each attempt. With a Place it goes through the app.
 type slackWork struct {
-	URL  string `json:"url,omitempty"`
-	Text string `json:"text"`
+	URL    string       `json:"url,omitempty"`
+	Place  string       `json:"place,omitempty"`
+	Text   string       `json:"text"`
+	Blocks []slackBlock `json:"blocks,omitempty"`
 }
 
 // Channel returns Slack.
@@ -51,6 +56,9 @@ func (*SlackSender) Channel() Name { return Slack }
 
 // Prepare implements Sender.
 func (s *SlackSender) Prepare(_ context.Context, m Message) (Work, error) {
+	if m.Target.SlackChannel != "" {
+		return s.prepareApp(m)
+	}
 	raw := m.Target.WebhookURL
 	if raw == "" {
 		own, err := s.o.URLs.Of(m.Organization)
@@ -64,15 +72,26 @@ func (s *SlackSender) Prepare(_ context.Context, m Message) (Work, error) {
 		return Work{}, NotAccepted(Slack, "target.webhook_url",
 			"must be an incoming webhook: https://"+slackHost+"/services/..., /workflows/... or /triggers/...")
 	}
-	text, cut := slackText(m.Subject, m.Text)
-	body, err := json.Marshal(slackWork{URL: m.Target.WebhookURL, Text: text})
+	return slackWork{URL: m.Target.WebhookURL}.of(m, maxSlackText, u.Scheme+"://"+u.Host, u.String())
+}
+
+// of returns the work of a message whose text has at most so many characters. Messages with the same lane share a rate.
+func (w slackWork) of(m Message, most int, destination, lane string) (Work, error) {
+	whole := slackText(m.Subject, m.Text)
+	text, cut := cutSlack(whole, most)
+	blocks, cutBlocks := slackBlocks(whole, m.Actions)
+	if len(blocks) > 0 {
+		cut = cutBlocks // The text is what notifications show.
+	}
+	w.Text, w.Blocks = text, blocks
+	body, err := json.Marshal(w)
 	if err != nil {
 		return Work{}, fmt.Errorf("encode slack work: %w", err)
 	}
-	digest := sha256.Sum256([]byte(u.String()))
+	digest := sha256.Sum256([]byte(lane))
 	return Work{
-		Channel: Slack, Body: body, Destination: u.Scheme + "://" + u.Host,
-		Lane: hex.EncodeToString(digest[:16]), Truncated: cut,
+		Channel: Slack, Body: body, Destination: destination, Lane: hex.EncodeToString(digest[:16]),
+		Truncated: cut, ActionsShown: len(m.Actions),
 	}, nil
 }
 
@@ -94,22 +113,14 @@ func (s *SlackSender) check(raw string) *url.URL {
 	return nil
 }
 
-// slackText returns a message as Slack displays it, and whether it was shortened. The three control characters of
-// Slack are escaped, as its manual requires.
-func slackText(subject, message string) (text string, cut bool) {
+// slackText returns a message as Slack displays it. The three control characters of Slack are escaped, as its manual
+// requires.
+func slackText(subject, message string) string {
 	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
-	text = escape(message)
-	if subject != "" {
-		text = "*" + escape(subject) + "*\n" + text
+	if subject == "" {
+		return escape(message)
 	}
-	if utf8.RuneCountInString(text) <= maxSlackText {
-		return text, false
-	}
-	short := string([]rune(text)[:maxSlackText-1])
-	if at := strings.LastIndexByte(short, '&'); at > len(short)-len("&amp;") && !strings.Contains(short[at:], ";") {
-		short = short[:at] // not in the middle of an escape
-	}
-	return short + "…", true
+	return "*" + escape(subject) + "*\n" + escape(message)
 }
 
 // slackMissingDelay is how long a message waits for its organization's URL.
@@ -120,6 +131,9 @@ func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
 	var work slackWork
 	if err := json.Unmarshal(t.Work, &work); err != nil {
 		return Failed(ClassUnreadable, 0, "")
+	}
+	if work.Place != "" {
+		return s.deliverApp(ctx, t, work)
 	}
 	target := work.URL
 	if target == "" {
@@ -133,8 +147,9 @@ func (s *SlackSender) Deliver(ctx context.Context, t Task) Outcome {
 		return Retry(ClassMissing, 0, slackMissingDelay)
 	}
 	body, err := json.Marshal(struct {
-		Text string `json:"text"`
-	}{work.Text})
+		Text   string       `json:"text"`
+		Blocks []slackBlock `json:"blocks,omitempty"`
+	}{work.Text, work.Blocks})
 	if err != nil {
 		return Failed(ClassUnreadable, 0, "")
 	}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/platform/jsoncheck"
 	"switchyard.dev/services/platform/netguard"
 )
@@ -34,34 +37,38 @@ type webhookWork struct {
 // notice is the default payload.
 type notice struct {
 	NotificationID string          `json:"notification_id"`
+	Updates        string          `json:"updates_notification_id,omitempty"`
 	Subject        string          `json:"subject"`
 	Message        string          `json:"message"`
 	URL            string          `json:"url"`
 	Data           json.RawMessage `json:"data"`
+	Actions        []inbox.Action  `json:"actions,omitempty"`
 }
 
-// prepareWebhook checks a message's URL and payload, and encodes them.
-func prepareWebhook(checker URLChecker, m Message) (work []byte, target *url.URL, err error) {
+// prepareWebhook checks a message's URL and payload, and encodes them. A payload of the caller's own shows no actions.
+func prepareWebhook(checker URLChecker, m Message) (work Work, target *url.URL, err error) {
+	work.Channel = Webhook
 	if m.Target.URL == "" {
-		return nil, nil, NotAccepted(Webhook, "target.url", "required")
+		return work, nil, NotAccepted(Webhook, "target.url", "required")
 	}
 	target, err = checker.CheckURL(m.Target.URL)
 	if refusal, refused := errors.AsType[*netguard.Refusal](err); refused {
-		return nil, nil, NotAccepted(Webhook, "target.url", refusal.Text+" ("+refusal.Rule+")")
+		return work, nil, NotAccepted(Webhook, "target.url", refusal.Text+" ("+refusal.Rule+")")
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("check webhook URL: %w", err)
+		return work, nil, fmt.Errorf("check webhook URL: %w", err)
 	}
 	payload := m.Target.Payload
 	if rule := checkPayload(payload); rule != "" {
-		return nil, nil, NotAccepted(Webhook, "target.payload", rule)
+		return work, nil, NotAccepted(Webhook, "target.payload", rule)
 	}
 	if len(payload) == 0 {
 		if payload, err = defaultPayload(m); err != nil {
-			return nil, nil, err
+			return work, nil, err
 		}
+		work.ActionsShown = len(m.Actions)
 	}
-	work, err = encodeWebhook(target.String(), payload)
+	work.Body, err = encodeWebhook(target.String(), payload)
 	return work, target, err
 }
 
@@ -81,10 +88,13 @@ func defaultPayload(m Message) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	err := encoder.Encode(notice{
-		NotificationID: m.ID.String(), Subject: m.Subject, Message: m.Text, URL: m.Target.URL, Data: m.Target.Data,
-	})
-	if err != nil {
+	n := notice{
+		NotificationID: m.ID.String(), Subject: m.Subject, Message: m.Text, URL: m.Target.URL, Data: m.Target.Data, Actions: m.Actions,
+	}
+	if m.Updates != uuid.Nil {
+		n.Updates = m.Updates.String()
+	}
+	if err := encoder.Encode(n); err != nil {
 		return nil, fmt.Errorf("encode webhook payload: %w", err)
 	}
 	return bytes.TrimSpace(text.Bytes()), nil
@@ -129,7 +139,8 @@ func (d *DirectWebhook) Prepare(_ context.Context, m Message) (Work, error) {
 	if _, err := d.o.Secrets.Of(m.Organization); err != nil {
 		return Work{}, NotAccepted(Webhook, "organization_id", "has no signing secret to sign webhooks with")
 	}
-	return Work{Channel: Webhook, Body: work, Destination: target.Scheme + "://" + target.Host}, nil
+	work.Destination = target.Scheme + "://" + target.Host
+	return work, nil
 }
 
 // Deliver implements Transport.

@@ -14,6 +14,9 @@ import (
 // in a burst.
 const lateGrant = time.Second
 
+// heldDelay is how long a message waits for an earlier one to the same recipient, if nothing makes it due before.
+const heldDelay = time.Second
+
 // unreadableDelay is how long a message waits that cannot be opened with the current key.
 const unreadableDelay = time.Minute
 
@@ -42,8 +45,13 @@ func (e *Engine) handle(sending context.Context, l Leased) Result {
 		r.note(Try{Number: l.Attempts + 1, Outcome: channel.Lost(channel.ClassLease), StartedAt: now})
 	}
 	switch {
+	case l.Superseded && l.DeliveryID == "":
+		r.Superseded, r.Step = true, channel.Step{Ended: true}
+		return r
 	case !now.Before(l.Deadline):
 		return r.end(channel.Failed(channel.ClassExpired, 0, ""), now)
+	case l.Held:
+		return r.wait(until(l.Deadline, now, heldDelay))
 	case r.Attempts >= e.o.Policy.MaxAttempts:
 		r.Step = channel.Step{Ended: true}
 		return r
@@ -101,7 +109,7 @@ func (e *Engine) try(ctx context.Context, l Leased, work []byte, number int) (o 
 		o = e.o.Transport.Deliver(ctx, channel.Task{
 			Channel: e.o.Channel, Notification: l.Notification, Organization: l.Organization, Recipient: l.ID,
 			Subscription: l.Subscription, Work: work, Number: number, DeliveryID: l.DeliveryID,
-			AcceptedAt: l.AcceptedAt, Deadline: l.Deadline,
+			AcceptedAt: l.AcceptedAt, Deadline: l.Deadline, Update: l.Updates != nil, Reference: l.Reference,
 		})
 		return nil
 	})

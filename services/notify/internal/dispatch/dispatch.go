@@ -46,6 +46,12 @@ type Leased struct {
 	Doubtful, Lost       bool
 	DeliveryID           string
 	AcceptedAt, Deadline time.Time
+	// Updates is the notification that the message updates; nil if it is no update. Reference is where that is.
+	Updates   *uuid.UUID
+	Reference string
+	// Held reports that an earlier message to the same recipient has not ended, Superseded that a newer one was
+	// accepted.
+	Held, Superseded bool
 }
 
 // Try is one attempt in the log.
@@ -67,6 +73,9 @@ type Result struct {
 	Doubtful bool
 	// Granted reports that the lane's rate admits it after the step's delay.
 	Granted bool
+	// Superseded reports that it ends unsent because a newer message was accepted. A Store may also find that when it
+	// settles a result.
+	Superseded bool
 	// Duplicate reports that it was tried after an attempt whose response was lost.
 	Duplicate bool
 	// DeliveryID is that of the service that has the message; empty for none.
@@ -89,7 +98,8 @@ type Store interface {
 	// NextDue returns the time until the next recipient is due.
 	NextDue(ctx context.Context, name channel.Name) (time.Duration, error)
 	// Settle stores results whose lease is still held, and reports for each whether it was. It returns ErrRejected if
-	// a result cannot be stored.
+	// a result cannot be stored. A recipient that would be tried again ends as superseded if a newer message was
+	// accepted, unless another service has it. What was held by recipients that end becomes due.
 	Settle(ctx context.Context, name channel.Name, results []Result) (held []bool, err error)
 }
 

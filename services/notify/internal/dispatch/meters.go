@@ -57,8 +57,11 @@ func (m *meters) settled(ctx context.Context, r *Result, held bool) {
 	}
 	if r.Step.Ended {
 		status := "failed"
-		if r.Step.Delivered {
+		switch {
+		case r.Step.Delivered:
 			status = "delivered"
+		case r.Superseded:
+			status = "superseded"
 		}
 		m.ended.Add(ctx, 1, metric.WithAttributes(m.name, attribute.String("status", status)))
 	}

@@ -10,10 +10,11 @@ import (
 // EventKind is the kind of an event.
 type EventKind string
 
-// The kinds. The first four are changes of an inbox; the others occur in streams only.
+// The kinds. The first five are changes of an inbox; the others occur in streams only.
 const (
 	EventCreated EventKind = "created"
 	EventRead    EventKind = "read"
+	EventUpdated EventKind = "updated"
 	EventDeleted EventKind = "deleted"
 	EventReadAll EventKind = "read_all"
 	// EventReady is the first event of a stream: its position, and the unread count there.
@@ -29,7 +30,7 @@ type Event struct {
 	Kind EventKind
 	// RecordID is the changed record; the nil id if the event concerns all.
 	RecordID uuid.UUID
-	// Record is set after `created` and `read`; nil otherwise, and if it has been deleted since.
+	// Record is set after `created`, `read` and `updated`; nil otherwise, and if it has been deleted since.
 	Record *Record
 	// Unread is the number of unread records after the change.
 	Unread int
@@ -54,5 +55,5 @@ type Events interface {
 
 // OfRecord reports whether events of the kind concern one record.
 func (k EventKind) OfRecord() bool {
-	return k == EventCreated || k == EventRead || k == EventDeleted
+	return k == EventCreated || k == EventRead || k == EventUpdated || k == EventDeleted
 }

@@ -13,10 +13,26 @@ import (
 // ErrNotFound reports that a record does not exist or is in another inbox.
 var ErrNotFound = apierr.NotFound("notification")
 
+// MaxData bounds the data of a record, in bytes: a page holds up to 200 of them.
+const MaxData = 16 << 10
+
 // Address identifies an inbox: that of one user or, with an empty User, the notices to the whole organization.
 type Address struct {
 	Organization string
 	User         string
+}
+
+// Action is a button of a message.
+type Action struct {
+	// ID names it within the message.
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	// Style is default, primary or danger; empty for default.
+	Style string `json:"style,omitempty"`
+	// URL is where a click leads; empty for nowhere.
+	URL string `json:"url,omitempty"`
+	// Value is opaque; it goes back to the caller, and is not shown.
+	Value string `json:"value,omitempty"`
 }
 
 // Draft is a record that is not stored yet.
@@ -27,7 +43,8 @@ type Draft struct {
 	// URL is what a click opens; empty for nothing.
 	URL string
 	// Data is a JSON object, stored byte for byte; nil for none.
-	Data []byte
+	Data    []byte
+	Actions []Action
 }
 
 // Record is a stored draft.
@@ -42,6 +59,8 @@ type Record struct {
 	CreatedAt time.Time
 	// ReadAt is nil while the record is unread.
 	ReadAt *time.Time
+	// UpdatedAt is when an update changed it last; nil if none has.
+	UpdatedAt *time.Time
 }
 
 // Query is a request for a page of an inbox, newest first.

@@ -82,6 +82,9 @@ func (s *Devices) AddPage(ctx context.Context, size, waiting int) (found bool, e
 		if err != nil {
 			return err
 		}
+		if err := linkPage(ctx, db, e.NotificationID, page); err != nil {
+			return err
+		}
 		return settlePage(ctx, db, e.NotificationID, page, len(page) < size)
 	})
 	if found && isRejected(err) {
@@ -99,6 +102,18 @@ func (s *Devices) endBroadcast(ctx context.Context, id uuid.UUID) error {
 		}
 		return endChannels(ctx, db, []uuid.UUID{id})
 	})
+}
+
+// linkPage makes the devices of a page of an update wait for earlier messages that are being sent to them.
+func linkPage(ctx context.Context, db *dbsql.Queries, id uuid.UUID, page []dbsql.AddPageRow) error {
+	devices := make([]uuid.UUID, len(page))
+	for i, row := range page {
+		devices[i] = row.SubID
+	}
+	if err := db.LinkPage(ctx, dbsql.LinkPageParams{ID: id, SubIds: devices}); err != nil {
+		return fmt.Errorf("link devices: %w", err)
+	}
+	return nil
 }
 
 // settlePage counts the recipients of a page and advances the broadcast, or ends it.

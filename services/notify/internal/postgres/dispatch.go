@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ func (q *Queue) Take(ctx context.Context, c dispatch.Claim) ([]dispatch.Leased, 
 			Granted: r.Granted, Late: time.Duration(r.Late * float64(time.Second)),
 			Attempts: int(r.Attempts), Doubtful: r.Doubtful, Lost: r.Lost, DeliveryID: orEmpty(r.DeliveryID),
 			AcceptedAt: r.CreatedAt, Deadline: *r.DeadlineAt,
+			Updates: r.UpdatesID, Reference: orEmpty(r.Reference), Held: r.Held, Superseded: r.Superseded,
 		}
 	}
 	return taken, nil
@@ -73,6 +75,9 @@ func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatc
 		}
 		if len(ours) == 0 {
 			return nil
+		}
+		if err := followUp(ctx, db, ours); err != nil {
+			return err
 		}
 		return writeLog(ctx, db, name, ours)
 	})
@@ -110,10 +115,60 @@ func writeLog(ctx context.Context, db *dbsql.Queries, name channel.Name, results
 	if err := endChannels(ctx, db, ids); err != nil {
 		return err
 	}
+	if kept := referenceParams(name, results); len(kept.Refs) > 0 {
+		if err := db.KeepReferences(ctx, kept); err != nil {
+			return fmt.Errorf("keep references: %w", err)
+		}
+	}
 	if err := db.TouchNotifications(ctx, ids); err != nil {
 		return fmt.Errorf("touch sends: %w", err)
 	}
 	return nil
+}
+
+// followUp ends the settled recipients that newer updates supersede, which it marks in results, and makes due what waited
+// for those that have ended.
+func followUp(ctx context.Context, db *dbsql.Queries, results []dispatch.Result) error {
+	var open, ended []int64
+	for _, r := range results {
+		if r.Step.Ended {
+			ended = append(ended, r.Leased.ID)
+		} else {
+			open = append(open, r.Leased.ID)
+		}
+	}
+	if len(open) > 0 {
+		superseded, err := db.SupersedeSettled(ctx, open)
+		if err != nil {
+			return fmt.Errorf("supersede recipients: %w", err)
+		}
+		for i := range results {
+			if slices.Contains(superseded, results[i].Leased.ID) {
+				results[i].Step, results[i].Superseded = channel.Step{Ended: true}, true
+			}
+		}
+		ended = append(ended, superseded...)
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	if err := db.ReleaseRecipients(ctx, ended); err != nil {
+		return fmt.Errorf("release recipients: %w", err)
+	}
+	return nil
+}
+
+// referenceParams returns where updates were put whose first message never arrived.
+func referenceParams(name channel.Name, results []dispatch.Result) dbsql.KeepReferencesParams {
+	p := dbsql.KeepReferencesParams{Channel: string(name)}
+	for _, r := range results {
+		for _, t := range r.Tries {
+			if r.Leased.Updates != nil && t.Outcome.Reference != "" {
+				p.UpdatesIds, p.Refs = append(p.UpdatesIds, *r.Leased.Updates), append(p.Refs, t.Outcome.Reference)
+			}
+		}
+	}
+	return p
 }
 
 // reachedDevices returns the registered devices whose push service accepted a message.
@@ -185,9 +240,9 @@ func attemptParams(name channel.Name, results []dispatch.Result) dbsql.InsertAtt
 
 // sum is what results add to one channel.
 type sum struct {
-	attempts, delivered, failed, removed int32
-	outcome, class, delivery             string
-	truncated, duplicate                 bool
+	attempts, delivered, failed, removed, superseded int32
+	outcome, class, delivery, reference              string
+	truncated, duplicate, replaced                   bool
 }
 
 func sums(name channel.Name, results []dispatch.Result) dbsql.CountResultsParams {
@@ -208,6 +263,8 @@ func sums(name channel.Name, results []dispatch.Result) dbsql.CountResultsParams
 		p.Delivereds, p.Faileds = append(p.Delivereds, s.delivered), append(p.Faileds, s.failed)
 		p.Removeds, p.Truncateds = append(p.Removeds, s.removed), append(p.Truncateds, s.truncated)
 		p.Duplicateds, p.DeliveryIds = append(p.Duplicateds, s.duplicate), append(p.DeliveryIds, s.delivery)
+		p.Supersededs, p.Refs = append(p.Supersededs, s.superseded), append(p.Refs, s.reference)
+		p.Replaceds = append(p.Replaceds, s.replaced)
 	}
 	return p
 }
@@ -219,7 +276,8 @@ func (s *sum) add(r dispatch.Result) {
 		if t.Outcome.Class != channel.ClassNone {
 			s.class = string(t.Outcome.Class)
 		}
-		s.truncated = s.truncated || t.Outcome.Truncated
+		s.truncated, s.replaced = s.truncated || t.Outcome.Truncated, s.replaced || t.Outcome.Replaced
+		s.reference = cmp.Or(t.Outcome.Reference, s.reference)
 		if t.Outcome.Kind == channel.Gone {
 			s.removed++
 		}
@@ -227,6 +285,10 @@ func (s *sum) add(r dispatch.Result) {
 	switch {
 	case r.Step.Delivered:
 		s.delivered++
+	case r.Superseded:
+		s.failed++
+		s.superseded++
+		s.class = string(channel.ClassSuperseded)
 	case r.Step.Ended:
 		s.failed++
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -198,10 +199,25 @@ func record(row dbsql.InboxRecord) inbox.Record {
 			Inbox:   inbox.Address{Organization: row.OrganizationID, User: row.UserID},
 			Subject: row.Subject, Message: row.Message, URL: row.Url,
 		},
-		ID: row.ID, Send: row.NotificationID, Seq: row.Seq, CreatedAt: row.CreatedAt, ReadAt: row.ReadAt,
+		ID: row.ID, Send: row.NotificationID, Seq: row.Seq, CreatedAt: row.CreatedAt, ReadAt: row.ReadAt, UpdatedAt: row.UpdatedAt,
 	}
 	if row.Data != nil {
 		r.Data = []byte(*row.Data)
 	}
+	if row.Actions != nil {
+		_ = json.Unmarshal([]byte(*row.Actions), &r.Actions) // Written by actionsColumn.
+	}
 	return r
+}
+
+// actionsColumn returns the stored form of actions; nil for none.
+func actionsColumn(actions []inbox.Action) *string {
+	if len(actions) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(actions)
+	if err != nil {
+		panic(err) // No field can fail.
+	}
+	return new(string(text))
 }

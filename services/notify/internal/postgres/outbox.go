@@ -26,7 +26,9 @@ func NewOutbox(pool *pgxpool.Pool) *Outbox { return &Outbox{pool: pool} }
 // key first, then the inbox.
 func (s *Outbox) Accept(ctx context.Context, a send.Accepted) (receipt send.Receipt, err error) {
 	err = change(ctx, s.pool, "store notification", func(db *dbsql.Queries) error {
-		err := db.InsertNotification(ctx, dbsql.InsertNotificationParams{ID: a.ID, OrganizationID: a.Message.Organization})
+		err := db.InsertNotification(ctx, dbsql.InsertNotificationParams{
+			ID: a.ID, OrganizationID: a.Message.Organization, Target: a.Kept,
+		})
 		if err != nil {
 			return fmt.Errorf("insert notification: %w", err)
 		}
@@ -66,7 +68,7 @@ func queue(ctx context.Context, db *dbsql.Queries, a send.Accepted, position int
 	err := db.InsertChannel(ctx, dbsql.InsertChannelParams{
 		NotificationID: a.ID, Channel: string(work.Channel), Position: int16(position),
 		Work: work.Body, Lifetime: a.Lifetime, Truncated: work.Truncated,
-		Expanding: work.Audience != nil && work.Audience.Broadcast,
+		Expanding: work.Audience != nil && work.Audience.Broadcast, ActionsShown: int16(work.ActionsShown),
 	})
 	if err != nil {
 		return fmt.Errorf("insert channel: %w", err)
@@ -118,13 +120,23 @@ func (s *Outbox) replay(ctx context.Context, a send.Accepted) (send.Receipt, err
 	case !bytes.Equal(first.Fingerprint, a.Fingerprint[:]):
 		return send.Receipt{}, send.ErrKeyReused
 	}
-	return send.Receipt{ID: first.NotificationID, Replayed: true}, nil
+	receipt := send.Receipt{ID: first.NotificationID, Replayed: true}
+	row, err := dbsql.New(s.pool).UpdateNumber(ctx, receipt.ID)
+	if err == nil && row.UpdateNumber != nil {
+		receipt.Number = int(*row.UpdateNumber)
+	}
+	return receipt, failure("read update", err)
 }
 
 // deliver stores an in-app record, counts it, and logs the channel as delivered.
 func deliver(ctx context.Context, db *dbsql.Queries, notification uuid.UUID, position int, work channel.Work) error {
-	err := db.InsertDelivered(ctx, dbsql.InsertDeliveredParams{
+	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("make id: %w", err)
+	}
+	err = db.InsertDelivered(ctx, dbsql.InsertDeliveredParams{
 		NotificationID: notification, Channel: string(work.Channel), Position: int16(position),
+		Reference: new(id.String()), ActionsShown: int16(work.ActionsShown),
 	})
 	if err != nil {
 		return fmt.Errorf("insert channel: %w", err)
@@ -134,17 +146,14 @@ func deliver(ctx context.Context, db *dbsql.Queries, notification uuid.UUID, pos
 	if err != nil {
 		return fmt.Errorf("count record: %w", err)
 	}
-	return insertRecord(ctx, db, notification, seq, work.Record)
+	return insertRecord(ctx, db, id, notification, seq, work.Record)
 }
 
-func insertRecord(ctx context.Context, db *dbsql.Queries, notification uuid.UUID, seq int64, draft inbox.Draft) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("make id: %w", err)
-	}
+func insertRecord(ctx context.Context, db *dbsql.Queries, id, notification uuid.UUID, seq int64, draft inbox.Draft) error {
 	params := dbsql.InsertRecordParams{
 		ID: id, OrganizationID: draft.Inbox.Organization, UserID: draft.Inbox.User, Seq: seq, NotificationID: notification,
 		Subject: draft.Subject, Message: draft.Message, Url: draft.URL,
+		Actions: actionsColumn(draft.Actions),
 	}
 	if len(draft.Data) > 0 {
 		params.Data = new(string(draft.Data))
@@ -165,7 +174,7 @@ func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err er
 		if err != nil {
 			return err
 		}
-		log = send.Log{ID: row.ID, Organization: row.OrganizationID, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt}
+		log = send.Log{ID: row.ID, Organization: row.OrganizationID, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Of: row.UpdatesID}
 		channels, err := db.ChannelSends(ctx, []uuid.UUID{q.ID})
 		if err != nil {
 			return err
@@ -190,17 +199,51 @@ func (s *Outbox) Log(ctx context.Context, q send.LogQuery) (log send.Log, err er
 		for _, a := range attempts {
 			log.Attempts = append(log.Attempts, attempt(a))
 		}
-		return nil
+		log.Updates, err = updatesOf(ctx, db, q.ID)
+		return err
 	})
 	return log, err
 }
 
+// updatesOf returns the logs of the updates of a notification, in order.
+func updatesOf(ctx context.Context, db *dbsql.Queries, id uuid.UUID) ([]send.UpdateLog, error) {
+	rows, err := db.UpdatesOf(ctx, id)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	places := make([]send.Position, len(rows))
+	for i, row := range rows {
+		places[i].ID = row.ID
+	}
+	channels, err := channelsOf(ctx, db, places)
+	if err != nil {
+		return nil, err
+	}
+	updates := make([]send.UpdateLog, len(rows))
+	for i, row := range rows {
+		updates[i] = send.UpdateLog{Number: int(*row.UpdateNumber), Log: send.Log{
+			ID: row.ID, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Channels: channels[row.ID],
+		}}
+	}
+	return updates, nil
+}
+
+// isSuperseded reports whether a channel ended without a recipient because of a newer update.
+func isSuperseded(row dbsql.ChannelSendsRow) bool {
+	return send.State(row.Status) == send.StateFailed && orEmpty(row.LastError) == string(channel.ClassSuperseded) &&
+		row.SupersededCount == row.FailedCount
+}
+
 func channelLog(row dbsql.ChannelSendsRow) send.ChannelLog {
+	if isSuperseded(row) {
+		row.Status = string(send.StateSuperseded)
+	}
 	return send.ChannelLog{
 		Channel: channel.Name(row.Channel), State: send.State(row.Status), Outcome: row.Outcome,
 		Attempts: int(row.Attempts), LastError: row.LastError,
 		Targeted: int(row.TargetedCount), Delivered: int(row.DeliveredCount),
-		Failed: int(row.FailedCount), Removed: int(row.RemovedCount),
+		Failed: int(row.FailedCount - row.SupersededCount), Removed: int(row.RemovedCount), Superseded: int(row.SupersededCount),
+		ActionsShown: int(row.ActionsShown), Replaced: row.Replaced,
 		Truncated: row.Truncated, PossiblyDuplicated: row.PossiblyDuplicated, DeliveryID: row.DeliveryID, FinishedAt: row.FinishedAt,
 	}
 }

@@ -33,6 +33,10 @@ func TestQueueConforms(t *testing.T) {
 				}
 				return a.ID
 			},
+			Update: func(t *testing.T, of uuid.UUID) uuid.UUID {
+				t.Helper()
+				return update(t, pool, of, channel.Work{Channel: channel.Email, Body: []byte("work"), Destination: "test://host"})
+			},
 			Pass: func(t *testing.T, d time.Duration) {
 				t.Helper()
 				testkit.Exec(t, pool, "UPDATE recipient SET due_at = due_at - interval '1 second' * "+strconv.Itoa(int(d.Seconds())))

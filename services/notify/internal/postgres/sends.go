@@ -129,7 +129,7 @@ func addHeads(ctx context.Context, db *dbsql.Queries, page []send.Log) error {
 	}
 	for _, row := range rows {
 		log := &page[places[row.ID]]
-		log.Organization, log.UpdatedAt = row.OrganizationID, row.UpdatedAt
+		log.Organization, log.UpdatedAt, log.Of = row.OrganizationID, row.UpdatedAt, row.UpdatesID
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,17 +11,21 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
 )
 
 // Content is the JSON object that a page's service worker receives:
 //
-//	{"notification_id", "title", "body", "url"?, "site_id"?, "data"?}
+//	{"notification_id", "tag", "title", "body", "url"?, "site_id"?, "data"?, "actions"?: [{"action", "title", "url"?}]}
 //
-// The id is added when a push is made: a message has no id before it is accepted.
+// Id and tag are added when a push is made.
 type Content []byte
 
-// idRoom is the size of the id in the object, in bytes.
-const idRoom = len(`"notification_id":"00000000-0000-0000-0000-000000000000",`)
+// idRoom is the size of the id and of the largest tag in the object, in bytes.
+const idRoom = len(`"notification_id":"00000000-0000-0000-0000-000000000000","tag":"00000000-0000-0000-0000-000000000000",`)
+
+// textRoom is how much of the object actions leave to the text, in bytes.
+const textRoom = 256
 
 // ellipsis ends a shortened text.
 const ellipsis = "…"
@@ -28,22 +33,45 @@ const ellipsis = "…"
 // ErrNoRoom reports that a message does not fit, even without its text.
 var ErrNoRoom = errors.New("no room for the text")
 
-// NewContent returns the content of a message, at most limit bytes including the id. It reports whether the text was
-// shortened to fit.
-func NewContent(m channel.Message, limit int) (Content, bool, error) {
-	whole := content(m, m.Text)
-	if len(whole)+idRoom <= limit {
-		return whole, false, nil
+// Fitted is a content that fits.
+type Fitted struct {
+	Content Content
+	// Shortened reports that the text was shortened.
+	Shortened bool
+	// Actions is how many of the message's actions are included, the first ones.
+	Actions int
+}
+
+// NewContent returns the content of a message, at most limit bytes including id and tag. It includes the first actions
+// that leave room for the text, or for the beginning of a long one.
+func NewContent(m channel.Message, limit int) (Fitted, error) {
+	limit -= idRoom
+	room, length := limit-len(content(m, "", nil)), len(quoted(m.Text))-len(`""`)
+	if room < min(length, len(ellipsis)) {
+		return Fitted{}, ErrNoRoom
 	}
-	room := limit - idRoom - len(content(m, ellipsis))
-	if room < 0 {
-		return nil, false, ErrNoRoom
+	actions := fitting(m, room-min(length, textRoom))
+	whole := content(m, m.Text, actions)
+	if len(whole) <= limit {
+		return Fitted{whole, false, len(actions)}, nil
 	}
-	return content(m, shorten(m.Text, room)+ellipsis), true, nil
+	room = limit - len(content(m, ellipsis, actions))
+	return Fitted{content(m, shorten(m.Text, room)+ellipsis, actions), true, len(actions)}, nil
+}
+
+// fitting returns the first actions of a message that take at most room bytes.
+func fitting(m channel.Message, room int) []inbox.Action {
+	bare := len(content(m, "", nil))
+	for n := len(m.Actions); n > 0; n-- {
+		if len(content(m, "", m.Actions[:n]))-bare <= room {
+			return m.Actions[:n]
+		}
+	}
+	return nil
 }
 
 // content encodes the object. Data is included unchanged.
-func content(m channel.Message, text string) Content {
+func content(m channel.Message, text string, actions []inbox.Action) Content {
 	var b bytes.Buffer
 	b.WriteString(`{"title":`)
 	b.Write(quoted(m.Subject))
@@ -57,6 +85,20 @@ func content(m channel.Message, text string) Content {
 	if len(m.Target.Data) > 0 {
 		b.WriteString(`,"data":`)
 		b.Write(bytes.TrimSpace(m.Target.Data))
+	}
+	for i, a := range actions {
+		separator := ","
+		if i == 0 {
+			separator = `,"actions":[`
+		}
+		fmt.Fprintf(&b, `%s{"action":%s,"title":%s`, separator, quoted(a.ID), quoted(a.Label))
+		if a.URL != "" {
+			fmt.Fprintf(&b, `,"url":%s`, quoted(a.URL))
+		}
+		b.WriteByte('}')
+	}
+	if len(actions) > 0 {
+		b.WriteByte(']')
 	}
 	b.WriteByte('}')
 	return b.Bytes()
@@ -85,11 +127,14 @@ func shorten(text string, room int) string {
 	return text
 }
 
-// Of returns the content with the id of its send.
-func (c Content) Of(send uuid.UUID) []byte {
+// Of returns the content with the id of its send and its tag; an empty tag is the id.
+func (c Content) Of(send uuid.UUID, tag string) []byte {
+	id := send.String()
 	b := make([]byte, 0, len(c)+idRoom)
 	b = append(b, `{"notification_id":"`...)
-	b = append(b, send.String()...)
+	b = append(b, id...)
+	b = append(b, `","tag":"`...)
+	b = append(b, cmp.Or(tag, id)...)
 	b = append(b, `",`...)
 	return append(b, c[1:]...)
 }
@@ -100,6 +145,8 @@ type work struct {
 	TTL     int     `json:"ttl"`
 	Urgency string  `json:"urgency"`
 	Topic   string  `json:"topic,omitempty"`
+	// Tag is that of the first message or its topic; empty for the id of the send.
+	Tag string `json:"tag,omitempty"`
 	// Broadcast pushes share the sender's key pair.
 	Broadcast bool `json:"broadcast,omitempty"`
 	// Subscription is the one-off device; KeyID names the key to sign with.

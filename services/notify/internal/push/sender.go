@@ -2,8 +2,11 @@ package push
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
 	"switchyard.dev/services/notify/internal/webpush"
@@ -49,16 +52,19 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	if err := s.check(m.Target); err != nil {
 		return channel.Work{}, err
 	}
-	content, shortened, err := NewContent(m, s.limits.Content)
+	fitted, err := NewContent(m, s.limits.Content)
 	switch {
 	case err != nil:
 		return channel.Work{}, s.tooLarge("target.data: with subject and target.url leaves no room for the text")
-	case shortened && s.limits.Refuse:
+	case fitted.Shortened && s.limits.Refuse:
 		return channel.Work{}, s.tooLarge("message: is too long")
 	}
 	w := work{
-		Content: content, TTL: int(DefaultTTL.Seconds()), Urgency: string(webpush.UrgencyNormal),
-		Topic: m.Target.Topic, Broadcast: m.Target.Broadcast,
+		Content: fitted.Content, TTL: int(DefaultTTL.Seconds()), Urgency: string(webpush.UrgencyNormal),
+		Topic: topic(m), Tag: m.Target.Topic, Broadcast: m.Target.Broadcast,
+	}
+	if w.Tag == "" && m.Updates != uuid.Nil {
+		w.Tag = m.Updates.String()
 	}
 	if m.Target.TTL != nil {
 		w.TTL = int(m.Target.TTL.Seconds())
@@ -66,7 +72,7 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	if m.Target.Urgency != "" {
 		w.Urgency = m.Target.Urgency
 	}
-	out := channel.Work{Channel: channel.WebPush, Truncated: shortened}
+	out := channel.Work{Channel: channel.WebPush, Truncated: fitted.Shortened, ActionsShown: fitted.Actions}
 	if device := m.Target.Subscription; device != nil {
 		subscription, err := Subscribe(s.hosts, device.Endpoint, device.Keys)
 		if err != nil {
@@ -79,6 +85,16 @@ func (s *Sender) Prepare(_ context.Context, m channel.Message) (channel.Work, er
 	}
 	out.Body = w.bytes()
 	return out, nil
+}
+
+// topic returns the topic of a message. One that is likely to be updated, and its updates, have one of their own, so that
+// a device that is offline gets only the last.
+func topic(m channel.Message) string {
+	if m.Target.Topic != "" || m.Updates == uuid.Nil && len(m.Actions) == 0 {
+		return m.Target.Topic
+	}
+	first := m.First()
+	return base64.RawURLEncoding.EncodeToString(first[:])
 }
 
 // check validates the target's fields.

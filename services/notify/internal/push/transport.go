@@ -102,14 +102,16 @@ func (t *Transport) Deliver(ctx context.Context, task channel.Task) channel.Outc
 	}
 	began := t.now()
 	answer, err := t.pusher.Push(ctx, key, from, to.subscription, webpush.Message{
-		Text: w.Content.Of(task.Notification), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
+		Text: w.Content.Of(task.Notification, w.Tag), TTL: w.TTL, Urgency: webpush.Urgency(w.Urgency), Topic: w.Topic,
 	})
 	leave()
 	if err != nil {
 		return channel.Failed(channel.ClassUnreadable, 0, "")
 	}
 	t.note(KeyAt{to.subscription.Endpoint().Origin(), key.ID()}, answer, began)
-	return t.learn(ctx, task, to, answer)
+	outcome := t.learn(ctx, task, to, answer)
+	outcome.Replaced = task.Update && outcome.Kind == channel.OK // The device replaces what has the same tag.
+	return outcome
 }
 
 // note tells what an answer says about the key that signed its push.

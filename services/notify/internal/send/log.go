@@ -20,30 +20,47 @@ type Log struct {
 	Attempts []Attempt
 	// More reports that further attempts follow the last one.
 	More bool
+	// Updates are the logs of its updates, in order, without attempts. Those of a list have none.
+	Updates []UpdateLog
+	// Of is the notification that it updates; nil if it is no update.
+	Of *uuid.UUID
+}
+
+// UpdateLog is the log of an update.
+type UpdateLog struct {
+	Log
+
+	// Number is its place among the updates of the notification, from 1.
+	Number int
 }
 
 // State is the state of a channel of a notification.
 type State string
 
-// The states of a channel. The last two are final.
+// The states of a channel. The last three are final. Superseded means that a newer update was accepted before it was sent
+// to any recipient.
 const (
 	StateQueued    State = "queued"
 	StateSending   State = "sending"
 	StateRetrying  State = "retrying"
 	StateDelivered State = "delivered"
 	StateFailed    State = "failed"
+
+	StateSuperseded State = "superseded"
 )
 
 // Status is the state of a whole notification.
 type Status string
 
 // The statuses. Pending means that a channel has not ended; the others are final: every channel has delivered, some
-// have, or none has.
+// have, none has, or all are superseded. Otherwise those that are superseded do not count.
 const (
 	StatusPending   Status = "pending"
 	StatusDelivered Status = "delivered"
 	StatusPartial   Status = "partial"
 	StatusFailed    Status = "failed"
+
+	StatusSuperseded Status = "superseded"
 )
 
 // ChannelLog is the log of one channel.
@@ -58,7 +75,13 @@ type ChannelLog struct {
 	// ended.
 	DueAt                                *time.Time
 	Targeted, Delivered, Failed, Removed int
-	Truncated                            bool
+	// Superseded is how many recipients a newer update was sent to instead. Failed does not count them.
+	Superseded int
+	// ActionsShown is how many of the message's actions the channel shows.
+	ActionsShown int
+	Truncated    bool
+	// Replaced reports that an update has changed the earlier message in place.
+	Replaced bool
 	// PossiblyDuplicated reports that an attempt was made after one whose response was lost.
 	PossiblyDuplicated bool
 	// DeliveryID is that of webhook egress; nil for other channels.
@@ -97,20 +120,24 @@ type Attempt struct {
 
 // Status summarizes the channels.
 func (l Log) Status() Status {
-	delivered := 0
+	delivered, counted := 0, len(l.Channels)
 	for _, c := range l.Channels {
 		switch c.State {
 		case StateDelivered:
 			delivered++
 		case StateFailed:
+		case StateSuperseded:
+			counted--
 		case StateQueued, StateSending, StateRetrying:
 			return StatusPending
 		}
 	}
-	switch delivered {
-	case 0:
+	switch {
+	case counted == 0 && len(l.Channels) > 0:
+		return StatusSuperseded
+	case delivered == 0:
 		return StatusFailed
-	case len(l.Channels):
+	case delivered == counted:
 		return StatusDelivered
 	}
 	return StatusPartial

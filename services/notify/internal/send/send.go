@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"switchyard.dev/services/notify/internal/channel"
+	"switchyard.dev/services/notify/internal/inbox"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -41,6 +42,8 @@ type Accepted struct {
 	ID uuid.UUID
 	// Works are those of its channels, their bodies sealed.
 	Works []channel.Work
+	// Kept is what it is updated with, sealed; nil for an update, and for none.
+	Kept []byte
 	// Lifetime counts from the commit; no attempt begins after it.
 	Lifetime time.Duration
 }
@@ -50,6 +53,12 @@ type Receipt struct {
 	ID uuid.UUID
 	// Replayed reports that ID is that of an earlier request with the same key.
 	Replayed bool
+	// Number is the place of an update among those of its notification, from 1; zero for a notification.
+	Number int
+	// Changed is the inbox that an update has changed; nil for none.
+	Changed *inbox.Address
+	// Channels are those that it goes to.
+	Channels []channel.Name
 }
 
 // Outbox stores accepted requests.
@@ -64,12 +73,19 @@ type Sealer interface {
 	Seal(text []byte, owner string) []byte
 }
 
+// Opener decrypts what a Sealer has encrypted for the same owner.
+type Opener interface {
+	Open(sealed []byte, owner string) ([]byte, error)
+}
+
 // Options configures a Service.
 type Options struct {
 	Registry channel.Registry
 	Outbox   Outbox
-	// Sealer may be nil while no registered channel has work to store.
+	Updates  Updates
+	// Sealer and Opener may be nil while no registered channel has work to store.
 	Sealer Sealer
+	Opener Opener
 	// Lifetime is how long a notification is tried; no attempt begins after it.
 	Lifetime time.Duration
 	// Wake notifies a channel's dispatcher that there is work; it may be nil.
@@ -84,6 +100,11 @@ func NewService(o Options) *Service { return &Service{o} }
 
 // Accept commits a request with the work of all its channels, or refuses it as a whole.
 func (s *Service) Accept(ctx context.Context, r Request) (Receipt, error) {
+	return s.accept(ctx, r, s.o.Outbox.Accept)
+}
+
+// accept prepares a request and commits it by store.
+func (s *Service) accept(ctx context.Context, r Request, store func(context.Context, Accepted) (Receipt, error)) (Receipt, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Receipt{}, fmt.Errorf("make id: %w", err)
@@ -98,10 +119,15 @@ func (s *Service) Accept(ctx context.Context, r Request) (Receipt, error) {
 			works[i].Body = s.o.Sealer.Seal(works[i].Body, Owner(id, works[i].Channel))
 		}
 	}
-	receipt, err := s.o.Outbox.Accept(ctx, Accepted{Request: r, ID: id, Works: works, Lifetime: s.o.Lifetime})
+	target, err := s.keep(r.Message)
+	if err != nil {
+		return Receipt{}, err
+	}
+	receipt, err := store(ctx, Accepted{Request: r, ID: id, Works: works, Kept: target, Lifetime: s.o.Lifetime})
 	if err != nil {
 		return Receipt{}, fmt.Errorf("accept notification: %w", err)
 	}
+	receipt.Channels = r.Channels
 	if s.o.Wake != nil && !receipt.Replayed {
 		for _, work := range works {
 			s.o.Wake(work.Channel)

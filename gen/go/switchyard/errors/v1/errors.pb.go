@@ -191,6 +191,10 @@ const (
 	ErrorReason_ERROR_REASON_SUBSCRIPTION_INVALID ErrorReason = 304
 	// 413: the push message does not fit into one record (RFC 8291, section 4).
 	ErrorReason_ERROR_REASON_PUSH_TOO_LARGE ErrorReason = 305
+	// 409: the notification has as many updates as it may.
+	ErrorReason_ERROR_REASON_TOO_MANY_UPDATES ErrorReason = 306
+	// 409: the notification is of a release that kept nothing to update it by.
+	ErrorReason_ERROR_REASON_NOT_UPDATABLE ErrorReason = 307
 	// 401: the product key is malformed, unknown, expired or revoked; the error does not say which.
 	ErrorReason_ERROR_REASON_INVALID_KEY ErrorReason = 400
 	// 403: the key's product does not grant the route.
@@ -290,6 +294,8 @@ var (
 		303: "ERROR_REASON_PLATFORM_RESERVED",
 		304: "ERROR_REASON_SUBSCRIPTION_INVALID",
 		305: "ERROR_REASON_PUSH_TOO_LARGE",
+		306: "ERROR_REASON_TOO_MANY_UPDATES",
+		307: "ERROR_REASON_NOT_UPDATABLE",
 		400: "ERROR_REASON_INVALID_KEY",
 		401: "ERROR_REASON_PRODUCT_NOT_ALLOWED",
 		402: "ERROR_REASON_PERMISSION_DENIED",
@@ -379,6 +385,8 @@ var (
 		"ERROR_REASON_PLATFORM_RESERVED":          303,
 		"ERROR_REASON_SUBSCRIPTION_INVALID":       304,
 		"ERROR_REASON_PUSH_TOO_LARGE":             305,
+		"ERROR_REASON_TOO_MANY_UPDATES":           306,
+		"ERROR_REASON_NOT_UPDATABLE":              307,
 		"ERROR_REASON_INVALID_KEY":                400,
 		"ERROR_REASON_PRODUCT_NOT_ALLOWED":        401,
 		"ERROR_REASON_PERMISSION_DENIED":          402,
@@ -657,7 +665,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xf9\x17\n" +
+	"\f_retry_after*\xbe\x18\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -739,7 +747,9 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1eERROR_REASON_WEB_PUSH_DISABLED\x10\xae\x02\x12#\n" +
 	"\x1eERROR_REASON_PLATFORM_RESERVED\x10\xaf\x02\x12&\n" +
 	"!ERROR_REASON_SUBSCRIPTION_INVALID\x10\xb0\x02\x12 \n" +
-	"\x1bERROR_REASON_PUSH_TOO_LARGE\x10\xb1\x02\x12\x1d\n" +
+	"\x1bERROR_REASON_PUSH_TOO_LARGE\x10\xb1\x02\x12\"\n" +
+	"\x1dERROR_REASON_TOO_MANY_UPDATES\x10\xb2\x02\x12\x1f\n" +
+	"\x1aERROR_REASON_NOT_UPDATABLE\x10\xb3\x02\x12\x1d\n" +
 	"\x18ERROR_REASON_INVALID_KEY\x10\x90\x03\x12%\n" +
 	" ERROR_REASON_PRODUCT_NOT_ALLOWED\x10\x91\x03\x12#\n" +
 	"\x1eERROR_REASON_PERMISSION_DENIED\x10\x92\x03\x12&\n" +

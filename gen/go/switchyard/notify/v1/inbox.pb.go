@@ -52,8 +52,12 @@ type Notification struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// The send that stored it (see GetSend).
 	NotificationId string `protobuf:"bytes,11,opt,name=notification_id,json=notificationId,proto3" json:"notification_id,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Its buttons.
+	Actions []*Action `protobuf:"bytes,12,rep,name=actions,proto3" json:"actions,omitempty"`
+	// When an update changed it last; null while none has.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Notification) Reset() {
@@ -161,6 +165,20 @@ func (x *Notification) GetNotificationId() string {
 		return x.NotificationId
 	}
 	return ""
+}
+
+func (x *Notification) GetActions() []*Action {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *Notification) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
 }
 
 // ListNotificationsRequest names an inbox and filters it.
@@ -773,10 +791,10 @@ type InboxEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of the event; grows within an inbox.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// `ready` (first of a stream), `created`, `read`, `deleted`, `read_all`, or
-	// `reset` (events were missed: list again).
+	// `ready` (first of a stream), `created`, `read`, `updated` (an update has changed what it says), `deleted`,
+	// `read_all`, or `reset` (events were missed: list again).
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
-	// The record after `created` and `read`; null otherwise.
+	// The record after `created`, `read` and `updated`; null otherwise.
 	Notification *Notification `protobuf:"bytes,3,opt,name=notification,proto3" json:"notification,omitempty"`
 	// Id of the changed record; empty when the event concerns the whole inbox.
 	NotificationId string `protobuf:"bytes,4,opt,name=notification_id,json=notificationId,proto3" json:"notification_id,omitempty"`
@@ -864,7 +882,7 @@ var File_switchyard_notify_v1_inbox_proto protoreflect.FileDescriptor
 
 const file_switchyard_notify_v1_inbox_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/notify/v1/inbox.proto\x12\x14switchyard.notify.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x8b\x03\n" +
+	" switchyard/notify/v1/inbox.proto\x12\x14switchyard.notify.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a!switchyard/notify/v1/notify.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xfe\x03\n" +
 	"\fNotification\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x125\n" +
@@ -878,7 +896,10 @@ const file_switchyard_notify_v1_inbox_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12'\n" +
-	"\x0fnotification_id\x18\v \x01(\tR\x0enotificationId\"\xcc\x01\n" +
+	"\x0fnotification_id\x18\v \x01(\tR\x0enotificationId\x126\n" +
+	"\aactions\x18\f \x03(\v2\x1c.switchyard.notify.v1.ActionR\aactions\x129\n" +
+	"\n" +
+	"updated_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xcc\x01\n" +
 	"\x18ListNotificationsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12!\n" +
 	"\auser_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x06userId\x12\x16\n" +
@@ -966,33 +987,36 @@ var file_switchyard_notify_v1_inbox_proto_goTypes = []any{
 	(*InboxEvent)(nil),                 // 11: switchyard.notify.v1.InboxEvent
 	(*wrapperspb.StringValue)(nil),     // 12: google.protobuf.StringValue
 	(*timestamppb.Timestamp)(nil),      // 13: google.protobuf.Timestamp
-	(*emptypb.Empty)(nil),              // 14: google.protobuf.Empty
+	(*Action)(nil),                     // 14: switchyard.notify.v1.Action
+	(*emptypb.Empty)(nil),              // 15: google.protobuf.Empty
 }
 var file_switchyard_notify_v1_inbox_proto_depIdxs = []int32{
 	12, // 0: switchyard.notify.v1.Notification.user_id:type_name -> google.protobuf.StringValue
 	13, // 1: switchyard.notify.v1.Notification.read_at:type_name -> google.protobuf.Timestamp
 	13, // 2: switchyard.notify.v1.Notification.created_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: switchyard.notify.v1.ListNotificationsResponse.notifications:type_name -> switchyard.notify.v1.Notification
-	0,  // 4: switchyard.notify.v1.MarkReadResponse.notification:type_name -> switchyard.notify.v1.Notification
-	0,  // 5: switchyard.notify.v1.InboxEvent.notification:type_name -> switchyard.notify.v1.Notification
-	13, // 6: switchyard.notify.v1.InboxEvent.occurred_at:type_name -> google.protobuf.Timestamp
-	1,  // 7: switchyard.notify.v1.InboxService.ListNotifications:input_type -> switchyard.notify.v1.ListNotificationsRequest
-	3,  // 8: switchyard.notify.v1.InboxService.GetUnreadCount:input_type -> switchyard.notify.v1.GetUnreadCountRequest
-	5,  // 9: switchyard.notify.v1.InboxService.MarkAllRead:input_type -> switchyard.notify.v1.MarkAllReadRequest
-	7,  // 10: switchyard.notify.v1.InboxService.MarkRead:input_type -> switchyard.notify.v1.MarkReadRequest
-	9,  // 11: switchyard.notify.v1.InboxService.DeleteNotification:input_type -> switchyard.notify.v1.DeleteNotificationRequest
-	10, // 12: switchyard.notify.v1.InboxService.StreamNotifications:input_type -> switchyard.notify.v1.StreamNotificationsRequest
-	2,  // 13: switchyard.notify.v1.InboxService.ListNotifications:output_type -> switchyard.notify.v1.ListNotificationsResponse
-	4,  // 14: switchyard.notify.v1.InboxService.GetUnreadCount:output_type -> switchyard.notify.v1.GetUnreadCountResponse
-	6,  // 15: switchyard.notify.v1.InboxService.MarkAllRead:output_type -> switchyard.notify.v1.MarkAllReadResponse
-	8,  // 16: switchyard.notify.v1.InboxService.MarkRead:output_type -> switchyard.notify.v1.MarkReadResponse
-	14, // 17: switchyard.notify.v1.InboxService.DeleteNotification:output_type -> google.protobuf.Empty
-	11, // 18: switchyard.notify.v1.InboxService.StreamNotifications:output_type -> switchyard.notify.v1.InboxEvent
-	13, // [13:19] is the sub-list for method output_type
-	7,  // [7:13] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	14, // 3: switchyard.notify.v1.Notification.actions:type_name -> switchyard.notify.v1.Action
+	13, // 4: switchyard.notify.v1.Notification.updated_at:type_name -> google.protobuf.Timestamp
+	0,  // 5: switchyard.notify.v1.ListNotificationsResponse.notifications:type_name -> switchyard.notify.v1.Notification
+	0,  // 6: switchyard.notify.v1.MarkReadResponse.notification:type_name -> switchyard.notify.v1.Notification
+	0,  // 7: switchyard.notify.v1.InboxEvent.notification:type_name -> switchyard.notify.v1.Notification
+	13, // 8: switchyard.notify.v1.InboxEvent.occurred_at:type_name -> google.protobuf.Timestamp
+	1,  // 9: switchyard.notify.v1.InboxService.ListNotifications:input_type -> switchyard.notify.v1.ListNotificationsRequest
+	3,  // 10: switchyard.notify.v1.InboxService.GetUnreadCount:input_type -> switchyard.notify.v1.GetUnreadCountRequest
+	5,  // 11: switchyard.notify.v1.InboxService.MarkAllRead:input_type -> switchyard.notify.v1.MarkAllReadRequest
+	7,  // 12: switchyard.notify.v1.InboxService.MarkRead:input_type -> switchyard.notify.v1.MarkReadRequest
+	9,  // 13: switchyard.notify.v1.InboxService.DeleteNotification:input_type -> switchyard.notify.v1.DeleteNotificationRequest
+	10, // 14: switchyard.notify.v1.InboxService.StreamNotifications:input_type -> switchyard.notify.v1.StreamNotificationsRequest
+	2,  // 15: switchyard.notify.v1.InboxService.ListNotifications:output_type -> switchyard.notify.v1.ListNotificationsResponse
+	4,  // 16: switchyard.notify.v1.InboxService.GetUnreadCount:output_type -> switchyard.notify.v1.GetUnreadCountResponse
+	6,  // 17: switchyard.notify.v1.InboxService.MarkAllRead:output_type -> switchyard.notify.v1.MarkAllReadResponse
+	8,  // 18: switchyard.notify.v1.InboxService.MarkRead:output_type -> switchyard.notify.v1.MarkReadResponse
+	15, // 19: switchyard.notify.v1.InboxService.DeleteNotification:output_type -> google.protobuf.Empty
+	11, // 20: switchyard.notify.v1.InboxService.StreamNotifications:output_type -> switchyard.notify.v1.InboxEvent
+	15, // [15:21] is the sub-list for method output_type
+	9,  // [9:15] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_notify_v1_inbox_proto_init() }
@@ -1000,6 +1024,7 @@ func file_switchyard_notify_v1_inbox_proto_init() {
 	if File_switchyard_notify_v1_inbox_proto != nil {
 		return
 	}
+	file_switchyard_notify_v1_notify_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -44,8 +44,10 @@ type NotifyRequest struct {
 	Target *NotifyTarget `protobuf:"bytes,5,opt,name=target,proto3" json:"target,omitempty"`
 	// Key of deduplication within the organization. Also in Idempotency-Key.
 	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Buttons. ChannelOutcome.actions_shown says how many of them a channel shows.
+	Actions       []*Action `protobuf:"bytes,7,rep,name=actions,proto3" json:"actions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NotifyRequest) Reset() {
@@ -120,6 +122,97 @@ func (x *NotifyRequest) GetIdempotencyKey() string {
 	return ""
 }
 
+func (x *NotifyRequest) GetActions() []*Action {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+// Action is a button of a message. Email shows those with a url, as links. Slack makes one with a url a link, and one
+// without a url a button whose click it sends to its app's interactivity endpoint. web_push shows what fits into a push.
+// in_app and webhook pass all fields on.
+type Action struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name within the message.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What the button says: one line of printable characters.
+	Label string `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
+	// How it looks, where a channel has styles. Absent: `default`.
+	Style string `protobuf:"bytes,3,opt,name=style,proto3" json:"style,omitempty"`
+	// Where a click leads: an absolute http or https URL.
+	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	// Opaque text that Slack's interactions give back as `value`. It is not shown.
+	Value         string `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Action) Reset() {
+	*x = Action{}
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Action) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Action) ProtoMessage() {}
+
+func (x *Action) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Action.ProtoReflect.Descriptor instead.
+func (*Action) Descriptor() ([]byte, []int) {
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Action) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Action) GetLabel() string {
+	if x != nil {
+		return x.Label
+	}
+	return ""
+}
+
+func (x *Action) GetStyle() string {
+	if x != nil {
+		return x.Style
+	}
+	return ""
+}
+
+func (x *Action) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Action) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
 // NotifyTarget holds the fields of all channels; each channel reads its own, and only the fields of the named
 // channels are checked beyond their length.
 type NotifyTarget struct {
@@ -151,14 +244,17 @@ type NotifyTarget struct {
 	// web_push: `very-low`, `low`, `normal` (default) or `high` (RFC 8030, section 5.3).
 	Urgency string `protobuf:"bytes,11,opt,name=urgency,proto3" json:"urgency,omitempty"`
 	// web_push: a waiting message with the same topic is replaced (RFC 8030, section 5.4).
-	Topic         string `protobuf:"bytes,12,opt,name=topic,proto3" json:"topic,omitempty"`
+	Topic string `protobuf:"bytes,12,opt,name=topic,proto3" json:"topic,omitempty"`
+	// slack: the channel or person that the organization's app posts to, by the bot token in its secret. Not together with
+	// webhook_url.
+	SlackChannel  string `protobuf:"bytes,13,opt,name=slack_channel,json=slackChannel,proto3" json:"slack_channel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NotifyTarget) Reset() {
 	*x = NotifyTarget{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[1]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -170,7 +266,7 @@ func (x *NotifyTarget) String() string {
 func (*NotifyTarget) ProtoMessage() {}
 
 func (x *NotifyTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[1]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -183,7 +279,7 @@ func (x *NotifyTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyTarget.ProtoReflect.Descriptor instead.
 func (*NotifyTarget) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *NotifyTarget) GetWebhookUrl() string {
@@ -270,6 +366,177 @@ func (x *NotifyTarget) GetTopic() string {
 	return ""
 }
 
+func (x *NotifyTarget) GetSlackChannel() string {
+	if x != nil {
+		return x.SlackChannel
+	}
+	return ""
+}
+
+// UpdateSendRequest is what a notification says from now on.
+type UpdateSendRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the notification, not of an update.
+	NotificationId string `protobuf:"bytes,1,opt,name=notification_id,json=notificationId,proto3" json:"notification_id,omitempty"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Subject. Absent: that of the notification.
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// Message text.
+	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
+	// Buttons. Absent: none, also where there were some.
+	Actions []*Action `protobuf:"bytes,5,rep,name=actions,proto3" json:"actions,omitempty"`
+	// Key of deduplication within the organization. Also in Idempotency-Key.
+	IdempotencyKey string `protobuf:"bytes,6,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *UpdateSendRequest) Reset() {
+	*x = UpdateSendRequest{}
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateSendRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateSendRequest) ProtoMessage() {}
+
+func (x *UpdateSendRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateSendRequest.ProtoReflect.Descriptor instead.
+func (*UpdateSendRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UpdateSendRequest) GetNotificationId() string {
+	if x != nil {
+		return x.NotificationId
+	}
+	return ""
+}
+
+func (x *UpdateSendRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *UpdateSendRequest) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *UpdateSendRequest) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *UpdateSendRequest) GetActions() []*Action {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *UpdateSendRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+// SendUpdateAccepted is an accepted update.
+type SendUpdateAccepted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the notification.
+	NotificationId string `protobuf:"bytes,1,opt,name=notification_id,json=notificationId,proto3" json:"notification_id,omitempty"`
+	// Id of the update. Its log is that of a notification.
+	UpdateId string `protobuf:"bytes,2,opt,name=update_id,json=updateId,proto3" json:"update_id,omitempty"`
+	// Place among the updates of the notification, from 1.
+	Number int32 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	// Channels that it goes to: those of the notification.
+	AcceptedChannels []string `protobuf:"bytes,4,rep,name=accepted_channels,json=acceptedChannels,proto3" json:"accepted_channels,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SendUpdateAccepted) Reset() {
+	*x = SendUpdateAccepted{}
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendUpdateAccepted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendUpdateAccepted) ProtoMessage() {}
+
+func (x *SendUpdateAccepted) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendUpdateAccepted.ProtoReflect.Descriptor instead.
+func (*SendUpdateAccepted) Descriptor() ([]byte, []int) {
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SendUpdateAccepted) GetNotificationId() string {
+	if x != nil {
+		return x.NotificationId
+	}
+	return ""
+}
+
+func (x *SendUpdateAccepted) GetUpdateId() string {
+	if x != nil {
+		return x.UpdateId
+	}
+	return ""
+}
+
+func (x *SendUpdateAccepted) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SendUpdateAccepted) GetAcceptedChannels() []string {
+	if x != nil {
+		return x.AcceptedChannels
+	}
+	return nil
+}
+
 // NotifyAccepted is an accepted notification.
 type NotifyAccepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -283,7 +550,7 @@ type NotifyAccepted struct {
 
 func (x *NotifyAccepted) Reset() {
 	*x = NotifyAccepted{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[2]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -295,7 +562,7 @@ func (x *NotifyAccepted) String() string {
 func (*NotifyAccepted) ProtoMessage() {}
 
 func (x *NotifyAccepted) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[2]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -308,7 +575,7 @@ func (x *NotifyAccepted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NotifyAccepted.ProtoReflect.Descriptor instead.
 func (*NotifyAccepted) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *NotifyAccepted) GetNotificationId() string {
@@ -342,7 +609,7 @@ type GetSendRequest struct {
 
 func (x *GetSendRequest) Reset() {
 	*x = GetSendRequest{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[3]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -354,7 +621,7 @@ func (x *GetSendRequest) String() string {
 func (*GetSendRequest) ProtoMessage() {}
 
 func (x *GetSendRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[3]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -367,7 +634,7 @@ func (x *GetSendRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSendRequest.ProtoReflect.Descriptor instead.
 func (*GetSendRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetSendRequest) GetNotificationId() string {
@@ -405,8 +672,8 @@ type Send struct {
 	NotificationId string `protobuf:"bytes,1,opt,name=notification_id,json=notificationId,proto3" json:"notification_id,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// `pending` (a channel has not ended), and the ends: `delivered` (every
-	// channel), `partial` (some), `failed` (none).
+	// `pending` (a channel has not ended), and the ends: `delivered` (every channel), `partial` (some), `failed` (none).
+	// Channels that are `superseded` don't count; `superseded` if all are.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// The outcome of each channel.
 	Channels []*ChannelOutcome `protobuf:"bytes,4,rep,name=channels,proto3" json:"channels,omitempty"`
@@ -417,14 +684,18 @@ type Send struct {
 	// When it was accepted.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the log last changed.
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// Its updates, in order; those of ListSends have none.
+	Updates []*SendUpdate `protobuf:"bytes,9,rep,name=updates,proto3" json:"updates,omitempty"`
+	// Of an update: the notification that it updates; null for others.
+	UpdatesNotificationId *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=updates_notification_id,json=updatesNotificationId,proto3" json:"updates_notification_id,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *Send) Reset() {
 	*x = Send{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[4]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -436,7 +707,7 @@ func (x *Send) String() string {
 func (*Send) ProtoMessage() {}
 
 func (x *Send) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[4]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -449,7 +720,7 @@ func (x *Send) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Send.ProtoReflect.Descriptor instead.
 func (*Send) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Send) GetNotificationId() string {
@@ -508,6 +779,111 @@ func (x *Send) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Send) GetUpdates() []*SendUpdate {
+	if x != nil {
+		return x.Updates
+	}
+	return nil
+}
+
+func (x *Send) GetUpdatesNotificationId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.UpdatesNotificationId
+	}
+	return nil
+}
+
+// SendUpdate is the delivery log of one update of a notification.
+type SendUpdate struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the update; GetSend reads its attempts by it.
+	UpdateId string `protobuf:"bytes,1,opt,name=update_id,json=updateId,proto3" json:"update_id,omitempty"`
+	// Place among the updates of the notification, from 1.
+	Number int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	// As Send.status.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// The outcome of each channel.
+	Channels []*ChannelOutcome `protobuf:"bytes,4,rep,name=channels,proto3" json:"channels,omitempty"`
+	// When it was accepted.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When its log last changed.
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendUpdate) Reset() {
+	*x = SendUpdate{}
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendUpdate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendUpdate) ProtoMessage() {}
+
+func (x *SendUpdate) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendUpdate.ProtoReflect.Descriptor instead.
+func (*SendUpdate) Descriptor() ([]byte, []int) {
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SendUpdate) GetUpdateId() string {
+	if x != nil {
+		return x.UpdateId
+	}
+	return ""
+}
+
+func (x *SendUpdate) GetNumber() int32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *SendUpdate) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *SendUpdate) GetChannels() []*ChannelOutcome {
+	if x != nil {
+		return x.Channels
+	}
+	return nil
+}
+
+func (x *SendUpdate) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *SendUpdate) GetUpdatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return nil
+}
+
 // ListSendsRequest filters notifications. Filters are joined by "and".
 type ListSendsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -533,7 +909,7 @@ type ListSendsRequest struct {
 
 func (x *ListSendsRequest) Reset() {
 	*x = ListSendsRequest{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -545,7 +921,7 @@ func (x *ListSendsRequest) String() string {
 func (*ListSendsRequest) ProtoMessage() {}
 
 func (x *ListSendsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[5]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -558,7 +934,7 @@ func (x *ListSendsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSendsRequest.ProtoReflect.Descriptor instead.
 func (*ListSendsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListSendsRequest) GetOrganizationId() string {
@@ -631,7 +1007,7 @@ type ListSendsResponse struct {
 
 func (x *ListSendsResponse) Reset() {
 	*x = ListSendsResponse{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +1019,7 @@ func (x *ListSendsResponse) String() string {
 func (*ListSendsResponse) ProtoMessage() {}
 
 func (x *ListSendsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[6]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +1032,7 @@ func (x *ListSendsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSendsResponse.ProtoReflect.Descriptor instead.
 func (*ListSendsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListSendsResponse) GetSends() []*Send {
@@ -679,7 +1055,8 @@ type ChannelOutcome struct {
 	// The channel.
 	Channel string `protobuf:"bytes,1,opt,name=channel,proto3" json:"channel,omitempty"`
 	// `queued` (no attempt yet), `sending`, `retrying` (waits for the next
-	// attempt), and the ends: `delivered` (at least one recipient), `failed`.
+	// attempt), and the ends: `delivered` (at least one recipient), `failed`,
+	// `superseded` (a newer update was accepted before it was sent).
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// Outcome of the last attempt (see SendAttempt.outcome); null before the first.
 	Outcome *wrapperspb.StringValue `protobuf:"bytes,3,opt,name=outcome,proto3" json:"outcome,omitempty"`
@@ -705,13 +1082,20 @@ type ChannelOutcome struct {
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
 	// True when an attempt was made after one whose response was lost: a recipient may have received it twice.
 	PossiblyDuplicated bool `protobuf:"varint,14,opt,name=possibly_duplicated,json=possiblyDuplicated,proto3" json:"possibly_duplicated,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Actions that the message shows on this channel; the others are left out.
+	ActionsShown int32 `protobuf:"varint,15,opt,name=actions_shown,json=actionsShown,proto3" json:"actions_shown,omitempty"`
+	// True when an update has changed the earlier message in place; false for a notification, and where the channel could
+	// only send a further message.
+	Replaced bool `protobuf:"varint,16,opt,name=replaced,proto3" json:"replaced,omitempty"`
+	// Recipients that a newer update was sent to instead.
+	SupersededCount int32 `protobuf:"varint,17,opt,name=superseded_count,json=supersededCount,proto3" json:"superseded_count,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ChannelOutcome) Reset() {
 	*x = ChannelOutcome{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[7]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +1107,7 @@ func (x *ChannelOutcome) String() string {
 func (*ChannelOutcome) ProtoMessage() {}
 
 func (x *ChannelOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[7]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +1120,7 @@ func (x *ChannelOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChannelOutcome.ProtoReflect.Descriptor instead.
 func (*ChannelOutcome) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ChannelOutcome) GetChannel() string {
@@ -837,6 +1221,27 @@ func (x *ChannelOutcome) GetPossiblyDuplicated() bool {
 	return false
 }
 
+func (x *ChannelOutcome) GetActionsShown() int32 {
+	if x != nil {
+		return x.ActionsShown
+	}
+	return 0
+}
+
+func (x *ChannelOutcome) GetReplaced() bool {
+	if x != nil {
+		return x.Replaced
+	}
+	return false
+}
+
+func (x *ChannelOutcome) GetSupersededCount() int32 {
+	if x != nil {
+		return x.SupersededCount
+	}
+	return 0
+}
+
 // SendAttempt is one attempt to reach one recipient.
 type SendAttempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -867,7 +1272,7 @@ type SendAttempt struct {
 
 func (x *SendAttempt) Reset() {
 	*x = SendAttempt{}
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[8]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +1284,7 @@ func (x *SendAttempt) String() string {
 func (*SendAttempt) ProtoMessage() {}
 
 func (x *SendAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[8]
+	mi := &file_switchyard_notify_v1_notify_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +1297,7 @@ func (x *SendAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendAttempt.ProtoReflect.Descriptor instead.
 func (*SendAttempt) Descriptor() ([]byte, []int) {
-	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_notify_v1_notify_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SendAttempt) GetChannel() string {
@@ -969,14 +1374,21 @@ var File_switchyard_notify_v1_notify_proto protoreflect.FileDescriptor
 
 const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\n" +
-	"!switchyard/notify/v1/notify.proto\x12\x14switchyard.notify.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1fswitchyard/notify/v1/push.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xe3\x02\n" +
+	"!switchyard/notify/v1/notify.proto\x12\x14switchyard.notify.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a\x1fswitchyard/notify/v1/push.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xa5\x03\n" +
 	"\rNotifyRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12U\n" +
 	"\bchannels\x18\x02 \x03(\tB9\xfaB6\x92\x013\b\x01\x10\x05\x18\x01\"+r)R\x05slackR\x05emailR\awebhookR\x06in_appR\bweb_pushR\bchannels\x12%\n" +
 	"\amessage\x18\x03 \x01(\tB\v\xfaB\br\x06\x10\x01\x18\xc0\xb8\x02R\amessage\x122\n" +
 	"\asubject\x18\x04 \x01(\tB\x18\xfaB\x15r\x13\x18\x80\x042\x0e^[^\\x00\\r\\n]*$R\asubject\x12:\n" +
 	"\x06target\x18\x05 \x01(\v2\".switchyard.notify.v1.NotifyTargetR\x06target\x121\n" +
-	"\x0fidempotency_key\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\xff\x01R\x0eidempotencyKey\"\x98\x04\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\xff\x01R\x0eidempotencyKey\x12@\n" +
+	"\aactions\x18\a \x03(\v2\x1c.switchyard.notify.v1.ActionB\b\xfaB\x05\x92\x01\x02\x10\x03R\aactions\"\xce\x01\n" +
+	"\x06Action\x12-\n" +
+	"\x02id\x18\x01 \x01(\tB\x1d\xfaB\x1ar\x182\x16^[a-z][a-z0-9_]{0,31}$R\x02id\x12\x1f\n" +
+	"\x05label\x18\x02 \x01(\tB\t\xfaB\x06r\x04\x10\x01\x18(R\x05label\x128\n" +
+	"\x05style\x18\x03 \x01(\tB\"\xfaB\x1fr\x1dR\adefaultR\aprimaryR\x06danger\xd0\x01\x01R\x05style\x12\x1a\n" +
+	"\x03url\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x10R\x03url\x12\x1e\n" +
+	"\x05value\x18\x05 \x01(\tB\b\xfaB\x05r\x03(\x80\x04R\x05value\"\xdf\x04\n" +
 	"\fNotifyTarget\x12,\n" +
 	"\vwebhook_url\x18\x01 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x10\x80\x01\x01R\n" +
 	"webhookUrl\x12\x1a\n" +
@@ -992,8 +1404,22 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	" \x01(\x05B\f\xfaB\t\x1a\a\x18\x80ԓ\x01(\x00H\x00R\n" +
 	"ttlSeconds\x88\x01\x01\x12?\n" +
 	"\aurgency\x18\v \x01(\tB%\xfaB\"r R\bvery-lowR\x03lowR\x06normalR\x04high\xd0\x01\x01R\aurgency\x12/\n" +
-	"\x05topic\x18\f \x01(\tB\x19\xfaB\x16r\x14\x18 2\x10^[A-Za-z0-9_-]*$R\x05topicB\x0e\n" +
-	"\f_ttl_seconds\"f\n" +
+	"\x05topic\x18\f \x01(\tB\x19\xfaB\x16r\x14\x18 2\x10^[A-Za-z0-9_-]*$R\x05topic\x12E\n" +
+	"\rslack_channel\x18\r \x01(\tB \xfaB\x1dr\x1b2\x19^([CGDU][A-Z0-9]{2,20})?$R\fslackChannelB\x0e\n" +
+	"\f_ttl_seconds\"\xcb\x02\n" +
+	"\x11UpdateSendRequest\x123\n" +
+	"\x0fnotification_id\x18\x01 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x0enotificationId\x121\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x122\n" +
+	"\asubject\x18\x03 \x01(\tB\x18\xfaB\x15r\x13\x18\x80\x042\x0e^[^\\x00\\r\\n]*$R\asubject\x12%\n" +
+	"\amessage\x18\x04 \x01(\tB\v\xfaB\br\x06\x10\x01\x18\xc0\xb8\x02R\amessage\x12@\n" +
+	"\aactions\x18\x05 \x03(\v2\x1c.switchyard.notify.v1.ActionB\b\xfaB\x05\x92\x01\x02\x10\x03R\aactions\x121\n" +
+	"\x0fidempotency_key\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\xff\x01R\x0eidempotencyKey\"\x9f\x01\n" +
+	"\x12SendUpdateAccepted\x12'\n" +
+	"\x0fnotification_id\x18\x01 \x01(\tR\x0enotificationId\x12\x1b\n" +
+	"\tupdate_id\x18\x02 \x01(\tR\bupdateId\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x05R\x06number\x12+\n" +
+	"\x11accepted_channels\x18\x04 \x03(\tR\x10acceptedChannels\"f\n" +
 	"\x0eNotifyAccepted\x12'\n" +
 	"\x0fnotification_id\x18\x01 \x01(\tR\x0enotificationId\x12+\n" +
 	"\x11accepted_channels\x18\x02 \x03(\tR\x10acceptedChannels\"\xbc\x01\n" +
@@ -1003,7 +1429,7 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12 \n" +
 	"\x05limit\x18\x03 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x00R\x05limit\x12 \n" +
-	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x88\x03\n" +
+	"\x06cursor\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\"\x9a\x04\n" +
 	"\x04Send\x12'\n" +
 	"\x0fnotification_id\x18\x01 \x01(\tR\x0enotificationId\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x16\n" +
@@ -1015,10 +1441,24 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xd4\x03\n" +
+	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12:\n" +
+	"\aupdates\x18\t \x03(\v2 .switchyard.notify.v1.SendUpdateR\aupdates\x12T\n" +
+	"\x17updates_notification_id\x18\n" +
+	" \x01(\v2\x1c.google.protobuf.StringValueR\x15updatesNotificationId\"\x91\x02\n" +
+	"\n" +
+	"SendUpdate\x12\x1b\n" +
+	"\tupdate_id\x18\x01 \x01(\tR\bupdateId\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12@\n" +
+	"\bchannels\x18\x04 \x03(\v2$.switchyard.notify.v1.ChannelOutcomeR\bchannels\x129\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"updated_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xe0\x03\n" +
 	"\x10ListSendsRequest\x121\n" +
-	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12K\n" +
-	"\x06status\x18\x02 \x03(\tB3\xfaB0\x92\x01-\x10\x04\x18\x01\"'r%R\apendingR\tdeliveredR\apartialR\x06failedR\x06status\x12K\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12W\n" +
+	"\x06status\x18\x02 \x03(\tB?\xfaB<\x92\x019\x10\x05\x18\x01\"3r1R\apendingR\tdeliveredR\apartialR\x06failedR\n" +
+	"supersededR\x06status\x12K\n" +
 	"\achannel\x18\x03 \x01(\tB1\xfaB.r,R\x05slackR\x05emailR\awebhookR\x06in_appR\bweb_push\xd0\x01\x01R\achannel\x12?\n" +
 	"\rcreated_after\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
 	"\x0ecreated_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12 \n" +
@@ -1029,7 +1469,7 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\x11ListSendsResponse\x120\n" +
 	"\x05sends\x18\x01 \x03(\v2\x1a.switchyard.notify.v1.SendR\x05sends\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\tR\n" +
-	"nextCursor\"\xfa\x04\n" +
+	"nextCursor\"\xe6\x05\n" +
 	"\x0eChannelOutcome\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x126\n" +
@@ -1048,7 +1488,10 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"deliveryId\x12;\n" +
 	"\vfinished_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAt\x12/\n" +
-	"\x13possibly_duplicated\x18\x0e \x01(\bR\x12possiblyDuplicated\"\xe4\x03\n" +
+	"\x13possibly_duplicated\x18\x0e \x01(\bR\x12possiblyDuplicated\x12#\n" +
+	"\ractions_shown\x18\x0f \x01(\x05R\factionsShown\x12\x1a\n" +
+	"\breplaced\x18\x10 \x01(\bR\breplaced\x12)\n" +
+	"\x10superseded_count\x18\x11 \x01(\x05R\x0fsupersededCount\"\xe4\x03\n" +
 	"\vSendAttempt\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\tR\achannel\x123\n" +
 	"\x06sub_id\x18\x02 \x01(\v2\x1c.google.protobuf.StringValueR\x05subId\x12\x16\n" +
@@ -1062,10 +1505,12 @@ const file_switchyard_notify_v1_notify_proto_rawDesc = "" +
 	"\vduration_ms\x18\t \x01(\x01R\n" +
 	"durationMs\x124\n" +
 	"\x06detail\x18\n" +
-	" \x01(\v2\x1c.google.protobuf.StringValueR\x06detail2\x88\x03\n" +
+	" \x01(\v2\x1c.google.protobuf.StringValueR\x06detail2\xac\x04\n" +
 	"\rNotifyService\x12n\n" +
 	"\x06Notify\x12#.switchyard.notify.v1.NotifyRequest\x1a$.switchyard.notify.v1.NotifyAccepted\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
-	"/v1/notify\x12\x82\x01\n" +
+	"/v1/notify\x12\xa1\x01\n" +
+	"\n" +
+	"UpdateSend\x12'.switchyard.notify.v1.UpdateSendRequest\x1a(.switchyard.notify.v1.SendUpdateAccepted\"@\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x026:\x01*\"1/v1/notifications/sends/{notification_id}/updates\x12\x82\x01\n" +
 	"\aGetSend\x12$.switchyard.notify.v1.GetSendRequest\x1a\x1a.switchyard.notify.v1.Send\"5\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02+\x12)/v1/notifications/sends/{notification_id}\x12\x81\x01\n" +
 	"\tListSends\x12&.switchyard.notify.v1.ListSendsRequest\x1a'.switchyard.notify.v1.ListSendsResponse\"#\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/notifications/sendsB\xce\x01\n" +
 	"\x18com.switchyard.notify.v1B\vNotifyProtoP\x01Z3switchyard.dev/gen/go/switchyard/notify/v1;notifyv1\xa2\x02\x03SNX\xaa\x02\x14Switchyard.Notify.V1\xca\x02\x14Switchyard\\Notify\\V1\xe2\x02 Switchyard\\Notify\\V1\\GPBMetadata\xea\x02\x16Switchyard::Notify::V1b\x06proto3"
@@ -1082,55 +1527,68 @@ func file_switchyard_notify_v1_notify_proto_rawDescGZIP() []byte {
 	return file_switchyard_notify_v1_notify_proto_rawDescData
 }
 
-var file_switchyard_notify_v1_notify_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_switchyard_notify_v1_notify_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_notify_v1_notify_proto_goTypes = []any{
 	(*NotifyRequest)(nil),          // 0: switchyard.notify.v1.NotifyRequest
-	(*NotifyTarget)(nil),           // 1: switchyard.notify.v1.NotifyTarget
-	(*NotifyAccepted)(nil),         // 2: switchyard.notify.v1.NotifyAccepted
-	(*GetSendRequest)(nil),         // 3: switchyard.notify.v1.GetSendRequest
-	(*Send)(nil),                   // 4: switchyard.notify.v1.Send
-	(*ListSendsRequest)(nil),       // 5: switchyard.notify.v1.ListSendsRequest
-	(*ListSendsResponse)(nil),      // 6: switchyard.notify.v1.ListSendsResponse
-	(*ChannelOutcome)(nil),         // 7: switchyard.notify.v1.ChannelOutcome
-	(*SendAttempt)(nil),            // 8: switchyard.notify.v1.SendAttempt
-	(*PushSubscription)(nil),       // 9: switchyard.notify.v1.PushSubscription
-	(*timestamppb.Timestamp)(nil),  // 10: google.protobuf.Timestamp
-	(*wrapperspb.StringValue)(nil), // 11: google.protobuf.StringValue
-	(*wrapperspb.Int32Value)(nil),  // 12: google.protobuf.Int32Value
-	(*wrapperspb.DoubleValue)(nil), // 13: google.protobuf.DoubleValue
+	(*Action)(nil),                 // 1: switchyard.notify.v1.Action
+	(*NotifyTarget)(nil),           // 2: switchyard.notify.v1.NotifyTarget
+	(*UpdateSendRequest)(nil),      // 3: switchyard.notify.v1.UpdateSendRequest
+	(*SendUpdateAccepted)(nil),     // 4: switchyard.notify.v1.SendUpdateAccepted
+	(*NotifyAccepted)(nil),         // 5: switchyard.notify.v1.NotifyAccepted
+	(*GetSendRequest)(nil),         // 6: switchyard.notify.v1.GetSendRequest
+	(*Send)(nil),                   // 7: switchyard.notify.v1.Send
+	(*SendUpdate)(nil),             // 8: switchyard.notify.v1.SendUpdate
+	(*ListSendsRequest)(nil),       // 9: switchyard.notify.v1.ListSendsRequest
+	(*ListSendsResponse)(nil),      // 10: switchyard.notify.v1.ListSendsResponse
+	(*ChannelOutcome)(nil),         // 11: switchyard.notify.v1.ChannelOutcome
+	(*SendAttempt)(nil),            // 12: switchyard.notify.v1.SendAttempt
+	(*PushSubscription)(nil),       // 13: switchyard.notify.v1.PushSubscription
+	(*timestamppb.Timestamp)(nil),  // 14: google.protobuf.Timestamp
+	(*wrapperspb.StringValue)(nil), // 15: google.protobuf.StringValue
+	(*wrapperspb.Int32Value)(nil),  // 16: google.protobuf.Int32Value
+	(*wrapperspb.DoubleValue)(nil), // 17: google.protobuf.DoubleValue
 }
 var file_switchyard_notify_v1_notify_proto_depIdxs = []int32{
-	1,  // 0: switchyard.notify.v1.NotifyRequest.target:type_name -> switchyard.notify.v1.NotifyTarget
-	9,  // 1: switchyard.notify.v1.NotifyTarget.subscription:type_name -> switchyard.notify.v1.PushSubscription
-	7,  // 2: switchyard.notify.v1.Send.channels:type_name -> switchyard.notify.v1.ChannelOutcome
-	8,  // 3: switchyard.notify.v1.Send.attempts:type_name -> switchyard.notify.v1.SendAttempt
-	10, // 4: switchyard.notify.v1.Send.created_at:type_name -> google.protobuf.Timestamp
-	10, // 5: switchyard.notify.v1.Send.updated_at:type_name -> google.protobuf.Timestamp
-	10, // 6: switchyard.notify.v1.ListSendsRequest.created_after:type_name -> google.protobuf.Timestamp
-	10, // 7: switchyard.notify.v1.ListSendsRequest.created_before:type_name -> google.protobuf.Timestamp
-	4,  // 8: switchyard.notify.v1.ListSendsResponse.sends:type_name -> switchyard.notify.v1.Send
-	11, // 9: switchyard.notify.v1.ChannelOutcome.outcome:type_name -> google.protobuf.StringValue
-	11, // 10: switchyard.notify.v1.ChannelOutcome.last_error:type_name -> google.protobuf.StringValue
-	10, // 11: switchyard.notify.v1.ChannelOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
-	11, // 12: switchyard.notify.v1.ChannelOutcome.delivery_id:type_name -> google.protobuf.StringValue
-	10, // 13: switchyard.notify.v1.ChannelOutcome.finished_at:type_name -> google.protobuf.Timestamp
-	11, // 14: switchyard.notify.v1.SendAttempt.sub_id:type_name -> google.protobuf.StringValue
-	12, // 15: switchyard.notify.v1.SendAttempt.response_code:type_name -> google.protobuf.Int32Value
-	11, // 16: switchyard.notify.v1.SendAttempt.error:type_name -> google.protobuf.StringValue
-	13, // 17: switchyard.notify.v1.SendAttempt.retry_after_seconds:type_name -> google.protobuf.DoubleValue
-	10, // 18: switchyard.notify.v1.SendAttempt.started_at:type_name -> google.protobuf.Timestamp
-	11, // 19: switchyard.notify.v1.SendAttempt.detail:type_name -> google.protobuf.StringValue
-	0,  // 20: switchyard.notify.v1.NotifyService.Notify:input_type -> switchyard.notify.v1.NotifyRequest
-	3,  // 21: switchyard.notify.v1.NotifyService.GetSend:input_type -> switchyard.notify.v1.GetSendRequest
-	5,  // 22: switchyard.notify.v1.NotifyService.ListSends:input_type -> switchyard.notify.v1.ListSendsRequest
-	2,  // 23: switchyard.notify.v1.NotifyService.Notify:output_type -> switchyard.notify.v1.NotifyAccepted
-	4,  // 24: switchyard.notify.v1.NotifyService.GetSend:output_type -> switchyard.notify.v1.Send
-	6,  // 25: switchyard.notify.v1.NotifyService.ListSends:output_type -> switchyard.notify.v1.ListSendsResponse
-	23, // [23:26] is the sub-list for method output_type
-	20, // [20:23] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	2,  // 0: switchyard.notify.v1.NotifyRequest.target:type_name -> switchyard.notify.v1.NotifyTarget
+	1,  // 1: switchyard.notify.v1.NotifyRequest.actions:type_name -> switchyard.notify.v1.Action
+	13, // 2: switchyard.notify.v1.NotifyTarget.subscription:type_name -> switchyard.notify.v1.PushSubscription
+	1,  // 3: switchyard.notify.v1.UpdateSendRequest.actions:type_name -> switchyard.notify.v1.Action
+	11, // 4: switchyard.notify.v1.Send.channels:type_name -> switchyard.notify.v1.ChannelOutcome
+	12, // 5: switchyard.notify.v1.Send.attempts:type_name -> switchyard.notify.v1.SendAttempt
+	14, // 6: switchyard.notify.v1.Send.created_at:type_name -> google.protobuf.Timestamp
+	14, // 7: switchyard.notify.v1.Send.updated_at:type_name -> google.protobuf.Timestamp
+	8,  // 8: switchyard.notify.v1.Send.updates:type_name -> switchyard.notify.v1.SendUpdate
+	15, // 9: switchyard.notify.v1.Send.updates_notification_id:type_name -> google.protobuf.StringValue
+	11, // 10: switchyard.notify.v1.SendUpdate.channels:type_name -> switchyard.notify.v1.ChannelOutcome
+	14, // 11: switchyard.notify.v1.SendUpdate.created_at:type_name -> google.protobuf.Timestamp
+	14, // 12: switchyard.notify.v1.SendUpdate.updated_at:type_name -> google.protobuf.Timestamp
+	14, // 13: switchyard.notify.v1.ListSendsRequest.created_after:type_name -> google.protobuf.Timestamp
+	14, // 14: switchyard.notify.v1.ListSendsRequest.created_before:type_name -> google.protobuf.Timestamp
+	7,  // 15: switchyard.notify.v1.ListSendsResponse.sends:type_name -> switchyard.notify.v1.Send
+	15, // 16: switchyard.notify.v1.ChannelOutcome.outcome:type_name -> google.protobuf.StringValue
+	15, // 17: switchyard.notify.v1.ChannelOutcome.last_error:type_name -> google.protobuf.StringValue
+	14, // 18: switchyard.notify.v1.ChannelOutcome.next_attempt_at:type_name -> google.protobuf.Timestamp
+	15, // 19: switchyard.notify.v1.ChannelOutcome.delivery_id:type_name -> google.protobuf.StringValue
+	14, // 20: switchyard.notify.v1.ChannelOutcome.finished_at:type_name -> google.protobuf.Timestamp
+	15, // 21: switchyard.notify.v1.SendAttempt.sub_id:type_name -> google.protobuf.StringValue
+	16, // 22: switchyard.notify.v1.SendAttempt.response_code:type_name -> google.protobuf.Int32Value
+	15, // 23: switchyard.notify.v1.SendAttempt.error:type_name -> google.protobuf.StringValue
+	17, // 24: switchyard.notify.v1.SendAttempt.retry_after_seconds:type_name -> google.protobuf.DoubleValue
+	14, // 25: switchyard.notify.v1.SendAttempt.started_at:type_name -> google.protobuf.Timestamp
+	15, // 26: switchyard.notify.v1.SendAttempt.detail:type_name -> google.protobuf.StringValue
+	0,  // 27: switchyard.notify.v1.NotifyService.Notify:input_type -> switchyard.notify.v1.NotifyRequest
+	3,  // 28: switchyard.notify.v1.NotifyService.UpdateSend:input_type -> switchyard.notify.v1.UpdateSendRequest
+	6,  // 29: switchyard.notify.v1.NotifyService.GetSend:input_type -> switchyard.notify.v1.GetSendRequest
+	9,  // 30: switchyard.notify.v1.NotifyService.ListSends:input_type -> switchyard.notify.v1.ListSendsRequest
+	5,  // 31: switchyard.notify.v1.NotifyService.Notify:output_type -> switchyard.notify.v1.NotifyAccepted
+	4,  // 32: switchyard.notify.v1.NotifyService.UpdateSend:output_type -> switchyard.notify.v1.SendUpdateAccepted
+	7,  // 33: switchyard.notify.v1.NotifyService.GetSend:output_type -> switchyard.notify.v1.Send
+	10, // 34: switchyard.notify.v1.NotifyService.ListSends:output_type -> switchyard.notify.v1.ListSendsResponse
+	31, // [31:35] is the sub-list for method output_type
+	27, // [27:31] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_notify_v1_notify_proto_init() }
@@ -1139,14 +1597,14 @@ func file_switchyard_notify_v1_notify_proto_init() {
 		return
 	}
 	file_switchyard_notify_v1_push_proto_init()
-	file_switchyard_notify_v1_notify_proto_msgTypes[1].OneofWrappers = []any{}
+	file_switchyard_notify_v1_notify_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_notify_v1_notify_proto_rawDesc), len(file_switchyard_notify_v1_notify_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -183,6 +183,51 @@ func (m *NotifyRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if len(m.GetActions()) > 3 {
+		err := NotifyRequestValidationError{
+			field:  "Actions",
+			reason: "value must contain no more than 3 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	for idx, item := range m.GetActions() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, NotifyRequestValidationError{
+						field:  fmt.Sprintf("Actions[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, NotifyRequestValidationError{
+						field:  fmt.Sprintf("Actions[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return NotifyRequestValidationError{
+					field:  fmt.Sprintf("Actions[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
 	if len(errors) > 0 {
 		return NotifyRequestMultiError(errors)
 	}
@@ -270,6 +315,171 @@ var _NotifyRequest_Channels_InLookup = map[string]struct{}{
 }
 
 var _NotifyRequest_Subject_Pattern = regexp.MustCompile("^[^\\x00\\r\\n]*$")
+
+// Validate checks the field values on Action with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *Action) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on Action with the rules defined in the
+// proto definition for this message. If any rules are violated, the result is
+// a list of violation errors wrapped in ActionMultiError, or nil if none found.
+func (m *Action) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *Action) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if !_Action_Id_Pattern.MatchString(m.GetId()) {
+		err := ActionValidationError{
+			field:  "Id",
+			reason: "value does not match regex pattern \"^[a-z][a-z0-9_]{0,31}$\"",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetLabel()); l < 1 || l > 40 {
+		err := ActionValidationError{
+			field:  "Label",
+			reason: "value length must be between 1 and 40 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetStyle() != "" {
+
+		if _, ok := _Action_Style_InLookup[m.GetStyle()]; !ok {
+			err := ActionValidationError{
+				field:  "Style",
+				reason: "value must be in list [default primary danger]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if utf8.RuneCountInString(m.GetUrl()) > 2048 {
+		err := ActionValidationError{
+			field:  "Url",
+			reason: "value length must be at most 2048 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(m.GetValue()) > 512 {
+		err := ActionValidationError{
+			field:  "Value",
+			reason: "value length must be at most 512 bytes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return ActionMultiError(errors)
+	}
+
+	return nil
+}
+
+// ActionMultiError is an error wrapping multiple validation errors returned by
+// Action.ValidateAll() if the designated constraints aren't met.
+type ActionMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ActionMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ActionMultiError) AllErrors() []error { return m }
+
+// ActionValidationError is the validation error returned by Action.Validate if
+// the designated constraints aren't met.
+type ActionValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ActionValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ActionValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ActionValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ActionValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ActionValidationError) ErrorName() string { return "ActionValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ActionValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sAction.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ActionValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ActionValidationError{}
+
+var _Action_Id_Pattern = regexp.MustCompile("^[a-z][a-z0-9_]{0,31}$")
+
+var _Action_Style_InLookup = map[string]struct{}{
+	"default": {},
+	"primary": {},
+	"danger":  {},
+}
 
 // Validate checks the field values on NotifyTarget with the rules defined in
 // the proto definition for this message. If any rules are violated, the first
@@ -420,6 +630,17 @@ func (m *NotifyTarget) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
+	if !_NotifyTarget_SlackChannel_Pattern.MatchString(m.GetSlackChannel()) {
+		err := NotifyTargetValidationError{
+			field:  "SlackChannel",
+			reason: "value does not match regex pattern \"^([CGDU][A-Z0-9]{2,20})?$\"",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if m.TtlSeconds != nil {
 
 		if val := m.GetTtlSeconds(); val < 0 || val > 2419200 {
@@ -520,6 +741,331 @@ var _NotifyTarget_Urgency_InLookup = map[string]struct{}{
 }
 
 var _NotifyTarget_Topic_Pattern = regexp.MustCompile("^[A-Za-z0-9_-]*$")
+
+var _NotifyTarget_SlackChannel_Pattern = regexp.MustCompile("^([CGDU][A-Z0-9]{2,20})?$")
+
+// Validate checks the field values on UpdateSendRequest with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *UpdateSendRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on UpdateSendRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// UpdateSendRequestMultiError, or nil if none found.
+func (m *UpdateSendRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *UpdateSendRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetNotificationId()); l < 1 || l > 128 {
+		err := UpdateSendRequestValidationError{
+			field:  "NotificationId",
+			reason: "value length must be between 1 and 128 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := UpdateSendRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetSubject()) > 512 {
+		err := UpdateSendRequestValidationError{
+			field:  "Subject",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if !_UpdateSendRequest_Subject_Pattern.MatchString(m.GetSubject()) {
+		err := UpdateSendRequestValidationError{
+			field:  "Subject",
+			reason: "value does not match regex pattern \"^[^\\\\x00\\\\r\\\\n]*$\"",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetMessage()); l < 1 || l > 40000 {
+		err := UpdateSendRequestValidationError{
+			field:  "Message",
+			reason: "value length must be between 1 and 40000 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(m.GetActions()) > 3 {
+		err := UpdateSendRequestValidationError{
+			field:  "Actions",
+			reason: "value must contain no more than 3 item(s)",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	for idx, item := range m.GetActions() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, UpdateSendRequestValidationError{
+						field:  fmt.Sprintf("Actions[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, UpdateSendRequestValidationError{
+						field:  fmt.Sprintf("Actions[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return UpdateSendRequestValidationError{
+					field:  fmt.Sprintf("Actions[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	if utf8.RuneCountInString(m.GetIdempotencyKey()) > 255 {
+		err := UpdateSendRequestValidationError{
+			field:  "IdempotencyKey",
+			reason: "value length must be at most 255 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return UpdateSendRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// UpdateSendRequestMultiError is an error wrapping multiple validation errors
+// returned by UpdateSendRequest.ValidateAll() if the designated constraints
+// aren't met.
+type UpdateSendRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m UpdateSendRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m UpdateSendRequestMultiError) AllErrors() []error { return m }
+
+// UpdateSendRequestValidationError is the validation error returned by
+// UpdateSendRequest.Validate if the designated constraints aren't met.
+type UpdateSendRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e UpdateSendRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e UpdateSendRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e UpdateSendRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e UpdateSendRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e UpdateSendRequestValidationError) ErrorName() string {
+	return "UpdateSendRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e UpdateSendRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sUpdateSendRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = UpdateSendRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = UpdateSendRequestValidationError{}
+
+var _UpdateSendRequest_Subject_Pattern = regexp.MustCompile("^[^\\x00\\r\\n]*$")
+
+// Validate checks the field values on SendUpdateAccepted with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *SendUpdateAccepted) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on SendUpdateAccepted with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// SendUpdateAcceptedMultiError, or nil if none found.
+func (m *SendUpdateAccepted) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *SendUpdateAccepted) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for NotificationId
+
+	// no validation rules for UpdateId
+
+	// no validation rules for Number
+
+	if len(errors) > 0 {
+		return SendUpdateAcceptedMultiError(errors)
+	}
+
+	return nil
+}
+
+// SendUpdateAcceptedMultiError is an error wrapping multiple validation errors
+// returned by SendUpdateAccepted.ValidateAll() if the designated constraints
+// aren't met.
+type SendUpdateAcceptedMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m SendUpdateAcceptedMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m SendUpdateAcceptedMultiError) AllErrors() []error { return m }
+
+// SendUpdateAcceptedValidationError is the validation error returned by
+// SendUpdateAccepted.Validate if the designated constraints aren't met.
+type SendUpdateAcceptedValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e SendUpdateAcceptedValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e SendUpdateAcceptedValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e SendUpdateAcceptedValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e SendUpdateAcceptedValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e SendUpdateAcceptedValidationError) ErrorName() string {
+	return "SendUpdateAcceptedValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e SendUpdateAcceptedValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sSendUpdateAccepted.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = SendUpdateAcceptedValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = SendUpdateAcceptedValidationError{}
 
 // Validate checks the field values on NotifyAccepted with the rules defined in
 // the proto definition for this message. If any rules are violated, the first
@@ -922,6 +1468,69 @@ func (m *Send) validate(all bool) error {
 		}
 	}
 
+	for idx, item := range m.GetUpdates() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, SendValidationError{
+						field:  fmt.Sprintf("Updates[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, SendValidationError{
+						field:  fmt.Sprintf("Updates[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return SendValidationError{
+					field:  fmt.Sprintf("Updates[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	if all {
+		switch v := interface{}(m.GetUpdatesNotificationId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SendValidationError{
+					field:  "UpdatesNotificationId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SendValidationError{
+					field:  "UpdatesNotificationId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetUpdatesNotificationId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SendValidationError{
+				field:  "UpdatesNotificationId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if len(errors) > 0 {
 		return SendMultiError(errors)
 	}
@@ -999,6 +1608,203 @@ var _ interface {
 	ErrorName() string
 } = SendValidationError{}
 
+// Validate checks the field values on SendUpdate with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *SendUpdate) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on SendUpdate with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in SendUpdateMultiError, or
+// nil if none found.
+func (m *SendUpdate) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *SendUpdate) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for UpdateId
+
+	// no validation rules for Number
+
+	// no validation rules for Status
+
+	for idx, item := range m.GetChannels() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, SendUpdateValidationError{
+						field:  fmt.Sprintf("Channels[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, SendUpdateValidationError{
+						field:  fmt.Sprintf("Channels[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return SendUpdateValidationError{
+					field:  fmt.Sprintf("Channels[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	if all {
+		switch v := interface{}(m.GetCreatedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SendUpdateValidationError{
+					field:  "CreatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SendUpdateValidationError{
+					field:  "CreatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCreatedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SendUpdateValidationError{
+				field:  "CreatedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetUpdatedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, SendUpdateValidationError{
+					field:  "UpdatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, SendUpdateValidationError{
+					field:  "UpdatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetUpdatedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return SendUpdateValidationError{
+				field:  "UpdatedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return SendUpdateMultiError(errors)
+	}
+
+	return nil
+}
+
+// SendUpdateMultiError is an error wrapping multiple validation errors
+// returned by SendUpdate.ValidateAll() if the designated constraints aren't met.
+type SendUpdateMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m SendUpdateMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m SendUpdateMultiError) AllErrors() []error { return m }
+
+// SendUpdateValidationError is the validation error returned by
+// SendUpdate.Validate if the designated constraints aren't met.
+type SendUpdateValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e SendUpdateValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e SendUpdateValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e SendUpdateValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e SendUpdateValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e SendUpdateValidationError) ErrorName() string { return "SendUpdateValidationError" }
+
+// Error satisfies the builtin error interface
+func (e SendUpdateValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sSendUpdate.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = SendUpdateValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = SendUpdateValidationError{}
+
 // Validate checks the field values on ListSendsRequest with the rules defined
 // in the proto definition for this message. If any rules are violated, the
 // first error encountered is returned, or nil if there are no violations.
@@ -1032,10 +1838,10 @@ func (m *ListSendsRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if len(m.GetStatus()) > 4 {
+	if len(m.GetStatus()) > 5 {
 		err := ListSendsRequestValidationError{
 			field:  "Status",
-			reason: "value must contain no more than 4 item(s)",
+			reason: "value must contain no more than 5 item(s)",
 		}
 		if !all {
 			return err
@@ -1064,7 +1870,7 @@ func (m *ListSendsRequest) validate(all bool) error {
 		if _, ok := _ListSendsRequest_Status_InLookup[item]; !ok {
 			err := ListSendsRequestValidationError{
 				field:  fmt.Sprintf("Status[%v]", idx),
-				reason: "value must be in list [pending delivered partial failed]",
+				reason: "value must be in list [pending delivered partial failed superseded]",
 			}
 			if !all {
 				return err
@@ -1250,10 +2056,11 @@ var _ interface {
 } = ListSendsRequestValidationError{}
 
 var _ListSendsRequest_Status_InLookup = map[string]struct{}{
-	"pending":   {},
-	"delivered": {},
-	"partial":   {},
-	"failed":    {},
+	"pending":    {},
+	"delivered":  {},
+	"partial":    {},
+	"failed":     {},
+	"superseded": {},
 }
 
 var _ListSendsRequest_Channel_InLookup = map[string]struct{}{
@@ -1586,6 +2393,12 @@ func (m *ChannelOutcome) validate(all bool) error {
 	}
 
 	// no validation rules for PossiblyDuplicated
+
+	// no validation rules for ActionsShown
+
+	// no validation rules for Replaced
+
+	// no validation rules for SupersededCount
 
 	if len(errors) > 0 {
 		return ChannelOutcomeMultiError(errors)

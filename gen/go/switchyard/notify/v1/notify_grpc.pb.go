@@ -22,9 +22,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	NotifyService_Notify_FullMethodName    = "/switchyard.notify.v1.NotifyService/Notify"
-	NotifyService_GetSend_FullMethodName   = "/switchyard.notify.v1.NotifyService/GetSend"
-	NotifyService_ListSends_FullMethodName = "/switchyard.notify.v1.NotifyService/ListSends"
+	NotifyService_Notify_FullMethodName     = "/switchyard.notify.v1.NotifyService/Notify"
+	NotifyService_UpdateSend_FullMethodName = "/switchyard.notify.v1.NotifyService/UpdateSend"
+	NotifyService_GetSend_FullMethodName    = "/switchyard.notify.v1.NotifyService/GetSend"
+	NotifyService_ListSends_FullMethodName  = "/switchyard.notify.v1.NotifyService/ListSends"
 )
 
 // NotifyServiceClient is the client API for NotifyService service.
@@ -38,7 +39,13 @@ type NotifyServiceClient interface {
 	// 400 naming the channel. The same idempotency key with the same body repeats the first response, with 200; with
 	// another body it is 422.
 	Notify(ctx context.Context, in *NotifyRequest, opts ...grpc.CallOption) (*NotifyAccepted, error)
-	// GetSend reads the outcome of a notification, per channel and per attempt.
+	// UpdateSend replaces what a notification says (202), on every channel of it. A channel that can change a message in
+	// place does: Slack by an app, web_push and in_app. The others send a further message: email in the same thread, the
+	// webhook with the id of what it updates. Updates of a notification are applied in order and the last one wins: a
+	// message that has not been sent yet when a newer one is accepted is never sent. A notification that is not the
+	// organization's, or whose log has been deleted, is 404; one with 100 updates is 409 `too_many_updates`.
+	UpdateSend(ctx context.Context, in *UpdateSendRequest, opts ...grpc.CallOption) (*SendUpdateAccepted, error)
+	// GetSend reads the outcome of a notification, per channel and per attempt. The id of an update works, too.
 	GetSend(ctx context.Context, in *GetSendRequest, opts ...grpc.CallOption) (*Send, error)
 	// ListSends lists the organization's notifications with the outcome of each channel, newest first. A page may be
 	// shorter than its limit: a bounded number of notifications is examined for each.
@@ -57,6 +64,16 @@ func (c *notifyServiceClient) Notify(ctx context.Context, in *NotifyRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(NotifyAccepted)
 	err := c.cc.Invoke(ctx, NotifyService_Notify_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *notifyServiceClient) UpdateSend(ctx context.Context, in *UpdateSendRequest, opts ...grpc.CallOption) (*SendUpdateAccepted, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SendUpdateAccepted)
+	err := c.cc.Invoke(ctx, NotifyService_UpdateSend_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +111,13 @@ type NotifyServiceServer interface {
 	// 400 naming the channel. The same idempotency key with the same body repeats the first response, with 200; with
 	// another body it is 422.
 	Notify(context.Context, *NotifyRequest) (*NotifyAccepted, error)
-	// GetSend reads the outcome of a notification, per channel and per attempt.
+	// UpdateSend replaces what a notification says (202), on every channel of it. A channel that can change a message in
+	// place does: Slack by an app, web_push and in_app. The others send a further message: email in the same thread, the
+	// webhook with the id of what it updates. Updates of a notification are applied in order and the last one wins: a
+	// message that has not been sent yet when a newer one is accepted is never sent. A notification that is not the
+	// organization's, or whose log has been deleted, is 404; one with 100 updates is 409 `too_many_updates`.
+	UpdateSend(context.Context, *UpdateSendRequest) (*SendUpdateAccepted, error)
+	// GetSend reads the outcome of a notification, per channel and per attempt. The id of an update works, too.
 	GetSend(context.Context, *GetSendRequest) (*Send, error)
 	// ListSends lists the organization's notifications with the outcome of each channel, newest first. A page may be
 	// shorter than its limit: a bounded number of notifications is examined for each.
@@ -111,6 +134,9 @@ type UnimplementedNotifyServiceServer struct{}
 
 func (UnimplementedNotifyServiceServer) Notify(context.Context, *NotifyRequest) (*NotifyAccepted, error) {
 	return nil, status.Error(codes.Unimplemented, "method Notify not implemented")
+}
+func (UnimplementedNotifyServiceServer) UpdateSend(context.Context, *UpdateSendRequest) (*SendUpdateAccepted, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateSend not implemented")
 }
 func (UnimplementedNotifyServiceServer) GetSend(context.Context, *GetSendRequest) (*Send, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetSend not implemented")
@@ -153,6 +179,24 @@ func _NotifyService_Notify_Handler(srv interface{}, ctx context.Context, dec fun
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(NotifyServiceServer).Notify(ctx, req.(*NotifyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _NotifyService_UpdateSend_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateSendRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NotifyServiceServer).UpdateSend(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: NotifyService_UpdateSend_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NotifyServiceServer).UpdateSend(ctx, req.(*UpdateSendRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -203,6 +247,10 @@ var NotifyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Notify",
 			Handler:    _NotifyService_Notify_Handler,
+		},
+		{
+			MethodName: "UpdateSend",
+			Handler:    _NotifyService_UpdateSend_Handler,
 		},
 		{
 			MethodName: "GetSend",

@@ -10,7 +10,9 @@ self.addEventListener("push", (event) => {
 
 self.addEventListener("notificationclick", (event) => {
   event.notification.close();
-  event.waitUntil(open(new URL(event.notification.data.url, self.location.origin)));
+  const { url, links } = event.notification.data;
+  const link = new URL((event.action && links[event.action]) || url, self.location.origin);
+  event.waitUntil(open(link));
 });
 
 // The browser has replaced the subscription: the page registers the new one.
@@ -19,8 +21,9 @@ self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(tell(
 async function show(message) {
   await self.registration.showNotification(message.title || "Switchyard", {
     body: message.body,
-    tag: message.notification_id, // a push that comes twice is shown once
-    data: { url: message.url || "/" },
+    tag: message.tag, // a push that comes twice is shown once, and an update replaces what it updates
+    actions: (message.actions || []).map(({ action, title }) => ({ action, title })),
+    data: { url: message.url || "/", links: Object.fromEntries((message.actions || []).map((a) => [a.action, a.url])) },
   });
   await tell({ kind: "push", message });
 }

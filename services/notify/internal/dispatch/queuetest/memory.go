@@ -31,8 +31,12 @@ type row struct {
 	due     time.Time
 	sending bool
 	end     channel.Step
-	tries   []dispatch.Try
-	doubled bool
+	// number is that of an update, after what it waits for, and reference where the message is.
+	number    int
+	after     *row
+	reference string
+	tries     []dispatch.Try
+	doubled   bool
 }
 
 // Add queues a recipient that is due now and returns its notification.
@@ -88,6 +92,7 @@ func (m *Memory) Take(_ context.Context, c dispatch.Claim) ([]dispatch.Leased, e
 		r.Lost, r.Late = r.sending, now.Sub(r.due)
 		r.Fence++
 		r.sending, r.due = true, now.Add(c.Lease)
+		m.describe(r)
 		taken = append(taken, r.Leased)
 	}
 	return taken, nil
@@ -135,6 +140,7 @@ func (m *Memory) Settle(_ context.Context, _ channel.Name, results []dispatch.Re
 		r.Attempts, r.Doubtful, r.Granted = result.Attempts, result.Doubtful, result.Granted
 		r.DeliveryID = cmp.Or(result.DeliveryID, r.DeliveryID)
 		r.tries, r.doubled = append(r.tries, result.Tries...), r.doubled || result.Duplicate
+		m.follow(r)
 	}
 	return held, nil
 }

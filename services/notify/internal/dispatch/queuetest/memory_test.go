@@ -18,7 +18,8 @@ func TestMemoryConforms(t *testing.T) {
 			Add: func(_ *testing.T, name channel.Name, lane string) uuid.UUID {
 				return m.Add(name, lane, time.Hour)
 			},
-			Pass: func(_ *testing.T, d time.Duration) { m.Pass(d) },
+			Update: func(_ *testing.T, of uuid.UUID) uuid.UUID { return m.Update(of) },
+			Pass:   func(_ *testing.T, d time.Duration) { m.Pass(d) },
 		}
 	})
 }

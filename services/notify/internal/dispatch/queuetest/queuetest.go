@@ -21,6 +21,8 @@ type Queue struct {
 
 	// Add queues a recipient that is due now, in a lane or in none.
 	Add func(t *testing.T, name channel.Name, lane string) uuid.UUID
+	// Update accepts an update of a notification.
+	Update func(t *testing.T, of uuid.UUID) uuid.UUID
 	// Pass advances the store's clock.
 	Pass func(t *testing.T, d time.Duration)
 }
@@ -34,7 +36,12 @@ func Conform(t *testing.T, open func(t *testing.T) Queue) {
 	for name, test := range map[string]func(*testing.T, Queue){
 		"the longest due first": longestDueFirst, "a lease is exclusive": exclusive, "a lease that ran out": lapsed,
 		"a result is kept": kept, "an end is an end": ended, "channels are apart": apart, "takers share": shared,
-		"an organization is passed over": passedOver,
+		"an organization is passed over":               passedOver,
+		"an update goes instead of what was not sent":  unsentSuperseded,
+		"an update waits for what is being sent":       updateWaits,
+		"what was refused is not sent after an update": refusedSuperseded,
+		"nor what a lost sender had":                   lostSuperseded,
+		"what was handed over comes first":             handedStays,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

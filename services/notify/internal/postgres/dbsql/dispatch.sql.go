@@ -52,14 +52,16 @@ UPDATE channel_send AS c SET
     outcome = CASE WHEN s.outcome <> '' THEN s.outcome ELSE c.outcome END,
     last_error = CASE WHEN s.error <> '' THEN s.error ELSE c.last_error END,
     delivered_count = c.delivered_count + s.delivered, failed_count = c.failed_count + s.failed,
-    removed_count = c.removed_count + s.removed,
+    removed_count = c.removed_count + s.removed, superseded_count = c.superseded_count + s.superseded,
+    reference = coalesce(c.reference, nullif(s.reference, '')), replaced = c.replaced OR s.replaced,
     truncated = c.truncated OR s.truncated, possibly_duplicated = c.possibly_duplicated OR s.duplicated,
     delivery_id = CASE WHEN s.delivery_id <> '' THEN s.delivery_id ELSE c.delivery_id END
 FROM (
     SELECT unnest($2::uuid[]) AS notification_id, unnest($3::integer[]) AS attempts, unnest($4::text[]) AS outcome,
            unnest($5::text[]) AS error, unnest($6::integer[]) AS delivered, unnest($7::integer[]) AS failed,
            unnest($8::integer[]) AS removed, unnest($9::boolean[]) AS truncated, unnest($10::boolean[]) AS duplicated,
-           unnest($11::text[]) AS delivery_id
+           unnest($11::text[]) AS delivery_id, unnest($12::integer[]) AS superseded, unnest($13::text[]) AS reference,
+           unnest($14::boolean[]) AS replaced
 ) AS s
 WHERE c.notification_id = s.notification_id AND c.channel = $1::text AND c.status NOT IN ('delivered', 'failed')
 `
@@ -76,6 +78,9 @@ type CountResultsParams struct {
 	Truncateds      []bool
 	Duplicateds     []bool
 	DeliveryIds     []string
+	Supersededs     []int32
+	Refs            []string
+	Replaceds       []bool
 }
 
 // CountResults adds results to the sums of their channel, and sets the outcome of the last attempt.
@@ -92,6 +97,9 @@ func (q *Queries) CountResults(ctx context.Context, arg CountResultsParams) erro
 		arg.Truncateds,
 		arg.Duplicateds,
 		arg.DeliveryIds,
+		arg.Supersededs,
+		arg.Refs,
+		arg.Replaceds,
 	)
 	return err
 }
@@ -140,10 +148,11 @@ func (q *Queries) InsertAttempts(ctx context.Context, arg InsertAttemptsParams) 
 }
 
 const lockNotifications = `-- name: LockNotifications :exec
-SELECT id FROM notification WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE
+SELECT id FROM notification WHERE id = ANY($1::uuid[])
+ORDER BY coalesce(updates_id, id), coalesce(update_number, 0) FOR NO KEY UPDATE
 `
 
-// LockNotifications locks sends in order, to avoid deadlocks.
+// LockNotifications locks sends in order, each before its updates, to avoid deadlocks.
 func (q *Queries) LockNotifications(ctx context.Context, ids []uuid.UUID) error {
 	_, err := q.db.Exec(ctx, lockNotifications, ids)
 	return err
@@ -230,8 +239,14 @@ WITH due AS (
 UPDATE recipient AS r SET status = 'sending', fence = r.fence + 1, due_at = now() + $1::interval
 FROM due, channel_send AS c, notification AS n
 WHERE r.id = due.id AND c.notification_id = r.notification_id AND c.channel = r.channel AND n.id = r.notification_id
-RETURNING r.id, r.notification_id, n.organization_id, r.sub_id, r.destination, r.lane, r.granted, r.fence, r.attempts, r.doubtful,
-          r.delivery_id, due.lost::boolean AS lost, due.late::double precision AS late, c.work, n.created_at, c.deadline_at
+RETURNING r.id, r.notification_id, n.organization_id, r.sub_id, r.destination, r.lane, r.granted, r.fence, r.attempts,
+          (r.doubtful OR EXISTS (SELECT 1 FROM recipient AS p WHERE p.id = r.after_id AND p.doubtful AND p.status = 'failed'))::boolean AS doubtful,
+          r.delivery_id, due.lost::boolean AS lost, due.late::double precision AS late, c.work, n.created_at, c.deadline_at,
+          n.updates_id,
+          (SELECT f.reference FROM channel_send AS f WHERE f.notification_id = n.updates_id AND f.channel = r.channel) AS reference,
+          EXISTS (SELECT 1 FROM recipient AS p WHERE p.id = r.after_id AND p.due_at IS NOT NULL)::boolean AS held,
+          EXISTS (SELECT 1 FROM notification AS u WHERE u.updates_id = coalesce(n.updates_id, n.id)
+              AND u.update_number > coalesce(n.update_number, 0))::boolean AS superseded
 `
 
 type TakeRecipientsParams struct {
@@ -258,10 +273,15 @@ type TakeRecipientsRow struct {
 	Work           []byte
 	CreatedAt      time.Time
 	DeadlineAt     *time.Time
+	UpdatesID      *uuid.UUID
+	Reference      *string
+	Held           bool
+	Superseded     bool
 }
 
 // TakeRecipients leases due recipients of a channel, the longest due first. A recipient with status `sending` has
-// lost its sender: the outcome of that attempt is unknown. Recipients of organizations to pass over are skipped.
+// lost its sender: the outcome of that attempt is unknown. Recipients of organizations to pass over are skipped. A held
+// recipient waits for an earlier message to the same one; a superseded one has a newer update.
 func (q *Queries) TakeRecipients(ctx context.Context, arg TakeRecipientsParams) ([]TakeRecipientsRow, error) {
 	rows, err := q.db.Query(ctx, takeRecipients,
 		arg.Lease,
@@ -293,6 +313,10 @@ func (q *Queries) TakeRecipients(ctx context.Context, arg TakeRecipientsParams) 
 			&i.Work,
 			&i.CreatedAt,
 			&i.DeadlineAt,
+			&i.UpdatesID,
+			&i.Reference,
+			&i.Held,
+			&i.Superseded,
 		); err != nil {
 			return nil, err
 		}

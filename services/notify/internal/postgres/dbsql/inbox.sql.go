@@ -131,8 +131,8 @@ func (q *Queries) Events(ctx context.Context, arg EventsParams) ([]EventsRow, er
 
 const insertRecord = `-- name: InsertRecord :exec
 WITH stored AS (
-    INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp())
+    INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, actions, created_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, clock_timestamp())
     RETURNING id, organization_id, user_id, seq, created_at
 )
 INSERT INTO inbox_event (organization_id, user_id, seq, event, record_id, unread, occurred_at)
@@ -150,6 +150,7 @@ type InsertRecordParams struct {
 	Message        string
 	Url            string
 	Data           *string
+	Actions        *string
 }
 
 // InsertRecord stores a counted record and its event. The time is taken after the lock, so that times have the order
@@ -165,6 +166,7 @@ func (q *Queries) InsertRecord(ctx context.Context, arg InsertRecordParams) erro
 		arg.Message,
 		arg.Url,
 		arg.Data,
+		arg.Actions,
 	)
 	return err
 }
@@ -266,7 +268,7 @@ func (q *Queries) Place(ctx context.Context, arg PlaceParams) (PlaceRow, error) 
 }
 
 const record = `-- name: Record :one
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record WHERE id = $1
 `
 
@@ -285,12 +287,14 @@ func (q *Queries) Record(ctx context.Context, id uuid.UUID) (InboxRecord, error)
 		&i.Data,
 		&i.ReadAt,
 		&i.CreatedAt,
+		&i.Actions,
+		&i.UpdatedAt,
 	)
 	return i, err
 }
 
 const records = `-- name: Records :many
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record
 WHERE organization_id = $1 AND user_id = $2 AND seq < $3
 ORDER BY seq DESC LIMIT $4
@@ -329,6 +333,8 @@ func (q *Queries) Records(ctx context.Context, arg RecordsParams) ([]InboxRecord
 			&i.Data,
 			&i.ReadAt,
 			&i.CreatedAt,
+			&i.Actions,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -341,7 +347,7 @@ func (q *Queries) Records(ctx context.Context, arg RecordsParams) ([]InboxRecord
 }
 
 const recordsOf = `-- name: RecordsOf :many
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record WHERE id = ANY($1::uuid[])
 `
 
@@ -366,6 +372,8 @@ func (q *Queries) RecordsOf(ctx context.Context, ids []uuid.UUID) ([]InboxRecord
 			&i.Data,
 			&i.ReadAt,
 			&i.CreatedAt,
+			&i.Actions,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -394,7 +402,7 @@ func (q *Queries) Unread(ctx context.Context, arg UnreadParams) (int32, error) {
 }
 
 const unreadRecords = `-- name: UnreadRecords :many
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record
 WHERE organization_id = $1 AND user_id = $2 AND seq < $3 AND read_at IS NULL
 ORDER BY seq DESC LIMIT $4
@@ -433,6 +441,8 @@ func (q *Queries) UnreadRecords(ctx context.Context, arg UnreadRecordsParams) ([
 			&i.Data,
 			&i.ReadAt,
 			&i.CreatedAt,
+			&i.Actions,
+			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
 		}

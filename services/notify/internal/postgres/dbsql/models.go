@@ -46,6 +46,10 @@ type ChannelSend struct {
 	DeadlineAt         *time.Time
 	Expanding          bool
 	PossiblyDuplicated bool
+	Reference          *string
+	ActionsShown       int16
+	Replaced           bool
+	SupersededCount    int32
 }
 
 type HouseEvent struct {
@@ -98,6 +102,8 @@ type InboxRecord struct {
 	Data           *string
 	ReadAt         *time.Time
 	CreatedAt      time.Time
+	Actions        *string
+	UpdatedAt      *time.Time
 }
 
 type Notification struct {
@@ -105,6 +111,9 @@ type Notification struct {
 	OrganizationID string
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Target         []byte
+	UpdatesID      *uuid.UUID
+	UpdateNumber   *int32
 }
 
 type PushExpansion struct {
@@ -163,6 +172,7 @@ type Recipient struct {
 	Attempts       int32
 	Doubtful       bool
 	DeliveryID     *string
+	AfterID        *int64
 }
 
 type SendFailure struct {

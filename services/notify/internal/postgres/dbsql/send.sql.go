@@ -71,7 +71,8 @@ func (q *Queries) Attempts(ctx context.Context, arg AttemptsParams) ([]AttemptsR
 
 const channelSends = `-- name: ChannelSends :many
 SELECT notification_id, channel, status, outcome, attempts, last_error,
-       targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at
+       targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at,
+       actions_shown, replaced, superseded_count
 FROM channel_send WHERE notification_id = ANY($1::uuid[]) ORDER BY notification_id, position
 `
 
@@ -90,6 +91,9 @@ type ChannelSendsRow struct {
 	PossiblyDuplicated bool
 	DeliveryID         *string
 	FinishedAt         *time.Time
+	ActionsShown       int16
+	Replaced           bool
+	SupersededCount    int32
 }
 
 // ChannelSends returns the channels of sends, in the order of the requests.
@@ -117,6 +121,9 @@ func (q *Queries) ChannelSends(ctx context.Context, ids []uuid.UUID) ([]ChannelS
 			&i.PossiblyDuplicated,
 			&i.DeliveryID,
 			&i.FinishedAt,
+			&i.ActionsShown,
+			&i.Replaced,
+			&i.SupersededCount,
 		); err != nil {
 			return nil, err
 		}
@@ -160,7 +167,7 @@ const endChannels = `-- name: EndChannels :exec
 UPDATE channel_send SET
     status = CASE WHEN delivered_count > 0 THEN 'delivered' ELSE 'failed' END,
     outcome = CASE WHEN targeted_count = 0 THEN 'permanent' ELSE outcome END,
-    last_error = CASE WHEN targeted_count = 0 THEN 'no_recipients' ELSE last_error END,
+    last_error = CASE WHEN targeted_count = 0 AND last_error IS DISTINCT FROM 'superseded' THEN 'no_recipients' ELSE last_error END,
     work = NULL, due_at = NULL, finished_at = clock_timestamp()
 WHERE notification_id = ANY($1::uuid[]) AND status NOT IN ('delivered', 'failed')
   AND NOT expanding AND delivered_count + failed_count = targeted_count
@@ -195,8 +202,8 @@ func (q *Queries) IdempotencyKey(ctx context.Context, arg IdempotencyKeyParams) 
 }
 
 const insertChannel = `-- name: InsertChannel :exec
-INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding)
-VALUES ($1, $2, $3, 'queued', $4, now() + $5::interval, $6, 0, $7)
+INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding, actions_shown)
+VALUES ($1, $2, $3, 'queued', $4, now() + $5::interval, $6, 0, $7, $8)
 `
 
 type InsertChannelParams struct {
@@ -207,6 +214,7 @@ type InsertChannelParams struct {
 	Lifetime       time.Duration
 	Truncated      bool
 	Expanding      bool
+	ActionsShown   int16
 }
 
 // InsertChannel inserts a channel that a dispatcher delivers. Its recipients are added afterwards.
@@ -219,14 +227,15 @@ func (q *Queries) InsertChannel(ctx context.Context, arg InsertChannelParams) er
 		arg.Lifetime,
 		arg.Truncated,
 		arg.Expanding,
+		arg.ActionsShown,
 	)
 	return err
 }
 
 const insertDelivered = `-- name: InsertDelivered :exec
 WITH sent AS (
-    INSERT INTO channel_send (notification_id, channel, position, status, attempts, outcome, delivered_count, finished_at)
-    VALUES ($1, $2, $3, 'delivered', 1, 'ok', 1, now())
+    INSERT INTO channel_send (notification_id, channel, position, status, attempts, outcome, delivered_count, finished_at, reference, actions_shown, replaced)
+    VALUES ($1, $2, $3, 'delivered', 1, 'ok', 1, now(), $4, $5, $6)
     RETURNING notification_id, channel
 )
 INSERT INTO attempt (notification_id, channel, number, outcome, started_at, duration_ms)
@@ -237,25 +246,36 @@ type InsertDeliveredParams struct {
 	NotificationID uuid.UUID
 	Channel        string
 	Position       int16
+	Reference      *string
+	ActionsShown   int16
+	Replaced       bool
 }
 
 // InsertDelivered inserts a channel that the commit itself delivers.
 func (q *Queries) InsertDelivered(ctx context.Context, arg InsertDeliveredParams) error {
-	_, err := q.db.Exec(ctx, insertDelivered, arg.NotificationID, arg.Channel, arg.Position)
+	_, err := q.db.Exec(ctx, insertDelivered,
+		arg.NotificationID,
+		arg.Channel,
+		arg.Position,
+		arg.Reference,
+		arg.ActionsShown,
+		arg.Replaced,
+	)
 	return err
 }
 
 const insertNotification = `-- name: InsertNotification :exec
-INSERT INTO notification (id, organization_id) VALUES ($1, $2)
+INSERT INTO notification (id, organization_id, target) VALUES ($1, $2, $3)
 `
 
 type InsertNotificationParams struct {
 	ID             uuid.UUID
 	OrganizationID string
+	Target         []byte
 }
 
 func (q *Queries) InsertNotification(ctx context.Context, arg InsertNotificationParams) error {
-	_, err := q.db.Exec(ctx, insertNotification, arg.ID, arg.OrganizationID)
+	_, err := q.db.Exec(ctx, insertNotification, arg.ID, arg.OrganizationID, arg.Target)
 	return err
 }
 
@@ -465,7 +485,7 @@ func (q *Queries) NewestSendsOfOrganization(ctx context.Context, arg NewestSends
 }
 
 const notification = `-- name: Notification :one
-SELECT id, organization_id, created_at, updated_at FROM notification
+SELECT id, organization_id, created_at, updated_at, updates_id FROM notification
 WHERE id = $1 AND organization_id = $2
 `
 
@@ -474,36 +494,54 @@ type NotificationParams struct {
 	OrganizationID string
 }
 
-func (q *Queries) Notification(ctx context.Context, arg NotificationParams) (Notification, error) {
+type NotificationRow struct {
+	ID             uuid.UUID
+	OrganizationID string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	UpdatesID      *uuid.UUID
+}
+
+func (q *Queries) Notification(ctx context.Context, arg NotificationParams) (NotificationRow, error) {
 	row := q.db.QueryRow(ctx, notification, arg.ID, arg.OrganizationID)
-	var i Notification
+	var i NotificationRow
 	err := row.Scan(
 		&i.ID,
 		&i.OrganizationID,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.UpdatesID,
 	)
 	return i, err
 }
 
 const notifications = `-- name: Notifications :many
-SELECT id, organization_id, created_at, updated_at FROM notification WHERE id = ANY($1::uuid[])
+SELECT id, organization_id, created_at, updated_at, updates_id FROM notification WHERE id = ANY($1::uuid[])
 `
 
-func (q *Queries) Notifications(ctx context.Context, ids []uuid.UUID) ([]Notification, error) {
+type NotificationsRow struct {
+	ID             uuid.UUID
+	OrganizationID string
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	UpdatesID      *uuid.UUID
+}
+
+func (q *Queries) Notifications(ctx context.Context, ids []uuid.UUID) ([]NotificationsRow, error) {
 	rows, err := q.db.Query(ctx, notifications, ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Notification
+	var items []NotificationsRow
 	for rows.Next() {
-		var i Notification
+		var i NotificationsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.OrganizationID,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.UpdatesID,
 		); err != nil {
 			return nil, err
 		}

@@ -58,6 +58,9 @@ DELETE FROM notification WHERE id IN (
     SELECT n.id FROM notification AS n
     WHERE n.created_at < now() - $1::interval
       AND NOT EXISTS (SELECT 1 FROM channel_send AS c WHERE c.notification_id = n.id AND c.status NOT IN ('delivered', 'failed'))
+      AND NOT EXISTS (
+          SELECT 1 FROM notification AS u JOIN channel_send AS c ON c.notification_id = u.id
+          WHERE u.updates_id = n.id AND c.status NOT IN ('delivered', 'failed'))
     ORDER BY n.created_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 `
@@ -67,7 +70,7 @@ type DeleteOldLogsParams struct {
 	Count int32
 }
 
-// DeleteOldLogs deletes the logs of ended sends, the oldest first.
+// DeleteOldLogs deletes the logs of ended sends, the oldest first, with those of their updates.
 func (q *Queries) DeleteOldLogs(ctx context.Context, arg DeleteOldLogsParams) (int64, error) {
 	result, err := q.db.Exec(ctx, deleteOldLogs, arg.Age, arg.Count)
 	if err != nil {

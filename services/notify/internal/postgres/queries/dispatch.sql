@@ -1,6 +1,7 @@
 -- name: TakeRecipients :many
 -- TakeRecipients leases due recipients of a channel, the longest due first. A recipient with status `sending` has
--- lost its sender: the outcome of that attempt is unknown. Recipients of organizations to pass over are skipped.
+-- lost its sender: the outcome of that attempt is unknown. Recipients of organizations to pass over are skipped. A held
+-- recipient waits for an earlier message to the same one; a superseded one has a newer update.
 WITH due AS (
     SELECT id, status = 'sending' AS lost, extract(epoch FROM now() - due_at) AS late FROM recipient
     WHERE recipient.channel = @channel AND due_at <= now()
@@ -11,8 +12,14 @@ WITH due AS (
 UPDATE recipient AS r SET status = 'sending', fence = r.fence + 1, due_at = now() + @lease::interval
 FROM due, channel_send AS c, notification AS n
 WHERE r.id = due.id AND c.notification_id = r.notification_id AND c.channel = r.channel AND n.id = r.notification_id
-RETURNING r.id, r.notification_id, n.organization_id, r.sub_id, r.destination, r.lane, r.granted, r.fence, r.attempts, r.doubtful,
-          r.delivery_id, due.lost::boolean AS lost, due.late::double precision AS late, c.work, n.created_at, c.deadline_at;
+RETURNING r.id, r.notification_id, n.organization_id, r.sub_id, r.destination, r.lane, r.granted, r.fence, r.attempts,
+          (r.doubtful OR EXISTS (SELECT 1 FROM recipient AS p WHERE p.id = r.after_id AND p.doubtful AND p.status = 'failed'))::boolean AS doubtful,
+          r.delivery_id, due.lost::boolean AS lost, due.late::double precision AS late, c.work, n.created_at, c.deadline_at,
+          n.updates_id,
+          (SELECT f.reference FROM channel_send AS f WHERE f.notification_id = n.updates_id AND f.channel = r.channel) AS reference,
+          EXISTS (SELECT 1 FROM recipient AS p WHERE p.id = r.after_id AND p.due_at IS NOT NULL)::boolean AS held,
+          EXISTS (SELECT 1 FROM notification AS u WHERE u.updates_id = coalesce(n.updates_id, n.id)
+              AND u.update_number > coalesce(n.update_number, 0))::boolean AS superseded;
 
 -- name: NextDue :one
 -- NextDue returns the seconds until the next recipient of a channel is due; an hour when none is.
@@ -21,8 +28,9 @@ SELECT coalesce(extract(epoch FROM (
 )), 3600)::double precision;
 
 -- name: LockNotifications :exec
--- LockNotifications locks sends in order, to avoid deadlocks.
-SELECT id FROM notification WHERE id = ANY(@ids::uuid[]) ORDER BY id FOR NO KEY UPDATE;
+-- LockNotifications locks sends in order, each before its updates, to avoid deadlocks.
+SELECT id FROM notification WHERE id = ANY(@ids::uuid[])
+ORDER BY coalesce(updates_id, id), coalesce(update_number, 0) FOR NO KEY UPDATE;
 
 -- name: SettleRecipients :many
 -- SettleRecipients stores the results whose lease is still held, and returns the ids of their recipients.
@@ -56,14 +64,16 @@ UPDATE channel_send AS c SET
     outcome = CASE WHEN s.outcome <> '' THEN s.outcome ELSE c.outcome END,
     last_error = CASE WHEN s.error <> '' THEN s.error ELSE c.last_error END,
     delivered_count = c.delivered_count + s.delivered, failed_count = c.failed_count + s.failed,
-    removed_count = c.removed_count + s.removed,
+    removed_count = c.removed_count + s.removed, superseded_count = c.superseded_count + s.superseded,
+    reference = coalesce(c.reference, nullif(s.reference, '')), replaced = c.replaced OR s.replaced,
     truncated = c.truncated OR s.truncated, possibly_duplicated = c.possibly_duplicated OR s.duplicated,
     delivery_id = CASE WHEN s.delivery_id <> '' THEN s.delivery_id ELSE c.delivery_id END
 FROM (
     SELECT unnest(@notification_ids::uuid[]) AS notification_id, unnest(@attempt_counts::integer[]) AS attempts, unnest(@outcomes::text[]) AS outcome,
            unnest(@errors::text[]) AS error, unnest(@delivereds::integer[]) AS delivered, unnest(@faileds::integer[]) AS failed,
            unnest(@removeds::integer[]) AS removed, unnest(@truncateds::boolean[]) AS truncated, unnest(@duplicateds::boolean[]) AS duplicated,
-           unnest(@delivery_ids::text[]) AS delivery_id
+           unnest(@delivery_ids::text[]) AS delivery_id, unnest(@supersededs::integer[]) AS superseded, unnest(@refs::text[]) AS reference,
+           unnest(@replaceds::boolean[]) AS replaced
 ) AS s
 WHERE c.notification_id = s.notification_id AND c.channel = @channel::text AND c.status NOT IN ('delivered', 'failed');
 

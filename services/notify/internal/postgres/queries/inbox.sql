@@ -9,8 +9,8 @@ RETURNING version;
 -- InsertRecord stores a counted record and its event. The time is taken after the lock, so that times have the order
 -- of seq.
 WITH stored AS (
-    INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, created_at)
-    VALUES (@id, @organization_id, @user_id, @seq, @notification_id, @subject, @message, @url, @data, clock_timestamp())
+    INSERT INTO inbox_record (id, organization_id, user_id, seq, notification_id, subject, message, url, data, actions, created_at)
+    VALUES (@id, @organization_id, @user_id, @seq, @notification_id, @subject, @message, @url, @data, sqlc.narg('actions'), clock_timestamp())
     RETURNING id, organization_id, user_id, seq, created_at
 )
 INSERT INTO inbox_event (organization_id, user_id, seq, event, record_id, unread, occurred_at)
@@ -53,17 +53,17 @@ WHERE organization_id = @organization_id AND user_id = @user_id AND read_at IS N
 DELETE FROM inbox_record WHERE id = @id RETURNING read_at;
 
 -- name: Record :one
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record WHERE id = @id;
 
 -- name: Records :many
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record
 WHERE organization_id = @organization_id AND user_id = @user_id AND seq < @before
 ORDER BY seq DESC LIMIT @count;
 
 -- name: UnreadRecords :many
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record
 WHERE organization_id = @organization_id AND user_id = @user_id AND seq < @before AND read_at IS NULL
 ORDER BY seq DESC LIMIT @count;
@@ -79,7 +79,7 @@ WHERE organization_id = @organization_id AND user_id = @user_id AND seq > @after
 ORDER BY seq LIMIT @count;
 
 -- name: RecordsOf :many
-SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at
+SELECT id, organization_id, user_id, seq, notification_id, subject, message, url, data, read_at, created_at, actions, updated_at
 FROM inbox_record WHERE id = ANY(@ids::uuid[]);
 
 -- name: Versions :many

@@ -1,5 +1,5 @@
 -- name: InsertNotification :exec
-INSERT INTO notification (id, organization_id) VALUES (@id, @organization_id);
+INSERT INTO notification (id, organization_id, target) VALUES (@id, @organization_id, @target);
 
 -- name: ClaimIdempotencyKey :execrows
 -- ClaimIdempotencyKey affects no row if a committed transaction has taken the key. It waits for a transaction that is
@@ -15,8 +15,8 @@ WHERE organization_id = @organization_id AND key = @key;
 -- name: InsertDelivered :exec
 -- InsertDelivered inserts a channel that the commit itself delivers.
 WITH sent AS (
-    INSERT INTO channel_send (notification_id, channel, position, status, attempts, outcome, delivered_count, finished_at)
-    VALUES (@notification_id, @channel, @position, 'delivered', 1, 'ok', 1, now())
+    INSERT INTO channel_send (notification_id, channel, position, status, attempts, outcome, delivered_count, finished_at, reference, actions_shown, replaced)
+    VALUES (@notification_id, @channel, @position, 'delivered', 1, 'ok', 1, now(), @reference, @actions_shown, @replaced)
     RETURNING notification_id, channel
 )
 INSERT INTO attempt (notification_id, channel, number, outcome, started_at, duration_ms)
@@ -24,8 +24,8 @@ SELECT notification_id, channel, 1, 'ok', now(), 0 FROM sent;
 
 -- name: InsertChannel :exec
 -- InsertChannel inserts a channel that a dispatcher delivers. Its recipients are added afterwards.
-INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding)
-VALUES (@notification_id, @channel, @position, 'queued', @work, now() + @lifetime::interval, @truncated, 0, @expanding);
+INSERT INTO channel_send (notification_id, channel, position, status, work, deadline_at, truncated, targeted_count, expanding, actions_shown)
+VALUES (@notification_id, @channel, @position, 'queued', @work, now() + @lifetime::interval, @truncated, 0, @expanding, @actions_shown);
 
 -- name: InsertRecipient :exec
 -- InsertRecipient inserts the one recipient of a channel.
@@ -41,19 +41,20 @@ VALUES (@notification_id, @channel, @destination, sqlc.narg('lane'));
 UPDATE channel_send SET
     status = CASE WHEN delivered_count > 0 THEN 'delivered' ELSE 'failed' END,
     outcome = CASE WHEN targeted_count = 0 THEN 'permanent' ELSE outcome END,
-    last_error = CASE WHEN targeted_count = 0 THEN 'no_recipients' ELSE last_error END,
+    last_error = CASE WHEN targeted_count = 0 AND last_error IS DISTINCT FROM 'superseded' THEN 'no_recipients' ELSE last_error END,
     work = NULL, due_at = NULL, finished_at = clock_timestamp()
 WHERE notification_id = ANY(@notification_ids::uuid[]) AND status NOT IN ('delivered', 'failed')
   AND NOT expanding AND delivered_count + failed_count = targeted_count;
 
 -- name: Notification :one
-SELECT id, organization_id, created_at, updated_at FROM notification
+SELECT id, organization_id, created_at, updated_at, updates_id FROM notification
 WHERE id = @id AND organization_id = @organization_id;
 
 -- name: ChannelSends :many
 -- ChannelSends returns the channels of sends, in the order of the requests.
 SELECT notification_id, channel, status, outcome, attempts, last_error,
-       targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at
+       targeted_count, delivered_count, failed_count, removed_count, truncated, possibly_duplicated, delivery_id, finished_at,
+       actions_shown, replaced, superseded_count
 FROM channel_send WHERE notification_id = ANY(@ids::uuid[]) ORDER BY notification_id, position;
 
 -- name: OpenRecipients :many
@@ -89,4 +90,4 @@ WHERE organization_id = @organization_id AND created_at >= @from_time AND (creat
 ORDER BY created_at DESC, notification_id DESC LIMIT @count;
 
 -- name: Notifications :many
-SELECT id, organization_id, created_at, updated_at FROM notification WHERE id = ANY(@ids::uuid[]);
+SELECT id, organization_id, created_at, updated_at, updates_id FROM notification WHERE id = ANY(@ids::uuid[]);

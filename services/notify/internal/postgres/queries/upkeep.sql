@@ -5,11 +5,14 @@ DELETE FROM idempotency_key WHERE (organization_id, key) IN (
 );
 
 -- name: DeleteOldLogs :execrows
--- DeleteOldLogs deletes the logs of ended sends, the oldest first.
+-- DeleteOldLogs deletes the logs of ended sends, the oldest first, with those of their updates.
 DELETE FROM notification WHERE id IN (
     SELECT n.id FROM notification AS n
     WHERE n.created_at < now() - @age::interval
       AND NOT EXISTS (SELECT 1 FROM channel_send AS c WHERE c.notification_id = n.id AND c.status NOT IN ('delivered', 'failed'))
+      AND NOT EXISTS (
+          SELECT 1 FROM notification AS u JOIN channel_send AS c ON c.notification_id = u.id
+          WHERE u.updates_id = n.id AND c.status NOT IN ('delivered', 'failed'))
     ORDER BY n.created_at LIMIT @count FOR UPDATE SKIP LOCKED
 );
 
