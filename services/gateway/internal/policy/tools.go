@@ -42,15 +42,20 @@ type Command struct {
 
 // ToolRule is a rule in the policy file; see toolrule.Rule.
 type ToolRule struct {
-	Name         string        `yaml:"name"`
-	Servers      []string      `yaml:"servers"`
-	Tools        []string      `yaml:"tools"`
-	When         string        `yaml:"when"`
-	Deny         bool          `yaml:"deny"`
-	MinimumTrust trust.Level   `yaml:"minimum_trust"`
-	RequireRun   bool          `yaml:"require_run"`
-	Approval     string        `yaml:"approval"`
-	FreshListing time.Duration `yaml:"fresh_listing"`
+	Name         string      `yaml:"name"`
+	Servers      []string    `yaml:"servers"`
+	Tools        []string    `yaml:"tools"`
+	When         string      `yaml:"when"`
+	Deny         bool        `yaml:"deny"`
+	MinimumTrust trust.Level `yaml:"minimum_trust"`
+	RequireRun   bool        `yaml:"require_run"`
+	Approval     string      `yaml:"approval"`
+	// Approvers names the group of people who approve, Proof how they prove that it is them: "page" (also if absent) or
+	// "link".
+	Approvers          string        `yaml:"approvers"`
+	Proof              string        `yaml:"proof"`
+	NoStandingApproval bool          `yaml:"no_standing_approval"`
+	FreshListing       time.Duration `yaml:"fresh_listing"`
 }
 
 // Bounds of the settings for tools.
@@ -61,11 +66,16 @@ const (
 	leastFresh, mostFresh                        = time.Second, time.Hour
 )
 
-// approvalRequired is the value of a rule's approval.
-const approvalRequired = "required"
+// approvalRequired is the value of a rule's approval, and the others are those of its proof.
+const (
+	approvalRequired = "required"
+	proofPage        = "page"
+	proofLink        = "link"
+)
 
 var (
 	ruleName     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}$`)
+	groupName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
@@ -119,7 +129,8 @@ func checkCount(n int) error {
 func (r *ToolRule) rule(at string) toolrule.Rule {
 	return toolrule.Rule{
 		Name: cmp.Or(r.Name, at), Servers: r.Servers, Tools: r.Tools, When: r.When, Deny: r.Deny, MinimumTrust: r.MinimumTrust,
-		RequireRun: r.RequireRun, Approval: r.Approval == approvalRequired, FreshListing: r.FreshListing,
+		RequireRun: r.RequireRun, Approval: r.Approval == approvalRequired, Approvers: r.Approvers, Link: r.Proof == proofLink,
+		NoStanding: r.NoStandingApproval, FreshListing: r.FreshListing,
 	}
 }
 
@@ -131,19 +142,33 @@ func (r *ToolRule) check() error {
 	wrong.add("servers", checkPatterns(r.Servers))
 	wrong.add("tools", checkPatterns(r.Tools))
 	wrong.add("minimum_trust", checkTrust(r.MinimumTrust))
-	if r.Approval != "" && r.Approval != approvalRequired {
-		wrong.add("approval", errors.New("want required"))
-	}
+	wrong.addApproval(r)
 	if r.FreshListing != 0 && (r.FreshListing < leastFresh || r.FreshListing > mostFresh) {
 		wrong.add("fresh_listing", fmt.Errorf("want %s to %s", leastFresh, mostFresh))
 	}
 	if err := wrong.err(); err != nil {
 		return err
 	}
-	if !r.Deny && r.MinimumTrust == "" && !r.RequireRun && r.Approval == "" && r.FreshListing == 0 {
-		return errors.New("demands nothing: want deny, minimum_trust, require_run, approval or fresh_listing")
+	if !r.Deny && r.MinimumTrust == "" && !r.RequireRun && r.Approval == "" && !r.NoStandingApproval && r.FreshListing == 0 {
+		return errors.New("demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing")
 	}
 	return nil
+}
+
+// addApproval checks what a rule says of approvals.
+func (f *failures) addApproval(r *ToolRule) {
+	if r.Approval != "" && r.Approval != approvalRequired {
+		f.add("approval", errors.New("want required"))
+	}
+	if r.Approvers != "" && !groupName.MatchString(r.Approvers) {
+		f.add("approvers", errors.New("want letters, digits, '.', '_' and '-', at most 64"))
+	}
+	if r.Proof != "" && r.Proof != proofPage && r.Proof != proofLink {
+		f.add("proof", errors.New("want page or link"))
+	}
+	if r.Approval == "" && (r.Approvers != "" || r.Proof != "") {
+		f.add("approval", errors.New("want required, since the rule has approvers or proof"))
+	}
 }
 
 func checkPatterns(patterns []string) error {

@@ -34,7 +34,7 @@ func TestTools(t *testing.T) {
 	call := toolrule.Call{Server: "github", Tool: "pay", Arguments: map[string]any{"amount": int64(101)}}
 	terms, denial := p.ToolRules().Decide(&call)
 	if denial != nil || terms != (toolrule.Terms{
-		MinimumTrust: trust.FirstParty, Approval: "tools.rules[1]", FreshListing: 10 * time.Second, MaxToolCalls: 100, RepeatLimit: 5,
+		MinimumTrust: trust.FirstParty, Approval: "tools.rules[1]", Approvers: "default", Page: true, FreshListing: 10 * time.Second, MaxToolCalls: 100, RepeatLimit: 5,
 	}) {
 		t.Errorf("%+v, %+v", terms, denial)
 	}
@@ -67,6 +67,7 @@ tools:
     - {deny: true, when: 'arg.x > 1'}
     - {deny: true, when: 'args.x'}
     - {deny: true, when: 'size(args.x)'}
+    - {deny: true, approvers: "a b", proof: mail}
     - {servers: [""], tools: [a], approval: maybe, fresh_listing: 1ms, name: "a/b", minimum_trust: low}
 `
 	want := strings.TrimSpace(`
@@ -78,12 +79,15 @@ policy.yaml:19:17: tools.commands[1].argv: must begin with the absolute path of 
 policy.yaml:20:39: tools.commands[2].env[0]: want the name of an environment variable, without a value
 policy.yaml:21:33: tools.commands[3].dir: must be an absolute path
 policy.yaml:23:8: tools.commands[5].name: appears twice
-policy.yaml:25:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval or fresh_listing
-policy.yaml:29:72: tools.rules[4].name: want letters, digits, spaces, '.', '_' and '-', at most 64
-policy.yaml:29:8: tools.rules[4].servers: want names of 1 to 256 bytes, in which * stands for any characters
-policy.yaml:29:85: tools.rules[4].minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
-policy.yaml:29:35: tools.rules[4].approval: want required
-policy.yaml:29:52: tools.rules[4].fresh_listing: want 1s to 1h0m0s
+policy.yaml:25:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing
+policy.yaml:29:20: tools.rules[4].approvers: want letters, digits, '.', '_' and '-', at most 64
+policy.yaml:29:38: tools.rules[4].proof: want page or link
+policy.yaml:29:7: tools.rules[4].approval: want required, since the rule has approvers or proof
+policy.yaml:30:72: tools.rules[5].name: want letters, digits, spaces, '.', '_' and '-', at most 64
+policy.yaml:30:8: tools.rules[5].servers: want names of 1 to 256 bytes, in which * stands for any characters
+policy.yaml:30:85: tools.rules[5].minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
+policy.yaml:30:35: tools.rules[5].approval: want required
+policy.yaml:30:52: tools.rules[5].fresh_listing: want 1s to 1h0m0s
 policy.yaml:26:20: tools.rules[1].when: line 1, column 1: undeclared reference to 'arg' (did you mean 'args'?)
 policy.yaml:28:20: tools.rules[3].when: line 1, column 1: is of type int, must be bool`)
 	if diff := cmp.Diff(want, check(policytest.Small+wrong, "")); diff != "" {

@@ -94,6 +94,7 @@ func approvalEvent(a approval.Approval, eventType string) event.Report {
 	return event.Report{Organization: a.Organization, Type: eventType, Subject: "approval/" + a.Ref, Data: map[string]any{
 		"organization_id": a.Organization, "ref": a.Ref, "status": a.Status, "tool": a.Tool, "run_id": a.Run,
 		"requested_by": a.RequestedBy, "decided_by": a.DecidedBy, "expires_at": a.ExpiresAt,
+		"server_id": a.Server, "call_digest": "", "rule": "", "approvers": "", "proof": "", "decided_via": "",
 	}}
 }
 

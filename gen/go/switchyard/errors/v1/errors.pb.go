@@ -101,7 +101,7 @@ const (
 	ErrorReason_ERROR_REASON_APPROVAL_REQUIRED ErrorReason = 111
 	// 403: the approval was denied.
 	ErrorReason_ERROR_REASON_APPROVAL_DENIED ErrorReason = 112
-	// 403: the approval expired; 409 in response to a decision.
+	// 403: the approval expired; 409 in response to a decision, 410 to one by token.
 	ErrorReason_ERROR_REASON_APPROVAL_EXPIRED ErrorReason = 113
 	// 409: the approval has been decided already.
 	ErrorReason_ERROR_REASON_APPROVAL_DECIDED ErrorReason = 114
@@ -163,6 +163,14 @@ const (
 	// 403: the run has made the same call of a tool as often as the policy allows, which ends its authority once none of
 	// them is in flight.
 	ErrorReason_ERROR_REASON_TOOL_LOOP ErrorReason = 155
+	// 409: what the decision was shown for has changed; read it again.
+	ErrorReason_ERROR_REASON_DISPLAY_CHANGED ErrorReason = 156
+	// 403: the rule demands that the approval is given on a page.
+	ErrorReason_ERROR_REASON_PROOF_REQUIRED ErrorReason = 157
+	// 409: the approver has as many decision tokens for the approval as may be minted.
+	ErrorReason_ERROR_REASON_TOKENS_EXHAUSTED ErrorReason = 158
+	// 403: a rule of the policy does not allow standing approvals for the tool.
+	ErrorReason_ERROR_REASON_STANDING_NOT_ALLOWED ErrorReason = 159
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -280,6 +288,10 @@ var (
 		153: "ERROR_REASON_TOOL_DENIED",
 		154: "ERROR_REASON_TOOL_NOT_ALLOWED",
 		155: "ERROR_REASON_TOOL_LOOP",
+		156: "ERROR_REASON_DISPLAY_CHANGED",
+		157: "ERROR_REASON_PROOF_REQUIRED",
+		158: "ERROR_REASON_TOKENS_EXHAUSTED",
+		159: "ERROR_REASON_STANDING_NOT_ALLOWED",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -371,6 +383,10 @@ var (
 		"ERROR_REASON_TOOL_DENIED":                153,
 		"ERROR_REASON_TOOL_NOT_ALLOWED":           154,
 		"ERROR_REASON_TOOL_LOOP":                  155,
+		"ERROR_REASON_DISPLAY_CHANGED":            156,
+		"ERROR_REASON_PROOF_REQUIRED":             157,
+		"ERROR_REASON_TOKENS_EXHAUSTED":           158,
+		"ERROR_REASON_STANDING_NOT_ALLOWED":       159,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -665,7 +681,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xbe\x18\n" +
+	"\f_retry_after*\xcf\x19\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -733,7 +749,11 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x98\x01\x12\x1d\n" +
 	"\x18ERROR_REASON_TOOL_DENIED\x10\x99\x01\x12\"\n" +
 	"\x1dERROR_REASON_TOOL_NOT_ALLOWED\x10\x9a\x01\x12\x1b\n" +
-	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12#\n" +
+	"\x16ERROR_REASON_TOOL_LOOP\x10\x9b\x01\x12!\n" +
+	"\x1cERROR_REASON_DISPLAY_CHANGED\x10\x9c\x01\x12 \n" +
+	"\x1bERROR_REASON_PROOF_REQUIRED\x10\x9d\x01\x12\"\n" +
+	"\x1dERROR_REASON_TOKENS_EXHAUSTED\x10\x9e\x01\x12&\n" +
+	"!ERROR_REASON_STANDING_NOT_ALLOWED\x10\x9f\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

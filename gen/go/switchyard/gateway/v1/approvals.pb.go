@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	wrapperspb "google.golang.org/protobuf/types/known/wrapperspb"
 	reflect "reflect"
@@ -146,7 +147,8 @@ type Approval struct {
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// Tool to execute.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
-	// Arguments that it would be executed with, as received; null without any.
+	// Arguments that it would be executed with, as received; null without any. Those of an exact call are in their
+	// canonical form (RFC 8785), without personal data and secrets.
 	Arguments []byte `protobuf:"bytes,5,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// Who or what requests the execution.
 	RequestedBy string `protobuf:"bytes,6,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
@@ -165,7 +167,11 @@ type Approval struct {
 	// When it was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it expires, or expired, without a decision.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The exact call that it is bound to; null for one that a caller created.
+	Call *ExactCall `protobuf:"bytes,15,opt,name=call,proto3" json:"call,omitempty"`
+	// How it was decided: `api`, the channel of a decision token, or `standing` for a standing approval; null before.
+	DecidedVia    *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=decided_via,json=decidedVia,proto3" json:"decided_via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +304,1143 @@ func (x *Approval) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Approval) GetCall() *ExactCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *Approval) GetDecidedVia() *wrapperspb.StringValue {
+	if x != nil {
+		return x.DecidedVia
+	}
+	return nil
+}
+
+// ExactCall is the one call that an approval allows, and what became of it.
+type ExactCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Digest of the tool's reviewed definition.
+	DefinitionDigest string `protobuf:"bytes,1,opt,name=definition_digest,json=definitionDigest,proto3" json:"definition_digest,omitempty"`
+	// SHA-256 of the arguments in their canonical form (RFC 8785), with server, tool and definition, in hexadecimal.
+	CallDigest string `protobuf:"bytes,2,opt,name=call_digest,json=callDigest,proto3" json:"call_digest,omitempty"`
+	// Version of the policy that demands the approval.
+	PolicyVersion string `protobuf:"bytes,3,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	// Rule of the policy that demands it.
+	Rule string `protobuf:"bytes,4,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Group of people who may decide, as the rule names it.
+	Approvers string `protobuf:"bytes,5,opt,name=approvers,proto3" json:"approvers,omitempty"`
+	// `page`: an approval by token is given on a page; `link`: by a button of a message, too.
+	Proof string `protobuf:"bytes,6,opt,name=proof,proto3" json:"proof,omitempty"`
+	// What the call costs, in cents.
+	PriceCents float64 `protobuf:"fixed64,7,opt,name=price_cents,json=priceCents,proto3" json:"price_cents,omitempty"`
+	// Principal that reviewed the definition; null when not known.
+	DefinitionReviewedBy *wrapperspb.StringValue `protobuf:"bytes,8,opt,name=definition_reviewed_by,json=definitionReviewedBy,proto3" json:"definition_reviewed_by,omitempty"`
+	// Kinds of data that were removed from the arguments that are shown.
+	Redacted []string `protobuf:"bytes,9,rep,name=redacted,proto3" json:"redacted,omitempty"`
+	// `waiting` for its decision or its caller, `claimed` by a replica that is about to make the call, `sent`, `done`,
+	// `failed`, `unknown` if it was sent and got no answer, `closed` if it will not be made by this approval.
+	State string `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`
+	// How often it was claimed.
+	Attempts int32 `protobuf:"varint,11,opt,name=attempts,proto3" json:"attempts,omitempty"`
+	// When it was sent; null before.
+	SentAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=sent_at,json=sentAt,proto3" json:"sent_at,omitempty"`
+	// When it ended; null before.
+	EndedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
+	// Standing approval that decided it; null without one.
+	StandingId *wrapperspb.StringValue `protobuf:"bytes,14,opt,name=standing_id,json=standingId,proto3" json:"standing_id,omitempty"`
+	// Approval of an earlier call with the same arguments whose outcome is unknown; null without one.
+	UnknownRef    *wrapperspb.StringValue `protobuf:"bytes,15,opt,name=unknown_ref,json=unknownRef,proto3" json:"unknown_ref,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExactCall) Reset() {
+	*x = ExactCall{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExactCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExactCall) ProtoMessage() {}
+
+func (x *ExactCall) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExactCall.ProtoReflect.Descriptor instead.
+func (*ExactCall) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ExactCall) GetDefinitionDigest() string {
+	if x != nil {
+		return x.DefinitionDigest
+	}
+	return ""
+}
+
+func (x *ExactCall) GetCallDigest() string {
+	if x != nil {
+		return x.CallDigest
+	}
+	return ""
+}
+
+func (x *ExactCall) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
+}
+
+func (x *ExactCall) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *ExactCall) GetApprovers() string {
+	if x != nil {
+		return x.Approvers
+	}
+	return ""
+}
+
+func (x *ExactCall) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
+func (x *ExactCall) GetPriceCents() float64 {
+	if x != nil {
+		return x.PriceCents
+	}
+	return 0
+}
+
+func (x *ExactCall) GetDefinitionReviewedBy() *wrapperspb.StringValue {
+	if x != nil {
+		return x.DefinitionReviewedBy
+	}
+	return nil
+}
+
+func (x *ExactCall) GetRedacted() []string {
+	if x != nil {
+		return x.Redacted
+	}
+	return nil
+}
+
+func (x *ExactCall) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ExactCall) GetAttempts() int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *ExactCall) GetSentAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SentAt
+	}
+	return nil
+}
+
+func (x *ExactCall) GetEndedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EndedAt
+	}
+	return nil
+}
+
+func (x *ExactCall) GetStandingId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.StandingId
+	}
+	return nil
+}
+
+func (x *ExactCall) GetUnknownRef() *wrapperspb.StringValue {
+	if x != nil {
+		return x.UnknownRef
+	}
+	return nil
+}
+
+// CreateDecisionTokenRequest names an approval and who may decide it.
+type CreateDecisionTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its ref.
+	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Principal that decides by the token: another than the one that asks.
+	Approver string `protobuf:"bytes,3,opt,name=approver,proto3" json:"approver,omitempty"`
+	// Where the approver gets it, such as `email` or `web_push`.
+	Channel       string `protobuf:"bytes,4,opt,name=channel,proto3" json:"channel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateDecisionTokenRequest) Reset() {
+	*x = CreateDecisionTokenRequest{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateDecisionTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateDecisionTokenRequest) ProtoMessage() {}
+
+func (x *CreateDecisionTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateDecisionTokenRequest.ProtoReflect.Descriptor instead.
+func (*CreateDecisionTokenRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CreateDecisionTokenRequest) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *CreateDecisionTokenRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *CreateDecisionTokenRequest) GetApprover() string {
+	if x != nil {
+		return x.Approver
+	}
+	return ""
+}
+
+func (x *CreateDecisionTokenRequest) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+// DecisionToken is a token that was minted.
+type DecisionToken struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token. It is not stored and can't be read again.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// When it ends, if the approval is not decided before.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecisionToken) Reset() {
+	*x = DecisionToken{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecisionToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecisionToken) ProtoMessage() {}
+
+func (x *DecisionToken) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecisionToken.ProtoReflect.Descriptor instead.
+func (*DecisionToken) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DecisionToken) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *DecisionToken) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+// GetDecisionRequest is a token.
+type GetDecisionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDecisionRequest) Reset() {
+	*x = GetDecisionRequest{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDecisionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDecisionRequest) ProtoMessage() {}
+
+func (x *GetDecisionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDecisionRequest.ProtoReflect.Descriptor instead.
+func (*GetDecisionRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *GetDecisionRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// DecideRequest is a decision by a token.
+type DecideRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token.
+	Token string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// `approve` or `deny`.
+	Decision string `protobuf:"bytes,2,opt,name=decision,proto3" json:"decision,omitempty"`
+	// Why.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// display_version of the Decision that the approver saw. Required to approve.
+	DisplayVersion string `protobuf:"bytes,4,opt,name=display_version,json=displayVersion,proto3" json:"display_version,omitempty"`
+	// `page` if the approver decides on a page; absent for a button of a message.
+	Proof         string `protobuf:"bytes,5,opt,name=proof,proto3" json:"proof,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideRequest) Reset() {
+	*x = DecideRequest{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideRequest) ProtoMessage() {}
+
+func (x *DecideRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideRequest.ProtoReflect.Descriptor instead.
+func (*DecideRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DecideRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *DecideRequest) GetDecision() string {
+	if x != nil {
+		return x.Decision
+	}
+	return ""
+}
+
+func (x *DecideRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DecideRequest) GetDisplayVersion() string {
+	if x != nil {
+		return x.DisplayVersion
+	}
+	return ""
+}
+
+func (x *DecideRequest) GetProof() string {
+	if x != nil {
+		return x.Proof
+	}
+	return ""
+}
+
+// Decision is what a token decides.
+type Decision struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ref of the approval.
+	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
+	// Tenant.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// `pending`, `approved` or `denied`.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Who decides by the token, and where the approver got it.
+	Approver string `protobuf:"bytes,4,opt,name=approver,proto3" json:"approver,omitempty"`
+	Channel  string `protobuf:"bytes,5,opt,name=channel,proto3" json:"channel,omitempty"`
+	// Server that offers the tool; null when not named.
+	ServerId *wrapperspb.StringValue `protobuf:"bytes,6,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Tool to execute.
+	Tool string `protobuf:"bytes,7,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Arguments without personal data and secrets; null without any.
+	Arguments []byte `protobuf:"bytes,8,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	// Who or what requests the execution.
+	RequestedBy string `protobuf:"bytes,9,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
+	// Run that requests it; null without one.
+	RunId *wrapperspb.StringValue `protobuf:"bytes,10,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Information for the decision; empty without it.
+	Description string `protobuf:"bytes,11,opt,name=description,proto3" json:"description,omitempty"`
+	// The exact call; null for an approval that a caller created.
+	Call *ExactCall `protobuf:"bytes,12,opt,name=call,proto3" json:"call,omitempty"`
+	// Digest of what is shown here, for Decide.
+	DisplayVersion string `protobuf:"bytes,13,opt,name=display_version,json=displayVersion,proto3" json:"display_version,omitempty"`
+	// When it was requested.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it expires.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Who decided; null before.
+	DecidedBy *wrapperspb.StringValue `protobuf:"bytes,16,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
+	// How it was decided; null before.
+	DecidedVia *wrapperspb.StringValue `protobuf:"bytes,17,opt,name=decided_via,json=decidedVia,proto3" json:"decided_via,omitempty"`
+	// When it was decided; null before.
+	DecidedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=decided_at,json=decidedAt,proto3" json:"decided_at,omitempty"`
+	// Reason of the decision; null before, or without a reason.
+	Reason        *wrapperspb.StringValue `protobuf:"bytes,19,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Decision) GetRef() string {
+	if x != nil {
+		return x.Ref
+	}
+	return ""
+}
+
+func (x *Decision) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *Decision) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Decision) GetApprover() string {
+	if x != nil {
+		return x.Approver
+	}
+	return ""
+}
+
+func (x *Decision) GetChannel() string {
+	if x != nil {
+		return x.Channel
+	}
+	return ""
+}
+
+func (x *Decision) GetServerId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.ServerId
+	}
+	return nil
+}
+
+func (x *Decision) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Decision) GetArguments() []byte {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
+func (x *Decision) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
+func (x *Decision) GetRunId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.RunId
+	}
+	return nil
+}
+
+func (x *Decision) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Decision) GetCall() *ExactCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *Decision) GetDisplayVersion() string {
+	if x != nil {
+		return x.DisplayVersion
+	}
+	return ""
+}
+
+func (x *Decision) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Decision) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *Decision) GetDecidedBy() *wrapperspb.StringValue {
+	if x != nil {
+		return x.DecidedBy
+	}
+	return nil
+}
+
+func (x *Decision) GetDecidedVia() *wrapperspb.StringValue {
+	if x != nil {
+		return x.DecidedVia
+	}
+	return nil
+}
+
+func (x *Decision) GetDecidedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DecidedAt
+	}
+	return nil
+}
+
+func (x *Decision) GetReason() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+// CreateStandingApprovalRequest approves further calls in advance.
+type CreateStandingApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Ref of the approved approval of an exact call: its server and tool are those of the standing approval.
+	ApprovalRef string `protobuf:"bytes,2,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
+	// Who approves in advance: another principal than the one that asked.
+	CreatedBy string `protobuf:"bytes,3,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// Expression in CEL that a call must satisfy, over `args`, `server`, `tool`, `organization`, `user` and `run`. `true`
+	// is for all arguments.
+	When string `protobuf:"bytes,4,opt,name=when,proto3" json:"when,omitempty"`
+	// How many calls it approves.
+	Uses int32 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	// Seconds until it ends, at most 90 days.
+	TtlSeconds int32 `protobuf:"varint,6,opt,name=ttl_seconds,json=ttlSeconds,proto3" json:"ttl_seconds,omitempty"`
+	// Why.
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateStandingApprovalRequest) Reset() {
+	*x = CreateStandingApprovalRequest{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateStandingApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateStandingApprovalRequest) ProtoMessage() {}
+
+func (x *CreateStandingApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateStandingApprovalRequest.ProtoReflect.Descriptor instead.
+func (*CreateStandingApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CreateStandingApprovalRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *CreateStandingApprovalRequest) GetApprovalRef() string {
+	if x != nil {
+		return x.ApprovalRef
+	}
+	return ""
+}
+
+func (x *CreateStandingApprovalRequest) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *CreateStandingApprovalRequest) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
+}
+
+func (x *CreateStandingApprovalRequest) GetUses() int32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *CreateStandingApprovalRequest) GetTtlSeconds() int32 {
+	if x != nil {
+		return x.TtlSeconds
+	}
+	return 0
+}
+
+func (x *CreateStandingApprovalRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// StandingApproval approves calls of a tool in advance.
+type StandingApproval struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the standing approval.
+	StandingId string `protobuf:"bytes,1,opt,name=standing_id,json=standingId,proto3" json:"standing_id,omitempty"`
+	// Tenant.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// `active`, `used_up`, `expired` or `revoked`.
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// Server and tool of its calls.
+	ServerId string `protobuf:"bytes,4,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	Tool     string `protobuf:"bytes,5,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Digest of the tool's definition: it approves no call of another one.
+	DefinitionDigest string `protobuf:"bytes,6,opt,name=definition_digest,json=definitionDigest,proto3" json:"definition_digest,omitempty"`
+	// Expression that a call must satisfy.
+	When string `protobuf:"bytes,7,opt,name=when,proto3" json:"when,omitempty"`
+	// How many calls it approves, and how many it has approved.
+	Uses int32 `protobuf:"varint,8,opt,name=uses,proto3" json:"uses,omitempty"`
+	Used int32 `protobuf:"varint,9,opt,name=used,proto3" json:"used,omitempty"`
+	// Approval that it was made from.
+	ApprovalRef string `protobuf:"bytes,10,opt,name=approval_ref,json=approvalRef,proto3" json:"approval_ref,omitempty"`
+	// Who created it, and why; null without a reason.
+	CreatedBy string                  `protobuf:"bytes,11,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	Reason    *wrapperspb.StringValue `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it was created, and when it ends.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// Who revoked it, and when; null for one that was not revoked.
+	RevokedBy     *wrapperspb.StringValue `protobuf:"bytes,15,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	RevokedAt     *timestamppb.Timestamp  `protobuf:"bytes,16,opt,name=revoked_at,json=revokedAt,proto3" json:"revoked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingApproval) Reset() {
+	*x = StandingApproval{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingApproval) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingApproval) ProtoMessage() {}
+
+func (x *StandingApproval) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingApproval.ProtoReflect.Descriptor instead.
+func (*StandingApproval) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StandingApproval) GetStandingId() string {
+	if x != nil {
+		return x.StandingId
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetDefinitionDigest() string {
+	if x != nil {
+		return x.DefinitionDigest
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetUses() int32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+func (x *StandingApproval) GetUsed() int32 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *StandingApproval) GetApprovalRef() string {
+	if x != nil {
+		return x.ApprovalRef
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetCreatedBy() string {
+	if x != nil {
+		return x.CreatedBy
+	}
+	return ""
+}
+
+func (x *StandingApproval) GetReason() *wrapperspb.StringValue {
+	if x != nil {
+		return x.Reason
+	}
+	return nil
+}
+
+func (x *StandingApproval) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *StandingApproval) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *StandingApproval) GetRevokedBy() *wrapperspb.StringValue {
+	if x != nil {
+		return x.RevokedBy
+	}
+	return nil
+}
+
+func (x *StandingApproval) GetRevokedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RevokedAt
+	}
+	return nil
+}
+
+// ListStandingApprovalsRequest filters standing approvals.
+type ListStandingApprovalsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,1,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Only those of this server.
+	ServerId string `protobuf:"bytes,2,opt,name=server_id,json=serverId,proto3" json:"server_id,omitempty"`
+	// Only those of this tool.
+	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Page size, 1..200. Absent: 50.
+	Limit *int32 `protobuf:"varint,4,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// next_cursor of the previous page.
+	Cursor        string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStandingApprovalsRequest) Reset() {
+	*x = ListStandingApprovalsRequest{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStandingApprovalsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStandingApprovalsRequest) ProtoMessage() {}
+
+func (x *ListStandingApprovalsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStandingApprovalsRequest.ProtoReflect.Descriptor instead.
+func (*ListStandingApprovalsRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListStandingApprovalsRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *ListStandingApprovalsRequest) GetServerId() string {
+	if x != nil {
+		return x.ServerId
+	}
+	return ""
+}
+
+func (x *ListStandingApprovalsRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListStandingApprovalsRequest) GetLimit() int32 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *ListStandingApprovalsRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+// ListStandingApprovalsResponse is a page of standing approvals.
+type ListStandingApprovalsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The standing approvals, newest first.
+	StandingApprovals []*StandingApproval `protobuf:"bytes,1,rep,name=standing_approvals,json=standingApprovals,proto3" json:"standing_approvals,omitempty"`
+	// Cursor of the next page; empty on the last.
+	NextCursor    string `protobuf:"bytes,2,opt,name=next_cursor,json=nextCursor,proto3" json:"next_cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListStandingApprovalsResponse) Reset() {
+	*x = ListStandingApprovalsResponse{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListStandingApprovalsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListStandingApprovalsResponse) ProtoMessage() {}
+
+func (x *ListStandingApprovalsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListStandingApprovalsResponse.ProtoReflect.Descriptor instead.
+func (*ListStandingApprovalsResponse) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListStandingApprovalsResponse) GetStandingApprovals() []*StandingApproval {
+	if x != nil {
+		return x.StandingApprovals
+	}
+	return nil
+}
+
+func (x *ListStandingApprovalsResponse) GetNextCursor() string {
+	if x != nil {
+		return x.NextCursor
+	}
+	return ""
+}
+
+// RevokeStandingApprovalRequest names a standing approval.
+type RevokeStandingApprovalRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The standing approval.
+	StandingId string `protobuf:"bytes,1,opt,name=standing_id,json=standingId,proto3" json:"standing_id,omitempty"`
+	// Tenant. Absent: the one in X-Organization-Id.
+	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
+	// Who revokes it. Absent: the caller (X-User-Id, else the service).
+	RevokedBy string `protobuf:"bytes,3,opt,name=revoked_by,json=revokedBy,proto3" json:"revoked_by,omitempty"`
+	// Why.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeStandingApprovalRequest) Reset() {
+	*x = RevokeStandingApprovalRequest{}
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeStandingApprovalRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeStandingApprovalRequest) ProtoMessage() {}
+
+func (x *RevokeStandingApprovalRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeStandingApprovalRequest.ProtoReflect.Descriptor instead.
+func (*RevokeStandingApprovalRequest) Descriptor() ([]byte, []int) {
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RevokeStandingApprovalRequest) GetStandingId() string {
+	if x != nil {
+		return x.StandingId
+	}
+	return ""
+}
+
+func (x *RevokeStandingApprovalRequest) GetOrganizationId() string {
+	if x != nil {
+		return x.OrganizationId
+	}
+	return ""
+}
+
+func (x *RevokeStandingApprovalRequest) GetRevokedBy() string {
+	if x != nil {
+		return x.RevokedBy
+	}
+	return ""
+}
+
+func (x *RevokeStandingApprovalRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ListApprovalsRequest filters approvals.
 type ListApprovalsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -319,7 +1462,7 @@ type ListApprovalsRequest struct {
 
 func (x *ListApprovalsRequest) Reset() {
 	*x = ListApprovalsRequest{}
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -331,7 +1474,7 @@ func (x *ListApprovalsRequest) String() string {
 func (*ListApprovalsRequest) ProtoMessage() {}
 
 func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[2]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -344,7 +1487,7 @@ func (x *ListApprovalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsRequest.ProtoReflect.Descriptor instead.
 func (*ListApprovalsRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListApprovalsRequest) GetOrganizationId() string {
@@ -402,7 +1545,7 @@ type ListApprovalsResponse struct {
 
 func (x *ListApprovalsResponse) Reset() {
 	*x = ListApprovalsResponse{}
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +1557,7 @@ func (x *ListApprovalsResponse) String() string {
 func (*ListApprovalsResponse) ProtoMessage() {}
 
 func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[3]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +1570,7 @@ func (x *ListApprovalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListApprovalsResponse.ProtoReflect.Descriptor instead.
 func (*ListApprovalsResponse) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListApprovalsResponse) GetApprovals() []*Approval {
@@ -457,7 +1600,7 @@ type GetApprovalRequest struct {
 
 func (x *GetApprovalRequest) Reset() {
 	*x = GetApprovalRequest{}
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -469,7 +1612,7 @@ func (x *GetApprovalRequest) String() string {
 func (*GetApprovalRequest) ProtoMessage() {}
 
 func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[4]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -482,7 +1625,7 @@ func (x *GetApprovalRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetApprovalRequest.ProtoReflect.Descriptor instead.
 func (*GetApprovalRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetApprovalRequest) GetRef() string {
@@ -516,7 +1659,7 @@ type ApproveRequest struct {
 
 func (x *ApproveRequest) Reset() {
 	*x = ApproveRequest{}
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +1671,7 @@ func (x *ApproveRequest) String() string {
 func (*ApproveRequest) ProtoMessage() {}
 
 func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[5]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +1684,7 @@ func (x *ApproveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApproveRequest.ProtoReflect.Descriptor instead.
 func (*ApproveRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApproveRequest) GetRef() string {
@@ -589,7 +1732,7 @@ type DenyRequest struct {
 
 func (x *DenyRequest) Reset() {
 	*x = DenyRequest{}
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -601,7 +1744,7 @@ func (x *DenyRequest) String() string {
 func (*DenyRequest) ProtoMessage() {}
 
 func (x *DenyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[6]
+	mi := &file_switchyard_gateway_v1_approvals_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -614,7 +1757,7 @@ func (x *DenyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DenyRequest.ProtoReflect.Descriptor instead.
 func (*DenyRequest) Descriptor() ([]byte, []int) {
-	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_gateway_v1_approvals_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DenyRequest) GetRef() string {
@@ -649,7 +1792,7 @@ var File_switchyard_gateway_v1_approvals_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\n" +
-	"%switchyard/gateway/v1/approvals.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xfd\x02\n" +
+	"%switchyard/gateway/v1/approvals.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1bgoogle/protobuf/empty.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xfd\x02\n" +
 	"\x15CreateApprovalRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12\x1e\n" +
 	"\x04tool\x18\x02 \x01(\tB\n" +
@@ -662,7 +1805,7 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"ttlSeconds\x88\x01\x01\x12%\n" +
 	"\tserver_id\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\bserverId\x12*\n" +
 	"\vdescription\x18\b \x01(\tB\b\xfaB\x05r\x03\x18\x80 R\vdescriptionB\x0e\n" +
-	"\f_ttl_seconds\"\xee\x04\n" +
+	"\f_ttl_seconds\"\xe3\x05\n" +
 	"\bApproval\x12\x10\n" +
 	"\x03ref\x18\x01 \x01(\tR\x03ref\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x16\n" +
@@ -682,7 +1825,133 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
-	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xa1\x02\n" +
+	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x124\n" +
+	"\x04call\x18\x0f \x01(\v2 .switchyard.gateway.v1.ExactCallR\x04call\x12=\n" +
+	"\vdecided_via\x18\x10 \x01(\v2\x1c.google.protobuf.StringValueR\n" +
+	"decidedVia\"\xf5\x04\n" +
+	"\tExactCall\x12+\n" +
+	"\x11definition_digest\x18\x01 \x01(\tR\x10definitionDigest\x12\x1f\n" +
+	"\vcall_digest\x18\x02 \x01(\tR\n" +
+	"callDigest\x12%\n" +
+	"\x0epolicy_version\x18\x03 \x01(\tR\rpolicyVersion\x12\x12\n" +
+	"\x04rule\x18\x04 \x01(\tR\x04rule\x12\x1c\n" +
+	"\tapprovers\x18\x05 \x01(\tR\tapprovers\x12\x14\n" +
+	"\x05proof\x18\x06 \x01(\tR\x05proof\x12\x1f\n" +
+	"\vprice_cents\x18\a \x01(\x01R\n" +
+	"priceCents\x12R\n" +
+	"\x16definition_reviewed_by\x18\b \x01(\v2\x1c.google.protobuf.StringValueR\x14definitionReviewedBy\x12\x1a\n" +
+	"\bredacted\x18\t \x03(\tR\bredacted\x12\x14\n" +
+	"\x05state\x18\n" +
+	" \x01(\tR\x05state\x12\x1a\n" +
+	"\battempts\x18\v \x01(\x05R\battempts\x123\n" +
+	"\asent_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x06sentAt\x125\n" +
+	"\bended_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12=\n" +
+	"\vstanding_id\x18\x0e \x01(\v2\x1c.google.protobuf.StringValueR\n" +
+	"standingId\x12=\n" +
+	"\vunknown_ref\x18\x0f \x01(\v2\x1c.google.protobuf.StringValueR\n" +
+	"unknownRef\"\xd8\x01\n" +
+	"\x1aCreateDecisionTokenRequest\x12\x1c\n" +
+	"\x03ref\x18\x01 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\x03ref\x121\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12&\n" +
+	"\bapprover\x18\x03 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\bapprover\x12A\n" +
+	"\achannel\x18\x04 \x01(\tB'\xfaB$r\"\x10\x01\x18 2\x1c^[A-Za-z0-9][A-Za-z0-9_.-]*$R\achannel\"e\n" +
+	"\rDecisionToken\x12\x19\n" +
+	"\x05token\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05token\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"7\n" +
+	"\x12GetDecisionRequest\x12!\n" +
+	"\x05token\x18\x01 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x02\x80\x01\x01R\x05token\"\xdf\x01\n" +
+	"\rDecideRequest\x12!\n" +
+	"\x05token\x18\x01 \x01(\tB\v\xfaB\x05r\x03\x18\x80\x02\x80\x01\x01R\x05token\x120\n" +
+	"\bdecision\x18\x02 \x01(\tB\x14\xfaB\x11r\x0fR\aapproveR\x04denyR\bdecision\x12 \n" +
+	"\x06reason\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x121\n" +
+	"\x0fdisplay_version\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0edisplayVersion\x12$\n" +
+	"\x05proof\x18\x05 \x01(\tB\x0e\xfaB\vr\tR\x04page\xd0\x01\x01R\x05proof\"\xc2\x06\n" +
+	"\bDecision\x12\x10\n" +
+	"\x03ref\x18\x01 \x01(\tR\x03ref\x12'\n" +
+	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1a\n" +
+	"\bapprover\x18\x04 \x01(\tR\bapprover\x12\x18\n" +
+	"\achannel\x18\x05 \x01(\tR\achannel\x129\n" +
+	"\tserver_id\x18\x06 \x01(\v2\x1c.google.protobuf.StringValueR\bserverId\x12\x12\n" +
+	"\x04tool\x18\a \x01(\tR\x04tool\x12\"\n" +
+	"\targuments\x18\b \x01(\fB\x04\xb0\xbb\x18\x01R\targuments\x12!\n" +
+	"\frequested_by\x18\t \x01(\tR\vrequestedBy\x123\n" +
+	"\x06run_id\x18\n" +
+	" \x01(\v2\x1c.google.protobuf.StringValueR\x05runId\x12 \n" +
+	"\vdescription\x18\v \x01(\tR\vdescription\x124\n" +
+	"\x04call\x18\f \x01(\v2 .switchyard.gateway.v1.ExactCallR\x04call\x12'\n" +
+	"\x0fdisplay_version\x18\r \x01(\tR\x0edisplayVersion\x129\n" +
+	"\n" +
+	"created_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
+	"\n" +
+	"decided_by\x18\x10 \x01(\v2\x1c.google.protobuf.StringValueR\tdecidedBy\x12=\n" +
+	"\vdecided_via\x18\x11 \x01(\v2\x1c.google.protobuf.StringValueR\n" +
+	"decidedVia\x129\n" +
+	"\n" +
+	"decided_at\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\tdecidedAt\x124\n" +
+	"\x06reason\x18\x13 \x01(\v2\x1c.google.protobuf.StringValueR\x06reason\"\xbe\x02\n" +
+	"\x1dCreateStandingApprovalRequest\x121\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12-\n" +
+	"\fapproval_ref\x18\x02 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\vapprovalRef\x12)\n" +
+	"\n" +
+	"created_by\x18\x03 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\tcreatedBy\x12\x1e\n" +
+	"\x04when\x18\x04 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80 R\x04when\x12\x1f\n" +
+	"\x04uses\x18\x05 \x01(\x05B\v\xfaB\b\x1a\x06\x18\xa0\x8d\x06(\x01R\x04uses\x12-\n" +
+	"\vttl_seconds\x18\x06 \x01(\x05B\f\xfaB\t\x1a\a\x18\x80\xce\xda\x03(\x01R\n" +
+	"ttlSeconds\x12 \n" +
+	"\x06reason\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xf4\x04\n" +
+	"\x10StandingApproval\x12\x1f\n" +
+	"\vstanding_id\x18\x01 \x01(\tR\n" +
+	"standingId\x12'\n" +
+	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x1b\n" +
+	"\tserver_id\x18\x04 \x01(\tR\bserverId\x12\x12\n" +
+	"\x04tool\x18\x05 \x01(\tR\x04tool\x12+\n" +
+	"\x11definition_digest\x18\x06 \x01(\tR\x10definitionDigest\x12\x12\n" +
+	"\x04when\x18\a \x01(\tR\x04when\x12\x12\n" +
+	"\x04uses\x18\b \x01(\x05R\x04uses\x12\x12\n" +
+	"\x04used\x18\t \x01(\x05R\x04used\x12!\n" +
+	"\fapproval_ref\x18\n" +
+	" \x01(\tR\vapprovalRef\x12\x1d\n" +
+	"\n" +
+	"created_by\x18\v \x01(\tR\tcreatedBy\x124\n" +
+	"\x06reason\x18\f \x01(\v2\x1c.google.protobuf.StringValueR\x06reason\x129\n" +
+	"\n" +
+	"created_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12;\n" +
+	"\n" +
+	"revoked_by\x18\x0f \x01(\v2\x1c.google.protobuf.StringValueR\trevokedBy\x129\n" +
+	"\n" +
+	"revoked_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\trevokedAt\"\xe9\x01\n" +
+	"\x1cListStandingApprovalsRequest\x121\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12%\n" +
+	"\tserver_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\bserverId\x12\x1c\n" +
+	"\x04tool\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x04tool\x12%\n" +
+	"\x05limit\x18\x04 \x01(\x05B\n" +
+	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
+	"\x06cursor\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06_limit\"\x98\x01\n" +
+	"\x1dListStandingApprovalsResponse\x12V\n" +
+	"\x12standing_approvals\x18\x01 \x03(\v2'.switchyard.gateway.v1.StandingApprovalR\x11standingApprovals\x12\x1f\n" +
+	"\vnext_cursor\x18\x02 \x01(\tR\n" +
+	"nextCursor\"\xca\x01\n" +
+	"\x1dRevokeStandingApprovalRequest\x12+\n" +
+	"\vstanding_id\x18\x01 \x01(\tB\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\n" +
+	"standingId\x121\n" +
+	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
+	"\n" +
+	"revoked_by\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\trevokedBy\x12 \n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xa1\x02\n" +
 	"\x14ListApprovalsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12D\n" +
 	"\x06status\x18\x02 \x01(\tB,\xfaB)r'R\apendingR\bapprovedR\x06deniedR\aexpired\xd0\x01\x01R\x06status\x12\x1f\n" +
@@ -715,11 +1984,17 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\n" +
 	"decided_by\x18\x03 \x01(\tB\n" +
 	"\xfaB\ar\x05\x10\x01\x18\x80\x02R\tdecidedBy\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason2\x89\x05\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason2\xff\v\n" +
 	"\x0fApprovalService\x12}\n" +
 	"\x0eCreateApproval\x12,.switchyard.gateway.v1.CreateApprovalRequest\x1a\x1f.switchyard.gateway.v1.Approval\"\x1c\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x12:\x01*\"\r/v1/approvals\x12\x85\x01\n" +
 	"\rListApprovals\x12+.switchyard.gateway.v1.ListApprovalsRequest\x1a,.switchyard.gateway.v1.ListApprovalsResponse\"\x19\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/approvals\x12z\n" +
-	"\vGetApproval\x12).switchyard.gateway.v1.GetApprovalRequest\x1a\x1f.switchyard.gateway.v1.Approval\"\x1f\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/approvals/{ref}\x12}\n" +
+	"\vGetApproval\x12).switchyard.gateway.v1.GetApprovalRequest\x1a\x1f.switchyard.gateway.v1.Approval\"\x1f\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/approvals/{ref}\x12\x99\x01\n" +
+	"\x13CreateDecisionToken\x121.switchyard.gateway.v1.CreateDecisionTokenRequest\x1a$.switchyard.gateway.v1.DecisionToken\")\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/approvals/{ref}/tokens\x12|\n" +
+	"\vGetDecision\x12).switchyard.gateway.v1.GetDecisionRequest\x1a\x1f.switchyard.gateway.v1.Decision\"!\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/decisions/{token}\x12u\n" +
+	"\x06Decide\x12$.switchyard.gateway.v1.DecideRequest\x1a\x1f.switchyard.gateway.v1.Decision\"$\xa8\xbb\x18\x01\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/decisions/{token}\x12\x9e\x01\n" +
+	"\x16CreateStandingApproval\x124.switchyard.gateway.v1.CreateStandingApprovalRequest\x1a'.switchyard.gateway.v1.StandingApproval\"%\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/approvals/standing\x12\xa6\x01\n" +
+	"\x15ListStandingApprovals\x123.switchyard.gateway.v1.ListStandingApprovalsRequest\x1a4.switchyard.gateway.v1.ListStandingApprovalsResponse\"\"\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/approvals/standing\x12\x98\x01\n" +
+	"\x16RevokeStandingApproval\x124.switchyard.gateway.v1.RevokeStandingApprovalRequest\x1a\x16.google.protobuf.Empty\"0\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02&*$/v1/approvals/standing/{standing_id}\x12}\n" +
 	"\aApprove\x12%.switchyard.gateway.v1.ApproveRequest\x1a\x1f.switchyard.gateway.v1.Approval\"*\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/approvals/{ref}/approve\x12t\n" +
 	"\x04Deny\x12\".switchyard.gateway.v1.DenyRequest\x1a\x1f.switchyard.gateway.v1.Approval\"'\xa8\xbb\x18\x02\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/approvals/{ref}/denyB\xd8\x01\n" +
 	"\x19com.switchyard.gateway.v1B\x0eApprovalsProtoP\x01Z5switchyard.dev/gen/go/switchyard/gateway/v1;gatewayv1\xa2\x02\x03SGX\xaa\x02\x15Switchyard.Gateway.V1\xca\x02\x15Switchyard\\Gateway\\V1\xe2\x02!Switchyard\\Gateway\\V1\\GPBMetadata\xea\x02\x17Switchyard::Gateway::V1b\x06proto3"
@@ -736,42 +2011,89 @@ func file_switchyard_gateway_v1_approvals_proto_rawDescGZIP() []byte {
 	return file_switchyard_gateway_v1_approvals_proto_rawDescData
 }
 
-var file_switchyard_gateway_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_switchyard_gateway_v1_approvals_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_switchyard_gateway_v1_approvals_proto_goTypes = []any{
-	(*CreateApprovalRequest)(nil),  // 0: switchyard.gateway.v1.CreateApprovalRequest
-	(*Approval)(nil),               // 1: switchyard.gateway.v1.Approval
-	(*ListApprovalsRequest)(nil),   // 2: switchyard.gateway.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 3: switchyard.gateway.v1.ListApprovalsResponse
-	(*GetApprovalRequest)(nil),     // 4: switchyard.gateway.v1.GetApprovalRequest
-	(*ApproveRequest)(nil),         // 5: switchyard.gateway.v1.ApproveRequest
-	(*DenyRequest)(nil),            // 6: switchyard.gateway.v1.DenyRequest
-	(*wrapperspb.StringValue)(nil), // 7: google.protobuf.StringValue
-	(*timestamppb.Timestamp)(nil),  // 8: google.protobuf.Timestamp
+	(*CreateApprovalRequest)(nil),         // 0: switchyard.gateway.v1.CreateApprovalRequest
+	(*Approval)(nil),                      // 1: switchyard.gateway.v1.Approval
+	(*ExactCall)(nil),                     // 2: switchyard.gateway.v1.ExactCall
+	(*CreateDecisionTokenRequest)(nil),    // 3: switchyard.gateway.v1.CreateDecisionTokenRequest
+	(*DecisionToken)(nil),                 // 4: switchyard.gateway.v1.DecisionToken
+	(*GetDecisionRequest)(nil),            // 5: switchyard.gateway.v1.GetDecisionRequest
+	(*DecideRequest)(nil),                 // 6: switchyard.gateway.v1.DecideRequest
+	(*Decision)(nil),                      // 7: switchyard.gateway.v1.Decision
+	(*CreateStandingApprovalRequest)(nil), // 8: switchyard.gateway.v1.CreateStandingApprovalRequest
+	(*StandingApproval)(nil),              // 9: switchyard.gateway.v1.StandingApproval
+	(*ListStandingApprovalsRequest)(nil),  // 10: switchyard.gateway.v1.ListStandingApprovalsRequest
+	(*ListStandingApprovalsResponse)(nil), // 11: switchyard.gateway.v1.ListStandingApprovalsResponse
+	(*RevokeStandingApprovalRequest)(nil), // 12: switchyard.gateway.v1.RevokeStandingApprovalRequest
+	(*ListApprovalsRequest)(nil),          // 13: switchyard.gateway.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),         // 14: switchyard.gateway.v1.ListApprovalsResponse
+	(*GetApprovalRequest)(nil),            // 15: switchyard.gateway.v1.GetApprovalRequest
+	(*ApproveRequest)(nil),                // 16: switchyard.gateway.v1.ApproveRequest
+	(*DenyRequest)(nil),                   // 17: switchyard.gateway.v1.DenyRequest
+	(*wrapperspb.StringValue)(nil),        // 18: google.protobuf.StringValue
+	(*timestamppb.Timestamp)(nil),         // 19: google.protobuf.Timestamp
+	(*emptypb.Empty)(nil),                 // 20: google.protobuf.Empty
 }
 var file_switchyard_gateway_v1_approvals_proto_depIdxs = []int32{
-	7,  // 0: switchyard.gateway.v1.Approval.run_id:type_name -> google.protobuf.StringValue
-	7,  // 1: switchyard.gateway.v1.Approval.server_id:type_name -> google.protobuf.StringValue
-	7,  // 2: switchyard.gateway.v1.Approval.decided_by:type_name -> google.protobuf.StringValue
-	8,  // 3: switchyard.gateway.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
-	7,  // 4: switchyard.gateway.v1.Approval.reason:type_name -> google.protobuf.StringValue
-	8,  // 5: switchyard.gateway.v1.Approval.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 6: switchyard.gateway.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
-	1,  // 7: switchyard.gateway.v1.ListApprovalsResponse.approvals:type_name -> switchyard.gateway.v1.Approval
-	0,  // 8: switchyard.gateway.v1.ApprovalService.CreateApproval:input_type -> switchyard.gateway.v1.CreateApprovalRequest
-	2,  // 9: switchyard.gateway.v1.ApprovalService.ListApprovals:input_type -> switchyard.gateway.v1.ListApprovalsRequest
-	4,  // 10: switchyard.gateway.v1.ApprovalService.GetApproval:input_type -> switchyard.gateway.v1.GetApprovalRequest
-	5,  // 11: switchyard.gateway.v1.ApprovalService.Approve:input_type -> switchyard.gateway.v1.ApproveRequest
-	6,  // 12: switchyard.gateway.v1.ApprovalService.Deny:input_type -> switchyard.gateway.v1.DenyRequest
-	1,  // 13: switchyard.gateway.v1.ApprovalService.CreateApproval:output_type -> switchyard.gateway.v1.Approval
-	3,  // 14: switchyard.gateway.v1.ApprovalService.ListApprovals:output_type -> switchyard.gateway.v1.ListApprovalsResponse
-	1,  // 15: switchyard.gateway.v1.ApprovalService.GetApproval:output_type -> switchyard.gateway.v1.Approval
-	1,  // 16: switchyard.gateway.v1.ApprovalService.Approve:output_type -> switchyard.gateway.v1.Approval
-	1,  // 17: switchyard.gateway.v1.ApprovalService.Deny:output_type -> switchyard.gateway.v1.Approval
-	13, // [13:18] is the sub-list for method output_type
-	8,  // [8:13] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	18, // 0: switchyard.gateway.v1.Approval.run_id:type_name -> google.protobuf.StringValue
+	18, // 1: switchyard.gateway.v1.Approval.server_id:type_name -> google.protobuf.StringValue
+	18, // 2: switchyard.gateway.v1.Approval.decided_by:type_name -> google.protobuf.StringValue
+	19, // 3: switchyard.gateway.v1.Approval.decided_at:type_name -> google.protobuf.Timestamp
+	18, // 4: switchyard.gateway.v1.Approval.reason:type_name -> google.protobuf.StringValue
+	19, // 5: switchyard.gateway.v1.Approval.created_at:type_name -> google.protobuf.Timestamp
+	19, // 6: switchyard.gateway.v1.Approval.expires_at:type_name -> google.protobuf.Timestamp
+	2,  // 7: switchyard.gateway.v1.Approval.call:type_name -> switchyard.gateway.v1.ExactCall
+	18, // 8: switchyard.gateway.v1.Approval.decided_via:type_name -> google.protobuf.StringValue
+	18, // 9: switchyard.gateway.v1.ExactCall.definition_reviewed_by:type_name -> google.protobuf.StringValue
+	19, // 10: switchyard.gateway.v1.ExactCall.sent_at:type_name -> google.protobuf.Timestamp
+	19, // 11: switchyard.gateway.v1.ExactCall.ended_at:type_name -> google.protobuf.Timestamp
+	18, // 12: switchyard.gateway.v1.ExactCall.standing_id:type_name -> google.protobuf.StringValue
+	18, // 13: switchyard.gateway.v1.ExactCall.unknown_ref:type_name -> google.protobuf.StringValue
+	19, // 14: switchyard.gateway.v1.DecisionToken.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 15: switchyard.gateway.v1.Decision.server_id:type_name -> google.protobuf.StringValue
+	18, // 16: switchyard.gateway.v1.Decision.run_id:type_name -> google.protobuf.StringValue
+	2,  // 17: switchyard.gateway.v1.Decision.call:type_name -> switchyard.gateway.v1.ExactCall
+	19, // 18: switchyard.gateway.v1.Decision.created_at:type_name -> google.protobuf.Timestamp
+	19, // 19: switchyard.gateway.v1.Decision.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 20: switchyard.gateway.v1.Decision.decided_by:type_name -> google.protobuf.StringValue
+	18, // 21: switchyard.gateway.v1.Decision.decided_via:type_name -> google.protobuf.StringValue
+	19, // 22: switchyard.gateway.v1.Decision.decided_at:type_name -> google.protobuf.Timestamp
+	18, // 23: switchyard.gateway.v1.Decision.reason:type_name -> google.protobuf.StringValue
+	18, // 24: switchyard.gateway.v1.StandingApproval.reason:type_name -> google.protobuf.StringValue
+	19, // 25: switchyard.gateway.v1.StandingApproval.created_at:type_name -> google.protobuf.Timestamp
+	19, // 26: switchyard.gateway.v1.StandingApproval.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 27: switchyard.gateway.v1.StandingApproval.revoked_by:type_name -> google.protobuf.StringValue
+	19, // 28: switchyard.gateway.v1.StandingApproval.revoked_at:type_name -> google.protobuf.Timestamp
+	9,  // 29: switchyard.gateway.v1.ListStandingApprovalsResponse.standing_approvals:type_name -> switchyard.gateway.v1.StandingApproval
+	1,  // 30: switchyard.gateway.v1.ListApprovalsResponse.approvals:type_name -> switchyard.gateway.v1.Approval
+	0,  // 31: switchyard.gateway.v1.ApprovalService.CreateApproval:input_type -> switchyard.gateway.v1.CreateApprovalRequest
+	13, // 32: switchyard.gateway.v1.ApprovalService.ListApprovals:input_type -> switchyard.gateway.v1.ListApprovalsRequest
+	15, // 33: switchyard.gateway.v1.ApprovalService.GetApproval:input_type -> switchyard.gateway.v1.GetApprovalRequest
+	3,  // 34: switchyard.gateway.v1.ApprovalService.CreateDecisionToken:input_type -> switchyard.gateway.v1.CreateDecisionTokenRequest
+	5,  // 35: switchyard.gateway.v1.ApprovalService.GetDecision:input_type -> switchyard.gateway.v1.GetDecisionRequest
+	6,  // 36: switchyard.gateway.v1.ApprovalService.Decide:input_type -> switchyard.gateway.v1.DecideRequest
+	8,  // 37: switchyard.gateway.v1.ApprovalService.CreateStandingApproval:input_type -> switchyard.gateway.v1.CreateStandingApprovalRequest
+	10, // 38: switchyard.gateway.v1.ApprovalService.ListStandingApprovals:input_type -> switchyard.gateway.v1.ListStandingApprovalsRequest
+	12, // 39: switchyard.gateway.v1.ApprovalService.RevokeStandingApproval:input_type -> switchyard.gateway.v1.RevokeStandingApprovalRequest
+	16, // 40: switchyard.gateway.v1.ApprovalService.Approve:input_type -> switchyard.gateway.v1.ApproveRequest
+	17, // 41: switchyard.gateway.v1.ApprovalService.Deny:input_type -> switchyard.gateway.v1.DenyRequest
+	1,  // 42: switchyard.gateway.v1.ApprovalService.CreateApproval:output_type -> switchyard.gateway.v1.Approval
+	14, // 43: switchyard.gateway.v1.ApprovalService.ListApprovals:output_type -> switchyard.gateway.v1.ListApprovalsResponse
+	1,  // 44: switchyard.gateway.v1.ApprovalService.GetApproval:output_type -> switchyard.gateway.v1.Approval
+	4,  // 45: switchyard.gateway.v1.ApprovalService.CreateDecisionToken:output_type -> switchyard.gateway.v1.DecisionToken
+	7,  // 46: switchyard.gateway.v1.ApprovalService.GetDecision:output_type -> switchyard.gateway.v1.Decision
+	7,  // 47: switchyard.gateway.v1.ApprovalService.Decide:output_type -> switchyard.gateway.v1.Decision
+	9,  // 48: switchyard.gateway.v1.ApprovalService.CreateStandingApproval:output_type -> switchyard.gateway.v1.StandingApproval
+	11, // 49: switchyard.gateway.v1.ApprovalService.ListStandingApprovals:output_type -> switchyard.gateway.v1.ListStandingApprovalsResponse
+	20, // 50: switchyard.gateway.v1.ApprovalService.RevokeStandingApproval:output_type -> google.protobuf.Empty
+	1,  // 51: switchyard.gateway.v1.ApprovalService.Approve:output_type -> switchyard.gateway.v1.Approval
+	1,  // 52: switchyard.gateway.v1.ApprovalService.Deny:output_type -> switchyard.gateway.v1.Approval
+	42, // [42:53] is the sub-list for method output_type
+	31, // [31:42] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_approvals_proto_init() }
@@ -780,14 +2102,15 @@ func file_switchyard_gateway_v1_approvals_proto_init() {
 		return
 	}
 	file_switchyard_gateway_v1_approvals_proto_msgTypes[0].OneofWrappers = []any{}
-	file_switchyard_gateway_v1_approvals_proto_msgTypes[2].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_approvals_proto_msgTypes[10].OneofWrappers = []any{}
+	file_switchyard_gateway_v1_approvals_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_gateway_v1_approvals_proto_rawDesc), len(file_switchyard_gateway_v1_approvals_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -468,6 +468,64 @@ func (m *Approval) validate(all bool) error {
 		}
 	}
 
+	if all {
+		switch v := interface{}(m.GetCall()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ApprovalValidationError{
+					field:  "Call",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ApprovalValidationError{
+					field:  "Call",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCall()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ApprovalValidationError{
+				field:  "Call",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetDecidedVia()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ApprovalValidationError{
+					field:  "DecidedVia",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ApprovalValidationError{
+					field:  "DecidedVia",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetDecidedVia()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ApprovalValidationError{
+				field:  "DecidedVia",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
 	if len(errors) > 0 {
 		return ApprovalMultiError(errors)
 	}
@@ -544,6 +602,2114 @@ var _ interface {
 	Cause() error
 	ErrorName() string
 } = ApprovalValidationError{}
+
+// Validate checks the field values on ExactCall with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *ExactCall) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ExactCall with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in ExactCallMultiError, or nil
+// if none found.
+func (m *ExactCall) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ExactCall) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for DefinitionDigest
+
+	// no validation rules for CallDigest
+
+	// no validation rules for PolicyVersion
+
+	// no validation rules for Rule
+
+	// no validation rules for Approvers
+
+	// no validation rules for Proof
+
+	// no validation rules for PriceCents
+
+	if all {
+		switch v := interface{}(m.GetDefinitionReviewedBy()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "DefinitionReviewedBy",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "DefinitionReviewedBy",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetDefinitionReviewedBy()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ExactCallValidationError{
+				field:  "DefinitionReviewedBy",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for State
+
+	// no validation rules for Attempts
+
+	if all {
+		switch v := interface{}(m.GetSentAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "SentAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "SentAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetSentAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ExactCallValidationError{
+				field:  "SentAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetEndedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "EndedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "EndedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetEndedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ExactCallValidationError{
+				field:  "EndedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetStandingId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "StandingId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "StandingId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetStandingId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ExactCallValidationError{
+				field:  "StandingId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetUnknownRef()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "UnknownRef",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, ExactCallValidationError{
+					field:  "UnknownRef",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetUnknownRef()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return ExactCallValidationError{
+				field:  "UnknownRef",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return ExactCallMultiError(errors)
+	}
+
+	return nil
+}
+
+// ExactCallMultiError is an error wrapping multiple validation errors returned
+// by ExactCall.ValidateAll() if the designated constraints aren't met.
+type ExactCallMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ExactCallMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ExactCallMultiError) AllErrors() []error { return m }
+
+// ExactCallValidationError is the validation error returned by
+// ExactCall.Validate if the designated constraints aren't met.
+type ExactCallValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ExactCallValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ExactCallValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ExactCallValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ExactCallValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ExactCallValidationError) ErrorName() string { return "ExactCallValidationError" }
+
+// Error satisfies the builtin error interface
+func (e ExactCallValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sExactCall.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ExactCallValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ExactCallValidationError{}
+
+// Validate checks the field values on CreateDecisionTokenRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *CreateDecisionTokenRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on CreateDecisionTokenRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// CreateDecisionTokenRequestMultiError, or nil if none found.
+func (m *CreateDecisionTokenRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *CreateDecisionTokenRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetRef()); l < 1 || l > 128 {
+		err := CreateDecisionTokenRequestValidationError{
+			field:  "Ref",
+			reason: "value length must be between 1 and 128 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := CreateDecisionTokenRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetApprover()); l < 1 || l > 256 {
+		err := CreateDecisionTokenRequestValidationError{
+			field:  "Approver",
+			reason: "value length must be between 1 and 256 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetChannel()); l < 1 || l > 32 {
+		err := CreateDecisionTokenRequestValidationError{
+			field:  "Channel",
+			reason: "value length must be between 1 and 32 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if !_CreateDecisionTokenRequest_Channel_Pattern.MatchString(m.GetChannel()) {
+		err := CreateDecisionTokenRequestValidationError{
+			field:  "Channel",
+			reason: "value does not match regex pattern \"^[A-Za-z0-9][A-Za-z0-9_.-]*$\"",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return CreateDecisionTokenRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// CreateDecisionTokenRequestMultiError is an error wrapping multiple
+// validation errors returned by CreateDecisionTokenRequest.ValidateAll() if
+// the designated constraints aren't met.
+type CreateDecisionTokenRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m CreateDecisionTokenRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m CreateDecisionTokenRequestMultiError) AllErrors() []error { return m }
+
+// CreateDecisionTokenRequestValidationError is the validation error returned
+// by CreateDecisionTokenRequest.Validate if the designated constraints aren't met.
+type CreateDecisionTokenRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e CreateDecisionTokenRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e CreateDecisionTokenRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e CreateDecisionTokenRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e CreateDecisionTokenRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e CreateDecisionTokenRequestValidationError) ErrorName() string {
+	return "CreateDecisionTokenRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e CreateDecisionTokenRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCreateDecisionTokenRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = CreateDecisionTokenRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = CreateDecisionTokenRequestValidationError{}
+
+var _CreateDecisionTokenRequest_Channel_Pattern = regexp.MustCompile("^[A-Za-z0-9][A-Za-z0-9_.-]*$")
+
+// Validate checks the field values on DecisionToken with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *DecisionToken) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on DecisionToken with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in DecisionTokenMultiError, or
+// nil if none found.
+func (m *DecisionToken) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *DecisionToken) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Token
+
+	if all {
+		switch v := interface{}(m.GetExpiresAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionTokenValidationError{
+					field:  "ExpiresAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionTokenValidationError{
+					field:  "ExpiresAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetExpiresAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionTokenValidationError{
+				field:  "ExpiresAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return DecisionTokenMultiError(errors)
+	}
+
+	return nil
+}
+
+// DecisionTokenMultiError is an error wrapping multiple validation errors
+// returned by DecisionToken.ValidateAll() if the designated constraints
+// aren't met.
+type DecisionTokenMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m DecisionTokenMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m DecisionTokenMultiError) AllErrors() []error { return m }
+
+// DecisionTokenValidationError is the validation error returned by
+// DecisionToken.Validate if the designated constraints aren't met.
+type DecisionTokenValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e DecisionTokenValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e DecisionTokenValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e DecisionTokenValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e DecisionTokenValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e DecisionTokenValidationError) ErrorName() string { return "DecisionTokenValidationError" }
+
+// Error satisfies the builtin error interface
+func (e DecisionTokenValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sDecisionToken.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = DecisionTokenValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = DecisionTokenValidationError{}
+
+// Validate checks the field values on GetDecisionRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *GetDecisionRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on GetDecisionRequest with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// GetDecisionRequestMultiError, or nil if none found.
+func (m *GetDecisionRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *GetDecisionRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetToken()) > 256 {
+		err := GetDecisionRequestValidationError{
+			field:  "Token",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return GetDecisionRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// GetDecisionRequestMultiError is an error wrapping multiple validation errors
+// returned by GetDecisionRequest.ValidateAll() if the designated constraints
+// aren't met.
+type GetDecisionRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m GetDecisionRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m GetDecisionRequestMultiError) AllErrors() []error { return m }
+
+// GetDecisionRequestValidationError is the validation error returned by
+// GetDecisionRequest.Validate if the designated constraints aren't met.
+type GetDecisionRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e GetDecisionRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e GetDecisionRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e GetDecisionRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e GetDecisionRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e GetDecisionRequestValidationError) ErrorName() string {
+	return "GetDecisionRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e GetDecisionRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sGetDecisionRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = GetDecisionRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = GetDecisionRequestValidationError{}
+
+// Validate checks the field values on DecideRequest with the rules defined in
+// the proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *DecideRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on DecideRequest with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in DecideRequestMultiError, or
+// nil if none found.
+func (m *DecideRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *DecideRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetToken()) > 256 {
+		err := DecideRequestValidationError{
+			field:  "Token",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if _, ok := _DecideRequest_Decision_InLookup[m.GetDecision()]; !ok {
+		err := DecideRequestValidationError{
+			field:  "Decision",
+			reason: "value must be in list [approve deny]",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetReason()) > 1024 {
+		err := DecideRequestValidationError{
+			field:  "Reason",
+			reason: "value length must be at most 1024 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetDisplayVersion()) > 128 {
+		err := DecideRequestValidationError{
+			field:  "DisplayVersion",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.GetProof() != "" {
+
+		if _, ok := _DecideRequest_Proof_InLookup[m.GetProof()]; !ok {
+			err := DecideRequestValidationError{
+				field:  "Proof",
+				reason: "value must be in list [page]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return DecideRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// DecideRequestMultiError is an error wrapping multiple validation errors
+// returned by DecideRequest.ValidateAll() if the designated constraints
+// aren't met.
+type DecideRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m DecideRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m DecideRequestMultiError) AllErrors() []error { return m }
+
+// DecideRequestValidationError is the validation error returned by
+// DecideRequest.Validate if the designated constraints aren't met.
+type DecideRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e DecideRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e DecideRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e DecideRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e DecideRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e DecideRequestValidationError) ErrorName() string { return "DecideRequestValidationError" }
+
+// Error satisfies the builtin error interface
+func (e DecideRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sDecideRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = DecideRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = DecideRequestValidationError{}
+
+var _DecideRequest_Decision_InLookup = map[string]struct{}{
+	"approve": {},
+	"deny":    {},
+}
+
+var _DecideRequest_Proof_InLookup = map[string]struct{}{
+	"page": {},
+}
+
+// Validate checks the field values on Decision with the rules defined in the
+// proto definition for this message. If any rules are violated, the first
+// error encountered is returned, or nil if there are no violations.
+func (m *Decision) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on Decision with the rules defined in
+// the proto definition for this message. If any rules are violated, the
+// result is a list of violation errors wrapped in DecisionMultiError, or nil
+// if none found.
+func (m *Decision) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *Decision) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for Ref
+
+	// no validation rules for OrganizationId
+
+	// no validation rules for Status
+
+	// no validation rules for Approver
+
+	// no validation rules for Channel
+
+	if all {
+		switch v := interface{}(m.GetServerId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "ServerId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "ServerId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetServerId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "ServerId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for Tool
+
+	// no validation rules for Arguments
+
+	// no validation rules for RequestedBy
+
+	if all {
+		switch v := interface{}(m.GetRunId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "RunId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "RunId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetRunId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "RunId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for Description
+
+	if all {
+		switch v := interface{}(m.GetCall()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "Call",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "Call",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCall()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "Call",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for DisplayVersion
+
+	if all {
+		switch v := interface{}(m.GetCreatedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "CreatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "CreatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCreatedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "CreatedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetExpiresAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "ExpiresAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "ExpiresAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetExpiresAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "ExpiresAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetDecidedBy()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "DecidedBy",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "DecidedBy",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetDecidedBy()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "DecidedBy",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetDecidedVia()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "DecidedVia",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "DecidedVia",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetDecidedVia()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "DecidedVia",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetDecidedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "DecidedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "DecidedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetDecidedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "DecidedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetReason()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "Reason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, DecisionValidationError{
+					field:  "Reason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetReason()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return DecisionValidationError{
+				field:  "Reason",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return DecisionMultiError(errors)
+	}
+
+	return nil
+}
+
+// DecisionMultiError is an error wrapping multiple validation errors returned
+// by Decision.ValidateAll() if the designated constraints aren't met.
+type DecisionMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m DecisionMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m DecisionMultiError) AllErrors() []error { return m }
+
+// DecisionValidationError is the validation error returned by
+// Decision.Validate if the designated constraints aren't met.
+type DecisionValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e DecisionValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e DecisionValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e DecisionValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e DecisionValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e DecisionValidationError) ErrorName() string { return "DecisionValidationError" }
+
+// Error satisfies the builtin error interface
+func (e DecisionValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sDecision.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = DecisionValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = DecisionValidationError{}
+
+// Validate checks the field values on CreateStandingApprovalRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *CreateStandingApprovalRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on CreateStandingApprovalRequest with
+// the rules defined in the proto definition for this message. If any rules
+// are violated, the result is a list of violation errors wrapped in
+// CreateStandingApprovalRequestMultiError, or nil if none found.
+func (m *CreateStandingApprovalRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *CreateStandingApprovalRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetApprovalRef()); l < 1 || l > 128 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "ApprovalRef",
+			reason: "value length must be between 1 and 128 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetCreatedBy()); l < 1 || l > 256 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "CreatedBy",
+			reason: "value length must be between 1 and 256 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if l := utf8.RuneCountInString(m.GetWhen()); l < 1 || l > 4096 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "When",
+			reason: "value length must be between 1 and 4096 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if val := m.GetUses(); val < 1 || val > 100000 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "Uses",
+			reason: "value must be inside range [1, 100000]",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if val := m.GetTtlSeconds(); val < 1 || val > 7776000 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "TtlSeconds",
+			reason: "value must be inside range [1, 7776000]",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetReason()) > 1024 {
+		err := CreateStandingApprovalRequestValidationError{
+			field:  "Reason",
+			reason: "value length must be at most 1024 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return CreateStandingApprovalRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// CreateStandingApprovalRequestMultiError is an error wrapping multiple
+// validation errors returned by CreateStandingApprovalRequest.ValidateAll()
+// if the designated constraints aren't met.
+type CreateStandingApprovalRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m CreateStandingApprovalRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m CreateStandingApprovalRequestMultiError) AllErrors() []error { return m }
+
+// CreateStandingApprovalRequestValidationError is the validation error
+// returned by CreateStandingApprovalRequest.Validate if the designated
+// constraints aren't met.
+type CreateStandingApprovalRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e CreateStandingApprovalRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e CreateStandingApprovalRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e CreateStandingApprovalRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e CreateStandingApprovalRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e CreateStandingApprovalRequestValidationError) ErrorName() string {
+	return "CreateStandingApprovalRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e CreateStandingApprovalRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sCreateStandingApprovalRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = CreateStandingApprovalRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = CreateStandingApprovalRequestValidationError{}
+
+// Validate checks the field values on StandingApproval with the rules defined
+// in the proto definition for this message. If any rules are violated, the
+// first error encountered is returned, or nil if there are no violations.
+func (m *StandingApproval) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on StandingApproval with the rules
+// defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// StandingApprovalMultiError, or nil if none found.
+func (m *StandingApproval) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *StandingApproval) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	// no validation rules for StandingId
+
+	// no validation rules for OrganizationId
+
+	// no validation rules for Status
+
+	// no validation rules for ServerId
+
+	// no validation rules for Tool
+
+	// no validation rules for DefinitionDigest
+
+	// no validation rules for When
+
+	// no validation rules for Uses
+
+	// no validation rules for Used
+
+	// no validation rules for ApprovalRef
+
+	// no validation rules for CreatedBy
+
+	if all {
+		switch v := interface{}(m.GetReason()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "Reason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "Reason",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetReason()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return StandingApprovalValidationError{
+				field:  "Reason",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetCreatedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "CreatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "CreatedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetCreatedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return StandingApprovalValidationError{
+				field:  "CreatedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetExpiresAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "ExpiresAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "ExpiresAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetExpiresAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return StandingApprovalValidationError{
+				field:  "ExpiresAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetRevokedBy()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "RevokedBy",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "RevokedBy",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetRevokedBy()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return StandingApprovalValidationError{
+				field:  "RevokedBy",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if all {
+		switch v := interface{}(m.GetRevokedAt()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "RevokedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, StandingApprovalValidationError{
+					field:  "RevokedAt",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetRevokedAt()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return StandingApprovalValidationError{
+				field:  "RevokedAt",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	if len(errors) > 0 {
+		return StandingApprovalMultiError(errors)
+	}
+
+	return nil
+}
+
+// StandingApprovalMultiError is an error wrapping multiple validation errors
+// returned by StandingApproval.ValidateAll() if the designated constraints
+// aren't met.
+type StandingApprovalMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m StandingApprovalMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m StandingApprovalMultiError) AllErrors() []error { return m }
+
+// StandingApprovalValidationError is the validation error returned by
+// StandingApproval.Validate if the designated constraints aren't met.
+type StandingApprovalValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e StandingApprovalValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e StandingApprovalValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e StandingApprovalValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e StandingApprovalValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e StandingApprovalValidationError) ErrorName() string { return "StandingApprovalValidationError" }
+
+// Error satisfies the builtin error interface
+func (e StandingApprovalValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sStandingApproval.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = StandingApprovalValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = StandingApprovalValidationError{}
+
+// Validate checks the field values on ListStandingApprovalsRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *ListStandingApprovalsRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListStandingApprovalsRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the result is a list of violation errors wrapped in
+// ListStandingApprovalsRequestMultiError, or nil if none found.
+func (m *ListStandingApprovalsRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListStandingApprovalsRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := ListStandingApprovalsRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetServerId()) > 128 {
+		err := ListStandingApprovalsRequestValidationError{
+			field:  "ServerId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetTool()) > 128 {
+		err := ListStandingApprovalsRequestValidationError{
+			field:  "Tool",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetCursor()) > 512 {
+		err := ListStandingApprovalsRequestValidationError{
+			field:  "Cursor",
+			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if m.Limit != nil {
+
+		if val := m.GetLimit(); val < 1 || val > 200 {
+			err := ListStandingApprovalsRequestValidationError{
+				field:  "Limit",
+				reason: "value must be inside range [1, 200]",
+			}
+			if !all {
+				return err
+			}
+			errors = append(errors, err)
+		}
+
+	}
+
+	if len(errors) > 0 {
+		return ListStandingApprovalsRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListStandingApprovalsRequestMultiError is an error wrapping multiple
+// validation errors returned by ListStandingApprovalsRequest.ValidateAll() if
+// the designated constraints aren't met.
+type ListStandingApprovalsRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListStandingApprovalsRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListStandingApprovalsRequestMultiError) AllErrors() []error { return m }
+
+// ListStandingApprovalsRequestValidationError is the validation error returned
+// by ListStandingApprovalsRequest.Validate if the designated constraints
+// aren't met.
+type ListStandingApprovalsRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListStandingApprovalsRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListStandingApprovalsRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListStandingApprovalsRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListStandingApprovalsRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListStandingApprovalsRequestValidationError) ErrorName() string {
+	return "ListStandingApprovalsRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e ListStandingApprovalsRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListStandingApprovalsRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListStandingApprovalsRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListStandingApprovalsRequestValidationError{}
+
+// Validate checks the field values on ListStandingApprovalsResponse with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *ListStandingApprovalsResponse) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on ListStandingApprovalsResponse with
+// the rules defined in the proto definition for this message. If any rules
+// are violated, the result is a list of violation errors wrapped in
+// ListStandingApprovalsResponseMultiError, or nil if none found.
+func (m *ListStandingApprovalsResponse) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *ListStandingApprovalsResponse) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	for idx, item := range m.GetStandingApprovals() {
+		_, _ = idx, item
+
+		if all {
+			switch v := interface{}(item).(type) {
+			case interface{ ValidateAll() error }:
+				if err := v.ValidateAll(); err != nil {
+					errors = append(errors, ListStandingApprovalsResponseValidationError{
+						field:  fmt.Sprintf("StandingApprovals[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			case interface{ Validate() error }:
+				if err := v.Validate(); err != nil {
+					errors = append(errors, ListStandingApprovalsResponseValidationError{
+						field:  fmt.Sprintf("StandingApprovals[%v]", idx),
+						reason: "embedded message failed validation",
+						cause:  err,
+					})
+				}
+			}
+		} else if v, ok := interface{}(item).(interface{ Validate() error }); ok {
+			if err := v.Validate(); err != nil {
+				return ListStandingApprovalsResponseValidationError{
+					field:  fmt.Sprintf("StandingApprovals[%v]", idx),
+					reason: "embedded message failed validation",
+					cause:  err,
+				}
+			}
+		}
+
+	}
+
+	// no validation rules for NextCursor
+
+	if len(errors) > 0 {
+		return ListStandingApprovalsResponseMultiError(errors)
+	}
+
+	return nil
+}
+
+// ListStandingApprovalsResponseMultiError is an error wrapping multiple
+// validation errors returned by ListStandingApprovalsResponse.ValidateAll()
+// if the designated constraints aren't met.
+type ListStandingApprovalsResponseMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m ListStandingApprovalsResponseMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m ListStandingApprovalsResponseMultiError) AllErrors() []error { return m }
+
+// ListStandingApprovalsResponseValidationError is the validation error
+// returned by ListStandingApprovalsResponse.Validate if the designated
+// constraints aren't met.
+type ListStandingApprovalsResponseValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e ListStandingApprovalsResponseValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e ListStandingApprovalsResponseValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e ListStandingApprovalsResponseValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e ListStandingApprovalsResponseValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e ListStandingApprovalsResponseValidationError) ErrorName() string {
+	return "ListStandingApprovalsResponseValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e ListStandingApprovalsResponseValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sListStandingApprovalsResponse.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = ListStandingApprovalsResponseValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = ListStandingApprovalsResponseValidationError{}
+
+// Validate checks the field values on RevokeStandingApprovalRequest with the
+// rules defined in the proto definition for this message. If any rules are
+// violated, the first error encountered is returned, or nil if there are no violations.
+func (m *RevokeStandingApprovalRequest) Validate() error {
+	return m.validate(false)
+}
+
+// ValidateAll checks the field values on RevokeStandingApprovalRequest with
+// the rules defined in the proto definition for this message. If any rules
+// are violated, the result is a list of violation errors wrapped in
+// RevokeStandingApprovalRequestMultiError, or nil if none found.
+func (m *RevokeStandingApprovalRequest) ValidateAll() error {
+	return m.validate(true)
+}
+
+func (m *RevokeStandingApprovalRequest) validate(all bool) error {
+	if m == nil {
+		return nil
+	}
+
+	var errors []error
+
+	if l := utf8.RuneCountInString(m.GetStandingId()); l < 1 || l > 128 {
+		err := RevokeStandingApprovalRequestValidationError{
+			field:  "StandingId",
+			reason: "value length must be between 1 and 128 runes, inclusive",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetOrganizationId()) > 128 {
+		err := RevokeStandingApprovalRequestValidationError{
+			field:  "OrganizationId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetRevokedBy()) > 256 {
+		err := RevokeStandingApprovalRequestValidationError{
+			field:  "RevokedBy",
+			reason: "value length must be at most 256 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetReason()) > 1024 {
+		err := RevokeStandingApprovalRequestValidationError{
+			field:  "Reason",
+			reason: "value length must be at most 1024 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if len(errors) > 0 {
+		return RevokeStandingApprovalRequestMultiError(errors)
+	}
+
+	return nil
+}
+
+// RevokeStandingApprovalRequestMultiError is an error wrapping multiple
+// validation errors returned by RevokeStandingApprovalRequest.ValidateAll()
+// if the designated constraints aren't met.
+type RevokeStandingApprovalRequestMultiError []error
+
+// Error returns a concatenation of all the error messages it wraps.
+func (m RevokeStandingApprovalRequestMultiError) Error() string {
+	msgs := make([]string, 0, len(m))
+	for _, err := range m {
+		msgs = append(msgs, err.Error())
+	}
+	return strings.Join(msgs, "; ")
+}
+
+// AllErrors returns a list of validation violation errors.
+func (m RevokeStandingApprovalRequestMultiError) AllErrors() []error { return m }
+
+// RevokeStandingApprovalRequestValidationError is the validation error
+// returned by RevokeStandingApprovalRequest.Validate if the designated
+// constraints aren't met.
+type RevokeStandingApprovalRequestValidationError struct {
+	field  string
+	reason string
+	cause  error
+	key    bool
+}
+
+// Field function returns field value.
+func (e RevokeStandingApprovalRequestValidationError) Field() string { return e.field }
+
+// Reason function returns reason value.
+func (e RevokeStandingApprovalRequestValidationError) Reason() string { return e.reason }
+
+// Cause function returns cause value.
+func (e RevokeStandingApprovalRequestValidationError) Cause() error { return e.cause }
+
+// Key function returns key value.
+func (e RevokeStandingApprovalRequestValidationError) Key() bool { return e.key }
+
+// ErrorName returns error name.
+func (e RevokeStandingApprovalRequestValidationError) ErrorName() string {
+	return "RevokeStandingApprovalRequestValidationError"
+}
+
+// Error satisfies the builtin error interface
+func (e RevokeStandingApprovalRequestValidationError) Error() string {
+	cause := ""
+	if e.cause != nil {
+		cause = fmt.Sprintf(" | caused by: %v", e.cause)
+	}
+
+	key := ""
+	if e.key {
+		key = "key for "
+	}
+
+	return fmt.Sprintf(
+		"invalid %sRevokeStandingApprovalRequest.%s: %s%s",
+		key,
+		e.field,
+		e.reason,
+		cause)
+}
+
+var _ error = RevokeStandingApprovalRequestValidationError{}
+
+var _ interface {
+	Field() string
+	Reason() string
+	Key() bool
+	Cause() error
+	ErrorName() string
+} = RevokeStandingApprovalRequestValidationError{}
 
 // Validate checks the field values on ListApprovalsRequest with the rules
 // defined in the proto definition for this message. If any rules are

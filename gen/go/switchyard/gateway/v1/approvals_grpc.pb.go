@@ -11,6 +11,7 @@ import (
 	grpc "google.golang.org/grpc"
 	codes "google.golang.org/grpc/codes"
 	status "google.golang.org/grpc/status"
+	emptypb "google.golang.org/protobuf/types/known/emptypb"
 )
 
 // This is a compile-time assertion to ensure that this generated file
@@ -19,11 +20,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ApprovalService_CreateApproval_FullMethodName = "/switchyard.gateway.v1.ApprovalService/CreateApproval"
-	ApprovalService_ListApprovals_FullMethodName  = "/switchyard.gateway.v1.ApprovalService/ListApprovals"
-	ApprovalService_GetApproval_FullMethodName    = "/switchyard.gateway.v1.ApprovalService/GetApproval"
-	ApprovalService_Approve_FullMethodName        = "/switchyard.gateway.v1.ApprovalService/Approve"
-	ApprovalService_Deny_FullMethodName           = "/switchyard.gateway.v1.ApprovalService/Deny"
+	ApprovalService_CreateApproval_FullMethodName         = "/switchyard.gateway.v1.ApprovalService/CreateApproval"
+	ApprovalService_ListApprovals_FullMethodName          = "/switchyard.gateway.v1.ApprovalService/ListApprovals"
+	ApprovalService_GetApproval_FullMethodName            = "/switchyard.gateway.v1.ApprovalService/GetApproval"
+	ApprovalService_CreateDecisionToken_FullMethodName    = "/switchyard.gateway.v1.ApprovalService/CreateDecisionToken"
+	ApprovalService_GetDecision_FullMethodName            = "/switchyard.gateway.v1.ApprovalService/GetDecision"
+	ApprovalService_Decide_FullMethodName                 = "/switchyard.gateway.v1.ApprovalService/Decide"
+	ApprovalService_CreateStandingApproval_FullMethodName = "/switchyard.gateway.v1.ApprovalService/CreateStandingApproval"
+	ApprovalService_ListStandingApprovals_FullMethodName  = "/switchyard.gateway.v1.ApprovalService/ListStandingApprovals"
+	ApprovalService_RevokeStandingApproval_FullMethodName = "/switchyard.gateway.v1.ApprovalService/RevokeStandingApproval"
+	ApprovalService_Approve_FullMethodName                = "/switchyard.gateway.v1.ApprovalService/Approve"
+	ApprovalService_Deny_FullMethodName                   = "/switchyard.gateway.v1.ApprovalService/Deny"
 )
 
 // ApprovalServiceClient is the client API for ApprovalService service.
@@ -31,7 +38,8 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied
-// or expired, and a decision is final: of two concurrent ones the second gets 409.
+// or expired, and a decision is final: of two concurrent ones the second gets 409. An approval that the gateway asks for,
+// because a rule of the policy demands one for a tool's call, is bound to this exact call and allows it once.
 type ApprovalServiceClient interface {
 	// CreateApproval creates a pending approval (201).
 	CreateApproval(ctx context.Context, in *CreateApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
@@ -39,6 +47,23 @@ type ApprovalServiceClient interface {
 	ListApprovals(ctx context.Context, in *ListApprovalsRequest, opts ...grpc.CallOption) (*ListApprovalsResponse, error)
 	// GetApproval reads one approval.
 	GetApproval(ctx context.Context, in *GetApprovalRequest, opts ...grpc.CallOption) (*Approval, error)
+	// CreateDecisionToken mints a token by which one approver may decide, over one channel. It is returned once (201). All
+	// tokens of an approval end with its decision. 403 for the principal that asked for the execution, 409 unless the
+	// approval is pending, and where the approver has 20 tokens for it.
+	CreateDecisionToken(ctx context.Context, in *CreateDecisionTokenRequest, opts ...grpc.CallOption) (*DecisionToken, error)
+	// GetDecision shows what a token decides, and changes nothing. The token is the credential. 404 for an unknown one, 410
+	// once the approval has expired; a decided approval is shown.
+	GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*Decision, error)
+	// Decide decides by a token. The same decision by the same token again is 200 with the same body; 409 if it was decided
+	// otherwise, or if what was shown has changed; 404 for an unknown token, 410 once the approval has expired.
+	Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*Decision, error)
+	// CreateStandingApproval approves further calls of a tool in advance (201), from a decision that approved one. 409
+	// unless the approval of an exact call was approved, 403 for who asked for it, and where a rule doesn't allow it.
+	CreateStandingApproval(ctx context.Context, in *CreateStandingApprovalRequest, opts ...grpc.CallOption) (*StandingApproval, error)
+	// ListStandingApprovals lists the organization's standing approvals, newest first.
+	ListStandingApprovals(ctx context.Context, in *ListStandingApprovalsRequest, opts ...grpc.CallOption) (*ListStandingApprovalsResponse, error)
+	// RevokeStandingApproval ends a standing approval (204). 404 where there is none that has not ended.
+	RevokeStandingApproval(ctx context.Context, in *RevokeStandingApprovalRequest, opts ...grpc.CallOption) (*emptypb.Empty, error)
 	// Approve allows the execution; 409 unless it is pending, 403 for the principal that asked for it.
 	Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*Approval, error)
 	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that asked for it.
@@ -83,6 +108,66 @@ func (c *approvalServiceClient) GetApproval(ctx context.Context, in *GetApproval
 	return out, nil
 }
 
+func (c *approvalServiceClient) CreateDecisionToken(ctx context.Context, in *CreateDecisionTokenRequest, opts ...grpc.CallOption) (*DecisionToken, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecisionToken)
+	err := c.cc.Invoke(ctx, ApprovalService_CreateDecisionToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalServiceClient) GetDecision(ctx context.Context, in *GetDecisionRequest, opts ...grpc.CallOption) (*Decision, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Decision)
+	err := c.cc.Invoke(ctx, ApprovalService_GetDecision_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalServiceClient) Decide(ctx context.Context, in *DecideRequest, opts ...grpc.CallOption) (*Decision, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Decision)
+	err := c.cc.Invoke(ctx, ApprovalService_Decide_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalServiceClient) CreateStandingApproval(ctx context.Context, in *CreateStandingApprovalRequest, opts ...grpc.CallOption) (*StandingApproval, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StandingApproval)
+	err := c.cc.Invoke(ctx, ApprovalService_CreateStandingApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalServiceClient) ListStandingApprovals(ctx context.Context, in *ListStandingApprovalsRequest, opts ...grpc.CallOption) (*ListStandingApprovalsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListStandingApprovalsResponse)
+	err := c.cc.Invoke(ctx, ApprovalService_ListStandingApprovals_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *approvalServiceClient) RevokeStandingApproval(ctx context.Context, in *RevokeStandingApprovalRequest, opts ...grpc.CallOption) (*emptypb.Empty, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(emptypb.Empty)
+	err := c.cc.Invoke(ctx, ApprovalService_RevokeStandingApproval_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *approvalServiceClient) Approve(ctx context.Context, in *ApproveRequest, opts ...grpc.CallOption) (*Approval, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Approval)
@@ -108,7 +193,8 @@ func (c *approvalServiceClient) Deny(ctx context.Context, in *DenyRequest, opts 
 // for forward compatibility.
 //
 // ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied
-// or expired, and a decision is final: of two concurrent ones the second gets 409.
+// or expired, and a decision is final: of two concurrent ones the second gets 409. An approval that the gateway asks for,
+// because a rule of the policy demands one for a tool's call, is bound to this exact call and allows it once.
 type ApprovalServiceServer interface {
 	// CreateApproval creates a pending approval (201).
 	CreateApproval(context.Context, *CreateApprovalRequest) (*Approval, error)
@@ -116,6 +202,23 @@ type ApprovalServiceServer interface {
 	ListApprovals(context.Context, *ListApprovalsRequest) (*ListApprovalsResponse, error)
 	// GetApproval reads one approval.
 	GetApproval(context.Context, *GetApprovalRequest) (*Approval, error)
+	// CreateDecisionToken mints a token by which one approver may decide, over one channel. It is returned once (201). All
+	// tokens of an approval end with its decision. 403 for the principal that asked for the execution, 409 unless the
+	// approval is pending, and where the approver has 20 tokens for it.
+	CreateDecisionToken(context.Context, *CreateDecisionTokenRequest) (*DecisionToken, error)
+	// GetDecision shows what a token decides, and changes nothing. The token is the credential. 404 for an unknown one, 410
+	// once the approval has expired; a decided approval is shown.
+	GetDecision(context.Context, *GetDecisionRequest) (*Decision, error)
+	// Decide decides by a token. The same decision by the same token again is 200 with the same body; 409 if it was decided
+	// otherwise, or if what was shown has changed; 404 for an unknown token, 410 once the approval has expired.
+	Decide(context.Context, *DecideRequest) (*Decision, error)
+	// CreateStandingApproval approves further calls of a tool in advance (201), from a decision that approved one. 409
+	// unless the approval of an exact call was approved, 403 for who asked for it, and where a rule doesn't allow it.
+	CreateStandingApproval(context.Context, *CreateStandingApprovalRequest) (*StandingApproval, error)
+	// ListStandingApprovals lists the organization's standing approvals, newest first.
+	ListStandingApprovals(context.Context, *ListStandingApprovalsRequest) (*ListStandingApprovalsResponse, error)
+	// RevokeStandingApproval ends a standing approval (204). 404 where there is none that has not ended.
+	RevokeStandingApproval(context.Context, *RevokeStandingApprovalRequest) (*emptypb.Empty, error)
 	// Approve allows the execution; 409 unless it is pending, 403 for the principal that asked for it.
 	Approve(context.Context, *ApproveRequest) (*Approval, error)
 	// Deny forbids the execution; 409 unless it is pending, 403 for the principal that asked for it.
@@ -138,6 +241,24 @@ func (UnimplementedApprovalServiceServer) ListApprovals(context.Context, *ListAp
 }
 func (UnimplementedApprovalServiceServer) GetApproval(context.Context, *GetApprovalRequest) (*Approval, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetApproval not implemented")
+}
+func (UnimplementedApprovalServiceServer) CreateDecisionToken(context.Context, *CreateDecisionTokenRequest) (*DecisionToken, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateDecisionToken not implemented")
+}
+func (UnimplementedApprovalServiceServer) GetDecision(context.Context, *GetDecisionRequest) (*Decision, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDecision not implemented")
+}
+func (UnimplementedApprovalServiceServer) Decide(context.Context, *DecideRequest) (*Decision, error) {
+	return nil, status.Error(codes.Unimplemented, "method Decide not implemented")
+}
+func (UnimplementedApprovalServiceServer) CreateStandingApproval(context.Context, *CreateStandingApprovalRequest) (*StandingApproval, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateStandingApproval not implemented")
+}
+func (UnimplementedApprovalServiceServer) ListStandingApprovals(context.Context, *ListStandingApprovalsRequest) (*ListStandingApprovalsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListStandingApprovals not implemented")
+}
+func (UnimplementedApprovalServiceServer) RevokeStandingApproval(context.Context, *RevokeStandingApprovalRequest) (*emptypb.Empty, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeStandingApproval not implemented")
 }
 func (UnimplementedApprovalServiceServer) Approve(context.Context, *ApproveRequest) (*Approval, error) {
 	return nil, status.Error(codes.Unimplemented, "method Approve not implemented")
@@ -220,6 +341,114 @@ func _ApprovalService_GetApproval_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ApprovalService_CreateDecisionToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateDecisionTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalServiceServer).CreateDecisionToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApprovalService_CreateDecisionToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalServiceServer).CreateDecisionToken(ctx, req.(*CreateDecisionTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApprovalService_GetDecision_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDecisionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalServiceServer).GetDecision(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApprovalService_GetDecision_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalServiceServer).GetDecision(ctx, req.(*GetDecisionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApprovalService_Decide_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalServiceServer).Decide(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApprovalService_Decide_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalServiceServer).Decide(ctx, req.(*DecideRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApprovalService_CreateStandingApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateStandingApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalServiceServer).CreateStandingApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApprovalService_CreateStandingApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalServiceServer).CreateStandingApproval(ctx, req.(*CreateStandingApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApprovalService_ListStandingApprovals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListStandingApprovalsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalServiceServer).ListStandingApprovals(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApprovalService_ListStandingApprovals_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalServiceServer).ListStandingApprovals(ctx, req.(*ListStandingApprovalsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ApprovalService_RevokeStandingApproval_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeStandingApprovalRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ApprovalServiceServer).RevokeStandingApproval(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ApprovalService_RevokeStandingApproval_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ApprovalServiceServer).RevokeStandingApproval(ctx, req.(*RevokeStandingApprovalRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ApprovalService_Approve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ApproveRequest)
 	if err := dec(in); err != nil {
@@ -274,6 +503,30 @@ var ApprovalService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetApproval",
 			Handler:    _ApprovalService_GetApproval_Handler,
+		},
+		{
+			MethodName: "CreateDecisionToken",
+			Handler:    _ApprovalService_CreateDecisionToken_Handler,
+		},
+		{
+			MethodName: "GetDecision",
+			Handler:    _ApprovalService_GetDecision_Handler,
+		},
+		{
+			MethodName: "Decide",
+			Handler:    _ApprovalService_Decide_Handler,
+		},
+		{
+			MethodName: "CreateStandingApproval",
+			Handler:    _ApprovalService_CreateStandingApproval_Handler,
+		},
+		{
+			MethodName: "ListStandingApprovals",
+			Handler:    _ApprovalService_ListStandingApprovals_Handler,
+		},
+		{
+			MethodName: "RevokeStandingApproval",
+			Handler:    _ApprovalService_RevokeStandingApproval_Handler,
 		},
 		{
 			MethodName: "Approve",

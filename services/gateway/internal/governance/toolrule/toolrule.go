@@ -4,6 +4,7 @@
 package toolrule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,9 +33,18 @@ type Rule struct {
 	RequireRun bool
 	// Approval refuses calls that no person has approved.
 	Approval bool
+	// Approvers names the group of people who approve; empty for DefaultApprovers. Link takes a button in a message for an
+	// approval; otherwise it is given on a page.
+	Approvers string
+	Link      bool
+	// NoStanding refuses approvals of the calls in advance.
+	NoStanding bool
 	// FreshListing is how old the listing of the server's tools may be at a call; 0 is as old as any.
 	FreshListing time.Duration
 }
+
+// DefaultApprovers is the group of approvers of rules that name none.
+const DefaultApprovers = "default"
 
 // Settings are the policy's settings for tools.
 type Settings struct {
@@ -51,8 +61,12 @@ type Settings struct {
 type Terms struct {
 	// MinimumTrust is the level that the server must have.
 	MinimumTrust trust.Level
-	// Approval is the name of the first rule that asks for an approval; empty for none.
-	Approval string
+	// Approval is the name of the first rule that asks for an approval, and Approvers the group that it names; both are
+	// empty for none.
+	Approval, Approvers string
+	// Page reports whether an approval has to be given on a page: one of the rules that ask for it demands it. NoStanding
+	// reports whether it can't be given in advance.
+	Page, NoStanding bool
 	// FreshListing is how old the listing of the server's tools may be; 0 is as old as any.
 	FreshListing time.Duration
 	// MaxToolCalls and RepeatLimit are those of the Settings.
@@ -240,9 +254,13 @@ func (r *compiled) restrict(terms *Terms, c *Call) *Denial {
 	if r.MinimumTrust != "" && r.MinimumTrust.AtLeast(terms.MinimumTrust) {
 		terms.MinimumTrust = r.MinimumTrust
 	}
-	if r.Approval && terms.Approval == "" {
-		terms.Approval = r.Name
+	if r.Approval {
+		if terms.Approval == "" {
+			terms.Approval, terms.Approvers = r.Name, cmp.Or(r.Approvers, DefaultApprovers)
+		}
+		terms.Page = terms.Page || !r.Link
 	}
+	terms.NoStanding = terms.NoStanding || r.NoStanding
 	if r.FreshListing > 0 && (terms.FreshListing == 0 || r.FreshListing < terms.FreshListing) {
 		terms.FreshListing = r.FreshListing
 	}

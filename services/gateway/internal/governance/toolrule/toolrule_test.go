@@ -45,7 +45,11 @@ func TestDecide(t *testing.T) {
 		{Name: "nested", Servers: []string{"loops"}, When: "args.xs.all(x, args.xs.all(y, x > 0 && y > 0))", Deny: true},
 	}})
 	of := func(minimum trust.Level, approval string, fresh time.Duration) toolrule.Terms {
-		return toolrule.Terms{MinimumTrust: minimum, Approval: approval, FreshListing: fresh, MaxToolCalls: 50, RepeatLimit: 3}
+		terms := toolrule.Terms{MinimumTrust: minimum, Approval: approval, FreshListing: fresh, MaxToolCalls: 50, RepeatLimit: 3}
+		if approval != "" {
+			terms.Approvers, terms.Page = toolrule.DefaultApprovers, true
+		}
+		return terms
 	}
 	denied := func(rule string) *toolrule.Denial { return &toolrule.Denial{Rule: rule, Reason: toolrule.ReasonDenied} }
 	xs := `{"xs":[` + strings.TrimSuffix(strings.Repeat("1,", 5000), ",") + `]}`
@@ -85,6 +89,24 @@ func TestDecide(t *testing.T) {
 		terms, denial := rules.Decide(made)
 		if terms != c.want || (denial == nil) != (c.denial == nil) || denial != nil && (denial.Rule != c.denial.Rule || denial.Reason != c.denial.Reason) {
 			t.Errorf("%s/%s %.40s: %+v, %+v, want %+v, %+v", c.server, c.tool, c.arguments, terms, denial, c.want, c.denial)
+		}
+	}
+}
+
+// Of several rules that ask for an approval, the first names the approvers, and one is enough that demands a page or
+// refuses approvals in advance.
+func TestApprovals(t *testing.T) {
+	rules := compile(t, toolrule.Settings{Rules: []toolrule.Rule{
+		{Name: "deploy", Tools: []string{"deploy", "drop"}, Approval: true, Approvers: "ops", Link: true},
+		{Name: "drop", Tools: []string{"drop"}, Approval: true, Approvers: "dba", NoStanding: true},
+	}})
+	for tool, want := range map[string]toolrule.Terms{
+		"read":   {MinimumTrust: trust.Community},
+		"deploy": {MinimumTrust: trust.Community, Approval: "deploy", Approvers: "ops"},
+		"drop":   {MinimumTrust: trust.Community, Approval: "deploy", Approvers: "ops", Page: true, NoStanding: true},
+	} {
+		if terms, denial := rules.Decide(&toolrule.Call{Server: "s", Tool: tool}); denial != nil || terms != want {
+			t.Errorf("%s: %+v, %+v, want %+v", tool, terms, denial, want)
 		}
 	}
 }
