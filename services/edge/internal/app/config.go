@@ -152,8 +152,8 @@ func (c *Config) controllable() error {
 	if c.PublicURL != (url.URL{}) {
 		errs = append(errs, originSetting("EDGE_PUBLIC_URL", c.PublicURL))
 	}
-	if (c.SlackApp == "") != (c.SlackSecrets == "") || c.SlackSecrets != "" && !c.informs() {
-		errs = append(errs, errors.New("EDGE_SLACK_SIGNING_SECRETS_FILE: only with EDGE_SLACK_APP_ID, EDGE_PUBLIC_URL and all that approvers are notified with"))
+	if (c.SlackApp == "") != (c.SlackSecrets == "") {
+		errs = append(errs, errors.New("EDGE_SLACK_SIGNING_SECRETS_FILE: only with EDGE_SLACK_APP_ID, and that only with it"))
 	}
 	if c.ConsoleURL != (url.URL{}) {
 		errs = append(errs, c.operable()...)

@@ -77,7 +77,7 @@ func TestApprovalNotices(t *testing.T) {
 	store, now := postgres.NewApprovers(pool), time.Now().UTC().Truncate(time.Microsecond)
 	a := anApproval("r1", now)
 	planned := []approver.Notice{
-		{Channel: "email", User: "ann", DueAt: now}, {Channel: "in_app", User: "ann", DueAt: now.Add(1)},
+		{Channel: "email", User: "ann", DueAt: now}, {Channel: "in_app", User: "ann", DueAt: now.Add(time.Microsecond)},
 		{Channel: "slack", SlackChannel: "C01", DueAt: now.Add(time.Millisecond)}, {Step: 1, Channel: "email", User: "ann", DueAt: now.Add(time.Minute)},
 	}
 	within(t, store, func(ctx context.Context, s approver.State) error {
