@@ -56,8 +56,10 @@ type Dependencies struct {
 	Traces Archive
 	Prober Prober
 
-	Approvals approval.Store
-	Trust     trust.Store
+	Approvals Approvals
+	// Expressions checks those of standing approvals.
+	Expressions *approval.Expressions
+	Trust       trust.Store
 	// Tools are the tool servers; without Tools.Listings none can be listed.
 	Tools    Tools
 	Exposure exposure.Store
@@ -115,7 +117,7 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 // register registers every service of the contract. unimplemented_test.go checks that no method is left out.
 func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Dependencies) {
 	gatewayv1.RegisterInferenceServiceServer(r, inferences)
-	gatewayv1.RegisterApprovalServiceServer(r, &approvalServer{approvals: deps.Approvals})
+	gatewayv1.RegisterApprovalServiceServer(r, newApprovalServer(deps))
 	gatewayv1.RegisterByokServiceServer(r, &byokServer{manager: deps.Byok})
 	gatewayv1.RegisterModelServiceServer(r, &modelServer{catalog: deps.Catalog})
 	gatewayv1.RegisterOrganizationServiceServer(r, &organizationServer{answers: deps.Answers, organizations: deps.Organizations})

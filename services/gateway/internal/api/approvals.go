@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -16,9 +17,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/content/redact"
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/principal"
+	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/jsoncheck"
@@ -29,7 +32,27 @@ import (
 type approvalServer struct {
 	gatewayv1.UnimplementedApprovalServiceServer
 
-	approvals approval.Store
+	approvals   Approvals
+	expressions *approval.Expressions
+	redactor    func() *redact.Redactor
+	attempts    *decisionAttempts
+}
+
+func newApprovalServer(deps Dependencies) *approvalServer {
+	return &approvalServer{
+		approvals: deps.Approvals, expressions: deps.Expressions, attempts: newDecisionAttempts(),
+		redactor: func() *redact.Redactor {
+			p, _, _ := deps.Policies.Present()
+			return p.Redactor()
+		},
+	}
+}
+
+// Approvals stores people's decisions, their tokens and standing approvals.
+type Approvals interface {
+	approval.Store
+	approval.TokenStore
+	approval.StandingStore
 }
 
 // CreateApproval creates a pending approval.
@@ -54,7 +77,7 @@ func (s *approvalServer) CreateApproval(ctx context.Context, m *gatewayv1.Create
 	}
 	a := approval.New(approval.Approval{
 		Organization: organization, Tool: m.GetTool(), Arguments: arguments, RequestedBy: m.GetRequestedBy(),
-		Run: run, Server: m.GetServerId(), Description: m.GetDescription(),
+		Run: run, Server: m.GetServerId(), Description: m.GetDescription(), AskedUser: caller.From(ctx).User,
 	}, time.Duration(m.GetTtlSeconds())*time.Second, present())
 	entry := audit.New(ctx, "approval.create", audit.Subject{Type: "approval", ID: a.Ref, Organization: organization}, "")
 	if err := s.approvals.Create(ctx, a, &entry); err != nil {
@@ -135,7 +158,7 @@ func (s *approvalServer) decide(ctx context.Context, event approval.Event, m dec
 	}
 	entry := audit.New(ctx, "approval."+string(event), audit.Subject{Type: "approval", ID: m.GetRef(), Organization: organization}, m.GetReason())
 	a, err := s.approvals.Decide(ctx, organization, m.GetRef(), approval.Decision{
-		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(), User: caller.From(ctx).User,
+		Event: event, By: m.GetDecidedBy(), Reason: m.GetReason(), User: caller.From(ctx).User, Via: approval.ViaAPI,
 	}, present(), &entry)
 	if err != nil {
 		return nil, fmt.Errorf("approval: %w", err)
@@ -193,5 +216,23 @@ func fromApproval(a approval.Approval) *gatewayv1.Approval {
 		RequestedBy: a.RequestedBy, RunId: toNullable(a.Run), ServerId: toNullable(a.Server), Description: a.Description,
 		DecidedBy: toNullable(a.DecidedBy), DecidedAt: optionalTime(a.DecidedAt), Reason: toNullable(a.Reason),
 		CreatedAt: timestamppb.New(a.CreatedAt), ExpiresAt: timestamppb.New(a.ExpiresAt),
+		Call: fromExecution(a.Call), DecidedVia: toNullable(a.Via),
+	}
+}
+
+// fromExecution returns the exact call of an approval; nil for none.
+func fromExecution(x *approval.Execution) *gatewayv1.ExactCall {
+	if x == nil {
+		return nil
+	}
+	proof := "link"
+	if x.Page {
+		proof = proofPage
+	}
+	return &gatewayv1.ExactCall{
+		DefinitionDigest: hex.EncodeToString(x.Definition[:]), CallDigest: hex.EncodeToString(x.Digest[:]), PolicyVersion: x.Policy,
+		Rule: x.Rule, Approvers: x.Approvers, Proof: proof, PriceCents: price.Pico(x.Price).Cents(),
+		DefinitionReviewedBy: toNullable(x.ReviewedBy), Redacted: x.Redacted, State: string(x.State), Attempts: int32(x.Attempt),
+		SentAt: optionalTime(x.SentAt), EndedAt: optionalTime(x.EndedAt), StandingId: toNullable(x.StandingRef), UnknownRef: toNullable(x.UnknownRef),
 	}
 }

@@ -15,10 +15,20 @@ import (
 	"google.golang.org/grpc/status"
 
 	gatewayv1 "switchyard.dev/gen/go/switchyard/gateway/v1"
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/platform/testkit"
 )
 
 const approvalsPath = "/v1/approvals"
+
+func expressions(tb testing.TB) *approval.Expressions {
+	tb.Helper()
+	of, err := approval.NewExpressions()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return of
+}
 
 // asks creates an approval of the tool deploy and returns its ref.
 func (b *bench) asks(tb testing.TB, more string) string {

@@ -37,11 +37,12 @@ var classes = map[protoreflect.FullName]class{
 	"server_id": classID, "key_id": classID, "user_id": classID, "group_by": classID, "ref": classID, "approval_ref": classID, "fingerprint": classID, "subject": classID,
 	"digest": classID, "listing_digest": classID, "registered_by": classID, "updated_by": classID,
 
-	"actor": classID, "initiated_by": classID, "requested_by": classID, "decided_by": classID, "assigned_by": classID,
+	"actor": classID, "initiated_by": classID, "requested_by": classID, "decided_by": classID, "approver": classID, "created_by": classID, "standing_id": classID, "display_version": classID, "assigned_by": classID,
 	"reviewed_by": classID, "revoked_by": classID, "reason": classID, "description": classID, "invoice_ref": classID,
 	"MintRunRequest.metadata": classID, "metadata": classLabel, "tags": classLabel, "tag": classLabel, "idempotency_key": classLabel,
 
 	"messages": classContent, "prompt": classContent, "stop": classContent, "csv": classContent, "cursor": classContent,
+	"GetDecisionRequest.token": classContent, "DecideRequest.token": classContent, "when": classContent,
 	"ToolFunction.description": classContent, "ImageRef.url": classContent, "ImageRef.base64": classContent,
 }
 

@@ -139,7 +139,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 		Files: files, BatchJobs: jobs,
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Spend: postgres.NewSpend(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
 		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
-		Approvals: postgres.NewApprovals(b.control), Trust: postgres.NewTrust(b.control), Tools: b.tools,
+		Approvals: postgres.NewApprovals(b.control), Expressions: expressions(tb), Trust: postgres.NewTrust(b.control), Tools: b.tools,
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
 		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },
 		Canonical:  func(name string) (string, bool) { return strings.ToLower(name), true },

@@ -249,7 +249,7 @@ func startServers(
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
 		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
-		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Tools: t.api(), ToolFace: t.face(s, cfg),
+		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Expressions: t.expressions, Tools: t.api(), ToolFace: t.face(s, cfg),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,
 		Catalog: g.models, Steering: g.overrides, Status: o.status, Reconciler: o.reconciler, Prices: p.fleets.prices,
 		Background: openBackground(s, cfg, stores, g, p.traces), Sockets: sockets(s, cfg, g),

@@ -77,6 +77,9 @@ type Config struct {
 	MCPOrigins []string `env:"MCP_ORIGINS" doc:"comma-separated origins of web pages that may call /mcp, such as https://console.example; none when empty: callers that are no pages send no origin"`
 	MCPHosts   []string `env:"MCP_HOSTS" doc:"comma-separated values of the Host header that requests to /mcp may have; any when empty"`
 
+	MCPApprovalHold time.Duration `env:"MCP_APPROVAL_HOLD" envDefault:"45s" doc:"how long a call of a tool is held until a person approves it, at most 5m; later, or at once with 0, its caller is refused and makes the same call again"`
+	MCPApprovalTTL  time.Duration `env:"MCP_APPROVAL_TTL" envDefault:"1h" doc:"how long an approval of a tool's call waits for its decision, 1m to 168h"`
+
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
 	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`
 
@@ -167,9 +170,21 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// validateMCP refuses origins and hosts that no request can have.
+// Bounds of the settings for approvals of tools' calls.
+const (
+	maxApprovalHold                = 5 * time.Minute
+	minApprovalTTL, maxApprovalTTL = time.Minute, 7 * 24 * time.Hour
+)
+
+// validateMCP refuses origins and hosts that no request can have, and times out of bounds.
 func (c Config) validateMCP() error {
 	var errs []error
+	if c.MCPApprovalHold < 0 || c.MCPApprovalHold > maxApprovalHold {
+		errs = append(errs, fmt.Errorf("%s_MCP_APPROVAL_HOLD: must be 0 to %s", prefix, maxApprovalHold))
+	}
+	if c.MCPApprovalTTL < minApprovalTTL || c.MCPApprovalTTL > maxApprovalTTL {
+		errs = append(errs, fmt.Errorf("%s_MCP_APPROVAL_TTL: must be %s to %s", prefix, minApprovalTTL, maxApprovalTTL))
+	}
 	for _, origin := range c.MCPOrigins {
 		u, err := url.Parse(origin)
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Scheme+"://"+u.Host != strings.ToLower(origin) {

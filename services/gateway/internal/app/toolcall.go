@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/api"
 	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/credential"
@@ -31,6 +32,8 @@ type toolEgress struct {
 
 	client *upstream.Client
 	caller *toolcall.Caller
+	// expressions are those of standing approvals.
+	expressions *approval.Expressions
 }
 
 // openToolEgress opens the client of tool servers, what is registered and reviewed, and the caller, which checks each call.
@@ -49,11 +52,17 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	stores.watcher.Watch(control.Trust, levels.Load)
+	approvals, err := openApprovals(s, cfg, stores, g, p)
+	if err != nil {
+		return t, err
+	}
+	t.expressions = approvals.Standing
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
+		Approvals: approvals, Hold: cfg.MCPApprovalHold,
 		Limits: p.quotas, Upstream: t.client, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})

@@ -2,12 +2,14 @@ package postgres
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/operations/event"
 	"switchyard.dev/services/gateway/internal/postgres/dbsql"
 	"switchyard.dev/services/platform/houseevent"
@@ -23,10 +25,7 @@ func NewApprovals(control *Control) *Approvals { return &Approvals{control} }
 func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audit.Entry) error {
 	err := s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
 		entry.Details = approvalDetails(a)
-		if err := q.CreateApproval(ctx, dbsql.CreateApprovalParams{
-			Ref: a.Ref, OrganizationID: a.Organization, Tool: a.Tool, Arguments: a.Arguments, RequestedBy: a.RequestedBy,
-			RunID: a.Run, ServerID: a.Server, Description: a.Description, CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
-		}); err != nil {
+		if err := insertApproval(ctx, q, &a); err != nil {
 			return err
 		}
 		return addHouseEvent(ctx, q, approvalEvent(a, houseevent.ApprovalPending))
@@ -37,13 +36,33 @@ func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audi
 	return nil
 }
 
+// insertApproval stores a new approval, and sets its ID and who initiated its run.
+func insertApproval(ctx context.Context, q *dbsql.Queries, a *approval.Approval) error {
+	row, err := q.CreateApproval(ctx, dbsql.CreateApprovalParams{
+		Ref: a.Ref, OrganizationID: a.Organization, Status: string(a.Status), Tool: a.Tool, Arguments: a.Arguments,
+		RequestedBy: a.RequestedBy, AskedUser: a.AskedUser, RunID: a.Run, ServerID: a.Server, Description: a.Description,
+		DecidedBy: a.DecidedBy, DecidedAt: optionalTime(a.DecidedAt), DecidedVia: a.Via, Reason: a.Reason,
+		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
+	})
+	if err != nil {
+		return fmt.Errorf("insert: %w", err)
+	}
+	a.ID, a.InitiatedBy = row.ID, row.InitiatedBy
+	return nil
+}
+
 // Get implements approval.Store.
 func (s *Approvals) Get(ctx context.Context, organization, ref string) (approval.Approval, error) {
-	row, err := dbsql.New(s.control.pool).GetApproval(ctx, dbsql.GetApprovalParams{Ref: ref, OrganizationID: organization})
+	q := dbsql.New(s.control.pool)
+	row, err := q.GetApproval(ctx, dbsql.GetApprovalParams{Ref: ref, OrganizationID: organization})
 	if err != nil {
 		return approval.Approval{}, fmt.Errorf("get approval: %w", orMissing(err, approval.ErrNotFound))
 	}
-	return approvalOf(&row), nil
+	a := approvalOf(&row)
+	if err := withCalls(ctx, q, &a); err != nil {
+		return approval.Approval{}, err
+	}
+	return a, nil
 }
 
 // Decide implements approval.Store.
@@ -51,21 +70,19 @@ func (s *Approvals) Decide(
 	ctx context.Context, organization, ref string, d approval.Decision, now time.Time, entry *audit.Entry,
 ) (approval.Approval, error) {
 	var decided approval.Approval
-	err := s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
+	err := s.control.Change(ctx, control.Approvals, entry, func(ctx context.Context, q *dbsql.Queries, _ int64) error {
 		row, err := q.LockApproval(ctx, dbsql.LockApprovalParams{Ref: ref, OrganizationID: organization})
 		if err != nil {
 			return orMissing(err, approval.ErrNotFound)
 		}
-		if decided, err = approvalOf(&row).Decide(d, now); err != nil {
+		a := approvalOf(&row)
+		if err := withCalls(ctx, q, &a); err != nil {
 			return err
 		}
-		entry.Details = approvalDetails(decided)
-		if err := q.DecideApproval(ctx, dbsql.DecideApprovalParams{
-			ID: row.ID, Status: string(decided.Status), DecidedBy: decided.DecidedBy, DecidedAt: decided.DecidedAt, Reason: decided.Reason,
-		}); err != nil {
+		if decided, err = a.Decide(d, now); err != nil {
 			return err
 		}
-		return addHouseEvent(ctx, q, approvalEvent(decided, houseevent.ApprovalDecided))
+		return storeDecision(ctx, q, &decided, entry)
 	})
 	if err != nil {
 		return approval.Approval{}, fmt.Errorf("decide approval: %w", err)
@@ -73,37 +90,65 @@ func (s *Approvals) Decide(
 	return decided, nil
 }
 
+// storeDecision stores a decision that was made, with the details of its audit entry and its event.
+func storeDecision(ctx context.Context, q *dbsql.Queries, decided *approval.Approval, entry *audit.Entry) error {
+	entry.Details = approvalDetails(*decided)
+	if err := q.DecideApproval(ctx, dbsql.DecideApprovalParams{
+		ID: decided.ID, Status: string(decided.Status), DecidedBy: decided.DecidedBy, DecidedAt: decided.DecidedAt,
+		DecidedVia: decided.Via, Reason: decided.Reason,
+	}); err != nil {
+		return fmt.Errorf("decide: %w", err)
+	}
+	return addHouseEvent(ctx, q, approvalEvent(*decided, houseevent.ApprovalDecided))
+}
+
 // List implements approval.Store.
 func (s *Approvals) List(ctx context.Context, f approval.Filter, now time.Time) ([]approval.Approval, error) {
-	rows, err := dbsql.New(s.control.pool).ListApprovals(ctx, dbsql.ListApprovalsParams{
+	q := dbsql.New(s.control.pool)
+	rows, err := q.ListApprovals(ctx, dbsql.ListApprovalsParams{
 		OrganizationID: f.Organization, Status: string(f.Status), RunID: f.Run, Tool: f.Tool,
 		Before: f.Before, Now: now, Count: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}
-	approvals := make([]approval.Approval, len(rows))
+	approvals, pointers := make([]approval.Approval, len(rows)), make([]*approval.Approval, len(rows))
 	for i := range rows {
 		approvals[i] = approvalOf(&rows[i]).At(now)
+		pointers[i] = &approvals[i]
+	}
+	if err := withCalls(ctx, q, pointers...); err != nil {
+		return nil, err
 	}
 	return approvals, nil
 }
 
 // approvalEvent returns what an organization is told of an approval.
 func approvalEvent(a approval.Approval, eventType string) event.Report {
-	return event.Report{Organization: a.Organization, Type: eventType, Subject: "approval/" + a.Ref, Data: map[string]any{
-		"organization_id": a.Organization, "ref": a.Ref, "status": a.Status, "tool": a.Tool, "run_id": a.Run,
-		"requested_by": a.RequestedBy, "decided_by": a.DecidedBy, "expires_at": a.ExpiresAt,
-		"server_id": a.Server, "call_digest": "", "rule": "", "approvers": "", "proof": "", "decided_via": "",
-	}}
+	data := map[string]any{
+		"organization_id": a.Organization, "ref": a.Ref, "status": a.Status, "server_id": a.Server, "tool": a.Tool, "run_id": a.Run,
+		"requested_by": a.RequestedBy, "decided_by": a.DecidedBy, "decided_via": a.Via, "expires_at": a.ExpiresAt,
+		"call_digest": "", "rule": "", "approvers": "", "proof": "",
+	}
+	if x := a.Call; x != nil {
+		data["call_digest"], data["rule"] = hex.EncodeToString(x.Digest[:]), x.Rule
+		data["approvers"], data["proof"] = x.Approvers, proofOf(x)
+	}
+	return event.Report{Organization: a.Organization, Type: eventType, Subject: "approval/" + a.Ref, Data: data}
 }
 
 // approvalDetails returns what the audit log records of an approval. Arguments may hold anything, so they are left out.
 func approvalDetails(a approval.Approval) json.RawMessage {
-	return details(map[string]any{
+	fields := map[string]any{
 		"status": a.Status, "tool": a.Tool, "run_id": a.Run, "requested_by": a.RequestedBy, "decided_by": a.DecidedBy,
-		"expires_at": a.ExpiresAt,
-	})
+		"expires_at": a.ExpiresAt, "decided_via": a.Via,
+	}
+	if x := a.Call; x != nil {
+		fields["server_id"], fields["rule"], fields["policy_version"] = a.Server, x.Rule, x.Policy
+		fields["call_digest"], fields["definition_digest"] = hex.EncodeToString(x.Digest[:]), hex.EncodeToString(x.Definition[:])
+		fields["standing_id"], fields["unknown_ref"] = x.StandingRef, x.UnknownRef
+	}
+	return details(fields)
 }
 
 // details returns an audit entry's details without empty fields.
@@ -124,6 +169,7 @@ func approvalOf(r *dbsql.Approval) approval.Approval {
 	return approval.Approval{
 		ID: r.ID, Ref: r.Ref, Organization: r.OrganizationID, Status: approval.Status(r.Status),
 		Tool: r.Tool, Arguments: r.Arguments, RequestedBy: r.RequestedBy, Run: r.RunID, Server: r.ServerID, Description: r.Description,
-		DecidedBy: r.DecidedBy, DecidedAt: r.DecidedAt.Time, Reason: r.Reason, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+		DecidedBy: r.DecidedBy, DecidedAt: r.DecidedAt.Time, Reason: r.Reason, Via: r.DecidedVia,
+		AskedUser: r.AskedUser, InitiatedBy: r.InitiatedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/apierr"
 )
@@ -22,6 +23,8 @@ type details struct {
 	Reason    apierr.Reason `json:"reason"`
 	RequestID string        `json:"request_id,omitempty"`
 	Field     string        `json:"field,omitempty"`
+	// ApprovalRef names the approval that the error is about.
+	ApprovalRef string `json:"approval_ref,omitempty"`
 	// RetryAfterMs is the minimum time to wait, in milliseconds.
 	RetryAfterMs int64 `json:"retry_after_ms,omitempty"`
 }
@@ -38,14 +41,22 @@ func (x *exchange) refuse(err error) {
 	if shown.Kind == apierr.KindInvalid {
 		status = http.StatusBadRequest
 	}
-	e := errorOf(shown, x.asker.RequestID)
+	e := errorOf(shown, x.asker.RequestID, approvalOf(err))
 	x.fail(&e, status)
 }
 
-// errorOf returns an error as the protocol has it.
-func errorOf(e *apierr.Error, requestID string) wire.Error {
+// approvalOf returns the reference of the approval that an error is about; empty for none.
+func approvalOf(err error) string {
+	if about, ok := errors.AsType[*toolcall.ApprovalError](err); ok {
+		return about.Ref
+	}
+	return ""
+}
+
+// errorOf returns an error as the protocol has it. approvalRef is the approval that it is about; empty for none.
+func errorOf(e *apierr.Error, requestID, approvalRef string) wire.Error {
 	code := int64(codeBase - e.Kind.HTTPStatus())
-	data := details{Reason: e.Reason, RequestID: requestID, RetryAfterMs: e.RetryAfter.Milliseconds()}
+	data := details{Reason: e.Reason, RequestID: requestID, ApprovalRef: approvalRef, RetryAfterMs: e.RetryAfter.Milliseconds()}
 	switch e.Kind {
 	case apierr.KindInvalid:
 		code = wire.CodeInvalidParams
@@ -66,7 +77,7 @@ func errorOf(e *apierr.Error, requestID string) wire.Error {
 // ErrorBody returns the document of an error that ends a request before it is read; see rpc.Dialect. It belongs to no
 // id.
 func ErrorBody(e *apierr.Error, requestID string) any {
-	shown := errorOf(e, requestID)
+	shown := errorOf(e, requestID, "")
 	if e.Kind == apierr.KindInvalid {
 		shown.Code = wire.CodeInvalidRequest
 	}

@@ -89,7 +89,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, server string, b
 	}
 	in, refused := read(r.Header, body)
 	if refused == nil && server != "" && !h.Tools.Knows(asker.Organization, server) {
-		refused = &refusal{http.StatusNotFound, in.message.ID, errorOf(toolcall.ErrServerNotFound, asker.RequestID)}
+		refused = &refusal{http.StatusNotFound, in.message.ID, errorOf(toolcall.ErrServerNotFound, asker.RequestID, "")}
 	}
 	if refused != nil {
 		rpc.Annotate(r.Context(), slog.String("mcp_error", codeText(refused.err.Code)))

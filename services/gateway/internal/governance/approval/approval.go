@@ -1,6 +1,10 @@
 // Package approval holds people's decisions on tool executions. An approval is pending until an approver approves or
 // denies it or its time runs out, and a decision is final. Package api creates and decides approvals, package inference
-// releases tool calls by them; internal/postgres stores them.
+// releases tool calls of models by them; internal/postgres stores them.
+//
+// An approval that a rule of the policy demands for a call of a tool is bound to this exact call and allows it once: its
+// Execution says what became of it. Package toolcall asks for such approvals by Calls. Approvers decide by tokens (Token),
+// and may approve further calls in advance (Standing).
 package approval
 
 import (
@@ -55,11 +59,23 @@ type Approval struct {
 	Arguments json.RawMessage
 	// RequestedBy asked to execute the tool in Run, on the server Server that offers it.
 	RequestedBy, Run, Server string
-	Description              string
-	DecidedBy, Reason        string
-	DecidedAt                time.Time
-	CreatedAt, ExpiresAt     time.Time
+	// AskedUser is the user of the request that asked, InitiatedBy who initiated the run; the store sets it.
+	AskedUser, InitiatedBy string
+	Description            string
+	DecidedBy, Reason      string
+	// Via is how it was decided: ViaAPI, ViaStanding or the channel of a token; empty before.
+	Via                  string
+	DecidedAt            time.Time
+	CreatedAt, ExpiresAt time.Time
+	// Call is the exact call that it is bound to; nil for none.
+	Call *Execution
 }
+
+// How approvals are decided without a token.
+const (
+	ViaAPI      = "api"
+	ViaStanding = "standing"
+)
 
 // Reasons of refused decisions. ReasonExpired is also the reason of a tool call that was not approved in time.
 const (
@@ -75,7 +91,7 @@ var (
 	// ErrNotIndependent refuses a decision by the principal that requested the approval.
 	ErrNotIndependent = &apierr.Error{
 		Kind: apierr.KindForbidden, Reason: principal.ReasonNotIndependent, Class: apierr.ClassPolicy,
-		Text: "decided_by: must be another principal than requested_by",
+		Text: "decided_by: must be another principal than requested_by, the user who asked and who initiated the run",
 	}
 )
 
@@ -104,6 +120,18 @@ type Decision struct {
 	By, Reason string
 	// User is the user for whom the caller acts, from its headers; empty for none.
 	User string
+	// Via is how it is decided; see Approval.
+	Via string
+}
+
+// AskedBy reports whether a principal asked for the execution, under any of the names that are known.
+func (a *Approval) AskedBy(name string) bool {
+	for _, asker := range []string{a.RequestedBy, a.AskedUser, a.InitiatedBy} {
+		if name != "" && asker != "" && principal.Same(name, asker) {
+			return true
+		}
+	}
+	return false
 }
 
 // Decide returns the approval with a decision made at a moment. The error is ErrDecided, ErrExpired or
@@ -112,10 +140,10 @@ func (a Approval) Decide(d Decision, now time.Time) (Approval, error) {
 	a = a.At(now)
 	next, ok := transitions[a.Status][d.Event]
 	switch {
-	case ok && (principal.Same(d.By, a.RequestedBy) || d.User != "" && principal.Same(d.User, a.RequestedBy)):
+	case ok && (a.AskedBy(d.By) || a.AskedBy(d.User)):
 		return a, ErrNotIndependent
 	case ok:
-		a.Status, a.DecidedBy, a.DecidedAt, a.Reason = next, d.By, now, d.Reason
+		a.Status, a.DecidedBy, a.DecidedAt, a.Reason, a.Via = next, d.By, now, d.Reason, d.Via
 		return a, nil
 	case a.Status == Expired:
 		return a, ErrExpired

@@ -13,9 +13,9 @@ type Call struct {
 }
 
 // Names reports whether the approval is for calls of this tool in this run, with any arguments. An approval without a
-// run is for every run.
+// run is for every run. One that is bound to an exact call of a tool server is for no call in a model's answer.
 func (a Approval) Names(c Call) bool {
-	return a.Organization == c.Organization && a.Tool == c.Tool && (a.Run == "" || a.Run == c.Run)
+	return a.Call == nil && a.Organization == c.Organization && a.Tool == c.Tool && (a.Run == "" || a.Run == c.Run)
 }
 
 // AnyArguments reports whether the approval allows any arguments.

@@ -29,6 +29,7 @@ const (
 	Policy        Topic = "policy"
 	Trust         Topic = "trust"
 	Tools         Topic = "tool"
+	Approvals     Topic = "approval"
 )
 
 // ErrUnchanged is the error of a change that changes nothing: it creates no version and no audit entry.

@@ -271,7 +271,9 @@ func runRequired(rule string) *Denial {
 	return &Denial{rule, ReasonRunRequired, "calls of this tool must name a run (X-Run-Id)"}
 }
 
-// values returns the variables of expressions.
+// Values returns the variables of expressions.
+func (c *Call) Values() map[string]any { return c.values(true) }
+
 func (c *Call) values(arguments bool) map[string]any {
 	values := map[string]any{"server": c.Server, "tool": c.Tool, "organization": c.Organization, "user": c.User, "run": c.Run}
 	if arguments {

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/capacity/quota"
 	"switchyard.dev/services/gateway/internal/content/canonical"
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -37,9 +38,8 @@ type execution struct {
 	server  *toolserver.Server // the entry's
 	// tool is the tool's own name.
 	tool string
-	// arguments are in their canonical form, and digest is theirs.
+	// arguments are in their canonical form.
 	arguments []byte
-	digest    [32]byte
 
 	id      uuid.UUID
 	started time.Time
@@ -52,8 +52,11 @@ type execution struct {
 	hold *memory.Hold
 	// definition is the approved one of the tool; nil until it is known.
 	definition *definition.Reviewed
-	claim      Claim
-	booked     *quota.Reservation
+	// claim is the approval that this call uses; nil without one. approvalRef names the one that it asked for.
+	claim       *approval.Approval
+	approvalRef string
+	reports     int // of waiting for it
+	booked      *quota.Reservation
 	// ready is when every check has passed; zero before.
 	ready time.Time
 
@@ -134,7 +137,7 @@ func (x *execution) canonicalize() error {
 		}
 		return apierr.Internal(err)
 	}
-	x.arguments, x.digest = text, canonical.Digest("tool-arguments", text)
+	x.arguments = text
 	return nil
 }
 
@@ -196,10 +199,8 @@ func (x *execution) permit(ctx context.Context, f *facts) error {
 	if err := x.judge(ctx, f); err != nil {
 		return err
 	}
-	if f.terms.Approval != "" {
-		if err := x.approve(ctx); err != nil {
-			return err
-		}
+	if err := x.approve(ctx, f); err != nil {
+		return err
 	}
 	var err error
 	if x.booked, err = x.caller.Limits.TryReserve(ctx, demand(x.request.Organization, x.server)); err != nil {
@@ -228,19 +229,6 @@ func (x *execution) judge(ctx context.Context, f *facts) error {
 	return nil
 }
 
-// approve finds the approval of the exact call.
-func (x *execution) approve(ctx context.Context) error {
-	if x.caller.Approvals == nil {
-		return ErrApprovalRequired
-	}
-	var err error
-	x.claim, err = x.caller.Approvals.Claim(ctx, Exact{
-		Asker: x.request.Asker, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
-		Arguments: x.arguments, Digest: x.digest, Policy: x.policy.Version,
-	})
-	return err
-}
-
 // demand is what a call takes of the limits of its server.
 func demand(organization string, s *toolserver.Server) quota.Demand {
 	return quota.Demand{Organization: organization, Claims: []quota.Claim{{
@@ -262,7 +250,7 @@ func refusedByLimit(err error) error {
 // send makes the call, and records it before it returns.
 func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 	if x.claim != nil {
-		if err := x.claim.Spend(ctx); err != nil {
+		if err := x.caller.Approvals.Send(ctx, x.claim, x.server.Timeout+answerMargin); err != nil {
 			return upstream.Result{}, err
 		}
 	}
@@ -273,6 +261,7 @@ func (x *execution) send(ctx context.Context) (upstream.Result, error) {
 	x.sent = true
 	x.outcome, err = x.classify(ctx, &result, err)
 	x.commit(ctx)
+	x.settle(ctx, result.IsError, err)
 	return result, err
 }
 

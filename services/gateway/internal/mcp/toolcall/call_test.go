@@ -190,37 +190,6 @@ func TestReservation(t *testing.T) {
 	}
 }
 
-// An approval is held while the last checks are made, used up right before the call leaves, and given back otherwise.
-func TestApproval(t *testing.T) {
-	_, w := open(t)
-	w.approval = &approval{world: w}
-	w.rule(toolrule.Rule{When: "args.a == 1", Approval: true})
-	c := w.caller(t)
-	if _, err := c.Call(t.Context(), request(read, `{"a":1}`)); err != nil {
-		t.Fatal(err)
-	}
-	exact := w.approval.asked[0]
-	if exact.Organization != "acme" || exact.Run != "run-1" || exact.Server != "files" || exact.Tool != "read" || exact.Policy != "policy-1" ||
-		string(exact.Arguments) != `{"a":1}` || exact.Definition == (definition.Digest{}) || exact.Digest == [32]byte{} {
-		t.Errorf("asked for %+v", exact)
-	}
-	if i := slices.Index(w.steps, "spend"); i < 0 || w.steps[i+1] != "send" || w.approval.spent != 1 {
-		t.Errorf("steps %v", w.steps)
-	}
-	if w.records[0].Request.ApprovalRef != "apr_1" {
-		t.Errorf("record %+v", w.records[0].Request)
-	}
-	w.approval.spendErr = ErrApprovalRequired
-	_, err := c.Call(t.Context(), request(read, `{"a":1}`))
-	wants(t, err, ReasonApprovalRequired)
-	w.approval.spendErr, w.ready = nil, errors.New("full")
-	_, err = c.Call(t.Context(), request(read, `{"a":1}`))
-	wants(t, err, apierr.ReasonUnavailable)
-	if w.approval.spent != 2 || w.approval.released != 3 || len(w.sent) != 1 {
-		t.Errorf("spent %d, released %d, sent %d", w.approval.spent, w.approval.released, len(w.sent))
-	}
-}
-
 // What the server's limits refuse is refused with the time to wait. A call gives its place back.
 func TestLimits(t *testing.T) {
 	c, w := open(t)

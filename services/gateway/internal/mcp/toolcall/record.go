@@ -88,8 +88,8 @@ func (x *execution) observe(ctx context.Context) {
 
 // end gives back what the call holds, and records its outcome once the answer has been written.
 func (x *execution) end(ctx context.Context, result *upstream.Result, err error) {
-	if x.claim != nil {
-		x.claim.Release(context.WithoutCancel(ctx))
+	if !x.sent {
+		x.settle(ctx, false, err)
 	}
 	if x.booked != nil {
 		if x.sent {
@@ -120,9 +120,7 @@ func (x *execution) close(ctx context.Context, result json.RawMessage, err error
 	o := x.record
 	o.Ended, o.Status, o.Err = x.ended, x.status(err), shown(err)
 	o.Policy = x.policy.Version
-	if x.claim != nil {
-		o.Request.ApprovalRef = x.claim.Ref()
-	}
+	o.Request.ApprovalRef = x.approvalRef
 	if body, err := jsontext.Marshal(captured{x.server.ID, x.tool, x.arguments}); err == nil {
 		o.Request.Raw = trace.RawRequest{Form: Form, Body: body}
 	}

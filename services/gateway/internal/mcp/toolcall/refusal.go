@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -11,7 +12,7 @@ const (
 	// ReasonApprovalRequired: a person has to approve the call first.
 	ReasonApprovalRequired apierr.Reason = "approval_required"
 	// ReasonOutcomeUnknown: the call was sent, and no answer came.
-	ReasonOutcomeUnknown apierr.Reason = "outcome_unknown"
+	ReasonOutcomeUnknown = approval.ReasonUnknown
 )
 
 // Refusals of calls.

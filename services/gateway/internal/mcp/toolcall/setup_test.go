@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,9 @@ type world struct {
 
 	counted []budget.Tool
 
-	approval *approval
+	approvals *approvals
+	hold      time.Duration
+	version   string // of the policy; empty for policy-1
 	answer   func(ctx context.Context, call *upstream.Call) (upstream.Result, error)
 	sent     []*upstream.Call
 
@@ -139,7 +142,7 @@ func (w *world) policy() Policy {
 	if err != nil {
 		panic(err)
 	}
-	return Policy{rules, "policy-1"}
+	return Policy{rules, cmp.Or(w.version, "policy-1")}
 }
 
 func (w *world) Call(ctx context.Context, s *toolserver.Server, call *upstream.Call) (upstream.Result, error) {
@@ -212,33 +215,6 @@ func (g *grant) End(recorded bool) {
 	g.cause(nil)
 }
 
-// approval is what Claim returns.
-type approval struct {
-	world           *world
-	err, spendErr   error
-	asked           []Exact
-	spent, released int
-}
-
-func (a *approval) Claim(_ context.Context, call Exact) (Claim, error) {
-	a.world.step("approval")
-	a.asked = append(a.asked, call)
-	if a.err != nil {
-		return nil, a.err
-	}
-	return a, nil
-}
-
-func (a *approval) Ref() string { return "apr_1" }
-
-func (a *approval) Spend(context.Context) error {
-	a.world.step("spend")
-	a.spent++
-	return a.spendErr
-}
-
-func (a *approval) Release(context.Context) { a.released++ }
-
 // open returns a Caller of a world with a trusted server "files" that has the approved tools "read" and "write", and
 // whose calls answer.
 func open(tb testing.TB) (*Caller, *world) {
@@ -274,8 +250,8 @@ func (w *world) caller(tb testing.TB) *Caller {
 		Limits: books, Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	}
-	if w.approval != nil {
-		o.Approvals = w.approval
+	if w.approvals != nil {
+		o.Approvals, o.Hold = w.approvals, w.hold
 	}
 	c, err := New(o)
 	if err != nil {

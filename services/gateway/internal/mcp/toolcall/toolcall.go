@@ -104,35 +104,6 @@ type Admission interface {
 	Admit(ctx context.Context, organization, run string, key keyterm.Terms) (admission.Grant, error)
 }
 
-// Exact is a call as an approval covers it.
-type Exact struct {
-	Asker
-	Server, Tool string
-	Definition   definition.Digest
-	// Arguments are in their canonical form, and Digest is theirs.
-	Arguments []byte
-	Digest    [32]byte
-	// Policy is the version of the policy that demands the approval.
-	Policy string
-}
-
-// Approvals finds the approvals of exact calls.
-type Approvals interface {
-	// Claim holds an approved approval of a call for this one execution. It refuses with an *apierr.Error, such as
-	// ErrApprovalRequired.
-	Claim(ctx context.Context, call Exact) (Claim, error)
-}
-
-// Claim is an approval that is held for one execution.
-type Claim interface {
-	// Ref is the approval's reference.
-	Ref() string
-	// Spend uses up the approval: the call leaves when it returns nil.
-	Spend(ctx context.Context) error
-	// Release gives back an approval that was not spent; afterwards, and after Spend, it has no effect.
-	Release(ctx context.Context)
-}
-
 // Limits bounds the calls of servers; see quota.Books.
 type Limits interface {
 	TryReserve(ctx context.Context, d quota.Demand) (*quota.Reservation, error)
@@ -169,8 +140,9 @@ type Options struct {
 	// Policy returns the one in force; it is called once a request.
 	Policy    func() Policy
 	Admission Admission
-	// Approvals finds approvals; with nil no call is approved.
+	// Approvals asks for approvals; with nil no call is approved. A call that waits for its decision is held for Hold.
 	Approvals Approvals
+	Hold      time.Duration
 	Limits    Limits
 	Upstream  Upstream
 	Ledger    Ledger

@@ -8,39 +8,294 @@ package dbsql
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const createApproval = `-- name: CreateApproval :exec
+const approvalCalls = `-- name: ApprovalCalls :many
+SELECT approval_id, organization_id, run_id, call_digest, definition_digest, policy_version, rule, approvers, proof, standing_allowed, price_pico_usd, reviewed_by, redacted, unknown_ref, standing_ref, state, attempt, replica, lease_until, sent_at, ended_at FROM approval_call WHERE approval_id = ANY($1::bigint[])
+`
+
+// ApprovalCalls returns the calls that approvals are bound to.
+func (q *Queries) ApprovalCalls(ctx context.Context, ids []int64) ([]ApprovalCall, error) {
+	rows, err := q.db.Query(ctx, approvalCalls, ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ApprovalCall
+	for rows.Next() {
+		var i ApprovalCall
+		if err := rows.Scan(
+			&i.ApprovalID,
+			&i.OrganizationID,
+			&i.RunID,
+			&i.CallDigest,
+			&i.DefinitionDigest,
+			&i.PolicyVersion,
+			&i.Rule,
+			&i.Approvers,
+			&i.Proof,
+			&i.StandingAllowed,
+			&i.PricePicoUsd,
+			&i.ReviewedBy,
+			&i.Redacted,
+			&i.UnknownRef,
+			&i.StandingRef,
+			&i.State,
+			&i.Attempt,
+			&i.Replica,
+			&i.LeaseUntil,
+			&i.SentAt,
+			&i.EndedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const claimCall = `-- name: ClaimCall :one
+UPDATE approval_call
+SET state = 'claimed', attempt = attempt + 1, replica = $1, lease_until = $2::timestamptz, sent_at = NULL
+WHERE approval_id = $3 AND (state = 'waiting' OR state = 'claimed' AND lease_until <= $4::timestamptz)
+RETURNING approval_id, organization_id, run_id, call_digest, definition_digest, policy_version, rule, approvers, proof, standing_allowed, price_pico_usd, reviewed_by, redacted, unknown_ref, standing_ref, state, attempt, replica, lease_until, sent_at, ended_at
+`
+
+type ClaimCallParams struct {
+	Replica    string
+	LeaseUntil time.Time
+	ApprovalID int64
+	Now        time.Time
+}
+
+// ClaimCall claims an approved call for one execution. One whose lease has run out before it was sent may be claimed again.
+func (q *Queries) ClaimCall(ctx context.Context, arg ClaimCallParams) (ApprovalCall, error) {
+	row := q.db.QueryRow(ctx, claimCall,
+		arg.Replica,
+		arg.LeaseUntil,
+		arg.ApprovalID,
+		arg.Now,
+	)
+	var i ApprovalCall
+	err := row.Scan(
+		&i.ApprovalID,
+		&i.OrganizationID,
+		&i.RunID,
+		&i.CallDigest,
+		&i.DefinitionDigest,
+		&i.PolicyVersion,
+		&i.Rule,
+		&i.Approvers,
+		&i.Proof,
+		&i.StandingAllowed,
+		&i.PricePicoUsd,
+		&i.ReviewedBy,
+		&i.Redacted,
+		&i.UnknownRef,
+		&i.StandingRef,
+		&i.State,
+		&i.Attempt,
+		&i.Replica,
+		&i.LeaseUntil,
+		&i.SentAt,
+		&i.EndedAt,
+	)
+	return i, err
+}
+
+const closeCall = `-- name: CloseCall :exec
+UPDATE approval_call
+SET state = 'closed', ended_at = $1::timestamptz, lease_until = NULL
+WHERE approval_id = $2 AND state IN ('waiting', 'claimed')
+`
+
+type CloseCallParams struct {
+	EndedAt    time.Time
+	ApprovalID int64
+}
+
+// CloseCall ends a call that will not be made by its approval.
+func (q *Queries) CloseCall(ctx context.Context, arg CloseCallParams) error {
+	_, err := q.db.Exec(ctx, closeCall, arg.EndedAt, arg.ApprovalID)
+	return err
+}
+
+const countTokens = `-- name: CountTokens :one
+SELECT count(*) FROM decision_token WHERE approval_id = $1 AND approver = $2
+`
+
+type CountTokensParams struct {
+	ApprovalID int64
+	Approver   string
+}
+
+func (q *Queries) CountTokens(ctx context.Context, arg CountTokensParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countTokens, arg.ApprovalID, arg.Approver)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const countWaitingCalls = `-- name: CountWaitingCalls :one
+SELECT count(*) FROM (
+    SELECT 1
+    FROM approval_call
+    INNER JOIN approval ON approval.id = approval_call.approval_id
+    WHERE approval_call.organization_id = $1 AND approval_call.state = 'waiting'
+        AND approval.status = 'pending' AND approval.expires_at > $2::timestamptz
+    LIMIT $3
+) AS waiting
+`
+
+type CountWaitingCallsParams struct {
+	OrganizationID string
+	Now            time.Time
+	Most           int32
+}
+
+// CountWaitingCalls counts the approvals of calls that wait for a decision, up to a bound.
+func (q *Queries) CountWaitingCalls(ctx context.Context, arg CountWaitingCallsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countWaitingCalls, arg.OrganizationID, arg.Now, arg.Most)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const createApproval = `-- name: CreateApproval :one
 INSERT INTO approval (
-    ref, organization_id, tool, arguments, requested_by, run_id, server_id, description, created_at, expires_at
+    ref, organization_id, status, tool, arguments, requested_by, asked_user, initiated_by, run_id, server_id, description,
+    decided_by, decided_at, decided_via, reason, created_at, expires_at
 ) VALUES (
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+    $1, $2, $3, $4, $5, $6, $7,
+    coalesce((SELECT run.initiated_by FROM run WHERE run.organization_id = $2 AND run.run_id = $8), ''),
+    $8, $9, $10, $11, $12::timestamptz, $13, $14, $15, $16
 )
+RETURNING id, initiated_by
 `
 
 type CreateApprovalParams struct {
 	Ref            string
 	OrganizationID string
+	Status         string
 	Tool           string
 	Arguments      []byte
 	RequestedBy    string
+	AskedUser      string
 	RunID          string
 	ServerID       string
 	Description    string
+	DecidedBy      string
+	DecidedAt      pgtype.Timestamptz
+	DecidedVia     string
+	Reason         string
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 }
 
-func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) error {
-	_, err := q.db.Exec(ctx, createApproval,
+type CreateApprovalRow struct {
+	ID          int64
+	InitiatedBy string
+}
+
+// CreateApproval creates an approval, decided or not.
+func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) (CreateApprovalRow, error) {
+	row := q.db.QueryRow(ctx, createApproval,
 		arg.Ref,
 		arg.OrganizationID,
+		arg.Status,
 		arg.Tool,
 		arg.Arguments,
 		arg.RequestedBy,
+		arg.AskedUser,
 		arg.RunID,
 		arg.ServerID,
 		arg.Description,
+		arg.DecidedBy,
+		arg.DecidedAt,
+		arg.DecidedVia,
+		arg.Reason,
+		arg.CreatedAt,
+		arg.ExpiresAt,
+	)
+	var i CreateApprovalRow
+	err := row.Scan(&i.ID, &i.InitiatedBy)
+	return i, err
+}
+
+const createCall = `-- name: CreateCall :exec
+INSERT INTO approval_call (
+    approval_id, organization_id, run_id, call_digest, definition_digest, policy_version, rule, approvers, proof,
+    standing_allowed, price_pico_usd, reviewed_by, redacted, unknown_ref, standing_ref
+) VALUES (
+    $1, $2, $3, $4, $5, $6, $7, $8, $9,
+    $10, $11, $12, $13, $14, $15
+)
+`
+
+type CreateCallParams struct {
+	ApprovalID       int64
+	OrganizationID   string
+	RunID            string
+	CallDigest       []byte
+	DefinitionDigest []byte
+	PolicyVersion    string
+	Rule             string
+	Approvers        string
+	Proof            string
+	StandingAllowed  bool
+	PricePicoUsd     int64
+	ReviewedBy       string
+	Redacted         []string
+	UnknownRef       string
+	StandingRef      string
+}
+
+func (q *Queries) CreateCall(ctx context.Context, arg CreateCallParams) error {
+	_, err := q.db.Exec(ctx, createCall,
+		arg.ApprovalID,
+		arg.OrganizationID,
+		arg.RunID,
+		arg.CallDigest,
+		arg.DefinitionDigest,
+		arg.PolicyVersion,
+		arg.Rule,
+		arg.Approvers,
+		arg.Proof,
+		arg.StandingAllowed,
+		arg.PricePicoUsd,
+		arg.ReviewedBy,
+		arg.Redacted,
+		arg.UnknownRef,
+		arg.StandingRef,
+	)
+	return err
+}
+
+const createToken = `-- name: CreateToken :exec
+INSERT INTO decision_token (token_sha256, approval_id, approver, channel, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6)
+`
+
+type CreateTokenParams struct {
+	TokenSha256 []byte
+	ApprovalID  int64
+	Approver    string
+	Channel     string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+}
+
+func (q *Queries) CreateToken(ctx context.Context, arg CreateTokenParams) error {
+	_, err := q.db.Exec(ctx, createToken,
+		arg.TokenSha256,
+		arg.ApprovalID,
+		arg.Approver,
+		arg.Channel,
 		arg.CreatedAt,
 		arg.ExpiresAt,
 	)
@@ -49,16 +304,17 @@ func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) 
 
 const decideApproval = `-- name: DecideApproval :exec
 UPDATE approval
-SET status = $1, decided_by = $2, decided_at = $3::timestamptz, reason = $4
-WHERE id = $5
+SET status = $1, decided_by = $2, decided_at = $3::timestamptz, decided_via = $4, reason = $5
+WHERE id = $6
 `
 
 type DecideApprovalParams struct {
-	Status    string
-	DecidedBy string
-	DecidedAt time.Time
-	Reason    string
-	ID        int64
+	Status     string
+	DecidedBy  string
+	DecidedAt  time.Time
+	DecidedVia string
+	Reason     string
+	ID         int64
 }
 
 func (q *Queries) DecideApproval(ctx context.Context, arg DecideApprovalParams) error {
@@ -66,16 +322,82 @@ func (q *Queries) DecideApproval(ctx context.Context, arg DecideApprovalParams) 
 		arg.Status,
 		arg.DecidedBy,
 		arg.DecidedAt,
+		arg.DecidedVia,
 		arg.Reason,
 		arg.ID,
 	)
 	return err
 }
 
+const decided = `-- name: Decided :many
+SELECT ref FROM approval WHERE ref = ANY($1::text[]) AND (status <> 'pending' OR expires_at <= $2::timestamptz)
+`
+
+type DecidedParams struct {
+	Refs []string
+	Now  time.Time
+}
+
+// Decided returns which approvals wait no longer.
+func (q *Queries) Decided(ctx context.Context, arg DecidedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, decided, arg.Refs, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var ref string
+		if err := rows.Scan(&ref); err != nil {
+			return nil, err
+		}
+		items = append(items, ref)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const dropTokens = `-- name: DropTokens :execrows
+DELETE FROM decision_token WHERE token_sha256 IN (
+    SELECT old.token_sha256 FROM decision_token AS old WHERE old.expires_at < $1 LIMIT $2
+)
+`
+
+type DropTokensParams struct {
+	Before time.Time
+	Most   int32
+}
+
+// DropTokens deletes tokens that expired before a moment.
+func (q *Queries) DropTokens(ctx context.Context, arg DropTokensParams) (int64, error) {
+	result, err := q.db.Exec(ctx, dropTokens, arg.Before, arg.Most)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const expireApproval = `-- name: ExpireApproval :exec
+UPDATE approval
+SET expires_at = greatest($1::timestamptz, created_at + interval '1 microsecond')
+WHERE id = $2 AND status = 'pending' AND expires_at > $1
+`
+
+type ExpireApprovalParams struct {
+	ExpiresAt time.Time
+	ID        int64
+}
+
+// ExpireApproval ends an approval that waits for its decision.
+func (q *Queries) ExpireApproval(ctx context.Context, arg ExpireApprovalParams) error {
+	_, err := q.db.Exec(ctx, expireApproval, arg.ExpiresAt, arg.ID)
+	return err
+}
+
 const getApproval = `-- name: GetApproval :one
-SELECT
-    id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description,
-    decided_by, decided_at, reason, created_at, expires_at
+SELECT id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description, decided_by, decided_at, reason, created_at, expires_at, asked_user, initiated_by, decided_via
 FROM approval
 WHERE ref = $1 AND organization_id = $2
 `
@@ -104,14 +426,84 @@ func (q *Queries) GetApproval(ctx context.Context, arg GetApprovalParams) (Appro
 		&i.Reason,
 		&i.CreatedAt,
 		&i.ExpiresAt,
+		&i.AskedUser,
+		&i.InitiatedBy,
+		&i.DecidedVia,
+	)
+	return i, err
+}
+
+const latestCall = `-- name: LatestCall :one
+SELECT approval.id, approval.ref, approval.organization_id, approval.status, approval.tool, approval.arguments, approval.requested_by, approval.run_id, approval.server_id, approval.description, approval.decided_by, approval.decided_at, approval.reason, approval.created_at, approval.expires_at, approval.asked_user, approval.initiated_by, approval.decided_via, approval_call.approval_id, approval_call.organization_id, approval_call.run_id, approval_call.call_digest, approval_call.definition_digest, approval_call.policy_version, approval_call.rule, approval_call.approvers, approval_call.proof, approval_call.standing_allowed, approval_call.price_pico_usd, approval_call.reviewed_by, approval_call.redacted, approval_call.unknown_ref, approval_call.standing_ref, approval_call.state, approval_call.attempt, approval_call.replica, approval_call.lease_until, approval_call.sent_at, approval_call.ended_at
+FROM approval_call
+INNER JOIN approval ON approval.id = approval_call.approval_id
+WHERE approval_call.organization_id = $1 AND approval_call.run_id = $2 AND approval_call.call_digest = $3
+ORDER BY approval_call.approval_id DESC
+LIMIT 1
+FOR UPDATE
+`
+
+type LatestCallParams struct {
+	OrganizationID string
+	RunID          string
+	CallDigest     []byte
+}
+
+type LatestCallRow struct {
+	Approval     Approval
+	ApprovalCall ApprovalCall
+}
+
+// LatestCall locks the latest approval of a call.
+func (q *Queries) LatestCall(ctx context.Context, arg LatestCallParams) (LatestCallRow, error) {
+	row := q.db.QueryRow(ctx, latestCall, arg.OrganizationID, arg.RunID, arg.CallDigest)
+	var i LatestCallRow
+	err := row.Scan(
+		&i.Approval.ID,
+		&i.Approval.Ref,
+		&i.Approval.OrganizationID,
+		&i.Approval.Status,
+		&i.Approval.Tool,
+		&i.Approval.Arguments,
+		&i.Approval.RequestedBy,
+		&i.Approval.RunID,
+		&i.Approval.ServerID,
+		&i.Approval.Description,
+		&i.Approval.DecidedBy,
+		&i.Approval.DecidedAt,
+		&i.Approval.Reason,
+		&i.Approval.CreatedAt,
+		&i.Approval.ExpiresAt,
+		&i.Approval.AskedUser,
+		&i.Approval.InitiatedBy,
+		&i.Approval.DecidedVia,
+		&i.ApprovalCall.ApprovalID,
+		&i.ApprovalCall.OrganizationID,
+		&i.ApprovalCall.RunID,
+		&i.ApprovalCall.CallDigest,
+		&i.ApprovalCall.DefinitionDigest,
+		&i.ApprovalCall.PolicyVersion,
+		&i.ApprovalCall.Rule,
+		&i.ApprovalCall.Approvers,
+		&i.ApprovalCall.Proof,
+		&i.ApprovalCall.StandingAllowed,
+		&i.ApprovalCall.PricePicoUsd,
+		&i.ApprovalCall.ReviewedBy,
+		&i.ApprovalCall.Redacted,
+		&i.ApprovalCall.UnknownRef,
+		&i.ApprovalCall.StandingRef,
+		&i.ApprovalCall.State,
+		&i.ApprovalCall.Attempt,
+		&i.ApprovalCall.Replica,
+		&i.ApprovalCall.LeaseUntil,
+		&i.ApprovalCall.SentAt,
+		&i.ApprovalCall.EndedAt,
 	)
 	return i, err
 }
 
 const listApprovals = `-- name: ListApprovals :many
-SELECT
-    id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description,
-    decided_by, decided_at, reason, created_at, expires_at
+SELECT id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description, decided_by, decided_at, reason, created_at, expires_at, asked_user, initiated_by, decided_via
 FROM approval
 WHERE organization_id = $1
     AND ($2::bigint = 0 OR id < $2)
@@ -171,6 +563,9 @@ func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([
 			&i.Reason,
 			&i.CreatedAt,
 			&i.ExpiresAt,
+			&i.AskedUser,
+			&i.InitiatedBy,
+			&i.DecidedVia,
 		); err != nil {
 			return nil, err
 		}
@@ -183,9 +578,7 @@ func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([
 }
 
 const lockApproval = `-- name: LockApproval :one
-SELECT
-    id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description,
-    decided_by, decided_at, reason, created_at, expires_at
+SELECT id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description, decided_by, decided_at, reason, created_at, expires_at, asked_user, initiated_by, decided_via
 FROM approval
 WHERE ref = $1 AND organization_id = $2
 FOR UPDATE
@@ -216,6 +609,250 @@ func (q *Queries) LockApproval(ctx context.Context, arg LockApprovalParams) (App
 		&i.Reason,
 		&i.CreatedAt,
 		&i.ExpiresAt,
+		&i.AskedUser,
+		&i.InitiatedBy,
+		&i.DecidedVia,
 	)
 	return i, err
+}
+
+const lockTokenApproval = `-- name: LockTokenApproval :one
+SELECT approval.id, approval.ref, approval.organization_id, approval.status, approval.tool, approval.arguments, approval.requested_by, approval.run_id, approval.server_id, approval.description, approval.decided_by, approval.decided_at, approval.reason, approval.created_at, approval.expires_at, approval.asked_user, approval.initiated_by, approval.decided_via, decision_token.token_sha256, decision_token.approval_id, decision_token.approver, decision_token.channel, decision_token.created_at, decision_token.expires_at, decision_token.decision
+FROM decision_token
+INNER JOIN approval ON approval.id = decision_token.approval_id
+WHERE decision_token.token_sha256 = $1
+FOR UPDATE OF approval
+`
+
+type LockTokenApprovalRow struct {
+	Approval      Approval
+	DecisionToken DecisionToken
+}
+
+// LockTokenApproval serializes concurrent decisions on one approval.
+func (q *Queries) LockTokenApproval(ctx context.Context, tokenSha256 []byte) (LockTokenApprovalRow, error) {
+	row := q.db.QueryRow(ctx, lockTokenApproval, tokenSha256)
+	var i LockTokenApprovalRow
+	err := row.Scan(
+		&i.Approval.ID,
+		&i.Approval.Ref,
+		&i.Approval.OrganizationID,
+		&i.Approval.Status,
+		&i.Approval.Tool,
+		&i.Approval.Arguments,
+		&i.Approval.RequestedBy,
+		&i.Approval.RunID,
+		&i.Approval.ServerID,
+		&i.Approval.Description,
+		&i.Approval.DecidedBy,
+		&i.Approval.DecidedAt,
+		&i.Approval.Reason,
+		&i.Approval.CreatedAt,
+		&i.Approval.ExpiresAt,
+		&i.Approval.AskedUser,
+		&i.Approval.InitiatedBy,
+		&i.Approval.DecidedVia,
+		&i.DecisionToken.TokenSha256,
+		&i.DecisionToken.ApprovalID,
+		&i.DecisionToken.Approver,
+		&i.DecisionToken.Channel,
+		&i.DecisionToken.CreatedAt,
+		&i.DecisionToken.ExpiresAt,
+		&i.DecisionToken.Decision,
+	)
+	return i, err
+}
+
+const loseCall = `-- name: LoseCall :exec
+UPDATE approval_call
+SET state = 'unknown', ended_at = $1::timestamptz, lease_until = NULL
+WHERE approval_id = $2 AND state = 'sent'
+`
+
+type LoseCallParams struct {
+	EndedAt    time.Time
+	ApprovalID int64
+}
+
+// LoseCall ends a call that was sent and whose lease has run out.
+func (q *Queries) LoseCall(ctx context.Context, arg LoseCallParams) error {
+	_, err := q.db.Exec(ctx, loseCall, arg.EndedAt, arg.ApprovalID)
+	return err
+}
+
+const loseCalls = `-- name: LoseCalls :many
+UPDATE approval_call
+SET state = 'unknown', ended_at = $1::timestamptz, lease_until = NULL
+WHERE approval_id IN (
+    SELECT lost.approval_id FROM approval_call AS lost
+    WHERE lost.state = 'sent' AND lost.lease_until <= $1
+    ORDER BY lost.lease_until
+    LIMIT $2
+    FOR UPDATE SKIP LOCKED
+) AND state = 'sent'
+RETURNING approval_id
+`
+
+type LoseCallsParams struct {
+	Now  time.Time
+	Most int32
+}
+
+// LoseCalls ends calls that were sent and whose leases have run out.
+func (q *Queries) LoseCalls(ctx context.Context, arg LoseCallsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, loseCalls, arg.Now, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var approval_id int64
+		if err := rows.Scan(&approval_id); err != nil {
+			return nil, err
+		}
+		items = append(items, approval_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const releaseCall = `-- name: ReleaseCall :execrows
+UPDATE approval_call
+SET state = 'waiting', lease_until = NULL, sent_at = NULL
+WHERE approval_id = $1 AND attempt = $2 AND replica = $3 AND state IN ('claimed', 'sent')
+`
+
+type ReleaseCallParams struct {
+	ApprovalID int64
+	Attempt    int32
+	Replica    string
+}
+
+// ReleaseCall gives back a claim of which nothing has left.
+func (q *Queries) ReleaseCall(ctx context.Context, arg ReleaseCallParams) (int64, error) {
+	result, err := q.db.Exec(ctx, releaseCall, arg.ApprovalID, arg.Attempt, arg.Replica)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const sendCall = `-- name: SendCall :execrows
+UPDATE approval_call
+SET state = 'sent', sent_at = $1::timestamptz, lease_until = $2::timestamptz
+WHERE approval_id = $3 AND attempt = $4 AND replica = $5 AND state = 'claimed' AND lease_until > $1
+`
+
+type SendCallParams struct {
+	SentAt     time.Time
+	LeaseUntil time.Time
+	ApprovalID int64
+	Attempt    int32
+	Replica    string
+}
+
+func (q *Queries) SendCall(ctx context.Context, arg SendCallParams) (int64, error) {
+	result, err := q.db.Exec(ctx, sendCall,
+		arg.SentAt,
+		arg.LeaseUntil,
+		arg.ApprovalID,
+		arg.Attempt,
+		arg.Replica,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const settleCall = `-- name: SettleCall :execrows
+UPDATE approval_call
+SET state = $1, ended_at = $2::timestamptz, lease_until = NULL
+WHERE approval_id = $3 AND attempt = $4 AND replica = $5
+    AND (state = 'sent' OR state = 'unknown' AND $1::text <> 'unknown')
+`
+
+type SettleCallParams struct {
+	State      string
+	EndedAt    time.Time
+	ApprovalID int64
+	Attempt    int32
+	Replica    string
+}
+
+// SettleCall writes how a call that was sent has ended, also after its lease has run out.
+func (q *Queries) SettleCall(ctx context.Context, arg SettleCallParams) (int64, error) {
+	result, err := q.db.Exec(ctx, settleCall,
+		arg.State,
+		arg.EndedAt,
+		arg.ApprovalID,
+		arg.Attempt,
+		arg.Replica,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const tokenApproval = `-- name: TokenApproval :one
+SELECT approval.id, approval.ref, approval.organization_id, approval.status, approval.tool, approval.arguments, approval.requested_by, approval.run_id, approval.server_id, approval.description, approval.decided_by, approval.decided_at, approval.reason, approval.created_at, approval.expires_at, approval.asked_user, approval.initiated_by, approval.decided_via, decision_token.token_sha256, decision_token.approval_id, decision_token.approver, decision_token.channel, decision_token.created_at, decision_token.expires_at, decision_token.decision
+FROM decision_token
+INNER JOIN approval ON approval.id = decision_token.approval_id
+WHERE decision_token.token_sha256 = $1
+`
+
+type TokenApprovalRow struct {
+	Approval      Approval
+	DecisionToken DecisionToken
+}
+
+func (q *Queries) TokenApproval(ctx context.Context, tokenSha256 []byte) (TokenApprovalRow, error) {
+	row := q.db.QueryRow(ctx, tokenApproval, tokenSha256)
+	var i TokenApprovalRow
+	err := row.Scan(
+		&i.Approval.ID,
+		&i.Approval.Ref,
+		&i.Approval.OrganizationID,
+		&i.Approval.Status,
+		&i.Approval.Tool,
+		&i.Approval.Arguments,
+		&i.Approval.RequestedBy,
+		&i.Approval.RunID,
+		&i.Approval.ServerID,
+		&i.Approval.Description,
+		&i.Approval.DecidedBy,
+		&i.Approval.DecidedAt,
+		&i.Approval.Reason,
+		&i.Approval.CreatedAt,
+		&i.Approval.ExpiresAt,
+		&i.Approval.AskedUser,
+		&i.Approval.InitiatedBy,
+		&i.Approval.DecidedVia,
+		&i.DecisionToken.TokenSha256,
+		&i.DecisionToken.ApprovalID,
+		&i.DecisionToken.Approver,
+		&i.DecisionToken.Channel,
+		&i.DecisionToken.CreatedAt,
+		&i.DecisionToken.ExpiresAt,
+		&i.DecisionToken.Decision,
+	)
+	return i, err
+}
+
+const useToken = `-- name: UseToken :exec
+UPDATE decision_token SET decision = $1 WHERE token_sha256 = $2
+`
+
+type UseTokenParams struct {
+	Decision    string
+	TokenSha256 []byte
+}
+
+func (q *Queries) UseToken(ctx context.Context, arg UseTokenParams) error {
+	_, err := q.db.Exec(ctx, useToken, arg.Decision, arg.TokenSha256)
+	return err
 }

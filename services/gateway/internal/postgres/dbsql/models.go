@@ -27,6 +27,33 @@ type Approval struct {
 	Reason         string
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
+	AskedUser      string
+	InitiatedBy    string
+	DecidedVia     string
+}
+
+type ApprovalCall struct {
+	ApprovalID       int64
+	OrganizationID   string
+	RunID            string
+	CallDigest       []byte
+	DefinitionDigest []byte
+	PolicyVersion    string
+	Rule             string
+	Approvers        string
+	Proof            string
+	StandingAllowed  bool
+	PricePicoUsd     int64
+	ReviewedBy       string
+	Redacted         []string
+	UnknownRef       string
+	StandingRef      string
+	State            string
+	Attempt          int32
+	Replica          string
+	LeaseUntil       pgtype.Timestamptz
+	SentAt           pgtype.Timestamptz
+	EndedAt          pgtype.Timestamptz
 }
 
 type AuditEntry struct {
@@ -204,6 +231,16 @@ type CredentialUseRun struct {
 	Calls                 int64
 	FirstUsedAt           time.Time
 	LastUsedAt            time.Time
+}
+
+type DecisionToken struct {
+	TokenSha256 []byte
+	ApprovalID  int64
+	Approver    string
+	Channel     string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	Decision    string
 }
 
 type ExposureMark struct {
@@ -605,6 +642,25 @@ type SpendRun struct {
 	CostPicoUsd    pgtype.Numeric
 	FirstAt        time.Time
 	LastAt         time.Time
+}
+
+type StandingApproval struct {
+	ID               int64
+	Ref              string
+	OrganizationID   string
+	ServerID         string
+	Tool             string
+	DefinitionDigest []byte
+	Expression       string
+	Uses             int32
+	Used             int32
+	ApprovalRef      string
+	CreatedBy        string
+	Reason           string
+	CreatedAt        time.Time
+	ExpiresAt        time.Time
+	RevokedBy        string
+	RevokedAt        pgtype.Timestamptz
 }
 
 type ToolDefinition struct {

@@ -1,0 +1,146 @@
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"switchyard.dev/services/gateway/internal/governance/audit"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/expression"
+)
+
+// Standing approves calls of a tool in advance, as long as its definition stays what it was.
+type Standing struct {
+	// ID orders them by their creation; the store sets it.
+	ID                         int64
+	Ref                        string
+	Organization, Server, Tool string
+	Definition                 [32]byte
+	// When is the expression in CEL that a call must satisfy.
+	When string
+	// Uses is how many calls it approves, Used how many it has approved.
+	Uses, Used int
+	// Approval is the ref of the decision that it was made from.
+	Approval             string
+	CreatedBy, Reason    string
+	CreatedAt, ExpiresAt time.Time
+	// RevokedBy and RevokedAt are zero unless it was revoked.
+	RevokedBy string
+	RevokedAt time.Time
+}
+
+// Statuses of standing approvals.
+const (
+	StandingActive  = "active"
+	StandingUsedUp  = "used_up"
+	StandingExpired = "expired"
+	StandingRevoked = "revoked"
+)
+
+// StatusAt returns the status at a moment.
+func (s *Standing) StatusAt(now time.Time) string {
+	switch {
+	case !s.RevokedAt.IsZero():
+		return StandingRevoked
+	case s.Used >= s.Uses:
+		return StandingUsedUp
+	case !now.Before(s.ExpiresAt):
+		return StandingExpired
+	}
+	return StandingActive
+}
+
+// ReasonStandingNotAllowed: a rule doesn't allow approvals in advance for the tool.
+const ReasonStandingNotAllowed apierr.Reason = "standing_not_allowed"
+
+// MaxStanding is the largest number of active standing approvals of a tool in an organization.
+const MaxStanding = 20
+
+// Errors of standing approvals.
+var (
+	ErrStandingNotFound   = apierr.NotFound("standing approval")
+	ErrStandingNotAllowed = &apierr.Error{
+		Kind: apierr.KindForbidden, Reason: ReasonStandingNotAllowed, Class: apierr.ClassPolicy,
+		Text: "a rule of the policy does not allow calls of this tool to be approved in advance",
+	}
+	ErrNotApproved  = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "approval_ref: names no approval of an exact call that was approved")
+	ErrManyStanding = apierr.New(apierr.KindConflict, apierr.ReasonConflict, "the tool has as many active standing approvals as may be; revoke one of them")
+)
+
+// Stand returns a standing approval made from an approval, with the uses, the expression and the time of wanted.
+func (a *Approval) Stand(wanted Standing, user string, now time.Time) (Standing, error) {
+	switch {
+	case a.Call == nil || a.Status != Approved || a.Call.StandingRef != "":
+		return Standing{}, ErrNotApproved
+	case !a.Call.Standing:
+		return Standing{}, ErrStandingNotAllowed
+	case a.AskedBy(wanted.CreatedBy) || a.AskedBy(user):
+		return Standing{}, ErrNotIndependent
+	}
+	wanted.Ref, wanted.CreatedAt = "std_"+rand.Text(), now
+	wanted.Organization, wanted.Server, wanted.Tool, wanted.Definition = a.Organization, a.Server, a.Tool, a.Call.Definition
+	wanted.Approval = a.Ref
+	return wanted, nil
+}
+
+// Covers reports whether a standing approval may approve a call that satisfies its expression: the tool's definition is
+// the same, the call's rules allow it, and its creator isn't who asks.
+func (s *Standing) Covers(asked *Asked) bool {
+	a := &asked.New
+	return asked.Standing && s.Definition == asked.Definition && !a.AskedBy(s.CreatedBy)
+}
+
+// StandingFilter selects standing approvals; empty fields except Organization select all.
+type StandingFilter struct {
+	Organization, Server, Tool string
+	// Before is the ID of the last one of the previous page; 0 for the first page.
+	Before int64
+	// Limit is the size of the page, at least 1.
+	Limit int
+}
+
+// StandingStore stores standing approvals.
+type StandingStore interface {
+	// CreateStanding makes a standing approval from the approval that wanted names, with its audit entry.
+	CreateStanding(ctx context.Context, organization string, wanted Standing, user string, now time.Time, entry *audit.Entry) (Standing, error)
+	ListStanding(ctx context.Context, f StandingFilter) ([]Standing, error)
+	// RevokeStanding ends one that is active; ErrStandingNotFound otherwise.
+	RevokeStanding(ctx context.Context, organization, ref, by string, now time.Time, entry *audit.Entry) error
+}
+
+// Expressions compiles and evaluates the expressions of standing approvals. Safe for concurrent use.
+type Expressions struct{ engine *expression.Engine }
+
+// NewExpressions returns Expressions over the variables of rules.
+func NewExpressions() (*Expressions, error) {
+	engine, err := expression.New(toolrule.Variables()...)
+	if err != nil {
+		return nil, err
+	}
+	return &Expressions{engine}, nil
+}
+
+// Check refuses an expression that can't be used.
+func (e *Expressions) Check(when string) error {
+	if _, err := e.engine.Compile(when); err != nil {
+		return apierr.Invalid("when", err.Error())
+	}
+	return nil
+}
+
+// Match reports whether a call satisfies an expression. One that fails does not match.
+func (e *Expressions) Match(when string, c *Exact) bool {
+	program, err := e.engine.Kept(when)
+	if err != nil {
+		return false
+	}
+	arguments, err := expression.Object(c.Arguments)
+	if err != nil {
+		return false
+	}
+	call := toolrule.Call{Server: c.Server, Tool: c.Tool, Organization: c.Organization, User: c.User, Run: c.Run, Arguments: arguments}
+	result, _ := program.Evaluate(call.Values())
+	return result == expression.True
+}

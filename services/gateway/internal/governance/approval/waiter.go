@@ -1,0 +1,131 @@
+package approval
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/lifecycle"
+)
+
+const (
+	// maxWaiters bounds the calls that a replica holds until they are decided.
+	maxWaiters = 1000
+	// lookEvery is how often decisions are looked for that no notice came of.
+	lookEvery = time.Second
+	// lookTime bounds one look.
+	lookTime = 5 * time.Second
+)
+
+var errTooManyWaiters = apierr.Unavailable("too many calls wait for their approvals on this replica", nil)
+
+// Waiters wakes callers that wait for decisions, whichever replica they are made on. Safe for concurrent use.
+type Waiters struct {
+	decided func(ctx context.Context, refs []string, now time.Time) ([]string, error)
+	wake    chan struct{}
+
+	mu    sync.Mutex
+	of    map[string]map[chan struct{}]struct{}
+	count int
+}
+
+// NewWaiters returns Waiters that look for decisions by decided; see CallStore.
+func NewWaiters(decided func(ctx context.Context, refs []string, now time.Time) ([]string, error)) *Waiters {
+	return &Waiters{decided: decided, wake: make(chan struct{}, 1), of: make(map[string]map[chan struct{}]struct{})}
+}
+
+// Wake makes the waiters look for decisions at once. It doesn't wait.
+func (w *Waiters) Wake() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Wait returns true once an approval is decided or expired, and false when a moment has come. The error is that of ctx, or
+// one of too many waiters.
+func (w *Waiters) Wait(ctx context.Context, ref string, until time.Time) (decided bool, err error) {
+	woken, ok := w.add(ref)
+	if !ok {
+		return false, errTooManyWaiters
+	}
+	defer w.remove(ref, woken)
+	w.Wake() // It may have been decided before.
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-woken:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	}
+}
+
+func (w *Waiters) add(ref string) (woken chan struct{}, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.count >= maxWaiters {
+		return nil, false
+	}
+	if w.of[ref] == nil {
+		w.of[ref] = make(map[chan struct{}]struct{})
+	}
+	woken = make(chan struct{}, 1)
+	w.of[ref][woken] = struct{}{}
+	w.count++
+	return woken, true
+}
+
+func (w *Waiters) remove(ref string, woken chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.of[ref], woken)
+	w.count--
+	if len(w.of[ref]) == 0 {
+		delete(w.of, ref)
+	}
+}
+
+// Run wakes waiters until ctx ends.
+func (w *Waiters) Run(ctx context.Context, log *slog.Logger) error {
+	return lifecycle.Repeat{Every: lookEvery, Wake: w.wake, Do: w.look, Log: log, Name: "wait for approvals"}.Run(ctx)
+}
+
+// look wakes those whose approvals wait no longer.
+func (w *Waiters) look(ctx context.Context) error {
+	refs := w.refs()
+	if len(refs) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	decided, err := w.decided(ctx, refs, present())
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, ref := range decided {
+		for woken := range w.of[ref] {
+			select {
+			case woken <- struct{}{}:
+			default:
+			}
+		}
+	}
+	return nil
+}
+
+func (w *Waiters) refs() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	refs := make([]string, 0, len(w.of))
+	for ref := range w.of {
+		refs = append(refs, ref)
+	}
+	return refs
+}
