@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/services/edge/internal/decision"
 )
 
-// Decider decides by tokens of the gateway. The error of a refusal is a *decision.Refusal.
+// Decider decides by tokens of the gateway. The error of a refusal is a *decision.RefusalError.
 type Decider interface {
 	Show(ctx context.Context, token string) (*decision.Decision, error)
 	Decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error)
@@ -112,7 +112,7 @@ func (c *Clicks) decide(ctx context.Context, n *Notice, member *Member, button s
 	if err == nil && shown.Pending() {
 		_, err = c.decider.Decide(ctx, token, decision.Choice{Decision: button, Version: shown.Version})
 	}
-	refusal, refused := errors.AsType[*decision.Refusal](err)
+	refusal, refused := errors.AsType[*decision.RefusalError](err)
 	if !refused {
 		return "", err
 	}

@@ -81,7 +81,7 @@ func (c *clicks) do(t *testing.T, click approver.Click) (string, error) {
 
 func TestClicks(t *testing.T) {
 	ann, bob := approver.SlackUser{Team: "T01", User: "U01"}, approver.SlackUser{Team: "T02", User: "U02"}
-	refused := func(status int, reason string) error { return &decision.Refusal{Status: status, Reason: reason} }
+	refused := func(status int, reason string) error { return &decision.RefusalError{Status: status, Reason: reason} }
 	for name, tt := range map[string]struct {
 		click  approver.Click
 		change func(*clicks)

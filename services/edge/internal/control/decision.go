@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// Decider decides by tokens of the gateway. The error of a refusal is a *decision.Refusal.
+// Decider decides by tokens of the gateway. The error of a refusal is a *decision.RefusalError.
 type Decider interface {
 	Show(ctx context.Context, token string) (*decision.Decision, error)
 	Decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error)
@@ -98,7 +98,7 @@ func (a *API) writeDecision(w http.ResponseWriter, r *http.Request, token string
 
 // writeRefusal answers with the page of what the gateway refused, or of a gateway that is away.
 func (a *API) writeRefusal(w http.ResponseWriter, r *http.Request, err error) error {
-	refusal, ok := errors.AsType[*decision.Refusal](err)
+	refusal, ok := errors.AsType[*decision.RefusalError](err)
 	if !ok {
 		a.options.Log.ErrorContext(r.Context(), "the gateway has no answer to a decision", slog.String("error", err.Error()))
 		return decision.Write(w, http.StatusBadGateway, decision.Failed("The service that decides is away. Nothing is known to be decided. Try again in a moment."))
@@ -131,7 +131,7 @@ func (a *API) decideOnPage(w http.ResponseWriter, r *http.Request, _ *chain.Line
 		return a.writeDecision(w, r, token, http.StatusForbidden, "The page was open for too long, or is not the one that was shown. Nothing was decided: read it and decide again.")
 	}
 	decided, err := d.Decider.Decide(r.Context(), token, form.choice)
-	refusal, refused := errors.AsType[*decision.Refusal](err)
+	refusal, refused := errors.AsType[*decision.RefusalError](err)
 	switch {
 	case err == nil:
 		return decision.Write(w, http.StatusOK, decision.Show(decided, ""))
@@ -227,7 +227,7 @@ func (a *API) decideByButton(w http.ResponseWriter, r *http.Request, _ *chain.Li
 		return apierr.NotFound("decision")
 	}
 	decided, err := d.Decider.Decide(r.Context(), token, choice)
-	if refusal, ok := errors.AsType[*decision.Refusal](err); ok {
+	if refusal, ok := errors.AsType[*decision.RefusalError](err); ok {
 		return passed(refusal)
 	}
 	if err != nil {
@@ -248,7 +248,7 @@ var kinds = map[int]apierr.Kind{
 }
 
 // passed returns a refusal of the gateway as the own one.
-func passed(r *decision.Refusal) error {
+func passed(r *decision.RefusalError) error {
 	kind, ok := kinds[r.Status]
 	if !ok {
 		return apierr.Unavailable("the service that decides is away; try again", r)

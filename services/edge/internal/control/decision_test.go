@@ -59,7 +59,7 @@ func (g *approvals) check(token string) error {
 		return g.err
 	}
 	if token != annsToken && token != bobsToken {
-		return &decision.Refusal{Status: 404, Reason: "not_found", Text: "decision not found"}
+		return &decision.RefusalError{Status: 404, Reason: "not_found", Text: "decision not found"}
 	}
 	return nil
 }
@@ -74,15 +74,15 @@ func (g *approvals) Decide(_ context.Context, token string, c decision.Choice) (
 	status := map[string]string{"approve": "approved", "deny": "denied"}[c.Decision]
 	switch {
 	case g.shown.Status == "pending" && c.Decision == "approve" && c.Version != g.shown.Version:
-		return nil, &decision.Refusal{Status: 409, Reason: "display_changed", Text: "read it again"}
+		return nil, &decision.RefusalError{Status: 409, Reason: "display_changed", Text: "read it again"}
 	case g.shown.Status == "pending" && c.Decision == "approve" && g.shown.Call.Proof == "page" && c.Proof != "page":
-		return nil, &decision.Refusal{Status: 403, Reason: "proof_required", Text: "decide on the page"}
+		return nil, &decision.RefusalError{Status: 403, Reason: "proof_required", Text: "decide on the page"}
 	case g.shown.Status == "pending":
 		by, at := map[string]string{annsToken: "ann", bobsToken: "bob"}[token], time.Now()
 		g.shown.Status, g.shown.DecidedBy, g.shown.DecidedAt, g.by = status, &by, &at, token
 		g.choices = append(g.choices, c)
 	case g.shown.Status != status || g.by != token:
-		return nil, &decision.Refusal{Status: 409, Reason: "approval_decided", Text: "decided at noon"}
+		return nil, &decision.RefusalError{Status: 409, Reason: "approval_decided", Text: "decided at noon"}
 	}
 	d := g.shown
 	return &d, nil
@@ -100,7 +100,7 @@ type page struct {
 	metrics   *sdkmetric.ManualReader
 }
 
-func newPage(t testing.TB) *page {
+func newPage(t *testing.T) *page {
 	t.Helper()
 	x := &page{gateway: newApprovals(), spans: tracetest.NewSpanRecorder(), metrics: sdkmetric.NewManualReader()}
 	var err error
@@ -120,7 +120,7 @@ func newPage(t testing.TB) *page {
 }
 
 // do makes a request with headers, pairs of name and value. A body is a form unless it begins like JSON.
-func (x *page) do(t testing.TB, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+func (x *page) do(t *testing.T, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -138,7 +138,7 @@ func (x *page) do(t testing.TB, method, path, body string, headers ...string) *h
 var nonceOf = regexp.MustCompile(`name="nonce" value="([^"]+)"`)
 
 // open opens the page and returns the form that a person sends with a decision.
-func (x *page) open(t testing.TB, token, choice, reason string) string {
+func (x *page) open(t *testing.T, token, choice, reason string) string {
 	t.Helper()
 	w := x.do(t, "GET", "/decisions/"+token, "")
 	nonce := nonceOf.FindStringSubmatch(w.Body.String())
@@ -230,10 +230,10 @@ func TestPageOfRefusals(t *testing.T) {
 		status int
 		text   string
 	}{
-		"unknown":      {&decision.Refusal{Status: 404, Reason: "not_found"}, 404, "This link can&#39;t be used"},
-		"expired":      {&decision.Refusal{Status: 410, Reason: "approval_expired"}, 410, "This call has expired"},
-		"limited":      {&decision.Refusal{Status: 429, Reason: "rate_limited", RetryAfter: 7 * time.Second}, 429, "too many requests"},
-		"the own call": {&decision.Refusal{Status: 403, Reason: "reviewer_not_independent"}, 403, "You can&#39;t decide"},
+		"unknown":      {&decision.RefusalError{Status: 404, Reason: "not_found"}, 404, "This link can&#39;t be used"},
+		"expired":      {&decision.RefusalError{Status: 410, Reason: "approval_expired"}, 410, "This call has expired"},
+		"limited":      {&decision.RefusalError{Status: 429, Reason: "rate_limited", RetryAfter: 7 * time.Second}, 429, "too many requests"},
+		"the own call": {&decision.RefusalError{Status: 403, Reason: "reviewer_not_independent"}, 403, "You can&#39;t decide"},
 		"away":         {errors.New("no connection"), 502, "is away"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -400,7 +400,7 @@ func (x *page) unlimited() *page {
 
 func TestPageFormGrowsLinearly(t *testing.T) {
 	x := newPage(t).unlimited()
-	x.gateway.err = &decision.Refusal{Status: 404}
+	x.gateway.err = &decision.RefusalError{Status: 404}
 	inputs := append(growth.Around("decision=deny&reason=", growth.Text, ""), growth.Number("fields", "decision=deny", "&a#=b", ""))
 	growth.Linear(t, growth.EachText(inputs, func(body string) { x.do(t, "POST", "/decisions/"+annsToken, body) })...)
 }

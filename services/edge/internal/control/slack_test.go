@@ -58,7 +58,7 @@ func (x *slackWorld) Answer(i slack.Interaction, text string) bool {
 	return !x.full
 }
 
-func newSlack(t testing.TB) *slackWorld {
+func newSlack(t *testing.T) *slackWorld {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
 	testkit.WriteFile(t, file, signingSecret)
@@ -78,7 +78,7 @@ func newSlack(t testing.TB) *slackWorld {
 }
 
 // post posts a body that is signed with a key.
-func (x *slackWorld) post(t testing.TB, key, body string) *httptest.ResponseRecorder {
+func (x *slackWorld) post(t *testing.T, key, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	now := fmt.Sprint(time.Now().Unix())
 	mac := hmac.New(sha256.New, []byte(key))

@@ -88,14 +88,14 @@ const (
 	ReasonNotIndependent = "reviewer_not_independent"
 )
 
-// Refusal is an answer of the gateway that is no success. Its text is for people and repeats no token.
-type Refusal struct {
+// RefusalError is an answer of the gateway that is no success. Its text is for people and repeats no token.
+type RefusalError struct {
 	Status       int
 	Reason, Text string
 	RetryAfter   time.Duration
 }
 
 // Error implements error.
-func (r *Refusal) Error() string {
+func (r *RefusalError) Error() string {
 	return fmt.Sprintf("the gateway answered %d %s: %s", r.Status, r.Reason, r.Text)
 }

@@ -17,11 +17,11 @@ import (
 
 var token = strings.Repeat("ab", 32)
 
-func newNonces(t testing.TB) *decision.Nonces {
-	t.Helper()
+func newNonces(tb testing.TB) *decision.Nonces {
+	tb.Helper()
 	nonces, err := decision.NewNonces(secret.New(strings.Repeat("p", 32)))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return nonces
 }

@@ -37,7 +37,7 @@ func NewNonces(pepper secret.Value) (*Nonces, error) {
 
 // Make returns a nonce for a token and the version of what its page shows.
 func (n *Nonces) Make(token, version string, now time.Time) string {
-	raw := binary.BigEndian.AppendUint64(make([]byte, 0, nonceSize), uint64(now.Add(nonceTime).Unix())) //nolint:gosec // After 1970.
+	raw := binary.BigEndian.AppendUint64(make([]byte, 0, nonceSize), uint64(now.Add(nonceTime).Unix()))
 	var random [randomSize]byte
 	_, _ = rand.Read(random[:]) // It never fails.
 	raw = append(raw, random[:]...)
@@ -57,7 +57,7 @@ func (n *Nonces) Check(nonce, token, version string, now time.Time) bool {
 	if !hmac.Equal(mac, n.mac(head, token, version)) {
 		return false
 	}
-	return uint64(now.Unix()) < binary.BigEndian.Uint64(head) //nolint:gosec // After 1970.
+	return uint64(now.Unix()) < binary.BigEndian.Uint64(head)
 }
 
 // mac returns the MAC of the head of a nonce with what it is bound to.

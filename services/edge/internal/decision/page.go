@@ -93,9 +93,13 @@ func Outcome(d *Decision) string {
 // facts returns the lines of the page.
 func facts(d *Decision) []Fact {
 	all := []Fact{
-		{Name: "You decide as", Value: d.Approver}, {Name: "Organization", Value: d.Organization},
-		{Name: "Server", Value: value(d.Server)}, {Name: "Tool", Value: d.Tool}, {Name: "Asked for by", Value: d.RequestedBy},
-		{Name: "Run", Value: value(d.Run)}, {Name: "Information from who asks", Value: d.Description},
+		{Name: "You decide as", Value: d.Approver},
+		{Name: "Organization", Value: d.Organization},
+		{Name: "Server", Value: value(d.Server)},
+		{Name: "Tool", Value: d.Tool},
+		{Name: "Asked for by", Value: d.RequestedBy},
+		{Name: "Run", Value: value(d.Run)},
+		{Name: "Information from who asks", Value: d.Description},
 	}
 	if c := d.Call; c != nil {
 		all = append(all, Fact{Name: "Rule of the policy", Value: c.Rule}, Fact{Name: "Price", Value: fmt.Sprintf("%g cents", c.Cents)},

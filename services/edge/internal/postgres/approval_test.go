@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,8 +78,10 @@ func TestApprovalNotices(t *testing.T) {
 	store, now := postgres.NewApprovers(pool), time.Now().UTC().Truncate(time.Microsecond)
 	a := anApproval("r1", now)
 	planned := []approver.Notice{
-		{Channel: "email", User: "ann", DueAt: now}, {Channel: "in_app", User: "ann", DueAt: now.Add(time.Microsecond)},
-		{Channel: "slack", SlackChannel: "C01", DueAt: now.Add(time.Millisecond)}, {Step: 1, Channel: "email", User: "ann", DueAt: now.Add(time.Minute)},
+		{Channel: "email", User: "ann", DueAt: now},
+		{Channel: "in_app", User: "ann", DueAt: now.Add(time.Microsecond)},
+		{Channel: "slack", SlackChannel: "C01", DueAt: now.Add(time.Millisecond)},
+		{Step: 1, Channel: "email", User: "ann", DueAt: now.Add(time.Minute)},
 	}
 	within(t, store, func(ctx context.Context, s approver.State) error {
 		return errors.Join(s.Open(ctx, a, planned), s.Open(ctx, a, planned), s.Open(ctx, anApproval("r2", now.Add(-2*time.Hour)), nil)) // A repeat changes nothing.
@@ -122,9 +125,10 @@ func TestApprovalNotices(t *testing.T) {
 		return errors.Join(s.Close(ctx, a), s.Close(ctx, b))
 	}) // The first wins.
 	for state, want := range map[string][]string{
-		approver.Planned: nil, approver.Prepared: {"email ann 0  s"}, approver.Closing: {"in_app ann 0 n1 "}, approver.Cancelled: {"slack C01 0  ", "email ann 0  "},
+		approver.Planned: nil, approver.Prepared: {"email ann 0  s"}, approver.Closing: {"in_app ann 0 n1 "}, approver.Cancelled: {"email ann 0  ", "slack C01 0  "},
 	} {
 		got, notices := noticeStates(t, store, state, now.Add(time.Hour))
+		slices.Sort(got) // All are due at once, and their ids are random.
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", state, diff)
 		}

@@ -91,7 +91,7 @@ func (a *Approvals) Mint(ctx context.Context, organization, ref, member, channel
 // Version implements approver.Gateway.
 func (a *Approvals) Version(ctx context.Context, token string) (string, error) {
 	d, err := a.Show(ctx, token)
-	if refusal, ok := errors.AsType[*decision.Refusal](err); ok && (refusal.Status == http.StatusGone || refusal.Status == http.StatusNotFound) {
+	if refusal, ok := errors.AsType[*decision.RefusalError](err); ok && (refusal.Status == http.StatusGone || refusal.Status == http.StatusNotFound) {
 		return "", fmt.Errorf("%w: %w", approver.ErrGone, err)
 	}
 	if err != nil {
@@ -100,12 +100,12 @@ func (a *Approvals) Version(ctx context.Context, token string) (string, error) {
 	return d.Version, nil
 }
 
-// Show returns what a token decides. The error of a refusal is a *decision.Refusal.
+// Show returns what a token decides. The error of a refusal is a *decision.RefusalError.
 func (a *Approvals) Show(ctx context.Context, token string) (*decision.Decision, error) {
 	return a.decision(ctx, http.MethodGet, token, nil)
 }
 
-// Decide decides by a token. The error of a refusal is a *decision.Refusal.
+// Decide decides by a token. The error of a refusal is a *decision.RefusalError.
 func (a *Approvals) Decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error) {
 	return a.decision(ctx, http.MethodPost, token, choice)
 }
@@ -124,7 +124,7 @@ func (a *Approvals) decision(ctx context.Context, method, token string, body any
 }
 
 // refusalOf returns an answer of the gateway that is no success; nil if err is another error.
-func refusalOf(err error) *decision.Refusal {
+func refusalOf(err error) *decision.RefusalError {
 	answer, ok := errors.AsType[*answered](err)
 	if !ok {
 		return nil
@@ -135,7 +135,7 @@ func refusalOf(err error) *decision.Refusal {
 	}
 	_ = json.Unmarshal(answer.body, &body) // Without it the status is left.
 	wait, _ := strconv.Atoi(answer.wait)
-	return &decision.Refusal{
+	return &decision.RefusalError{
 		Status: answer.status, Reason: alert.Line(body.Error, maxRefusal), Text: alert.Line(body.Reason, maxRefusal),
 		RetryAfter: time.Duration(max(wait, 0)) * time.Second,
 	}

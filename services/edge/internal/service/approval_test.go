@@ -67,10 +67,17 @@ func TestMint(t *testing.T) {
 		gone    bool
 		refused bool
 	}{
-		{403, "reviewer_not_independent", false, true}, {403, "forbidden", false, false}, {409, "approval_decided", true, false},
-		{409, "approval_expired", true, false}, {409, "tokens_exhausted", false, true}, {404, "not_found", true, false},
-		{400, "invalid_request", false, true}, {401, "unauthenticated", false, false}, {429, "rate_limited", false, false},
-		{500, "internal", false, false}, {201, "no token", false, false},
+		{403, "reviewer_not_independent", false, true},
+		{403, "forbidden", false, false},
+		{409, "approval_decided", true, false},
+		{409, "approval_expired", true, false},
+		{409, "tokens_exhausted", false, true},
+		{404, "not_found", true, false},
+		{400, "invalid_request", false, true},
+		{401, "unauthenticated", false, false},
+		{429, "rate_limited", false, false},
+		{500, "internal", false, false},
+		{201, "no token", false, false},
 	} {
 		s.status, s.text = tt.status, `{"error":"`+tt.text+`","reason":"x"}`
 		got, err := gateway.Mint(t.Context(), "acme", "r1", "ann", "email")
@@ -105,8 +112,8 @@ func TestDecisions(t *testing.T) {
 	}
 	s.status, s.text = 409, `{"error":"approval_decided","error_class":"policy","retryable":false,"reason":"decided at noon"}`
 	_, err = gateway.Decide(t.Context(), token, decision.Choice{Decision: "deny"})
-	refusal, ok := errors.AsType[*decision.Refusal](err)
-	if !ok || *refusal != (decision.Refusal{Status: 409, Reason: "approval_decided", Text: "decided at noon"}) {
+	refusal, ok := errors.AsType[*decision.RefusalError](err)
+	if !ok || *refusal != (decision.RefusalError{Status: 409, Reason: "approval_decided", Text: "decided at noon"}) {
 		t.Errorf("refused with %v", err)
 	}
 	for _, status := range []int{410, 404} {
@@ -118,7 +125,7 @@ func TestDecisions(t *testing.T) {
 	s.status = 503
 	if _, err := gateway.Show(t.Context(), token); err == nil || strings.Contains(err.Error(), token) {
 		t.Errorf("unavailable: %v", err)
-	} else if _, refused := errors.AsType[*decision.Refusal](err); refused {
+	} else if _, refused := errors.AsType[*decision.RefusalError](err); refused {
 		t.Errorf("unavailable is a refusal: %v", err)
 	}
 }
