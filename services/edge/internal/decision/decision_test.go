@@ -210,3 +210,12 @@ func TestPageGrowsLinearly(t *testing.T) {
 		_ = decision.Write(w, 200, decision.Show(d, "n"))
 	})...)
 }
+
+func TestNoncesGrowsLinearly(t *testing.T) {
+	nonces, now := newNonces(t), time.Unix(1_800_000_000, 0)
+	growth.Linear(t, growth.EachText(append(growth.Text, growth.Around(nonces.Make(token, "v1", now), growth.Text, "")...), func(text string) {
+		if nonces.Check(text, token, "v1", now) {
+			t.Errorf("%.100q is taken", text)
+		}
+	})...)
+}
