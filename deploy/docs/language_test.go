@@ -17,7 +17,7 @@ import (
 // metaphors are words that no identifier holds, with the field's term for each.
 var metaphors = map[string]string{
 	"desk": "controller, reporter, service", "book": "manager, store", "wheel": "overrides", "trial": "sample, test delivery",
-	"standing": "rank, state", "witness": "recorder", "saw": "observe", "drawing": "image request", "drawn": "image result",
+	"witness": "recorder", "saw": "observe", "drawing": "image request", "drawn": "image result",
 	"cells": "KV", "bell": "notifier", "pulse": "timer", "granting": "grants", "chatter": "chat provider",
 	"tell": "record, notify", "tells": "records", "told": "recorded", "heard": "received", "hear": "receive", "beat": "keep-alive, heartbeat", "ring": "notify",
 	"siege": "hostile traffic", "crowd": "load generator", "scene": "fixture", "blow": "kill", "shelf": "store", "album": "store",
@@ -25,7 +25,7 @@ var metaphors = map[string]string{
 }
 
 // vagueTypes are names that no type has: each once stood for something that has a name of its own.
-var vagueTypes = []string{"room", "Room", "Folder", "parts", "gate", "Words", "Turn", "Account", "Watch"}
+var vagueTypes = []string{"room", "Room", "Folder", "parts", "gate", "Words", "Turn", "Account", "Watch", "Standing"}
 
 // people are words that no text of the code holds: a sentence names the caller, the operator or the replica that it means.
 var people = regexp.MustCompile(`\b([Nn]obody|[Ss]omebody|[Ww]hoever)\b`)

@@ -1,10 +1,10 @@
 -- +goose Up
 
--- Who asked for an execution, beside requested_by: the user of the request and who initiated its run, empty where there
--- is none. None of them decides. decided_via is how it was decided; empty before, and for decisions of older releases.
+-- Who asked for an execution, beside requested_by: the user of the request, empty for none, and who initiated its run and
+-- the runs above. None of them decides. decided_via is how it was decided; empty before, and for decisions of older releases.
 ALTER TABLE approval
     ADD COLUMN asked_user text NOT NULL DEFAULT '',
-    ADD COLUMN initiated_by text NOT NULL DEFAULT '',
+    ADD COLUMN initiated_by text[] NOT NULL DEFAULT '{}',
     ADD COLUMN decided_via text NOT NULL DEFAULT '';
 
 -- The one call that an approval is bound to, and what became of it. The approval's own row has the decision, which never

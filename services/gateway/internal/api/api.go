@@ -69,6 +69,8 @@ type Dependencies struct {
 
 	Organizations Organizations
 	Runs          Runs
+	// MostDepth returns how many runs may be above another.
+	MostDepth func() int
 	// Calls counts the calls in flight on this replica.
 	Calls CallCounter
 
@@ -127,7 +129,7 @@ func register(r grpc.ServiceRegistrar, inferences *inferenceServer, deps Depende
 	gatewayv1.RegisterProbeServiceServer(r, &probeServer{prober: deps.Prober, canonical: deps.Canonical})
 	gatewayv1.RegisterProviderServiceServer(r, &providerServer{status: deps.Status})
 	gatewayv1.RegisterRoutingServiceServer(r, &routingServer{policies: deps.Policies, steering: deps.Steering, catalog: deps.Catalog})
-	runs := &runServer{runs: deps.Runs, calls: deps.Calls}
+	runs := &runServer{runs: deps.Runs, calls: deps.Calls, mostDepth: deps.MostDepth}
 	gatewayv1.RegisterRunServiceServer(r, runs)
 	gatewayv1.RegisterSessionServiceServer(r, runs)
 	gatewayv1.RegisterSecurityServiceServer(r, &securityServer{exposure: deps.Exposure, audit: deps.Audit, canonical: deps.Canonical})

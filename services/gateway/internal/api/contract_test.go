@@ -38,7 +38,8 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		byok.ReasonRawKeyRefused, byok.ReasonSealedCredentialInvalid, byok.ReasonSecretUnresolved, byok.ReasonProviderUnknown,
 		definition.ReasonToolNotFound, definition.ReasonUnreviewed, definition.ReasonChanged, definition.ReasonRejected,
 		toolserver.ReasonVersionConflict, toolserver.ReasonTargetNotAllowed,
-		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, cache.ReasonPurgeIncomplete,
+		trust.ReasonVersionConflict, trust.ReasonReviewerNotIndependent, approval.ReasonDecided, approval.ReasonExpired, approval.ReasonDisplayChanged,
+		approval.ReasonProofRequired, approval.ReasonTokensExhausted, approval.ReasonStandingNotAllowed, cache.ReasonPurgeIncomplete,
 		run.ReasonRevoked, run.ReasonExpired, run.ReasonExhausted, run.ReasonAborted, organization.ReasonSuspended,
 		run.ReasonToolNotAllowed, run.ReasonToolLoop, toolrule.ReasonDenied, toolrule.ReasonRunRequired,
 	} {

@@ -135,7 +135,7 @@ func (b *bench) houseEvents(t *testing.T) (all string) {
 	return all
 }
 
-// Whoever asked, under any of the names that are known, gets no token and decides nothing.
+// The principal that asked, under any of the names that are known, gets no token and decides nothing.
 func TestAskersDoNotDecide(t *testing.T) {
 	b := setup(t)
 	a := b.exactly(t, `{}`, false, true)
@@ -146,6 +146,11 @@ func TestAskersDoNotDecide(t *testing.T) {
 	b.post(t, approvalsPath+"/"+a.Ref+"/approve", `{"decided_by":"ada"}`, "X-User-Id", "eve").refused(t, 403, "reviewer_not_independent", "another principal")
 	b.post(t, "/v1/runs/mint", `{"run_id":"r7","initiated_by":"ivy","ttl_seconds":600}`).fields(t, http.StatusCreated)
 	made := b.post(t, approvalsPath, `{"tool":"deploy","requested_by":"agent","run_id":"r7"}`, "X-User-Id", "uma").fields(t, http.StatusCreated)
+	b.post(t, "/v1/runs/mint", `{"run_id":"r8","parent_run_id":"r7","initiated_by":"bot"}`).fields(t, http.StatusCreated)
+	below := b.post(t, approvalsPath, `{"tool":"deploy","requested_by":"agent","run_id":"r8"}`).fields(t, http.StatusCreated)
+	for _, asker := range []string{"ivy", "bot"} {
+		b.post(t, approvalsPath+"/"+below["ref"].(string)+"/approve", `{"decided_by":"`+asker+`"}`).refused(t, 403, "reviewer_not_independent", "another principal")
+	}
 	for _, asker := range []string{"ivy", "uma"} {
 		b.post(t, approvalsPath+"/"+made["ref"].(string)+"/approve", `{"decided_by":"`+asker+`"}`).refused(t, 403, "reviewer_not_independent", "another principal")
 	}
@@ -325,7 +330,7 @@ func TestStandingApproval(t *testing.T) {
 	b.post(t, path, body(never.Ref, "ada", "true")).refused(t, 403, "standing_not_allowed", "rule")
 }
 
-// Uses are counted whoever is faster.
+// Of concurrent calls, as many are approved as there are uses.
 func TestStandingUsesAreCounted(t *testing.T) {
 	b := setup(t)
 	store := postgres.NewApprovals(b.control)
@@ -333,7 +338,7 @@ func TestStandingUsesAreCounted(t *testing.T) {
 	b.post(t, approvalsPath+"/"+a.Ref+"/approve", `{"decided_by":"ada"}`).fields(t, http.StatusOK)
 	entry := audit.New(t.Context(), "standing_approval.create", audit.Subject{Type: "standing_approval", Organization: "acme"}, "")
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	if _, err := store.CreateStanding(t.Context(), "acme", approval.Standing{
+	if _, err := store.CreateStanding(t.Context(), "acme", approval.StandingApproval{
 		Approval: a.Ref, When: "args.n > 1", Uses: 5, CreatedBy: "ada", ExpiresAt: now.Add(time.Hour),
 	}, "", now, &entry); err != nil {
 		t.Fatal(err)

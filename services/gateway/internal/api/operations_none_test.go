@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"errors"
+	"time"
 
+	"switchyard.dev/services/gateway/internal/governance/approval"
+	"switchyard.dev/services/gateway/internal/governance/audit"
 	"switchyard.dev/services/gateway/internal/governance/steering"
 	"switchyard.dev/services/gateway/internal/money/price"
 	"switchyard.dev/services/gateway/internal/money/reconcile"
@@ -19,6 +22,16 @@ func noPrices() *price.Table { return &price.Table{} }
 
 func (noPolicies) Present() (*policy.Policy, policy.Version, []routing.RankedCandidate) {
 	return &policy.Policy{}, policy.Version{}, nil
+}
+
+type noApprovals struct{ Approvals }
+
+func (noApprovals) ByToken(context.Context, [32]byte) (approval.Approval, approval.Token, error) {
+	return approval.Approval{}, approval.Token{}, errors.New("none")
+}
+
+func (noApprovals) DecideByToken(context.Context, [32]byte, approval.TokenDecision, time.Time, *audit.Entry) (approval.Approval, approval.Token, error) {
+	return approval.Approval{}, approval.Token{}, errors.New("none")
 }
 
 type noSteering struct{ Steering }

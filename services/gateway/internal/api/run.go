@@ -21,7 +21,8 @@ import (
 
 // Runs stores the authorities of runs.
 type Runs interface {
-	Mint(ctx context.Context, of run.Run) (run.Run, error)
+	// Mint creates an authority, below its parent if it has one; of mostDepth runs above the parent, the parent ends.
+	Mint(ctx context.Context, of run.Run, mostDepth int) (run.Run, error)
 	// Get returns a run; found is false if it was neither minted nor aborted.
 	Get(ctx context.Context, organization, id string) (of run.Run, found bool, err error)
 	// List returns runs and their usage as they are now.
@@ -54,6 +55,8 @@ type runServer struct {
 
 	runs  Runs
 	calls CallCounter
+	// mostDepth returns how many runs may be above another.
+	mostDepth func() int
 }
 
 // MintRun creates an authority.
@@ -74,12 +77,12 @@ func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*
 	}
 	minted, err := s.runs.Mint(ctx, run.Run{
 		Organization: organization, ID: cmp.Or(id, "run_"+strings.ToLower(rand.Text())),
-		InitiatedBy: cmp.Or(m.GetInitiatedBy(), actor(ctx)), ApprovalRef: m.GetApprovalRef(), Metadata: m.GetMetadata(),
+		Parent: m.GetParentRunId(), InitiatedBy: cmp.Or(m.GetInitiatedBy(), actor(ctx)), ApprovalRef: m.GetApprovalRef(), Metadata: m.GetMetadata(),
 		Limits: run.Limits{
 			MaxCostCents: m.GetMaxCostCents(), MaxCalls: int(m.GetMaxCalls()), Models: m.GetModels(), ExpiresAt: expires,
 			AllowedTools: m.GetAllowedTools(), MaxToolCalls: int(m.GetMaxToolCalls()),
 		},
-	})
+	}, s.mostDepth())
 	if err != nil {
 		return nil, fmt.Errorf("run: %w", err)
 	}
@@ -87,13 +90,15 @@ func (s *runServer) MintRun(ctx context.Context, m *gatewayv1.MintRunRequest) (*
 	return toAuthority(minted, run.Usage{}), nil
 }
 
-// expiry returns when an authority ends.
+// expiry returns when an authority ends; the zero time is the end of its parent.
 func expiry(m *gatewayv1.MintRunRequest, now time.Time) (time.Time, error) {
 	switch at := m.GetExpiresAt(); {
 	case at != nil && m.TtlSeconds != nil:
 		return time.Time{}, apierr.Invalid("ttl_seconds", "only without expires_at")
 	case m.TtlSeconds != nil:
 		return now.Add(time.Duration(m.GetTtlSeconds()) * time.Second), nil
+	case at == nil && m.GetParentRunId() != "":
+		return time.Time{}, nil
 	case at == nil:
 		return now.Add(defaultLife), nil
 	case !at.IsValid():
@@ -225,6 +230,7 @@ func toAuthority(of run.Run, usage run.Usage) *gatewayv1.RunAuthority {
 		CreatedAt: timestamppb.New(of.CreatedAt), ActivatedAt: optionalTime(of.ActivatedAt), EndedAt: optionalTime(of.EndedAt),
 		RevokedBy: optionalText(of.RevokedBy), RevokeReason: optionalText(of.RevokeReason), AbortRequested: of.Abort.Requested(),
 		AllowedTools: of.Limits.AllowedTools, ToolCalls: clamp(usage.ToolCalls + usage.ToolsInFlight), EndReason: optionalText(string(of.EndReason)),
+		ParentRunId: optionalText(of.Parent), Depth: int32(of.Depth),
 	}
 	if limit := of.Limits.MaxCostCents; limit > 0 {
 		m.MaxCostCents = wrapperspb.Double(limit)

@@ -16,11 +16,11 @@ func (s *runServer) ListRuns(ctx context.Context, m *gatewayv1.ListRunsRequest) 
 	if err != nil {
 		return nil, err
 	}
-	f := run.Filter{Organization: organization, Status: run.Status(m.GetStatus())}
+	f := run.Filter{Organization: organization, Parent: m.GetParentRunId(), Status: run.Status(m.GetStatus())}
 	if f.Since, f.Until, err = toWindow(m.GetSince(), m.GetUntil()); err != nil {
 		return nil, err
 	}
-	page := newKeyset("runs", organization, m.GetStatus(), f.Since.String(), f.Until.String())
+	page := newKeyset("runs", organization, m.GetParentRunId(), m.GetStatus(), f.Since.String(), f.Until.String())
 	if err := startAfter(&f, page, m.GetCursor()); err != nil {
 		return nil, err
 	}

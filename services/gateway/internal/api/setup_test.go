@@ -138,7 +138,7 @@ func setupBench(tb testing.TB, policy string, keepsFiles bool) *bench {
 	if err := api.Register(tb.Context(), server, api.Dependencies{
 		Files: files, BatchJobs: jobs,
 		Engine: engine, Prober: b.newProber(engine), Policies: &b.policies, Usage: postgres.NewLedger(b.pool), Spend: postgres.NewSpend(b.pool), Answers: &b.purger, Byok: b.manager, Traces: b.archive, Conversations: b.responses,
-		Organizations: b.organizations, Runs: b.runs, Calls: b.admission,
+		Organizations: b.organizations, Runs: b.runs, MostDepth: func() int { return 2 }, Calls: b.admission,
 		Approvals: postgres.NewApprovals(b.control), Expressions: expressions(tb), Trust: postgres.NewTrust(b.control), Tools: b.tools,
 		Exposure: postgres.NewExposure(b.pool), Audit: b.control,
 		Catalog: b.models, Steering: b.overrides, Status: b.status, Reconciler: b.reconciler(), Prices: func() *price.Table { return b.prices },

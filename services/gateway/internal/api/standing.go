@@ -33,7 +33,7 @@ func (s *approvalServer) CreateStandingApproval(ctx context.Context, m *gatewayv
 	}
 	now := present()
 	entry := audit.New(ctx, "standing_approval.create", audit.Subject{Type: "standing_approval", Organization: organization}, m.GetReason())
-	made, err := s.approvals.CreateStanding(ctx, organization, approval.Standing{
+	made, err := s.approvals.CreateStanding(ctx, organization, approval.StandingApproval{
 		Approval: m.GetApprovalRef(), When: m.GetWhen(), Uses: int(m.GetUses()), CreatedBy: m.GetCreatedBy(), Reason: m.GetReason(),
 		ExpiresAt: now.Add(time.Duration(m.GetTtlSeconds()) * time.Second),
 	}, caller.From(ctx).User, now, &entry)
@@ -91,7 +91,7 @@ func (s *approvalServer) RevokeStandingApproval(ctx context.Context, m *gatewayv
 	return &emptypb.Empty{}, nil
 }
 
-func fromStanding(s *approval.Standing, now time.Time) *gatewayv1.StandingApproval {
+func fromStanding(s *approval.StandingApproval, now time.Time) *gatewayv1.StandingApproval {
 	return &gatewayv1.StandingApproval{
 		StandingId: s.Ref, OrganizationId: s.Organization, Status: s.StatusAt(now), ServerId: s.Server, Tool: s.Tool,
 		DefinitionDigest: hex.EncodeToString(s.Definition[:]), When: s.When, Uses: int32(s.Uses), Used: int32(s.Used),

@@ -53,8 +53,8 @@ func (r *recorder) note(desc *grpc.ServiceDesc, method string, err error) {
 // No method of the contract is unimplemented.
 func TestEveryMethodIsServed(t *testing.T) {
 	r := &recorder{t: t}
-	register(r, &inferenceServer{}, Dependencies{Prober: noProber{}, Traces: noArchive{}, Byok: noByok{}, Organizations: noOrganizations{}, Runs: noRuns{}, Policies: noPolicies{}, Steering: noSteering{}, Catalog: noCatalog{}, Status: noStatus{}, Reconciler: noReconciler{}, Prices: noPrices, Usage: noUsage{}, Exposure: noExposure{}, Audit: noAudit{}, Canonical: func(string) (string, bool) { return "", false }})
-	if r.unimplemented != nil || r.served != 80 {
+	register(r, &inferenceServer{}, Dependencies{Approvals: noApprovals{}, Prober: noProber{}, Traces: noArchive{}, Byok: noByok{}, Organizations: noOrganizations{}, Runs: noRuns{}, Policies: noPolicies{}, Steering: noSteering{}, Catalog: noCatalog{}, Status: noStatus{}, Reconciler: noReconciler{}, Prices: noPrices, Usage: noUsage{}, Exposure: noExposure{}, Audit: noAudit{}, Canonical: func(string) (string, bool) { return "", false }})
+	if r.unimplemented != nil || r.served != 86 {
 		t.Errorf("%d served, unimplemented: %v", r.served, r.unimplemented)
 	}
 }

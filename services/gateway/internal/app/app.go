@@ -247,7 +247,7 @@ func startServers(
 	}
 	if err := api.Register(ctx, server, api.Dependencies{
 		Engine: p.engine, Policies: p.fleets, Usage: postgres.NewLedger(stores.pool), Spend: postgres.NewSpend(stores.pool), Answers: erasure{p.answers, p.traces, p.batches},
-		Organizations: g.organizations, Runs: g.runs, Calls: g.admission,
+		Organizations: g.organizations, Runs: g.runs, MostDepth: p.fleets.mostDepth, Calls: g.admission,
 		Byok: g.credentials.manager(p.fleets), Traces: p.traces.archive, Conversations: p.traces.conversations(), Prober: o.prober,
 		Approvals: postgres.NewApprovals(stores.control), Trust: postgres.NewTrust(stores.control), Expressions: t.expressions, Tools: t.api(), ToolFace: t.face(s, cfg),
 		Exposure: postgres.NewExposure(stores.pool), Audit: stores.control, Canonical: p.fleets.canonical,

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/content/redact"
@@ -43,7 +44,11 @@ func openApprovals(s *service.Service, cfg Config, stores stores, g governance, 
 	s.Runner.Go("waiting calls", func(ctx context.Context) error { return waiters.Run(ctx, s.Log) })
 	s.Runner.Go("lost calls", lifecycle.Repeat{Every: approvalSweep, Log: s.Log, Name: "end lost calls", Do: func(ctx context.Context) error {
 		if err := lifecycle.UntilDone(ctx, approvalSweepSize, approvalSweepTime, func(ctx context.Context, limit int) (int, error) {
-			return store.Lose(ctx, limit, time.Now())
+			lost, err := store.Lose(ctx, limit, time.Now())
+			if lost > 0 {
+				s.Log.WarnContext(ctx, "approved calls were sent and got no answer: their outcome is unknown", slog.Int("calls", lost))
+			}
+			return lost, err
 		}); err != nil {
 			return err
 		}

@@ -77,8 +77,8 @@ type Config struct {
 	MCPOrigins []string `env:"MCP_ORIGINS" doc:"comma-separated origins of web pages that may call /mcp, such as https://console.example; none when empty: callers that are no pages send no origin"`
 	MCPHosts   []string `env:"MCP_HOSTS" doc:"comma-separated values of the Host header that requests to /mcp may have; any when empty"`
 
-	MCPApprovalHold time.Duration `env:"MCP_APPROVAL_HOLD" envDefault:"45s" doc:"how long a call of a tool is held until a person approves it, at most 5m; later, or at once with 0, its caller is refused and makes the same call again"`
-	MCPApprovalTTL  time.Duration `env:"MCP_APPROVAL_TTL" envDefault:"1h" doc:"how long an approval of a tool's call waits for its decision, 1m to 168h"`
+	MCPApprovalHold time.Duration `env:"MCP_APPROVAL_HOLD" envDefault:"45s" doc:"how long a tool's call is held until a person approves it, at most 5m; then it is refused, and may be repeated"`
+	MCPApprovalTTL  time.Duration `env:"MCP_APPROVAL_TTL" envDefault:"1h" doc:"how long such an approval waits, 1m to 168h"`
 
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
 	DenyPrefixes config.Prefixes `env:"DENY_PREFIXES" doc:"networks (CIDR, comma-separated) that the guard refuses in addition to non-public addresses: public networks of your own, a local NAT64 prefix"`

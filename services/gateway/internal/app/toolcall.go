@@ -101,6 +101,9 @@ func (f *fleets) toolPolicy() toolcall.Policy {
 	return toolcall.Policy{Rules: now.policy.ToolRules(), Version: now.version.Hash}
 }
 
+// mostDepth returns how many runs the policy in force allows above another.
+func (f *fleets) mostDepth() int { return f.policy().MostDepth() }
+
 // command returns a local tool server that the policy in force defines.
 func (f *fleets) command(name string) (upstream.Command, bool) {
 	for _, c := range f.policy().Commands() {

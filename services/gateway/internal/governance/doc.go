@@ -3,7 +3,7 @@
 //
 // Its packages state rules and the Store interfaces that package postgres implements. The API reads and changes them;
 // the serving pipeline checks them before it calls a vendor. From the bottom up: principal and audit, which compare and
-// record who decided, and pattern, which compares names; approval and trust, built on the first two; toolrule, built on
-// trust and pattern, and run, on pattern; organization, control and steering, which are independent of each other;
+// record who decided, and pattern, which compares names; trust, built on the first two; toolrule, built on trust and
+// pattern, and run, on pattern; approval, built on principal, audit and toolrule; organization, control and steering, which are independent of each other;
 // keyterm, built on organization.
 package governance

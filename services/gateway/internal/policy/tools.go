@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 )
@@ -23,6 +24,8 @@ type Tools struct {
 	// may make the same call; 0 is any number.
 	MaxToolCalls int `yaml:"max_tool_calls"`
 	RepeatLimit  int `yaml:"repeat_limit"`
+	// MaxDepth is how many runs may be above a run: 32 if absent, 0 if runs may mint none below themselves.
+	MaxDepth *int `yaml:"max_depth"`
 	// Commands are the local servers that operators may register by their names.
 	Commands []Command `yaml:"commands"`
 	// Rules restrict calls. All that apply hold together.
@@ -85,6 +88,9 @@ func (p *Policy) setTools(t Tools) error {
 	wrong.add("tools.minimum_trust", checkTrust(t.MinimumTrust))
 	wrong.add("tools.max_tool_calls", checkCount(t.MaxToolCalls))
 	wrong.add("tools.repeat_limit", checkCount(t.RepeatLimit))
+	if t.MaxDepth != nil && (*t.MaxDepth < 0 || *t.MaxDepth > run.MaxDepth) {
+		wrong.add("tools.max_depth", fmt.Errorf("want 0 to %d", run.MaxDepth))
+	}
 	wrong.addCommands(t.Commands)
 	settings := toolrule.Settings{
 		MinimumTrust: t.MinimumTrust, RequireRun: t.RequireRun, MaxToolCalls: t.MaxToolCalls, RepeatLimit: t.RepeatLimit,
@@ -227,6 +233,14 @@ func (c *Command) check() error {
 
 // ToolRules returns the rules for calls of tools.
 func (p *Policy) ToolRules() *toolrule.Rules { return p.toolRules }
+
+// MostDepth returns how many runs may be above a run.
+func (p *Policy) MostDepth() int {
+	if p.tools.MaxDepth == nil {
+		return run.MaxDepth
+	}
+	return *p.tools.MaxDepth
+}
 
 // Commands returns the local servers that operators may register.
 func (p *Policy) Commands() []Command { return p.tools.Commands }

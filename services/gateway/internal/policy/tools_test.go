@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/policy"
@@ -18,6 +19,7 @@ tools:
   minimum_trust: VERIFIED
   max_tool_calls: 100
   repeat_limit: 5
+  max_depth: 3
   commands:
     - {name: files, argv: [/usr/bin/mcp-files, --root, /data], env: [HOME], dir: /data}
   rules:
@@ -42,7 +44,11 @@ func TestTools(t *testing.T) {
 	if _, denial := p.ToolRules().Decide(&call); denial == nil || denial.Rule != "no deletion" {
 		t.Errorf("%+v", denial)
 	}
-	absent := policytest.Parse(t, policytest.Small).ToolRules()
+	without := policytest.Parse(t, policytest.Small)
+	if p.MostDepth() != 3 || without.MostDepth() != run.MaxDepth {
+		t.Errorf("depths %d and %d", p.MostDepth(), without.MostDepth())
+	}
+	absent := without.ToolRules()
 	if terms, denial := absent.Decide(&call); denial != nil || terms != (toolrule.Terms{MinimumTrust: trust.Community}) {
 		t.Errorf("without settings: %+v, %+v", terms, denial)
 	}
@@ -55,6 +61,7 @@ tools:
   minimum_trust: HIGH
   max_tool_calls: -1
   repeat_limit: 1000001
+  max_depth: 33
   commands:
     - {name: Files, argv: [/bin/x]}
     - {name: a, argv: [x]}
@@ -74,22 +81,23 @@ tools:
 policy.yaml:14:3: tools.minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
 policy.yaml:15:3: tools.max_tool_calls: want 0 to 1000000
 policy.yaml:16:3: tools.repeat_limit: want 0 to 1000000
-policy.yaml:18:8: tools.commands[0].name: want lower-case letters, digits, '.', '_' and '-', at most 64
-policy.yaml:19:17: tools.commands[1].argv: must begin with the absolute path of a program
-policy.yaml:20:39: tools.commands[2].env[0]: want the name of an environment variable, without a value
-policy.yaml:21:33: tools.commands[3].dir: must be an absolute path
-policy.yaml:23:8: tools.commands[5].name: appears twice
-policy.yaml:25:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing
-policy.yaml:29:20: tools.rules[4].approvers: want letters, digits, '.', '_' and '-', at most 64
-policy.yaml:29:38: tools.rules[4].proof: want page or link
-policy.yaml:29:7: tools.rules[4].approval: want required, since the rule has approvers or proof
-policy.yaml:30:72: tools.rules[5].name: want letters, digits, spaces, '.', '_' and '-', at most 64
-policy.yaml:30:8: tools.rules[5].servers: want names of 1 to 256 bytes, in which * stands for any characters
-policy.yaml:30:85: tools.rules[5].minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
-policy.yaml:30:35: tools.rules[5].approval: want required
-policy.yaml:30:52: tools.rules[5].fresh_listing: want 1s to 1h0m0s
-policy.yaml:26:20: tools.rules[1].when: line 1, column 1: undeclared reference to 'arg' (did you mean 'args'?)
-policy.yaml:28:20: tools.rules[3].when: line 1, column 1: is of type int, must be bool`)
+policy.yaml:17:3: tools.max_depth: want 0 to 32
+policy.yaml:19:8: tools.commands[0].name: want lower-case letters, digits, '.', '_' and '-', at most 64
+policy.yaml:20:17: tools.commands[1].argv: must begin with the absolute path of a program
+policy.yaml:21:39: tools.commands[2].env[0]: want the name of an environment variable, without a value
+policy.yaml:22:33: tools.commands[3].dir: must be an absolute path
+policy.yaml:24:8: tools.commands[5].name: appears twice
+policy.yaml:26:7: tools.rules[0]: demands nothing: want deny, minimum_trust, require_run, approval, no_standing_approval or fresh_listing
+policy.yaml:30:20: tools.rules[4].approvers: want letters, digits, '.', '_' and '-', at most 64
+policy.yaml:30:38: tools.rules[4].proof: want page or link
+policy.yaml:30:7: tools.rules[4].approval: want required, since the rule has approvers or proof
+policy.yaml:31:72: tools.rules[5].name: want letters, digits, spaces, '.', '_' and '-', at most 64
+policy.yaml:31:8: tools.rules[5].servers: want names of 1 to 256 bytes, in which * stands for any characters
+policy.yaml:31:85: tools.rules[5].minimum_trust: want UNTRUSTED, COMMUNITY, VERIFIED or FIRST_PARTY
+policy.yaml:31:35: tools.rules[5].approval: want required
+policy.yaml:31:52: tools.rules[5].fresh_listing: want 1s to 1h0m0s
+policy.yaml:27:20: tools.rules[1].when: line 1, column 1: undeclared reference to 'arg' (did you mean 'args'?)
+policy.yaml:29:20: tools.rules[3].when: line 1, column 1: is of type int, must be bool`)
 	if diff := cmp.Diff(want, check(policytest.Small+wrong, "")); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}

@@ -25,6 +25,9 @@ func NewApprovals(control *Control) *Approvals { return &Approvals{control} }
 func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audit.Entry) error {
 	err := s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
 		entry.Details = approvalDetails(a)
+		if err := setInitiators(ctx, q, &a); err != nil {
+			return err
+		}
 		if err := insertApproval(ctx, q, &a); err != nil {
 			return err
 		}
@@ -36,18 +39,27 @@ func (s *Approvals) Create(ctx context.Context, a approval.Approval, entry *audi
 	return nil
 }
 
-// insertApproval stores a new approval, and sets its ID and who initiated its run.
+// setInitiators sets who initiated the run of a new approval.
+func setInitiators(ctx context.Context, q *dbsql.Queries, a *approval.Approval) (err error) {
+	a.InitiatedBy, err = q.RunInitiators(ctx, dbsql.RunInitiatorsParams{OrganizationID: a.Organization, RunID: a.Run})
+	if err != nil {
+		return fmt.Errorf("who initiated the run: %w", err)
+	}
+	return nil
+}
+
+// insertApproval stores a new approval, and sets its ID.
 func insertApproval(ctx context.Context, q *dbsql.Queries, a *approval.Approval) error {
-	row, err := q.CreateApproval(ctx, dbsql.CreateApprovalParams{
+	id, err := q.CreateApproval(ctx, dbsql.CreateApprovalParams{
 		Ref: a.Ref, OrganizationID: a.Organization, Status: string(a.Status), Tool: a.Tool, Arguments: a.Arguments,
-		RequestedBy: a.RequestedBy, AskedUser: a.AskedUser, RunID: a.Run, ServerID: a.Server, Description: a.Description,
+		RequestedBy: a.RequestedBy, AskedUser: a.AskedUser, InitiatedBy: append([]string{}, a.InitiatedBy...), RunID: a.Run, ServerID: a.Server, Description: a.Description,
 		DecidedBy: a.DecidedBy, DecidedAt: optionalTime(a.DecidedAt), DecidedVia: a.Via, Reason: a.Reason,
 		CreatedAt: a.CreatedAt, ExpiresAt: a.ExpiresAt,
 	})
 	if err != nil {
 		return fmt.Errorf("insert: %w", err)
 	}
-	a.ID, a.InitiatedBy = row.ID, row.InitiatedBy
+	a.ID = id
 	return nil
 }
 
@@ -166,10 +178,14 @@ func details(fields map[string]any) json.RawMessage {
 }
 
 func approvalOf(r *dbsql.Approval) approval.Approval {
-	return approval.Approval{
+	a := approval.Approval{
 		ID: r.ID, Ref: r.Ref, Organization: r.OrganizationID, Status: approval.Status(r.Status),
 		Tool: r.Tool, Arguments: r.Arguments, RequestedBy: r.RequestedBy, Run: r.RunID, Server: r.ServerID, Description: r.Description,
 		DecidedBy: r.DecidedBy, DecidedAt: r.DecidedAt.Time, Reason: r.Reason, Via: r.DecidedVia,
-		AskedUser: r.AskedUser, InitiatedBy: r.InitiatedBy, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
+		AskedUser: r.AskedUser, CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt,
 	}
+	if len(r.InitiatedBy) > 0 {
+		a.InitiatedBy = r.InitiatedBy
+	}
+	return a
 }

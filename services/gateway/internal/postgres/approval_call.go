@@ -37,11 +37,11 @@ func (s *Approvals) require(ctx context.Context, asked *approval.Asked, now time
 		step := approval.Ask
 		if latest != nil {
 			a = *latest
-			if step, refused = latest.Next(asked.Exact, now); refused != nil {
-				return nil
-			}
+			step, refused = latest.Next(asked.Exact, now)
 		}
 		switch step {
+		case "": // It is refused.
+			return nil
 		case approval.Lose:
 			refused = approval.ErrUnknown
 			return q.LoseCall(ctx, dbsql.LoseCallParams{ApprovalID: a.ID, EndedAt: now})
@@ -91,6 +91,9 @@ func ask(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, before *a
 			return a, err
 		}
 	}
+	if err := setInitiators(ctx, q, &a); err != nil {
+		return a, err
+	}
 	if err := useStanding(ctx, q, asked, &a, now); err != nil {
 		return a, err
 	}
@@ -107,9 +110,6 @@ func ask(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, before *a
 	}
 	if err := insertApproval(ctx, q, &a); err != nil {
 		return a, err
-	}
-	if a.Status == approval.Approved && a.AskedBy(a.DecidedBy) { // Who initiated the run is known only now.
-		return a, approval.ErrNotIndependent
 	}
 	if err := insertCall(ctx, q, &a); err != nil {
 		return a, err

@@ -266,7 +266,7 @@ func TestDeniedCall(t *testing.T) {
 	}
 }
 
-// The database refuses what the order of states excludes, whoever writes.
+// The database refuses what the order of states excludes, from every writer.
 func TestOrderOfStates(t *testing.T) {
 	control, pool, _ := newControl(t)
 	store := postgres.NewApprovals(control)

@@ -26,7 +26,7 @@ func useStanding(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, a
 	}
 	for i := range rows {
 		s := standingOf(&rows[i])
-		if !s.Covers(asked) || !asked.Matches(s.When) {
+		if !s.Covers(asked, a) || !asked.Matches(s.When) {
 			continue
 		}
 		used, err := q.UseStanding(ctx, dbsql.UseStandingParams{ID: s.ID, Now: now})
@@ -43,8 +43,8 @@ func useStanding(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, a
 
 // CreateStanding implements approval.StandingStore.
 func (s *Approvals) CreateStanding(
-	ctx context.Context, organization string, wanted approval.Standing, user string, now time.Time, entry *audit.Entry,
-) (made approval.Standing, err error) {
+	ctx context.Context, organization string, wanted approval.StandingApproval, user string, now time.Time, entry *audit.Entry,
+) (made approval.StandingApproval, err error) {
 	err = s.control.Record(ctx, entry, func(ctx context.Context, q *dbsql.Queries) error {
 		row, err := q.LockApproval(ctx, dbsql.LockApprovalParams{Ref: wanted.Approval, OrganizationID: organization})
 		if err != nil {
@@ -75,20 +75,20 @@ func (s *Approvals) CreateStanding(
 		return err
 	})
 	if err != nil {
-		return approval.Standing{}, fmt.Errorf("create standing approval: %w", err)
+		return approval.StandingApproval{}, fmt.Errorf("create standing approval: %w", err)
 	}
 	return made, nil
 }
 
 // ListStanding implements approval.StandingStore.
-func (s *Approvals) ListStanding(ctx context.Context, f approval.StandingFilter) ([]approval.Standing, error) {
+func (s *Approvals) ListStanding(ctx context.Context, f approval.StandingFilter) ([]approval.StandingApproval, error) {
 	rows, err := dbsql.New(s.control.pool).ListStanding(ctx, dbsql.ListStandingParams{
 		OrganizationID: f.Organization, Before: f.Before, ServerID: f.Server, Tool: f.Tool, Count: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list standing approvals: %w", err)
 	}
-	found := make([]approval.Standing, len(rows))
+	found := make([]approval.StandingApproval, len(rows))
 	for i := range rows {
 		found[i] = standingOf(&rows[i])
 	}
@@ -115,15 +115,15 @@ func (s *Approvals) RevokeStanding(ctx context.Context, organization, ref, by st
 	return nil
 }
 
-func standingDetails(s *approval.Standing) []byte {
+func standingDetails(s *approval.StandingApproval) []byte {
 	return details(map[string]any{
 		"server_id": s.Server, "tool": s.Tool, "when": s.When, "uses": s.Uses, "used": s.Used, "approval_ref": s.Approval,
 		"created_by": s.CreatedBy, "expires_at": s.ExpiresAt, "revoked_by": s.RevokedBy,
 	})
 }
 
-func standingOf(r *dbsql.StandingApproval) approval.Standing {
-	return approval.Standing{
+func standingOf(r *dbsql.StandingApproval) approval.StandingApproval {
+	return approval.StandingApproval{
 		ID: r.ID, Ref: r.Ref, Organization: r.OrganizationID, Server: r.ServerID, Tool: r.Tool, Definition: [32]byte(r.DefinitionDigest),
 		When: r.Expression, Uses: int(r.Uses), Used: int(r.Used), Approval: r.ApprovalRef, CreatedBy: r.CreatedBy, Reason: r.Reason,
 		CreatedAt: r.CreatedAt, ExpiresAt: r.ExpiresAt, RevokedBy: r.RevokedBy, RevokedAt: r.RevokedAt.Time,

@@ -61,7 +61,7 @@ func (b *books) mint(t *testing.T, id string, limits run.Limits) {
 	if limits.ExpiresAt.IsZero() {
 		limits.ExpiresAt = time.Now().Add(time.Hour)
 	}
-	if _, err := b.runs.Mint(operator(t), run.Run{Organization: "acme", ID: id, InitiatedBy: "ada", Limits: limits}); err != nil {
+	if _, err := b.runs.Mint(operator(t), run.Run{Organization: "acme", ID: id, InitiatedBy: "ada", Limits: limits}, run.MaxDepth); err != nil {
 		t.Fatal(err)
 	}
 }

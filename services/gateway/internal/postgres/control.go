@@ -69,6 +69,22 @@ func (c *Control) Change(
 	return err
 }
 
+// Follow stores a change that replicas follow, and whose audit entry the database makes.
+func (c *Control) Follow(ctx context.Context, topic control.Topic, change func(ctx context.Context, q *dbsql.Queries, version int64) error) error {
+	var version int64
+	err := pgdb.InTx(ctx, c.pool, func(tx pgx.Tx) (err error) {
+		q := dbsql.New(tx)
+		if version, err = q.MoveTopic(ctx, string(topic)); err != nil {
+			return fmt.Errorf("move topic %s: %w", topic, err)
+		}
+		return change(ctx, q, version)
+	})
+	if err == nil {
+		c.changed(ctx, topic, version)
+	}
+	return err
+}
+
 // Record stores a change that no replica needs to follow, with its audit entry.
 func (c *Control) Record(ctx context.Context, entry *audit.Entry, change func(ctx context.Context, q *dbsql.Queries) error) error {
 	err := pgdb.InTx(ctx, c.pool, func(tx pgx.Tx) error {

@@ -68,11 +68,12 @@ func (s *Approvals) DecideByToken(
 		if err != nil {
 			return orMissing(err, approval.ErrTokenNotFound)
 		}
-		a, repeated := approvalOf(&row.Approval), false
+		a := approvalOf(&row.Approval)
 		if err := withCalls(ctx, q, &a); err != nil {
 			return err
 		}
 		token = tokenOf(&row.DecisionToken)
+		var repeated bool
 		decided, repeated, err = a.DecideBy(&token, d, now)
 		switch {
 		case err != nil:

@@ -63,7 +63,7 @@ func (r *Runs) List(ctx context.Context, f run.Filter, now time.Time) (found []r
 	}
 	rows, err := dbsql.New(r.control.pool).ListRuns(ctx, dbsql.ListRunsParams{
 		Self: r.replica, OrganizationID: f.Organization, Status: string(f.Status), Since: optionalTime(f.Since), Until: optionalTime(f.Until),
-		Before: optionalTime(f.BeforeCreated), BeforeRun: f.BeforeID, Now: now, Page: int32(f.Limit),
+		ParentRunID: f.Parent, Before: optionalTime(f.BeforeCreated), BeforeRun: f.BeforeID, Now: now, Page: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list runs: %w", err)
@@ -105,7 +105,7 @@ func getRun(read func() (dbsql.Run, error)) (of run.Run, found bool, err error) 
 
 func toRun(row *dbsql.Run) (run.Run, error) {
 	of := run.Run{
-		Organization: row.OrganizationID, ID: row.RunID, Status: run.Status(row.Status.String),
+		Organization: row.OrganizationID, ID: row.RunID, Parent: row.ParentRunID, Depth: int(row.Depth), Status: run.Status(row.Status.String),
 		Limits: run.Limits{
 			MaxCostCents: row.MaxCostCents.Float64, MaxCalls: int(row.MaxCalls.Int32), Models: row.Models, ExpiresAt: row.ExpiresAt.Time,
 			AllowedTools: row.AllowedTools, MaxToolCalls: int(row.MaxToolCalls.Int32),
@@ -121,65 +121,11 @@ func toRun(row *dbsql.Run) (run.Run, error) {
 	return of, nil
 }
 
-// Mint creates the authority of a run and returns it with its stored times.
-func (r *Runs) Mint(ctx context.Context, of run.Run) (minted run.Run, err error) {
-	metadata, err := json.Marshal(of.Metadata)
-	if err != nil {
-		return run.Run{}, fmt.Errorf("mint run: %w", err)
-	}
-	if of.Metadata == nil {
-		metadata = []byte("{}")
-	}
-	limits := of.Limits
-	entry := audit.New(ctx, "run.mint", subject(of.Organization, of.ID), "")
-	if entry.Details, err = json.Marshal(map[string]any{
-		"initiated_by": of.InitiatedBy, "max_cost_cents": limits.MaxCostCents, "max_calls": limits.MaxCalls,
-		"models": limits.Models, "allowed_tools": limits.AllowedTools, "max_tool_calls": limits.MaxToolCalls, "expires_at": limits.ExpiresAt, "approval_ref": of.ApprovalRef,
-	}); err != nil {
-		return run.Run{}, fmt.Errorf("mint run: %w", err)
-	}
-	err = r.control.Change(ctx, control.Runs, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
-		row, err := q.MintRun(ctx, dbsql.MintRunParams{
-			OrganizationID: of.Organization, RunID: of.ID, InitiatedBy: of.InitiatedBy,
-			MaxCostCents: pgtype.Float8{Float64: limits.MaxCostCents, Valid: limits.MaxCostCents > 0},
-			MaxCalls:     pgtype.Int4{Int32: int32(limits.MaxCalls), Valid: limits.MaxCalls > 0},
-			Models:       append([]string{}, limits.Models...), ExpiresAt: optionalTime(limits.ExpiresAt), ApprovalRef: of.ApprovalRef,
-			AllowedTools: append([]string{}, limits.AllowedTools...),
-			MaxToolCalls: pgtype.Int4{Int32: int32(limits.MaxToolCalls), Valid: limits.MaxToolCalls > 0},
-			Metadata:     metadata, Version: version,
-		})
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return r.taken(ctx, q, of)
-		case err != nil:
-			return err
-		}
-		minted, err = toRun(&row.Run)
-		return err
-	})
-	if err != nil {
-		return run.Run{}, fmt.Errorf("mint run: %w", err)
-	}
-	return minted, nil
-}
-
-// taken returns why a run can't be minted.
-func (r *Runs) taken(ctx context.Context, q *dbsql.Queries, of run.Run) error {
-	there, _, err := lockRun(ctx, q, of.Organization, of.ID)
-	switch {
-	case err != nil:
-		return err
-	case there.Status == run.Unminted:
-		return run.ErrMintAborted
-	}
-	return run.ErrMinted
-}
-
 func subject(organization, id string) audit.Subject {
 	return audit.Subject{Type: "run", ID: id, Organization: organization}
 }
 
-// Revoke ends an authority.
+// Revoke ends an authority, and those below it.
 func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) (revoked run.Run, err error) {
 	if err := awaitEntries(ctx, r.control.pool); err != nil {
 		return run.Run{}, fmt.Errorf("revoke run: %w", err)
@@ -204,9 +150,14 @@ func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) 
 		if !changed {
 			return control.ErrUnchanged
 		}
-		return q.RevokeRun(ctx, dbsql.RevokeRunParams{
+		if err := q.RevokeRun(ctx, dbsql.RevokeRunParams{
 			OrganizationID: organization, RunID: id, Status: pgtype.Text{String: string(revoked.Status), Valid: true},
 			EndedAt: optionalTime(revoked.EndedAt), RevokedBy: by, RevokeReason: reason, Version: version,
+		}); err != nil {
+			return err
+		}
+		return q.RevokeRunsBelow(ctx, dbsql.RevokeRunsBelowParams{
+			OrganizationID: organization, RunID: id, EndedAt: optionalTime(revoked.EndedAt), RevokedBy: by, RevokeReason: reason, Version: version,
 		})
 	})
 	if err != nil {
@@ -215,7 +166,7 @@ func (r *Runs) Revoke(ctx context.Context, organization, id, by, reason string) 
 	return revoked, nil
 }
 
-// Abort marks a session as aborted and returns its run.
+// Abort marks a session as aborted, and those of the runs below it, and returns its run.
 func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (of run.Run, err error) {
 	entry := audit.New(ctx, "session.abort", subject(organization, id), reason)
 	err = r.control.Change(ctx, control.Runs, &entry, func(ctx context.Context, q *dbsql.Queries, version int64) error {
@@ -227,7 +178,13 @@ func (r *Runs) Abort(ctx context.Context, organization, id, by, reason string) (
 		}
 		of.Organization, of.ID = organization, id
 		of.Abort = run.Abort{RequestedAt: storedTime(time.Now()), By: by, Reason: reason}
-		return q.AbortRun(ctx, dbsql.AbortRunParams{
+		if err := q.AbortRun(ctx, dbsql.AbortRunParams{
+			OrganizationID: organization, RunID: id, AbortRequestedAt: optionalTime(of.Abort.RequestedAt), AbortRequestedBy: by,
+			AbortReason: reason, Version: version,
+		}); err != nil {
+			return err
+		}
+		return q.AbortRunsBelow(ctx, dbsql.AbortRunsBelowParams{
 			OrganizationID: organization, RunID: id, AbortRequestedAt: optionalTime(of.Abort.RequestedAt), AbortRequestedBy: by,
 			AbortReason: reason, Version: version,
 		})

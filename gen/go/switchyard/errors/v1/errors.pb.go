@@ -171,6 +171,8 @@ const (
 	ErrorReason_ERROR_REASON_TOKENS_EXHAUSTED ErrorReason = 158
 	// 403: a rule of the policy does not allow standing approvals for the tool.
 	ErrorReason_ERROR_REASON_STANDING_NOT_ALLOWED ErrorReason = 159
+	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
+	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -292,6 +294,7 @@ var (
 		157: "ERROR_REASON_PROOF_REQUIRED",
 		158: "ERROR_REASON_TOKENS_EXHAUSTED",
 		159: "ERROR_REASON_STANDING_NOT_ALLOWED",
+		190: "ERROR_REASON_RUN_TOO_DEEP",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -387,6 +390,7 @@ var (
 		"ERROR_REASON_PROOF_REQUIRED":             157,
 		"ERROR_REASON_TOKENS_EXHAUSTED":           158,
 		"ERROR_REASON_STANDING_NOT_ALLOWED":       159,
+		"ERROR_REASON_RUN_TOO_DEEP":               190,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -681,7 +685,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xcf\x19\n" +
+	"\f_retry_after*\xef\x19\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -753,7 +757,8 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1cERROR_REASON_DISPLAY_CHANGED\x10\x9c\x01\x12 \n" +
 	"\x1bERROR_REASON_PROOF_REQUIRED\x10\x9d\x01\x12\"\n" +
 	"\x1dERROR_REASON_TOKENS_EXHAUSTED\x10\x9e\x01\x12&\n" +
-	"!ERROR_REASON_STANDING_NOT_ALLOWED\x10\x9f\x01\x12#\n" +
+	"!ERROR_REASON_STANDING_NOT_ALLOWED\x10\x9f\x01\x12\x1e\n" +
+	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

@@ -323,7 +323,7 @@ type ExactCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Digest of the tool's reviewed definition.
 	DefinitionDigest string `protobuf:"bytes,1,opt,name=definition_digest,json=definitionDigest,proto3" json:"definition_digest,omitempty"`
-	// SHA-256 of the arguments in their canonical form (RFC 8785), with server, tool and definition, in hexadecimal.
+	// SHA-256 of server, tool, who asks, and the arguments in their canonical form (RFC 8785), in hexadecimal.
 	CallDigest string `protobuf:"bytes,2,opt,name=call_digest,json=callDigest,proto3" json:"call_digest,omitempty"`
 	// Version of the policy that demands the approval.
 	PolicyVersion string `protobuf:"bytes,3,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`

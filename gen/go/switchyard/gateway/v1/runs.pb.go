@@ -53,7 +53,11 @@ type MintRunRequest struct {
 	// Tools that it may call, as `server/tool`; `*` stands for any characters in either half. Empty: any.
 	AllowedTools []string `protobuf:"bytes,11,rep,name=allowed_tools,json=allowedTools,proto3" json:"allowed_tools,omitempty"`
 	// Largest number of calls of tools. Absent: the policy's. They count as calls, too.
-	MaxToolCalls  *int32 `protobuf:"varint,12,opt,name=max_tool_calls,json=maxToolCalls,proto3,oneof" json:"max_tool_calls,omitempty"`
+	MaxToolCalls *int32 `protobuf:"varint,12,opt,name=max_tool_calls,json=maxToolCalls,proto3,oneof" json:"max_tool_calls,omitempty"`
+	// Run that gives this one a part of its authority: of each amount that limits it, what this run gets is no longer the
+	// parent's. This run may use the parent's models and tools at most, and ends with it, also when that is revoked or its
+	// session aborted. 403 `run_too_deep` where the policy's `tools.max_depth` is reached, which ends the parent.
+	ParentRunId   string `protobuf:"bytes,13,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,6 +176,13 @@ func (x *MintRunRequest) GetMaxToolCalls() int32 {
 	return 0
 }
 
+func (x *MintRunRequest) GetParentRunId() string {
+	if x != nil {
+		return x.ParentRunId
+	}
+	return ""
+}
+
 // ListRunsRequest filters run authorities.
 type ListRunsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -186,7 +197,9 @@ type ListRunsRequest struct {
 	// Page size, 1..200. Absent: 50.
 	Limit *int32 `protobuf:"varint,5,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
 	// next_cursor of the previous page.
-	Cursor        string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	Cursor string `protobuf:"bytes,6,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Only those that this run has minted below itself.
+	ParentRunId   string `protobuf:"bytes,7,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +272,13 @@ func (x *ListRunsRequest) GetLimit() int32 {
 func (x *ListRunsRequest) GetCursor() string {
 	if x != nil {
 		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetParentRunId() string {
+	if x != nil {
+		return x.ParentRunId
 	}
 	return ""
 }
@@ -494,9 +514,13 @@ type RunAuthority struct {
 	MaxToolCalls *wrapperspb.Int32Value `protobuf:"bytes,21,opt,name=max_tool_calls,json=maxToolCalls,proto3" json:"max_tool_calls,omitempty"`
 	// Calls of tools made so far, including those in flight. They are among `calls`.
 	ToolCalls int32 `protobuf:"varint,22,opt,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
-	// Which limit ended it: `max_cost_cents`, `max_calls`, `max_tool_calls`, or `tool_loop` (the same call of a tool as
-	// often as the policy allows); null unless it is exhausted.
-	EndReason     *wrapperspb.StringValue `protobuf:"bytes,23,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
+	// Which limit ended it: `max_cost_cents`, `max_calls`, `max_tool_calls`, `tool_loop` (the same call of a tool as often
+	// as the policy allows) or `max_depth` (it minted a run too deep below others); null unless it is exhausted.
+	EndReason *wrapperspb.StringValue `protobuf:"bytes,23,opt,name=end_reason,json=endReason,proto3" json:"end_reason,omitempty"`
+	// Run that gave this one a part of its authority; null without one.
+	ParentRunId *wrapperspb.StringValue `protobuf:"bytes,24,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
+	// How many runs are above it.
+	Depth         int32 `protobuf:"varint,25,opt,name=depth,proto3" json:"depth,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -690,6 +714,20 @@ func (x *RunAuthority) GetEndReason() *wrapperspb.StringValue {
 		return x.EndReason
 	}
 	return nil
+}
+
+func (x *RunAuthority) GetParentRunId() *wrapperspb.StringValue {
+	if x != nil {
+		return x.ParentRunId
+	}
+	return nil
+}
+
+func (x *RunAuthority) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
 }
 
 // AbortSessionRequest asks a session to stop.
@@ -1043,7 +1081,7 @@ var File_switchyard_gateway_v1_runs_proto protoreflect.FileDescriptor
 
 const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\n" +
-	" switchyard/gateway/v1/runs.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\xd6\x06\n" +
+	" switchyard/gateway/v1/runs.proto\x12\x15switchyard.gateway.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1egoogle/protobuf/wrappers.proto\x1a#switchyard/options/v1/options.proto\x1a\x17validate/validate.proto\"\x84\a\n" +
 	"\x0eMintRunRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12A\n" +
 	"\x06run_id\x18\x02 \x01(\tB*\xfaB'r%\x18\x80\x012\x1d^[A-Za-z0-9][A-Za-z0-9_.:-]*$\xd0\x01\x01R\x05runId\x12+\n" +
@@ -1059,7 +1097,8 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\bmetadata\x18\n" +
 	" \x03(\v23.switchyard.gateway.v1.MintRunRequest.MetadataEntryB\x17\xfaB\x14\x9a\x01\x11\x10 \"\x06r\x04\x10\x01\x18@*\x05r\x03\x18\x80\x04R\bmetadata\x12J\n" +
 	"\rallowed_tools\x18\v \x03(\tB%\xfaB\"\x92\x01\x1f\x10d\x18\x01\"\x19r\x17\x18\x80\x022\x12^[!-.0-~]+/[!-~]+$R\fallowedTools\x122\n" +
-	"\x0emax_tool_calls\x18\f \x01(\x05B\a\xfaB\x04\x1a\x02(\x01H\x03R\fmaxToolCalls\x88\x01\x01\x1a;\n" +
+	"\x0emax_tool_calls\x18\f \x01(\x05B\a\xfaB\x04\x1a\x02(\x01H\x03R\fmaxToolCalls\x88\x01\x01\x12,\n" +
+	"\rparent_run_id\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vparentRunId\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
@@ -1067,7 +1106,7 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\n" +
 	"_max_callsB\x0e\n" +
 	"\f_ttl_secondsB\x11\n" +
-	"\x0f_max_tool_calls\"\xca\x02\n" +
+	"\x0f_max_tool_calls\"\xf8\x02\n" +
 	"\x0fListRunsRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12M\n" +
 	"\x06status\x18\x02 \x01(\tB5\xfaB2r0R\x06mintedR\x06activeR\arevokedR\aexpiredR\texhausted\xd0\x01\x01R\x06status\x120\n" +
@@ -1075,7 +1114,8 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\x05until\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12%\n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +
 	"\xfaB\a\x1a\x05\x18\xc8\x01(\x01H\x00R\x05limit\x88\x01\x01\x12 \n" +
-	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursorB\b\n" +
+	"\x06cursor\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06cursor\x12,\n" +
+	"\rparent_run_id\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\vparentRunIdB\b\n" +
 	"\x06_limit\"l\n" +
 	"\x10ListRunsResponse\x127\n" +
 	"\x04runs\x18\x01 \x03(\v2#.switchyard.gateway.v1.RunAuthorityR\x04runs\x12\x1f\n" +
@@ -1091,7 +1131,7 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
 	"\n" +
 	"revoked_by\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\trevokedBy\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xa3\t\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xfb\t\n" +
 	"\fRunAuthority\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x16\n" +
@@ -1122,7 +1162,9 @@ const file_switchyard_gateway_v1_runs_proto_rawDesc = "" +
 	"\n" +
 	"tool_calls\x18\x16 \x01(\x05R\ttoolCalls\x12;\n" +
 	"\n" +
-	"end_reason\x18\x17 \x01(\v2\x1c.google.protobuf.StringValueR\tendReason\x1a;\n" +
+	"end_reason\x18\x17 \x01(\v2\x1c.google.protobuf.StringValueR\tendReason\x12@\n" +
+	"\rparent_run_id\x18\x18 \x01(\v2\x1c.google.protobuf.StringValueR\vparentRunId\x12\x14\n" +
+	"\x05depth\x18\x19 \x01(\x05R\x05depth\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
@@ -1218,28 +1260,29 @@ var file_switchyard_gateway_v1_runs_proto_depIdxs = []int32{
 	15, // 14: switchyard.gateway.v1.RunAuthority.revoke_reason:type_name -> google.protobuf.StringValue
 	14, // 15: switchyard.gateway.v1.RunAuthority.max_tool_calls:type_name -> google.protobuf.Int32Value
 	15, // 16: switchyard.gateway.v1.RunAuthority.end_reason:type_name -> google.protobuf.StringValue
-	12, // 17: switchyard.gateway.v1.SessionAbort.abort_requested_at:type_name -> google.protobuf.Timestamp
-	15, // 18: switchyard.gateway.v1.SessionAbort.reason:type_name -> google.protobuf.StringValue
-	13, // 19: switchyard.gateway.v1.SessionSpend.max_cost_cents:type_name -> google.protobuf.DoubleValue
-	12, // 20: switchyard.gateway.v1.SessionSpend.started_at:type_name -> google.protobuf.Timestamp
-	12, // 21: switchyard.gateway.v1.SessionSpend.last_call_at:type_name -> google.protobuf.Timestamp
-	0,  // 22: switchyard.gateway.v1.RunService.MintRun:input_type -> switchyard.gateway.v1.MintRunRequest
-	1,  // 23: switchyard.gateway.v1.RunService.ListRuns:input_type -> switchyard.gateway.v1.ListRunsRequest
-	3,  // 24: switchyard.gateway.v1.RunService.GetRunAuthority:input_type -> switchyard.gateway.v1.GetRunAuthorityRequest
-	4,  // 25: switchyard.gateway.v1.RunService.RevokeRun:input_type -> switchyard.gateway.v1.RevokeRunRequest
-	6,  // 26: switchyard.gateway.v1.RunService.AbortSession:input_type -> switchyard.gateway.v1.AbortSessionRequest
-	8,  // 27: switchyard.gateway.v1.RunService.GetSessionSpend:input_type -> switchyard.gateway.v1.GetSessionSpendRequest
-	5,  // 28: switchyard.gateway.v1.RunService.MintRun:output_type -> switchyard.gateway.v1.RunAuthority
-	2,  // 29: switchyard.gateway.v1.RunService.ListRuns:output_type -> switchyard.gateway.v1.ListRunsResponse
-	5,  // 30: switchyard.gateway.v1.RunService.GetRunAuthority:output_type -> switchyard.gateway.v1.RunAuthority
-	5,  // 31: switchyard.gateway.v1.RunService.RevokeRun:output_type -> switchyard.gateway.v1.RunAuthority
-	7,  // 32: switchyard.gateway.v1.RunService.AbortSession:output_type -> switchyard.gateway.v1.SessionAbort
-	9,  // 33: switchyard.gateway.v1.RunService.GetSessionSpend:output_type -> switchyard.gateway.v1.SessionSpend
-	28, // [28:34] is the sub-list for method output_type
-	22, // [22:28] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	15, // 17: switchyard.gateway.v1.RunAuthority.parent_run_id:type_name -> google.protobuf.StringValue
+	12, // 18: switchyard.gateway.v1.SessionAbort.abort_requested_at:type_name -> google.protobuf.Timestamp
+	15, // 19: switchyard.gateway.v1.SessionAbort.reason:type_name -> google.protobuf.StringValue
+	13, // 20: switchyard.gateway.v1.SessionSpend.max_cost_cents:type_name -> google.protobuf.DoubleValue
+	12, // 21: switchyard.gateway.v1.SessionSpend.started_at:type_name -> google.protobuf.Timestamp
+	12, // 22: switchyard.gateway.v1.SessionSpend.last_call_at:type_name -> google.protobuf.Timestamp
+	0,  // 23: switchyard.gateway.v1.RunService.MintRun:input_type -> switchyard.gateway.v1.MintRunRequest
+	1,  // 24: switchyard.gateway.v1.RunService.ListRuns:input_type -> switchyard.gateway.v1.ListRunsRequest
+	3,  // 25: switchyard.gateway.v1.RunService.GetRunAuthority:input_type -> switchyard.gateway.v1.GetRunAuthorityRequest
+	4,  // 26: switchyard.gateway.v1.RunService.RevokeRun:input_type -> switchyard.gateway.v1.RevokeRunRequest
+	6,  // 27: switchyard.gateway.v1.RunService.AbortSession:input_type -> switchyard.gateway.v1.AbortSessionRequest
+	8,  // 28: switchyard.gateway.v1.RunService.GetSessionSpend:input_type -> switchyard.gateway.v1.GetSessionSpendRequest
+	5,  // 29: switchyard.gateway.v1.RunService.MintRun:output_type -> switchyard.gateway.v1.RunAuthority
+	2,  // 30: switchyard.gateway.v1.RunService.ListRuns:output_type -> switchyard.gateway.v1.ListRunsResponse
+	5,  // 31: switchyard.gateway.v1.RunService.GetRunAuthority:output_type -> switchyard.gateway.v1.RunAuthority
+	5,  // 32: switchyard.gateway.v1.RunService.RevokeRun:output_type -> switchyard.gateway.v1.RunAuthority
+	7,  // 33: switchyard.gateway.v1.RunService.AbortSession:output_type -> switchyard.gateway.v1.SessionAbort
+	9,  // 34: switchyard.gateway.v1.RunService.GetSessionSpend:output_type -> switchyard.gateway.v1.SessionSpend
+	29, // [29:35] is the sub-list for method output_type
+	23, // [23:29] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_gateway_v1_runs_proto_init() }

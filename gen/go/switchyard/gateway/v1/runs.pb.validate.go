@@ -288,6 +288,17 @@ func (m *MintRunRequest) validate(all bool) error {
 
 	}
 
+	if utf8.RuneCountInString(m.GetParentRunId()) > 128 {
+		err := MintRunRequestValidationError{
+			field:  "ParentRunId",
+			reason: "value length must be at most 128 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
 	if m.MaxCostCents != nil {
 
 		if val := m.GetMaxCostCents(); val <= 0 || val > 1e+12 {
@@ -540,6 +551,17 @@ func (m *ListRunsRequest) validate(all bool) error {
 		err := ListRunsRequestValidationError{
 			field:  "Cursor",
 			reason: "value length must be at most 512 runes",
+		}
+		if !all {
+			return err
+		}
+		errors = append(errors, err)
+	}
+
+	if utf8.RuneCountInString(m.GetParentRunId()) > 128 {
+		err := ListRunsRequestValidationError{
+			field:  "ParentRunId",
+			reason: "value length must be at most 128 runes",
 		}
 		if !all {
 			return err
@@ -1412,6 +1434,37 @@ func (m *RunAuthority) validate(all bool) error {
 			}
 		}
 	}
+
+	if all {
+		switch v := interface{}(m.GetParentRunId()).(type) {
+		case interface{ ValidateAll() error }:
+			if err := v.ValidateAll(); err != nil {
+				errors = append(errors, RunAuthorityValidationError{
+					field:  "ParentRunId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		case interface{ Validate() error }:
+			if err := v.Validate(); err != nil {
+				errors = append(errors, RunAuthorityValidationError{
+					field:  "ParentRunId",
+					reason: "embedded message failed validation",
+					cause:  err,
+				})
+			}
+		}
+	} else if v, ok := interface{}(m.GetParentRunId()).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return RunAuthorityValidationError{
+				field:  "ParentRunId",
+				reason: "embedded message failed validation",
+				cause:  err,
+			}
+		}
+	}
+
+	// no validation rules for Depth
 
 	if len(errors) > 0 {
 		return RunAuthorityMultiError(errors)

@@ -4,7 +4,7 @@
 //
 // An approval that a rule of the policy demands for a call of a tool is bound to this exact call and allows it once: its
 // Execution says what became of it. Package toolcall asks for such approvals by Calls. Approvers decide by tokens (Token),
-// and may approve further calls in advance (Standing).
+// and may approve further calls in advance (StandingApproval).
 package approval
 
 import (
@@ -59,10 +59,12 @@ type Approval struct {
 	Arguments json.RawMessage
 	// RequestedBy asked to execute the tool in Run, on the server Server that offers it.
 	RequestedBy, Run, Server string
-	// AskedUser is the user of the request that asked, InitiatedBy who initiated the run; the store sets it.
-	AskedUser, InitiatedBy string
-	Description            string
-	DecidedBy, Reason      string
+	// AskedUser is the user of the request that asked. InitiatedBy are those who initiated the run and the runs above it; the
+	// store sets it.
+	AskedUser         string
+	InitiatedBy       []string
+	Description       string
+	DecidedBy, Reason string
 	// Via is how it was decided: ViaAPI, ViaStanding or the channel of a token; empty before.
 	Via                  string
 	DecidedAt            time.Time
@@ -126,7 +128,7 @@ type Decision struct {
 
 // AskedBy reports whether a principal asked for the execution, under any of the names that are known.
 func (a *Approval) AskedBy(name string) bool {
-	for _, asker := range []string{a.RequestedBy, a.AskedUser, a.InitiatedBy} {
+	for _, asker := range append([]string{a.RequestedBy, a.AskedUser}, a.InitiatedBy...) {
 		if name != "" && asker != "" && principal.Same(name, asker) {
 			return true
 		}

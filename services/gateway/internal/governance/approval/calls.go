@@ -96,7 +96,7 @@ func (s *Calls) Require(ctx context.Context, c *Exact) (Approval, error) {
 		Exact: c, Lease: Lease{s.Replica, now.Add(claimTime)},
 		Matches: func(when string) bool { return s.Standing.Match(when, c) },
 		New: New(Approval{
-			Organization: c.Organization, Tool: c.Tool, Arguments: shown, RequestedBy: c.RequestedBy, AskedUser: c.User, InitiatedBy: c.InitiatedBy, Run: c.Run, Server: c.Server,
+			Organization: c.Organization, Tool: c.Tool, Arguments: shown, RequestedBy: c.RequestedBy, AskedUser: c.User, Run: c.Run, Server: c.Server,
 			Call: &Execution{
 				Digest: c.Digest(), Definition: c.Definition, Policy: c.Policy, Rule: c.Rule, Approvers: c.Approvers, Page: c.Page,
 				Standing: c.Standing, Price: c.Price, ReviewedBy: c.ReviewedBy, Redacted: found.Sorted(), State: Waiting,

@@ -55,8 +55,8 @@ type Exact struct {
 	// Server is the server's id, Tool its own name of the tool. Definition is the digest of the tool's definition.
 	Server, Tool string
 	Definition   [32]byte
-	// RequestedBy is who asks, User the user of the request and InitiatedBy who initiated the run; empty for none.
-	RequestedBy, User, InitiatedBy string
+	// RequestedBy is who asks, User the user of the request; empty for none.
+	RequestedBy, User string
 	// Arguments are in their canonical form.
 	Arguments []byte
 	// Policy is the policy's version. The others are as in Execution.
@@ -122,7 +122,7 @@ func (a *Approval) Next(c *Exact, now time.Time) (Step, error) {
 		switch {
 		case now.Before(x.LeaseUntil):
 			return "", ErrInProgress
-		case !x.fresh(c):
+		case !a.stands(c, now):
 			return Ask, nil
 		}
 		return Claim, nil
@@ -141,23 +141,27 @@ func (a *Approval) Next(c *Exact, now time.Time) (Step, error) {
 }
 
 func (a *Approval) nextWaiting(c *Exact, now time.Time) (Step, error) {
-	stands := a.Call.fresh(c) && now.Before(a.DecidedAt.Add(Stands))
 	switch a.At(now).Status {
 	case Pending:
 		if a.Call.fresh(c) {
 			return Wait, nil
 		}
 	case Approved:
-		if stands {
+		if a.stands(c, now) {
 			return Claim, nil
 		}
 	case Denied:
-		if stands {
+		if a.stands(c, now) {
 			return "", ErrDenied
 		}
 	case Expired:
 	}
 	return Ask, nil
+}
+
+// stands reports whether the decision counts for a call at a moment.
+func (a *Approval) stands(c *Exact, now time.Time) bool {
+	return a.Call.fresh(c) && now.Before(a.DecidedAt.Add(Stands))
 }
 
 // fresh reports whether the decision is about the call as it is now: under this policy, with this definition.

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/services/platform/expression"
 )
 
-// Standing approves calls of a tool in advance, as long as its definition stays what it was.
-type Standing struct {
+// StandingApproval approves calls of a tool in advance, as long as its definition stays what it was.
+type StandingApproval struct {
 	// ID orders them by their creation; the store sets it.
 	ID                         int64
 	Ref                        string
@@ -40,7 +40,7 @@ const (
 )
 
 // StatusAt returns the status at a moment.
-func (s *Standing) StatusAt(now time.Time) string {
+func (s *StandingApproval) StatusAt(now time.Time) string {
 	switch {
 	case !s.RevokedAt.IsZero():
 		return StandingRevoked
@@ -52,7 +52,7 @@ func (s *Standing) StatusAt(now time.Time) string {
 	return StandingActive
 }
 
-// ReasonStandingNotAllowed: a rule doesn't allow approvals in advance for the tool.
+// ReasonStandingNotAllowed is the reason where a rule doesn't allow approvals in advance for the tool.
 const ReasonStandingNotAllowed apierr.Reason = "standing_not_allowed"
 
 // MaxStanding is the largest number of active standing approvals of a tool in an organization.
@@ -70,14 +70,14 @@ var (
 )
 
 // Stand returns a standing approval made from an approval, with the uses, the expression and the time of wanted.
-func (a *Approval) Stand(wanted Standing, user string, now time.Time) (Standing, error) {
+func (a *Approval) Stand(wanted StandingApproval, user string, now time.Time) (StandingApproval, error) {
 	switch {
 	case a.Call == nil || a.Status != Approved || a.Call.StandingRef != "":
-		return Standing{}, ErrNotApproved
+		return StandingApproval{}, ErrNotApproved
 	case !a.Call.Standing:
-		return Standing{}, ErrStandingNotAllowed
+		return StandingApproval{}, ErrStandingNotAllowed
 	case a.AskedBy(wanted.CreatedBy) || a.AskedBy(user):
-		return Standing{}, ErrNotIndependent
+		return StandingApproval{}, ErrNotIndependent
 	}
 	wanted.Ref, wanted.CreatedAt = "std_"+rand.Text(), now
 	wanted.Organization, wanted.Server, wanted.Tool, wanted.Definition = a.Organization, a.Server, a.Tool, a.Call.Definition
@@ -85,10 +85,9 @@ func (a *Approval) Stand(wanted Standing, user string, now time.Time) (Standing,
 	return wanted, nil
 }
 
-// Covers reports whether a standing approval may approve a call that satisfies its expression: the tool's definition is
+// Covers reports whether a standing approval may decide a, of a call that satisfies its expression: the tool's definition is
 // the same, the call's rules allow it, and its creator isn't who asks.
-func (s *Standing) Covers(asked *Asked) bool {
-	a := &asked.New
+func (s *StandingApproval) Covers(asked *Asked, a *Approval) bool {
 	return asked.Standing && s.Definition == asked.Definition && !a.AskedBy(s.CreatedBy)
 }
 
@@ -104,8 +103,8 @@ type StandingFilter struct {
 // StandingStore stores standing approvals.
 type StandingStore interface {
 	// CreateStanding makes a standing approval from the approval that wanted names, with its audit entry.
-	CreateStanding(ctx context.Context, organization string, wanted Standing, user string, now time.Time, entry *audit.Entry) (Standing, error)
-	ListStanding(ctx context.Context, f StandingFilter) ([]Standing, error)
+	CreateStanding(ctx context.Context, organization string, wanted StandingApproval, user string, now time.Time, entry *audit.Entry) (StandingApproval, error)
+	ListStanding(ctx context.Context, f StandingFilter) ([]StandingApproval, error)
 	// RevokeStanding ends one that is active; ErrStandingNotFound otherwise.
 	RevokeStanding(ctx context.Context, organization, ref, by string, now time.Time, entry *audit.Entry) error
 }

@@ -119,6 +119,7 @@ const (
 	EndMaxCalls     EndReason = "max_calls"
 	EndMaxToolCalls EndReason = "max_tool_calls"
 	EndToolLoop     EndReason = "tool_loop"
+	EndMaxDepth     EndReason = "max_depth"
 )
 
 // Abort is a request of an operator or of the organization itself that a session stop. The zero Abort is no request.
@@ -133,11 +134,14 @@ func (a Abort) Requested() bool { return !a.RequestedAt.IsZero() }
 // Run is an authority, or, with the status Unminted, a session whose abort was requested.
 type Run struct {
 	Organization, ID string
-	Status           Status
-	Limits           Limits
-	InitiatedBy      string
-	ApprovalRef      string
-	Metadata         map[string]string
+	// Parent is the run that gave it a part of its authority, empty for none; Depth is how many runs are above it.
+	Parent      string
+	Depth       int
+	Status      Status
+	Limits      Limits
+	InitiatedBy string
+	ApprovalRef string
+	Metadata    map[string]string
 	// Times are zero until their event has happened.
 	CreatedAt, ActivatedAt, EndedAt time.Time
 	RevokedBy, RevokeReason         string
@@ -167,6 +171,7 @@ type Used struct {
 // Filter selects an organization's minted runs, newest first. Empty fields select all.
 type Filter struct {
 	Organization string
+	Parent       string
 	Status       Status
 	// Since and Until bound when a run was minted, the first inclusively.
 	Since, Until time.Time

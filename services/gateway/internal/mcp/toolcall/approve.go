@@ -83,16 +83,12 @@ func (x *execution) approve(ctx context.Context, f *facts) error {
 // exact returns the call as an approval covers it.
 func (x *execution) exact(f *facts) *approval.Exact {
 	r := x.request
-	c := &approval.Exact{
+	return &approval.Exact{
 		Organization: r.Organization, Run: r.Run, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
 		RequestedBy: cmp.Or(r.User, r.Key, r.Service, "gateway"), User: r.User, Arguments: x.arguments,
 		Policy: x.policy.Version, Rule: f.terms.Approval, Approvers: f.terms.Approvers, Page: f.terms.Page, Standing: !f.terms.NoStanding,
 		Price: int64(x.price), ReviewedBy: x.definition.ReviewedBy,
 	}
-	if f.authority != nil {
-		c.InitiatedBy = f.authority.InitiatedBy
-	}
-	return c
 }
 
 // waits returns the error of a call that waits for its approval.

@@ -97,14 +97,13 @@ func approving(t *testing.T, state approval.State, hold time.Duration) (*Caller,
 // An approval is claimed after the checks of the arguments, used up right before the call leaves, and given back otherwise.
 func TestApproval(t *testing.T) {
 	c, w := approving(t, approval.Claimed, 0)
-	w.grant.Run = &run.Run{InitiatedBy: "bob"}
 	if _, err := c.Call(t.Context(), request(read, `{"a":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	exact := w.approvals.asked[0]
 	if exact.Organization != "acme" || exact.Run != "run-1" || exact.Server != "files" || exact.Tool != "read" || exact.Policy != "policy-1" ||
 		string(exact.Arguments) != `{"a":1}` || exact.Definition == (definition.Digest{}) || exact.Rule != "a rule" || exact.Approvers != "ops" ||
-		!exact.Page || !exact.Standing || exact.RequestedBy != "ann" || exact.User != "ann" || exact.InitiatedBy != "bob" || exact.Price != 7e9 {
+		!exact.Page || !exact.Standing || exact.RequestedBy != "ann" || exact.User != "ann" || exact.Price != 7e9 {
 		t.Errorf("asked for %+v", exact)
 	}
 	if i := slices.Index(w.steps, "spend"); i < 0 || w.steps[i+1] != "send" || w.approvals.sent != 1 || w.approvals.given != 0 {

@@ -54,8 +54,8 @@ type world struct {
 	approvals *approvals
 	hold      time.Duration
 	version   string // of the policy; empty for policy-1
-	answer   func(ctx context.Context, call *upstream.Call) (upstream.Result, error)
-	sent     []*upstream.Call
+	answer    func(ctx context.Context, call *upstream.Call) (upstream.Result, error)
+	sent      []*upstream.Call
 
 	ready, commitErr error
 	rows             []ledger.Entry

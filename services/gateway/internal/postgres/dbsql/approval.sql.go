@@ -172,10 +172,9 @@ INSERT INTO approval (
     decided_by, decided_at, decided_via, reason, created_at, expires_at
 ) VALUES (
     $1, $2, $3, $4, $5, $6, $7,
-    coalesce((SELECT run.initiated_by FROM run WHERE run.organization_id = $2 AND run.run_id = $8), ''),
-    $8, $9, $10, $11, $12::timestamptz, $13, $14, $15, $16
+    $8, $9, $10, $11, $12, $13::timestamptz, $14, $15, $16, $17
 )
-RETURNING id, initiated_by
+RETURNING id
 `
 
 type CreateApprovalParams struct {
@@ -186,6 +185,7 @@ type CreateApprovalParams struct {
 	Arguments      []byte
 	RequestedBy    string
 	AskedUser      string
+	InitiatedBy    []string
 	RunID          string
 	ServerID       string
 	Description    string
@@ -197,13 +197,8 @@ type CreateApprovalParams struct {
 	ExpiresAt      time.Time
 }
 
-type CreateApprovalRow struct {
-	ID          int64
-	InitiatedBy string
-}
-
 // CreateApproval creates an approval, decided or not.
-func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) (CreateApprovalRow, error) {
+func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) (int64, error) {
 	row := q.db.QueryRow(ctx, createApproval,
 		arg.Ref,
 		arg.OrganizationID,
@@ -212,6 +207,7 @@ func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) 
 		arg.Arguments,
 		arg.RequestedBy,
 		arg.AskedUser,
+		arg.InitiatedBy,
 		arg.RunID,
 		arg.ServerID,
 		arg.Description,
@@ -222,9 +218,9 @@ func (q *Queries) CreateApproval(ctx context.Context, arg CreateApprovalParams) 
 		arg.CreatedAt,
 		arg.ExpiresAt,
 	)
-	var i CreateApprovalRow
-	err := row.Scan(&i.ID, &i.InitiatedBy)
-	return i, err
+	var id int64
+	err := row.Scan(&id)
+	return id, err
 }
 
 const createCall = `-- name: CreateCall :exec
@@ -738,6 +734,44 @@ func (q *Queries) ReleaseCall(ctx context.Context, arg ReleaseCallParams) (int64
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const runInitiators = `-- name: RunInitiators :many
+WITH RECURSIVE above AS (
+    SELECT run.run_id, run.parent_run_id, run.initiated_by FROM run
+    WHERE run.organization_id = $1 AND run.run_id = $2
+    UNION
+    SELECT r.run_id, r.parent_run_id, r.initiated_by FROM run AS r
+    INNER JOIN above ON r.run_id = above.parent_run_id
+    WHERE r.organization_id = $1 AND above.parent_run_id <> ''
+)
+SELECT DISTINCT initiated_by::text AS initiated_by FROM above WHERE initiated_by <> ''
+`
+
+type RunInitiatorsParams struct {
+	OrganizationID string
+	RunID          string
+}
+
+// RunInitiators returns who initiated a run and the runs above it.
+func (q *Queries) RunInitiators(ctx context.Context, arg RunInitiatorsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, runInitiators, arg.OrganizationID, arg.RunID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var initiated_by string
+		if err := rows.Scan(&initiated_by); err != nil {
+			return nil, err
+		}
+		items = append(items, initiated_by)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const sendCall = `-- name: SendCall :execrows

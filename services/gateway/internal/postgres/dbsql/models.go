@@ -28,7 +28,7 @@ type Approval struct {
 	CreatedAt      time.Time
 	ExpiresAt      time.Time
 	AskedUser      string
-	InitiatedBy    string
+	InitiatedBy    []string
 	DecidedVia     string
 }
 
@@ -534,6 +534,8 @@ type Run struct {
 	AllowedTools     []string
 	MaxToolCalls     pgtype.Int4
 	EndReason        string
+	ParentRunID      string
+	Depth            int32
 }
 
 type RunToolRepeat struct {

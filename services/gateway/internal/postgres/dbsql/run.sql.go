@@ -41,6 +41,49 @@ func (q *Queries) AbortRun(ctx context.Context, arg AbortRunParams) error {
 	return err
 }
 
+const abortRunsBelow = `-- name: AbortRunsBelow :exec
+UPDATE run SET abort_requested_at = $1, abort_requested_by = $2, abort_reason = $3, version = $4
+WHERE organization_id = $5 AND run_id IN (SELECT run_below($5, $6)) AND abort_requested_at IS NULL
+`
+
+type AbortRunsBelowParams struct {
+	AbortRequestedAt pgtype.Timestamptz
+	AbortRequestedBy string
+	AbortReason      string
+	Version          int64
+	OrganizationID   string
+	RunID            string
+}
+
+// AbortRunsBelow asks the sessions of the runs below one to stop.
+func (q *Queries) AbortRunsBelow(ctx context.Context, arg AbortRunsBelowParams) error {
+	_, err := q.db.Exec(ctx, abortRunsBelow,
+		arg.AbortRequestedAt,
+		arg.AbortRequestedBy,
+		arg.AbortReason,
+		arg.Version,
+		arg.OrganizationID,
+		arg.RunID,
+	)
+	return err
+}
+
+const countSubRuns = `-- name: CountSubRuns :one
+SELECT count(*) FROM run WHERE organization_id = $1 AND parent_run_id = $2 AND $2 <> ''
+`
+
+type CountSubRunsParams struct {
+	OrganizationID string
+	RunID          string
+}
+
+func (q *Queries) CountSubRuns(ctx context.Context, arg CountSubRunsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countSubRuns, arg.OrganizationID, arg.RunID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const endExhaustedRuns = `-- name: EndExhaustedRuns :execrows
 WITH used AS (
     SELECT s.organization_id, s.run_id, sum(s.calls) AS calls, sum(s.cost_pico_usd) AS cost FROM spend_run AS s
@@ -99,8 +142,24 @@ func (q *Queries) EndExpiredRuns(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const exhaustRun = `-- name: ExhaustRun :exec
+SELECT run_exhaust($1, $2, $3)
+`
+
+type ExhaustRunParams struct {
+	OrganizationID string
+	RunID          string
+	Reason         string
+}
+
+// ExhaustRun ends a run by a limit, with an audit entry and an event.
+func (q *Queries) ExhaustRun(ctx context.Context, arg ExhaustRunParams) error {
+	_, err := q.db.Exec(ctx, exhaustRun, arg.OrganizationID, arg.RunID, arg.Reason)
+	return err
+}
+
 const getRun = `-- name: GetRun :one
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run WHERE organization_id = $1 AND run_id = $2
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason, run.parent_run_id, run.depth FROM run WHERE organization_id = $1 AND run_id = $2
 `
 
 type GetRunParams struct {
@@ -138,12 +197,14 @@ func (q *Queries) GetRun(ctx context.Context, arg GetRunParams) (GetRunRow, erro
 		&i.Run.AllowedTools,
 		&i.Run.MaxToolCalls,
 		&i.Run.EndReason,
+		&i.Run.ParentRunID,
+		&i.Run.Depth,
 	)
 	return i, err
 }
 
 const listRuns = `-- name: ListRuns :many
-SELECT r.organization_id, r.run_id, r.status, r.initiated_by, r.max_cost_cents, r.max_calls, r.models, r.expires_at, r.approval_ref, r.metadata, r.created_at, r.activated_at, r.ended_at, r.revoked_by, r.revoke_reason, r.abort_requested_at, r.abort_requested_by, r.abort_reason, r.version, r.allowed_tools, r.max_tool_calls, r.end_reason, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
+SELECT r.organization_id, r.run_id, r.status, r.initiated_by, r.max_cost_cents, r.max_calls, r.models, r.expires_at, r.approval_ref, r.metadata, r.created_at, r.activated_at, r.ended_at, r.revoked_by, r.revoke_reason, r.abort_requested_at, r.abort_requested_by, r.abort_reason, r.version, r.allowed_tools, r.max_tool_calls, r.end_reason, r.parent_run_id, r.depth, (s.cost / 1e10)::double precision AS spent_cents, s.calls, s.first_at, s.last_at,
     (b.amount / 1e10)::double precision AS reserved_cents, b.reservations, b.first_at AS reserved_first_at, b.last_at AS reserved_last_at,
     b.tool_calls AS tool_reservations, u.calls AS tool_calls, f.calls AS elsewhere
 FROM run AS r
@@ -167,24 +228,26 @@ CROSS JOIN LATERAL (
     WHERE f.organization_id = r.organization_id AND f.run_id = r.run_id AND f.replica_id <> $1
 ) AS f
 WHERE r.organization_id = $2 AND r.status IS NOT NULL
-  AND ($3::timestamptz IS NULL OR r.created_at >= $3)
-  AND ($4::timestamptz IS NULL OR r.created_at < $4)
-  AND ($5::timestamptz IS NULL OR (r.created_at, r.run_id) < ($5, $6::text))
-  AND ($7::text = '' OR $7 = CASE
+  AND ($3::text = '' OR r.parent_run_id = $3)
+  AND ($4::timestamptz IS NULL OR r.created_at >= $4)
+  AND ($5::timestamptz IS NULL OR r.created_at < $5)
+  AND ($6::timestamptz IS NULL OR (r.created_at, r.run_id) < ($6, $7::text))
+  AND ($8::text = '' OR $8 = CASE
         WHEN r.status NOT IN ('minted', 'active') THEN r.status
-        WHEN r.expires_at <= $8::timestamptz THEN 'expired'
+        WHEN r.expires_at <= $9::timestamptz THEN 'expired'
         WHEN s.calls >= r.max_calls OR s.cost >= r.max_cost_cents::numeric * 1e10
             OR u.calls - b.tool_calls >= r.max_tool_calls THEN 'exhausted'
         WHEN s.first_at > 'epoch' OR b.reservations > 0 THEN 'active'
         ELSE r.status
     END)
 ORDER BY r.created_at DESC, r.run_id DESC
-LIMIT $9
+LIMIT $10
 `
 
 type ListRunsParams struct {
 	Self           uuid.UUID
 	OrganizationID string
+	ParentRunID    string
 	Since          pgtype.Timestamptz
 	Until          pgtype.Timestamptz
 	Before         pgtype.Timestamptz
@@ -215,6 +278,7 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 	rows, err := q.db.Query(ctx, listRuns,
 		arg.Self,
 		arg.OrganizationID,
+		arg.ParentRunID,
 		arg.Since,
 		arg.Until,
 		arg.Before,
@@ -253,6 +317,8 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 			&i.Run.AllowedTools,
 			&i.Run.MaxToolCalls,
 			&i.Run.EndReason,
+			&i.Run.ParentRunID,
+			&i.Run.Depth,
 			&i.SpentCents,
 			&i.Calls,
 			&i.FirstAt,
@@ -276,7 +342,7 @@ func (q *Queries) ListRuns(ctx context.Context, arg ListRunsParams) ([]ListRunsR
 }
 
 const lockRun = `-- name: LockRun :one
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run WHERE organization_id = $1 AND run_id = $2 FOR UPDATE
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason, run.parent_run_id, run.depth FROM run WHERE organization_id = $1 AND run_id = $2 FOR UPDATE
 `
 
 type LockRunParams struct {
@@ -314,17 +380,19 @@ func (q *Queries) LockRun(ctx context.Context, arg LockRunParams) (LockRunRow, e
 		&i.Run.AllowedTools,
 		&i.Run.MaxToolCalls,
 		&i.Run.EndReason,
+		&i.Run.ParentRunID,
+		&i.Run.Depth,
 	)
 	return i, err
 }
 
 const mintRun = `-- name: MintRun :one
 INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, allowed_tools,
-    max_tool_calls, expires_at, approval_ref, metadata, created_at, version)
+    max_tool_calls, expires_at, approval_ref, metadata, parent_run_id, depth, created_at, version)
 VALUES ($1, $2, 'minted', $3, $4, $5, $6, $7,
-    $8, $9, $10, $11, now(), $12)
+    $8, $9, $10, $11, $12, $13, now(), $14)
 ON CONFLICT (organization_id, run_id) DO NOTHING
-RETURNING run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason
+RETURNING run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason, run.parent_run_id, run.depth
 `
 
 type MintRunParams struct {
@@ -339,6 +407,8 @@ type MintRunParams struct {
 	ExpiresAt      pgtype.Timestamptz
 	ApprovalRef    string
 	Metadata       []byte
+	ParentRunID    string
+	Depth          int32
 	Version        int64
 }
 
@@ -359,6 +429,8 @@ func (q *Queries) MintRun(ctx context.Context, arg MintRunParams) (MintRunRow, e
 		arg.ExpiresAt,
 		arg.ApprovalRef,
 		arg.Metadata,
+		arg.ParentRunID,
+		arg.Depth,
 		arg.Version,
 	)
 	var i MintRunRow
@@ -385,8 +457,26 @@ func (q *Queries) MintRun(ctx context.Context, arg MintRunParams) (MintRunRow, e
 		&i.Run.AllowedTools,
 		&i.Run.MaxToolCalls,
 		&i.Run.EndReason,
+		&i.Run.ParentRunID,
+		&i.Run.Depth,
 	)
 	return i, err
+}
+
+const moveRun = `-- name: MoveRun :exec
+UPDATE run SET version = $1 WHERE organization_id = $2 AND run_id = $3
+`
+
+type MoveRunParams struct {
+	Version        int64
+	OrganizationID string
+	RunID          string
+}
+
+// MoveRun has replicas read a run again.
+func (q *Queries) MoveRun(ctx context.Context, arg MoveRunParams) error {
+	_, err := q.db.Exec(ctx, moveRun, arg.Version, arg.OrganizationID, arg.RunID)
+	return err
 }
 
 const revokeRun = `-- name: RevokeRun :exec
@@ -407,6 +497,33 @@ type RevokeRunParams struct {
 func (q *Queries) RevokeRun(ctx context.Context, arg RevokeRunParams) error {
 	_, err := q.db.Exec(ctx, revokeRun,
 		arg.Status,
+		arg.EndedAt,
+		arg.RevokedBy,
+		arg.RevokeReason,
+		arg.Version,
+		arg.OrganizationID,
+		arg.RunID,
+	)
+	return err
+}
+
+const revokeRunsBelow = `-- name: RevokeRunsBelow :exec
+UPDATE run SET status = 'revoked', ended_at = $1, revoked_by = $2, revoke_reason = $3, version = $4
+WHERE organization_id = $5 AND run_id IN (SELECT run_below($5, $6)) AND status IN ('minted', 'active')
+`
+
+type RevokeRunsBelowParams struct {
+	EndedAt        pgtype.Timestamptz
+	RevokedBy      string
+	RevokeReason   string
+	Version        int64
+	OrganizationID string
+	RunID          string
+}
+
+// RevokeRunsBelow revokes the runs below one that have not ended.
+func (q *Queries) RevokeRunsBelow(ctx context.Context, arg RevokeRunsBelowParams) error {
+	_, err := q.db.Exec(ctx, revokeRunsBelow,
 		arg.EndedAt,
 		arg.RevokedBy,
 		arg.RevokeReason,
@@ -594,7 +711,7 @@ func (q *Queries) RunSpends(ctx context.Context, arg RunSpendsParams) ([]RunSpen
 }
 
 const runsNamed = `-- name: RunsNamed :many
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run WHERE organization_id = $1 AND run_id = ANY($2::text[])
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason, run.parent_run_id, run.depth FROM run WHERE organization_id = $1 AND run_id = ANY($2::text[])
 `
 
 type RunsNamedParams struct {
@@ -638,6 +755,8 @@ func (q *Queries) RunsNamed(ctx context.Context, arg RunsNamedParams) ([]RunsNam
 			&i.Run.AllowedTools,
 			&i.Run.MaxToolCalls,
 			&i.Run.EndReason,
+			&i.Run.ParentRunID,
+			&i.Run.Depth,
 		); err != nil {
 			return nil, err
 		}
@@ -650,7 +769,7 @@ func (q *Queries) RunsNamed(ctx context.Context, arg RunsNamedParams) ([]RunsNam
 }
 
 const runsSince = `-- name: RunsSince :many
-SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason FROM run
+SELECT run.organization_id, run.run_id, run.status, run.initiated_by, run.max_cost_cents, run.max_calls, run.models, run.expires_at, run.approval_ref, run.metadata, run.created_at, run.activated_at, run.ended_at, run.revoked_by, run.revoke_reason, run.abort_requested_at, run.abort_requested_by, run.abort_reason, run.version, run.allowed_tools, run.max_tool_calls, run.end_reason, run.parent_run_id, run.depth FROM run
 WHERE version > $1
     AND (ended_at IS NULL OR ended_at > $2::timestamptz)
     AND (expires_at IS NULL OR expires_at > $2::timestamptz)
@@ -700,6 +819,8 @@ func (q *Queries) RunsSince(ctx context.Context, arg RunsSinceParams) ([]RunsSin
 			&i.Run.AllowedTools,
 			&i.Run.MaxToolCalls,
 			&i.Run.EndReason,
+			&i.Run.ParentRunID,
+			&i.Run.Depth,
 		); err != nil {
 			return nil, err
 		}
@@ -772,4 +893,32 @@ func (q *Queries) SessionPage(ctx context.Context, arg SessionPageParams) ([]str
 		return nil, err
 	}
 	return items, nil
+}
+
+const shareRun = `-- name: ShareRun :exec
+UPDATE run SET max_cost_cents = $1, max_calls = $2,
+    max_tool_calls = $3, version = $4
+WHERE organization_id = $5 AND run_id = $6
+`
+
+type ShareRunParams struct {
+	MaxCostCents   pgtype.Float8
+	MaxCalls       pgtype.Int4
+	MaxToolCalls   pgtype.Int4
+	Version        int64
+	OrganizationID string
+	RunID          string
+}
+
+// ShareRun leaves a run what it keeps of its limits.
+func (q *Queries) ShareRun(ctx context.Context, arg ShareRunParams) error {
+	_, err := q.db.Exec(ctx, shareRun,
+		arg.MaxCostCents,
+		arg.MaxCalls,
+		arg.MaxToolCalls,
+		arg.Version,
+		arg.OrganizationID,
+		arg.RunID,
+	)
+	return err
 }

@@ -5,10 +5,21 @@ INSERT INTO approval (
     decided_by, decided_at, decided_via, reason, created_at, expires_at
 ) VALUES (
     @ref, @organization_id, @status, @tool, @arguments, @requested_by, @asked_user,
-    coalesce((SELECT run.initiated_by FROM run WHERE run.organization_id = @organization_id AND run.run_id = @run_id), ''),
-    @run_id, @server_id, @description, @decided_by, sqlc.narg(decided_at)::timestamptz, @decided_via, @reason, @created_at, @expires_at
+    @initiated_by, @run_id, @server_id, @description, @decided_by, sqlc.narg(decided_at)::timestamptz, @decided_via, @reason, @created_at, @expires_at
 )
-RETURNING id, initiated_by;
+RETURNING id;
+
+-- name: RunInitiators :many
+-- RunInitiators returns who initiated a run and the runs above it.
+WITH RECURSIVE above AS (
+    SELECT run.run_id, run.parent_run_id, run.initiated_by FROM run
+    WHERE run.organization_id = @organization_id AND run.run_id = @run_id
+    UNION
+    SELECT r.run_id, r.parent_run_id, r.initiated_by FROM run AS r
+    INNER JOIN above ON r.run_id = above.parent_run_id
+    WHERE r.organization_id = @organization_id AND above.parent_run_id <> ''
+)
+SELECT DISTINCT initiated_by::text AS initiated_by FROM above WHERE initiated_by <> '';
 
 -- name: GetApproval :one
 SELECT *

@@ -15,11 +15,38 @@ SELECT sqlc.embed(run) FROM run WHERE organization_id = @organization_id AND run
 
 -- name: MintRun :one
 INSERT INTO run (organization_id, run_id, status, initiated_by, max_cost_cents, max_calls, models, allowed_tools,
-    max_tool_calls, expires_at, approval_ref, metadata, created_at, version)
+    max_tool_calls, expires_at, approval_ref, metadata, parent_run_id, depth, created_at, version)
 VALUES (@organization_id, @run_id, 'minted', @initiated_by, sqlc.narg('max_cost_cents'), sqlc.narg('max_calls'), @models, @allowed_tools,
-    sqlc.narg('max_tool_calls'), @expires_at, @approval_ref, @metadata, now(), @version)
+    sqlc.narg('max_tool_calls'), @expires_at, @approval_ref, @metadata, @parent_run_id, @depth, now(), @version)
 ON CONFLICT (organization_id, run_id) DO NOTHING
 RETURNING sqlc.embed(run);
+
+-- name: CountSubRuns :one
+SELECT count(*) FROM run WHERE organization_id = @organization_id AND parent_run_id = @run_id AND @run_id <> '';
+
+-- name: ShareRun :exec
+-- ShareRun leaves a run what it keeps of its limits.
+UPDATE run SET max_cost_cents = sqlc.narg('max_cost_cents'), max_calls = sqlc.narg('max_calls'),
+    max_tool_calls = sqlc.narg('max_tool_calls'), version = @version
+WHERE organization_id = @organization_id AND run_id = @run_id;
+
+-- name: ExhaustRun :exec
+-- ExhaustRun ends a run by a limit, with an audit entry and an event.
+SELECT run_exhaust(@organization_id, @run_id, @reason);
+
+-- name: MoveRun :exec
+-- MoveRun has replicas read a run again.
+UPDATE run SET version = @version WHERE organization_id = @organization_id AND run_id = @run_id;
+
+-- name: RevokeRunsBelow :exec
+-- RevokeRunsBelow revokes the runs below one that have not ended.
+UPDATE run SET status = 'revoked', ended_at = @ended_at, revoked_by = @revoked_by, revoke_reason = @revoke_reason, version = @version
+WHERE organization_id = @organization_id AND run_id IN (SELECT run_below(@organization_id, @run_id)) AND status IN ('minted', 'active');
+
+-- name: AbortRunsBelow :exec
+-- AbortRunsBelow asks the sessions of the runs below one to stop.
+UPDATE run SET abort_requested_at = @abort_requested_at, abort_requested_by = @abort_requested_by, abort_reason = @abort_reason, version = @version
+WHERE organization_id = @organization_id AND run_id IN (SELECT run_below(@organization_id, @run_id)) AND abort_requested_at IS NULL;
 
 -- name: RevokeRun :exec
 UPDATE run SET status = @status, ended_at = @ended_at, revoked_by = @revoked_by, revoke_reason = @revoke_reason, version = @version
@@ -92,6 +119,7 @@ CROSS JOIN LATERAL (
     WHERE f.organization_id = r.organization_id AND f.run_id = r.run_id AND f.replica_id <> @self
 ) AS f
 WHERE r.organization_id = @organization_id AND r.status IS NOT NULL
+  AND (@parent_run_id::text = '' OR r.parent_run_id = @parent_run_id)
   AND (sqlc.narg(since)::timestamptz IS NULL OR r.created_at >= sqlc.narg(since))
   AND (sqlc.narg(until)::timestamptz IS NULL OR r.created_at < sqlc.narg(until))
   AND (sqlc.narg(before)::timestamptz IS NULL OR (r.created_at, r.run_id) < (sqlc.narg(before), @before_run::text))
