@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,17 +128,17 @@ type slackPost struct {
 // posts returns the Slack messages whose text has a part.
 func (h *harness) posts(t *testing.T, part string) []slackPost {
 	t.Helper()
+	return slackMessages(t, h, func(m slackPost) bool { return strings.Contains(m.Payload.Text, part) })
+}
+
+// slackMessages returns the messages that the fake Slack accepted and that are selected, in order.
+func slackMessages[M any](t *testing.T, h *harness, selects func(M) bool) []M {
+	t.Helper()
 	var page struct {
-		Messages []slackPost `json:"messages"`
+		Messages []M `json:"messages"`
 	}
 	h.fake(stack.FakeSlack).unrecorded(t, http.MethodGet, "/_messages?limit=100000", nil).into(t, http.StatusOK, &page)
-	var found []slackPost
-	for _, m := range page.Messages {
-		if strings.Contains(m.Payload.Text, part) {
-			found = append(found, m)
-		}
-	}
-	return found
+	return slices.DeleteFunc(page.Messages, func(m M) bool { return !selects(m) })
 }
 
 func address(name string) string { return strings.ReplaceAll(unique(name), "-", ".") + "@example.com" }

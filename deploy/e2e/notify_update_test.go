@@ -44,17 +44,7 @@ type slackCall struct {
 // calls returns the calls about a channel of Slack, in order.
 func (h *harness) calls(t *testing.T, channel string) []slackCall {
 	t.Helper()
-	var page struct {
-		Messages []slackCall `json:"messages"`
-	}
-	h.fake(stack.FakeSlack).unrecorded(t, http.MethodGet, "/_messages?limit=100000", nil).into(t, http.StatusOK, &page)
-	var found []slackCall
-	for _, c := range page.Messages {
-		if c.Channel == channel {
-			found = append(found, c)
-		}
-	}
-	return found
+	return slackMessages(t, h, func(c slackCall) bool { return c.Channel == channel })
 }
 
 // update updates a send and returns the id of the update.
@@ -143,6 +133,37 @@ func TestUpdateGoesInsteadOfWhatWaits(t *testing.T) {
 	}
 	if calls := h.calls(t, channel); len(calls) != 1 || calls[0].Method != "chat.postMessage" || calls[0].Payload.Text != "Never mind." {
 		t.Errorf("Slack got %+v", calls)
+	}
+}
+
+// A push has the buttons that fit, and its update the same tag and the same topic, on every device.
+func TestUpdateOfPush(t *testing.T) {
+	t.Parallel()
+	h := pushStack(t)
+	organization := unique("org")
+	phone, laptop := h.browser(t, organization), h.browser(t, organization)
+	for _, b := range []subscriber{phone, laptop} {
+		h.register(t, organization, b, object{"user_id": "ann"})
+	}
+	id := h.push(t, organization, object{"user_id": "ann", "url": "/decide/7"}, object{"actions": decide})
+	h.pushEnded(t, organization, id)
+	answer := h.update(t, organization, id, object{"message": "Ann said yes."})
+	if log := h.pushEnded(t, organization, answer); log.Status != "delivered" || log.Channels[0].Delivered != 2 {
+		t.Errorf("the answer ended as %+v", log)
+	}
+	for _, b := range []subscriber{phone, laptop} {
+		got := h.pushed(t, b)
+		if len(got) != 2 {
+			t.Fatalf("%d pushes, want 2", len(got))
+		}
+		question, said := got[0].content(t), got[1].content(t)
+		if got[0].Topic == "" || got[0].Topic != got[1].Topic || question.Tag != id || said.Tag != id || said.ID != answer || said.URL != "/decide/7" || said.Title != "Order" {
+			t.Errorf("topics %q and %q, contents %+v and %+v", got[0].Topic, got[1].Topic, question, said)
+		}
+		if len(said.Actions) != 0 {
+			t.Errorf("buttons of the answer %v", said.Actions)
+		}
+		same(t, []map[string]string{{"action": "approve", "title": "Approve", "url": "https://app.example.com/decide/7"}, {"action": "deny", "title": "Deny"}}, question.Actions)
 	}
 }
 

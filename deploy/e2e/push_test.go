@@ -77,11 +77,14 @@ type pushMessage struct {
 // content decodes the text that a service worker gets.
 func (m pushMessage) content(t *testing.T) (c struct {
 	ID    string          `json:"notification_id"`
+	Tag   string          `json:"tag"`
 	Title string          `json:"title"`
 	Body  string          `json:"body"`
 	URL   string          `json:"url"`
 	Site  string          `json:"site_id"`
 	Data  json.RawMessage `json:"data"`
+
+	Actions []map[string]string `json:"actions"`
 },
 ) {
 	t.Helper()

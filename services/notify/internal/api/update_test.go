@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ func TestUpdateSend(t *testing.T) {
 	}
 	for _, u := range log.GetUpdates() {
 		for _, c := range u.GetChannels() {
-			got = append(got, string(rune('0'+u.GetNumber()))+" "+describe(c))
+			got = append(got, fmt.Sprint(u.GetNumber(), " ", describe(c)))
 		}
 	}
 	want := []string{"0 in_app delivered 2", "0 email superseded 0", "1 in_app delivered 1 replaced", "1 email superseded 0", "2 in_app delivered 0 replaced", "2 email queued 0"}
@@ -98,7 +99,7 @@ func TestUpdateSend(t *testing.T) {
 }
 
 func describe(c *notifyv1.ChannelOutcome) string {
-	text := c.GetChannel() + " " + c.GetStatus() + " " + string(rune('0'+c.GetActionsShown()))
+	text := fmt.Sprint(c.GetChannel(), " ", c.GetStatus(), " ", c.GetActionsShown())
 	if c.GetReplaced() {
 		text += " replaced"
 	}

@@ -14,22 +14,41 @@ func TestLinkGrowsLinearly(t *testing.T) {
 		_ = isAddress(text)
 		_ = isAddress(text + "@a.example")
 		_ = isAddress("a@" + text)
-		_ = checkActions([]inbox.Action{{ID: text, Label: "A"}, {ID: "a", Label: text}})
+	})...)
+}
+
+func TestActionsGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around("https://", growth.Text, "/"), growth.Text...)
+	growth.Linear(t, growth.EachText(inputs, func(text string) {
+		_ = checkActions([]inbox.Action{{ID: text, Label: "A"}})
+		_ = checkActions([]inbox.Action{{ID: "a", Label: text}})
 		_ = checkActions([]inbox.Action{{ID: "a", Label: "A", URL: text, Value: text}})
 		_ = isActionURL(text)
 	})...)
 }
 
-// What receivers answer, and what Slack is sent.
+func TestSlackBlocksGrowsLinearly(t *testing.T) {
+	growth.Linear(t, growth.EachText(growth.Text, func(text string) {
+		whole := slackText(text, text)
+		_, _ = cutSlack(whole, 10)
+		_, _ = cutSlack(whole, maxSlackText)
+		_, _ = slackBlocks(whole, []inbox.Action{{ID: "a", Label: "A"}})
+	})...)
+}
+
+// What Slack's Web API answers.
+func TestSlackAnswerGrowsLinearly(t *testing.T) {
+	inputs := append(growth.Around(`{"ok":false,"error":"`, growth.Text, `"}`), growth.Text...)
+	growth.Linear(t, growth.EachText(inputs, func(text string) {
+		_ = slackAppOutcome(Answer{Status: 200, Body: []byte(text)}, "a-bot-token")
+	})...)
+}
+
+// What receivers answer.
 func TestDetailGrowsLinearly(t *testing.T) {
 	secrets := []string{"a", "b", "=", "e", "an-ordinary-secret", "redacted", "[", "]"}
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) {
 		_ = Detail(text, secrets...)
-		for _, most := range []int{10, maxSlackText} {
-			_, _ = cutSlack(slackText(text, text), most)
-		}
-		_, _ = slackBlocks(slackText(text, text), []inbox.Action{{ID: "a", Label: "A"}})
-		_ = slackAppOutcome(Answer{Status: 200, Body: []byte(text)}, "a-bot-token")
 	})...)
 	growth.Linear(t, growth.Row{Name: "secrets", Top: 256, Make: func(n int) func() {
 		many := make([]string, n)

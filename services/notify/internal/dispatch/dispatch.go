@@ -99,7 +99,7 @@ type Store interface {
 	NextDue(ctx context.Context, name channel.Name) (time.Duration, error)
 	// Settle stores results whose lease is still held, and reports for each whether it was. It returns ErrRejected if
 	// a result cannot be stored. A recipient that would be tried again ends as superseded if a newer message was
-	// accepted, unless another service has it. What was held by recipients that end becomes due.
+	// accepted, unless another service has it; Settle marks its result. What was held by recipients that end becomes due.
 	Settle(ctx context.Context, name channel.Name, results []Result) (held []bool, err error)
 }
 

@@ -58,6 +58,7 @@ func (q *Queue) NextDue(ctx context.Context, name channel.Name) (time.Duration, 
 // transaction.
 func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatch.Result) (held []bool, err error) {
 	ids := notifications(results)
+	var ours []dispatch.Result
 	err = change(ctx, q.pool, "settle", func(db *dbsql.Queries) error {
 		if err := db.LockNotifications(ctx, ids); err != nil {
 			return fmt.Errorf("lock sends: %w", err)
@@ -66,8 +67,7 @@ func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatc
 		if err != nil {
 			return fmt.Errorf("settle recipients: %w", err)
 		}
-		held = make([]bool, len(results))
-		var ours []dispatch.Result
+		held, ours = make([]bool, len(results)), nil
 		for i, r := range results {
 			if held[i] = slices.Contains(written, r.Leased.ID); held[i] {
 				ours = append(ours, r)
@@ -84,7 +84,24 @@ func (q *Queue) Settle(ctx context.Context, name channel.Name, results []dispatc
 	if isRejected(err) {
 		err = fmt.Errorf("%w: %w", dispatch.ErrRejected, err)
 	}
+	if err == nil {
+		markSuperseded(results, ours)
+	}
 	return held, err
+}
+
+// markSuperseded marks the results of which settled says that a newer message was found.
+func markSuperseded(results, settled []dispatch.Result) {
+	next := 0
+	for i := range results {
+		if next == len(settled) {
+			return
+		}
+		if results[i].Leased.ID == settled[next].Leased.ID {
+			results[i].Step, results[i].Superseded = settled[next].Step, settled[next].Superseded
+			next++
+		}
+	}
 }
 
 // isRejected reports whether the database rejects the values: SQLSTATE classes 22 (data exception) and 23 (constraint

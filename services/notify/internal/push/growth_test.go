@@ -13,7 +13,10 @@ import (
 func TestContentGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) {
 		for _, m := range []channel.Message{
-			{Text: text}, {Subject: text, Text: "a"}, {Text: "a", Target: channel.Target{URL: "/" + text}}, {Subject: text, Text: text},
+			{Text: text},
+			{Subject: text, Text: "a"},
+			{Text: "a", Target: channel.Target{URL: "/" + text}},
+			{Subject: text, Text: text},
 			{Text: text, Actions: []inbox.Action{{ID: "a", Label: text, URL: text}}},
 		} {
 			if f, err := NewContent(m, 4000); err == nil {

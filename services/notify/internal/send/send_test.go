@@ -22,6 +22,10 @@ func TestStatus(t *testing.T) {
 		"none delivered":    {[]send.State{send.StateFailed, send.StateFailed}, "failed"},
 		"one queued":        {[]send.State{send.StateDelivered, send.StateQueued}, "pending"},
 		"one is being sent": {[]send.State{send.StateFailed, send.StateSending}, "pending"},
+		"all superseded":    {[]send.State{send.StateSuperseded, send.StateSuperseded}, "superseded"},
+		"one superseded":    {[]send.State{send.StateSuperseded, send.StateDelivered}, "delivered"},
+		"and one failed":    {[]send.State{send.StateSuperseded, send.StateFailed}, "failed"},
+		"three ends":        {[]send.State{send.StateSuperseded, send.StateFailed, send.StateDelivered}, "partial"},
 		"one waits":         {[]send.State{send.StateRetrying, send.StateDelivered}, "pending"},
 	}
 	for name, tt := range tests {

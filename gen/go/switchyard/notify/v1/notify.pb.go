@@ -802,7 +802,7 @@ type SendUpdate struct {
 	Number int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	// As Send.status.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
-	// The outcome of each channel.
+	// The outcome of each channel, as in ListSends.
 	Channels []*ChannelOutcome `protobuf:"bytes,4,rep,name=channels,proto3" json:"channels,omitempty"`
 	// When it was accepted.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`

@@ -47,8 +47,8 @@ type NotifyServiceClient interface {
 	UpdateSend(ctx context.Context, in *UpdateSendRequest, opts ...grpc.CallOption) (*SendUpdateAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt. The id of an update works, too.
 	GetSend(ctx context.Context, in *GetSendRequest, opts ...grpc.CallOption) (*Send, error)
-	// ListSends lists the organization's notifications with the outcome of each channel, newest first. A page may be
-	// shorter than its limit: a bounded number of notifications is examined for each.
+	// ListSends lists the organization's notifications, updates among them, with the outcome of each channel, newest
+	// first. A page may be shorter than its limit: a bounded number of notifications is examined for each.
 	ListSends(ctx context.Context, in *ListSendsRequest, opts ...grpc.CallOption) (*ListSendsResponse, error)
 }
 
@@ -119,8 +119,8 @@ type NotifyServiceServer interface {
 	UpdateSend(context.Context, *UpdateSendRequest) (*SendUpdateAccepted, error)
 	// GetSend reads the outcome of a notification, per channel and per attempt. The id of an update works, too.
 	GetSend(context.Context, *GetSendRequest) (*Send, error)
-	// ListSends lists the organization's notifications with the outcome of each channel, newest first. A page may be
-	// shorter than its limit: a bounded number of notifications is examined for each.
+	// ListSends lists the organization's notifications, updates among them, with the outcome of each channel, newest
+	// first. A page may be shorter than its limit: a bounded number of notifications is examined for each.
 	ListSends(context.Context, *ListSendsRequest) (*ListSendsResponse, error)
 	mustEmbedUnimplementedNotifyServiceServer()
 }

@@ -140,7 +140,9 @@ func (m *Memory) Settle(_ context.Context, _ channel.Name, results []dispatch.Re
 		r.Attempts, r.Doubtful, r.Granted = result.Attempts, result.Doubtful, result.Granted
 		r.DeliveryID = cmp.Or(result.DeliveryID, r.DeliveryID)
 		r.tries, r.doubled = append(r.tries, result.Tries...), r.doubled || result.Duplicate
-		m.follow(r)
+		if m.follow(r) {
+			results[i].Step, results[i].Superseded = r.end, true
+		}
 	}
 	return held, nil
 }

@@ -71,21 +71,23 @@ func (m *Memory) describe(r *row) {
 	}
 }
 
-// follow stores where a settled message is, ends it if it is superseded, and makes due what waited for it.
-func (m *Memory) follow(r *row) {
+// follow stores where a settled message is, and makes due what waited for it. It reports whether it has ended the message
+// as superseded.
+func (m *Memory) follow(r *row) (superseded bool) {
 	chain := m.chain(r)
 	for _, t := range r.tries {
 		r.reference = cmp.Or(r.reference, t.Outcome.Reference)
 		chain[0].reference = cmp.Or(chain[0].reference, t.Outcome.Reference)
 	}
 	if !r.end.Ended && r.DeliveryID == "" && chain[len(chain)-1] != r {
-		r.end = channel.Step{Ended: true}
+		r.end, superseded = channel.Step{Ended: true}, true
 	}
 	for _, other := range chain {
 		if r.end.Ended && other.after == r && !other.sending && !other.end.Ended {
 			other.due = m.now()
 		}
 	}
+	return superseded
 }
 
 // sent is the result of a message that arrived at ref.
@@ -155,7 +157,10 @@ func refusedSuperseded(t *testing.T, q Queue) {
 	first := q.Add(t, channel.Email, "")
 	l := q.one(t)
 	update := q.Update(t, first)
-	q.settle(t, dispatch.Result{Leased: l, Step: channel.Step{Delay: time.Second}, Attempts: 1, Doubtful: true})
+	results := []dispatch.Result{{Leased: l, Step: channel.Step{Delay: time.Second}, Attempts: 1, Doubtful: true}}
+	if _, err := q.Settle(t.Context(), channel.Email, results); err != nil || !results[0].Superseded || !results[0].Step.Ended {
+		t.Errorf("settled %+v, %v", results[0], err)
+	}
 	if l = q.only(t, update); !l.Doubtful {
 		t.Errorf("taken %+v", l)
 	}
