@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/edge/internal/decision"
 )
 
 // Decisions, which are also the ids of the buttons that make them.
 const (
-	Approve = "approve"
-	Deny    = "deny"
+	Approve = decision.Approve
+	Deny    = decision.Deny
 	// Open is the id of the button that leads to the page.
 	Open = "open"
 )
@@ -140,12 +141,12 @@ func memberButtons(n *Notice, page string) []Button {
 func body(a *Approval, cents float64) string {
 	lines := []string{fmt.Sprintf("%s asks to use %s.", a.asker(), a.name())}
 	if cents > 0 {
-		lines = append(lines, fmt.Sprintf("Price: %s.", Price(cents)))
+		lines = append(lines, fmt.Sprintf("Price: %s.", price(cents)))
 	}
 	if a.Rule != "" {
 		lines = append(lines, fmt.Sprintf("Rule: %s.", a.Rule))
 	}
-	return strings.Join(append(lines, fmt.Sprintf("It expires at %s.", When(a.ExpiresAt))), "\n")
+	return strings.Join(append(lines, fmt.Sprintf("It expires at %s.", decision.When(a.ExpiresAt))), "\n")
 }
 
 // name returns the server and the tool.
@@ -163,13 +164,10 @@ func (a *Approval) asker() string {
 	return a.RequestedBy
 }
 
-// Price returns an amount of cents in words.
-func Price(cents float64) string {
+// price returns an amount of cents in words.
+func price(cents float64) string {
 	return fmt.Sprintf("%g cents", math.Round(cents*1e6)/1e6)
 }
-
-// When returns a moment in words.
-func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 MST") }
 
 // topic names the approval to push services, which take 32 characters.
 func topic(a *Approval) string {

@@ -85,7 +85,7 @@ func Outcome(d *Decision) string {
 		text += " by " + *d.DecidedBy
 	}
 	if d.DecidedAt != nil {
-		text += " at " + when(*d.DecidedAt)
+		text += " at " + When(*d.DecidedAt)
 	}
 	return text + "."
 }
@@ -106,7 +106,7 @@ func facts(d *Decision) []Fact {
 			Fact{Name: "Definition reviewed by", Value: value(c.ReviewedBy)}, Fact{Name: "Digest of the definition", Value: c.Definition, Code: true},
 			Fact{Name: "Digest of the call", Value: c.Digest, Code: true})
 	}
-	all = append(all, Fact{Name: "Asked for at", Value: when(d.CreatedAt)}, Fact{Name: "Expires at", Value: when(d.ExpiresAt)},
+	all = append(all, Fact{Name: "Asked for at", Value: When(d.CreatedAt)}, Fact{Name: "Expires at", Value: When(d.ExpiresAt)},
 		Fact{Name: "Reason of the decision", Value: value(d.Reason)})
 	shown := all[:0]
 	for _, f := range all {
@@ -131,7 +131,8 @@ func name(d *Decision) string {
 	return shownText(*d.Server + "/" + d.Tool)
 }
 
-func when(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 MST") }
+// When returns a moment in words.
+func When(at time.Time) string { return at.UTC().Format("2 January 2006, 15:04:05 MST") }
 
 // maxIndent is how deep JSON may be that is indented: each level makes every line below it longer.
 const maxIndent = 16
