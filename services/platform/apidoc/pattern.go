@@ -22,12 +22,12 @@ var patterns = map[string]string{
 	`^(auto|[1-9][0-9]{1,4}x[1-9][0-9]{1,4})$`: "must be auto, or width and height such as 1024x768",
 	`^[a-z][a-z0-9+.-]*:.+$`:                   "must be a scheme, a colon and what it names, such as env:NAME",
 	`^[\x21\x23-\x5B\x5D-\x7E]+$`:              `must hold only printable ASCII without spaces, " and \`,
-	`^[a-z][a-z0-9_]{0,31}$`:                   "must be 1 to 32 lower-case letters, digits and _ that begin with a letter",
-	`^([CGDU][A-Z0-9]{2,20})?$`:                "must be the id of a channel, a conversation or a person in Slack, such as C0123ABCD",
 	`^[^\x00\r\n]*$`:                           "must be one line",
 	`^[!-.0-~]+/[!-~]+$`:                       "must be a server, / and a tool, without spaces",
 	`^[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*$`:         "must hold only letters, digits, - and single _ between them",
 	`^[A-Za-z][A-Za-z0-9-]*$`:                  "must begin with a letter and hold only letters, digits and -",
+	`^[a-z][a-z0-9_]{0,31}$`:                   "must begin with a lower-case letter and hold only lower-case letters, digits and _, at most 32",
+	`^([CGDU][A-Z0-9]{2,20})?$`:                "must be the id of a channel or person in Slack, such as C024BE91L",
 	`^[0-9a-f]{64}$`:                           "must be a SHA-256 in 64 lower-case hexadecimal digits",
 }
 

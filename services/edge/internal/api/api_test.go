@@ -164,9 +164,10 @@ func TestWhoMayCallWhat(t *testing.T) {
 		products   []string
 		permission apikey.Permission
 	}{
-		"/product/v1/ai/chat":             {[]string{"ai", "agents", "platform"}, apikey.Read},
-		"/product/v1/webhooks/deliveries": {[]string{"webhooks", "platform"}, apikey.Write},
-		"/product/v1/notifications/send":  {[]string{"notifications"}, apikey.Write},
+		"/product/v1/ai/chat":                                       {[]string{"ai", "agents", "platform"}, apikey.Read},
+		"/product/v1/webhooks/deliveries":                           {[]string{"webhooks", "platform"}, apikey.Write},
+		"/product/v1/notifications/send":                            {[]string{"notifications"}, apikey.Write},
+		"/product/v1/notifications/sends/{notification_id}/updates": {[]string{"notifications"}, apikey.Write},
 	}
 	for _, product := range []string{"ai", "agents", "platform", "webhooks", "notifications"} {
 		for _, permission := range []apikey.Permission{apikey.Read, apikey.Write} {

@@ -48,12 +48,13 @@ func TestSnapshot(t *testing.T) {
 		scopes = append(scopes, r.Scope)
 	}
 	if diff := cmp.Diff(map[string]string{
-		"/product/v1/ai/chat":               "gateway /v1/llm/chat",
-		"/product/v1/ai/embeddings":         "gateway /v1/embeddings",
-		"/product/v1/ai/vision":             "gateway /v1/vision",
-		"/product/v1/ai/images/generations": "gateway /v1/images/generations",
-		"/product/v1/webhooks/deliveries":   "webhook-egress /v1/deliveries",
-		"/product/v1/notifications/send":    "notify /v1/notify",
+		"/product/v1/ai/chat":                                       "gateway /v1/llm/chat",
+		"/product/v1/ai/embeddings":                                 "gateway /v1/embeddings",
+		"/product/v1/ai/vision":                                     "gateway /v1/vision",
+		"/product/v1/ai/images/generations":                         "gateway /v1/images/generations",
+		"/product/v1/webhooks/deliveries":                           "webhook-egress /v1/deliveries",
+		"/product/v1/notifications/send":                            "notify /v1/notify",
+		"/product/v1/notifications/sends/{notification_id}/updates": "notify /v1/notifications/sends/{notification_id}/updates",
 
 		"/product/v1/webhooks/deliveries/{id}":                  "webhook-egress /v1/deliveries/{id}",
 		"/product/v1/ai/runs":                                   "gateway /v1/runs/mint, GET /v1/runs",
@@ -182,7 +183,7 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("products (-want +got):\n%s", diff)
 	}
 	served := table.Served([]string{"notify"})
-	if len(served.Routes) != 13 || slices.ContainsFunc(served.Routes, func(r Route) bool { return r.Upstream != "notify" }) {
+	if len(served.Routes) != 14 || slices.ContainsFunc(served.Routes, func(r Route) bool { return r.Upstream != "notify" }) {
 		t.Errorf("served with notify alone: %+v", served.Routes)
 	}
 	if len(table.Served(nil).Routes) != 0 {
