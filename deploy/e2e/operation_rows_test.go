@@ -197,6 +197,23 @@ var approvalControls = []control{
 		method: "ApprovalService.Deny", given: withApproval, status: http.StatusOK, foreign: http.StatusNotFound, body: func(*fixture) object { return object{"decided_by": "ada"} },
 		fields: []string{"status", "decided_by", "decided_at"}, refusals: decisions, late: http.StatusConflict, action: "approval.deny", rows: 1,
 	},
+	{
+		method: "ApprovalService.CreateDecisionToken", given: withApproval, status: http.StatusCreated, foreign: http.StatusNotFound,
+		body:   func(*fixture) object { return object{"approver": "ada", "channel": "email"} },
+		fields: []string{"token", "expires_at"},
+		refusals: []refusal{
+			noApproval,
+			{why: "who asks", body: object{"approver": "Agent"}, status: http.StatusForbidden, code: "reviewer_not_independent", text: "another principal"},
+			{why: "no approver", body: object{"approver": nil}, status: badRequest, code: invalid, text: "approver"},
+			{why: "a channel that none is", body: object{"channel": "a b"}, status: badRequest, code: invalid, text: "channel"},
+			{why: "decided", given: decided, status: http.StatusConflict, code: "approval_decided", text: "final"},
+		},
+		action: "approval.token", rows: 10,
+	},
+	{
+		method: "ApprovalService.ListStandingApprovals", status: http.StatusOK, fields: []string{"standing_approvals", "next_cursor"}, foreign: http.StatusOK,
+		refusals: []refusal{badLimit, badCursor},
+	},
 }
 
 var trustControls = []control{

@@ -16,6 +16,12 @@ var tableVendor = addVendor(vendor{name: "own-table", dialect: "openai", model: 
 // tableServices are the services whose operations are in the table.
 var tableServices = []string{"ByokService", "OrganizationService", "RunService", "SessionService", "ApprovalService", "TrustService", "SecurityService"}
 
+// elsewhere are their operations that other tests have: the token is the credential of the first two and names the
+// organization, and the others need the call of a tool; see TestToolApprovals.
+var elsewhere = []string{
+	"ApprovalService.GetDecision", "ApprovalService.Decide", "ApprovalService.CreateStandingApproval", "ApprovalService.RevokeStandingApproval",
+}
+
 const (
 	badRequest = http.StatusBadRequest
 	invalid    = "invalid_request"

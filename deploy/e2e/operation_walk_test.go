@@ -154,7 +154,7 @@ func TestEveryOperationHasARow(t *testing.T) {
 	for _, o := range operations {
 		method := strings.TrimPrefix(o.Method, string(contracts[stack.Gateway])+".")
 		service, _, _ := strings.Cut(method, ".")
-		if !slices.Contains(tableServices, service) {
+		if !slices.Contains(tableServices, service) || slices.Contains(elsewhere, method) {
 			continue
 		}
 		seen++

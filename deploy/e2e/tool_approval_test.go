@@ -45,6 +45,7 @@ func TestToolApprovals(t *testing.T) {
 	if late := got.at.Sub(decided); late > 10*time.Second {
 		t.Errorf("the call was made %s after its decision", late)
 	}
+	gateways[1].inAdvance(t, ref)
 	second := hold(t, gateways[0], "bert")
 	ref = waitingApproval(t, gateways[1])
 	if err := h.Kill(string(stack.Gateway)); err != nil {
@@ -70,6 +71,23 @@ func TestToolApprovals(t *testing.T) {
 	if got := <-third; gjson.GetBytes(got.answer.body, "error.data.reason").Str != "approval_denied" || gjson.GetBytes(got.answer.body, "error.data.approval_ref").Str != denied {
 		t.Errorf("%v %s", got.err, got.answer.body)
 	}
+}
+
+// inAdvance approves the next call of the tool in advance, from the approval of one, and checks that it is approved so.
+func (c client) inAdvance(t *testing.T, ref string) {
+	t.Helper()
+	const path = approvalsPath + "/standing"
+	body := object{"approval_ref": ref, "created_by": "ann", "when": "args.amount < 10 && args.to == 'cora'", "uses": 1, "ttl_seconds": 600}
+	c.post(t, path, body).want(t, http.StatusCreated)
+	if got := <-hold(t, c, "cora"); got.err != nil || gjson.GetBytes(got.answer.body, "result.content.0.text").Str != "paid 7 to cora" {
+		t.Errorf("%v %s", got.err, got.answer.body)
+	}
+	list := c.get(t, path).want(t, http.StatusOK)
+	if used := gjson.GetBytes(list.body, "standing_approvals.0"); used.Get("status").Str != "used_up" || used.Get("used").Int() != 1 {
+		t.Errorf("%s", used.Raw)
+	}
+	made := c.post(t, path, body).want(t, http.StatusCreated)
+	c.do(t, http.MethodDelete, path+"/"+gjson.GetBytes(made.body, "standing_id").Str, nil).want(t, http.StatusNoContent)
 }
 
 // hold calls the tool pay in the background.

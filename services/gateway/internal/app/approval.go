@@ -41,6 +41,10 @@ func openApprovals(s *service.Service, cfg Config, stores stores, g governance, 
 		waiters.Wake()
 		return versions[control.Approvals], nil
 	})
+	s.Runner.OnDrain("held calls", func(context.Context) error {
+		waiters.Drain()
+		return nil
+	})
 	s.Runner.Go("waiting calls", func(ctx context.Context) error { return waiters.Run(ctx, s.Log) })
 	s.Runner.Go("lost calls", lifecycle.Repeat{Every: approvalSweep, Log: s.Log, Name: "end lost calls", Do: func(ctx context.Context) error {
 		if err := lifecycle.UntilDone(ctx, approvalSweepSize, approvalSweepTime, func(ctx context.Context, limit int) (int, error) {

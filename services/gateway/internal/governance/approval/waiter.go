@@ -19,12 +19,16 @@ const (
 	lookTime = 5 * time.Second
 )
 
-var errTooManyWaiters = apierr.Unavailable("too many calls wait for their approvals on this replica", nil)
+var (
+	errTooManyWaiters = apierr.Unavailable("too many calls wait for their approvals on this replica", nil)
+	errDraining       = apierr.Unavailable("this replica stops", nil)
+)
 
 // Waiters wakes callers that wait for decisions, whichever replica they are made on. Safe for concurrent use.
 type Waiters struct {
 	decided func(ctx context.Context, refs []string, now time.Time) ([]string, error)
 	wake    chan struct{}
+	drain   chan struct{} // closed once nothing may wait any more
 
 	mu    sync.Mutex
 	of    map[string]map[chan struct{}]struct{}
@@ -33,7 +37,7 @@ type Waiters struct {
 
 // NewWaiters returns Waiters that look for decisions by decided; see CallStore.
 func NewWaiters(decided func(ctx context.Context, refs []string, now time.Time) ([]string, error)) *Waiters {
-	return &Waiters{decided: decided, wake: make(chan struct{}, 1), of: make(map[string]map[chan struct{}]struct{})}
+	return &Waiters{decided: decided, wake: make(chan struct{}, 1), drain: make(chan struct{}), of: make(map[string]map[chan struct{}]struct{})}
 }
 
 // Wake makes the waiters look for decisions at once. It doesn't wait.
@@ -44,8 +48,11 @@ func (w *Waiters) Wake() {
 	}
 }
 
+// Drain ends the waiting of all, for a replica that stops. It must be called once at most.
+func (w *Waiters) Drain() { close(w.drain) }
+
 // Wait returns true once an approval is decided or expired, and false when a moment has come. The error is that of ctx, or
-// one of too many waiters.
+// one of too many waiters or a replica that stops.
 func (w *Waiters) Wait(ctx context.Context, ref string, until time.Time) (decided bool, err error) {
 	woken, ok := w.add(ref)
 	if !ok {
@@ -58,6 +65,8 @@ func (w *Waiters) Wait(ctx context.Context, ref string, until time.Time) (decide
 	select {
 	case <-ctx.Done():
 		return false, ctx.Err()
+	case <-w.drain:
+		return false, errDraining
 	case <-woken:
 		return true, nil
 	case <-timer.C:

@@ -124,6 +124,16 @@ func TestWaitEnds(t *testing.T) {
 		if _, err := w.Wait(ctx, "b", time.Now().Add(time.Hour)); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
+		drained := make(chan error)
+		go func() {
+			_, err := w.Wait(t.Context(), "b", time.Now().Add(time.Hour))
+			drained <- err
+		}()
+		synctest.Wait()
+		w.Drain()
+		if err := <-drained; !errors.Is(err, errDraining) {
+			t.Errorf("a replica that stops: %v", err)
+		}
 		w.count = maxWaiters
 		if _, err := w.Wait(t.Context(), "b", time.Now().Add(time.Hour)); !errors.Is(err, errTooManyWaiters) {
 			t.Errorf("too many: %v", err)
