@@ -22,6 +22,8 @@ var ownRoutes = map[string]string{
 	"GET /product/v1/ai/sessions":                                    "[ai agents platform] read ",
 	"GET /product/v1/ai/sessions/{run_id}":                           "[ai agents platform] read ",
 	"POST /product/v1/ai/sessions/{run_id}/abort":                    "[ai agents platform] write ",
+	"GET /product/v1/ai/approvers":                                   "[ai agents platform] read ",
+	"PUT /product/v1/ai/approvers":                                   "[ai agents platform]  ",
 	"GET /product/v1/alerts/rules":                                   "[ai agents platform webhooks notifications] read ",
 	"PUT /product/v1/alerts/rules":                                   "[ai agents platform webhooks notifications] write ",
 	"POST /product/v1/tokens":                                        "[notifications]  ",

@@ -26,7 +26,7 @@ func TestRecipes(t *testing.T) {
 		"EDGE_URL="+h.URL(string(stack.Edge)), "EDGE_METRICS_URL="+h.MetricsURL(string(stack.Edge)), "GATEWAY_URL="+h.URL(string(stack.Gateway)),
 		"WEBHOOK_EGRESS_URL="+h.URL(string(stack.WebhookEgress)), "NOTIFY_URL="+h.URL(string(stack.Notify)),
 		"SERVICE_TOKEN="+h.Secrets().Service, "OPERATOR_TOKEN="+h.Secrets().Operator, "SUPPORT_TOKEN="+h.Secrets().Support,
-		"ORGANIZATION_ID="+organization, "AI_KEY="+h.key(t, organization, "ai", "read,write,ai:approvals:decide").Key,
+		"ORGANIZATION_ID="+organization, "AI_KEY="+h.key(t, organization, "ai", "read,write,ai:approvals:decide,ai:approvers:write").Key,
 		"WEBHOOKS_KEY="+h.key(t, organization, "webhooks", "read,write").Key, "NOTIFICATIONS_KEY="+h.key(t, organization, "notifications", "read,write,notifications:tokens:mint").Key,
 		"TOOL_SERVER_URL="+h.FakeURL(stack.FakeTools)+"/mcp",
 		"WEBHOOK_TARGET="+h.FakeURL(stack.FakeWebhook)+"/recipes", "BYOK_SECRETS_DIR="+filepath.Join(h.State(), "secrets", "gateway-organizations"))

@@ -65,6 +65,7 @@ const (
 	tokensFile     = "tokens.yaml"
 	edgePepper     = "edge-key-pepper"
 	controlToken   = "control-token"         // of the edge's control at webhook-egress and notify
+	slackSigning   = "slack-signing-secret"  // of the app whose buttons the edge's control takes
 	exportsFile    = "exports.yaml"          // of the edge's control
 	billingKey     = "billing-key"           // the fake billing systems take any
 	webhookFolder  = "webhook-organizations" // one file per organization
@@ -96,7 +97,12 @@ type Secrets struct {
 	Operator string // one of role operator
 	Support  string // one of role support
 	Webhook  string // signs the deliveries of the demo organization and of those without a secret of their own
+	// SlackSigning signs the clicks of people in Slack, whose app is SlackApp.
+	SlackSigning string
 }
+
+// SlackApp is the id of the app of Slack whose clicks the stack takes.
+const SlackApp = "A0SWITCHYARD"
 
 // makeSecrets creates the missing secrets and returns those that clients need.
 func makeSecrets(v vault) (Secrets, error) {
@@ -113,6 +119,7 @@ func makeSecrets(v vault) (Secrets, error) {
 		{edgeToken, newToken, &edge},
 		{edgePepper, newToken, new(string)},
 		{controlToken, newToken, &control},
+		{slackSigning, newToken, &s.SlackSigning},
 		{billingKey, newToken, new(string)},
 		{webhookDefault, newSigningSecret, &s.Webhook},
 		{webhookKey, newKey, new(string)},

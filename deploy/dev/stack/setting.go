@@ -136,6 +136,9 @@ func (s *Stack) control() []string {
 		"SERVICE_TOKEN_FILE=" + s.vault.path(edgeToken),
 		"PORTAL_URL=" + s.URL(string(Edge)),
 		"CONSOLE_URL=" + s.URL(string(Control)),
+		"PUBLIC_URL=" + s.URL(string(Edge)),
+		"SLACK_APP_ID=" + SlackApp,
+		"SLACK_SIGNING_SECRETS_FILE=" + s.vault.path(slackSigning),
 		"CONTROL_TOKEN_FILE=" + s.vault.path(controlToken),
 		"KEY_PEPPER_FILE=" + s.vault.path(edgePepper),
 	}

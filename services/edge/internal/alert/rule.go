@@ -92,7 +92,7 @@ func Check(rules []Rule) error {
 	for i := range rules {
 		r, at := &rules[i], fmt.Sprintf("rules[%d].", i)
 		switch {
-		case !isText(r.Name, MaxName) || r.Name == "":
+		case !IsText(r.Name, MaxName) || r.Name == "":
 			return apierr.Invalid(at+"name", fmt.Sprintf("must be a text of one line, from 1 to %d bytes", MaxName))
 		case names[r.Name]:
 			return apierr.Invalid(at+"name", "is the name of another rule")
@@ -144,7 +144,7 @@ func checkWhere(at string, where map[string]any) error {
 		}
 		switch v := value.(type) {
 		case string:
-			if isText(v, MaxText) {
+			if IsText(v, MaxText) {
 				continue
 			}
 		case float64, bool:
@@ -163,7 +163,7 @@ func (t Target) check(at string) error {
 		want.User = t.User
 	case Slack: // To the organization's own webhook, which notify keeps: rules hold no secret.
 	case Email:
-		if want.Email = t.Email; !isEmail(t.Email) {
+		if want.Email = t.Email; !IsEmail(t.Email) {
 			return apierr.Invalid(at+"email", "must be an address of at most 256 bytes")
 		}
 	case WebPush:
@@ -172,7 +172,7 @@ func (t Target) check(at string) error {
 		}
 	case Webhook:
 		want.URL = t.URL
-		if !isText(t.URL, MaxURL) || !strings.HasPrefix(t.URL, "https://") && !strings.HasPrefix(t.URL, "http://") {
+		if !IsText(t.URL, MaxURL) || !strings.HasPrefix(t.URL, "https://") && !strings.HasPrefix(t.URL, "http://") {
 			return apierr.Invalid(at+"url", "must be an http or https URL of at most 2048 bytes")
 		}
 	default:
@@ -181,19 +181,20 @@ func (t Target) check(at string) error {
 	if t != want {
 		return apierr.Invalid(strings.TrimSuffix(at, "."), "has a field that its channel does not take")
 	}
-	if !isText(t.User, MaxUser) {
+	if !IsText(t.User, MaxUser) {
 		return apierr.Invalid(at+"user_id", fmt.Sprintf("must be a text of one line, at most %d bytes", MaxUser))
 	}
 	return nil
 }
 
-func isEmail(text string) bool {
+// IsEmail reports whether text is an address of e-mail without a name, of at most MaxText bytes.
+func IsEmail(text string) bool {
 	address, err := mail.ParseAddress(text)
-	return isText(text, MaxText) && err == nil && address.Address == text
+	return IsText(text, MaxText) && err == nil && address.Address == text
 }
 
-// isText reports whether s is of at most limit bytes without control characters.
-func isText(s string, limit int) bool {
+// IsText reports whether s is of at most limit bytes without control characters.
+func IsText(s string, limit int) bool {
 	return len(s) <= limit && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' })
 }
 

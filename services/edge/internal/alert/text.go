@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/template"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -22,6 +23,14 @@ const maxTitle, maxBody = 200, 2000
 // they are not templates.
 func Text(e *Event) (title, body string) {
 	return one(render("title "+e.Type, "title", e, maxTitle)), render("body "+e.Type, "body", e, maxBody)
+}
+
+// Line returns the beginning of a text on one line, of at most limit bytes, without what can't be printed or
+// changes the order of what is shown.
+func Line(text string, limit int) string {
+	out := &bounded{limit: limit}
+	_, _ = out.Write([]byte(one(strings.Map(visible, text)))) // It reports that the text is cut.
+	return strings.TrimSpace(out.String())
 }
 
 // one returns text on one line.
@@ -46,6 +55,15 @@ func printable(r rune) rune {
 		return -1
 	}
 	return r
+}
+
+// visible drops control characters except line feeds, and the characters that format others, such as those that turn the
+// direction of a text.
+func visible(r rune) rune {
+	if unicode.Is(unicode.Cf, r) {
+		return -1
+	}
+	return printable(r)
 }
 
 // bounded keeps the beginning of what is written.

@@ -26,8 +26,10 @@ func rulesWith(field, value string) string {
 	return string(text)
 }
 
-// The schema of alert rules and the code agree on what is a rule, on each side of each bound.
-func TestAlertRulesSchema(t *testing.T) {
+// checkSchema checks bodies of the operation that replaces what a path holds against the schemas of it, and against the code.
+// want says which are valid. It returns the schema of the request.
+func checkSchema(t *testing.T, path string, want map[string]bool, code func(body []byte) error) *jsonschema.Schema {
+	t.Helper()
 	w := newWorld(t).do(t, "GET", "/openapi.json", "", "")
 	text, err := jsonschema.UnmarshalJSON(w.Body)
 	if err != nil {
@@ -38,7 +40,7 @@ func TestAlertRulesSchema(t *testing.T) {
 	if err := compiler.AddResource("openapi.json", text); err != nil {
 		t.Fatal(err)
 	}
-	const operation = "openapi.json#/paths/~1product~1v1~1alerts~1rules/"
+	operation := "openapi.json#/paths/" + strings.ReplaceAll(path, "/", "~1") + "/"
 	var schemas []*jsonschema.Schema
 	for _, at := range []string{
 		"put/requestBody/content/application~1json/schema", "put/responses/200/content/application~1json/schema",
@@ -50,6 +52,25 @@ func TestAlertRulesSchema(t *testing.T) {
 		}
 		schemas = append(schemas, schema)
 	}
+	for body, valid := range want {
+		if err := code([]byte(body)); (err == nil) != valid {
+			t.Errorf("the code on %.300s: %v, want valid = %t", body, err, valid)
+		}
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, schema := range schemas {
+			if err := schema.Validate(value); (err == nil) != valid {
+				t.Errorf("the schema on %.300s: %v, want valid = %t", body, err, valid)
+			}
+		}
+	}
+	return schemas[0]
+}
+
+// The schema of alert rules and the code agree on what is a rule, on each side of each bound.
+func TestAlertRulesSchema(t *testing.T) {
 	fields := func(n int) string {
 		var all []string
 		for i := range n {
@@ -59,7 +80,7 @@ func TestAlertRulesSchema(t *testing.T) {
 	}
 	long := func(n int) string { return strings.Repeat("x", n) }
 	target := func(fields string) string { return rulesWith("to", "[{"+fields+"}]") }
-	for body, want := range map[string]bool{
+	schema := checkSchema(t, "/product/v1/alerts/rules", map[string]bool{
 		`{"rules":[]}`:                                                              true,
 		`{"rules":[{}]}`:                                                            false,
 		rulesWith("name", `""`):                                                     false,
@@ -105,26 +126,15 @@ func TestAlertRulesSchema(t *testing.T) {
 		target(`"channel":"webhook","url":"https://a.example/"`):                    true,
 		target(`"channel":"webhook","url":"ftp://a.example/"`):                      false,
 		target(`"channel":"webhook"`):                                               false,
-	} {
+	}, func(body []byte) error {
 		var rules struct{ Rules []alert.Rule }
-		if err := json.Unmarshal([]byte(body), &rules); err != nil {
+		if err := json.Unmarshal(body, &rules); err != nil {
 			t.Fatal(err)
 		}
-		if err := alert.Check(rules.Rules); (err == nil) != want {
-			t.Errorf("the code on %.300s: %v, want valid = %t", body, err, want)
-		}
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, schema := range schemas {
-			if err := schema.Validate(value); (err == nil) != want {
-				t.Errorf("the schema on %.300s: %v, want valid = %t", body, err, want)
-			}
-		}
-	}
+		return alert.Check(rules.Rules)
+	})
 	many := `{"rules":` + list(51, strings.TrimSuffix(strings.TrimPrefix(rulesWith("enabled", "true"), `{"rules":[`), "]}")) + "}"
-	if value, err := jsonschema.UnmarshalJSON(strings.NewReader(many)); err != nil || schemas[0].Validate(value) == nil {
+	if value, err := jsonschema.UnmarshalJSON(strings.NewReader(many)); err != nil || schema.Validate(value) == nil {
 		t.Errorf("51 rules are valid, %v", err)
 	}
 }

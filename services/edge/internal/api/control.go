@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/decision"
 	"switchyard.dev/services/edge/internal/proxy"
+	"switchyard.dev/services/platform/apierr"
 )
 
 // Control is the way to the role control.
@@ -28,6 +30,10 @@ const (
 	adminPrefix   = "/admin/v1/"
 	portalPrefix  = "/portal/"
 	consolePrefix = "/console/"
+	// pagePrefix and buttonPrefix are those of decisions by token, slackPrefix of what Slack sends.
+	pagePrefix   = "/decisions/"
+	buttonPrefix = "/v1/decisions/"
+	slackPrefix  = "/slack/"
 	// controlTime bounds the wait for the head of its response.
 	controlTime = time.Minute
 )
@@ -41,11 +47,35 @@ func (a *API) mountControl() {
 	for _, prefix := range prefixes {
 		a.chain.MountBelow(prefix, a.control)
 	}
+	for _, prefix := range []string{pagePrefix, buttonPrefix, slackPrefix} {
+		a.chain.MountBelow(prefix, a.public(decision.NewRate(publicPerSecond, publicBurst)))
+	}
+}
+
+// publicPerSecond and publicBurst are the rate of an address on a path that needs no key: control sees the address of this
+// replica only.
+const publicPerSecond, publicBurst = 10, 100
+
+// public passes calls on to the role control up to a rate for each address.
+func (a *API) public(rate *decision.Rate) chain.Handler {
+	return func(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+		if wait := rate.Take(decision.Address(r.RemoteAddr), time.Now()); wait > 0 {
+			e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "there were too many requests from this address; try again later")
+			e.RetryAfter = wait
+			return e
+		}
+		return a.relayToControl(w, r, false)
+	}
 }
 
 // control passes a call to the role control, which authenticates it. A change that an operator makes here is in force
 // here when its response is complete; other replicas learn of it within a second.
 func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	return a.relayToControl(w, r, r.Method != http.MethodGet && r.Method != http.MethodHead)
+}
+
+// relayToControl relays a call; changes says whether the verifiers have to know of a change before the response is complete.
+func (a *API) relayToControl(w http.ResponseWriter, r *http.Request, changes bool) error {
 	way := a.options.Control
 	return way.Relay.Do(w, r, proxy.Call{
 		Target: sameTarget(way.URL, r.URL), Timeout: controlTime,
@@ -53,7 +83,7 @@ func (a *API) control(w http.ResponseWriter, r *http.Request, _ *chain.Line) err
 		Inject: func(h http.Header) { chain.Inject(r.Context(), h) },
 		Succeeded: func() func() error {
 			return func() error {
-				if r.Method != http.MethodGet && r.Method != http.MethodHead {
+				if changes {
 					way.Refresh(r.Context())
 				}
 				return nil

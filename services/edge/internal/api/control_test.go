@@ -51,6 +51,10 @@ func TestControlIsRelayed(t *testing.T) {
 		{"HEAD", "/admin/v1/keys", "https://control/base/admin/v1/keys", 0},
 		{"DELETE", "/admin/v1/keys/a%2Fb%00", "https://control/base/admin/v1/keys/a%2Fb%00", 1},
 		{"PROPFIND", "/admin/v1/", "https://control/base/admin/v1/", 1},
+		{"GET", "/decisions/abc", "https://control/base/decisions/abc", 0},
+		{"POST", "/decisions/abc", "https://control/base/decisions/abc", 0},
+		{"OPTIONS", "/v1/decisions/abc", "https://control/base/v1/decisions/abc", 0},
+		{"POST", "/slack/interactions", "https://control/base/slack/interactions", 0},
 	} {
 		*relayed, *refreshed = nil, 0
 		if w := x.do(t, tt.method, tt.path, "", "{}"); w.Code != http.StatusOK {
@@ -59,6 +63,29 @@ func TestControlIsRelayed(t *testing.T) {
 		if len(*relayed) != 1 || (*relayed)[0] != tt.want || *refreshed != tt.refreshed {
 			t.Errorf("%s %s: relayed %q and refreshed %d times, want %q and %d", tt.method, tt.path, *relayed, *refreshed, tt.want, tt.refreshed)
 		}
+	}
+}
+
+// What needs no key is limited for each address, and nothing of it delays others.
+func TestPublicPathsOfControlAreLimited(t *testing.T) {
+	x, relayed, _ := controlled(t)
+	for _, path := range []string{"/decisions/canary", "/v1/decisions/canary", "/slack/interactions"} {
+		*relayed = nil
+		limited := 0
+		for range 300 {
+			switch w := x.do(t, http.MethodPost, path, "", ""); {
+			case w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != "":
+				limited++
+			case w.Code != http.StatusOK:
+				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+		if limited == 0 || len(*relayed)+limited != 300 || len(*relayed) < 100 {
+			t.Errorf("%s: %d of 300 calls are limited, %d relayed", path, limited, len(*relayed))
+		}
+	}
+	if w := x.do(t, http.MethodGet, "/admin/v1/keys", "", ""); w.Code != http.StatusOK {
+		t.Errorf("operators: %d", w.Code)
 	}
 }
 

@@ -22,6 +22,15 @@ func ownOperation(r route.Route) (apidoc.Object, bool) {
 			"requestBody": jsonBody(alertRulesSchema()),
 			"responses":   apidoc.Object{"200": answerOf("The rules.", alertRulesSchema())},
 		}, true
+	case http.MethodGet + " " + approversTarget:
+		return apidoc.Object{"responses": apidoc.Object{"200": answerOf("The groups.", approverGroupsSchema())}}, true
+	case http.MethodPut + " " + approversTarget:
+		return apidoc.Object{
+			"description": "A group names the people who decide on approvals of a policy's rule, and the steps by which they are notified until " +
+				"one of them has decided. An empty list is no groups.",
+			"requestBody": jsonBody(approverGroupsSchema()),
+			"responses":   apidoc.Object{"200": answerOf("The groups.", approverGroupsSchema())},
+		}, true
 	case http.MethodPost + " /v1/tokens":
 		return apidoc.Object{
 			"description": "The token can do no more than the key that mints it. It is in no other answer.",

@@ -15,9 +15,9 @@ const (
 	areaWebhooks      = "webhooks"
 )
 
-// explicit are the actions of scopes that nothing but the scope itself grants: neither Write nor the whole area. A key that
-// was made before such a scope existed must not gain it.
-var explicit = []string{":decide", ":mint"}
+// explicit are the ends of scopes that nothing but the scope itself grants: neither Write nor the whole area. A key that
+// was made before such a scope existed must not gain it; who names the approvers decides, too.
+var explicit = []string{":decide", ":mint", ":approvers:write"}
 
 // MintTokens is the scope that mints and revokes tokens of end users.
 const MintTokens Permission = "notifications:tokens:mint"
@@ -28,6 +28,7 @@ const whole = ":*"
 // scopes are all scopes, area:resource:action, in the order of their bits. Each has a route.
 var scopes = []Permission{
 	"ai:approvals:decide", "ai:approvals:read", "ai:approvals:write",
+	"ai:approvers:read", "ai:approvers:write",
 	"ai:audio:invoke",
 	"ai:batches:read", "ai:batches:write",
 	"ai:chat:invoke",

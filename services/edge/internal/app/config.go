@@ -27,7 +27,7 @@ const (
 type Config struct {
 	Listen          string        `env:"LISTEN" envDefault:":8080" doc:"serve: address of the HTTP face"`
 	ControlListen   string        `env:"CONTROL_LISTEN" envDefault:":8082" doc:"control: address of the HTTP face, which has /metrics, too; customers reach it through serve only"`
-	ControlURL      url.URL       `env:"CONTROL_URL" doc:"serve: base URL of control, to which it relays /admin/v1/ and /portal/; without it these paths are not found"`
+	ControlURL      url.URL       `env:"CONTROL_URL" doc:"serve: base URL of control, to which it relays /admin/v1/, /portal/, /decisions/, /v1/decisions/ and /slack/; without it these paths are not found"`
 	PortalURL       url.URL       `env:"PORTAL_URL" doc:"control: scheme and host at which customers reach /portal/, for its links; without it there is no portal"`
 	ConsoleURL      url.URL       `env:"CONSOLE_URL" doc:"control: scheme and host at which operators reach /console/; without it there is no console"`
 	RelayConsole    bool          `env:"RELAY_CONSOLE" envDefault:"false" doc:"serve: relay /console/ to control, too; otherwise operators reach it at control only"`
@@ -45,6 +45,10 @@ type Config struct {
 	NotifyURL       url.URL       `env:"NOTIFY_URL" doc:"serve and the portal: base URL of notify; without it its routes are not served"`
 
 	ControlToken secret.File `env:"CONTROL_TOKEN_FILE" doc:"control: file with control's token of the role operator, for the events of webhook-egress, for notify, and for the console; without it or one of their URLs alert rules are kept and not applied, and without it or the URL of webhook-egress no organization is told of limits that it reaches"`
+
+	PublicURL    url.URL     `env:"PUBLIC_URL" doc:"control: scheme and host at which approvers reach /decisions/, for the links in their messages; without it, EDGE_CONTROL_TOKEN_FILE, or the URL of a service approvers are not notified and there is no such page"`
+	SlackApp     string      `env:"SLACK_APP_ID" doc:"control: id of the app of Slack whose buttons decide on approvals; with EDGE_SLACK_SIGNING_SECRETS_FILE"`
+	SlackSecrets secret.File `env:"SLACK_SIGNING_SECRETS_FILE" doc:"control: file with the app's signing secret; a second line has the next one while it is rotated. Without it there is no /slack/interactions"`
 
 	UpstreamTLS rpc.ClientTLS   `envPrefix:"UPSTREAM_TLS_"`
 	TLS         rpc.Certificate `envPrefix:"TLS_"`
@@ -144,6 +148,12 @@ func (c *Config) controllable() error {
 	}
 	if c.PortalURL != (url.URL{}) {
 		errs = append(errs, c.portable()...)
+	}
+	if c.PublicURL != (url.URL{}) {
+		errs = append(errs, originSetting("EDGE_PUBLIC_URL", c.PublicURL))
+	}
+	if (c.SlackApp == "") != (c.SlackSecrets == "") {
+		errs = append(errs, errors.New("EDGE_SLACK_SIGNING_SECRETS_FILE: only with EDGE_SLACK_APP_ID, and that only with it"))
 	}
 	if c.ConsoleURL != (url.URL{}) {
 		errs = append(errs, c.operable()...)

@@ -46,6 +46,10 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("alerts: %w", err)
 	}
+	people, err := startApprovers(ctx, s, cfg, stores)
+	if err != nil {
+		return fmt.Errorf("approvers: %w", err)
+	}
 	plans, err := startPlans(ctx, s, cfg, stores)
 	if err != nil {
 		return fmt.Errorf("plans: %w", err)
@@ -68,6 +72,7 @@ func wireControl(ctx context.Context, s *service.Service, cfg Config) error {
 	}
 	err = startControlServer(ctx, s, cfg, control.Options{
 		Keys: manager, Users: users, Ledger: usage, Retention: cfg.retention(), Tokens: tokens, Alerts: rules,
+		Approvers: people.groups, Decisions: people.decisions, Slack: people.slack,
 		Plans:   plan.NewManager(postgres.NewPlans(stores.pool), cfg.DefaultPlan, s.Log),
 		Credits: credit.NewManager(postgres.NewCredits(stores.pool), s.Log),
 		Windows: postgres.NewThresholds(stores.pool),

@@ -17,8 +17,8 @@ type alertRules struct {
 
 var errNoRules = apierr.Invalid("rules", "is required; an empty list is no rules")
 
-// alertOrganization returns the organization of the path, or for customers that of the header.
-func alertOrganization(r *http.Request) (string, error) {
+// settingOrganization returns the organization of the path, or for customers that of the header.
+func settingOrganization(r *http.Request) (string, error) {
 	organization, field := r.PathValue("organization_id"), "organization_id"
 	if organization == "" {
 		organization, field = r.Header.Get(caller.HeaderOrganization), caller.HeaderOrganization
@@ -29,8 +29,8 @@ func alertOrganization(r *http.Request) (string, error) {
 	return organization, identifiers(field, organization)
 }
 
-// alertAuthor returns the author of a change of rules: an operator, or the key with which a customer calls.
-func alertAuthor(r *http.Request, l *chain.Line) alert.Author {
+// settingAuthor returns the author of a change of rules: an operator, or the key with which a customer calls.
+func settingAuthor(r *http.Request, l *chain.Line) alert.Author {
 	by := author(r, l)
 	made := alert.Author{Name: by.Name, Request: by.Request, At: by.At}
 	if r.PathValue("organization_id") != "" {
@@ -46,7 +46,7 @@ func alertAuthor(r *http.Request, l *chain.Line) alert.Author {
 }
 
 func (a *API) getAlertRules(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
-	organization, err := alertOrganization(r)
+	organization, err := settingOrganization(r)
 	if err != nil {
 		return err
 	}
@@ -63,11 +63,11 @@ func (a *API) writeAlertRules(w http.ResponseWriter, r *http.Request, organizati
 }
 
 func (a *API) putAlertRules(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
-	organization, err := alertOrganization(r)
+	organization, err := settingOrganization(r)
 	if err != nil {
 		return err
 	}
-	return a.setAlertRules(w, r, alertAuthor(r, l), organization)
+	return a.setAlertRules(w, r, settingAuthor(r, l), organization)
 }
 
 // setAlertRules replaces the rules of an organization with those of the body.
@@ -92,11 +92,11 @@ func (a *API) setAlertRules(w http.ResponseWriter, r *http.Request, by alert.Aut
 }
 
 func (a *API) deleteAlertRules(w http.ResponseWriter, r *http.Request, l *chain.Line) error {
-	organization, err := alertOrganization(r)
+	organization, err := settingOrganization(r)
 	if err != nil {
 		return err
 	}
-	if err := a.options.Alerts.Remove(r.Context(), alertAuthor(r, l), organization); err != nil {
+	if err := a.options.Alerts.Remove(r.Context(), settingAuthor(r, l), organization); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

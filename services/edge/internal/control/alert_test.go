@@ -13,7 +13,13 @@ import (
 // rulesOf calls the operation of customers, as the role serve relays it.
 func (x *world) rulesOf(t *testing.T, method, organization, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "/v1/alerts/rules", strings.NewReader(body))
+	return x.customerCall(t, method, "/v1/alerts/rules", organization, body)
+}
+
+// customerCall makes a call of an organization's key, as the role serve relays it.
+func (x *world) customerCall(t *testing.T, method, path, organization, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+serviceToken)
 	r.Header.Set("X-Organization-Id", organization)
 	r.Header.Set("X-Key-Id", "key_1")

@@ -206,7 +206,7 @@ const decideApprovals apikey.Permission = "ai:approvals:decide"
 
 // operatorScopes are what an operator may do in an organization's place. Inboxes are people's own: operators read them only.
 var operatorScopes = []apikey.Permission{
-	"webhooks:*", readUsage, "ai:approvals:read", decideApprovals, "alerts:*", "notifications:sends:read", "notifications:inbox:read", "notifications:push:read",
+	"webhooks:*", readUsage, "ai:approvals:read", decideApprovals, readApprovers, writeApprovers, "alerts:*", "notifications:sends:read", "notifications:inbox:read", "notifications:push:read",
 }
 
 // actingFor returns the session of the portal's pages that an operator's session is in an organization, with the owner and

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/console"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
@@ -75,7 +76,7 @@ func newConsole(t *testing.T) (*portalWorld, *withoutToken) {
 		Log: log, Tracer: tracenoop.NewTracerProvider().Tracer(""), Meter: metricnoop.NewMeterProvider().Meter(""),
 		Keys: x.keys, Ledger: x.usage, Retention: retention, Tokens: tokens.Tokens,
 		Plans: plan.NewManager(postgres.NewPlans(pool), "", log), Credits: credit.NewManager(postgres.NewCredits(pool), log),
-		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Windows: postgres.NewThresholds(pool),
+		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Approvers: approver.NewGroups(postgres.NewApprovers(pool)), Windows: postgres.NewThresholds(pool),
 		Portal: &control.Portal{
 			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: parse(t, portalURL), Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,

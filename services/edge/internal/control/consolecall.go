@@ -42,13 +42,14 @@ func (a *API) mountOperations(served *chain.Chain) {
 	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
 	routes := customers.customerRoutes(unheld)
 	maps.Copy(routes, a.alertRoutes())
+	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())
 	maps.Copy(routes, customers.toolRoutes())
 	for path, of := range routes {
 		methods := make(map[string]chain.Handler, len(of))
 		for method, next := range of {
 			if decides(c.Table, method, path) {
-				next = inOwnName[decision]("decided_by", next)
+				next = inOwnName[operatorDecision]("decided_by", next)
 			}
 			methods[method] = a.acting(method+" "+path, next)
 		}
@@ -86,8 +87,8 @@ func decides(table route.Table, method, path string) bool {
 	})
 }
 
-// decision is what a page says when an operator decides on an approval.
-type decision struct {
+// operatorDecision is what a page says when an operator decides on an approval.
+type operatorDecision struct {
 	Reason string `json:"reason"`
 }
 

@@ -1,5 +1,5 @@
 // Package control is the face of the edge's role control: what operators do with keys, tokens of end users, rate limits,
-// plans, credits, alert rules, usage and its exports. The role
+// plans, credits, alert rules, groups of approvers, usage and its exports. The role
 // serve relays these paths to it. Package app mounts it.
 package control
 
@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/export"
@@ -35,6 +36,7 @@ type Options struct {
 	Ledger    meter.Ledger
 	Retention meter.Retention
 	Alerts    *alert.Rules
+	Approvers *approver.Groups
 	Exports   *export.Manager
 	// Windows reads what was used of plans.
 	Windows Windows
@@ -44,6 +46,10 @@ type Options struct {
 	Portal *Portal
 	// Console serves the operators' pages; nil serves none of its paths.
 	Console *Console
+	// Decisions serves the page on which people decide by a token; nil serves none.
+	Decisions *Decisions
+	// Slack takes the buttons of messages in Slack; nil takes none.
+	Slack *Slack
 	// Open holds unauthenticated handlers by pattern, such as probes.
 	Open map[string]http.Handler
 }
@@ -73,6 +79,12 @@ func New(options Options) (http.Handler, error) {
 		if err := a.mountPortal(served); err != nil {
 			return nil, err
 		}
+	}
+	if options.Decisions != nil {
+		a.mountDecisions(served)
+	}
+	if options.Slack != nil {
+		served.Mount("/slack/interactions", map[string]chain.Handler{http.MethodPost: a.interact})
 	}
 	if options.Console != nil {
 		if err := a.mountConsole(served); err != nil {
@@ -116,6 +128,7 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 		"/admin/v1/alerts/rules/{organization_id}": {
 			http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules, http.MethodDelete: a.deleteAlertRules,
 		},
+		"/admin/v1/approvers/{organization_id}": {http.MethodGet: a.getApprovers, http.MethodPut: a.putApprovers},
 
 		"/admin/v1/exports":                        {http.MethodGet: a.exports},
 		"/admin/v1/exports/{destination}/backfill": {http.MethodPost: a.backfill},
@@ -133,6 +146,7 @@ func (a *API) operatorRoutes() map[string]map[string]chain.Handler {
 // header, which that role sets.
 func (a *API) serviceRoutes() map[string]map[string]chain.Handler {
 	return map[string]map[string]chain.Handler{
+		"/v1/approvers":     {http.MethodGet: a.getApprovers, http.MethodPut: a.putApprovers},
 		"/v1/alerts/rules":  {http.MethodGet: a.getAlertRules, http.MethodPut: a.putAlertRules},
 		"/v1/tokens":        {http.MethodPost: a.mintCustomerToken},
 		"/v1/tokens/revoke": {http.MethodPost: a.revokeCustomerTokens},

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/api"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/export"
@@ -110,8 +111,8 @@ func newWorld(t *testing.T) *world {
 	credits := credit.NewManager(postgres.NewCredits(pool), log)
 	x.Handler, err = control.New(control.Options{
 		Log: log, Tracer: tracer, Meter: measured, Keys: x.manager, Users: users, Ledger: postgres.NewUsage(pool), Retention: retention,
-		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
-		Plans:  plan.NewManager(postgres.NewPlans(pool), "default", log), Credits: credits,
+		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Approvers: approver.NewGroups(postgres.NewApprovers(pool)),
+		Plans: plan.NewManager(postgres.NewPlans(pool), "default", log), Credits: credits,
 		Exports: newExports(pool), Windows: postgres.NewThresholds(pool),
 		Tokens: testkit.Tokens(t,
 			testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken},

@@ -18,6 +18,7 @@ import (
 
 	"switchyard.dev/services/edge/internal/alert"
 	"switchyard.dev/services/edge/internal/apikey"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/edge/internal/control"
 	"switchyard.dev/services/edge/internal/credit"
 	"switchyard.dev/services/edge/internal/limit"
@@ -103,7 +104,7 @@ func newPortal(t *testing.T) *portalWorld {
 		Keys: x.keys, Ledger: x.usage, Retention: retention, Plans: plan.NewManager(postgres.NewPlans(pool), "default", log),
 		Credits: credit.NewManager(postgres.NewCredits(pool), log), Windows: postgres.NewThresholds(pool),
 		Tokens: testkit.Tokens(t, testkit.Token{Name: "operator", Role: caller.RoleOperator, Text: operatorToken}),
-		Alerts: alert.NewRules(postgres.NewAlerts(pool)),
+		Alerts: alert.NewRules(postgres.NewAlerts(pool)), Approvers: approver.NewGroups(postgres.NewApprovers(pool)),
 		Portal: &control.Portal{
 			Sessions: portal.NewSessions(postgres.NewPortal(pool)), URL: at, Table: x.table, Upstreams: upstreams,
 			Relay: x, Limiter: limit.New(nil), Counter: x.usage,

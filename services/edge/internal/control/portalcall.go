@@ -33,6 +33,7 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 	}
 	maps.Copy(routes, a.options.Portal.customerRoutes(a.holdToPlan))
 	maps.Copy(routes, a.alertRoutes())
+	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())
 	return routes
 }

@@ -20,6 +20,8 @@ func TestRoutesGrowsLinearly(t *testing.T) {
 			"POST /admin/v1/keys/{id}/rotate":                          `{"overlap_seconds":1}`,
 			"PUT /admin/v1/organizations/{organization_id}/rate-limit": `{"requests":1,"window_seconds":60}`,
 			"PUT /admin/v1/alerts/rules/{organization_id}":             `{"rules":[{"name":"n","types":["switchyard.*"],"where":{"percent":80},"to":[{"channel":"in_app"}]}]}`,
+			"PUT /admin/v1/approvers/{organization_id}":                `{"groups":[{"name":"n","members":[{"user_id":"u"}],"steps":[{"after":"0s","channels":["in_app"]}]}]}`,
+			"PUT /v1/approvers":                                        `{"groups":[{"name":"n","members":[{"user_id":"u"}]}]}`,
 			"PUT /v1/alerts/rules":                                     `{"rules":[{"name":"n","types":["switchyard.*"],"to":[{"channel":"in_app"}]}]}`,
 			"PUT /admin/v1/organizations/{organization_id}/plan":       `{"plan":"p"}`,
 			"POST /admin/v1/organizations/{organization_id}/credits":   `{"amount_cents":1,"expires_at":"2099-01-01T00:00:00Z","note":"n","idempotency_key":"k"}`,

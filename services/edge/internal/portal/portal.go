@@ -204,6 +204,9 @@ func checkScopes(r Request) error {
 		if strings.HasPrefix(string(scope), "alerts:") && r.Owner != "" {
 			return apierr.Invalid("scopes", "must not hold scopes of alerts with an owner_id: their rules are the organization's")
 		}
+		if strings.HasPrefix(string(scope), "ai:approvers:") && r.Owner != "" {
+			return apierr.Invalid("scopes", "must not hold scopes of approvers with an owner_id: their groups are the organization's")
+		}
 	}
 	return nil
 }

@@ -88,30 +88,22 @@ func alertEntry(action, organization string, by alert.Author, details map[string
 	}
 }
 
-// Alone implements alert.Store. The transaction holds the cursor's row, so that a replica that has lost its connection
-// commits nothing.
+var alertCursor = cursor{
+	lock: func(ctx context.Context, q *dbsql.Queries) (string, error) { return q.LockAlertCursor(ctx) },
+	move: func(ctx context.Context, q *dbsql.Queries, cursor string) error {
+		return q.MoveAlertCursor(ctx, cursor)
+	},
+}
+
+// Alone implements alert.Store.
 func (a *Alerts) Alone(ctx context.Context, do func(ctx context.Context, done string, s alert.State) (string, error)) error {
-	var failure error
-	err := pgdb.InTx(ctx, a.pool, func(tx pgx.Tx) error {
-		q := dbsql.New(tx)
-		before, err := q.LockAlertCursor(ctx)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		after, err := do(ctx, before, alertState{q})
-		failure = err
-		if after == before {
-			return nil
-		}
-		return q.MoveAlertCursor(context.WithoutCancel(ctx), after)
+	err := alone(ctx, a.pool, alertCursor, func(ctx context.Context, done string, q *dbsql.Queries) (string, error) {
+		return do(ctx, done, alertState{q})
 	})
 	if err != nil {
-		return errors.Join(failure, fmt.Errorf("apply alert rules: %w", err))
+		return fmt.Errorf("apply alert rules: %w", err)
 	}
-	return failure
+	return nil
 }
 
 // Purge implements alert.Store.

@@ -64,6 +64,7 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/sessions/{run_id}":                      "gateway /v1/sessions/{run_id}",
 		"/product/v1/ai/sessions/{run_id}/abort":                "gateway /v1/sessions/{run_id}/abort",
 		"/product/v1/alerts/rules":                              "control /v1/alerts/rules",
+		"/product/v1/ai/approvers":                              "control /v1/approvers",
 		"/product/v1/tokens":                                    "control /v1/tokens",
 		"/product/v1/tokens/revoke":                             "control /v1/tokens/revoke",
 		"/product/v1/ai/approvals":                              "gateway /v1/approvals",

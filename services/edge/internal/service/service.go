@@ -1,6 +1,6 @@
 // Package service is the client of the services that the role control calls for itself: it reads the events of
-// webhook-egress and sends those of the edge, and sends notifications by notify. Package alert and the relay of events use
-// it through their interfaces.
+// webhook-egress and sends those of the edge, sends notifications by notify, and reads and decides the gateway's approvals.
+// Packages alert and approver and the relay of events use it through their interfaces.
 package service
 
 import (
@@ -140,9 +140,33 @@ func refused(status int) bool {
 	return status >= 400 && status < 500
 }
 
+// answered is the error of an answer that is no success.
+type answered struct {
+	status int
+	body   []byte
+	wait   string // Retry-After
+}
+
+func (e *answered) Error() string {
+	return fmt.Sprintf("answered %d: %.*q", e.status, maxRefusal, e.body)
+}
+
 // call sends a JSON request for an organization, empty for all, and decodes the answer into into. The status is 0 without
-// an answer.
+// an answer; the error of one that is no success is an *answered.
 func (c *Client) call(ctx context.Context, method string, to *url.URL, organization string, body, into any) (status int, err error) {
+	token, err := c.token.Read()
+	if err != nil {
+		return 0, fmt.Errorf("token: %w", err)
+	}
+	header := http.Header{"Authorization": {"Bearer " + token.Reveal()}}
+	if organization != "" {
+		header.Set(caller.HeaderOrganization, organization)
+	}
+	return c.request(ctx, method, to, header, body, into)
+}
+
+// request sends a JSON request with headers.
+func (c *Client) request(ctx context.Context, method string, to *url.URL, header http.Header, body, into any) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
 	var text []byte
@@ -155,15 +179,8 @@ func (c *Client) call(ctx context.Context, method string, to *url.URL, organizat
 	if err != nil {
 		return 0, err
 	}
-	token, err := c.token.Read()
-	if err != nil {
-		return 0, fmt.Errorf("token: %w", err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token.Reveal())
-	request.Header.Set("Content-Type", "application/json")
-	if organization != "" {
-		request.Header.Set(caller.HeaderOrganization, organization)
-	}
+	header.Set("Content-Type", "application/json")
+	request.Header = header
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		return 0, err
@@ -174,7 +191,7 @@ func (c *Client) call(ctx context.Context, method string, to *url.URL, organizat
 	case err != nil:
 		return 0, err
 	case response.StatusCode >= 300:
-		return response.StatusCode, fmt.Errorf("answered %d: %.*q", response.StatusCode, maxRefusal, answer)
+		return response.StatusCode, &answered{response.StatusCode, answer, response.Header.Get("Retry-After")}
 	case into == nil:
 		return response.StatusCode, nil
 	}

@@ -39,6 +39,13 @@ func (s *services) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func newClient(t *testing.T) (*services, *service.Client) {
 	t.Helper()
+	s, client, _ := newClientAt(t)
+	return s, client
+}
+
+// newClientAt returns the URL of the services, too.
+func newClientAt(t *testing.T) (*services, *service.Client, *url.URL) {
+	t.Helper()
 	s := &services{status: http.StatusOK}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
@@ -48,7 +55,7 @@ func newClient(t *testing.T) (*services, *service.Client) {
 	}
 	file := filepath.Join(t.TempDir(), "token")
 	testkit.WriteFile(t, file, "canary-token\n")
-	return s, service.New(server.Client().Transport, at, at, secret.File(file))
+	return s, service.New(server.Client().Transport, at, at, secret.File(file)), at
 }
 
 func TestAfter(t *testing.T) {

@@ -8,6 +8,37 @@ import (
 	"time"
 )
 
+type Approval struct {
+	OrganizationID string
+	Ref            string
+	GroupName      string
+	Proof          string
+	Server         string
+	Tool           string
+	Rule           string
+	RequestedBy    string
+	State          string
+	DecidedBy      string
+	RequestedAt    time.Time
+	ExpiresAt      time.Time
+	ClosedAt       *time.Time
+}
+
+type ApprovalNotice struct {
+	ID             string
+	OrganizationID string
+	Ref            string
+	Step           int32
+	Channel        string
+	Member         string
+	Conversation   string
+	State          string
+	DueAt          time.Time
+	Attempts       int32
+	Sealed         []byte
+	NotificationID *string
+}
+
 type AuditEntry struct {
 	ID             int64
 	OccurredAt     time.Time

@@ -1,0 +1,360 @@
+package approver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/platform/lifecycle"
+	"switchyard.dev/services/platform/seal"
+)
+
+const (
+	// followEvery is the interval at which approvals are followed, batchSize how many events, approvals or notices are worked
+	// on at once.
+	followEvery, batchSize = time.Second, 20
+	// roundTime bounds each of the steps of a round.
+	roundTime = 20 * time.Second
+	// purgeEvery is the interval at which old approvals are forgotten, keptTime how long they are kept after they expired.
+	purgeEvery, keptTime = time.Hour, 30 * 24 * time.Hour
+)
+
+// ErrGone reports that the gateway has no such approval, or that it is not pending any more.
+var ErrGone = errors.New("approver: the approval is not pending")
+
+// ErrRefused reports that the gateway will not give a member a token, now or later: the call may be the member's own.
+var ErrRefused = errors.New("approver: the gateway refuses the member")
+
+// Present is an approval as it is at the gateway.
+type Present struct {
+	// State is that of an Approval.
+	State, DecidedBy string
+	ExpiresAt        time.Time
+	Cents            float64
+}
+
+// Gateway is where approvals are. An error that is none of this package's is worth a repeat.
+type Gateway interface {
+	// Approval returns ErrGone if there is none.
+	Approval(ctx context.Context, organization, ref string) (Present, error)
+	// Mint returns a token by which a member decides, ErrGone if there is nothing to decide, or ErrRefused.
+	Mint(ctx context.Context, organization, ref, member, channel string) (string, error)
+	// Version returns that of what a token shows, or ErrGone.
+	Version(ctx context.Context, token string) (string, error)
+}
+
+// Notifier sends messages. An error that is not alert.ErrRefused is worth a repeat.
+type Notifier interface {
+	// Send returns the id of the notification. The same message again is none, and has the same id.
+	Send(ctx context.Context, organization string, m Message) (notification string, err error)
+	// Update replaces what a notification says.
+	Update(ctx context.Context, organization, notification string, m Message) error
+}
+
+// State is the state of the informer, in the transaction in which a replica alone works on it.
+type State interface {
+	Groups(ctx context.Context, organization string) ([]Group, error)
+	// Open adds an approval that waits with its notices, which get their ids. One that is known is left as it is.
+	Open(ctx context.Context, a Approval, notices []Notice) error
+	// Close gives an approval that waits its end, and each of its notices the state After; others are left as they are.
+	Close(ctx context.Context, a Approval) error
+	// Overdue returns approvals that wait and expired before a moment.
+	Overdue(ctx context.Context, before time.Time, limit int) ([]Approval, error)
+	// Due returns notices in a state whose time has come, the longest due first.
+	Due(ctx context.Context, state string, now time.Time, limit int) ([]Notice, error)
+	// Save changes a notice: State, DueAt, Attempts, Sealed and Notification.
+	Save(ctx context.Context, n *Notice) error
+}
+
+// Store keeps the state of the informer.
+type Store interface {
+	// Alone calls do with the cursor of the last event that is done, and commits the cursor that do returns, unless another
+	// replica is at it; then it does nothing. If do returns an error, the cursor and the state are committed all the same.
+	Alone(ctx context.Context, do func(ctx context.Context, done string, s State) (string, error)) error
+	// Purge forgets approvals that expired before a moment.
+	Purge(ctx context.Context, before time.Time) error
+}
+
+// Informer notifies the approvers of approvals that wait, and updates what it sent when they are decided or expire.
+type Informer struct {
+	feed     alert.Feed
+	gateway  Gateway
+	notifier Notifier
+	store    Store
+	box      *seal.Box
+	public   *url.URL
+	log      *slog.Logger
+	notices  metric.Int64Counter
+}
+
+// Options configures an Informer. All fields are required.
+type Options struct {
+	Feed     alert.Feed
+	Gateway  Gateway
+	Notifier Notifier
+	Store    Store
+	// Box seals messages, which hold tokens, until they are sent.
+	Box *seal.Box
+	// Public is the scheme and host at which members reach the page.
+	Public *url.URL
+	Log    *slog.Logger
+	Meter  metric.Meter
+}
+
+// NewInformer returns an Informer that does nothing until Run.
+func NewInformer(o Options) (*Informer, error) {
+	notices, err := o.Meter.Int64Counter("switchyard.control.approval_notices",
+		metric.WithUnit("{notice}"), metric.WithDescription("Notices of approvals by channel and result (sent, closed, cancelled, refused, failed)."))
+	if err != nil {
+		return nil, fmt.Errorf("approvals: %w", err)
+	}
+	return &Informer{o.Feed, o.Gateway, o.Notifier, o.Store, o.Box, o.Public, o.Log, notices}, nil
+}
+
+// Run follows approvals until ctx ends. It is a part of the service's lifecycle.
+func (i *Informer) Run(ctx context.Context) error {
+	return lifecycle.Repeat{Every: followEvery, Log: i.log, Name: "approvals", Do: i.round}.Run(ctx)
+}
+
+// Upkeep forgets old approvals until ctx ends. It is a part of the service's lifecycle.
+func (i *Informer) Upkeep(ctx context.Context) error {
+	return lifecycle.Repeat{
+		Every: purgeEvery, Log: i.log, Name: "upkeep of approvals",
+		Do: func(ctx context.Context) error { return i.store.Purge(ctx, time.Now().Add(-keptTime)) },
+	}.Run(ctx)
+}
+
+// round does what is due. Each step is a transaction of its own: a message is stored before it is sent. A step that fails
+// keeps none of the others from being done.
+func (i *Informer) round(ctx context.Context) error {
+	var errs []error
+	for _, step := range []func(ctx context.Context, limit int) (int, error){i.follow, i.expire, i.prepare, i.send, i.close} {
+		errs = append(errs, lifecycle.UntilDone(ctx, batchSize, roundTime, step))
+	}
+	return errors.Join(errs...)
+}
+
+// follow reads a page of events.
+func (i *Informer) follow(ctx context.Context, limit int) (read int, err error) {
+	err = i.store.Alone(ctx, func(ctx context.Context, done string, s State) (string, error) {
+		events, err := i.feed.After(ctx, done, limit)
+		if err != nil {
+			return done, err
+		}
+		for n := range events {
+			if err := i.apply(ctx, &events[n], s, time.Now()); err != nil {
+				return done, err
+			}
+			done = events[n].Cursor
+			read++
+		}
+		return done, nil
+	})
+	return read, err
+}
+
+// apply plans the notices of an approval that waits, or closes one that is decided.
+func (i *Informer) apply(ctx context.Context, e *alert.Event, s State, now time.Time) error {
+	a, ok := Read(e)
+	switch {
+	case !ok:
+		return nil
+	case a.State != Waiting:
+		return s.Close(ctx, a)
+	case !a.ExpiresAt.After(now):
+		return nil
+	}
+	groups, err := s.Groups(ctx, a.Organization)
+	if err != nil {
+		return err
+	}
+	group := Find(groups, a.Group)
+	if group == nil {
+		if a.Group != Default {
+			i.log.WarnContext(ctx, "an approval names a group of approvers that there is not; no approver is notified of it",
+				slog.String("organization", a.Organization), slog.String("approval", a.Ref), slog.String("group", a.Group))
+		}
+		return nil
+	}
+	return s.Open(ctx, a, Plan(a, group))
+}
+
+// expire closes approvals whose time is up, by what the gateway says of them: a decision of the last moment may be on its
+// way.
+func (i *Informer) expire(ctx context.Context, limit int) (closed int, err error) {
+	err = i.alone(ctx, func(ctx context.Context, s State) error {
+		overdue, err := s.Overdue(ctx, time.Now(), limit)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for n := range overdue {
+			_, open, err := i.present(ctx, s, overdue[n])
+			if errs = append(errs, err); err == nil && !open {
+				closed++
+			}
+		}
+		return errors.Join(errs...)
+	})
+	return closed, err
+}
+
+// present returns an approval as it is at the gateway, and closes it here if it does not wait there.
+func (i *Informer) present(ctx context.Context, s State, a Approval) (found Present, open bool, err error) {
+	found, err = i.gateway.Approval(ctx, a.Organization, a.Ref)
+	if errors.Is(err, ErrGone) {
+		found, err = Present{State: Expired}, nil
+	}
+	if err != nil || found.State == Waiting {
+		return found, err == nil, err
+	}
+	a.State, a.DecidedBy, a.ClosedAt = found.State, alert.Line(found.DecidedBy, maxField), time.Now()
+	return found, false, s.Close(ctx, a)
+}
+
+// alone runs a step that reads no events.
+func (i *Informer) alone(ctx context.Context, do func(ctx context.Context, s State) error) error {
+	return i.store.Alone(ctx, func(ctx context.Context, done string, s State) (string, error) { return done, do(ctx, s) })
+}
+
+// each does one thing with each notice in a state that is due, and returns how many there were. One that fails is due again
+// later; the others are done all the same.
+func (i *Informer) each(ctx context.Context, state string, limit int, do func(ctx context.Context, s State, n *Notice) error) (count int, err error) {
+	err = i.alone(ctx, func(ctx context.Context, s State) error {
+		notices, err := s.Due(ctx, state, time.Now(), limit)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for k := range notices {
+			if ctx.Err() != nil {
+				break
+			}
+			n := &notices[k]
+			if err := do(ctx, s, n); err != nil {
+				i.count(ctx, n, "failed")
+				n.DueAt = time.Now().Add(Retry(n.Attempts))
+				n.Attempts++
+				errs = append(errs, err, s.Save(ctx, n))
+			}
+			count++
+		}
+		return errors.Join(errs...)
+	})
+	return count, err
+}
+
+// prepare stores the messages of notices that are due.
+func (i *Informer) prepare(ctx context.Context, limit int) (int, error) {
+	return i.each(ctx, Planned, limit, func(ctx context.Context, s State, n *Notice) error {
+		found, open, err := i.present(ctx, s, n.Approval)
+		if err != nil || !open {
+			return err
+		}
+		facts, err := i.facts(ctx, s, n)
+		switch {
+		case errors.Is(err, ErrGone):
+			return i.end(ctx, s, n, Cancelled, err)
+		case errors.Is(err, ErrRefused):
+			return i.end(ctx, s, n, Refused, err)
+		case err != nil:
+			return err
+		}
+		facts.Cents = found.Cents
+		text, err := json.Marshal(Ask(n, facts))
+		if err != nil {
+			return err
+		}
+		n.State, n.Attempts, n.DueAt, n.Sealed = Prepared, 0, time.Now(), i.box.Seal(text, n.ID)
+		return s.Save(ctx, n)
+	})
+}
+
+// facts returns what the message of a notice needs, with a token of its member. The error is ErrGone if the member has left
+// the group or lost what the channel needs since the notice was planned.
+func (i *Informer) facts(ctx context.Context, s State, n *Notice) (Facts, error) {
+	f := Facts{Public: i.public, Now: time.Now()}
+	if n.User == "" {
+		return f, nil
+	}
+	groups, err := s.Groups(ctx, n.Approval.Organization)
+	if err != nil {
+		return f, err
+	}
+	group := Find(groups, n.Approval.Group)
+	if group == nil {
+		return f, ErrGone
+	}
+	if f.Member = group.Member(n.User); f.Member == nil || !f.Member.takes(n.Channel) {
+		return f, ErrGone
+	}
+	if f.Token, err = i.gateway.Mint(ctx, n.Approval.Organization, n.Approval.Ref, n.User, n.Channel); err != nil {
+		return f, err
+	}
+	if n.Channel == alert.WebPush {
+		f.Version, err = i.gateway.Version(ctx, f.Token)
+	}
+	return f, err
+}
+
+// send sends prepared messages.
+func (i *Informer) send(ctx context.Context, limit int) (int, error) {
+	return i.each(ctx, Prepared, limit, func(ctx context.Context, s State, n *Notice) error {
+		var m Message
+		text, err := i.box.Open(n.Sealed, n.ID)
+		if err == nil {
+			err = json.Unmarshal(text, &m)
+		}
+		if err != nil { // sealed with a pepper that was replaced
+			return i.end(ctx, s, n, Refused, err)
+		}
+		id, err := i.notifier.Send(ctx, n.Approval.Organization, m)
+		if errors.Is(err, alert.ErrRefused) {
+			return i.end(ctx, s, n, Refused, err)
+		}
+		if err != nil {
+			return err
+		}
+		i.count(ctx, n, "sent")
+		n.State, n.Attempts, n.DueAt, n.Sealed, n.Notification = Sent, 0, time.Now(), nil, id
+		if n.Approval.State != Waiting {
+			n.State = After(n)
+		}
+		return s.Save(ctx, n)
+	})
+}
+
+// close updates messages of approvals that are closed.
+func (i *Informer) close(ctx context.Context, limit int) (int, error) {
+	return i.each(ctx, Closing, limit, func(ctx context.Context, s State, n *Notice) error {
+		err := i.notifier.Update(ctx, n.Approval.Organization, n.Notification, Result(n))
+		late := time.Since(n.Approval.ClosedAt) > closeTime
+		if err != nil && !errors.Is(err, alert.ErrRefused) && !late {
+			return err
+		}
+		return i.end(ctx, s, n, Closed, err)
+	})
+}
+
+// end gives a notice its last state. why is logged if it is not nil.
+func (i *Informer) end(ctx context.Context, s State, n *Notice, state string, why error) error {
+	if why != nil {
+		i.log.WarnContext(ctx, "a notice of an approval ends early", slog.String("organization", n.Approval.Organization),
+			slog.String("approval", n.Approval.Ref), slog.String("channel", n.Channel), slog.String("state", state), slog.String("error", why.Error()))
+	}
+	i.count(ctx, n, state)
+	n.State, n.Attempts, n.Sealed = state, 0, nil
+	return s.Save(ctx, n)
+}
+
+func (i *Informer) count(ctx context.Context, n *Notice, result string) {
+	i.notices.Add(ctx, 1, metric.WithAttributes(attribute.String("channel", n.Channel), attribute.String("result", result)))
+}

@@ -1,0 +1,259 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/decision"
+	"switchyard.dev/services/platform/apierr"
+)
+
+// Decider decides by tokens of the gateway. The error of a refusal is a *decision.RefusalError.
+type Decider interface {
+	Show(ctx context.Context, token string) (*decision.Decision, error)
+	Decide(ctx context.Context, token string, choice decision.Choice) (*decision.Decision, error)
+}
+
+// Decisions is what the page of decisions needs. All fields are required.
+type Decisions struct {
+	Decider Decider
+	Nonces  *decision.Nonces
+	// Reads and Writes limit the calls from an address, Tokens those with a token.
+	Reads, Writes, Tokens *decision.Rate
+}
+
+// NewDecisions returns Decisions with the rates of the house: an address may be that of a load balancer, or of the role
+// serve, which limits the addresses that it sees.
+func NewDecisions(decider Decider, nonces *decision.Nonces) *Decisions {
+	return &Decisions{
+		Decider: decider, Nonces: nonces,
+		Reads: decision.NewRate(100, 500), Writes: decision.NewRate(50, 200), Tokens: decision.NewRate(1, 120),
+	}
+}
+
+const (
+	pagePath      = "/decisions/{token}"
+	decisionsPath = "/v1/decisions/{token}"
+	// maxForm bounds the form of the page in bytes: a reason has three bytes for each that is escaped.
+	maxForm = 8 << 10
+)
+
+// mountDecisions mounts the page, and the operation of service workers. A token authorizes a request: there is no session.
+func (a *API) mountDecisions(served *chain.Chain) {
+	served.Mount(pagePath, map[string]chain.Handler{http.MethodGet: a.showDecision, http.MethodPost: a.decideOnPage})
+	served.Mount(decisionsPath, map[string]chain.Handler{http.MethodPost: a.decideByButton, http.MethodOptions: a.allowButton})
+}
+
+// admit limits the rate of an address and of a token.
+func (d *Decisions) admit(r *http.Request, token string) (wait time.Duration) {
+	now, rate := time.Now(), d.Writes
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		rate = d.Reads
+	}
+	if wait = rate.Take(decision.Address(r.RemoteAddr), now); wait > 0 || !decision.IsToken(token) {
+		return wait
+	}
+	return d.Tokens.Take(token, now)
+}
+
+const tooMany = "there were too many requests; try again later"
+
+// showDecision shows what a token decides. It changes nothing, however often programs open the link that look for harm in
+// mail.
+func (a *API) showDecision(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	token := r.PathValue("token")
+	if wait := a.options.Decisions.admit(r, token); wait > 0 {
+		return writeLimited(w, wait)
+	}
+	return a.writeDecision(w, r, token, http.StatusOK)
+}
+
+// writeLimited answers that there were too many requests.
+func writeLimited(w http.ResponseWriter, wait time.Duration) error {
+	e := apierr.Error{RetryAfter: wait}
+	w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfterSeconds()))
+	return decision.Write(w, http.StatusTooManyRequests, decision.Failed("There were too many requests. Try again later."))
+}
+
+// writeDecision answers with the page of a token, with notes.
+func (a *API) writeDecision(w http.ResponseWriter, r *http.Request, token string, status int, notes ...string) error {
+	if !decision.IsToken(token) {
+		return decision.Write(w, http.StatusNotFound, decision.Unknown())
+	}
+	d, err := a.options.Decisions.Decider.Show(r.Context(), token)
+	if err != nil {
+		return a.writeRefusal(w, r, err)
+	}
+	return decision.Write(w, status, decision.Show(d, a.options.Decisions.Nonces.Make(token, d.Version, time.Now()), notes...))
+}
+
+// writeRefusal answers with the page of what the gateway refused, or of a gateway that is away.
+func (a *API) writeRefusal(w http.ResponseWriter, r *http.Request, err error) error {
+	refusal, ok := errors.AsType[*decision.RefusalError](err)
+	if !ok {
+		a.options.Log.ErrorContext(r.Context(), "the gateway has no answer to a decision", slog.String("error", err.Error()))
+		return decision.Write(w, http.StatusBadGateway, decision.Failed("The service that decides is away. Nothing is known to be decided. Try again in a moment."))
+	}
+	switch refusal.Status {
+	case http.StatusNotFound:
+		return decision.Write(w, http.StatusNotFound, decision.Unknown())
+	case http.StatusGone:
+		return decision.Write(w, http.StatusGone, decision.Over())
+	case http.StatusTooManyRequests:
+		return writeLimited(w, refusal.RetryAfter)
+	}
+	return decision.Write(w, http.StatusForbidden, decision.Failed("You can't decide on this call."))
+}
+
+// decideOnPage decides by the form of the page.
+func (a *API) decideOnPage(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	token, d := r.PathValue("token"), a.options.Decisions
+	if wait := d.admit(r, token); wait > 0 {
+		return writeLimited(w, wait)
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return decision.Write(w, http.StatusForbidden, decision.Failed("Only the page itself decides. Open the link and decide there."))
+	}
+	form, ok := readForm(w, r)
+	if !ok || !decision.IsToken(token) {
+		return decision.Write(w, http.StatusBadRequest, decision.Failed("The form is not the page's. Open the link again."))
+	}
+	if !d.Nonces.Check(form.nonce, token, form.choice.Version, time.Now()) {
+		return a.writeDecision(w, r, token, http.StatusForbidden, "The page was open for too long, or is not the one that was shown. Nothing was decided: read it and decide again.")
+	}
+	decided, err := d.Decider.Decide(r.Context(), token, form.choice)
+	refusal, refused := errors.AsType[*decision.RefusalError](err)
+	switch {
+	case err == nil:
+		return decision.Write(w, http.StatusOK, decision.Show(decided, ""))
+	case refused && refusal.Reason == decision.ReasonChanged:
+		return a.writeDecision(w, r, token, http.StatusConflict, "What is shown has changed since. Nothing was decided: read it again.")
+	case refused && refusal.Reason == decision.ReasonDecided:
+		return a.writeDecision(w, r, token, http.StatusConflict, "Another approver has decided before.")
+	}
+	return a.writeRefusal(w, r, err)
+}
+
+// form is what the page sends.
+type form struct {
+	nonce  string
+	choice decision.Choice
+}
+
+// readForm reads the form of the page, whose fields are there once. It reports false for anything else.
+func readForm(w http.ResponseWriter, r *http.Request) (f form, ok bool) {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/x-www-form-urlencoded" {
+		return f, false
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil || strings.Count(string(text), "&") > 3 {
+		return f, false
+	}
+	fields, err := url.ParseQuery(string(text))
+	if err != nil {
+		return f, false
+	}
+	f.choice.Proof = decision.ProofPage
+	for name, into := range map[string]*string{
+		"nonce": &f.nonce, "display_version": &f.choice.Version, "decision": &f.choice.Decision, "reason": &f.choice.Reason,
+	} {
+		if len(fields[name]) != 1 {
+			return f, false
+		}
+		*into = strings.TrimSpace(fields[name][0])
+	}
+	if err := checkChoice(&f.choice); err != nil || len(fields) != 4 {
+		return f, false
+	}
+	return f, true
+}
+
+// checkChoice refuses a choice that is none, or too long.
+func checkChoice(c *decision.Choice) error {
+	switch {
+	case c.Decision != decision.Approve && c.Decision != decision.Deny:
+		return apierr.Invalid("decision", "must be approve or deny")
+	case len(c.Reason) > decision.MaxReason:
+		return apierr.Invalid("reason", "must be at most 1024 bytes")
+	case len(c.Version) > decision.MaxVersion:
+		return apierr.Invalid("display_version", "must be at most 128 bytes")
+	}
+	return nil
+}
+
+// allowButton lets pages of any origin decide by a token: it is all that authorizes a decision, and no cookie counts.
+func (a *API) allowButton(w http.ResponseWriter, _ *http.Request, _ *chain.Line) error {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Set("Access-Control-Allow-Methods", http.MethodPost)
+	h.Set("Access-Control-Allow-Headers", "Content-Type")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// decideByButton decides by a button of a message, which the gateway allows where the rule does not demand the page.
+func (a *API) decideByButton(w http.ResponseWriter, r *http.Request, _ *chain.Line) error {
+	token, d := r.PathValue("token"), a.options.Decisions
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.Header().Set("Cache-Control", "no-store")
+	if wait := d.admit(r, token); wait > 0 {
+		e := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, tooMany)
+		e.RetryAfter = wait
+		return e
+	}
+	var body struct {
+		Decision string `json:"decision"`
+		Reason   string `json:"reason"`
+		Version  string `json:"display_version"`
+	}
+	if err := read(w, r, &body); err != nil {
+		return err
+	}
+	choice := decision.Choice{Decision: body.Decision, Reason: body.Reason, Version: body.Version} // A button gives no proof.
+	if err := checkChoice(&choice); err != nil {
+		return err
+	}
+	if !decision.IsToken(token) {
+		return apierr.NotFound("decision")
+	}
+	decided, err := d.Decider.Decide(r.Context(), token, choice)
+	if refusal, ok := errors.AsType[*decision.RefusalError](err); ok {
+		return passed(refusal)
+	}
+	if err != nil {
+		return apierr.Unavailable("the service that decides is away; try again", err)
+	}
+	return write(w, http.StatusOK, struct {
+		Ref       string     `json:"ref"`
+		Status    string     `json:"status"`
+		DecidedBy *string    `json:"decided_by"`
+		DecidedAt *time.Time `json:"decided_at"`
+	}{decided.Ref, decided.Status, decided.DecidedBy, decided.DecidedAt})
+}
+
+// kinds are the kinds of the gateway's refusals by status.
+var kinds = map[int]apierr.Kind{
+	http.StatusBadRequest: apierr.KindInvalid, http.StatusForbidden: apierr.KindForbidden, http.StatusNotFound: apierr.KindNotFound,
+	http.StatusConflict: apierr.KindConflict, http.StatusGone: apierr.KindGone, http.StatusTooManyRequests: apierr.KindRateLimited,
+}
+
+// passed returns a refusal of the gateway as the own one.
+func passed(r *decision.RefusalError) error {
+	kind, ok := kinds[r.Status]
+	if !ok {
+		return apierr.Unavailable("the service that decides is away; try again", r)
+	}
+	e := apierr.New(kind, apierr.Reason(r.Reason), r.Text)
+	e.RetryAfter = r.RetryAfter
+	return e
+}
