@@ -208,11 +208,11 @@ func (x *execution) permit(ctx context.Context, f *facts) error {
 	if err := x.approve(ctx, f); err != nil {
 		return err
 	}
-	return x.book(ctx)
+	return x.limit(ctx)
 }
 
-// book takes the call from the limits of its server, if its row can be written and its circuit lets it through.
-func (x *execution) book(ctx context.Context) error {
+// limit takes the call from the limits of its server, if its row can be written and its circuit lets it through.
+func (x *execution) limit(ctx context.Context) error {
 	var err error
 	if x.booked, err = x.caller.Limits.TryReserve(ctx, demand(x.request.Organization, x.server)); err != nil {
 		return refusedByLimit(err)

@@ -194,7 +194,7 @@ func (x *execution) permitQuery(ctx context.Context, q *Query, f *facts) error {
 	if err := q.judge(x.policy, f); err != nil {
 		return err
 	}
-	return x.book(ctx)
+	return x.limit(ctx)
 }
 
 // judge applies the rules that read the arguments.
