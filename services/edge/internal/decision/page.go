@@ -21,7 +21,11 @@ var pageText string
 //go:embed page.css
 var style string
 
-var page = template.Must(template.New("page").Parse(pageText))
+var page = func() *template.Template {
+	t := template.Must(template.New("page").Parse(pageText))
+	template.Must(t.New("style").Parse(style))
+	return t
+}()
 
 // policy lets the page use its own style and send its form to its own origin, and nothing else.
 var policy = "default-src 'none'; style-src 'sha256-" + digest(style) + "'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -48,9 +52,6 @@ type Fact struct {
 	Name, Value string
 	Code        bool
 }
-
-// Style returns the page's style.
-func (View) Style() template.CSS { return template.CSS(style) } //nolint:gosec // An embedded file.
 
 // maxArguments bounds the arguments on the page in bytes; they are shown in full up to it.
 const maxArguments = 1 << 20

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,17 +18,27 @@ import (
 
 // place is where references are read.
 type place struct {
+	mu    sync.Mutex
 	value string
 	err   error
 	reads int
 }
 
 func (p *place) Read(_ context.Context, organization, reference string) (secret.Value, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.reads++
 	if organization != "org_a" || reference != "file:token" {
 		return secret.Value{}, secretref.ErrRefused
 	}
 	return secret.New(p.value), p.err
+}
+
+// put changes what reads get.
+func (p *place) put(value string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.value, p.err = value, err
 }
 
 func referenced() *toolserver.Server {

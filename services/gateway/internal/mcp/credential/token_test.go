@@ -103,7 +103,7 @@ func TestTokens(t *testing.T) {
 			wait.Go(func() { header(t, c, clientOf("org_a", 1), "Bearer tok-1") })
 		}
 		wait.Wait()
-		p.value = "second secret"
+		p.put("second secret", nil)
 		time.Sleep(9 * time.Minute) // Four fifths of its life have passed.
 		synctest.Wait()
 		if i.asked() != 2 || i.secrets[0] != "first+secret" || i.secrets[1] != "second+secret" {
@@ -180,7 +180,7 @@ func TestNoToken(t *testing.T) {
 		if _, _, err := c.Header(t.Context(), clientOf("org_a", 1)); err != nil {
 			t.Error(err)
 		}
-		p.err = errAway
+		p.put("", errAway)
 		_, _, err := c.Header(t.Context(), clientOf("org_a", 7))
 		if e, ok := errors.AsType[*oauth.Error](err); !ok || e.Text != "the client's secret can't be read" || !errors.Is(err, errAway) {
 			t.Errorf("%v", err)

@@ -74,7 +74,7 @@ func (c *Cache) Of(ctx context.Context, organization string, server *toolserver.
 	l := c.at(at)
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	if items, err, ok := c.fresh(l); ok {
+	if items, ok, err := c.fresh(l); ok {
 		return items, err
 	}
 	select {
@@ -83,7 +83,7 @@ func (c *Cache) Of(ctx context.Context, organization string, server *toolserver.
 		return nil, ctx.Err()
 	}
 	defer func() { <-l.turn }()
-	if items, err, ok := c.fresh(l); ok { // Another caller has asked.
+	if items, ok, err := c.fresh(l); ok { // Another caller has asked.
 		return items, err
 	}
 	items, err := c.lister.Offered(ctx, server, organization, of)
@@ -106,18 +106,18 @@ func (c *Cache) at(at key) *list {
 	return l
 }
 
-// fresh returns a list that is not too old.
-func (c *Cache) fresh(l *list) (items []upstream.Item, err error, ok bool) { //nolint:revive // The error is what is kept, not one of this.
+// fresh returns a list, or the error of having asked for it, if that is not too old; ok reports whether it is.
+func (c *Cache) fresh(l *list) (items []upstream.Item, ok bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l.at.IsZero() {
-		return nil, nil, false
-	}
 	age := time.Since(l.at)
-	if l.err != nil {
-		return nil, l.err, age < pauseFor
+	switch {
+	case l.at.IsZero():
+		return nil, false, nil
+	case l.err != nil:
+		return nil, age < pauseFor, l.err
 	}
-	return l.items, nil, !l.stale && age < keepFor
+	return l.items, !l.stale && age < keepFor, nil
 }
 
 // put keeps what a server answered.

@@ -21,6 +21,7 @@ import (
 type approvals struct {
 	world   *world
 	decided chan struct{} // wakes those that wait
+	waiting chan struct{} // gets one for each that begins to wait
 	// now is what a call gets next; while it waits, it is held.
 	mu      sync.Mutex
 	state   approval.State
@@ -42,6 +43,7 @@ func (a *approvals) Require(_ context.Context, c *approval.Exact) (approval.Appr
 
 func (a *approvals) Wait(ctx context.Context, _ string, until time.Time) (bool, error) {
 	a.world.step("wait")
+	a.waiting <- struct{}{}
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -72,9 +74,7 @@ func (a *approvals) Settle(_ context.Context, _ *approval.Approval, state approv
 
 // decide decides while the call waits, after a change.
 func (a *approvals) decide(state approval.State, err error, change func()) {
-	for a.world.waits() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-a.waiting
 	a.mu.Lock()
 	a.state, a.err = state, err
 	if change != nil {
@@ -88,7 +88,7 @@ func (a *approvals) decide(state approval.State, err error, change func()) {
 func approving(t *testing.T, state approval.State, hold time.Duration) (*Caller, *world) {
 	t.Helper()
 	_, w := open(t)
-	w.approvals = &approvals{world: w, decided: make(chan struct{}, 1), state: state}
+	w.approvals = &approvals{world: w, decided: make(chan struct{}, 1), waiting: make(chan struct{}, 1000), state: state}
 	w.hold = hold
 	w.rule(toolrule.Rule{When: "args.a == 1", Approval: true, Approvers: "ops"})
 	return w.caller(t), w
@@ -232,23 +232,10 @@ func TestCancelledHeldCall(t *testing.T) {
 		_, err := c.Call(ctx, request(read, `{"a":1}`))
 		done <- err
 	}()
-	for w.waits() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	<-w.approvals.waiting
 	cancel()
 	wants(t, <-done, apierr.ReasonCancelled)
 	if len(w.sent) != 0 || len(w.reserved) != 0 || w.approvals.given != 0 {
 		t.Errorf("sent %d, reserved %v, given back %d", len(w.sent), w.reserved, w.approvals.given)
 	}
-}
-
-func (w *world) waits() (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, step := range w.steps {
-		if step == "wait" {
-			n++
-		}
-	}
-	return n
 }

@@ -63,11 +63,15 @@ func TestFollows(t *testing.T) {
 func TestFollowsAgain(t *testing.T) {
 	c, w := offering(t)
 	synctest.Test(t, func(t *testing.T) {
-		begun := 0
+		var mu sync.Mutex
+		begun, first, updated := 0, 0, 0
 		w.follow = func(_ context.Context, _ *toolserver.Server, f *upstream.Follow) error {
+			mu.Lock()
 			begun++
+			again := begun > 1
+			mu.Unlock()
 			f.Begun(f.URIs)
-			if begun == 1 {
+			if !again {
 				f.Updated("file:///a")
 			}
 			return errors.New("ended")
@@ -77,11 +81,13 @@ func TestFollowsAgain(t *testing.T) {
 			t.Fatal(all, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		first, updated := 0, 0
 		var group sync.WaitGroup
 		group.Go(func() {
-			all[0].Run(ctx, func([]string) { first++ }, func(string) {
+			all[0].Run(ctx, func([]string) {
+				mu.Lock()
+				defer mu.Unlock()
+				first++
+			}, func(string) {
 				mu.Lock()
 				defer mu.Unlock()
 				updated++
@@ -92,8 +98,8 @@ func TestFollowsAgain(t *testing.T) {
 		if first != 1 || begun != 2 || updated != 2 {
 			t.Errorf("begun %d and %d times, updated %d", first, begun, updated)
 		}
-		w.levels = map[string]trust.Level{}
 		mu.Unlock()
+		w.distrust()
 		time.Sleep(10 * leastAgain)
 		mu.Lock()
 		if begun != 12 || updated != 2 {

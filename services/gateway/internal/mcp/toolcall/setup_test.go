@@ -122,7 +122,11 @@ func (w *world) Of(_ context.Context, e *definition.Entry) (tools []definition.R
 	return tools, w.away
 }
 
-func (w *world) Used(server toolserver.Key) { w.used = append(w.used, server) }
+func (w *world) Used(server toolserver.Key) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used = append(w.used, server)
+}
 
 func (w *world) Refresh(context.Context, toolserver.Key, time.Duration) error {
 	w.step("refresh")
@@ -131,10 +135,19 @@ func (w *world) Refresh(context.Context, toolserver.Key, time.Duration) error {
 
 func (w *world) Level(_, server string) (trust.Level, error) {
 	w.step("trust")
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if level, known := w.levels[server]; known {
 		return level, w.stale
 	}
 	return trust.Untrusted, w.stale
+}
+
+// distrust takes back the trust in every server.
+func (w *world) distrust() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.levels = map[string]trust.Level{}
 }
 
 // rule adds a rule to the policy.
