@@ -39,10 +39,10 @@ var classes = map[protoreflect.FullName]class{
 
 	"actor": classID, "initiated_by": classID, "requested_by": classID, "decided_by": classID, "approver": classID, "created_by": classID, "standing_id": classID, "display_version": classID, "assigned_by": classID,
 	"reviewed_by": classID, "revoked_by": classID, "reason": classID, "description": classID, "invoice_ref": classID,
-	"MintRunRequest.metadata": classID, "metadata": classLabel, "tags": classLabel, "tag": classLabel, "idempotency_key": classLabel,
+	"MintRunRequest.metadata": classID, "metadata": classLabel, "tags": classLabel, "tag": classLabel, "idempotency_key": classLabel, "when": classLabel,
 
 	"messages": classContent, "prompt": classContent, "stop": classContent, "csv": classContent, "cursor": classContent,
-	"GetDecisionRequest.token": classContent, "DecideRequest.token": classContent, "when": classContent,
+	"GetDecisionRequest.token": classContent, "DecideRequest.token": classContent,
 	"ToolFunction.description": classContent, "ImageRef.url": classContent, "ImageRef.base64": classContent,
 }
 

@@ -37,6 +37,7 @@ const (
 var content = []string{
 	"LlmRequest.messages", "LlmRequest.stop", "ToolFunction.description", "ImagesRequest.messages", "ImagesRequest.prompt",
 	"VisionRequest.prompt", "ImageRef.url", "ImageRef.base64", "CheckConsistencyRequest.prompt", "ReconcilePricingRequest.csv", "cursor",
+	"GetDecisionRequest.token", "DecideRequest.token",
 }
 
 // opaqueFields are those of credentials, which byok_test.go covers.
