@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"switchyard.dev/services/edge/internal/poll"
 )
@@ -28,10 +29,15 @@ type Watcher struct {
 	position int64
 }
 
+// startTime bounds the first reading: databases are slow while everything starts at once.
+const startTime = 30 * time.Second
+
 // NewWatcher returns a Watcher that holds the plans of now.
 func NewWatcher(ctx context.Context, feed Feed, log *slog.Logger) (*Watcher, error) {
 	w := &Watcher{feed: feed, log: log, position: -1}
-	return w, w.Refresh(ctx)
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	return w, w.read(ctx)
 }
 
 // Plan returns the plan of a name, nil if there is none, with a limit of credits if it is prepaid. The caller must not
@@ -45,6 +51,10 @@ func (w *Watcher) Run(ctx context.Context) error { return poll.New("plans", w.Re
 func (w *Watcher) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, poll.Most)
 	defer cancel()
+	return w.read(ctx)
+}
+
+func (w *Watcher) read(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	position, err := w.feed.PlanPosition(ctx)
