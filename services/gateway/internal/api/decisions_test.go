@@ -30,14 +30,14 @@ func (b *bench) exactly(tb testing.TB, arguments string, page, standing bool) ap
 func (b *bench) calls(tb testing.TB) *approval.Calls {
 	tb.Helper()
 	return &approval.Calls{
-		Store: postgres.NewApprovals(b.control), Replica: "one", TTL: time.Hour, Standing: expressions(tb), Redactor: b.policies.policy.Redactor,
+		Store: postgres.NewApprovals(b.control), Replica: "one", TTL: time.Hour, Conditions: expressions(tb), Redactor: b.policies.policy.Redactor,
 	}
 }
 
 func exactCall(arguments string, page, standing bool) *approval.Exact {
 	return &approval.Exact{
 		Organization: "acme", Run: "r1", Server: "ci", Tool: "deploy", Definition: [32]byte{1}, RequestedBy: "agent", User: "eve",
-		Arguments: []byte(arguments), Policy: "p1", Rule: "deployments", Approvers: "ops", Page: page, Standing: standing, Price: 5e9, ReviewedBy: "rita",
+		Arguments: []byte(arguments), Policy: "p1", Rule: "deployments", Approvers: "ops", Page: page, StandingAllowed: standing, Price: 5e9, ReviewedBy: "rita",
 	}
 }
 
@@ -289,7 +289,7 @@ func TestStandingApproval(t *testing.T) {
 		"another definition": func(c *approval.Exact) { c.Definition = [32]byte{2} },
 		"another tool":       func(c *approval.Exact) { c.Tool = "drop" },
 		"another server":     func(c *approval.Exact) { c.Server = "cd" },
-		"a rule refuses it":  func(c *approval.Exact) { c.Standing = false },
+		"a rule refuses it":  func(c *approval.Exact) { c.StandingAllowed = false },
 		"its creator asks":   func(c *approval.Exact) { c.User = "ada" },
 		"other arguments":    func(c *approval.Exact) { c.Arguments = []byte(`{"n":5}`) },
 		"none":               func(c *approval.Exact) { c.Arguments = []byte(`{}`) },

@@ -114,29 +114,29 @@ func TestToolLimitsOfARun(t *testing.T) {
 // A run below another has a part of its authority, is listed by it, and ends with it.
 func TestRunsBelow(t *testing.T) {
 	b := setup(t)
-	b.post(t, "/v1/runs/mint", `{"run_id":"root","max_cost_cents":5,"models":["first/ok"]}`).fields(t, http.StatusCreated)
-	child := b.post(t, "/v1/runs/mint", `{"run_id":"c","parent_run_id":"root","max_cost_cents":1.25}`).fields(t, http.StatusCreated)
-	root := b.authority(t, "root")
-	has(t, child, map[string]any{"parent_run_id": "root", "depth": 1, "max_cost_cents": 1.25, "models": []string{"first/ok"}, "expires_at": root["expires_at"]})
-	has(t, root, map[string]any{"parent_run_id": nil, "depth": 0, "max_cost_cents": 3.75})
+	b.post(t, "/v1/runs/mint", `{"run_id":"top","max_cost_cents":5,"models":["first/ok"]}`).fields(t, http.StatusCreated)
+	child := b.post(t, "/v1/runs/mint", `{"run_id":"c","parent_run_id":"top","max_cost_cents":1.25}`).fields(t, http.StatusCreated)
+	top := b.authority(t, "top")
+	has(t, child, map[string]any{"parent_run_id": "top", "depth": 1, "max_cost_cents": 1.25, "models": []string{"first/ok"}, "expires_at": top["expires_at"]})
+	has(t, top, map[string]any{"parent_run_id": nil, "depth": 0, "max_cost_cents": 3.75})
 	for body, want := range map[string]string{
-		`{"parent_run_id":"root"}`:                                                        "max_cost_cents",
-		`{"parent_run_id":"root","max_cost_cents":3.75}`:                                  "max_cost_cents",
-		`{"parent_run_id":"root","max_cost_cents":1,"models":["second/ok"]}`:              "models[0]",
-		`{"parent_run_id":"root","max_cost_cents":1,"expires_at":"2999-01-01T00:00:00Z"}`: "expires_at",
-		`{"parent_run_id":"none","max_cost_cents":1}`:                                     "parent_run_id",
+		`{"parent_run_id":"top"}`:                                                        "max_cost_cents",
+		`{"parent_run_id":"top","max_cost_cents":3.75}`:                                  "max_cost_cents",
+		`{"parent_run_id":"top","max_cost_cents":1,"models":["second/ok"]}`:              "models[0]",
+		`{"parent_run_id":"top","max_cost_cents":1,"expires_at":"2999-01-01T00:00:00Z"}`: "expires_at",
+		`{"parent_run_id":"none","max_cost_cents":1}`:                                    "parent_run_id",
 	} {
 		b.post(t, "/v1/runs/mint", body).refused(t, 400, "invalid_request", want)
 	}
-	b.post(t, "/v1/runs/mint", `{"parent_run_id":"root","max_cost_cents":1}`, "X-Organization-Id", "other").refused(t, 400, "invalid_request", "parent_run_id")
-	list := b.get(t, "/v1/runs?parent_run_id=root", "svc", "X-Organization-Id", "acme")
-	if !strings.Contains(list.body, `"run_id":"c"`) || strings.Contains(list.body, `"run_id":"root"`) {
+	b.post(t, "/v1/runs/mint", `{"parent_run_id":"top","max_cost_cents":1}`, "X-Organization-Id", "other").refused(t, 400, "invalid_request", "parent_run_id")
+	list := b.get(t, "/v1/runs?parent_run_id=top", "svc", "X-Organization-Id", "acme")
+	if !strings.Contains(list.body, `"run_id":"c"`) || strings.Contains(list.body, `"run_id":"top"`) {
 		t.Errorf("listed %s", list.body)
 	}
 	b.post(t, "/v1/runs/mint", `{"run_id":"g","parent_run_id":"c","max_cost_cents":0.5}`).fields(t, http.StatusCreated)
 	b.post(t, "/v1/runs/mint", `{"parent_run_id":"g","max_cost_cents":0.1}`).refused(t, 403, "run_too_deep", "parent_run_id")
 	has(t, b.authority(t, "g"), map[string]any{"status": "exhausted", "end_reason": "max_depth"})
-	b.post(t, "/v1/runs/root/revoke", `{"reason":"enough"}`).fields(t, http.StatusOK)
+	b.post(t, "/v1/runs/top/revoke", `{"reason":"enough"}`).fields(t, http.StatusOK)
 	has(t, b.authority(t, "c"), map[string]any{"status": "revoked", "revoke_reason": "enough"})
 	b.ask(t, "c").refused(t, 403, "run_revoked", "")
 }

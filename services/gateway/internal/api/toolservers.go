@@ -113,7 +113,7 @@ func (s *toolServer) RegisterToolServer(ctx context.Context, m *gatewayv1.Regist
 	server, err := s.Servers.Register(ctx, &toolserver.Registration{
 		Key: key, Prefix: m.GetPrefix(), URL: m.GetUrl(), Command: m.GetCommand(), Credential: toToolOffer(m.GetCredential()), Price: cost,
 		Timeout: time.Duration(m.GetTimeoutSeconds()) * time.Second, Concurrency: int(m.GetMaxConcurrency()), PerMinute: int(m.GetMaxPerMinute()),
-		By: orActor(ctx, m.GetRegisteredBy()), Features: toFeatures(m.GetFeatures()),
+		By: orActor(ctx, m.GetRegisteredBy()), Features: toolserver.FeaturesOf(m.GetFeatures()),
 	}, m.GetReason())
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (s *toolServer) UpdateToolServer(ctx context.Context, m *gatewayv1.UpdateTo
 		Version: int(m.GetExpectedVersion()), Prefix: m.Prefix, URL: m.Url, Command: m.Command,
 		Credential: toToolOffer(m.GetCredential()), NoCredential: m.GetRemoveCredential(),
 		Concurrency: toInt(m.MaxConcurrency), PerMinute: toInt(m.MaxPerMinute), By: orActor(ctx, m.GetUpdatedBy()),
-		Features: toFeatures(m.GetFeatures()),
+		Features: toolserver.FeaturesOf(m.GetFeatures()),
 	}
 	if m.PricePerCallCents != nil {
 		cost, err := toPrice(m.GetPricePerCallCents())
@@ -221,22 +221,6 @@ func (s *toolServer) UpdateToolServer(ctx context.Context, m *gatewayv1.UpdateTo
 		return nil, err
 	}
 	return s.one(ctx, m, &server)
-}
-
-func toFeatures(names []string) []toolserver.Feature {
-	of := make([]toolserver.Feature, len(names))
-	for i, name := range names {
-		of[i] = toolserver.Feature(name)
-	}
-	return of
-}
-
-func fromFeatures(of []toolserver.Feature) []string {
-	names := make([]string, len(of))
-	for i, f := range of {
-		names[i] = string(f)
-	}
-	return names
 }
 
 func toInt(n *int32) *int {
@@ -344,7 +328,7 @@ func fromToolServer(s *toolserver.Server, state definition.State, entry *definit
 		MaxPerMinute: int32(s.PerMinute), ReviewState: "unlisted", ListedAt: optionalTime(state.ListedAt),
 		ProtocolVersion: toNullable(state.ProtocolVersion), LastErrorClass: toNullable(state.ErrorClass), LastError: toNullable(state.ErrorText),
 		LastErrorAt: optionalTime(state.ErrorAt), Version: int32(s.Version), RegisteredBy: s.CreatedBy, MovedBy: toNullable(s.MovedBy),
-		CreatedAt: timestamppb.New(s.CreatedAt), UpdatedAt: timestamppb.New(s.UpdatedAt), Features: fromFeatures(s.Features),
+		CreatedAt: timestamppb.New(s.CreatedAt), UpdatedAt: timestamppb.New(s.UpdatedAt), Features: toolserver.FeatureNames(s.Features),
 	}
 	out.Credential = fromToolCredential(&s.Credential)
 	if state.ListedAt.IsZero() || entry == nil {

@@ -62,6 +62,6 @@ func openApprovals(s *service.Service, cfg Config, stores stores, g governance, 
 	}}.Run)
 	return &approval.Calls{
 		Store: store, Redactor: func() *redact.Redactor { return p.fleets.policy().Redactor() }, Replica: g.replica.String(),
-		TTL: cfg.MCPApprovalTTL, Waiters: waiters, Standing: expressions,
+		TTL: cfg.MCPApprovalTTL, Waiters: waiters, Conditions: expressions,
 	}, nil
 }

@@ -71,7 +71,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	if err != nil {
 		return t, err
 	}
-	t.expressions = approvals.Standing
+	t.expressions = approvals.Conditions
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Offerings: t.offers, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{

@@ -139,7 +139,7 @@ func insertCall(ctx context.Context, q *dbsql.Queries, a *approval.Approval) err
 	x := a.Call
 	if err := q.CreateCall(ctx, dbsql.CreateCallParams{
 		ApprovalID: a.ID, OrganizationID: a.Organization, RunID: a.Run, CallDigest: x.Digest[:], DefinitionDigest: x.Definition[:],
-		PolicyVersion: x.Policy, Rule: x.Rule, Approvers: x.Approvers, Proof: proofOf(x), StandingAllowed: x.Standing,
+		PolicyVersion: x.Policy, Rule: x.Rule, Approvers: x.Approvers, Proof: proofOf(x), StandingAllowed: x.StandingAllowed,
 		PricePicoUsd: x.Price, ReviewedBy: x.ReviewedBy, Redacted: x.Redacted, UnknownRef: x.UnknownRef, StandingRef: x.StandingRef,
 	}); err != nil {
 		return fmt.Errorf("insert call: %w", err)
@@ -243,7 +243,7 @@ func proofOf(x *approval.Execution) string {
 func executionOf(r *dbsql.ApprovalCall) *approval.Execution {
 	return &approval.Execution{
 		Digest: [32]byte(r.CallDigest), Definition: [32]byte(r.DefinitionDigest), Policy: r.PolicyVersion, Rule: r.Rule,
-		Approvers: r.Approvers, Page: r.Proof == "page", Standing: r.StandingAllowed, Price: r.PricePicoUsd, ReviewedBy: r.ReviewedBy,
+		Approvers: r.Approvers, Page: r.Proof == "page", StandingAllowed: r.StandingAllowed, Price: r.PricePicoUsd, ReviewedBy: r.ReviewedBy,
 		Redacted: r.Redacted, UnknownRef: r.UnknownRef, StandingRef: r.StandingRef, State: approval.State(r.State),
 		Attempt: int(r.Attempt), Replica: r.Replica, LeaseUntil: r.LeaseUntil.Time, SentAt: r.SentAt.Time, EndedAt: r.EndedAt.Time,
 	}

@@ -16,7 +16,7 @@ import (
 func exact(arguments string) *approval.Exact {
 	return &approval.Exact{
 		Organization: "acme", Run: "r1", Server: "ci", Tool: "deploy", Definition: [32]byte{1}, RequestedBy: "agent", User: "eve",
-		Arguments: []byte(arguments), Policy: "p1", Rule: "deployments", Approvers: "default", Page: true, Standing: true, Price: 7,
+		Arguments: []byte(arguments), Policy: "p1", Rule: "deployments", Approvers: "default", Page: true, StandingAllowed: true, Price: 7,
 	}
 }
 
@@ -29,7 +29,7 @@ func require(t *testing.T, store *postgres.Approvals, c *approval.Exact, replica
 			Organization: c.Organization, Tool: c.Tool, Arguments: c.Arguments, RequestedBy: c.RequestedBy, AskedUser: c.User, Run: c.Run, Server: c.Server,
 			Call: &approval.Execution{
 				Digest: c.Digest(), Definition: c.Definition, Policy: c.Policy, Rule: c.Rule, Approvers: c.Approvers, Page: c.Page,
-				Standing: c.Standing, Price: c.Price, Redacted: []string{}, State: approval.Waiting,
+				StandingAllowed: c.StandingAllowed, Price: c.Price, Redacted: []string{}, State: approval.Waiting,
 			},
 		}, time.Hour, now),
 	}

@@ -15,7 +15,7 @@ import (
 
 // useStanding decides an approval by a standing one, if there is one for the call, and counts its use.
 func useStanding(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, a *approval.Approval, now time.Time) error {
-	if !asked.Standing {
+	if !asked.StandingAllowed {
 		return nil
 	}
 	rows, err := q.ActiveStanding(ctx, dbsql.ActiveStandingParams{

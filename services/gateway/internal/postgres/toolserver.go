@@ -260,7 +260,7 @@ func toToolServer(r *dbsql.ToolServer) toolserver.Server {
 		Credential: toToolCredential(r),
 		Price:      price.Pico(r.PricePicoUsd), Timeout: time.Duration(r.TimeoutSeconds) * time.Second,
 		Concurrency: int(r.MaxConcurrency), PerMinute: int(r.MaxPerMinute), Version: int(r.Version),
-		CreatedBy: r.CreatedBy, MovedBy: r.MovedBy, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Features: toFeatures(r.Features),
+		CreatedBy: r.CreatedBy, MovedBy: r.MovedBy, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt, Features: toolserver.FeaturesOf(r.Features),
 	}
 }
 
@@ -272,23 +272,7 @@ func fromToolServer(s *toolserver.Server, revision int64) dbsql.PutToolServerPar
 		SecretRef: s.Credential.Reference, SealingKeyID: s.Credential.KeyID, Ciphertext: s.Credential.Ciphertext,
 		Fingerprint: s.Credential.Fingerprint, PricePicoUsd: int64(s.Price), TimeoutSeconds: int32(s.Timeout / time.Second),
 		MaxConcurrency: int32(s.Concurrency), MaxPerMinute: int32(s.PerMinute), Version: int32(s.Version),
-		CreatedBy: s.CreatedBy, MovedBy: s.MovedBy, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Features: fromFeatures(s.Features),
+		CreatedBy: s.CreatedBy, MovedBy: s.MovedBy, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Features: toolserver.FeatureNames(s.Features),
 		Revision: revision,
 	}
-}
-
-func toFeatures(names []string) []toolserver.Feature {
-	of := make([]toolserver.Feature, len(names))
-	for i, name := range names {
-		of[i] = toolserver.Feature(name)
-	}
-	return of
-}
-
-func fromFeatures(of []toolserver.Feature) []string {
-	names := make([]string, len(of))
-	for i, f := range of {
-		names[i] = string(f)
-	}
-	return names
 }

@@ -74,7 +74,7 @@ type Outcome struct {
 	Truncated bool
 	// DeliveryID is that of the service that has the message; empty for none.
 	DeliveryID string
-	// Reference is where the message is now, as the channel names it; empty for nowhere that an update needs to know.
+	// Reference is where the message is now, as the channel names it; empty where an update has no need of it.
 	Reference string
 	// Replaced reports that an earlier message was changed in place.
 	Replaced bool

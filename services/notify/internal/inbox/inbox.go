@@ -29,7 +29,7 @@ type Action struct {
 	Label string `json:"label"`
 	// Style is default, primary or danger; empty for default.
 	Style string `json:"style,omitempty"`
-	// URL is where a click leads; empty for nowhere.
+	// URL is where a click leads; empty for none.
 	URL string `json:"url,omitempty"`
 	// Value is opaque; it goes back to the caller, and is not shown.
 	Value string `json:"value,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -43,20 +44,21 @@ type screens struct {
 	random *rand.Rand
 	shown  map[uuid.UUID][]string
 	of     map[uuid.UUID]uuid.UUID
+	// changed is closed when something is shown, and replaced.
+	changed chan struct{}
 }
 
-// show delivers a message after a moment, refuses it for now, or delivers it without an answer.
+// show delivers a message, refuses it once more, or delivers it without an answer.
 func (s *screens) show(_ context.Context, t channel.Task) channel.Outcome {
 	s.mu.Lock()
-	fate, moment := s.random.IntN(4), time.Duration(s.random.IntN(40))*time.Millisecond
-	s.mu.Unlock()
-	time.Sleep(moment)
-	s.mu.Lock()
 	defer s.mu.Unlock()
+	fate := s.random.IntN(4)
 	if fate == 0 {
 		return channel.Retry(channel.ClassRate, 0, 0)
 	}
 	s.shown[s.of[t.Notification]] = append(s.shown[s.of[t.Notification]], string(t.Work))
+	close(s.changed)
+	s.changed = make(chan struct{})
 	if fate == 1 {
 		return channel.Lost(channel.ClassTimeout)
 	}
@@ -71,7 +73,7 @@ func TestUpdatesArriveInOrder(t *testing.T) {
 	const notifications, updates = 12, 6
 	pool := testkit.Postgres(t, migrations.FS)
 	outbox, random := postgres.NewOutbox(pool), rand.New(rand.NewPCG(7, 7))
-	s := &screens{random: rand.New(rand.NewPCG(1, 2)), shown: map[uuid.UUID][]string{}, of: map[uuid.UUID]uuid.UUID{}}
+	s := &screens{random: rand.New(rand.NewPCG(1, 2)), shown: map[uuid.UUID][]string{}, of: map[uuid.UUID]uuid.UUID{}, changed: make(chan struct{})}
 	for i := range uint64(2) {
 		o := options(t, pool, &transport{do: s.show})
 		o.Store = &dying{Queue: postgres.NewQueue(pool), random: rand.New(rand.NewPCG(i, i))}
@@ -106,7 +108,25 @@ func TestUpdatesArriveInOrder(t *testing.T) {
 	}
 }
 
-// talk accepts a notification and its updates, each after a moment. Their texts are their numbers.
+// await waits until a text of a notification is shown.
+func (s *screens) await(ctx context.Context, first uuid.UUID, text string) error {
+	for {
+		s.mu.Lock()
+		there, changed := slices.Contains(s.shown[first], text), s.changed
+		s.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// talk accepts a notification and its updates: some at once, others when the one before is shown. Their texts are their
+// numbers.
 func talk(ctx context.Context, outbox *postgres.Outbox, s *screens, first uuid.UUID, updates int, random *rand.Rand) error {
 	for number := range updates + 1 {
 		a := acceptedUpdate(first, channel.Work{Channel: channel.Email, Body: []byte(fmt.Sprint(number)), Destination: "smtp://x"})
@@ -120,10 +140,11 @@ func talk(ctx context.Context, outbox *postgres.Outbox, s *screens, first uuid.U
 		if _, err := accept(ctx, a); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Duration(random.IntN(60)) * time.Millisecond):
+		if random.IntN(2) == 0 {
+			continue
+		}
+		if err := s.await(ctx, first, fmt.Sprint(number)); err != nil {
+			return err
 		}
 	}
 	return nil

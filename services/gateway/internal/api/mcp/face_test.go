@@ -203,7 +203,7 @@ func TestPages(t *testing.T) {
 	for i := range large {
 		large[i] = toolcall.Tool{Name: fmt.Sprint(i), Definition: make([]byte, 64<<10)}
 	}
-	if page, more := pageAfter(large, ""); len(page) != 16 || !more {
+	if page, more := pageAfter(large, "", textOfTool); len(page) != 16 || !more {
 		t.Errorf("%d large tools on a page, more %t", len(page), more)
 	}
 }

@@ -49,7 +49,7 @@ func (x *exchange) list(ctx context.Context) {
 	if len(all.Unavailable) > 0 {
 		list.Meta = map[string][]string{metaUnavailable: all.Unavailable}
 	}
-	page, more := pageAfter(all.Tools, after)
+	page, more := pageAfter(all.Tools, after, textOfTool)
 	for _, tool := range page {
 		list.Tools = append(list.Tools, renamed(tool.Definition, tool.Name))
 	}
@@ -59,20 +59,27 @@ func (x *exchange) list(ctx context.Context) {
 	x.result(list)
 }
 
-// pageAfter returns the tools behind a name that fit on a page, and whether there are more.
-func pageAfter(tools []toolcall.Tool, after string) (page []toolcall.Tool, more bool) {
-	from, found := slices.BinarySearchFunc(tools, after, func(t toolcall.Tool, name string) int { return strings.Compare(t.Name, name) })
+func textOfTool(t *toolcall.Tool) (name string, text []byte) { return t.Name, t.Definition }
+
+// pageAfter returns the items behind a name that fit on a page, and whether there are more. of returns the name of an item,
+// in whose order they are, and its text.
+func pageAfter[T any](items []T, after string, of func(item *T) (name string, text []byte)) (page []T, more bool) {
+	from, found := slices.BinarySearchFunc(items, after, func(item T, after string) int {
+		name, _ := of(&item)
+		return strings.Compare(name, after)
+	})
 	if found {
 		from++
 	}
-	tools = tools[from:]
+	items = items[from:]
 	size := 0
-	for i := range tools {
-		if size += len(tools[i].Definition); i == pageTools || i > 0 && size > pageBytes {
-			return tools[:i], true
+	for i := range items {
+		_, text := of(&items[i])
+		if size += len(text); i == pageTools || i > 0 && size > pageBytes {
+			return items[:i], true
 		}
 	}
-	return tools, false
+	return items, false
 }
 
 // cursorPrefix is the version of cursors.

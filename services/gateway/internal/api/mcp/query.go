@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
-	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
@@ -40,7 +38,7 @@ func (x *exchange) offers(ctx context.Context, of upstream.Offer) {
 		x.refuse(err)
 		return
 	}
-	page, more := offersAfter(all.Items, after)
+	page, more := pageAfter(all.Items, after, func(o *toolcall.Offered) (string, []byte) { return o.Name, o.Text })
 	items := make([]json.RawMessage, len(page))
 	for i := range page {
 		if items[i] = page[i].Text; of == upstream.Prompts {
@@ -65,22 +63,6 @@ func (x *exchange) offers(ctx context.Context, of upstream.Offer) {
 		result["nextCursor"] = cursorAfter(page[len(page)-1].Name)
 	}
 	x.result(result)
-}
-
-// offersAfter returns the items behind a name that fit on a page, and whether there are more.
-func offersAfter(items []toolcall.Offered, after string) (page []toolcall.Offered, more bool) {
-	from, found := slices.BinarySearchFunc(items, after, func(o toolcall.Offered, name string) int { return strings.Compare(o.Name, name) })
-	if found {
-		from++
-	}
-	items = items[from:]
-	size := 0
-	for i := range items {
-		if size += len(items[i].Text); i == pageTools || i > 0 && size > pageBytes {
-			return items[:i], true
-		}
-	}
-	return items, false
 }
 
 // query answers resources/read, prompts/get and completion/complete.

@@ -79,8 +79,8 @@ type Calls struct {
 	TTL time.Duration
 	// Waiters wakes callers that wait.
 	Waiters *Waiters
-	// Standing evaluates the expressions of standing approvals.
-	Standing *Expressions
+	// Conditions evaluates the expressions of standing approvals.
+	Conditions *Expressions
 }
 
 // Require returns the approval of a call: claimed for one execution, or pending (State Waiting). The error is an
@@ -94,12 +94,12 @@ func (s *Calls) Require(ctx context.Context, c *Exact) (Approval, error) {
 	shown := s.Redactor().JSON(c.Arguments, found)
 	asked := Asked{
 		Exact: c, Lease: Lease{s.Replica, now.Add(claimTime)},
-		Matches: func(when string) bool { return s.Standing.Match(when, c) },
+		Matches: func(when string) bool { return s.Conditions.Match(when, c) },
 		New: New(Approval{
 			Organization: c.Organization, Tool: c.Tool, Arguments: shown, RequestedBy: c.RequestedBy, AskedUser: c.User, Run: c.Run, Server: c.Server,
 			Call: &Execution{
 				Digest: c.Digest(), Definition: c.Definition, Policy: c.Policy, Rule: c.Rule, Approvers: c.Approvers, Page: c.Page,
-				Standing: c.Standing, Price: c.Price, ReviewedBy: c.ReviewedBy, Redacted: found.Sorted(), State: Waiting,
+				StandingAllowed: c.StandingAllowed, Price: c.Price, ReviewedBy: c.ReviewedBy, Redacted: found.Sorted(), State: Waiting,
 			},
 		}, s.TTL, now),
 	}

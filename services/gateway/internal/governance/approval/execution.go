@@ -28,9 +28,9 @@ type Execution struct {
 	Digest, Definition [32]byte
 	// Policy is the version of the policy whose Rule demands the approval by the group Approvers.
 	Policy, Rule, Approvers string
-	// Page reports whether an approval by token has to be given on a page, Standing whether calls may be approved in
+	// Page reports whether an approval by token has to be given on a page, StandingAllowed whether calls may be approved in
 	// advance.
-	Page, Standing bool
+	Page, StandingAllowed bool
 	// Price is what the call costs, in pico-USD. ReviewedBy reviewed the definition.
 	Price      int64
 	ReviewedBy string
@@ -61,7 +61,7 @@ type Exact struct {
 	Arguments []byte
 	// Policy is the policy's version. The others are as in Execution.
 	Policy, Rule, Approvers string
-	Page, Standing          bool
+	Page, StandingAllowed   bool
 	Price                   int64
 	ReviewedBy              string
 }

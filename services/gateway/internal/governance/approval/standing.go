@@ -74,7 +74,7 @@ func (a *Approval) Stand(wanted StandingApproval, user string, now time.Time) (S
 	switch {
 	case a.Call == nil || a.Status != Approved || a.Call.StandingRef != "":
 		return StandingApproval{}, ErrNotApproved
-	case !a.Call.Standing:
+	case !a.Call.StandingAllowed:
 		return StandingApproval{}, ErrStandingNotAllowed
 	case a.AskedBy(wanted.CreatedBy) || a.AskedBy(user):
 		return StandingApproval{}, ErrNotIndependent
@@ -88,7 +88,7 @@ func (a *Approval) Stand(wanted StandingApproval, user string, now time.Time) (S
 // Covers reports whether a standing approval may decide a, of a call that satisfies its expression: the tool's definition is
 // the same, the call's rules allow it, and its creator isn't who asks.
 func (s *StandingApproval) Covers(asked *Asked, a *Approval) bool {
-	return asked.Standing && s.Definition == asked.Definition && !a.AskedBy(s.CreatedBy)
+	return asked.StandingAllowed && s.Definition == asked.Definition && !a.AskedBy(s.CreatedBy)
 }
 
 // StandingFilter selects standing approvals; empty fields except Organization select all.

@@ -98,6 +98,7 @@ type Listener struct {
 type Hub struct {
 	lists     Lists
 	admission Admission
+	random    func() float64 // spreads the comparisons of streams
 	checking  chan struct{}
 	ended     chan struct{}
 
@@ -111,7 +112,7 @@ type Hub struct {
 // NewHub returns a Hub without streams.
 func NewHub(lists Lists, admission Admission) *Hub {
 	return &Hub{
-		lists: lists, admission: admission, checking: make(chan struct{}, checkers), ended: make(chan struct{}),
+		lists: lists, admission: admission, random: rand.Float64, checking: make(chan struct{}, checkers), ended: make(chan struct{}),
 		moved: make(chan struct{}), counts: make(map[string]int),
 	}
 }
@@ -211,7 +212,7 @@ func (h *Hub) wait(ctx context.Context, moved <-chan struct{}) bool {
 	if !h.sleep(ctx, restEach, nil) {
 		return false
 	}
-	return h.sleep(ctx, checkEvery+time.Duration((2*rand.Float64()-1)*float64(checkJitter)), moved) //nolint:gosec // It spreads load and protects nothing.
+	return h.sleep(ctx, checkEvery+time.Duration((2*h.random()-1)*float64(checkJitter)), moved)
 }
 
 // sleep waits for a time, or for a change. It reports false when the stream ends.

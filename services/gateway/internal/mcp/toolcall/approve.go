@@ -86,7 +86,7 @@ func (x *execution) exact(f *facts) *approval.Exact {
 	return &approval.Exact{
 		Organization: r.Organization, Run: r.Run, Server: x.server.ID, Tool: x.tool, Definition: x.definition.Digest,
 		RequestedBy: cmp.Or(r.User, r.Key, r.Service, "gateway"), User: r.User, Arguments: x.arguments,
-		Policy: x.policy.Version, Rule: f.terms.Approval, Approvers: f.terms.Approvers, Page: f.terms.Page, Standing: !f.terms.NoStanding,
+		Policy: x.policy.Version, Rule: f.terms.Approval, Approvers: f.terms.Approvers, Page: f.terms.Page, StandingAllowed: !f.terms.NoStanding,
 		Price: int64(x.price), ReviewedBy: x.definition.ReviewedBy,
 	}
 }

@@ -103,7 +103,7 @@ func TestApproval(t *testing.T) {
 	exact := w.approvals.asked[0]
 	if exact.Organization != "acme" || exact.Run != "run-1" || exact.Server != "files" || exact.Tool != "read" || exact.Policy != "policy-1" ||
 		string(exact.Arguments) != `{"a":1}` || exact.Definition == (definition.Digest{}) || exact.Rule != "a rule" || exact.Approvers != "ops" ||
-		!exact.Page || !exact.Standing || exact.RequestedBy != "ann" || exact.User != "ann" || exact.Price != 7e9 {
+		!exact.Page || !exact.StandingAllowed || exact.RequestedBy != "ann" || exact.User != "ann" || exact.Price != 7e9 {
 		t.Errorf("asked for %+v", exact)
 	}
 	if i := slices.Index(w.steps, "spend"); i < 0 || w.steps[i+1] != "send" || w.approvals.sent != 1 || w.approvals.given != 0 {

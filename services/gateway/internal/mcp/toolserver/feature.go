@@ -43,3 +43,21 @@ func readFeatures(named []Feature) ([]Feature, error) {
 	}
 	return slices.DeleteFunc(slices.Clone(features), func(f Feature) bool { return !slices.Contains(named, f) }), nil
 }
+
+// FeaturesOf returns the features of names, as they are stored and sent.
+func FeaturesOf(names []string) []Feature {
+	of := make([]Feature, len(names))
+	for i, name := range names {
+		of[i] = Feature(name)
+	}
+	return of
+}
+
+// FeatureNames returns the names of features.
+func FeatureNames(of []Feature) []string {
+	names := make([]string, len(of))
+	for i, f := range of {
+		names[i] = string(f)
+	}
+	return names
+}
