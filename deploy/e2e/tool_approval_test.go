@@ -59,7 +59,7 @@ func TestToolApprovals(t *testing.T) {
 		t.Errorf("%v %s", got.err, got.answer.body)
 	}
 	approval := gateways[1].get(t, approvalsPath+"/"+ref).want(t, http.StatusOK)
-	if call := gjson.GetBytes(approval.body, "call"); call.Get("state").Str != "done" || call.Get("attempts").Int() != 1 {
+	if call := gjson.GetBytes(approval.body, "call"); call.Get("state").Str != "done" || call.Get("attempts").Int() != 1 || call.Get("definition_reviewed_by").Str != "bob" {
 		t.Errorf("%s", call.Raw)
 	}
 	third := hold(t, gateways[1], "bert")

@@ -287,7 +287,7 @@ func TestToolDefinitionsAreKept(t *testing.T) {
 		t.Errorf("%d definitions of read", n)
 	}
 	texts, err := b.definitions.Texts(t.Context(), key)
-	if err != nil || len(texts) != 2 {
+	if err != nil || len(texts) != 2 || texts[all[0].Digest].ReviewedBy+texts[all[1].Digest].ReviewedBy != "bob" {
 		t.Errorf("%v, %v", texts, err)
 	}
 	state, err := b.definitions.States(t.Context(), []toolserver.Key{key, {ID: "none"}})

@@ -162,14 +162,14 @@ func toDigest(text []byte) (d definition.Digest) {
 }
 
 // Texts implements definition.TextStore.
-func (s *ToolDefinitions) Texts(ctx context.Context, key toolserver.Key) (map[definition.Digest]json.RawMessage, error) {
+func (s *ToolDefinitions) Texts(ctx context.Context, key toolserver.Key) (map[definition.Digest]definition.Text, error) {
 	rows, err := dbsql.New(s.control.pool).ToolTexts(ctx, dbsql.ToolTextsParams{OrganizationID: key.Organization, ServerID: key.ID})
 	if err != nil {
 		return nil, fmt.Errorf("list tool texts: %w", err)
 	}
-	texts := make(map[definition.Digest]json.RawMessage, len(rows))
+	texts := make(map[definition.Digest]definition.Text, len(rows))
 	for _, row := range rows {
-		texts[definition.Digest(row.Digest)] = json.RawMessage(row.Definition)
+		texts[definition.Digest(row.Digest)] = definition.Text{Definition: json.RawMessage(row.Definition), ReviewedBy: row.ReviewedBy}
 	}
 	return texts, nil
 }

@@ -140,29 +140,29 @@ func TestRegistryForgets(t *testing.T) {
 // texts counts its reads.
 type textStore struct {
 	reads int
-	of    map[Digest]json.RawMessage
+	of    map[Digest]Text
 	err   error
 }
 
-func (s *textStore) Texts(context.Context, toolserver.Key) (map[Digest]json.RawMessage, error) {
+func (s *textStore) Texts(context.Context, toolserver.Key) (map[Digest]Text, error) {
 	s.reads++
 	return s.of, s.err
 }
 
 func TestTexts(t *testing.T) {
 	a, b := Digest{1}, Digest{2}
-	store := &textStore{of: map[Digest]json.RawMessage{a: json.RawMessage(`{"a":1}`)}}
+	store := &textStore{of: map[Digest]Text{a: {json.RawMessage(`{"a":1}`), "bob"}}}
 	texts := NewTexts(store)
 	entry := func(revision int64, id string) *Entry {
 		return NewEntry(toolserver.Server{ID: id}, revision, []Known{{Name: "b", Digest: b, Status: Pending, Present: true}, {Name: "a", Digest: a, Status: Approved, Present: true}})
 	}
 	for range 3 {
 		got, err := texts.Of(t.Context(), entry(1, "s"))
-		if err != nil || len(got) != 1 || got[0].Name != "a" || got[0].Status != Approved || string(got[0].Text) != `{"a":1}` || !got[0].Present {
+		if err != nil || len(got) != 1 || got[0].Name != "a" || got[0].Status != Approved || string(got[0].Text) != `{"a":1}` || got[0].ReviewedBy != "bob" || !got[0].Present {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	store.of = map[Digest]json.RawMessage{a: json.RawMessage(`{"a":1}`), b: json.RawMessage(strings.Repeat("x", maxTexts/4))}
+	store.of = map[Digest]Text{a: {json.RawMessage(`{"a":1}`), "bob"}, b: {json.RawMessage(strings.Repeat("x", maxTexts/4)), ""}}
 	if got, err := texts.Of(t.Context(), entry(2, "s")); err != nil || len(got) != 2 || store.reads != 2 {
 		t.Errorf("%d definitions, %v, %d reads", len(got), err, store.reads)
 	}

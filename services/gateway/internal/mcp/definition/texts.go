@@ -18,8 +18,14 @@ const (
 
 // TextStore stores the texts of definitions.
 type TextStore interface {
-	// Texts returns the texts of the definitions that a server lists now, by their digests.
-	Texts(ctx context.Context, key toolserver.Key) (map[Digest]json.RawMessage, error)
+	// Texts returns the definitions that a server lists now, by their digests: of each its text, and who reviewed it.
+	Texts(ctx context.Context, key toolserver.Key) (map[Digest]Text, error)
+}
+
+// Text is the text of a definition. ReviewedBy is who reviewed it last; empty before.
+type Text struct {
+	Definition json.RawMessage
+	ReviewedBy string
 }
 
 // Texts completes entries with the texts of their definitions, and keeps those that were asked for last. Safe for
@@ -46,7 +52,7 @@ func NewTexts(store TextStore) *Texts {
 	return t
 }
 
-// Of returns the tools of an entry with their definitions, sorted by name, of each its digest, text and status. A tool that
+// Of returns the tools of an entry with their definitions, sorted by name, of each its digest, text, status and reviewer. A tool that
 // is listed no longer, since the entry was made, is missing. Callers don't change the result.
 func (t *Texts) Of(ctx context.Context, e *Entry) ([]Reviewed, error) {
 	key := e.Server.Key()
@@ -64,8 +70,10 @@ func (t *Texts) Of(ctx context.Context, e *Entry) ([]Reviewed, error) {
 	for i := range e.tools {
 		tool := &e.tools[i]
 		if text, ok := texts[tool.Digest]; ok {
-			fresh.tools = append(fresh.tools, Reviewed{Definition: Definition{key, tool.Name, tool.Digest, text}, Status: tool.Status, Present: true})
-			fresh.size += len(text)
+			fresh.tools = append(fresh.tools, Reviewed{
+				Definition: Definition{key, tool.Name, tool.Digest, text.Definition}, Status: tool.Status, ReviewedBy: text.ReviewedBy, Present: true,
+			})
+			fresh.size += len(text.Definition)
 		}
 	}
 	t.keep(key, fresh)

@@ -964,7 +964,7 @@ func (q *Queries) ToolStatuses(ctx context.Context, arg ToolStatusesParams) ([]T
 }
 
 const toolTexts = `-- name: ToolTexts :many
-SELECT tool, digest, definition
+SELECT tool, digest, definition, reviewed_by
 FROM tool_definition
 WHERE organization_id = $1 AND server_id = $2 AND present
 `
@@ -978,6 +978,7 @@ type ToolTextsRow struct {
 	Tool       string
 	Digest     []byte
 	Definition string
+	ReviewedBy string
 }
 
 // ToolTexts returns the present definitions of a server.
@@ -990,7 +991,12 @@ func (q *Queries) ToolTexts(ctx context.Context, arg ToolTextsParams) ([]ToolTex
 	var items []ToolTextsRow
 	for rows.Next() {
 		var i ToolTextsRow
-		if err := rows.Scan(&i.Tool, &i.Digest, &i.Definition); err != nil {
+		if err := rows.Scan(
+			&i.Tool,
+			&i.Digest,
+			&i.Definition,
+			&i.ReviewedBy,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -101,7 +101,7 @@ JOIN (SELECT unnest(@organization_ids::text[]) AS organization_id, unnest(@serve
 
 -- name: ToolTexts :many
 -- ToolTexts returns the present definitions of a server.
-SELECT tool, digest, definition
+SELECT tool, digest, definition, reviewed_by
 FROM tool_definition
 WHERE organization_id = @organization_id AND server_id = @server_id AND present;
 
