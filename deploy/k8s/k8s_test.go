@@ -85,6 +85,7 @@ type volume struct {
 	Name   string
 	Secret *struct {
 		SecretName string `yaml:"secretName"`
+		Optional   bool
 	}
 }
 
