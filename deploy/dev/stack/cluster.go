@@ -125,6 +125,7 @@ func (c Cluster) secrets(v vault) ([]manifest, error) {
 		}),
 		"gateway-sealing-keys": {"first.key": k.kept(filepath.Join(gatewaySealing, "first.key"), newSealingKey)},
 		"gateway-trace-keys":   {"keys": k.kept(gatewayTraces, newToken)},
+		"gateway-cache-key":    {"key": k.kept(gatewayCache, newToken)},
 		"gateway-fleet-keys":   k.files("provider_keys", c.ProviderKeys),
 		"webhook-egress":       stores(WebhookEgress, map[string]string{"tokens.yaml": tokens, "encryption-key": k.kept(webhookKey, newKey)}),
 		"webhook-signing-keys": {"keys": k.kept(webhookSigning, newEd25519Key)},
