@@ -40,7 +40,7 @@ func TestServicesAreWhole(t *testing.T) {
 
 // With the component of volumes every pod of gateway and edge has a spool that outlives it, and no other.
 func TestSpoolVolumes(t *testing.T) {
-	all, _ := build(t, "overlays/production-volumes")
+	all, _ := build(t, "overlays/production")
 	for _, service := range []string{"gateway", "edge"} {
 		workload, _ := find(all, "StatefulSet", service)
 		claims := workload.Spec.VolumeClaimTemplates
