@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/notice"
 	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
+	"switchyard.dev/services/gateway/internal/mcp/sampling"
 	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -78,7 +79,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
 		Approvals: approvals, Hold: cfg.MCPApprovalHold, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
-		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Sampler: sampling.New(p.engine), Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {

@@ -3,6 +3,7 @@ package toolcall
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
@@ -34,11 +35,24 @@ func (x *execution) sample(ctx context.Context, params json.RawMessage) (json.Ra
 	if terms.By != toolrule.SamplingByGateway || x.caller.Sampler == nil {
 		return nil, errSamplingRefused
 	}
-	if x.sampled.Add(1) > int64(terms.MaxRequests) {
+	number := x.sampled.Add(1)
+	if number > int64(terms.MaxRequests) {
 		return nil, errSampledTooOften
 	}
-	return x.caller.Sampler.Sample(ctx, &x.request.Asker, x.server.ID, terms, params)
+	asker := x.request.Asker
+	asker.RequestID = sampleID(asker.RequestID, number)
+	return x.caller.Sampler.Sample(ctx, &asker, x.server.ID, terms, params)
 }
+
+// sampleID returns the id of a call's completion, from which one sees the call's: the completion has a ledger row and a
+// trace of its own.
+func sampleID(call string, number int64) string {
+	suffix := "-sampling-" + strconv.FormatInt(number, 10)
+	return call[:min(len(call), maxRequestID-len(suffix))] + suffix
+}
+
+// maxRequestID bounds the ids of requests, in bytes, as they are looked up.
+const maxRequestID = 128
 
 // codeRejected is the code by which a server is answered that gets no completion.
 const codeRejected = -1

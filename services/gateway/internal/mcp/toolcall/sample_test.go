@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
@@ -46,13 +47,16 @@ func TestSample(t *testing.T) {
 			t.Fatalf("%s, %v", answer, err)
 		}
 	}
-	if got := s.asked[0]; got.Run != "run-1" || got.Organization != "acme" || s.terms[0].Model != "m" || !s.terms[0].Tools {
+	if got := s.asked[0]; got.Run != "run-1" || got.Organization != "acme" || got.RequestID != "r1-sampling-1" || s.terms[0].Model != "m" || !s.terms[0].Tools {
 		t.Errorf("%+v, %+v", got, s.terms[0])
 	}
 	_, err := x.sample(t.Context(), nil)
 	wants(t, err, "sampling_refused")
 	if len(s.asked) != 2 {
 		t.Errorf("asked %d times", len(s.asked))
+	}
+	if long := sampleID(strings.Repeat("r", 128), 10); len(long) != 128 || !strings.HasSuffix(long, "r-sampling-10") {
+		t.Errorf("the id of a completion is %q", long)
 	}
 	c.Sampler = nil
 	x.sampled.Store(0)
