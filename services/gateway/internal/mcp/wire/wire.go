@@ -40,6 +40,10 @@ const (
 	MethodComplete      = "completion/complete"
 	MethodSetLevel      = "logging/setLevel"
 
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
+
 	MethodToolsChange     = "notifications/tools/list_changed"
 	MethodResourcesChange = "notifications/resources/list_changed"
 	MethodPromptsChange   = "notifications/prompts/list_changed"
