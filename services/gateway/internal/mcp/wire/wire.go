@@ -40,6 +40,7 @@ const (
 	MethodComplete      = "completion/complete"
 	MethodSetLevel      = "logging/setLevel"
 
+	// What servers ask of clients.
 	MethodElicit = "elicitation/create"
 	MethodSample = "sampling/createMessage"
 	MethodRoots  = "roots/list"
