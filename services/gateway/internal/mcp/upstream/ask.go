@@ -14,8 +14,8 @@ import (
 // Ask is how a server of a session gets what it asks of its client while it answers a request. Servers without sessions
 // ask by their results.
 type Ask struct {
-	// Capabilities are what the session is shown of the client, an object: elicitation, sampling and roots. Nil shows
-	// nothing. Callers with other capabilities have other sessions.
+	// Capabilities are what the session is shown of the client, as input.Offered returns them; nil for nothing. Callers
+	// share the sessions of those with the same, so that no server asks a caller what another one can.
 	Capabilities json.RawMessage
 	// Answer answers a request with a result, an object, or with an error. It is called on goroutines of its own, up to 16
 	// times for a call, and returns when ctx ends; ctx leaves the server time to go on. params are an object of at most
@@ -28,70 +28,6 @@ const (
 	maxAskParams = 64 << 10
 	mostRest     = 5 * time.Second
 )
-
-// kinds are what a session may ask of its client.
-type kinds uint8
-
-const (
-	elicitsForms kinds = 1 << iota
-	elicitsURLs
-	samples
-	samplesTools
-	listsRoots
-)
-
-// kindsOf returns what capabilities have. An empty elicitation is that of forms.
-func kindsOf(capabilities json.RawMessage) kinds {
-	var of kinds
-	wire.Members(orEmpty(capabilities), func(name string, value []byte) bool {
-		switch {
-		case value[0] != '{':
-		case name == "elicitation":
-			modes, empty := kinds(0), true
-			wire.Members(value, func(mode string, _ []byte) bool {
-				empty = false
-				modes |= map[string]kinds{"form": elicitsForms, "url": elicitsURLs}[mode]
-				return true
-			})
-			if of |= modes; empty {
-				of |= elicitsForms
-			}
-		case name == "sampling":
-			of |= samples
-			wire.Members(value, func(member string, _ []byte) bool {
-				of |= map[string]kinds{"tools": samplesTools}[member]
-				return true
-			})
-		case name == "roots":
-			of |= listsRoots
-		}
-		return true
-	})
-	return of
-}
-
-// capabilities returns what a session is shown. Revisions before 2025-11-25 know an elicitation without members alone.
-func (k kinds) capabilities() json.RawMessage {
-	var all object
-	switch k & (elicitsForms | elicitsURLs) {
-	case elicitsForms:
-		all.add("elicitation", []byte(`{}`))
-	case elicitsURLs:
-		all.add("elicitation", []byte(`{"url":{}}`))
-	case elicitsForms | elicitsURLs:
-		all.add("elicitation", []byte(`{"form":{},"url":{}}`))
-	}
-	switch k & (samples | samplesTools) {
-	case samples:
-		all.add("sampling", []byte(`{}`))
-	case samples | samplesTools:
-		all.add("sampling", []byte(`{"tools":{}}`))
-	}
-	if k&listsRoots != 0 {
-		all.add("roots", []byte(`{}`))
-	}
-	return all.end()
-}
 
 // asksClient reports whether a method asks something of the client that an Ask answers.
 func asksClient(method string) bool {

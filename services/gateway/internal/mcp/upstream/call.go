@@ -73,7 +73,7 @@ func (c *Client) Call(ctx context.Context, server *toolserver.Server, call *Call
 }
 
 func (c *Client) call(ctx context.Context, server *toolserver.Server, call *Call, span trace.Span) (Result, error) {
-	p, err := c.peer(ctx, server, call.Organization, kindsOf(call.Ask.Capabilities))
+	p, err := c.peer(ctx, server, call.Organization, call.Ask.Capabilities)
 	if err != nil {
 		return Result{}, err
 	}
@@ -234,7 +234,7 @@ func offersTasks(capabilities json.RawMessage) bool {
 func (c *Client) Probe(ctx context.Context, server *toolserver.Server) (About, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	p, err := c.peer(ctx, server, "", 0)
+	p, err := c.peer(ctx, server, "", nil)
 	if err != nil {
 		return About{}, err
 	}

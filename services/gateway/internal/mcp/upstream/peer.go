@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -26,8 +27,8 @@ type peerKey struct {
 	version    int
 	asker      string
 	credential [sha256.Size]byte
-	// asks is what sessions may ask of their client.
-	asks kinds
+	// asks are the capabilities that sessions are shown of their client; empty for none.
+	asks string
 }
 
 // peer is a server as one organization calls it, with one credential.
@@ -80,13 +81,13 @@ type header struct {
 	value secret.Value
 }
 
-// peer returns the peer for a server, whose sessions may ask something, and makes it if needed.
-func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker string, asks kinds) (*peer, error) {
+// peer returns the peer for a server, whose sessions are shown capabilities, and makes it if needed.
+func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker string, asks json.RawMessage) (*peer, error) {
 	credential, err := c.credential(ctx, server)
 	if err != nil {
 		return nil, err
 	}
-	key := peerKey{server: server.Key(), version: server.Version, asker: asker, asks: asks}
+	key := peerKey{server: server.Key(), version: server.Version, asker: asker, asks: string(asks)}
 	renewed := server.Credential.OAuth != nil
 	if !renewed { // A session goes on with the next token of the same client.
 		key.credential = sha256.Sum256([]byte(credential.name + "\x00" + credential.value.Reveal()))
@@ -119,7 +120,7 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 // caller holds mu.
 func (c *Client) shared(key peerKey) peerKey {
 	plain := key
-	plain.asks = 0
+	plain.asks = ""
 	if p, ok := c.peers.Peek(plain); ok {
 		if s := p.session.Load(); s != nil && s.modern {
 			return plain

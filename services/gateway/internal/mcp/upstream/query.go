@@ -43,7 +43,7 @@ func (c *Client) Query(ctx context.Context, server *toolserver.Server, q *Query)
 }
 
 func (c *Client) query(ctx context.Context, server *toolserver.Server, q *Query, span trace.Span) (Result, error) {
-	p, err := c.peer(ctx, server, q.Organization, kindsOf(q.Ask.Capabilities))
+	p, err := c.peer(ctx, server, q.Organization, q.Ask.Capabilities)
 	if err != nil {
 		return Result{}, err
 	}
