@@ -67,7 +67,7 @@ func (x *exchange) offers(ctx context.Context, of upstream.Offer) {
 
 // query answers resources/read, prompts/get and completion/complete.
 func (x *exchange) query(ctx context.Context) {
-	q := &toolcall.Query{Asker: *x.asker, Method: x.message.Method, Server: x.server, Meta: x.meta}
+	q := &toolcall.Query{Asker: *x.asker, Method: x.message.Method, Server: x.server, Meta: x.meta, Client: x.client()}
 	if wrong := x.about(q); wrong != "" {
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
 		return

@@ -38,7 +38,8 @@ type Query struct {
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
 	// Log gets the log messages of the server, in the same way.
-	Log upstream.Log
+	Log    upstream.Log
+	Client Client
 }
 
 // feature returns the feature that a query needs.
@@ -93,7 +94,7 @@ func (q *Query) model(name string) string {
 func (c *Caller) Query(ctx context.Context, q *Query) (Answer, error) {
 	x := execution{
 		caller: c, id: newID(), started: time.Now(), hold: c.Memory.Open(q.Organization, maxAnswer),
-		request: &Request{Asker: q.Asker, Meta: q.Meta, Progress: q.Progress},
+		request: &Request{Asker: q.Asker, Meta: q.Meta, Progress: q.Progress, Client: q.Client},
 	}
 	result, err := x.serveQuery(ctx, q)
 	x.end(ctx, &result, err)
@@ -134,7 +135,7 @@ func (x *execution) serveQuery(ctx context.Context, q *Query) (upstream.Result, 
 	x.ask = func(ctx context.Context) (result upstream.Result, err error) {
 		defer panics.Recover(&err)
 		return x.caller.Upstream.Query(ctx, x.server, &upstream.Query{
-			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress, Log: q.Log,
+			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress, Log: q.Log, Ask: x.live(),
 		})
 	}
 	x.ready = time.Now()

@@ -40,6 +40,11 @@ const (
 	MethodComplete      = "completion/complete"
 	MethodSetLevel      = "logging/setLevel"
 
+	// What servers ask of clients.
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
+
 	MethodToolsChange     = "notifications/tools/list_changed"
 	MethodResourcesChange = "notifications/resources/list_changed"
 	MethodPromptsChange   = "notifications/prompts/list_changed"
