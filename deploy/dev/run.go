@@ -39,6 +39,7 @@ func runStack(ctx context.Context) error {
 		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
 		FakeArgs:    []string{"--verbose"},
 		WebPush:     true,
+		ToolRules:   stack.ToolRules,
 		BuildFlags:  buildFlags(os.Getenv),
 		Progress:    func(line string) { out.Line("%s", line) },
 	})
@@ -101,6 +102,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 		GatewayURL:       s.URL(string(stack.Gateway)),
 		WebhookEgressURL: s.URL(string(stack.WebhookEgress)),
 		NotifyURL:        s.URL(string(stack.Notify)),
+		ToolServerURL:    s.FakeURL(stack.FakeTools) + "/mcp",
 
 		GatewayGRPC:       s.GRPC(string(stack.Gateway)),
 		WebhookEgressGRPC: s.GRPC(string(stack.WebhookEgress)),
