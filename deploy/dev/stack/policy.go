@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // ToolRules is the section of the gateway's policy with which a stack for people shows approvals: payments of more than
@@ -15,9 +16,6 @@ var ToolRules string
 // shippedPolicy is the path of the gateway's policy in the repository.
 const shippedPolicy = "services/gateway/shipped/policy.yaml"
 
-// policyFile returns the path of the policy with the stack's rules of tools.
-func (s *Stack) policyFile() string { return filepath.Join(s.options.State, "policy.yaml") }
-
 // writePolicy writes the shipped policy with the stack's rules of tools, if it has any.
 func (s *Stack) writePolicy() error {
 	if s.options.ToolRules == "" {
@@ -27,5 +25,5 @@ func (s *Stack) writePolicy() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(s.policyFile(), append(append(shipped, '\n'), s.options.ToolRules...), 0o600)
+	return s.vault.write(policyFile, string(shipped)+"\n"+strings.TrimSuffix(s.options.ToolRules, "\n"))
 }

@@ -122,7 +122,7 @@ func (s *Stack) particular(service Service) []string {
 			"EVENTS_EGRESS_TOKEN_FILE=" + s.vault.path(gatewayToken),
 		}
 		if s.options.ToolRules != "" {
-			own = append(own, "POLICY_FILE="+s.policyFile())
+			own = append(own, "POLICY_FILE="+s.vault.path(policyFile))
 		}
 		return own
 	case Notify:
