@@ -2,6 +2,8 @@ package stack
 
 import (
 	_ "embed"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,13 +19,20 @@ var ToolRules string
 const shippedPolicy = "services/gateway/shipped/policy.yaml"
 
 // writePolicy writes the shipped policy with the stack's rules of tools, if it has any.
-func (s *Stack) writePolicy() error {
+func (s *Stack) writePolicy() (err error) {
 	if s.options.ToolRules == "" {
 		return nil
 	}
-	shipped, err := os.ReadFile(filepath.Join(s.options.Root, filepath.FromSlash(shippedPolicy)))
+	shipped, err := os.Open(filepath.Join(s.options.Root, filepath.FromSlash(shippedPolicy)))
 	if err != nil {
 		return err
 	}
-	return s.vault.write(policyFile, string(shipped)+"\n"+strings.TrimSuffix(s.options.ToolRules, "\n"))
+	defer func() { _ = shipped.Close() }()
+	policy, err := os.OpenFile(s.vault.path(policyFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, policy.Close()) }()
+	_, err = io.Copy(policy, io.MultiReader(shipped, strings.NewReader("\n"+s.options.ToolRules)))
+	return err
 }
