@@ -176,7 +176,7 @@ func (h *harness) approvedOnPhone(t *testing.T) {
 	p := browserPage{ctx, faultsOf(ctx)}
 	p.run(t, chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
 
-	answered := payLarge(t, customer, 500)
+	answered := pay(t, customer, toolsPath, paymentServer, "bert", 500)
 	first := h.linkInInbox(t, organization, "")
 	p.run(t, chromedp.Navigate(first), chromedp.WaitVisible("button.approve"))
 	if *decisionPicture != "" {
@@ -195,7 +195,7 @@ func (h *harness) approvedOnPhone(t *testing.T) {
 		t.Errorf("the call is answered with %+v", got)
 	}
 
-	answered = payLarge(t, customer, 900)
+	answered = pay(t, customer, toolsPath, paymentServer, "bert", 900)
 	p.run(t, chromedp.Navigate(h.linkInInbox(t, organization, first)), chromedp.WaitVisible("button.deny"))
 	checkAccessible(t, ctx, "the page of decisions")
 	p.decides(t, "button.deny", "It is denied by ann")
@@ -222,20 +222,6 @@ func (p browserPage) decides(t *testing.T, button, want string) {
 		}
 		return nil
 	})
-}
-
-// payLarge makes a payment in the background, which waits for its decision.
-func payLarge(t *testing.T, customer client, amount int) <-chan paid {
-	t.Helper()
-	answered := make(chan paid, 1)
-	go func() {
-		var got paid
-		defer func() { answered <- got }()
-		got.result, got.failure = customer.rpc(t, toolsPath, "tools/call", object{
-			"name": paymentServer + "__pay", "arguments": object{"to": "bert", "amount": amount},
-		})
-	}()
-	return answered
 }
 
 // linkInInbox waits for a link to the page of an approval, other than the one before.
