@@ -66,11 +66,13 @@ var tools = []tool{
 		x.text(string(bytes.Repeat([]byte{'x'}, min(max(x.args.Size, 0), maxSize))))
 	}},
 	{"ask", "Requires input once, where the client can give it.", `{}`, (*execution).ask},
+	{"work", "Works for a time, in a task where the client takes one.", `{"wait_ms":{"type":"integer"},"ask":{"type":"boolean"},"only":{"type":"boolean"}}`, (*execution).work},
 	{"cut", "Has its effect, and ends the connection before the answer.", `{}`, func(*execution) { panic(http.ErrAbortHandler) }},
 }
 
 // execution is a call of a tool.
 type execution struct {
+	server  *Server
 	w       http.ResponseWriter
 	r       *http.Request
 	m       *request
@@ -85,13 +87,15 @@ type execution struct {
 		Steps  int     `json:"steps"`
 		WaitMS int     `json:"wait_ms"`
 		Size   int     `json:"size"`
+		Ask    bool    `json:"ask"`
+		Only   bool    `json:"only"`
 	}
 }
 
 // call carries a call out and answers it.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, m *request, version string) {
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == m.Params.Name && !s.removed(t.name) })
-	x := &execution{w: w, r: r, m: m, version: version}
+	x := &execution{server: s, w: w, r: r, m: m, version: version}
 	if i < 0 {
 		reject(w, http.StatusOK, m, codeInvalidParams, "Unknown tool")
 		return
@@ -173,13 +177,16 @@ func (x *execution) ask() {
 	case x.m.Params.RequestState == state && x.m.Params.InputResponses != nil:
 		x.text("got " + string(x.m.Params.InputResponses))
 	default:
-		x.result(map[string]any{"resultType": "input_required", "requestState": state, "inputRequests": map[string]any{
-			"name": map[string]any{"method": "elicitation/create", "params": map[string]any{
-				"mode": "form", "message": "What is your name?",
-				"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"name": map[string]string{"type": "string"}}},
-			}},
-		}})
+		x.result(map[string]any{"resultType": "input_required", "requestState": state, "inputRequests": map[string]any{"name": askName()}})
 	}
+}
+
+// askName returns the request for a name.
+func askName() map[string]any {
+	return map[string]any{"method": "elicitation/create", "params": map[string]any{
+		"mode": "form", "message": "What is your name?",
+		"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"name": map[string]string{"type": "string"}}},
+	}}
 }
 
 // removed reports whether a tool was removed.

@@ -48,6 +48,7 @@ type Server struct {
 	// changes are members of definitions that replace their own, by tool; a null removes the tool.
 	changes  map[string]map[string]json.RawMessage
 	sessions map[string]string // versions
+	tasks    map[string]*task  // by their ids
 	opened   int
 }
 
@@ -55,6 +56,7 @@ type Server struct {
 func New(script fault.Script) *Server {
 	s := &Server{
 		calls: journal.New[Call](maxCalls, maxBytes), changes: make(map[string]map[string]json.RawMessage), sessions: make(map[string]string),
+		tasks: make(map[string]*task),
 	}
 	s.Injector = fault.NewInjector(script, fault.Options{ErrorBody: errorBody})
 	control := http.NewServeMux()
@@ -150,7 +152,11 @@ type request struct {
 		ProtocolVersion string          `json:"protocolVersion"`
 		InputResponses  json.RawMessage `json:"inputResponses"`
 		RequestState    string          `json:"requestState"`
-		Meta            json.RawMessage `json:"_meta"`
+		TaskID          string          `json:"taskId"`
+		Notifications   struct {
+			TaskIDs []string `json:"taskIds"`
+		} `json:"notifications"`
+		Meta json.RawMessage `json:"_meta"`
 	} `json:"params"`
 	meta map[string]json.RawMessage
 }
@@ -202,16 +208,26 @@ const (
 	codeNoMethod       = -32601
 	codeInvalidParams  = -32602
 	codeHeaderMismatch = -32020
+	codeCapability     = -32021
 	codeVersion        = -32022
 )
 
 // reject answers with an error.
 func reject(w http.ResponseWriter, status int, m *request, code int, text string) {
+	rejectWith(w, status, m, code, text, nil)
+}
+
+// rejectWith answers with an error that has data, unless it is nil.
+func rejectWith(w http.ResponseWriter, status int, m *request, code int, text string, data any) {
 	id := m.ID
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	fault.WriteJSON(w, status, map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text}})
+	failure := map[string]any{"code": code, "message": text}
+	if data != nil {
+		failure["data"] = data
+	}
+	fault.WriteJSON(w, status, map[string]any{"jsonrpc": "2.0", "id": id, "error": failure})
 }
 
 // answer answers with a result, as a document.
