@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -63,6 +64,8 @@ type execution struct {
 	// done reports verdict, which is what the call shows of its server, to the circuit; nil before the circuit let it through.
 	done    func(ctx context.Context, v health.Verdict)
 	verdict health.Verdict
+	// sampled counts the completions that the server asked for, over all rounds of the call.
+	sampled atomic.Int64
 	// ready is when every check has passed; zero before.
 	ready time.Time
 

@@ -144,7 +144,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Caller. All but Approvals, Recorder, Memory and After are required.
+// Options of a Caller. All but Approvals, Sampler, Recorder, Memory and After are required.
 type Options struct {
 	Registry Registry
 	Texts    Texts
@@ -161,7 +161,9 @@ type Options struct {
 	Limits    Limits
 	Circuits  Circuits
 	Upstream  Upstream
-	Ledger    Ledger
+	// Sampler answers servers that ask for completions, where the policy says so; nil answers none.
+	Sampler Sampler
+	Ledger  Ledger
 	// Recorder records outcomes; nil records nothing.
 	Recorder Recorder
 	// Memory bounds the memory that answers take; nil bounds single answers only.
