@@ -217,9 +217,9 @@ func cut(text string) string {
 	if len(text) <= maxMessage {
 		return text
 	}
-	most := maxMessage
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
+	end := maxMessage
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return text[:most]
+	return text[:end]
 }

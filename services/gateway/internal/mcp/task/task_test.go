@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 
 	"switchyard.dev/services/gateway/internal/mcp/task"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
@@ -26,9 +25,9 @@ func TestRead(t *testing.T) {
 			of("working", `,"ttlMs":60000,"pollIntervalMs":500,"statusMessage":"half","x":{"y":[1.50]}`),
 			of("working", `,"ttlMs":60000,"pollIntervalMs":500,"statusMessage":"half","x":{"y":[1.50]}`),
 		},
-		"without end":     {of("working", `,"ttlMs":null`), of("working", `,"ttlMs":3600000`)},
-		"without a ttl":   {of("working", ``), of("working", `,"ttlMs":3600000`)},
-		"a longer ttl":    {of("working", `,"ttlMs":9007199254740991`), of("working", `,"ttlMs":3600000`)},
+		"without end":     {of("working", `,"ttlMs":null`), of("working", `,"ttlMs":86400000`)},
+		"without a ttl":   {of("working", ``), of("working", `,"ttlMs":86400000`)},
+		"a longer ttl":    {of("working", `,"ttlMs":9007199254740991`), of("working", `,"ttlMs":86400000`)},
 		"a longer pause":  {of("working", `,"ttlMs":1,"pollIntervalMs":9007199254740991`), of("working", `,"ttlMs":1,"pollIntervalMs":86400000`)},
 		"a long message":  {of("cancelled", `,"ttlMs":1,"statusMessage":"`+long+`"`), of("cancelled", `,"statusMessage":"`+long[:4096]+`","ttlMs":1`)},
 		"no payload left": {of("working", `,"ttlMs":1,"result":{"content":[]},"error":1,"inputRequests":[]`), of("working", `,"ttlMs":1`)},
@@ -52,7 +51,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 			continue
 		}
-		shown := got.Append(nil, &task.Shown{Kind: "complete", ID: "ours", Left: time.Hour, Inputs: json.RawMessage(`{"shown":1}`)})
+		shown := got.Append(nil, &task.Shown{Kind: "complete", ID: "ours", Inputs: json.RawMessage(`{"shown":1}`)})
 		if err := wire.Check(shown); err != nil {
 			t.Fatalf("%s: %s: %v", name, shown, err)
 		}
@@ -154,7 +153,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			return
 		}
-		shown := got.Append(nil, &task.Shown{Kind: "complete", ID: "ours", Left: time.Hour, Inputs: got.Inputs})
+		shown := got.Append(nil, &task.Shown{Kind: "complete", ID: "ours", Inputs: got.Inputs})
 		if err := wire.Check(shown); err != nil {
 			t.Fatalf("%q was written as %q: %v", text, shown, err)
 		}

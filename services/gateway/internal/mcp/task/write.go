@@ -13,17 +13,16 @@ import (
 type Shown struct {
 	// Kind is the resultType; empty for a notification.
 	Kind string
-	// ID is the one that the caller has of the task, and Left how long it goes on being served.
-	ID   string
-	Left time.Duration
+	// ID is the one that the caller has of the task.
+	ID string
 	// Inputs are what the caller is asked for, with InputRequired.
 	Inputs json.RawMessage
 	// Meta is the _meta of a notification, in place of the server's; nil for a result.
 	Meta json.RawMessage
 }
 
-// maxPoll bounds the pause between two looks at a task that is passed on, in milliseconds.
-const maxPoll = int64(Life / time.Millisecond)
+// most bounds the times of a task that are passed on, in milliseconds.
+const most = int64(Life / time.Millisecond)
 
 // Append appends the task as its caller gets it. The server's id is in none of the members of the protocol; members that
 // the gateway doesn't know are as the server wrote them.
@@ -39,9 +38,9 @@ func (t *Task) Append(out []byte, shown *Shown) []byte {
 	}
 	out = append(append(out, `,"createdAt":`...), t.created...)
 	out = append(append(out, `,"lastUpdatedAt":`...), t.updated...)
-	out = strconv.AppendInt(append(out, `,"ttlMs":`...), min(t.ttl, shown.Left.Milliseconds()), 10)
+	out = strconv.AppendInt(append(out, `,"ttlMs":`...), min(t.ttl, most), 10)
 	if t.poll >= 0 {
-		out = strconv.AppendInt(append(out, `,"pollIntervalMs":`...), min(t.poll, maxPoll), 10)
+		out = strconv.AppendInt(append(out, `,"pollIntervalMs":`...), min(t.poll, most), 10)
 	}
 	if shown.Meta != nil {
 		out = append(append(out, `,"_meta":`...), shown.Meta...)
