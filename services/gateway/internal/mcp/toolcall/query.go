@@ -38,7 +38,8 @@ type Query struct {
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
 	// Log gets the log messages of the server, in the same way.
-	Log upstream.Log
+	Log    upstream.Log
+	Client Client
 }
 
 // feature returns the feature that a query needs.

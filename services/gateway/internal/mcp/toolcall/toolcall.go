@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/input"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -54,7 +55,21 @@ type Request struct {
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
 	// Log gets the log messages of the server, in the same way.
-	Log upstream.Log
+	Log    upstream.Log
+	Client Client
+}
+
+// Client is what a caller can be asked in the course of its request. The zero value can't be asked anything.
+type Client struct {
+	// Capabilities are what the caller declared, an object; nil for none.
+	Capabilities json.RawMessage
+	// Inputs are the answers of a later round, and State the state that it brings, as they arrived; nil and empty for a
+	// first round.
+	Inputs json.RawMessage
+	State  string
+	// Ask puts requests, as input.Request.Screen has returned them, to the caller while its request goes on, and returns
+	// the answers by their keys, as they arrived. Nil where that can't be.
+	Ask func(ctx context.Context, asked []input.Request) (map[string]json.RawMessage, error)
 }
 
 // Answer is the answer to a Request.

@@ -44,6 +44,11 @@ const (
 	MethodUpdateTask = "tasks/update"
 	MethodCancelTask = "tasks/cancel"
 
+	// What servers ask of clients.
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
+
 	MethodToolsChange     = "notifications/tools/list_changed"
 	MethodResourcesChange = "notifications/resources/list_changed"
 	MethodPromptsChange   = "notifications/prompts/list_changed"
