@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
 	"switchyard.dev/services/gateway/internal/mcp/session"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -72,13 +73,17 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		return t, err
 	}
 	t.expressions = approvals.Conditions
+	var tickets *ticket.Tickets // Without keys nothing is sealed.
+	if p.traces.keys != nil {
+		tickets = &ticket.Tickets{Sealer: p.traces.keys}
+	}
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Offerings: t.offers, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
 		Approvals: approvals, Hold: cfg.MCPApprovalHold, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
-		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Tickets: tickets, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func (x *exchange) call(ctx context.Context) {
 			return
 		}
 	}
-	r := &toolcall.Request{Asker: *x.asker, Tool: tool, Arguments: x.arguments, Meta: x.meta}
+	r := &toolcall.Request{Asker: *x.asker, Tool: tool, Arguments: x.arguments, Meta: x.meta, Client: x.client()}
 	if x.token != nil {
 		r.Progress = x.progress
 	}

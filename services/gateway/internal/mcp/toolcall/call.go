@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/input"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
@@ -290,6 +291,7 @@ func (x *execution) upstream(ctx context.Context) (result upstream.Result, err e
 	return x.caller.Upstream.Call(ctx, x.server, &upstream.Call{
 		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
 		Meta: x.request.Meta, Progress: x.request.Progress, Log: x.request.Log,
+		Capabilities: input.Offered(x.request.Client.Capabilities, input.Offer{Tasks: x.takesTask()}),
 	})
 }
 
@@ -311,6 +313,8 @@ func (x *execution) unsent(ctx context.Context, cause *upstream.Error) error {
 func (x *execution) classify(ctx context.Context, result *upstream.Result, err error) (ledger.Outcome, error) {
 	_, answered := errors.AsType[*wire.Error](err)
 	switch {
+	case err == nil && result.Kind == upstream.KindTask && x.takesTask():
+		return ledger.OutcomeCompleted, x.keepTask(result)
 	case err == nil && result.Kind != upstream.KindComplete:
 		*result = upstream.Result{}
 		return ledger.OutcomeCompleted, errUnsupported

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -62,6 +63,7 @@ type world struct {
 	silent  map[toolserver.Key]error
 	queried []*upstream.Query
 	follow  func(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error
+	tasks   tasks
 
 	ready, commitErr error
 	rows             []ledger.Entry
@@ -292,6 +294,9 @@ func (w *world) caller(tb testing.TB) *Caller {
 		Registry: w, Texts: w, Listings: w, Offerings: offerings{w}, Trust: w, Policy: w.policy, Admission: w,
 		Limits: books, Circuits: health.NewSet(health.DefaultPolicy(), nil, slog.New(slog.DiscardHandler)), Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
+	}
+	if w.tasks.sealer != nil {
+		o.Tickets = &ticket.Tickets{Sealer: w.tasks.sealer}
 	}
 	if w.approvals != nil {
 		o.Approvals, o.Hold = w.approvals, w.hold

@@ -12,7 +12,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/capacity/memory"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
-	"switchyard.dev/services/gateway/internal/mcp/input"
 	"switchyard.dev/services/gateway/internal/mcp/task"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -188,7 +187,7 @@ func (x *taskTurn) get(ctx context.Context) (upstream.Result, error) {
 	if err != nil {
 		return upstream.Result{}, err
 	}
-	text, err := x.caller.showTask(ctx, x.shown(), t, &task.Shown{Kind: wire.ResultComplete, ID: x.of.ID})
+	text, err := x.shown().show(ctx, t, &task.Shown{Kind: wire.ResultComplete, ID: x.of.ID})
 	if err != nil {
 		return upstream.Result{}, err
 	}
@@ -254,21 +253,6 @@ func (c *Caller) queryTask(ctx context.Context, server *toolserver.Server, q *up
 // shown returns whom the task is shown to.
 func (x *taskTurn) shown() *taskViewer {
 	return &taskViewer{
-		asker: &x.of.Asker, server: x.server, handle: x.handle, policy: x.policy, capabilities: x.of.Client.Capabilities,
+		caller: x.caller, asker: &x.of.Asker, server: x.server, handle: x.handle, policy: x.policy, capabilities: x.of.Client.Capabilities,
 	}
-}
-
-// taskViewer is a caller to whom a task of a server is shown, under the policy of the moment.
-type taskViewer struct {
-	asker        *Asker
-	server       *toolserver.Server
-	handle       *task.Handle
-	policy       Policy
-	capabilities json.RawMessage
-}
-
-// offered returns the capabilities that the server is shown. Samplings are passed to callers alone: the gateway answers
-// none of a task.
-func (v *taskViewer) offered() json.RawMessage {
-	return input.Offered(v.capabilities, taskOffer(v.policy.Rules.Sampling(v.server.ID)))
 }

@@ -20,6 +20,8 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/input"
+	"switchyard.dev/services/gateway/internal/mcp/task"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -63,6 +65,8 @@ type Request struct {
 type Client struct {
 	// Capabilities are what the caller declared, an object; nil for none.
 	Capabilities json.RawMessage
+	// Tasks reports that the caller takes a task in place of a result.
+	Tasks bool
 	// Inputs are the answers of a later round, and State the state that it brings, as they arrived; nil and empty for a
 	// first round.
 	Inputs json.RawMessage
@@ -143,6 +147,9 @@ type Upstream interface {
 	Query(ctx context.Context, server *toolserver.Server, query *upstream.Query) (upstream.Result, error)
 	// Follow receives notices of resources until the stream ends.
 	Follow(ctx context.Context, server *toolserver.Server, follow *upstream.Follow) error
+	// Task asks about a task, and FollowTasks receives notices of tasks until the stream ends.
+	Task(ctx context.Context, server *toolserver.Server, query *upstream.TaskQuery) (*task.Task, error)
+	FollowTasks(ctx context.Context, server *toolserver.Server, follow *upstream.TaskFollow) error
 }
 
 // Ledger records what is billed.
@@ -179,6 +186,8 @@ type Options struct {
 	// Sampler answers servers that ask for completions, where the policy says so; nil answers none.
 	Sampler Sampler
 	Ledger  Ledger
+	// Tickets seals what callers keep; with nil no call becomes a task.
+	Tickets *ticket.Tickets
 	// Recorder records outcomes; nil records nothing.
 	Recorder Recorder
 	// Memory bounds the memory that answers take; nil bounds single answers only.
@@ -194,6 +203,8 @@ type Caller struct {
 	Options
 	schemas schemas
 	metrics *metrics
+	// finished are the tasks whose end was recorded.
+	finished *finished
 }
 
 // New returns a Caller, or an error of the meter.
@@ -205,5 +216,5 @@ func New(o Options) (*Caller, error) {
 	if o.After == nil {
 		o.After = func(_ context.Context, f func()) { f() }
 	}
-	return &Caller{Options: o, schemas: newSchemas(), metrics: m}, nil
+	return &Caller{Options: o, schemas: newSchemas(), metrics: m, finished: newFinished()}, nil
 }

@@ -1,0 +1,479 @@
+package toolcall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"switchyard.dev/services/gateway/internal/governance/run"
+	"switchyard.dev/services/gateway/internal/governance/toolrule"
+	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/task"
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+	"switchyard.dev/services/gateway/internal/money/ledger"
+	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/platform/apierr"
+	"switchyard.dev/services/platform/secret"
+)
+
+// tasks are the tasks of a world's servers.
+type tasks struct {
+	sealer *trace.Keys
+	// answer answers a query, and queries is what was asked.
+	answer  func(q *upstream.TaskQuery) (*task.Task, error)
+	queries []*upstream.TaskQuery
+	follow  func(ctx context.Context, f *upstream.TaskFollow) error
+}
+
+func (w *world) Task(ctx context.Context, _ *toolserver.Server, q *upstream.TaskQuery) (*task.Task, error) {
+	w.step("task")
+	w.mu.Lock()
+	w.tasks.queries = append(w.tasks.queries, q)
+	w.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return w.tasks.answer(q)
+}
+
+func (w *world) FollowTasks(ctx context.Context, _ *toolserver.Server, f *upstream.TaskFollow) error {
+	return w.tasks.follow(ctx, f)
+}
+
+// taskOf returns a task as a server describes it.
+func taskOf(tb testing.TB, status, more string) *task.Task {
+	tb.Helper()
+	t, err := task.Read([]byte(`{"taskId":"theirs","status":"`+status+`","createdAt":"2026-11-25T10:30:00Z","lastUpdatedAt":"2026-11-25T10:30:00Z","ttlMs":1000`+more+`}`), true)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return t
+}
+
+const tasksDeclared = `{"elicitation":{},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+
+// taskClient is a client that takes tasks.
+func taskClient() Client { return Client{Capabilities: json.RawMessage(tasksDeclared), Tasks: true} }
+
+// working returns a Caller of a world whose calls become tasks.
+func working(tb testing.TB) (*Caller, *world) {
+	tb.Helper()
+	_, w := open(tb)
+	w.servers[0].Features = []toolserver.Feature{toolserver.FeatureTools, toolserver.FeatureTasks}
+	file := filepath.Join(tb.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte("a secret of thirty-two bytes or more"), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	var err error
+	if w.tasks.sealer, err = trace.NewKeys(secret.File(file)); err != nil {
+		tb.Fatal(err)
+	}
+	w.answer = func(_ context.Context, call *upstream.Call) (upstream.Result, error) {
+		if !strings.Contains(string(call.Capabilities), wire.ExtensionTasks) {
+			return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{"content":[]}`)}, nil
+		}
+		return upstream.Result{Kind: upstream.KindTask, Task: taskOf(tb, "working", "")}, nil
+	}
+	w.tasks.answer = func(q *upstream.TaskQuery) (*task.Task, error) {
+		if q.Method != wire.MethodGetTask {
+			return nil, nil
+		}
+		return taskOf(tb, "completed", `,"result":{"content":[{"type":"text","text":"done"}]}`), nil
+	}
+	return w.caller(tb), w
+}
+
+// begin makes a call that becomes a task, and returns the caller's id of it.
+func begin(tb testing.TB, c *Caller) string {
+	tb.Helper()
+	r := request(read, `{"n":1}`)
+	r.Client = taskClient()
+	answer, err := c.Call(tb.Context(), r)
+	id := gjson.GetBytes(answer.Text, "taskId").Str
+	if err != nil || id == "" || gjson.GetBytes(answer.Text, "resultType").Str != "task" {
+		tb.Fatalf("%s, %v", answer.Text, err)
+	}
+	return id
+}
+
+func taskRequest(method, id string) *TaskRequest {
+	return &TaskRequest{Asker: request(read, "").Asker, Method: method, ID: id, Client: taskClient()}
+}
+
+// A call that becomes a task is billed once. Its caller reads the task's end, under an id of the gateway; the end is
+// recorded once.
+func TestTask(t *testing.T) {
+	c, w := working(t)
+	id := begin(t, c)
+	if strings.Contains(id, "theirs") || len(w.rows) != 1 || w.rows[0].Outcome != ledger.OutcomeCompleted || w.rows[0].Cost != 7e9 {
+		t.Errorf("%s, rows %+v", id, w.rows)
+	}
+	for range 3 {
+		answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+		if err != nil || gjson.GetBytes(answer.Text, "taskId").Str != id || gjson.GetBytes(answer.Text, "result.content.0.text").Str != "done" || gjson.GetBytes(answer.Text, "resultType").Str != "complete" {
+			t.Fatalf("%s, %v", answer.Text, err)
+		}
+	}
+	for _, method := range []string{wire.MethodUpdateTask, wire.MethodCancelTask} {
+		r := taskRequest(method, id)
+		r.Client.Inputs = json.RawMessage(`{"unasked":{}}`)
+		if answer, err := c.Task(t.Context(), r); err != nil || string(answer.Text) != `{"resultType":"complete"}` {
+			t.Errorf("%s: %s, %v", method, answer.Text, err)
+		}
+	}
+	if len(w.rows) != 1 || len(w.sent) != 1 {
+		t.Errorf("billed %d, called %d", len(w.rows), len(w.sent))
+	}
+	var asked []string
+	for _, q := range w.tasks.queries {
+		asked = append(asked, q.Method)
+		if q.ID != "theirs" || q.Organization != "acme" || !strings.Contains(string(q.Capabilities), wire.ExtensionTasks) {
+			t.Errorf("%+v", q)
+		}
+	}
+	if want := []string{wire.MethodGetTask, wire.MethodGetTask, wire.MethodGetTask, wire.MethodGetTask, wire.MethodCancelTask}; !slices.Equal(asked, want) {
+		t.Errorf("asked %v, want %v", asked, want)
+	}
+	if len(w.records) != 2 || string(w.records[1].Answer.Written) != `{"content":[{"type":"text","text":"done"}]}` || w.records[1].Report != nil || w.records[1].ID == w.records[0].ID {
+		t.Errorf("%d records", len(w.records))
+	}
+	again := w.caller(t) // Another replica.
+	if _, err := again.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil || len(w.records) != 3 || w.records[2].ID != w.records[1].ID {
+		t.Errorf("%v: another replica records the end as another one", err)
+	}
+}
+
+// Every end of a task is recorded, and what changes afterwards is not.
+func TestEndsOfTasks(t *testing.T) {
+	for status, want := range map[string]struct {
+		more   string
+		status trace.Status
+	}{
+		"completed": {`,"result":{"content":[]}`, trace.StatusOK},
+		"failed":    {`,"error":{"code":-32603,"message":"their text"}`, trace.StatusFailed},
+		"cancelled": {"", trace.StatusCancelled},
+	} {
+		c, w := working(t)
+		id := begin(t, c)
+		for _, now := range []struct{ status, more string }{{"working", ""}, {status, want.more}, {"working", ""}, {"completed", `,"result":{"content":[1]}`}} {
+			w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) { return taskOf(t, now.status, now.more), nil }
+			answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+			if err != nil || gjson.GetBytes(answer.Text, "status").Str != now.status {
+				t.Errorf("%s: %s, %v", now.status, answer.Text, err)
+			}
+		}
+		if len(w.records) != 2 || w.records[1].Status != want.status || w.records[1].Err != nil && strings.Contains(w.records[1].Err.Error(), "their text") {
+			t.Errorf("%s: %d records, %+v", status, len(w.records), w.records[len(w.records)-1])
+		}
+	}
+}
+
+// A task is its caller's alone. All ids that aren't are refused alike, before anything is sent.
+func TestTasksOfOthers(t *testing.T) {
+	c, w := working(t)
+	id := begin(t, c)
+	for name, change := range map[string]func(r *TaskRequest){
+		"another organization": func(r *TaskRequest) { r.Organization = "other" },
+		"another key":          func(r *TaskRequest) { r.Key = "k2" },
+		"another service":      func(r *TaskRequest) { r.Service = "other" },
+		"another user":         func(r *TaskRequest) { r.User = "bob" },
+		"another run":          func(r *TaskRequest) { r.Run = "run-2" },
+		"no run":               func(r *TaskRequest) { r.Run = "" },
+		"another path":         func(r *TaskRequest) { r.Server = "other" },
+		"the server's id":      func(r *TaskRequest) { r.ID = "theirs" },
+		"no id":                func(r *TaskRequest) { r.ID = "" },
+		"a changed id":         func(r *TaskRequest) { r.ID = id[:len(id)-2] + "AA" },
+		"a cut id":             func(r *TaskRequest) { r.ID = id[:len(id)-4] },
+		"a long id":            func(r *TaskRequest) { r.ID = strings.Repeat("a", task.MaxHandle+1) },
+		"another address":      func(*TaskRequest) { w.servers[0].URL = "https://elsewhere.example" },
+		"no server":            func(*TaskRequest) { w.servers = nil },
+	} {
+		servers, at := w.servers, w.servers[0].URL
+		for _, method := range []string{wire.MethodGetTask, wire.MethodUpdateTask, wire.MethodCancelTask} {
+			r := taskRequest(method, id)
+			change(r)
+			if _, err := c.Task(t.Context(), r); !errors.Is(err, ErrTaskUnknown) {
+				t.Errorf("%s, %s: %v", name, method, err)
+			}
+		}
+		w.servers = servers
+		w.servers[0].URL = at
+	}
+	if len(w.tasks.queries) > 0 {
+		t.Errorf("sent %+v", w.tasks.queries[0])
+	}
+	if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil {
+		t.Error(err)
+	}
+	w.tasks.sealer = nil
+	if _, err := w.caller(t).Task(t.Context(), taskRequest(wire.MethodGetTask, id)); !errors.Is(err, ErrTaskUnknown) {
+		t.Errorf("without keys: %v", err)
+	}
+}
+
+// An id is of use for a day.
+func TestTaskExpires(t *testing.T) {
+	c, w := working(t)
+	synctest.Test(t, func(t *testing.T) {
+		id := begin(t, c)
+		time.Sleep(task.Life - time.Second)
+		if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); !errors.Is(err, ErrTaskUnknown) {
+			t.Error(err)
+		}
+	})
+	if len(w.tasks.queries) != 1 {
+		t.Errorf("asked %d times", len(w.tasks.queries))
+	}
+}
+
+// Each check of a call is one of requests about its task, too.
+func TestTaskChecks(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world)
+		reason apierr.Reason
+	}{
+		"suspension":        {func(w *world) { w.refused = denied("org_suspended", "suspended") }, "org_suspended"},
+		"the run's tools":   {func(w *world) { w.grant.Run = &run.Run{Limits: run.Limits{AllowedTools: []string{"files/write"}}} }, run.ReasonToolNotAllowed},
+		"trust":             {(*world).distrust, ReasonUntrusted},
+		"levels are away":   {func(w *world) { w.stale = errors.New("old") }, apierr.ReasonUnavailable},
+		"a rule":            {func(w *world) { w.rule(toolrule.Rule{Tools: []string{"read"}, Deny: true}) }, toolrule.ReasonDenied},
+		"a run is demanded": {func(w *world) { w.rule(toolrule.Rule{MinimumTrust: trust.FirstParty}) }, ReasonUntrusted},
+		"the tool is gone":  {func(w *world) { w.tools[w.servers[0].Key()][0].Present = false }, definition.ErrToolNotFound.Reason},
+		"back in review": {func(w *world) {
+			files := w.servers[0]
+			before, now := tool(files, "other"), tool(files, "other")
+			before.Digest[31], before.Present, now.Status = 1, false, definition.Pending
+			w.tools[files.Key()] = append(w.tools[files.Key()], before, now)
+		}, definition.ErrChanged.Reason},
+		"another definition": {func(w *world) { w.tools[w.servers[0].Key()][0].Digest[31] = 9 }, definition.ErrChanged.Reason},
+		"no tasks any more":  {func(w *world) { w.servers[0].Features = nil }, ReasonNotOffered},
+		"the server's limit": {func(w *world) { w.servers[0].PerMinute = 1 }, apierr.ReasonRateLimited},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caller, w := working(t)
+			id := begin(t, caller)
+			if c.change(w); c.reason == apierr.ReasonRateLimited {
+				if _, err := caller.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil {
+					t.Fatal(err)
+				}
+				w.tasks.queries = nil
+			}
+			for _, method := range []string{wire.MethodGetTask, wire.MethodUpdateTask, wire.MethodCancelTask} {
+				_, err := caller.Task(t.Context(), taskRequest(method, id))
+				wants(t, err, c.reason)
+			}
+			if len(w.tasks.queries) > 0 {
+				t.Errorf("sent %+v", w.tasks.queries[0])
+			}
+		})
+	}
+}
+
+// What a server says of a task that it doesn't know says nothing of its own id; the rest is as for calls.
+func TestTaskErrors(t *testing.T) {
+	c, w := working(t)
+	id := begin(t, c)
+	for _, test := range []struct {
+		err    error
+		reason apierr.Reason
+	}{
+		{&wire.Error{Code: wire.CodeInvalidParams, Message: "no task theirs"}, ErrTaskUnknown.Reason},
+		{&upstream.Error{Cause: upstream.CauseUnreachable, Text: "refused"}, apierr.ReasonUnavailable},
+		{&upstream.Error{Cause: upstream.CauseUnauthorized, Text: "no token"}, ReasonUnauthorized},
+		{&upstream.Error{Cause: upstream.CauseTimeout, Text: "late", Sent: true}, apierr.ReasonUnavailable},
+		{&upstream.Error{Cause: upstream.CauseTooLarge, Text: "17 MiB", Sent: true}, apierr.ReasonUnavailable},
+	} {
+		w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) { return nil, test.err }
+		_, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+		wants(t, err, test.reason)
+		if strings.Contains(apierr.From(err).Text, "theirs") {
+			t.Errorf("shows %v", err)
+		}
+	}
+	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) {
+		return nil, &wire.Error{Code: -32603, Message: "their text"}
+	}
+	if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); wireCode(err) != -32603 {
+		t.Error(err)
+	}
+	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) { panic("a bug") }
+	_, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+	wants(t, err, apierr.ReasonUnavailable)
+}
+
+func wireCode(err error) int64 {
+	if e, ok := errors.AsType[*wire.Error](err); ok {
+		return e.Code
+	}
+	return 0
+}
+
+// A task is offered to those alone who can use it.
+func TestTasksAreOffered(t *testing.T) {
+	for name, change := range map[string]func(w *world, r *Request){
+		"undeclared":      func(_ *world, r *Request) { r.Client = Client{} },
+		"not registered":  func(w *world, _ *Request) { w.servers[0].Features = nil },
+		"nothing to seal": func(w *world, _ *Request) { w.tasks.sealer = nil },
+		"an older client": func(_ *world, r *Request) { r.Client.Tasks = false },
+	} {
+		_, w := working(t)
+		r := request(read, "")
+		r.Client = taskClient()
+		change(w, r)
+		answer, err := w.caller(t).Call(t.Context(), r)
+		if err != nil || answer.Kind != upstream.KindComplete || strings.Contains(string(w.sent[0].Capabilities), wire.ExtensionTasks) {
+			t.Errorf("%s: %s, %v, with %s", name, answer.Text, err, w.sent[0].Capabilities)
+		}
+	}
+	c, w := working(t)
+	w.answer = func(context.Context, *upstream.Call) (upstream.Result, error) {
+		long := taskOf(t, "working", "")
+		long.ID = strings.Repeat("\x01", task.MaxID)
+		return upstream.Result{Kind: upstream.KindTask, Task: long}, nil
+	}
+	r := request(read, "")
+	r.Client = taskClient()
+	if _, err := c.Call(t.Context(), r); err == nil || apierr.From(err).Text != errTaskLost.Text || len(w.rows) != 1 {
+		t.Errorf("an id that can't be sealed: %v, %d rows", err, len(w.rows))
+	}
+}
+
+const taskQuestion = `{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
+
+// What a task asks for is screened for its caller, and the caller's answers are checked by what was asked.
+func TestTaskInputs(t *testing.T) {
+	c, w := working(t)
+	id := begin(t, c)
+	w.tasks.answer = func(q *upstream.TaskQuery) (*task.Task, error) {
+		if q.Method != wire.MethodGetTask {
+			return nil, nil
+		}
+		return taskOf(t, "input_required", `,"inputRequests":{"a":`+taskQuestion+`,"roots":{"method":"roots/list"},`+
+			`"page":{"method":"elicitation/create","params":{"mode":"url","message":"Open","url":"https://evil.example"}},`+
+			`"loop":{"method":"elicitation/create","params":{"message":"x","requestedSchema":{"type":"object","$ref":"#"}}}}`), nil
+	}
+	answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+	asked := gjson.GetBytes(answer.Text, "inputRequests")
+	if err != nil || asked.Get("a.params.message").Str != "files: Who?" || asked.Get("roots").Exists() || asked.Get("page").Exists() {
+		t.Errorf("%s, %v", answer.Text, err)
+	}
+	for given, want := range map[string]string{
+		`{"a":{"action":"accept","content":{"name":"ann","x":1},"y":2}}`: "-",
+		`{"a":{"action":"accept","content":{"name":7}}}`:                 "-",
+		`{"a":{"action":"maybe"}}`:                                       "-",
+		`{"a":{"action":"accept","content":{"name":"ann"},"y":2}}`:       `{"a":{"action":"accept","content":{"name":"ann"}}}`,
+		`{"b":{},"a":{"action":"decline"},"roots":{"roots":[]}}`:         `{"a":{"action":"decline"}}`,
+		`{"b":{"action":"accept"}}`:                                      "",
+		`{}`:                                                             "",
+	} {
+		w.tasks.queries = nil
+		r := taskRequest(wire.MethodUpdateTask, id)
+		r.Client.Inputs = json.RawMessage(given)
+		_, err := c.Task(t.Context(), r)
+		if want == "-" {
+			if shown := apierr.From(err); err == nil || !strings.HasPrefix(shown.Text, "params.inputResponses.a") || len(w.tasks.queries) != 1 {
+				t.Errorf("%s: %v, sent %d", given, err, len(w.tasks.queries))
+			}
+			continue
+		}
+		sent := ""
+		if last := w.tasks.queries[len(w.tasks.queries)-1]; last.Method == wire.MethodUpdateTask {
+			sent = string(last.Inputs)
+		}
+		if err != nil || sent != want {
+			t.Errorf("%s: %v, sent %s, want %s", given, err, sent, want)
+		}
+	}
+	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) {
+		return taskOf(t, "input_required", `,"inputRequests":{"a":{"method":"tools/call"}}`), nil
+	}
+	if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err == nil || apierr.From(err).Text != errTaskAsks.Text {
+		t.Errorf("what no server may ask: %v", err)
+	}
+}
+
+// Samplings of a task are for its caller alone, where the policy leaves them to callers.
+func TestTaskSamplings(t *testing.T) {
+	c, w := working(t)
+	id := begin(t, c)
+	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) {
+		return taskOf(t, "input_required", `,"inputRequests":{"s":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}`), nil
+	}
+	for by, want := range map[toolrule.SamplingBy]bool{toolrule.SamplingByClient: true, toolrule.SamplingByGateway: false, toolrule.SamplingRefused: false} {
+		w.settings.Sampling = []toolrule.SamplingRule{{Sampling: toolrule.Sampling{By: by}}}
+		w.tasks.queries = nil
+		answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+		if err != nil || gjson.GetBytes(answer.Text, "inputRequests.s").Exists() != want || strings.Contains(string(w.tasks.queries[0].Capabilities), "sampling") != want {
+			t.Errorf("%s: %s, %v, shown %s", by, answer.Text, err, w.tasks.queries[0].Capabilities)
+		}
+	}
+}
+
+// Notices of tasks reach who may use them, under the caller's ids; what may have changed while a stream was away is asked
+// for.
+func TestFollowTasks(t *testing.T) {
+	c, w := working(t)
+	id := begin(t, c)
+	synctest.Test(t, func(t *testing.T) {
+		begun := 0
+		w.tasks.follow = func(_ context.Context, f *upstream.TaskFollow) error {
+			begun++
+			if f.Organization != "acme" || !slices.Equal(f.IDs, []string{"theirs"}) || !strings.Contains(string(f.Capabilities), wire.ExtensionTasks) {
+				t.Errorf("%+v", f)
+			}
+			f.Begun(f.IDs)
+			f.Changed(taskOf(t, "working", ""))
+			return errors.New("ended")
+		}
+		all, err := c.FollowTasks(t.Context(), asker(), taskClient(), "", []string{id, "none"}, json.RawMessage(`{"m":1}`))
+		if err != nil || len(all) != 0 {
+			t.Errorf("of another caller: %d, %v", len(all), err)
+		}
+		of := request(read, "").Asker
+		all, err = c.FollowTasks(t.Context(), &of, taskClient(), "files", []string{"none", id}, json.RawMessage(`{"m":1}`))
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d, %v", len(all), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var got []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			all[0].Run(ctx, func(ids []string) { got = append(got, fmt.Sprintf("%d %t", len(ids), ids[0] == id)) }, func(of string, notice json.RawMessage) {
+				read := gjson.ParseBytes(notice)
+				got = append(got, fmt.Sprintf("%t %t %s %d", of == id, read.Get("taskId").Str == id, read.Get("status").Str, read.Get("_meta.m").Int()))
+			})
+		}()
+		time.Sleep(leastAgain + leastAgain/2)
+		want := []string{"1 true", "true true working 1", "true true completed 1", "true true working 1"}
+		synctest.Wait()
+		if begun != 2 || !slices.Equal(got, want) {
+			t.Errorf("begun %d times, got %v, want %v", begun, got, want)
+		}
+		w.distrust()
+		time.Sleep(3 * leastAgain)
+		synctest.Wait()
+		if !slices.Equal(got, want) {
+			t.Errorf("without trust: %v", got)
+		}
+		cancel()
+		<-done
+	})
+}
