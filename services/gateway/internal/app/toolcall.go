@@ -66,6 +66,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	if p.traces.keys != nil && stores.redis != nil {
 		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
 	}
+	tickets, claims := roundsOf(stores, p)
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	t.circuits = startToolCircuits(s, stores, p.fleets)
 	approvals, err := openApprovals(s, cfg, stores, g, p)
@@ -73,17 +74,14 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		return t, err
 	}
 	t.expressions = approvals.Conditions
-	var tickets *ticket.Tickets // Without keys nothing is sealed.
-	if p.traces.keys != nil {
-		tickets = &ticket.Tickets{Sealer: p.traces.keys}
-	}
 	t.caller, err = toolcall.New(toolcall.Options{
 		Registry: t.registry, Texts: t.texts, Offerings: t.offers, Trust: levels, Policy: p.fleets.toolPolicy, Admission: g.admission,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
-		Approvals: approvals, Hold: cfg.MCPApprovalHold, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
-		Tickets: tickets, Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Approvals: approvals, Hold: cfg.MCPApprovalHold, ApprovalPages: toolcall.ApprovalPages(cfg.MCPApprovalURL),
+		Tickets: tickets, Claims: claims, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
+		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {
@@ -95,6 +93,15 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	stores.watcher.Watch(control.Trust, thenNotify(levels.Load, t.notices))
 	s.Runner.OnDrain("notices of tool servers", t.notices.Drain)
 	return t, nil
+}
+
+// roundsOf returns what calls of several rounds are sealed with, and what keeps which rounds were made. Both are nil without
+// keys or without a store: servers can ask callers for nothing then.
+func roundsOf(stores stores, p pipeline) (*ticket.Tickets, toolcall.Claims) {
+	if p.traces.keys == nil || stores.redis == nil {
+		return nil, nil
+	}
+	return &ticket.Tickets{Sealer: p.traces.keys}, redis.NewClaims(stores.redis)
 }
 
 // offers are what servers offer beside tools. Callers that listen are notified when a server says that it has changed.

@@ -10,14 +10,6 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
-// client returns what the caller can be asked.
-func (x *exchange) client() toolcall.Client {
-	if !x.modern {
-		return toolcall.Client{}
-	}
-	return toolcall.Client{Capabilities: x.meta[wire.MetaCapabilities], Tasks: x.declaresTasks()}
-}
-
 // declaresTasks reports whether the caller declares that it takes tasks, which only the revision without sessions has in
 // this form.
 func (x *exchange) declaresTasks() bool {
@@ -49,32 +41,28 @@ func undeclaredTasks() *wire.Error {
 
 // task answers tasks/get, tasks/update and tasks/cancel.
 func (x *exchange) task(ctx context.Context) {
-	r := &toolcall.TaskRequest{Asker: *x.asker, Server: x.server, Method: x.message.Method, ID: x.taskID, Client: x.client()}
-	wrong := ""
-	if r.ID == "" {
-		wrong = "params.taskId: is required"
-	}
-	if r.Method == wire.MethodUpdateTask {
-		r.Client.Inputs = nil
-		wire.Members(x.params(), func(name string, value []byte) bool {
-			if name == "inputResponses" {
-				r.Client.Inputs = value
-			}
-			return true
-		})
-		if r.Client.Inputs == nil || r.Client.Inputs[0] != '{' {
-			wrong = "params.inputResponses: must be an object"
-		}
-	}
-	switch {
-	case !x.declaresTasks():
+	if !x.declaresTasks() {
 		x.fail(undeclaredTasks(), http.StatusBadRequest)
 		return
-	case wrong != "":
+	}
+	client, ok := x.client()
+	if !ok {
+		return
+	}
+	wrong := ""
+	switch {
+	case x.taskID == "":
+		wrong = "params.taskId: is required"
+	case x.message.Method == wire.MethodUpdateTask && client.Inputs == nil:
+		wrong = "params.inputResponses: is required"
+	}
+	if wrong != "" {
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
 		return
 	}
-	answer, err := x.handler.Tools.Task(ctx, r)
+	answer, err := x.handler.Tools.Task(ctx, &toolcall.TaskRequest{
+		Asker: *x.asker, Server: x.server, Method: x.message.Method, ID: x.taskID, Client: client,
+	})
 	if err != nil {
 		x.refuse(err)
 		return

@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/task"
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/panics"
 )
@@ -34,7 +35,8 @@ func (f *follows) beginTasks(ctx context.Context, x *exchange, ids []string, met
 	if err != nil {
 		return nil
 	}
-	servers, err := x.handler.Tools.FollowTasks(ctx, x.asker, x.client(), x.server, ids, text)
+	client := toolcall.Client{Capabilities: x.meta[wire.MetaCapabilities], Tasks: true}
+	servers, err := x.handler.Tools.FollowTasks(ctx, x.asker, client, x.server, ids, text)
 	if err != nil {
 		return nil
 	}

@@ -296,7 +296,7 @@ func (w *world) caller(tb testing.TB) *Caller {
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	}
 	if w.tasks.sealer != nil {
-		o.Tickets = &ticket.Tickets{Sealer: w.tasks.sealer}
+		o.Tickets, o.Claims = &ticket.Tickets{Sealer: w.tasks.sealer}, noClaims{}
 	}
 	if w.approvals != nil {
 		o.Approvals, o.Hold = w.approvals, w.hold

@@ -58,7 +58,7 @@ func placeOf(s *toolserver.Server) string {
 
 // takesTask reports whether the call may be answered with a task.
 func (x *execution) takesTask() bool {
-	return x.ask == nil && x.request.Client.Tasks && x.caller.Tickets != nil && x.server.Offers(toolserver.FeatureTasks)
+	return x.method == wire.MethodCallTool && x.request.Client.Tasks && x.caller.seals() && x.server.Offers(toolserver.FeatureTasks)
 }
 
 // keepTask gives the task that a call has become another id, which only its caller can use.
@@ -139,7 +139,7 @@ func (x *taskTurn) serve(ctx context.Context) (upstream.Result, error) {
 
 // openTask returns what an id holds and the server of its task. The error is ErrTaskUnknown, whatever is wrong.
 func (c *Caller) openTask(a *Asker, server, id string) (*task.Handle, *definition.Entry, error) {
-	if c.Tickets == nil {
+	if !c.seals() {
 		return nil, nil, ErrTaskUnknown
 	}
 	h, _, err := task.Open(c.Tickets, a.Organization, id)
@@ -159,9 +159,8 @@ func (x *taskTurn) allow(ctx context.Context, f *facts) error {
 	if err := decideRun(f); err != nil {
 		return err
 	}
-	var err error
-	if f.level, err = x.caller.Trust.Level(x.of.Organization, x.server.ID); err != nil {
-		return errTrustAway.Wrap(err)
+	if err := x.trust(f); err != nil {
+		return err
 	}
 	if err := x.define(ctx, f); err != nil {
 		return err
@@ -204,11 +203,11 @@ func (x *taskTurn) update(ctx context.Context) (upstream.Result, error) {
 	if err != nil {
 		return upstream.Result{}, err
 	}
-	answers, err := answersTo(asked, x.of.Client.Inputs)
-	if err != nil || answers == nil {
+	answers, err := answersOf(asked, x.of.Client.Inputs)
+	if err != nil || len(answers) == 0 {
 		return acknowledged(), err
 	}
-	_, err = x.query(ctx, wire.MethodUpdateTask, answers)
+	_, err = x.query(ctx, wire.MethodUpdateTask, merged(asked, answers, nil))
 	return acknowledged(), err
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/run"
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
@@ -52,6 +53,15 @@ func (w *world) Task(ctx context.Context, _ *toolserver.Server, q *upstream.Task
 func (w *world) FollowTasks(ctx context.Context, _ *toolserver.Server, f *upstream.TaskFollow) error {
 	return w.tasks.follow(ctx, f)
 }
+
+// noClaims is a Claims of which nothing is claimed.
+type noClaims struct{}
+
+func (noClaims) Claim(context.Context, string, string, time.Time) (bool, error) {
+	return false, errors.New("no rounds")
+}
+
+func (noClaims) Unclaim(context.Context, string, string) error { return nil }
 
 // taskOf returns a task as a server describes it.
 func taskOf(tb testing.TB, status, more string) *task.Task {
@@ -153,6 +163,21 @@ func TestTask(t *testing.T) {
 	again := w.caller(t) // Another replica.
 	if _, err := again.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil || len(w.records) != 3 || w.records[2].ID != w.records[1].ID {
 		t.Errorf("%v: another replica records the end as another one", err)
+	}
+}
+
+// The approval of a call is used up when the call becomes a task, which needs none.
+func TestTaskOfAnApprovedCall(t *testing.T) {
+	_, w := working(t)
+	w.approvals = &approvals{world: w, state: approval.Claimed}
+	w.rule(toolrule.Rule{Approval: true, Approvers: "ops"})
+	c := w.caller(t)
+	id := begin(t, c)
+	if w.approvals.sent != 1 || !slices.Equal(w.approvals.settled, []approval.State{approval.Done}) {
+		t.Errorf("sent %d, settled %v", w.approvals.sent, w.approvals.settled)
+	}
+	if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil || len(w.approvals.asked) != 1 {
+		t.Errorf("%v, asked %d times", err, len(w.approvals.asked))
 	}
 }
 
@@ -404,9 +429,8 @@ func TestTaskInputs(t *testing.T) {
 	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) {
 		return taskOf(t, "input_required", `,"inputRequests":{"a":{"method":"tools/call"}}`), nil
 	}
-	if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err == nil || apierr.From(err).Text != errTaskAsks.Text {
-		t.Errorf("what no server may ask: %v", err)
-	}
+	_, err = c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
+	wants(t, err, ReasonInputRefused)
 }
 
 // Samplings of a task are for its caller alone, where the policy leaves them to callers.

@@ -3,8 +3,6 @@ package toolcall
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +15,9 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/input"
 	"switchyard.dev/services/gateway/internal/mcp/task"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
-	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/routing"
 	"switchyard.dev/services/gateway/internal/serving/trace"
-	"switchyard.dev/services/platform/apierr"
 )
 
 // taskViewer is a caller to whom a task of a server is shown, under the policy of the moment.
@@ -41,12 +37,6 @@ func (v *taskViewer) offered() json.RawMessage {
 	return input.Offered(v.capabilities, input.Offer{Elicitation: true, Roots: true, Sampling: sampling, SamplingTools: sampling, Tasks: true})
 }
 
-// errTaskAsks is the error of a task that asks for what can't be read.
-var errTaskAsks = &apierr.Error{
-	Kind: apierr.KindUpstream, Reason: apierr.ReasonUnavailable, Class: apierr.ClassServerError,
-	Text: "the server asks for input in a form that is not the protocol's",
-}
-
 // asked returns what the server asks for and the caller may be asked. The rest is left out: the task waits for it, as
 // nothing else can answer.
 func (v *taskViewer) asked(t *task.Task) ([]input.Request, error) {
@@ -55,12 +45,9 @@ func (v *taskViewer) asked(t *task.Task) ([]input.Request, error) {
 	}
 	all, err := input.Read(t.Inputs)
 	if err != nil {
-		return nil, errTaskAsks.Wrap(err)
+		return nil, refusedInput(err)
 	}
-	offered := v.offered()
-	screen := input.Screen{Server: v.server.ID, URL: func(origin string) bool {
-		return origin != "" && origin == toolserver.Origin(v.server.URL) || v.policy.Rules.MayOpen(v.server.ID, origin)
-	}}
+	offered, screen := v.offered(), v.policy.Screen(v.server)
 	shown := make([]input.Request, 0, len(all))
 	for i := range all {
 		if !all[i].Able(offered) {
@@ -71,38 +58,6 @@ func (v *taskViewer) asked(t *task.Task) ([]input.Request, error) {
 		}
 	}
 	return shown, nil
-}
-
-// answersTo returns the caller's answers to what it was asked, checked; nil for none. What it was not asked is left out.
-func answersTo(asked []input.Request, answers json.RawMessage) (json.RawMessage, error) {
-	var out []byte
-	var wrong error
-	wire.Members(answers, func(key string, answer []byte) bool {
-		i := slices.IndexFunc(asked, func(r input.Request) bool { return r.Key == key })
-		if i < 0 {
-			return true
-		}
-		checked, err := asked[i].Check(answer)
-		if err != nil {
-			wrong = invalidInput(key, err)
-			return false
-		}
-		out = append(append(jsontext.AppendText(append(out, ','), key), ':'), checked...)
-		return true
-	})
-	if wrong != nil || out == nil {
-		return nil, wrong
-	}
-	out[0] = '{'
-	return append(out, '}'), nil
-}
-
-// invalidInput returns the error of a caller's answer.
-func invalidInput(key string, err error) error {
-	if wrong, ok := errors.AsType[*input.Error](err); ok {
-		return apierr.Invalid("params.inputResponses."+key+"."+wrong.Field, wrong.Rule)
-	}
-	return apierr.Internal(err)
 }
 
 // show returns a task as its caller gets it. The end of a task is recorded.

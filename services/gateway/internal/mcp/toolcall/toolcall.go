@@ -63,7 +63,8 @@ type Request struct {
 
 // Client is what a caller can be asked in the course of its request. The zero value can't be asked anything.
 type Client struct {
-	// Capabilities are what the caller declared, an object; nil for none.
+	// Capabilities are what the caller declared, an object; nil for none, and where it can't be asked: without Ask, it has
+	// to understand results that require input.
 	Capabilities json.RawMessage
 	// Tasks reports that the caller takes a task in place of a result.
 	Tasks bool
@@ -166,7 +167,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Caller. All but Approvals, Sampler, Recorder, Memory and After are required.
+// Options of a Caller. All but Approvals, Tickets, Claims, Sampler, Recorder, Memory and After are required.
 type Options struct {
 	Registry Registry
 	Texts    Texts
@@ -180,14 +181,18 @@ type Options struct {
 	// Approvals asks for approvals; with nil no call is approved. A call that waits for its decision is held for Hold.
 	Approvals Approvals
 	Hold      time.Duration
-	Limits    Limits
-	Circuits  Circuits
-	Upstream  Upstream
+	// ApprovalPages are where callers are sent to whose calls wait for approval; empty for nowhere.
+	ApprovalPages ApprovalPages
+	// Tickets seals what callers bring back, and Claims keeps which of it was used. Where either is nil, servers can ask
+	// callers for nothing, and no call becomes a task.
+	Tickets  *ticket.Tickets
+	Claims   Claims
+	Limits   Limits
+	Circuits Circuits
+	Upstream Upstream
 	// Sampler answers servers that ask for completions, where the policy says so; nil answers none.
 	Sampler Sampler
 	Ledger  Ledger
-	// Tickets seals what callers keep; with nil no call becomes a task.
-	Tickets *ticket.Tickets
 	// Recorder records outcomes; nil records nothing.
 	Recorder Recorder
 	// Memory bounds the memory that answers take; nil bounds single answers only.
