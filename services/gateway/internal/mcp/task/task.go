@@ -119,7 +119,7 @@ func Read(text []byte, whole bool) (*Task, error) {
 
 // member reads a member that every task may have.
 func (t *Task) member(name string, value []byte) error {
-	ok := true
+	var ok bool
 	switch name {
 	case "taskId":
 		if t.ID, ok = wire.Text(value); !ok || t.ID == "" || len(t.ID) > MaxID {

@@ -165,19 +165,18 @@ func (x *taskTurn) allow(ctx context.Context, f *facts) error {
 	if err := x.define(ctx, f); err != nil {
 		return err
 	}
-	return decideTask(f, x.handle)
+	return decideTask(f, x.definition.Digest, x.handle)
 }
 
-// decideTask returns why a task of a tool that may be called may not be used; nil if it may.
-func decideTask(f *facts, h *task.Handle) error {
-	if !f.entry.Server.Offers(toolserver.FeatureTasks) {
+// decideTask returns why a task of a tool that may be called by its present definition may not be used; nil if it may.
+func decideTask(f *facts, present definition.Digest, h *task.Handle) error {
+	switch {
+	case !f.entry.Server.Offers(toolserver.FeatureTasks):
 		return ErrNotOffered
+	case present.String() != h.Definition: // Another one has been approved since.
+		return definition.ErrChanged
 	}
-	tool, err := f.entry.Check(f.tool)
-	if err == nil && tool.Digest.String() != h.Definition { // Another one has been approved since.
-		err = definition.ErrChanged
-	}
-	return err
+	return nil
 }
 
 // get answers with the present state of the task.

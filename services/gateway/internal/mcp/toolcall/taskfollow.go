@@ -77,10 +77,8 @@ func (c *Caller) usable(f facts, a *Asker, policy Policy, h *task.Handle) bool {
 		return false
 	}
 	c.ask(&f, a, policy, h.Tool)
-	if _, err := decide(&f); err != nil {
-		return false
-	}
-	return decideTask(&f, h) == nil
+	tool, err := decide(&f)
+	return err == nil && decideTask(&f, tool.Digest, h) == nil
 }
 
 // run is the Run of FollowedTasks. What may have changed while a stream had to be begun again is asked for.
