@@ -162,7 +162,13 @@ func (x *execution) serve(ctx context.Context) (upstream.Result, error) {
 	if err := x.permit(ctx, &f); err != nil {
 		return x.asks(err)
 	}
-	x.ask, x.again = x.upstream, func(ctx context.Context) error { return x.recheck(ctx, &f) }
+	x.ask, x.again = x.upstream, func(ctx context.Context) error {
+		err := x.recheck(ctx, &f)
+		if err == nil && f.terms.Approval != "" && x.claim == nil { // No rule wanted it before.
+			err = ErrApprovalRequired
+		}
+		return err
+	}
 	return x.send(ctx)
 }
 
