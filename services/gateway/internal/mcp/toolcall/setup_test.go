@@ -19,7 +19,6 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
-	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/budget"
@@ -298,9 +297,6 @@ func (w *world) caller(tb testing.TB) *Caller {
 		Registry: w, Texts: w, Listings: w, Offerings: offerings{w}, Trust: w, Policy: w.policy, Admission: w,
 		Limits: books, Circuits: health.NewSet(health.DefaultPolicy(), nil, slog.New(slog.DiscardHandler)), Upstream: w, Ledger: w, Recorder: w,
 		Log: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
-	}
-	if w.tasks.sealer != nil {
-		o.Tickets, o.Claims = &ticket.Tickets{Sealer: w.tasks.sealer}, noClaims{}
 	}
 	if w.approvals != nil {
 		o.Approvals, o.Hold = w.approvals, w.hold

@@ -4,9 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,113 +18,18 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/task"
-	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/secret"
 )
-
-// tasks are the tasks of a world's servers.
-type tasks struct {
-	sealer *trace.Keys
-	// answer answers a query, and queries is what was asked.
-	answer  func(q *upstream.TaskQuery) (*task.Task, error)
-	queries []*upstream.TaskQuery
-	follow  func(ctx context.Context, f *upstream.TaskFollow) error
-}
-
-func (w *world) Task(ctx context.Context, _ *toolserver.Server, q *upstream.TaskQuery) (*task.Task, error) {
-	w.step("task")
-	w.mu.Lock()
-	w.tasks.queries = append(w.tasks.queries, q)
-	w.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	return w.tasks.answer(q)
-}
-
-func (w *world) FollowTasks(ctx context.Context, _ *toolserver.Server, f *upstream.TaskFollow) error {
-	return w.tasks.follow(ctx, f)
-}
-
-// noClaims is a Claims of which nothing is claimed.
-type noClaims struct{}
-
-func (noClaims) Claim(context.Context, string, string, time.Time) (bool, error) {
-	return false, errors.New("no rounds")
-}
-
-func (noClaims) Unclaim(context.Context, string, string) error { return nil }
-
-// taskOf returns a task as a server describes it.
-func taskOf(tb testing.TB, status, more string) *task.Task {
-	tb.Helper()
-	t, err := task.Read([]byte(`{"taskId":"theirs","status":"`+status+`","createdAt":"2026-11-25T10:30:00Z","lastUpdatedAt":"2026-11-25T10:30:00Z","ttlMs":1000`+more+`}`), true)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return t
-}
-
-const tasksDeclared = `{"elicitation":{},"sampling":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
-
-// taskClient is a client that takes tasks.
-func taskClient() Client { return Client{Capabilities: json.RawMessage(tasksDeclared), Tasks: true} }
-
-// working returns a Caller of a world whose calls become tasks.
-func working(tb testing.TB) (*Caller, *world) {
-	tb.Helper()
-	_, w := open(tb)
-	w.servers[0].Features = []toolserver.Feature{toolserver.FeatureTools, toolserver.FeatureTasks}
-	file := filepath.Join(tb.TempDir(), "keys")
-	if err := os.WriteFile(file, []byte("a secret of thirty-two bytes or more"), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	var err error
-	if w.tasks.sealer, err = trace.NewKeys(secret.File(file)); err != nil {
-		tb.Fatal(err)
-	}
-	w.answer = func(_ context.Context, call *upstream.Call) (upstream.Result, error) {
-		if !strings.Contains(string(call.Capabilities), wire.ExtensionTasks) {
-			return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{"content":[]}`)}, nil
-		}
-		return upstream.Result{Kind: upstream.KindTask, Task: taskOf(tb, "working", "")}, nil
-	}
-	w.tasks.answer = func(q *upstream.TaskQuery) (*task.Task, error) {
-		if q.Method != wire.MethodGetTask {
-			return nil, nil
-		}
-		return taskOf(tb, "completed", `,"result":{"content":[{"type":"text","text":"done"}]}`), nil
-	}
-	return w.caller(tb), w
-}
-
-// begin makes a call that becomes a task, and returns the caller's id of it.
-func begin(tb testing.TB, c *Caller) string {
-	tb.Helper()
-	r := request(read, `{"n":1}`)
-	r.Client = taskClient()
-	answer, err := c.Call(tb.Context(), r)
-	id := gjson.GetBytes(answer.Text, "taskId").Str
-	if err != nil || id == "" || gjson.GetBytes(answer.Text, "resultType").Str != "task" {
-		tb.Fatalf("%s, %v", answer.Text, err)
-	}
-	return id
-}
-
-func taskRequest(method, id string) *TaskRequest {
-	return &TaskRequest{Asker: request(read, "").Asker, Method: method, ID: id, Client: taskClient()}
-}
 
 // A call that becomes a task is billed once. Its caller reads the task's end, under an id of the gateway; the end is
 // recorded once.
 func TestTask(t *testing.T) {
 	c, w := working(t)
-	id := begin(t, c)
+	id := becomesTask(t, c)
 	if strings.Contains(id, "theirs") || len(w.rows) != 1 || w.rows[0].Outcome != ledger.OutcomeCompleted || w.rows[0].Cost != 7e9 {
 		t.Errorf("%s, rows %+v", id, w.rows)
 	}
@@ -160,7 +62,7 @@ func TestTask(t *testing.T) {
 	if len(w.records) != 2 || string(w.records[1].Answer.Written) != `{"content":[{"type":"text","text":"done"}]}` || w.records[1].Report != nil || w.records[1].ID == w.records[0].ID {
 		t.Errorf("%d records", len(w.records))
 	}
-	again := w.caller(t) // Another replica.
+	again := w.replica(t)
 	if _, err := again.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil || len(w.records) != 3 || w.records[2].ID != w.records[1].ID {
 		t.Errorf("%v: another replica records the end as another one", err)
 	}
@@ -171,8 +73,8 @@ func TestTaskOfAnApprovedCall(t *testing.T) {
 	_, w := working(t)
 	w.approvals = &approvals{world: w, state: approval.Claimed}
 	w.rule(toolrule.Rule{Approval: true, Approvers: "ops"})
-	c := w.caller(t)
-	id := begin(t, c)
+	c := w.replica(t)
+	id := becomesTask(t, c)
 	if w.approvals.sent != 1 || !slices.Equal(w.approvals.settled, []approval.State{approval.Done}) {
 		t.Errorf("sent %d, settled %v", w.approvals.sent, w.approvals.settled)
 	}
@@ -192,7 +94,7 @@ func TestEndsOfTasks(t *testing.T) {
 		"cancelled": {"", trace.StatusCancelled},
 	} {
 		c, w := working(t)
-		id := begin(t, c)
+		id := becomesTask(t, c)
 		for _, now := range []struct{ status, more string }{{"working", ""}, {status, want.more}, {"working", ""}, {"completed", `,"result":{"content":[1]}`}} {
 			w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) { return taskOf(t, now.status, now.more), nil }
 			answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
@@ -209,7 +111,7 @@ func TestEndsOfTasks(t *testing.T) {
 // A task is its caller's alone. All ids that aren't are refused alike, before anything is sent.
 func TestTasksOfOthers(t *testing.T) {
 	c, w := working(t)
-	id := begin(t, c)
+	id := becomesTask(t, c)
 	for name, change := range map[string]func(r *TaskRequest){
 		"another organization": func(r *TaskRequest) { r.Organization = "other" },
 		"another key":          func(r *TaskRequest) { r.Key = "k2" },
@@ -243,7 +145,6 @@ func TestTasksOfOthers(t *testing.T) {
 	if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil {
 		t.Error(err)
 	}
-	w.tasks.sealer = nil
 	if _, err := w.caller(t).Task(t.Context(), taskRequest(wire.MethodGetTask, id)); !errors.Is(err, ErrTaskUnknown) {
 		t.Errorf("without keys: %v", err)
 	}
@@ -253,7 +154,7 @@ func TestTasksOfOthers(t *testing.T) {
 func TestTaskExpires(t *testing.T) {
 	c, w := working(t)
 	synctest.Test(t, func(t *testing.T) {
-		id := begin(t, c)
+		id := becomesTask(t, c)
 		time.Sleep(task.Life - time.Second)
 		if _, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil {
 			t.Error(err)
@@ -293,7 +194,7 @@ func TestTaskChecks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			caller, w := working(t)
-			id := begin(t, caller)
+			id := becomesTask(t, caller)
 			if c.change(w); c.reason == apierr.ReasonRateLimited {
 				if _, err := caller.Task(t.Context(), taskRequest(wire.MethodGetTask, id)); err != nil {
 					t.Fatal(err)
@@ -314,7 +215,7 @@ func TestTaskChecks(t *testing.T) {
 // What a server says of a task that it doesn't know says nothing of its own id; the rest is as for calls.
 func TestTaskErrors(t *testing.T) {
 	c, w := working(t)
-	id := begin(t, c)
+	id := becomesTask(t, c)
 	for _, test := range []struct {
 		err    error
 		reason apierr.Reason
@@ -352,17 +253,17 @@ func wireCode(err error) int64 {
 
 // A task is offered to those alone who can use it.
 func TestTasksAreOffered(t *testing.T) {
-	for name, change := range map[string]func(w *world, r *Request){
-		"undeclared":      func(_ *world, r *Request) { r.Client = Client{} },
-		"not registered":  func(w *world, _ *Request) { w.servers[0].Features = nil },
-		"nothing to seal": func(w *world, _ *Request) { w.tasks.sealer = nil },
-		"an older client": func(_ *world, r *Request) { r.Client.Tasks = false },
+	for name, change := range map[string]func(c *Caller, w *world, r *Request){
+		"undeclared":      func(_ *Caller, _ *world, r *Request) { r.Client = Client{} },
+		"not registered":  func(_ *Caller, w *world, _ *Request) { w.servers[0].Features = nil },
+		"nothing to seal": func(c *Caller, _ *world, _ *Request) { c.Tickets = nil },
+		"an older client": func(_ *Caller, _ *world, r *Request) { r.Client.Tasks = false },
 	} {
-		_, w := working(t)
+		c, w := working(t)
 		r := request(read, "")
 		r.Client = taskClient()
-		change(w, r)
-		answer, err := w.caller(t).Call(t.Context(), r)
+		change(c, w, r)
+		answer, err := c.Call(t.Context(), r)
 		if err != nil || answer.Kind != upstream.KindComplete || strings.Contains(string(w.sent[0].Capabilities), wire.ExtensionTasks) {
 			t.Errorf("%s: %s, %v, with %s", name, answer.Text, err, w.sent[0].Capabilities)
 		}
@@ -378,126 +279,4 @@ func TestTasksAreOffered(t *testing.T) {
 	if _, err := c.Call(t.Context(), r); err == nil || apierr.From(err).Text != errTaskLost.Text || len(w.rows) != 1 {
 		t.Errorf("an id that can't be sealed: %v, %d rows", err, len(w.rows))
 	}
-}
-
-const taskQuestion = `{"method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}`
-
-// What a task asks for is screened for its caller, and the caller's answers are checked by what was asked.
-func TestTaskInputs(t *testing.T) {
-	c, w := working(t)
-	id := begin(t, c)
-	w.tasks.answer = func(q *upstream.TaskQuery) (*task.Task, error) {
-		if q.Method != wire.MethodGetTask {
-			return nil, nil
-		}
-		return taskOf(t, "input_required", `,"inputRequests":{"a":`+taskQuestion+`,"roots":{"method":"roots/list"},`+
-			`"page":{"method":"elicitation/create","params":{"mode":"url","message":"Open","url":"https://evil.example"}},`+
-			`"loop":{"method":"elicitation/create","params":{"message":"x","requestedSchema":{"type":"object","$ref":"#"}}}}`), nil
-	}
-	answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
-	asked := gjson.GetBytes(answer.Text, "inputRequests")
-	if err != nil || asked.Get("a.params.message").Str != "files: Who?" || asked.Get("roots").Exists() || asked.Get("page").Exists() {
-		t.Errorf("%s, %v", answer.Text, err)
-	}
-	for given, want := range map[string]string{
-		`{"a":{"action":"accept","content":{"name":"ann","x":1},"y":2}}`: "-",
-		`{"a":{"action":"accept","content":{"name":7}}}`:                 "-",
-		`{"a":{"action":"maybe"}}`:                                       "-",
-		`{"a":{"action":"accept","content":{"name":"ann"},"y":2}}`:       `{"a":{"action":"accept","content":{"name":"ann"}}}`,
-		`{"b":{},"a":{"action":"decline"},"roots":{"roots":[]}}`:         `{"a":{"action":"decline"}}`,
-		`{"b":{"action":"accept"}}`:                                      "",
-		`{}`:                                                             "",
-	} {
-		w.tasks.queries = nil
-		r := taskRequest(wire.MethodUpdateTask, id)
-		r.Client.Inputs = json.RawMessage(given)
-		_, err := c.Task(t.Context(), r)
-		if want == "-" {
-			if shown := apierr.From(err); err == nil || !strings.HasPrefix(shown.Text, "params.inputResponses.a") || len(w.tasks.queries) != 1 {
-				t.Errorf("%s: %v, sent %d", given, err, len(w.tasks.queries))
-			}
-			continue
-		}
-		sent := ""
-		if last := w.tasks.queries[len(w.tasks.queries)-1]; last.Method == wire.MethodUpdateTask {
-			sent = string(last.Inputs)
-		}
-		if err != nil || sent != want {
-			t.Errorf("%s: %v, sent %s, want %s", given, err, sent, want)
-		}
-	}
-	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) {
-		return taskOf(t, "input_required", `,"inputRequests":{"a":{"method":"tools/call"}}`), nil
-	}
-	_, err = c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
-	wants(t, err, ReasonInputRefused)
-}
-
-// Samplings of a task are for its caller alone, where the policy leaves them to callers.
-func TestTaskSamplings(t *testing.T) {
-	c, w := working(t)
-	id := begin(t, c)
-	w.tasks.answer = func(*upstream.TaskQuery) (*task.Task, error) {
-		return taskOf(t, "input_required", `,"inputRequests":{"s":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}}`), nil
-	}
-	for by, want := range map[toolrule.SamplingBy]bool{toolrule.SamplingByClient: true, toolrule.SamplingByGateway: false, toolrule.SamplingRefused: false} {
-		w.settings.Sampling = []toolrule.SamplingRule{{Sampling: toolrule.Sampling{By: by}}}
-		w.tasks.queries = nil
-		answer, err := c.Task(t.Context(), taskRequest(wire.MethodGetTask, id))
-		if err != nil || gjson.GetBytes(answer.Text, "inputRequests.s").Exists() != want || strings.Contains(string(w.tasks.queries[0].Capabilities), "sampling") != want {
-			t.Errorf("%s: %s, %v, shown %s", by, answer.Text, err, w.tasks.queries[0].Capabilities)
-		}
-	}
-}
-
-// Notices of tasks reach who may use them, under the caller's ids; what may have changed while a stream was away is asked
-// for.
-func TestFollowTasks(t *testing.T) {
-	c, w := working(t)
-	id := begin(t, c)
-	synctest.Test(t, func(t *testing.T) {
-		begun := 0
-		w.tasks.follow = func(_ context.Context, f *upstream.TaskFollow) error {
-			begun++
-			if f.Organization != "acme" || !slices.Equal(f.IDs, []string{"theirs"}) || !strings.Contains(string(f.Capabilities), wire.ExtensionTasks) {
-				t.Errorf("%+v", f)
-			}
-			f.Begun(f.IDs)
-			f.Changed(taskOf(t, "working", ""))
-			return errors.New("ended")
-		}
-		all, err := c.FollowTasks(t.Context(), asker(), taskClient(), "", []string{id, "none"}, json.RawMessage(`{"m":1}`))
-		if err != nil || len(all) != 0 {
-			t.Errorf("of another caller: %d, %v", len(all), err)
-		}
-		of := request(read, "").Asker
-		all, err = c.FollowTasks(t.Context(), &of, taskClient(), "files", []string{"none", id}, json.RawMessage(`{"m":1}`))
-		if err != nil || len(all) != 1 {
-			t.Fatalf("%d, %v", len(all), err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var got []string
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			all[0].Run(ctx, func(ids []string) { got = append(got, fmt.Sprintf("%d %t", len(ids), ids[0] == id)) }, func(of string, notice json.RawMessage) {
-				read := gjson.ParseBytes(notice)
-				got = append(got, fmt.Sprintf("%t %t %s %d", of == id, read.Get("taskId").Str == id, read.Get("status").Str, read.Get("_meta.m").Int()))
-			})
-		}()
-		time.Sleep(leastAgain + leastAgain/2)
-		want := []string{"1 true", "true true working 1", "true true completed 1", "true true working 1"}
-		synctest.Wait()
-		if begun != 2 || !slices.Equal(got, want) {
-			t.Errorf("begun %d times, got %v, want %v", begun, got, want)
-		}
-		w.distrust()
-		time.Sleep(3 * leastAgain)
-		synctest.Wait()
-		if !slices.Equal(got, want) {
-			t.Errorf("without trust: %v", got)
-		}
-		cancel()
-		<-done
-	})
 }
