@@ -43,7 +43,7 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *request) {
 			"capabilities": modernCapabilities(), "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
 		})
 	case "tools/list":
-		s.list(w, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
+		s.list(w, r, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
 	case "tools/call":
 		s.call(w, r, m, modernVersion)
 	default:
@@ -119,7 +119,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	case "ping":
 		answer(w, m, map[string]any{})
 	case "tools/list":
-		s.list(w, m, map[string]any{})
+		s.list(w, r, m, map[string]any{})
 	case "tools/call":
 		s.call(w, r, m, version)
 	default:

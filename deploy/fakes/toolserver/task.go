@@ -3,6 +3,7 @@ package toolserver
 import (
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -16,13 +17,20 @@ const (
 	listenEach = 20 * time.Millisecond
 )
 
-// task is what a call of the tool work goes on as.
+// task is what a call goes on as.
 type task struct {
-	id                   string
-	began, ends, changed time.Time
-	cancelled, asks      bool
-	// inputs is what was given.
-	inputs json.RawMessage
+	id             string
+	began, changed time.Time
+	cancelled      bool
+	// wait is how long it works, and text what comes out: as that of a tool that fails, or if failure is set as an error of
+	// the protocol.
+	wait    time.Duration
+	text    string
+	fails   bool
+	failure map[string]any
+	// asks is what it asks for first, by names; answers are what was given.
+	asks    map[string]any
+	answers map[string]json.RawMessage
 }
 
 // declares reports whether a client can take tasks.
@@ -42,22 +50,31 @@ func undeclared(w http.ResponseWriter, m *request) {
 	})
 }
 
-// work waits as long as the call says: in a task where the client takes one.
+// work waits as long as the call says.
 func (x *execution) work() {
+	t := task{wait: min(time.Duration(x.args.WaitMS)*time.Millisecond, maxWait), text: "worked"}
+	if x.args.Ask {
+		t.asks = map[string]any{"name": askName()}
+	}
+	x.task(t, x.args.Only)
+}
+
+// task goes on as a task where the client takes one, and answers at once otherwise, unless it is to be a task only.
+func (x *execution) task(t task, only bool) {
 	switch {
 	case x.version == modernVersion && x.m.declares():
-		x.result(x.server.begin(x.args.WaitMS, x.args.Ask).state("task"))
-	case x.version == modernVersion && x.args.Only:
+		x.result(x.server.begin(&t).state("task"))
+	case x.version == modernVersion && only:
 		undeclared(x.w, x.m)
-	case x.wait():
-		x.text("worked at once")
+	case x.pause(t.wait):
+		x.text(t.text + " at once")
 	}
 }
 
 // begin makes a task.
-func (s *Server) begin(waitMS int, asks bool) *task {
-	now := time.Now()
-	t := &task{id: rand.Text(), began: now, changed: now, ends: now.Add(min(time.Duration(waitMS)*time.Millisecond, maxWait)), asks: asks}
+func (s *Server) begin(t *task) *task {
+	t.id, t.began, t.answers = rand.Text(), time.Now(), make(map[string]json.RawMessage)
+	t.changed = t.began
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.tasks) >= maxTasks {
@@ -67,7 +84,19 @@ func (s *Server) begin(waitMS int, asks bool) *task {
 	return t
 }
 
-// state returns a task as the protocol has it. Callers other than begin hold the mutex.
+// open returns what a task asks for that was not given.
+func (t *task) open() map[string]any {
+	open := maps.Clone(t.asks)
+	maps.DeleteFunc(open, func(name string, _ any) bool { return t.answers[name] != nil })
+	return open
+}
+
+// final reports whether a task has ended.
+func (t *task) final() bool {
+	return t.cancelled || len(t.open()) == 0 && time.Since(t.began) >= t.wait
+}
+
+// state returns a task as the protocol has it. Callers other than task hold the mutex.
 func (t *task) state(kind string) map[string]any {
 	state := map[string]any{
 		"taskId": t.id, "status": "working", "createdAt": t.began.UTC().Format(time.RFC3339Nano), "lastUpdatedAt": t.changed.UTC().Format(time.RFC3339Nano),
@@ -76,23 +105,46 @@ func (t *task) state(kind string) map[string]any {
 	if kind != "" {
 		state["resultType"] = kind
 	}
-	switch {
+	if kind == "task" { // The rest is said when it is asked for.
+		return state
+	}
+	switch open := t.open(); {
 	case t.cancelled:
 		state["status"] = "cancelled"
-	case t.asks && t.inputs == nil:
-		state["status"] = "input_required"
-		if kind != "task" {
-			state["inputRequests"] = map[string]any{"name": askName()}
+	case len(open) > 0:
+		state["status"], state["inputRequests"] = "input_required", open
+	case !t.final():
+	case t.failure != nil:
+		state["status"], state["error"] = "failed", t.failure
+	default:
+		text := t.text
+		if len(t.answers) > 0 {
+			given, _ := json.Marshal(t.answers)
+			text += " with " + string(given)
 		}
-	case kind != "task" && !time.Now().Before(t.ends):
 		state["status"] = "completed"
-		text := "worked"
-		if t.inputs != nil {
-			text += " with " + string(t.inputs)
-		}
-		state["result"] = map[string]any{"resultType": "complete", "content": []any{map[string]string{"type": "text", "text": text}}}
+		state["result"] = map[string]any{"resultType": "complete", "isError": t.fails, "content": []any{map[string]string{"type": "text", "text": text}}}
 	}
 	return state
+}
+
+// update takes the answers to what a task asks for, or its cancellation.
+func (t *task) update(m *request) {
+	if t.final() {
+		return
+	}
+	t.changed = time.Now()
+	if m.Method == "tasks/cancel" {
+		t.cancelled = true
+		return
+	}
+	var given map[string]json.RawMessage
+	_ = json.Unmarshal(m.Params.InputResponses, &given)
+	for name := range t.open() {
+		if given[name] != nil {
+			t.answers[name] = given[name]
+		}
+	}
 }
 
 // serveTask answers a request about a task. It reports false for another method.
@@ -126,13 +178,7 @@ func (s *Server) serveTask(w http.ResponseWriter, r *http.Request, m *request) b
 		answer(w, m, t.state("complete"))
 		return true
 	}
-	if final := t.cancelled || !t.asks && !time.Now().Before(t.ends); !final {
-		if t.changed = time.Now(); m.Method == "tasks/cancel" {
-			t.cancelled = true
-		} else if t.asks && t.inputs == nil {
-			t.inputs = m.Params.InputResponses
-		}
-	}
+	t.update(m)
 	answer(w, m, map[string]any{"resultType": "complete"})
 	return true
 }

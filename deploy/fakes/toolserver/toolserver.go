@@ -68,6 +68,7 @@ func New(script fault.Script) *Server {
 	face.HandleFunc("/mcp", s.serve)
 	face.HandleFunc("/modern", s.serve)
 	face.HandleFunc("/legacy", s.serve)
+	face.HandleFunc(fixturesPath, s.serve)
 	face.HandleFunc("/secured", authorized(s.serve))
 	of := newIssuer()
 	of.serve(face, control)
@@ -193,7 +194,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch modern = modern || r.Header.Get("Mcp-Protocol-Version") == modernVersion; {
 	case modern && r.URL.Path != "/legacy":
 		s.modern(w, r, &m)
-	case !modern && r.URL.Path != "/modern":
+	case !modern && r.URL.Path != "/modern" && r.URL.Path != fixturesPath:
 		s.legacy(w, r, &m)
 	case modern:
 		http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)

@@ -90,7 +90,7 @@ func Read(text []byte, whole bool) (*Task, error) {
 	var wrong error
 	wire.Members(text, func(name string, value []byte) bool {
 		switch name {
-		case "resultType":
+		case "resultType", "requestState": // The latter is of results that require input.
 		case "inputRequests":
 			inputs = value
 		case "result":
