@@ -23,15 +23,15 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// everythingServer is the server of the protocol's Go SDK that its conformance suite is run against.
-const everythingServer = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+// everythingProgram is the server of the protocol's Go SDK that its conformance suite is run against.
+const everythingProgram = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 
 // The protocol's conformance suite finds nothing wrong in a server behind gateway and edge that it doesn't find in the
 // server itself, in both revisions.
 func TestToolConformance(t *testing.T) {
 	npm := clients(t)
 	program := filepath.Join(t.TempDir(), "everything")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, everythingServer).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, everythingProgram).CombinedOutput(); err != nil {
 		t.Fatalf("build the SDK's server: %v\n%s", err, out)
 	}
 	revisions := []struct{ name, id, flag, address string }{

@@ -12,12 +12,14 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/answer"
 	"switchyard.dev/services/gateway/internal/mcp/credential"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
 	"switchyard.dev/services/gateway/internal/mcp/notice"
 	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
+	"switchyard.dev/services/gateway/internal/mcp/sampling"
 	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
@@ -43,6 +45,8 @@ type toolEgress struct {
 	notices *notice.Hub
 	// sessions is nil without keys to seal them, or without a store of what was ended.
 	sessions *session.Manager
+	// answers is nil without sessions.
+	answers *answer.Router
 	// expressions are those of standing approvals.
 	expressions *approval.Expressions
 }
@@ -65,6 +69,8 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
 	if p.traces.keys != nil && stores.redis != nil {
 		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
+		t.answers = answer.NewRouter(redis.NewReplicas(stores.redis))
+		s.Runner.Go("answers of tools' callers", t.answers.Run)
 	}
 	tickets, claims := roundsOf(stores, p)
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
@@ -81,7 +87,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		},
 		Approvals: approvals, Hold: cfg.MCPApprovalHold, ApprovalPages: toolcall.ApprovalPages(cfg.MCPApprovalURL),
 		Tickets: tickets, Claims: claims, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
-		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Sampler: sampling.New(p.engine), Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {
@@ -155,7 +161,7 @@ func newToolClient(
 func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
 	face := api.ToolFace{Caller: t.caller, Notices: t.notices, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
 	if t.sessions != nil {
-		face.Sessions = t.sessions
+		face.Sessions, face.Answers = t.sessions, t.answers
 	}
 	return face
 }

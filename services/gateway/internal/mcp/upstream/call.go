@@ -33,6 +33,8 @@ type Call struct {
 	// empty for a first call.
 	Inputs json.RawMessage
 	State  string
+	// Ask answers what a server of a session asks.
+	Ask Ask
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
 	Progress func(Progress)
 	// Log receives log messages of the server.
@@ -74,12 +76,12 @@ func (c *Client) Call(ctx context.Context, server *toolserver.Server, call *Call
 }
 
 func (c *Client) call(ctx context.Context, server *toolserver.Server, call *Call, span trace.Span) (Result, error) {
-	p, err := c.peer(ctx, server, call.Organization)
+	p, err := c.peer(ctx, server, call.Organization, call.Ask.Capabilities)
 	if err != nil {
 		return Result{}, err
 	}
 	talk := func() *conversation {
-		return &conversation{tokened: call.Progress != nil, progress: call.Progress, log: call.Log}
+		return &conversation{tokened: call.Progress != nil, progress: call.Progress, log: call.Log, asks: call.Ask}
 	}
 	s, got, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		r, err := c.callRequest(s, call, traceparent(ctx, span))
@@ -238,7 +240,7 @@ func offersTasks(capabilities json.RawMessage) bool {
 func (c *Client) Probe(ctx context.Context, server *toolserver.Server) (About, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	p, err := c.peer(ctx, server, "")
+	p, err := c.peer(ctx, server, "", nil)
 	if err != nil {
 		return About{}, err
 	}

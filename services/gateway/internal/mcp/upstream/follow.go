@@ -27,7 +27,7 @@ var errNoFollow = &Error{Cause: CauseRefused, Text: "the server's version has no
 // Follow receives notices until ctx, the server or a bound ends the stream. The errors are those of Call; nil means that
 // the server has ended it.
 func (c *Client) Follow(ctx context.Context, server *toolserver.Server, f *Follow) error {
-	p, err := c.peer(ctx, server, f.Organization)
+	p, err := c.peer(ctx, server, f.Organization, nil)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ type Query struct {
 	// Capabilities, Inputs and State are as in Call.
 	Capabilities, Inputs json.RawMessage
 	State                string
+	// Ask answers what a server of a session asks.
+	Ask Ask
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
 	Progress func(Progress)
 	// Log receives log messages of the server.
@@ -44,12 +46,12 @@ func (c *Client) Query(ctx context.Context, server *toolserver.Server, q *Query)
 }
 
 func (c *Client) query(ctx context.Context, server *toolserver.Server, q *Query, span trace.Span) (Result, error) {
-	p, err := c.peer(ctx, server, q.Organization)
+	p, err := c.peer(ctx, server, q.Organization, q.Ask.Capabilities)
 	if err != nil {
 		return Result{}, err
 	}
 	talk := func() *conversation {
-		return &conversation{tokened: q.Progress != nil, progress: q.Progress, log: q.Log}
+		return &conversation{tokened: q.Progress != nil, progress: q.Progress, log: q.Log, asks: q.Ask}
 	}
 	s, got, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		r := c.queryRequest(s, q, traceparent(ctx, span))

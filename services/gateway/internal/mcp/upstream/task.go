@@ -50,7 +50,7 @@ func (c *Client) Task(ctx context.Context, server *toolserver.Server, q *TaskQue
 	defer cancel()
 	ctx, span := c.startSpan(ctx, server, q.Method, []attribute.KeyValue{attribute.String("mcp.method.name", q.Method)})
 	t, failed := (*task.Task)(nil), false
-	p, err := c.peer(ctx, server, q.Organization)
+	p, err := c.peer(ctx, server, q.Organization, nil)
 	if err == nil {
 		var got response
 		_, got, err = c.do(ctx, p, func() *conversation { return &conversation{} }, func(s *session) (*request, error) {

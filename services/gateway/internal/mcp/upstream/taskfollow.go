@@ -26,7 +26,7 @@ type TaskFollow struct {
 // FollowTasks receives notices until ctx, the server or a bound ends the stream. The errors are those of Call; nil means
 // that the server has ended it.
 func (c *Client) FollowTasks(ctx context.Context, server *toolserver.Server, f *TaskFollow) error {
-	p, err := c.peer(ctx, server, f.Organization)
+	p, err := c.peer(ctx, server, f.Organization, nil)
 	if err != nil {
 		return err
 	}
