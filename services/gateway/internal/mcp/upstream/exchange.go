@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -21,11 +22,23 @@ func (c *Client) exchange(ctx context.Context, p *peer, s *session, r *request, 
 	if c.options.OffersChanged != nil {
 		talk.offersChanged = func() { c.options.OffersChanged(p.key.server) }
 	}
-	got, err := p.link.send(ctx, s, r, talk)
+	got, err := c.send(ctx, p, s, r, talk)
 	if err != nil && ctx.Err() != nil && p.link.cancelsByNotice(s) && r.method != wire.MethodInitialize {
 		c.cancel(p, s, r)
 	}
 	return got, err
+}
+
+// send sends a request. What the server asks meanwhile ends with it.
+func (c *Client) send(ctx context.Context, p *peer, s *session, r *request, talk *conversation) (response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		if err := talk.asking.Wait(); err != nil {
+			c.options.Log.ErrorContext(ctx, "a tool server's request failed", slog.String("server", p.label), slog.String("error", err.Error()))
+		}
+	}()
+	return p.link.send(ctx, s, r, talk)
 }
 
 // cancel tells a server that a request was given up.

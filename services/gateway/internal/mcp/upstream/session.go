@@ -179,7 +179,7 @@ func (c *Client) initialize(ctx context.Context, p *peer) (*session, error) {
 	s := &session{}
 	var params object
 	params.addText("protocolVersion", wire.Legacy20251125)
-	params.add("capabilities", json.RawMessage("{}"))
+	params.add("capabilities", json.RawMessage(or(p.key.asks, "{}")))
 	params.add("clientInfo", c.info())
 	got, err := c.exchange(ctx, p, s, c.newRequest(s, wire.MethodInitialize, params, about{}), nil)
 	if err != nil {

@@ -40,11 +40,21 @@ const (
 	MethodComplete      = "completion/complete"
 	MethodSetLevel      = "logging/setLevel"
 
+	MethodGetTask    = "tasks/get"
+	MethodUpdateTask = "tasks/update"
+	MethodCancelTask = "tasks/cancel"
+
+	// What servers ask of clients.
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
+
 	MethodToolsChange     = "notifications/tools/list_changed"
 	MethodResourcesChange = "notifications/resources/list_changed"
 	MethodPromptsChange   = "notifications/prompts/list_changed"
 	MethodUpdated         = "notifications/resources/updated"
 	MethodMessage         = "notifications/message"
+	MethodTask            = "notifications/tasks"
 )
 
 // Members of _meta.
@@ -60,6 +70,7 @@ const (
 	MetaTraceParent  = "traceparent"
 	MetaTraceState   = "tracestate"
 	MetaBaggage      = "baggage"
+	MetaRelatedTask  = MetaPrefix + "related-task"
 )
 
 // levels are the levels of log messages (RFC 5424), the least severe first.
