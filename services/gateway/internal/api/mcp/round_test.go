@@ -16,7 +16,7 @@ import (
 )
 
 const askingText = `{"resultType":"input_required","inputRequests":{"name":{"method":"elicitation/create","params":{"mode":"form","message":"files: Who?",` +
-	`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}},"roots":{"method":"roots/list","params":{}}},"requestState":"sealed"}`
+	`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}},"requestState":"sealed"}`
 
 func askingAnswer() toolcall.Answer {
 	answer := answerOf(askingText)
@@ -80,7 +80,6 @@ func TestOfficialClientTakesRounds(t *testing.T) {
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "ann"}}, nil
 		},
 	})
-	client.AddRoots(&mcp.Root{URI: "file:///work"})
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: server.URL + "/mcp", HTTPClient: &http.Client{Transport: transport}, MaxRetries: -1,
 	}, nil)
@@ -103,8 +102,7 @@ func TestOfficialClientTakesRounds(t *testing.T) {
 		t.Errorf("%+v, then %+v", first.Client, second.Client)
 	}
 	var inputs map[string]json.RawMessage
-	if err := json.Unmarshal(second.Client.Inputs, &inputs); err != nil || gjson.GetBytes(inputs["name"], "content.name").Str != "ann" ||
-		gjson.GetBytes(inputs["roots"], "roots.0.uri").Str != "file:///work" {
+	if err := json.Unmarshal(second.Client.Inputs, &inputs); err != nil || gjson.GetBytes(inputs["name"], "content.name").Str != "ann" {
 		t.Errorf("%s %v", second.Client.Inputs, err)
 	}
 }

@@ -63,7 +63,7 @@ func asking(requests ...string) upstream.Result {
 
 // roundly returns a world whose servers may ask callers. Its calls are answered in the order of answers; the last one again
 // and again.
-func roundly(t testing.TB, answers ...upstream.Result) (*Caller, *world, *claims) {
+func roundly(t *testing.T, answers ...upstream.Result) (*Caller, *world, *claims) {
 	t.Helper()
 	c, w := open(t)
 	used := seals(t, c)
@@ -72,7 +72,7 @@ func roundly(t testing.TB, answers ...upstream.Result) (*Caller, *world, *claims
 }
 
 // seals makes a caller give states to those that call.
-func seals(t testing.TB, c *Caller) *claims {
+func seals(t *testing.T, c *Caller) *claims {
 	t.Helper()
 	used := &claims{used: map[string]time.Time{}}
 	c.Tickets, c.Claims = &ticket.Tickets{Sealer: tickettest.Keys(t, tickettest.First)}, used
@@ -130,7 +130,7 @@ func requestsOf(text json.RawMessage) string {
 }
 
 // begin makes the first round of a call, which asks.
-func begin(t testing.TB, c *Caller, r *Request) Answer {
+func begin(t *testing.T, c *Caller, r *Request) Answer {
 	t.Helper()
 	answer, err := c.Call(t.Context(), r)
 	if err != nil || stateOf(answer.Text) == "" || answer.Kind != upstream.KindInputRequired {
