@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os/exec"
@@ -192,9 +193,7 @@ type withHeader struct {
 
 func (w withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, values := range w.header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, w.header)
 	return w.next.RoundTrip(r)
 }
 
@@ -206,11 +205,11 @@ func everythingClient(t *testing.T, url string, header http.Header) *asking {
 			a.asked = append(a.asked, r.Params.Message)
 			return &mcp.ElicitResult{Action: "accept", Content: contentOf(r.Params.RequestedSchema)}, nil
 		},
-		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
-			return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: "Paris"}}, nil
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) { //nolint:staticcheck // SA1019: served as long as clients have it.
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: "Paris"}}, nil //nolint:staticcheck // SA1019: as above.
 		},
 	})
-	of.AddRoots(&mcp.Root{URI: "file:///work", Name: "work"})
+	of.AddRoots(&mcp.Root{URI: "file:///work", Name: "work"}) //nolint:staticcheck // SA1019: as above.
 	session, err := of.Connect(t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: url, HTTPClient: &http.Client{Transport: withHeader{header, httpClient.Transport}}, MaxRetries: -1,
 	}, nil)

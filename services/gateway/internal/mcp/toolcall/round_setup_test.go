@@ -72,10 +72,10 @@ func roundly(t *testing.T, answers ...upstream.Result) (*Caller, *world, *claims
 }
 
 // seals makes a caller give states to those that call.
-func seals(t *testing.T, c *Caller) *claims {
-	t.Helper()
+func seals(tb testing.TB, c *Caller) *claims {
+	tb.Helper()
 	used := &claims{used: map[string]time.Time{}}
-	c.Tickets, c.Claims = &ticket.Tickets{Sealer: tickettest.Keys(t, tickettest.First)}, used
+	c.Tickets, c.Claims = &ticket.Tickets{Sealer: tickettest.Keys(tb, tickettest.First)}, used
 	return used
 }
 
