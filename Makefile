@@ -2,8 +2,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-# Guided builds compile everything anew for each program; images and load tests have them.
-export GOFLAGS := $(GOFLAGS) -pgo=off
+# Guided builds compile everything anew for each program; images and load tests have them. Without the folder of the
+# source in what is compiled, every clone on the machine uses what another one has compiled.
+export GOFLAGS := $(GOFLAGS) -pgo=off -trimpath
 
 BIN := $(CURDIR)/.bin
 PROTO := $(CURDIR)/.cache/proto
