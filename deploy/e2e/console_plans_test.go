@@ -44,6 +44,7 @@ func (p browserPage) refused(t *testing.T, name, rule string) {
 // An operator makes a plan, puts an organization and a key on it, sees what is used of it, and can delete it only when
 // nothing is on it. What is wrong is said at the field.
 func TestConsolePlans(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, plan := unique("org"), unique("plan")
 	key := h.key(t, organization, "ai", "read")
@@ -127,6 +128,7 @@ func TestConsolePlans(t *testing.T) {
 // An operator sets the budget of an organization and decides on an approval, under the operator's own name; the gateway's
 // page opens with the chosen organization.
 func TestConsoleBudgetsAndApprovals(t *testing.T) {
+	t.Parallel()
 	h := use(t)
 	organization, other := unique("org"), unique("org")
 	own := h.service(stack.Gateway, organization)

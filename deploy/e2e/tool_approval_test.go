@@ -25,6 +25,7 @@ type held struct {
 // A call that needs an approval is held by one replica, decided by token at the other one, and made once. When the replica
 // that holds a call is killed, its approval is still there, and the call is made once by the other replica.
 func TestToolApprovals(t *testing.T) {
+	t.Parallel()
 	h := plan{
 		name: "tool-approvals", replicas: map[stack.Service]int{stack.Gateway: 2}, fakes: []stack.Fake{stack.FakeTools},
 		settings: settings{stack.Gateway: {"GATEWAY_MCP_APPROVAL_HOLD=2m"}},

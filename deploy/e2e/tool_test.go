@@ -21,6 +21,7 @@ const (
 
 // Tools of a server are called through the gateway and the edge.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	h := plan{name: "tools", fakes: []stack.Fake{stack.FakeTools}}.start(t)
 	t.Run("older clients", h.toolsOfOlderClients)
 	t.Run("access tokens", h.toolsByOAuth)
