@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -20,7 +21,11 @@ const help = `use
   dev tests -- CMD …    run CMD, a "go test", for the list of "dev check"
   dev setup DIR …       make secrets in DIR, and roles and schemas on the servers of
                         SWITCHYARD_DATABASE_URL, SWITCHYARD_REDIS_URL; as root, give
-                        DIR and the further folders to the services' user`
+                        DIR and the further folders to the services' user
+  dev setup --kubernetes FILE DIR
+                        keep secrets in DIR, make roles and schemas on the server of
+                        SWITCHYARD_DATABASE_URL, and print the Secrets of the cluster
+                        that FILE describes, for kubectl apply -f -`
 
 var errHelp = errors.New(help)
 
@@ -54,7 +59,9 @@ func run(args []string) error {
 		return runChecks(ctx, rest)
 	case command == "tests" && len(rest) > 1 && rest[0] == "--":
 		return runTests(ctx, rest[1:])
-	case command == "setup" && len(rest) > 0:
+	case command == "setup" && len(rest) == 3 && rest[0] == "--kubernetes":
+		return runClusterSetup(ctx, rest[1], rest[2])
+	case command == "setup" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
 		return runSetup(ctx, rest)
 	}
 	return errHelp
