@@ -17,9 +17,9 @@ import (
 // with no other test beside them. All other tests are parallel. They wait here, not in package testing, whose bound
 // would count a test that waits for its stack as one that runs.
 var (
-	// stackTurns are the turns of tests that use stacks. Such a test waits more than half of its time: for a vendor, a
-	// lease or a restart; the bounds of these waits leave room for one more test than there are processors.
-	stackTurns = newTurns(runtime.GOMAXPROCS(0) + 1)
+	// stackTurns are the turns of tests that use stacks. Such a test waits much of its time: for a vendor, a lease or a
+	// restart; the bounds of these waits leave room for another stack on each processor, and not for more.
+	stackTurns = newTurns(runtime.GOMAXPROCS(0))
 
 	// programTurns are the turns of parallel subtests that run programs of others, each of which keeps a processor busy.
 	programTurns = newTurns(runtime.GOMAXPROCS(0))
