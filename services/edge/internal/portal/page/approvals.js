@@ -93,7 +93,7 @@ function standingColumns(end) {
   return [
     { label: t("tool"), cell: name },
     { label: t("condition"), cell: (s) => el("pre", {}, visible(s.when)) },
-    { label: t("used"), cell: (s) => t("used-of", { used: s.used, uses: s.uses }), number: true },
+    { label: t("used"), cell: (s) => t("used-of", { used: s.used, uses: s.uses }) },
     { label: t("status"), cell: (s) => statusText(s.status) },
     { label: t("approved-by"), cell: (s) => visible([s.created_by, s.reason].filter(Boolean).join(": ")) },
     { label: t("created-at"), cell: (s) => time(s.created_at) },
