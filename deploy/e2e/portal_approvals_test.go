@@ -128,6 +128,8 @@ func (h *harness) approveByPage(t *testing.T, p browserPage, organization string
 	p.filter(t, "approval-status", "approved")
 	p.until(t, contains("approvals", "ann: as agreed")+" && "+contains("approvals", "is made"))
 	service.get(t, approvalsPath+"/"+ref).holds(t, `"decided_by":"ann"`)
+	p.filter(t, "approval-status", "superseded")
+	p.until(t, "!"+contains("approvals", "files/pay")+" && "+contains("approvals", "nothing")+` && document.getElementById("failure").textContent === ""`)
 	return ref
 }
 

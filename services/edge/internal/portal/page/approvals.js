@@ -8,7 +8,7 @@ import { money, t, time, visible } from "./text.js";
 
 const path = `${ai}/approvals`;
 const standingPath = `${ai}/standing-approvals`;
-const statuses = ["pending", "approved", "denied", "expired", ""];
+const statuses = ["pending", "approved", "denied", "expired", "superseded", ""];
 
 // person returns who decides in this session; empty if it names no one.
 const person = () => state.session.operator || state.session.user_id || "";
@@ -69,7 +69,7 @@ function approval(a, decide) {
       [t("approval-rule"), call && t("approval-rule-of", { rule: call.rule, group: call.approvers })],
       [t("definition-reviewed-by"), visible(call?.definition_reviewed_by ?? "")],
       [t("created-at"), time(a.created_at)],
-      [t("ends-at"), a.status === "pending" || a.status === "expired" ? time(a.expires_at) : ""],
+      [t("ends-at"), a.decided_at ? "" : time(a.expires_at)],
       [t("decided-by"), a.decided_by && visible([a.decided_by, a.reason].filter(Boolean).join(": "))],
       [t("decided-at"), time(a.decided_at)],
       [t("decided-via"), a.decided_via],
