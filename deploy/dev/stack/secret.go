@@ -67,6 +67,7 @@ const (
 	controlToken   = "control-token"         // of the edge's control at webhook-egress and notify
 	slackSigning   = "slack-signing-secret"  // of the app whose buttons the edge's control takes
 	exportsFile    = "exports.yaml"          // of the edge's control
+	policyFile     = "gateway-policy.yaml"   // the shipped one with the stack's rules of tools
 	billingKey     = "billing-key"           // the fake billing systems take any
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"
@@ -76,6 +77,7 @@ const (
 	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
 	gatewayByok    = "gateway-organizations" // one folder per organization
 	gatewayTraces  = "gateway-trace-keys"    // seal captured requests and answers
+	gatewayCache   = "gateway-cache-key"     // seals cached answers
 	gatewayToken   = "gateway-token"         // ours at webhook egress
 	notifyKey      = "notify-encryption-key"
 	notifyVAPID    = "notify-vapid-keys"

@@ -36,6 +36,11 @@ type tools struct {
 	queries  []*toolcall.Query
 	follows  []toolcall.Followed
 	query    func(q *toolcall.Query) (toolcall.Answer, error)
+	tasks    []*toolcall.TaskRequest
+	task     func(r *toolcall.TaskRequest) (toolcall.Answer, error)
+	// taskFollows are those of FollowTasks, and followed is what was asked for.
+	taskFollows []toolcall.FollowedTasks
+	followed    []string
 }
 
 func (s *tools) Features(_, server string) map[toolserver.Feature]bool {

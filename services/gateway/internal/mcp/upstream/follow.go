@@ -27,7 +27,7 @@ var errNoFollow = &Error{Cause: CauseRefused, Text: "the server's version has no
 // Follow receives notices until ctx, the server or a bound ends the stream. The errors are those of Call; nil means that
 // the server has ended it.
 func (c *Client) Follow(ctx context.Context, server *toolserver.Server, f *Follow) error {
-	p, err := c.peer(ctx, server, f.Organization)
+	p, err := c.peer(ctx, server, f.Organization, nil)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (f *Follow) receive(m *wire.Message) {
 	switch m.Method {
 	case wire.MethodListening:
 		if f.Begun != nil {
-			f.Begun(accepted(m.Params, f.URIs))
+			f.Begun(acknowledged(m.Params, "resourceSubscriptions", f.URIs))
 			f.Begun = nil
 		}
 	case wire.MethodUpdated:
@@ -88,16 +88,16 @@ func Covers(uris []string, uri string) bool {
 	return false
 }
 
-// accepted returns which of several URIs an acknowledgement has.
-func accepted(params json.RawMessage, wanted []string) (of []string) {
+// acknowledged returns which of several names an acknowledgement has in a member.
+func acknowledged(params json.RawMessage, member string, wanted []string) (of []string) {
 	has := make(map[string]bool)
 	wire.Members(orEmpty(params), func(name string, value []byte) bool {
 		if name == "notifications" {
 			wire.Members(value, func(name string, value []byte) bool {
-				if name == "resourceSubscriptions" {
+				if name == member {
 					wire.Elements(value, func(value []byte) bool {
-						uri, _ := wire.Text(value)
-						has[uri] = true
+						text, _ := wire.Text(value)
+						has[text] = true
 						return len(has) < MaxItems
 					})
 				}
@@ -106,9 +106,9 @@ func accepted(params json.RawMessage, wanted []string) (of []string) {
 		}
 		return true
 	})
-	for _, uri := range wanted {
-		if has[uri] {
-			of = append(of, uri)
+	for _, name := range wanted {
+		if has[name] {
+			of = append(of, name)
 		}
 	}
 	return of
