@@ -142,7 +142,7 @@ func TestConsoleBudgetsAndApprovals(t *testing.T) {
 	p.actFor(t, organization, "ann")
 
 	p.visit(t, "approvals")
-	p.until(t, contains("approvals", "refund")+" && "+contains("approvals", "<i>pay</i>")+" && "+contains("approvals", `{"cents":500}`))
+	p.until(t, contains("approvals", "refund")+" && "+contains("approvals", "<i>pay</i>")+" && "+contains("approvals", `"cents": 500`))
 	checkAccessible(t, p.ctx, "approvals")
 	decide := func(decision, tool string) {
 		t.Helper()

@@ -28,6 +28,7 @@ func TestTools(t *testing.T) {
 	t.Run("older clients", h.toolsOfOlderClients)
 	t.Run("access tokens", h.toolsByOAuth)
 	t.Run("reviews in the console", h.operatorsReviewTools)
+	t.Run("approvals in the portal", h.decideInPortal)
 	t.Run("from the registration to a change", h.toolsAreCalled)
 	t.Run("resources and prompts", h.offersAreUsed)
 	t.Run("sessions and notices", h.toolSessions)
