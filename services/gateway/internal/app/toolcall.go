@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
 	"switchyard.dev/services/gateway/internal/mcp/session"
+	"switchyard.dev/services/gateway/internal/mcp/subscription"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -43,8 +44,9 @@ type toolEgress struct {
 	notices *notice.Hub
 	// sessions is nil without keys to seal them, or without a store of what was ended.
 	sessions *session.Manager
-	// answers is nil without sessions.
-	answers *answer.Router
+	// answers and subscriptions are nil without sessions.
+	answers       *answer.Router
+	subscriptions *subscription.Manager
 	// expressions are those of standing approvals.
 	expressions *approval.Expressions
 }
@@ -69,6 +71,8 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
 		t.answers = answer.NewRouter(redis.NewReplicas(stores.redis))
 		s.Runner.Go("answers of tools' callers", t.answers.Run)
+		t.subscriptions = subscription.New(redis.NewSubscriptions(stores.redis))
+		s.Runner.Go("subscriptions to resources", t.subscriptions.Run)
 	}
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	t.circuits = startToolCircuits(s, stores, p.fleets)
@@ -148,7 +152,7 @@ func newToolClient(
 func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
 	face := api.ToolFace{Caller: t.caller, Notices: t.notices, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
 	if t.sessions != nil {
-		face.Sessions, face.Answers = t.sessions, t.answers
+		face.Sessions, face.Answers, face.Subscriptions = t.sessions, t.answers, t.subscriptions
 	}
 	return face
 }
