@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -86,13 +87,14 @@ func TestFollow(t *testing.T) {
 		s, other := &session.Session{ID: "s1", Owner: session.Owner{Organization: "acme"}}, &session.Session{ID: "s2", Owner: session.Owner{Organization: "acme"}}
 		var mu sync.Mutex
 		var got []string
-		whole := true
+		var whole atomic.Bool
+		whole.Store(true)
 		group.Go(func() {
 			b.Follow(ctx, s, func(uris []string) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, fmt.Sprint(uris))
-				return whole
+				return whole.Load()
 			})
 		})
 		expect := func(after time.Duration, want ...string) {
@@ -120,25 +122,30 @@ func TestFollow(t *testing.T) {
 		must(b.Remove(t.Context(), s, "c"))
 		expect(restEach, "[a b]")
 		expect(10 * checkEvery)
-		whole = false
+		whole.Store(false)
 		must(a.Remove(t.Context(), s, "b"))
 		expect(restEach, "[a]")
 		expect(checkEvery+restEach, "[a]")
-		whole = true
+		whole.Store(true)
 		expect(checkEvery+restEach, "[a]")
 		expect(10 * checkEvery)
-		shared.deaf = true
+		set := func(deaf bool, err error) {
+			shared.mu.Lock()
+			defer shared.mu.Unlock()
+			shared.deaf, shared.err = deaf, err
+		}
+		set(true, nil)
 		must(a.Remove(t.Context(), s, "a"))
 		expect(restEach)
 		expect(checkEvery+restEach, "[]")
-		shared.err = errors.New("away")
+		set(true, errors.New("away"))
 		for _, err := range []error{a.Add(t.Context(), s, "a"), a.Remove(t.Context(), s, "a")} {
 			if apierr.From(err).Kind != apierr.KindUnavailable {
 				t.Errorf("%v", err)
 			}
 		}
 		expect(10 * checkEvery)
-		shared.err = ErrFull
+		set(true, ErrFull)
 		if err := a.Add(t.Context(), s, "a"); !errors.Is(err, ErrFull) {
 			t.Errorf("%v", err)
 		}
