@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/offering"
 	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/subscription"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -74,6 +75,7 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		t.subscriptions = subscription.New(redis.NewSubscriptions(stores.redis))
 		s.Runner.Go("subscriptions to resources", t.subscriptions.Run)
 	}
+	tickets, claims := roundsOf(stores, p)
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	t.circuits = startToolCircuits(s, stores, p.fleets)
 	approvals, err := openApprovals(s, cfg, stores, g, p)
@@ -86,7 +88,8 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
-		Approvals: approvals, Hold: cfg.MCPApprovalHold, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
+		Approvals: approvals, Hold: cfg.MCPApprovalHold, ApprovalPages: toolcall.ApprovalPages(cfg.MCPApprovalURL),
+		Tickets: tickets, Claims: claims, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
 		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
@@ -99,6 +102,15 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	stores.watcher.Watch(control.Trust, thenNotify(levels.Load, t.notices))
 	s.Runner.OnDrain("notices of tool servers", t.notices.Drain)
 	return t, nil
+}
+
+// roundsOf returns what calls of several rounds are sealed with, and what keeps which rounds were made. Both are nil without
+// keys or without a store: servers can ask callers for nothing then.
+func roundsOf(stores stores, p pipeline) (*ticket.Tickets, toolcall.Claims) {
+	if p.traces.keys == nil || stores.redis == nil {
+		return nil, nil
+	}
+	return &ticket.Tickets{Sealer: p.traces.keys}, redis.NewClaims(stores.redis)
 }
 
 // offers are what servers offer beside tools. Callers that listen are notified when a server says that it has changed.
