@@ -66,6 +66,17 @@ func TestComposeStartsEveryService(t *testing.T) {
 	}
 }
 
+// Other machines reach the edge's customer face, and nothing else.
+func TestOnlyTheEdgeIsOpen(t *testing.T) {
+	for _, service := range load(t).Services {
+		for _, p := range service.Ports {
+			if open := p.HostIP != "127.0.0.1"; open != (service.Name == "edge" && p.Published == "8080") {
+				t.Errorf("%s: port %s is published at %q", service.Name, p.Published, p.HostIP)
+			}
+		}
+	}
+}
+
 // Mounted paths of the tree exist, and Prometheus scrapes services that compose starts, at ports that they serve.
 func TestMountsAndScrapeTargetsExist(t *testing.T) {
 	project := load(t)

@@ -238,7 +238,7 @@ const (
 	policyInTree  = "services/gateway/shipped/policy.yaml"
 	shippedPolicy = "../../" + policyInTree
 	guardedTool   = "guarded_deploy"
-	approvedTools = "tools: {rules: [{name: payments, tools: [pay], approval: required}]}"
+	approvedTools = "tools: {rules: [{name: payments, tools: [pay], approval: required}], " + sampledTools + "}"
 )
 
 // vendorCall is a call as the fake provider recorded it, with hashed credentials.

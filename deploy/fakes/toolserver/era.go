@@ -103,7 +103,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	}
 	id := r.Header.Get("Mcp-Session-Id")
 	s.mu.Lock()
-	version, known := s.sessions[id]
+	of, known := s.sessions[id]
 	s.mu.Unlock()
 	switch {
 	case id == "":
@@ -119,9 +119,13 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	case "tools/list":
 		s.list(w, m, map[string]any{})
 	case "tools/call":
-		s.call(w, r, m, version)
+		s.call(w, r, m, of.version)
 	default:
-		if s.offer(w, r, m, version) {
+		if s.offer(w, r, m, of.version) {
+			return
+		}
+		if m.Method == "" && m.ID != nil && !s.answered(id, m) {
+			http.Error(w, "Bad Request: the answer has no question", http.StatusBadRequest)
 			return
 		}
 		if m.ID == nil || m.Method == "" {
@@ -144,7 +148,7 @@ func (s *Server) initialize(w http.ResponseWriter, m *request) {
 	}
 	s.opened++
 	id := "session-" + strconv.Itoa(s.opened)
-	s.sessions[id] = version
+	s.sessions[id] = session{version, declares(m.Params.Capabilities)}
 	s.mu.Unlock()
 	w.Header().Set("Mcp-Session-Id", id)
 	answer(w, m, map[string]any{

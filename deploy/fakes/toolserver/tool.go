@@ -50,9 +50,7 @@ var tools = []tool{
 			"structuredContent": map[string]any{"sum": 1},
 		})
 	}},
-	{"fail", "Fails, as a tool.", `{}`, func(x *execution) {
-		x.result(map[string]any{"isError": true, "content": []any{map[string]string{"type": "text", "text": "the tool failed"}}})
-	}},
+	{"fail", "Fails, as a tool.", `{}`, func(x *execution) { x.fail("the tool failed") }},
 	{"error", "Answers with an error of the protocol.", `{}`, func(x *execution) {
 		reject(x.w, http.StatusOK, x.m, -31999, "the server failed")
 	}},
@@ -66,6 +64,7 @@ var tools = []tool{
 		x.text(string(bytes.Repeat([]byte{'x'}, min(max(x.args.Size, 0), maxSize))))
 	}},
 	{"ask", "Requires input once, where the client can give it.", `{}`, (*execution).ask},
+	{"ask_model", "Asks a model through the client.", `{"text":{"type":"string"},"steps":{"type":"integer"},"size":{"type":"integer"}}`, (*execution).askModel},
 	{"cut", "Has its effect, and ends the connection before the answer.", `{}`, func(*execution) { panic(http.ErrAbortHandler) }},
 }
 
@@ -75,6 +74,8 @@ type execution struct {
 	r       *http.Request
 	m       *request
 	version string
+	server  *Server
+	session string // empty for the revision without sessions
 	streams bool
 	args    struct {
 		Text   string  `json:"text"`
@@ -91,13 +92,13 @@ type execution struct {
 // call carries a call out and answers it.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, m *request, version string) {
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == m.Params.Name && !s.removed(t.name) })
-	x := &execution{w: w, r: r, m: m, version: version}
+	x := &execution{w: w, r: r, m: m, version: version, server: s, session: r.Header.Get("Mcp-Session-Id")}
 	if i < 0 {
 		reject(w, http.StatusOK, m, codeInvalidParams, "Unknown tool")
 		return
 	}
 	if len(m.Params.Arguments) > 0 && json.Unmarshal(m.Params.Arguments, &x.args) != nil {
-		x.result(map[string]any{"isError": true, "content": []any{map[string]string{"type": "text", "text": "the arguments are of other types"}}})
+		x.fail("the arguments are of other types")
 		return
 	}
 	s.calls.Add(Call{

@@ -47,14 +47,18 @@ type Server struct {
 	mu sync.Mutex
 	// changes are members of definitions that replace their own, by tool; a null removes the tool.
 	changes  map[string]map[string]json.RawMessage
-	sessions map[string]string // versions
+	sessions map[string]session
 	opened   int
+	// expected are answers of clients that calls wait for, by the ids of their questions.
+	expected  map[string]expected
+	questions int
 }
 
 // New returns a server that follows script. It panics on an invalid one.
 func New(script fault.Script) *Server {
 	s := &Server{
-		calls: journal.New[Call](maxCalls, maxBytes), changes: make(map[string]map[string]json.RawMessage), sessions: make(map[string]string),
+		calls: journal.New[Call](maxCalls, maxBytes), changes: make(map[string]map[string]json.RawMessage), sessions: make(map[string]session),
+		expected: make(map[string]expected),
 	}
 	s.Injector = fault.NewInjector(script, fault.Options{ErrorBody: errorBody})
 	control := http.NewServeMux()
@@ -134,6 +138,12 @@ func (s *Server) endSessions(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// session is a session of a client.
+type session struct {
+	version string
+	samples bool // as the client declared
+}
+
 // request is a message of a client.
 type request struct {
 	ID     json.RawMessage `json:"id"`
@@ -147,12 +157,16 @@ type request struct {
 			Value string `json:"value"`
 		} `json:"argument"`
 		Cursor          string          `json:"cursor"`
+		Capabilities    json.RawMessage `json:"capabilities"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		InputResponses  json.RawMessage `json:"inputResponses"`
 		RequestState    string          `json:"requestState"`
 		Meta            json.RawMessage `json:"_meta"`
 	} `json:"params"`
-	meta map[string]json.RawMessage
+	// Result and Error are of an answer to a question of the fake.
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+	meta   map[string]json.RawMessage
 }
 
 // serve answers a request of either era.

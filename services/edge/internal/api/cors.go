@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"switchyard.dev/services/edge/internal/chain"
+	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/edge/internal/usertoken"
 )
 
@@ -72,6 +73,22 @@ func (a *API) share(w http.ResponseWriter, r *http.Request, token *usertoken.Tok
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsAnswerHeaders)
 	return nil
+}
+
+// pages returns what refuses a caller's request to a route that comes from a page of an origin that the organization
+// doesn't allow. The Model Context Protocol demands it of every server, whatever the credential is (streamable HTTP,
+// "Security Warning"); a token is checked with its own origins before.
+func (a *API) pages(r route.Route) func(*http.Request, identity) error {
+	if !a.options.Table.JSONRPCErrors(r.Path) {
+		return func(*http.Request, identity) error { return nil }
+	}
+	return func(req *http.Request, who identity) error {
+		origin := origin(req)
+		if origin == "" || a.options.Users.AllowsOrigin(&usertoken.Token{Organization: who.organization}, origin) {
+			return nil
+		}
+		return usertoken.ErrOrigin
+	}
 }
 
 // origin returns the origin of the page that makes a request, empty if it comes from none.

@@ -19,6 +19,7 @@ import (
 // product serves a customers' route: it checks the key or token, what that may call, rate and quota, then relays the call.
 func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 	dialect, target, need, use := a.options.Table.Dialect(r.Path), r.TargetBelow(base), r.Need(), quota.UseOf(r.Metric)
+	page := a.pages(r)
 	return func(w http.ResponseWriter, req *http.Request, l *chain.Line) error {
 		if req.Method != r.Method { // http.ServeMux accepts HEAD for GET
 			return chain.NotAllowed(w, req, r.Method)
@@ -29,6 +30,9 @@ func (a *API) product(r route.Route, base *url.URL) chain.Handler {
 		}
 		l.Organization, l.Key = who.organization, who.name
 		if err := who.may(need, req); err != nil {
+			return err
+		}
+		if err := page(req, who); err != nil {
 			return err
 		}
 		if err := a.admit(w, req, who); err != nil {

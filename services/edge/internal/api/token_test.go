@@ -234,3 +234,20 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 		t.Errorf("ended with %v", ended)
 	}
 }
+
+// A page may call tools with a product key only from an origin that the key's organization allows; a caller that is no
+// page needs none.
+func TestPagesThatCallTools(t *testing.T) {
+	x := newWorld(t)
+	x.token(t)
+	_, key := x.key(t, "ai", apikey.Write)
+	const path = "/product/v1/mcp/files"
+	for origin, want := range map[string]int{"": http.StatusOK, app: http.StatusOK, other: http.StatusForbidden, "null": http.StatusForbidden} {
+		if w := x.from(t, origin, http.MethodPost, path, key); w.Code != want {
+			t.Errorf("origin %q: answered %d, want %d: %s", origin, w.Code, want, w.Body)
+		}
+	}
+	if w := x.from(t, other, http.MethodPost, "/product/v1/ai/chat/completions", key); w.Code == http.StatusForbidden {
+		t.Errorf("a chat: answered %d: %s", w.Code, w.Body)
+	}
+}

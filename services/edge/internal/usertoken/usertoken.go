@@ -54,7 +54,7 @@ var (
 	ErrBeyondKey = apierr.New(apierr.KindForbidden, apikey.ReasonPermissionDenied,
 		"scopes: this API key may give only scopes that it has itself, or whose permission it has")
 	ErrOrigin = apierr.New(apierr.KindForbidden, ReasonOriginNotAllowed,
-		"pages of this origin may not call with this token; the organization's origins allow it")
+		"pages of this origin may not call; the organization's origins, and those of a token, allow it")
 )
 
 // claims are the payload of a token. Issued and Expires are Unix seconds (RFC 7519, section 4.1). Position is that of the

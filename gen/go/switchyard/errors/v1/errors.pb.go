@@ -185,7 +185,8 @@ const (
 	ErrorReason_ERROR_REASON_CIRCUIT_OPEN ErrorReason = 181
 	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
 	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
-	// 403: a tool server asked for a completion that the policy does not let the gateway make, or for one too many.
+	// 403: a tool server asked for a completion that the policy does not let the gateway make, or for one too many. 502: it
+	// asked in a wrong form.
 	ErrorReason_ERROR_REASON_SAMPLING_REFUSED ErrorReason = 193
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200

@@ -3,6 +3,8 @@ package toolcall
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strconv"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
@@ -34,11 +36,40 @@ func (x *execution) sample(ctx context.Context, params json.RawMessage) (json.Ra
 	if terms.By != toolrule.SamplingByGateway || x.caller.Sampler == nil {
 		return nil, errSamplingRefused
 	}
-	if x.sampled.Add(1) > int64(terms.MaxRequests) {
+	number := x.sampled.Add(1)
+	if number > int64(terms.MaxRequests) {
 		return nil, errSampledTooOften
 	}
-	return x.caller.Sampler.Sample(ctx, &x.request.Asker, x.server.ID, terms, params)
+	asker := x.request.Asker
+	asker.RequestID = sampleID(asker.RequestID, number)
+	answer, err := x.caller.Sampler.Sample(ctx, &asker, x.server.ID, terms, params)
+	if rule, found := brokenRule(err); found { // The caller's own parameters are in order.
+		err = &apierr.Error{
+			Kind: apierr.KindUpstream, Reason: ReasonSamplingRefused, Class: apierr.ClassPolicy,
+			Text: "the server asked for a completion in a wrong form: " + rule, Cause: err,
+		}
+	}
+	return answer, err
 }
+
+// brokenRule returns which parameter of a server breaks which rule; not found for another error.
+func brokenRule(err error) (rule string, found bool) {
+	e, ok := errors.AsType[*apierr.Error](err)
+	if !ok || e.Kind != apierr.KindInvalid || !strings.HasPrefix(e.Text, "params") {
+		return "", false
+	}
+	return e.Text, true
+}
+
+// sampleID returns the id of a call's completion, from which one sees the call's: the completion has a ledger row and a
+// trace of its own.
+func sampleID(call string, number int64) string {
+	suffix := "-sampling-" + strconv.FormatInt(number, 10)
+	return call[:min(len(call), maxRequestID-len(suffix))] + suffix
+}
+
+// maxRequestID bounds the ids of requests, in bytes, as they are looked up.
+const maxRequestID = 128
 
 // codeRejected is the code by which a server is answered that gets no completion.
 const codeRejected = -1
@@ -46,8 +77,8 @@ const codeRejected = -1
 // forServer returns an error of sample as the server gets it. A server learns what is wrong with its parameters, and
 // nothing of the organization that it is not answered for.
 func forServer(err error) *wire.Error {
-	if e := apierr.From(err); e.Kind == apierr.KindInvalid && strings.HasPrefix(e.Text, "params") {
-		return &wire.Error{Code: wire.CodeInvalidParams, Message: e.Text}
+	if rule, found := brokenRule(errors.Unwrap(err)); found {
+		return &wire.Error{Code: wire.CodeInvalidParams, Message: rule}
 	}
 	return &wire.Error{Code: codeRejected, Message: "the completion was refused"}
 }
