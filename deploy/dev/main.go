@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 )
 
@@ -17,7 +18,11 @@ const help = `use
                         (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)
   dev setup DIR …       make secrets in DIR, and roles and schemas on the servers of
                         SWITCHYARD_DATABASE_URL, SWITCHYARD_REDIS_URL; as root, give
-                        DIR and the further folders to the services' user`
+                        DIR and the further folders to the services' user
+  dev setup --kubernetes FILE DIR
+                        keep secrets in DIR, make roles and schemas on the server of
+                        SWITCHYARD_DATABASE_URL, and print the Secrets of the cluster
+                        that FILE describes, for kubectl apply -f -`
 
 var errHelp = errors.New(help)
 
@@ -47,7 +52,9 @@ func run(args []string) error {
 		return runDemo(ctx)
 	case command == "stores" && len(rest) > 1 && rest[0] == "--":
 		return runStores(ctx, rest[1:])
-	case command == "setup" && len(rest) > 0:
+	case command == "setup" && len(rest) == 3 && rest[0] == "--kubernetes":
+		return runClusterSetup(ctx, rest[1], rest[2])
+	case command == "setup" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):
 		return runSetup(ctx, rest)
 	}
 	return errHelp

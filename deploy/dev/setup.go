@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"switchyard.dev/deploy/dev/stack"
@@ -10,6 +11,24 @@ import (
 
 // nonroot is the user id of the services' images.
 const nonroot = 65532
+
+// runClusterSetup prepares the database of SWITCHYARD_DATABASE_URL for the cluster that a file describes, keeps its secrets
+// in a folder, and prints them for `kubectl apply -f -`.
+func runClusterSetup(ctx context.Context, file, dir string) error {
+	database := os.Getenv("SWITCHYARD_DATABASE_URL")
+	if database == "" {
+		return errors.New("setup: set SWITCHYARD_DATABASE_URL (an administrator's, as this machine reaches the server)")
+	}
+	cluster, err := stack.ReadCluster(file)
+	if err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	if err := stack.SetupCluster(ctx, dir, database, cluster, os.Stdout); err != nil {
+		return fmt.Errorf("setup: %w", err)
+	}
+	fmt.Fprintln(os.Stderr, "roles and schemas are made; keep", dir, "(an operator's token is in its file operator-token)")
+	return nil
+}
 
 // runSetup prepares the stores of SWITCHYARD_DATABASE_URL and SWITCHYARD_REDIS_URL, writes the services' secrets into
 // the first folder and, as root, gives all folders to the services' user.

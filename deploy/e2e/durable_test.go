@@ -3,12 +3,14 @@
 package e2e_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"testing"
 
 	"switchyard.dev/deploy/dev/stack"
+	"switchyard.dev/deploy/dev/store"
 )
 
 // Whatever one gateway has answered, the other one shows at once: the feed, the spend of the organization, and that of
@@ -67,6 +69,33 @@ func TestEdgesShowWhatWasAnswered(t *testing.T) {
 			t.Errorf("after %d calls the other edge counts %+v", calls, page.Usage)
 		}
 	}
+}
+
+// A node that dies while Postgres is away loses nothing that was answered: another process begins with the spools of its
+// gateway and edge, as a pod does with the volume of the one before it.
+func TestNodeDiesWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
+	h := pairOfGateways(t)
+	organization, run := unique("org"), unique("run")
+	customer := h.customer(t, organization, "ai", "read").with("X-Run-Id", run)
+	customer.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK) // Both know the key and the organization.
+	if err := h.Kill(store.Postgres); err != nil {
+		t.Fatal(err)
+	}
+	const calls = 20
+	for range calls - 1 {
+		customer.post(t, chatRoute, ask("sandbox", "hello")).want(t, http.StatusOK)
+	}
+	if err := errors.Join(h.Kill(string(stack.Edge)), h.Kill(string(stack.Gateway)), h.Kill(string(secondGateway))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{store.Postgres, string(stack.Gateway), string(secondGateway), string(stack.Edge)} {
+		if err := h.Restart(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.awaitRecorded(t, organization, run, "completed", calls)
+	h.awaitCount(t, organization, "llm_requests", calls)
 }
 
 // The gateway says in its status what its answers wait for.

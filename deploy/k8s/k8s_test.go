@@ -85,6 +85,7 @@ type volume struct {
 	Name   string
 	Secret *struct {
 		SecretName string `yaml:"secretName"`
+		Optional   bool
 	}
 }
 
@@ -188,7 +189,7 @@ func TestOverlaysAreValid(t *testing.T) {
 
 // kindOf returns the kind of a service's pods: with a volume for each spool, those of gateway and edge are stateful.
 func kindOf(overlay, service string) string {
-	if overlay == "overlays/production-volumes" && (service == "gateway" || service == "edge") {
+	if overlay == "overlays/production" && (service == "gateway" || service == "edge") {
 		return "StatefulSet"
 	}
 	return "Deployment"

@@ -12,9 +12,10 @@ import (
 // With mutual TLS every service presents its own certificate, requires one of its callers (except the edge and its
 // control), and is called by a name in its certificate.
 func TestMutualTLSIsWhole(t *testing.T) {
-	all, _ := build(t, "overlays/production")
+	const overlay = "overlays/production"
+	all, _ := build(t, overlay)
 	for _, service := range append([]string{control}, services...) {
-		deployment, _ := find(all, "Deployment", service)
+		deployment, _ := find(all, kindOf(overlay, service), service)
 		c, prefix := deployment.Spec.Template.Spec.Containers[0], strings.ToUpper(strings.ReplaceAll(deployment.program(), "-", "_"))+"_"
 		needs := []string{"TLS_CERT_FILE", "TLS_KEY_FILE", "TLS_CLIENT_CA_FILE"}
 		switch service {
@@ -49,7 +50,7 @@ func TestMutualTLSIsWhole(t *testing.T) {
 		"edge":  {"EDGE_CONTROL_URL", "EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
 		control: {"EDGE_GATEWAY_URL", "EDGE_WEBHOOK_EGRESS_URL", "EDGE_NOTIFY_URL"},
 	} {
-		caller, _ := find(all, "Deployment", service)
+		caller, _ := find(all, kindOf(overlay, service), service)
 		for _, name := range urls {
 			to, err := url.Parse(caller.Spec.Template.Spec.Containers[0].value(name))
 			if err != nil || to.Scheme != "https" || to.Hostname() != control && !slices.Contains(services, to.Hostname()) {
@@ -61,7 +62,7 @@ func TestMutualTLSIsWhole(t *testing.T) {
 	if c := notify.Spec.Template.Spec.Containers[0]; c.value("NOTIFY_WEBHOOK_EGRESS_TLS") != "true" || c.value("NOTIFY_WEBHOOK_EGRESS_TLS_CERT_FILE") == "" {
 		t.Error("notify calls webhook-egress without a certificate")
 	}
-	gateway, _ := find(all, "Deployment", "gateway")
+	gateway, _ := find(all, kindOf(overlay, "gateway"), "gateway")
 	if c := gateway.Spec.Template.Spec.Containers[0]; c.value("GATEWAY_EVENTS_EGRESS_TLS") != "true" || c.value("GATEWAY_EVENTS_EGRESS_TLS_CERT_FILE") == "" {
 		t.Error("the gateway calls webhook-egress without a certificate")
 	}

@@ -76,6 +76,7 @@ const (
 	gatewaySealing = "gateway-sealing"       // keys that organizations' credentials are sealed to
 	gatewayByok    = "gateway-organizations" // one folder per organization
 	gatewayTraces  = "gateway-trace-keys"    // seal captured requests and answers
+	gatewayCache   = "gateway-cache-key"     // seals cached answers
 	gatewayToken   = "gateway-token"         // ours at webhook egress
 	notifyKey      = "notify-encryption-key"
 	notifyVAPID    = "notify-vapid-keys"

@@ -67,9 +67,13 @@ func (x *exchange) offers(ctx context.Context, of upstream.Offer) {
 
 // query answers resources/read, prompts/get and completion/complete.
 func (x *exchange) query(ctx context.Context) {
-	q := &toolcall.Query{Asker: *x.asker, Method: x.message.Method, Server: x.server, Meta: x.meta, Client: x.client()}
+	q := &toolcall.Query{Asker: *x.asker, Method: x.message.Method, Server: x.server, Meta: x.meta}
 	if wrong := x.about(q); wrong != "" {
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
+		return
+	}
+	var ok bool
+	if q.Client, ok = x.client(); !ok {
 		return
 	}
 	if x.token != nil {
@@ -83,7 +87,7 @@ func (x *exchange) query(ctx context.Context) {
 	}
 	if x.modern {
 		answer.Text = completed(answer.Text)
-		if q.Method == wire.MethodReadResource {
+		if q.Method == wire.MethodReadResource && answer.Kind == upstream.KindComplete {
 			answer.Text = uncached(answer.Text)
 		}
 	}

@@ -32,6 +32,8 @@ type incoming struct {
 	// arguments and meta are members of params; nil for none.
 	arguments json.RawMessage
 	meta      map[string]json.RawMessage
+	// inputs are the answers of a later round, and state what it brings back; nil for none.
+	inputs, state json.RawMessage
 	// token is that of progress; nil for none.
 	token json.RawMessage
 	// level is the least severe level of log messages that the caller wants; empty for none.
@@ -139,6 +141,10 @@ func (in *incoming) read() *refusal {
 			in.ref = value
 		case "argument":
 			in.argument = value
+		case "inputResponses":
+			in.inputs = value
+		case "requestState":
+			in.state = value
 		case "context":
 			in.context = value
 		case "cursor":

@@ -25,6 +25,21 @@ const (
 	ActionCancel  = "cancel"
 )
 
+// Brief returns what Check needs of the request, without what its caller was shown.
+func (r *Request) Brief() Request {
+	out := Request{Key: r.Key, Method: r.Method}
+	if r.Method != wire.MethodElicit {
+		return out
+	}
+	e := r.elicitation()
+	out.Params = jsontext.AppendText([]byte(`{"mode":`), e.mode)
+	if e.schema != nil {
+		out.Params = append(append(out.Params, `,"requestedSchema":`...), e.schema...)
+	}
+	out.Params = append(out.Params, '}')
+	return out
+}
+
 // Check returns the answer of a caller to the request, as Screen has returned it, rebuilt from what is known. The error is
 // an *Error.
 func (r *Request) Check(answer json.RawMessage) (json.RawMessage, error) {

@@ -43,6 +43,10 @@ func TestCheck(t *testing.T) {
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: %s %v, want %s", c.answer, got, err, c.want)
 		}
+		brief := c.request.Brief()
+		if again, err := brief.Check(raw(c.answer)); err != nil || string(again) != c.want || strings.Contains(string(brief.Params), "message") {
+			t.Errorf("%s, to what is kept of the request: %s %v", c.answer, again, err)
+		}
 	}
 }
 

@@ -2,15 +2,12 @@ package ticket_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"switchyard.dev/services/gateway/internal/mcp/ticket"
-	"switchyard.dev/services/gateway/internal/serving/trace"
-	"switchyard.dev/services/platform/secret"
+	"switchyard.dev/services/gateway/internal/mcp/ticket/tickettest"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -20,29 +17,16 @@ type content struct {
 	Name string `json:"n,omitempty"`
 }
 
-func keys(tb testing.TB, secrets ...string) *trace.Keys {
-	tb.Helper()
-	file := filepath.Join(tb.TempDir(), "keys")
-	if err := os.WriteFile(file, []byte(strings.Join(secrets, "\n")), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	k, err := trace.NewKeys(secret.File(file))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return k
-}
-
 var (
-	first  = strings.Repeat("a", 32)
-	second = strings.Repeat("b", 32)
+	first  = tickettest.First
+	second = tickettest.Second
 )
 
 // A ticket is read by every replica that has its key, for its own purpose and organization alone, until it expires.
 func TestTickets(t *testing.T) {
 	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
-	one, two := ticket.Tickets{Sealer: keys(t, first), Now: clock}, ticket.Tickets{Sealer: keys(t, second, first), Now: clock}
+	one, two := ticket.Tickets{Sealer: tickettest.Keys(t, first), Now: clock}, ticket.Tickets{Sealer: tickettest.Keys(t, second, first), Now: clock}
 	text, err := one.Seal("acme", purpose, content{"x"}, now.Add(time.Minute))
 	if err != nil || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		t.Fatalf("%q %v", text, err)
@@ -51,7 +35,7 @@ func TestTickets(t *testing.T) {
 	if expires, err := two.Open("acme", purpose, text, &got); err != nil || got.Name != "x" || !expires.Equal(now.Add(time.Minute)) {
 		t.Fatalf("on another replica: %+v, until %s, %v", got, expires, err)
 	}
-	alone := ticket.Tickets{Sealer: keys(t, second), Now: clock}
+	alone := ticket.Tickets{Sealer: tickettest.Keys(t, second), Now: clock}
 	for name, open := range map[string]func() error{
 		"another organization": func() error { _, err := one.Open("other", purpose, text, &got); return err },
 		"another purpose":      func() error { _, err := one.Open("acme", purpose+"!", text, &got); return err },
@@ -94,13 +78,13 @@ func TestTickets(t *testing.T) {
 }
 
 func TestOpenGrowsLinearly(t *testing.T) {
-	one := ticket.Tickets{Sealer: keys(t, first)}
+	one := ticket.Tickets{Sealer: tickettest.Keys(t, first)}
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _, _ = one.Open("acme", purpose, text, new(content)) })...)
 }
 
 // FuzzOpen checks that no text but a sealed one is a ticket.
 func FuzzOpen(f *testing.F) {
-	one := ticket.Tickets{Sealer: keys(f, first)}
+	one := ticket.Tickets{Sealer: tickettest.Keys(f, first)}
 	f.Add("a.b")
 	f.Add("0011223344556677.AAAA")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -8,7 +8,6 @@ import (
 
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/mcp/input"
-	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
@@ -65,13 +64,14 @@ func (x *execution) answerServer(ctx context.Context, method string, params json
 	return answer, nil
 }
 
-// screen returns what the server's questions are held against. It may send callers to its own origin, and to those that
-// the policy allows.
+// screen returns what the server's questions are held against. A caller that is asked while its request goes on is of an
+// older revision, where a page to open has a name.
 func (x *execution) screen() input.Screen {
-	own := toolserver.Origin(x.server.URL)
-	return input.Screen{Server: x.server.ID, ID: rand.Text(), URL: func(origin string) bool {
-		return origin != "" && origin == own || x.policy.Rules.MayOpen(x.server.ID, origin)
-	}}
+	s := x.policy.Screen(x.server)
+	if x.request.Client.Ask != nil {
+		s.ID = rand.Text()
+	}
+	return s
 }
 
 // unasked answers a server whose question no caller gets, or none has answered.

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/input"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -61,7 +62,8 @@ type Request struct {
 
 // Client is what a caller can be asked in the course of its request. The zero value can't be asked anything.
 type Client struct {
-	// Capabilities are what the caller declared, an object; nil for none.
+	// Capabilities are what the caller declared, an object; nil for none, and where it can't be asked: without Ask, it has
+	// to understand results that require input.
 	Capabilities json.RawMessage
 	// Inputs are the answers of a later round, and State the state that it brings, as they arrived; nil and empty for a
 	// first round.
@@ -159,7 +161,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Caller. All but Approvals, Sampler, Recorder, Memory and After are required.
+// Options of a Caller. All but Approvals, Tickets, Claims, Sampler, Recorder, Memory and After are required.
 type Options struct {
 	Registry Registry
 	Texts    Texts
@@ -173,9 +175,15 @@ type Options struct {
 	// Approvals asks for approvals; with nil no call is approved. A call that waits for its decision is held for Hold.
 	Approvals Approvals
 	Hold      time.Duration
-	Limits    Limits
-	Circuits  Circuits
-	Upstream  Upstream
+	// ApprovalPages are where callers are sent to whose calls wait for approval; empty for nowhere.
+	ApprovalPages ApprovalPages
+	// Tickets seals what callers bring back, and Claims keeps which of it was used. Where either is nil, servers can ask
+	// callers for nothing.
+	Tickets  *ticket.Tickets
+	Claims   Claims
+	Limits   Limits
+	Circuits Circuits
+	Upstream Upstream
 	// Sampler answers servers that ask for completions, where the policy says so; nil answers none.
 	Sampler Sampler
 	Ledger  Ledger

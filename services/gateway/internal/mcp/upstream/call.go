@@ -177,10 +177,7 @@ func readResult(s *session, text, capabilities json.RawMessage) (Result, error) 
 		result.IsError = string(failed) == "true"
 		return result, complete(content, failed)
 	case KindInputRequired:
-		if inputs == nil && state == nil || inputs != nil && inputs[0] != '{' || state != nil && state[0] != '"' {
-			return Result{}, errInputs
-		}
-		return result, nil
+		return required(result, inputs, state)
 	case KindTask:
 		if !offersTasks(capabilities) {
 			return Result{}, errKind
@@ -191,6 +188,14 @@ func readResult(s *session, text, capabilities json.RawMessage) (Result, error) 
 		return result, nil
 	}
 	return Result{}, errKind
+}
+
+// required returns a result that requires input, if it says which, or for what.
+func required(result Result, inputs, state json.RawMessage) (Result, error) {
+	if inputs == nil && state == nil || inputs != nil && inputs[0] != '{' || state != nil && state[0] != '"' {
+		return Result{}, errInputs
+	}
+	return result, nil
 }
 
 // complete checks a complete result.

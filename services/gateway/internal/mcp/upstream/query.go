@@ -24,6 +24,9 @@ type Query struct {
 	Params json.RawMessage
 	// Meta are members of _meta that the caller may set; see Call.
 	Meta map[string]json.RawMessage
+	// Capabilities, Inputs and State are as in Call.
+	Capabilities, Inputs json.RawMessage
+	State                string
 	// Ask answers what a server of a session asks.
 	Ask Ask
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
@@ -71,7 +74,11 @@ func (c *Client) queryRequest(s *session, q *Query, span string) *request {
 		}
 		return true
 	})
-	a := about{extra: q.Meta, span: span, level: q.Log.Level}
+	if s.modern {
+		params.add("inputResponses", q.Inputs)
+		params.addText("requestState", q.State)
+	}
+	a := about{extra: q.Meta, capabilities: q.Capabilities, span: span, level: q.Log.Level}
 	if q.Progress != nil {
 		a.token = 1
 	}
@@ -90,8 +97,7 @@ var (
 // maxValues is how many values a completion has.
 const maxValues = 100
 
-// readQuery reads the result of a query. Nothing was offered that a server could ask for, but a modern one may say that
-// it requires input.
+// readQuery reads the result of a query. A modern server may say that it requires input.
 func readQuery(s *session, method string, text json.RawMessage) (Result, error) {
 	result := Result{Kind: KindComplete, Text: text, Version: s.version}
 	var value, inputs, state json.RawMessage
@@ -111,8 +117,8 @@ func readQuery(s *session, method string, text json.RawMessage) (Result, error) 
 		return true
 	})
 	switch {
-	case result.Kind == KindInputRequired && method != wire.MethodComplete && (inputs != nil || state != nil):
-		return result, nil
+	case result.Kind == KindInputRequired && method != wire.MethodComplete:
+		return required(result, inputs, state)
 	case result.Kind != KindComplete:
 		return Result{}, errKind
 	}

@@ -1,0 +1,199 @@
+package stack
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Cluster is what the Secrets of a cluster are made from: its stores, and the files of others' keys.
+type Cluster struct {
+	// Namespace is that of the Secrets; empty for switchyard.
+	Namespace string `yaml:"namespace"`
+	// Database is the URL of Postgres as pods reach it, with the database and its parameters, and without a user. Redis is
+	// that of Redis, with its user and password.
+	Database string `yaml:"database"`
+	Redis    string `yaml:"redis"`
+	// ProviderKeys are files of vendors' keys by the name that the policy has for them, such as openai.key. WebhookSecrets
+	// are files of signing secrets by organization.
+	ProviderKeys   map[string]string `yaml:"provider_keys"`
+	WebhookSecrets map[string]string `yaml:"webhook_secrets"`
+}
+
+// ReadCluster reads a Cluster from a YAML file. The files that it names are beside it, unless their paths are absolute.
+func ReadCluster(path string) (Cluster, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Cluster{}, err
+	}
+	defer func() { _ = file.Close() }()
+	var c Cluster
+	decoder := yaml.NewDecoder(file)
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&c); err != nil {
+		return Cluster{}, fmt.Errorf("%s: %w", path, err)
+	}
+	c.Namespace = cmp.Or(c.Namespace, "switchyard")
+	for _, files := range []map[string]string{c.ProviderKeys, c.WebhookSecrets} {
+		for name, file := range files {
+			if !filepath.IsAbs(file) {
+				files[name] = filepath.Join(filepath.Dir(path), file)
+			}
+		}
+	}
+	if err := c.validate(); err != nil {
+		return Cluster{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+func (c Cluster) validate() error {
+	var errs []error
+	if database, err := url.Parse(c.Database); err != nil || database.Scheme != "postgres" || database.Host == "" || database.User != nil || len(database.Path) < 2 {
+		errs = append(errs, errors.New("database: want postgres://host:port/database?sslmode=…, without a user"))
+	}
+	if redis, err := url.Parse(c.Redis); err != nil || redis.Scheme != "redis" && redis.Scheme != "rediss" || redis.Host == "" {
+		errs = append(errs, errors.New("redis: want redis://host:port or rediss://user:password@host:port"))
+	}
+	return errors.Join(errs...)
+}
+
+// SetupCluster creates the role and schema of each service on the database of the administrator's URL, and writes the
+// cluster's Secrets; see WriteSecrets.
+func SetupCluster(ctx context.Context, dir, administrator string, c Cluster, out io.Writer) error {
+	v, err := openVault(dir)
+	if err != nil {
+		return fmt.Errorf("make the folder of the secrets: %w", err)
+	}
+	if err := v.provision(ctx, administrator, c.Redis); err != nil {
+		return err
+	}
+	return c.WriteSecrets(dir, out)
+}
+
+// WriteSecrets writes the cluster's Secrets as YAML. What it makes up is kept in dir, so that a second run writes the same.
+func (c Cluster) WriteSecrets(dir string, out io.Writer) error {
+	v, err := openVault(dir)
+	if err != nil {
+		return fmt.Errorf("make the folder of the secrets: %w", err)
+	}
+	secrets, err := c.secrets(v)
+	if err != nil {
+		return err
+	}
+	encoder := yaml.NewEncoder(out)
+	encoder.SetIndent(2)
+	for _, s := range secrets {
+		if err := encoder.Encode(s); err != nil {
+			return fmt.Errorf("write the secret %s: %w", s.Metadata["name"], err)
+		}
+	}
+	return encoder.Close()
+}
+
+// manifest is a Secret as the API server takes it.
+type manifest struct {
+	APIVersion string            `yaml:"apiVersion"`
+	Kind       string            `yaml:"kind"`
+	Metadata   map[string]string `yaml:"metadata"`
+	Type       string            `yaml:"type"`
+	Data       map[string]string `yaml:"stringData"`
+}
+
+// secrets returns the Secrets that the manifests of deploy/k8s mount, with the keys that their settings name.
+func (c Cluster) secrets(v vault) ([]manifest, error) {
+	k := clusterVault{vault: v}
+	tokens := k.tokens()
+	stores := func(s Service, more map[string]string) map[string]string {
+		data := map[string]string{"database-url": c.databaseURL(s, k.kept(databasePassword(s), newToken)), "redis-url": c.Redis}
+		maps.Copy(data, more)
+		return data
+	}
+	all := map[string]map[string]string{
+		"gateway": stores(Gateway, map[string]string{
+			"tokens.yaml": tokens, "fingerprint-key": k.kept(gatewayKey, newKey), "webhook-egress-token": k.kept(gatewayToken, newToken),
+		}),
+		"gateway-sealing-keys": {"first.key": k.kept(filepath.Join(gatewaySealing, "first.key"), newSealingKey)},
+		"gateway-trace-keys":   {"keys": k.kept(gatewayTraces, newToken)},
+		"gateway-cache-key":    {"key": k.kept(gatewayCache, newToken)},
+		"gateway-fleet-keys":   k.files("provider_keys", c.ProviderKeys),
+		"webhook-egress":       stores(WebhookEgress, map[string]string{"tokens.yaml": tokens, "encryption-key": k.kept(webhookKey, newKey)}),
+		"webhook-signing-keys": {"keys": k.kept(webhookSigning, newEd25519Key)},
+		"notify": stores(Notify, map[string]string{
+			"tokens.yaml": tokens, "encryption-key": k.kept(notifyKey, newKey), "webhook-egress-token": k.kept(notifyToken, newToken),
+		}),
+		"edge": stores(Edge, map[string]string{
+			"tokens.yaml": tokens, "service-token": k.kept(edgeToken, newToken), "control-token": k.kept(controlToken, newToken), "key-pepper": k.kept(edgePepper, newToken),
+		}),
+		"webhook-organization-secrets": k.files("webhook_secrets", c.WebhookSecrets),
+	}
+	var list []manifest
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if len(all[name]) > 0 {
+			list = append(list, manifest{"v1", "Secret", map[string]string{"name": name, "namespace": c.Namespace}, "Opaque", all[name]})
+		}
+	}
+	return list, k.err
+}
+
+// databaseURL returns the URL of a service's role for pods.
+func (c Cluster) databaseURL(s Service, password string) string {
+	address, err := url.Parse(c.Database)
+	if err != nil {
+		return "" // It was checked.
+	}
+	address.User = url.UserPassword(s.schema(), password)
+	return address.String()
+}
+
+// clusterVault keeps the secrets of a cluster, and the first error.
+type clusterVault struct {
+	vault
+
+	err error
+}
+
+// kept returns a secret, made up at the first run.
+func (k *clusterVault) kept(name string, fresh func() string) string {
+	text, err := k.once(name, fresh)
+	if k.err == nil {
+		k.err = err
+	}
+	return text
+}
+
+// tokens returns the services' file of the tokens: of each other, of an operator, and of the company's own services.
+func (k *clusterVault) tokens() string {
+	return tokensYAML([]token{
+		{"operator", "operator", k.kept(operatorToken, newToken)},
+		{"support", "support", k.kept(supportToken, newToken)},
+		{"service", "service", k.kept(serviceToken, newToken)},
+		{"control", "operator", k.kept(controlToken, newToken)},
+		{"edge", "service", k.kept(edgeToken, newToken)},
+		{"gateway", "service", k.kept(gatewayToken, newToken)},
+		{"notify", "service", k.kept(notifyToken, newToken)},
+	})
+}
+
+// files returns the contents of files by name.
+func (k *clusterVault) files(setting string, files map[string]string) map[string]string {
+	data := make(map[string]string, len(files))
+	for name, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil && k.err == nil {
+			k.err = fmt.Errorf("%s.%s: %w", setting, name, err)
+		}
+		data[name] = strings.TrimSpace(string(text))
+	}
+	return data
+}

@@ -1,0 +1,89 @@
+package stack
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// cluster writes a file of a cluster, with a vendor's key beside it.
+func cluster(t *testing.T, text string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"cluster.yaml": text, "openai.key": "sk-of-the-vendor\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "cluster.yaml")
+}
+
+// The Secrets hold URLs of roles that can log in, and a second run prints the same.
+func TestSetupCluster(t *testing.T) {
+	administrator := postgres(t)
+	_, host, _ := strings.Cut(administrator, "@")
+	c, err := ReadCluster(cluster(t, "database: postgres://"+host+"\nredis: rediss://u:p@redis.stores:6379\nprovider_keys: {openai.key: openai.key}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var first, second bytes.Buffer
+	for _, out := range []*bytes.Buffer{&first, &second} {
+		if err := SetupCluster(t.Context(), dir, administrator, c, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first.String() != second.String() {
+		t.Error("a second run prints other Secrets")
+	}
+	secrets := make(map[string]map[string]string)
+	for decoder := yaml.NewDecoder(&first); ; {
+		var m manifest
+		if decoder.Decode(&m) != nil {
+			break
+		}
+		if m.Kind != "Secret" || m.Metadata["namespace"] != "switchyard" {
+			t.Errorf("%s %v", m.Kind, m.Metadata)
+		}
+		secrets[m.Metadata["name"]] = m.Data
+	}
+	for _, s := range Services {
+		data := secrets[string(s)]
+		if data["redis-url"] != "rediss://u:p@redis.stores:6379" {
+			t.Errorf("%s: Redis at %q", s, data["redis-url"])
+		}
+		var schema string
+		if err := connect(t, data["database-url"]).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil || schema != s.schema() {
+			t.Errorf("%s: schema %q, %v", s, schema, err)
+		}
+	}
+	if key := secrets["gateway-fleet-keys"]["openai.key"]; key != "sk-of-the-vendor" {
+		t.Errorf("the vendor's key is %q", key)
+	}
+	if _, made := secrets["webhook-organization-secrets"]; made {
+		t.Error("a Secret without any key")
+	}
+}
+
+func TestReadClusterRefuses(t *testing.T) {
+	const redis = "redis: redis://r:6379\n"
+	for text, want := range map[string]string{
+		"": "EOF", redis: "database: want", "database: postgres://u:p@h/d\n" + redis: "without a user", "database: postgres://h\n" + redis: "database: want",
+		"database: postgres://h/d\nredis: r:6379\n": "redis: want", "namespaces: x\n": "field namespaces not found",
+	} {
+		if _, err := ReadCluster(cluster(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	missing, err := ReadCluster(cluster(t, "database: postgres://h/d\n"+redis+"webhook_secrets: {acme: none}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := missing.WriteSecrets(t.TempDir(), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "webhook_secrets.acme: open ") {
+		t.Errorf("a file that isn't there: %v", err)
+	}
+}
