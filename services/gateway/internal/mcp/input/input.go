@@ -99,7 +99,8 @@ func readOne(key string, value []byte) (Request, error) {
 	return Request{}, refuse("inputRequests", "must have the methods elicitation/create, sampling/createMessage or roots/list")
 }
 
-// Encode returns requests as a result has them, by their names.
+// Encode returns requests as a result has them, by their names. Each has parameters: clients that know no request without
+// any can't read the whole result.
 func Encode(requests []Request) json.RawMessage {
 	out := []byte{'{'}
 	for i := range requests {
@@ -108,11 +109,8 @@ func Encode(requests []Request) json.RawMessage {
 			out = append(out, ',')
 		}
 		out = append(jsontext.AppendText(out, r.Key), `:{"method":`...)
-		out = jsontext.AppendText(out, r.Method)
-		if r.Params != nil {
-			out = append(append(out, `,"params":`...), r.Params...)
-		}
-		out = append(out, '}')
+		out = append(jsontext.AppendText(out, r.Method), `,"params":`...)
+		out = append(append(out, orEmpty(r.Params)...), '}')
 	}
 	return append(out, '}')
 }

@@ -26,6 +26,7 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
+	want[1].Params = raw("{}")
 	again, err := input.Read(input.Encode(got))
 	if diff := cmp.Diff(want, again); err != nil || diff != "" {
 		t.Errorf("written and read again: %v\n%s", err, diff)

@@ -27,7 +27,7 @@ func TestRounds(t *testing.T) {
 	r := able(`{"a":1}`)
 	first := begin(t, c, r)
 	const asked = `{"name":{"method":"elicitation/create","params":{"mode":"form","message":"files: Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}},` +
-		`"model":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":9}},"roots":{"method":"roots/list"}}`
+		`"model":{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":9}},"roots":{"method":"roots/list","params":{}}}`
 	if got := requestsOf(first.Text); got != asked {
 		t.Errorf("asked\n%s, want\n%s", got, asked)
 	}
