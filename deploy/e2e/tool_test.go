@@ -54,7 +54,7 @@ func (h *harness) registerTools(t *testing.T, organization, id string, price flo
 func (c client) rpc(t *testing.T, path, method string, params object) (result, failure gjson.Result) {
 	t.Helper()
 	pairs := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Accept", "application/json, text/event-stream"}
-	for _, member := range []string{"name", "uri"} {
+	for _, member := range []string{"name", "uri", "taskId"} {
 		if name, ok := params[member].(string); ok {
 			pairs = append(pairs, "Mcp-Name", name)
 		}

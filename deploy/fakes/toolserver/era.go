@@ -40,14 +40,14 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *request) {
 	case "server/discover":
 		answer(w, m, map[string]any{
 			"resultType": "complete", "supportedVersions": append([]string{modernVersion}, legacyVersions...), "ttlMs": 60_000, "cacheScope": "public",
-			"capabilities": capabilities(), "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
+			"capabilities": modernCapabilities(), "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
 		})
 	case "tools/list":
-		s.list(w, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
+		s.list(w, r, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
 	case "tools/call":
 		s.call(w, r, m, modernVersion)
 	default:
-		if s.offer(w, r, m, modernVersion) {
+		if s.offer(w, r, m, modernVersion) || s.serveTask(w, r, m) {
 			return
 		}
 		if m.ID == nil {
@@ -68,6 +68,8 @@ func mismatch(r *http.Request, m *request) string {
 		want["Mcp-Name"] = m.Params.URI
 	case "prompts/get":
 		want["Mcp-Name"] = m.Params.Name
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		want["Mcp-Name"] = m.Params.TaskID
 	case "tools/call":
 		want["Mcp-Name"] = m.Params.Name
 		var arguments map[string]any
@@ -117,7 +119,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	case "ping":
 		answer(w, m, map[string]any{})
 	case "tools/list":
-		s.list(w, m, map[string]any{})
+		s.list(w, r, m, map[string]any{})
 	case "tools/call":
 		s.call(w, r, m, of.version)
 	default:

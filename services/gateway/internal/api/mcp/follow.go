@@ -55,19 +55,7 @@ func (f *follows) begin(ctx context.Context, uris []string) []string {
 			return nil
 		}))
 	}
-	late := time.NewTimer(beginTime)
-	defer late.Stop()
-	for range servers {
-		select {
-		case uris := <-begun:
-			known.add(uris)
-		case <-late.C:
-			return known.all()
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	return known.all()
+	return known.await(ctx, len(servers), begun)
 }
 
 // open lets notices pass.
@@ -93,28 +81,52 @@ func (f *follows) rest(ctx context.Context) bool {
 // wait returns once nothing is followed any more.
 func (f *follows) wait() { _ = f.group.Wait() }
 
-// known are the resources that were acknowledged to the caller.
+// known are the resources, or the tasks, that were acknowledged to the caller.
 type known struct {
-	mu   sync.Mutex
-	uris []string
+	mu    sync.Mutex
+	names []string
 }
 
-func (k *known) add(uris []string) {
+func (k *known) add(names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.uris = append(k.uris, uris...)
+	k.names = append(k.names, names...)
+}
+
+// await adds what several servers acknowledge in time, and returns it all; nil where the stream ends.
+func (k *known) await(ctx context.Context, servers int, begun <-chan []string) []string {
+	late := time.NewTimer(beginTime)
+	defer late.Stop()
+	for range servers {
+		select {
+		case names := <-begun:
+			k.add(names)
+		case <-late.C:
+			return k.all()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return k.all()
 }
 
 // all returns them in order.
 func (k *known) all() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.Sorted(slices.Values(k.uris))
+	return slices.Sorted(slices.Values(k.names))
+}
+
+// is reports whether a name is one of them.
+func (k *known) is(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.names, name)
 }
 
 // has reports whether a URI is one of them, or of a part of one.
 func (k *known) has(uri string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return upstream.Covers(k.uris, uri)
+	return upstream.Covers(k.names, uri)
 }

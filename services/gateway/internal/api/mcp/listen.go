@@ -44,8 +44,12 @@ func (h *Handler) offered(a *toolcall.Asker, server string) (of []toolcall.Liste
 // listen answers subscriptions/listen with a stream, which ends with the answer.
 func (x *exchange) listen(ctx context.Context) {
 	wanted, wrong := x.wanted()
-	if wrong != "" {
+	switch {
+	case wrong != "":
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
+		return
+	case wanted.tasks != nil && !x.declaresTasks():
+		x.fail(undeclaredTasks(), http.StatusBadRequest)
 		return
 	}
 	of := slices.DeleteFunc(x.handler.offered(x.asker, x.server), func(kind toolcall.Listed) bool { return !wanted.lists[kind] })
@@ -62,11 +66,14 @@ func (x *exchange) listen(ctx context.Context) {
 		if uris := follows.begin(ctx, wanted.uris); len(uris) > 0 {
 			accepted[wantedResources] = uris
 		}
+		if ids := follows.beginTasks(ctx, x, wanted.tasks, meta); len(ids) > 0 {
+			accepted[wantedTasks] = ids
+		}
 		x.say(wire.MethodListening, map[string]any{"_meta": meta, "notifications": accepted})
 		follows.open()
 	}
 	var err error
-	if len(of) == 0 && len(wanted.uris) == 0 {
+	if len(of) == 0 && len(wanted.uris) == 0 && len(wanted.tasks) == 0 {
 		begin(notice.State{})
 	} else {
 		err = x.handler.Notices.Listen(ctx, &notice.Listener{
@@ -94,13 +101,15 @@ func (x *exchange) say(method string, params any) {
 // wishes are the notices that a caller asks for.
 type wishes struct {
 	lists [toolcall.Lists]bool
-	// uris are those of resources.
-	uris []string
+	// uris are those of resources, tasks the ids of tasks; nil for none at all.
+	uris, tasks []string
 }
 
-// wantedResources is the member by which a caller asks for notices of resources, and maxFollowed how many it may name.
+// wantedResources and wantedTasks are the members by which a caller asks for notices of resources and of tasks, and
+// maxFollowed how many it may name of each.
 const (
 	wantedResources = "resourceSubscriptions"
+	wantedTasks     = "taskIds"
 	maxFollowed     = 50
 )
 
@@ -119,6 +128,9 @@ func (x *exchange) wanted() (of wishes, wrong string) {
 	wire.Members(notifications, func(name string, value []byte) bool {
 		if name == wantedResources && !of.readURIs(value) {
 			wrong = "params.notifications." + name + ": must be a list of at most 50 URIs"
+		}
+		if name == wantedTasks && !of.readTasks(value) {
+			wrong = "params.notifications." + name + ": must be a list of at most 50 ids"
 		}
 		for kind := range listed {
 			if name == listed[kind].wanted {

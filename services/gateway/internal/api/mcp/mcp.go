@@ -41,6 +41,11 @@ type Tools interface {
 	Query(ctx context.Context, q *toolcall.Query) (toolcall.Answer, error)
 	// Follows returns the servers of resources whose changes a caller wants to be notified of.
 	Follows(ctx context.Context, a *toolcall.Asker, server string, uris []string) ([]toolcall.Followed, error)
+	Task(ctx context.Context, r *toolcall.TaskRequest) (toolcall.Answer, error)
+	// FollowTasks returns the servers of tasks of which a caller wants to be notified.
+	FollowTasks(
+		ctx context.Context, a *toolcall.Asker, client toolcall.Client, server string, ids []string, meta json.RawMessage,
+	) ([]toolcall.FollowedTasks, error)
 }
 
 // Events is a response of server-sent events.

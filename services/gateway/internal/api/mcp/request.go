@@ -26,6 +26,8 @@ type incoming struct {
 	version string
 	// name is that of the tool that is called; empty for other methods.
 	name string
+	// taskID is the caller's id of a task.
+	taskID string
 	// uri is that of a resource; ref is what a completion is for, argument what it completes, and context what it depends on.
 	uri                    string
 	ref, argument, context json.RawMessage
@@ -132,6 +134,10 @@ func (in *incoming) read() *refusal {
 		case "name":
 			if in.name, ok = wire.Text(value); !ok || in.name == "" || len(in.name) > maxName {
 				wrong(name, "must be a string of 1 to 256 bytes")
+			}
+		case "taskId":
+			if in.taskID, ok = wire.Text(value); !ok {
+				wrong(name, "must be a string")
 			}
 		case "uri":
 			if in.uri, ok = wire.Text(value); !ok || !upstream.IsURI(in.uri) {
@@ -246,6 +252,8 @@ func (in *incoming) checkHeaders(version string) *refusal {
 	case wire.MethodCallTool, wire.MethodGetPrompt:
 	case wire.MethodReadResource:
 		field, want = "uri", in.uri
+	case wire.MethodGetTask, wire.MethodUpdateTask, wire.MethodCancelTask:
+		field, want = "taskId", in.taskID
 	default:
 		return nil
 	}

@@ -15,7 +15,7 @@ func (x *exchange) client() (toolcall.Client, bool) {
 	if !x.modern {
 		return x.live(), true
 	}
-	c := toolcall.Client{Capabilities: x.meta[wire.MetaCapabilities], Inputs: x.inputs}
+	c := toolcall.Client{Capabilities: x.meta[wire.MetaCapabilities], Tasks: x.declaresTasks(), Inputs: x.inputs}
 	wrong := ""
 	if c.Inputs != nil && c.Inputs[0] != '{' {
 		wrong = "params.inputResponses: must be an object"

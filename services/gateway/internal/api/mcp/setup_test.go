@@ -38,6 +38,11 @@ type tools struct {
 	follows  []toolcall.Followed
 	mu       sync.Mutex // of Follows
 	query    func(q *toolcall.Query) (toolcall.Answer, error)
+	tasks    []*toolcall.TaskRequest
+	task     func(r *toolcall.TaskRequest) (toolcall.Answer, error)
+	// taskFollows are those of FollowTasks, and followed is what was asked for.
+	taskFollows []toolcall.FollowedTasks
+	followed    []string
 }
 
 func (s *tools) Features(_, server string) map[toolserver.Feature]bool {

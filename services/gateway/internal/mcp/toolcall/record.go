@@ -136,7 +136,7 @@ func (x *execution) close(ctx context.Context, result json.RawMessage, err error
 	o.Ended, o.Status, o.Err = x.ended, x.status(err), shown(err)
 	o.Policy = x.policy.Version
 	o.Request.ApprovalRef = x.approvalRef
-	if body, err := jsontext.Marshal(captured{x.server.ID, x.tool, x.arguments}); err == nil {
+	if body, err := jsontext.Marshal(captured{Server: x.server.ID, Tool: x.tool, Arguments: x.arguments}); err == nil {
 		o.Request.Raw = trace.RawRequest{Form: Form, Body: body}
 	}
 	if x.sent {
@@ -173,6 +173,8 @@ type captured struct {
 	Server    string          `json:"server"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitzero"`
+	// Call is the id of the request whose task has ended; empty for a call.
+	Call string `json:"call,omitzero"`
 }
 
 // status returns how the call ended.

@@ -47,7 +47,7 @@ func (x *execution) offered() json.RawMessage {
 	if !x.caller.seals() || x.method == wire.MethodComplete {
 		return nil
 	}
-	offer := input.Offer{Elicitation: true, Roots: true}
+	offer := input.Offer{Elicitation: true, Roots: true, Tasks: x.takesTask()}
 	switch terms := x.policy.Rules.Sampling(x.server.ID); terms.By {
 	case toolrule.SamplingByGateway:
 		offer.Answered, offer.SamplingTools = x.caller.Sampler != nil, terms.Tools

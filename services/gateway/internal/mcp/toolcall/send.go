@@ -102,6 +102,8 @@ func (x *execution) classify(ctx context.Context, result *upstream.Result, err e
 	switch {
 	case err == nil && result.Kind == upstream.KindInputRequired && x.offered() != nil:
 		return ledger.OutcomeCompleted, nil
+	case err == nil && result.Kind == upstream.KindTask && x.takesTask():
+		return ledger.OutcomeCompleted, x.keepTask(result)
 	case err == nil && result.Kind != upstream.KindComplete:
 		*result = upstream.Result{}
 		return ledger.OutcomeCompleted, errUnsupported

@@ -63,6 +63,7 @@ type world struct {
 	queried []*upstream.Query
 	reply   func(q *upstream.Query) (upstream.Result, error) // to queries; nil: which server it was
 	follow  func(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error
+	tasks   tasks
 
 	ready, commitErr error
 	rows             []ledger.Entry

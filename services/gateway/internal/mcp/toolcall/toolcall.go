@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/input"
+	"switchyard.dev/services/gateway/internal/mcp/task"
 	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -65,6 +66,8 @@ type Client struct {
 	// Capabilities are what the caller declared, an object; nil for none, and where it can't be asked: without Ask, it has
 	// to understand results that require input.
 	Capabilities json.RawMessage
+	// Tasks reports that the caller takes a task in place of a result.
+	Tasks bool
 	// Inputs are the answers of a later round, and State the state that it brings, as they arrived; nil and empty for a
 	// first round.
 	Inputs json.RawMessage
@@ -145,6 +148,9 @@ type Upstream interface {
 	Query(ctx context.Context, server *toolserver.Server, query *upstream.Query) (upstream.Result, error)
 	// Follow receives notices of resources until the stream ends.
 	Follow(ctx context.Context, server *toolserver.Server, follow *upstream.Follow) error
+	// Task asks about a task, and FollowTasks receives notices of tasks until the stream ends.
+	Task(ctx context.Context, server *toolserver.Server, query *upstream.TaskQuery) (*task.Task, error)
+	FollowTasks(ctx context.Context, server *toolserver.Server, follow *upstream.TaskFollow) error
 }
 
 // Ledger records what is billed.
@@ -178,7 +184,7 @@ type Options struct {
 	// ApprovalPages are where callers are sent to whose calls wait for approval; empty for nowhere.
 	ApprovalPages ApprovalPages
 	// Tickets seals what callers bring back, and Claims keeps which of it was used. Where either is nil, servers can ask
-	// callers for nothing.
+	// callers for nothing, and no call becomes a task.
 	Tickets  *ticket.Tickets
 	Claims   Claims
 	Limits   Limits
@@ -202,6 +208,8 @@ type Caller struct {
 	Options
 	schemas schemas
 	metrics *metrics
+	// finished are the tasks whose end was recorded.
+	finished *finished
 }
 
 // New returns a Caller, or an error of the meter.
@@ -213,5 +221,5 @@ func New(o Options) (*Caller, error) {
 	if o.After == nil {
 		o.After = func(_ context.Context, f func()) { f() }
 	}
-	return &Caller{Options: o, schemas: newSchemas(), metrics: m}, nil
+	return &Caller{Options: o, schemas: newSchemas(), metrics: m, finished: newFinished()}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/task"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
@@ -57,6 +58,8 @@ type Result struct {
 	IsError bool
 	// Text is the whole result as the server sent it: an object.
 	Text json.RawMessage
+	// Task is the task of a result of KindTask.
+	Task *task.Task
 	// Version is the version of the protocol in which it was given.
 	Version string
 }
@@ -144,14 +147,13 @@ var (
 	errContent = protocol("the server's result has no list of contents, or one without types")
 	errIsError = protocol("the server's result has an isError that is neither true nor false")
 	errInputs  = protocol("the server requires input and says neither which nor for what")
-	errTaskID  = protocol("the server's task has no id")
 )
 
 // readResult reads the result of a call. A legacy server has no kinds: there, and where it is absent, the result is
 // complete.
 func readResult(s *session, text, capabilities json.RawMessage) (Result, error) {
 	result := Result{Kind: KindComplete, Text: text, Version: s.version}
-	var content, failed, inputs, state, task json.RawMessage
+	var content, failed, inputs, state json.RawMessage
 	wire.Members(text, func(name string, value []byte) bool {
 		switch name {
 		case "resultType":
@@ -167,8 +169,6 @@ func readResult(s *session, text, capabilities json.RawMessage) (Result, error) 
 			inputs = value
 		case "requestState":
 			state = value
-		case "taskId":
-			task = value
 		}
 		return true
 	})
@@ -182,8 +182,9 @@ func readResult(s *session, text, capabilities json.RawMessage) (Result, error) 
 		if !offersTasks(capabilities) {
 			return Result{}, errKind
 		}
-		if id, ok := wire.Text(task); !ok || id == "" || len(id) > maxSession {
-			return Result{}, errTaskID
+		var err error
+		if result.Task, err = task.Read(text, false); err != nil {
+			return Result{}, noTask(err)
 		}
 		return result, nil
 	}

@@ -22,6 +22,9 @@ type Follow struct {
 	Updated func(uri string)
 }
 
+// errNoFollow is the error of a server of sessions that is asked for notices of tasks.
+var errNoFollow = &Error{Cause: CauseRefused, Text: "the server's version has no streams of notices"}
+
 // errOfSession is the error of a server of sessions, to which Follow subscribes in another way.
 var errOfSession = errors.New("a server of sessions")
 
@@ -65,7 +68,7 @@ func (f *Follow) receive(m *wire.Message) {
 	switch m.Method {
 	case wire.MethodListening:
 		if f.Begun != nil {
-			f.Begun(accepted(m.Params, f.URIs))
+			f.Begun(acknowledged(m.Params, "resourceSubscriptions", f.URIs))
 			f.Begun = nil
 		}
 	case wire.MethodUpdated:
@@ -97,16 +100,16 @@ func Covers(uris []string, uri string) bool {
 	return false
 }
 
-// accepted returns which of several URIs an acknowledgement has.
-func accepted(params json.RawMessage, wanted []string) (of []string) {
+// acknowledged returns which of several names an acknowledgement has in a member.
+func acknowledged(params json.RawMessage, member string, wanted []string) (of []string) {
 	has := make(map[string]bool)
 	wire.Members(orEmpty(params), func(name string, value []byte) bool {
 		if name == "notifications" {
 			wire.Members(value, func(name string, value []byte) bool {
-				if name == "resourceSubscriptions" {
+				if name == member {
 					wire.Elements(value, func(value []byte) bool {
-						uri, _ := wire.Text(value)
-						has[uri] = true
+						text, _ := wire.Text(value)
+						has[text] = true
 						return len(has) < MaxItems
 					})
 				}
@@ -115,9 +118,9 @@ func accepted(params json.RawMessage, wanted []string) (of []string) {
 		}
 		return true
 	})
-	for _, uri := range wanted {
-		if has[uri] {
-			of = append(of, uri)
+	for _, name := range wanted {
+		if has[name] {
+			of = append(of, name)
 		}
 	}
 	return of
