@@ -30,7 +30,7 @@ run demo dev: export GOFLAGS := $(GOFLAGS) $(if $(CI),,-gcflags=all=-dwarf=false
 run: dev ## build and start everything; prints the URLs and lines to try
 	@exec $(DEV) run
 
-demo: dev ## run the three main jobs against `make run` and show what came back
+demo: dev ## run the main jobs against `make run` and show what came back
 	@exec $(DEV) demo
 
 dev:

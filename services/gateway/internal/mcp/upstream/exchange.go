@@ -74,7 +74,11 @@ func (c *Client) do(ctx context.Context, p *peer, talk func() *conversation, bui
 		if err != nil {
 			return s, response{}, err
 		}
-		got, err := c.exchange(ctx, p, s, r, talk())
+		v := talk()
+		if v != nil && !s.modern {
+			c.demand(ctx, p, s, v.log.Level)
+		}
+		got, err := c.exchange(ctx, p, s, r, v)
 		switch {
 		case errors.Is(err, errEnded):
 			p.session.CompareAndSwap(s, nil)

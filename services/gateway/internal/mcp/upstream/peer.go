@@ -58,6 +58,10 @@ type session struct {
 	modern bool
 	id     string
 	about  About
+	// logs reports whether the server of a session can be asked for log messages, severities for how many levels, from the
+	// most severe one on, it was asked.
+	logs       bool
+	severities atomic.Int64
 }
 
 // link is a way to a server.

@@ -188,10 +188,13 @@ func (c *Client) initialize(ctx context.Context, p *peer) (*session, error) {
 	if got.err != nil {
 		return nil, got.err
 	}
-	version := ""
+	version, logs := "", false
 	wire.Members(got.result, func(name string, value []byte) bool {
-		if name == "protocolVersion" {
+		switch name {
+		case "protocolVersion":
 			version, _ = wire.Text(value)
+		case "capabilities":
+			logs = declares(value, "logging")
 		}
 		return true
 	})
@@ -201,7 +204,7 @@ func (c *Client) initialize(ctx context.Context, p *peer) (*session, error) {
 	if !isSession(got.session) {
 		return nil, protocol("the server's session id is not 1 to 1024 visible ASCII characters")
 	}
-	s = &session{version: version, id: got.session, about: readAbout(got.result, version)}
+	s = &session{version: version, id: got.session, about: readAbout(got.result, version), logs: logs}
 	return s, p.link.notify(ctx, s, &request{method: wire.MethodInitialized})
 }
 
@@ -256,6 +259,16 @@ func visible(text string) string {
 		}
 		return -1
 	}, cut(text, 4*maxName)), maxName)
+}
+
+// declares reports whether capabilities have one.
+func declares(capabilities []byte, capability string) bool {
+	found := false
+	wire.Members(capabilities, func(name string, value []byte) bool {
+		found = found || name == capability && value[0] == '{'
+		return !found
+	})
+	return found
 }
 
 // announces reports whether capabilities say that changes of tools are announced.

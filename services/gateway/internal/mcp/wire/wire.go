@@ -79,6 +79,14 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 // Level returns how severe a level of log messages is; -1 for none.
 func Level(name string) int { return slices.Index(levels, name) }
 
+// Severities returns how many levels are at least as severe as one; 0 for none.
+func Severities(name string) int64 {
+	if level := Level(name); level >= 0 {
+		return int64(len(levels) - level)
+	}
+	return 0
+}
+
 // LevelName returns the level of a number; empty for none.
 func LevelName(level int) string {
 	if level < 0 || level >= len(levels) {
