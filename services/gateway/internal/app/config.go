@@ -79,7 +79,7 @@ type Config struct {
 	MCPHosts   []string `env:"MCP_HOSTS" doc:"comma-separated values of the Host header that requests to /mcp may have; any when empty"`
 
 	MCPApprovalHold time.Duration `env:"MCP_APPROVAL_HOLD" envDefault:"45s" doc:"how long a tool's call is held until a person approves it, at most 5m; then it is refused, and may be repeated"`
-	MCPApprovalURL  string        `env:"MCP_APPROVAL_URL" doc:"page that shows who asks what became of an approval, with {ref} where its reference belongs, such as https://console.example/approvals/{ref}; callers that can open pages are sent there while their call waits; empty: they are held"`
+	MCPApprovalURL  string        `env:"MCP_APPROVAL_URL" doc:"page of an approval, with {ref}; callers that open pages are sent there"`
 	MCPApprovalTTL  time.Duration `env:"MCP_APPROVAL_TTL" envDefault:"1h" doc:"how long such an approval waits, 1m to 168h"`
 
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`

@@ -82,7 +82,7 @@ func TestCheckRefuses(t *testing.T) {
 	}
 }
 
-func TestGrowsLinearly(t *testing.T) {
+func TestRequestsGrowsLinearly(t *testing.T) {
 	growth.Linear(t, growth.Each(growth.JSON, func(text []byte) {
 		_, _ = input.Read(text)
 		_ = input.Offered(text, input.Offer{Elicitation: true, Sampling: true, Roots: true})

@@ -55,15 +55,15 @@ func (e *ApprovalError) Unwrap() error { return e.Err }
 // was checked before is checked again then. A caller that can show a page is sent to it first, and held when it comes back.
 func (x *execution) approve(ctx context.Context, f *facts) error {
 	switch {
+	case x.declined:
+		x.approvalRef = x.waited.Waits
+		return aboutApproval(x.approvalRef, waits(x.approvalRef))
 	case f.terms.Approval == "":
 		return nil
 	case x.last != nil && x.claim != nil: // Of the first round.
 		return nil
 	case x.last != nil, x.caller.Approvals == nil:
 		return ErrApprovalRequired
-	case x.declined:
-		x.approvalRef = x.waited.Waits
-		return aboutApproval(x.approvalRef, waits(x.approvalRef))
 	}
 	until := time.Now().Add(x.caller.Hold)
 	for f.terms.Approval != "" {

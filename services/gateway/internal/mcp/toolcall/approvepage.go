@@ -41,8 +41,8 @@ func (x *execution) asks(err error) (upstream.Result, error) {
 
 // sends reports whether a caller whose call waits for its approval can be sent to a page that shows it.
 func (x *execution) sends() bool {
-	c := x.request.Client
-	return x.caller.ApprovalPages != "" && x.caller.seals() && c.Ask == nil && input.CanOpen(c.Capabilities)
+	c := &x.request.Client
+	return x.caller.ApprovalPages != "" && x.caller.seals() && c.comesAgain() && input.CanOpen(c.Capabilities)
 }
 
 // sendToPage asks the caller to open the page of its approval and to come back. Nothing was sent to the server.

@@ -55,6 +55,8 @@ func (m *metrics) called(ctx context.Context, x *execution, isError bool, err er
 		outcome, reason = outcomeFailed, string(apierr.From(err).Reason)
 	case err != nil:
 		outcome, reason = outcomeRefused, string(apierr.From(err).Reason)
+	case x.shown != nil: // The page of its approval.
+		outcome, reason = outcomeRefused, string(ReasonApprovalRequired)
 	case isError && !x.sent:
 		outcome, reason = outcomeRefused, "arguments"
 	case isError:

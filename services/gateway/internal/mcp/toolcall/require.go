@@ -73,7 +73,7 @@ func (x *execution) require(ctx context.Context, result *upstream.Result) (goesO
 	if err != nil {
 		return false, err
 	}
-	if x.request.Client.Ask == nil && (len(put) > 0 || len(requests) == 0) {
+	if x.request.Client.comesAgain() && (len(put) > 0 || len(requests) == 0) {
 		p := x.left(put, answers, state)
 		text, err := x.seal(p, put, x.began().Add(roundsTime))
 		result.Text = text

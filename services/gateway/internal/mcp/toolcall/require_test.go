@@ -152,6 +152,17 @@ func TestGatewaySamples(t *testing.T) {
 	}
 }
 
+// A caller that understands no results that require input gets none: the gateway goes on where the server wants nothing of
+// its caller.
+func TestCallerOfOneRound(t *testing.T) {
+	c, w, _ := roundly(t, upstream.Result{Kind: upstream.KindInputRequired, Text: json.RawMessage(`{"requestState":"later"}`)}, done)
+	byGateway(c, w)
+	answer, err := c.Call(t.Context(), request(read, "{}"))
+	if err != nil || string(answer.Text) != string(done.Text) || len(w.sent) != 2 || w.sent[1].State != "later" {
+		t.Errorf("%s %v, sent %d", answer.Text, err, len(w.sent))
+	}
+}
+
 // What a server may not ask ends its call, which is billed, and nothing of it reaches the caller or is paid for.
 func TestRefusedInputs(t *testing.T) {
 	many := make([]string, 10_000)

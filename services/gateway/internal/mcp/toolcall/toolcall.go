@@ -77,6 +77,9 @@ type Client struct {
 	Ask func(ctx context.Context, asked []input.Request) (map[string]json.RawMessage, error)
 }
 
+// comesAgain reports whether the caller understands results that require input.
+func (c *Client) comesAgain() bool { return c.Ask == nil && c.Capabilities != nil }
+
 // Answer is the answer to a Request.
 type Answer struct {
 	upstream.Result
