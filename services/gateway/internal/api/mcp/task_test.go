@@ -79,6 +79,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%s: %s", what, body)
 		}
 	}
+	s.features = map[toolserver.Feature]bool{toolserver.FeatureTasks: true}
 	s.task = func(*toolcall.TaskRequest) (toolcall.Answer, error) {
 		return toolcall.Answer{}, toolcall.ErrTaskUnknown
 	}
