@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/services/gateway/internal/mcp/offering"
 	"switchyard.dev/services/gateway/internal/mcp/sampling"
 	"switchyard.dev/services/gateway/internal/mcp/session"
+	"switchyard.dev/services/gateway/internal/mcp/subscription"
 	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -45,8 +46,9 @@ type toolEgress struct {
 	notices *notice.Hub
 	// sessions is nil without keys to seal them, or without a store of what was ended.
 	sessions *session.Manager
-	// answers is nil without sessions.
-	answers *answer.Router
+	// answers and subscriptions are nil without sessions.
+	answers       *answer.Router
+	subscriptions *subscription.Manager
 	// expressions are those of standing approvals.
 	expressions *approval.Expressions
 }
@@ -71,6 +73,8 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
 		t.answers = answer.NewRouter(redis.NewReplicas(stores.redis))
 		s.Runner.Go("answers of tools' callers", t.answers.Run)
+		t.subscriptions = subscription.New(redis.NewSubscriptions(stores.redis))
+		s.Runner.Go("subscriptions to resources", t.subscriptions.Run)
 	}
 	tickets, claims := roundsOf(stores, p)
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
@@ -161,7 +165,7 @@ func newToolClient(
 func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
 	face := api.ToolFace{Caller: t.caller, Notices: t.notices, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
 	if t.sessions != nil {
-		face.Sessions, face.Answers = t.sessions, t.answers
+		face.Sessions, face.Answers, face.Subscriptions = t.sessions, t.answers, t.subscriptions
 	}
 	return face
 }

@@ -31,18 +31,23 @@ func (r *Replicas) Send(ctx context.Context, replica string, text []byte) error 
 
 // Receive implements answer.Channel. The client reconnects by itself; what is sent meanwhile is lost.
 func (r *Replicas) Receive(ctx context.Context, replica string, f func(text []byte)) error {
-	subscription := r.client.Subscribe(ctx, r.channel(replica))
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.Channel(redis.WithChannelSize(maxReceived))
+	return receive(ctx, r.client, r.channel(replica), func(text string) { f([]byte(text)) }, redis.WithChannelSize(maxReceived))
+}
+
+// receive calls f with what is published in a channel, until ctx ends. The client reconnects by itself.
+func receive(ctx context.Context, client *redisdb.Client, channel string, f func(text string), o ...redis.ChannelOption) error {
+	messages := client.Subscribe(ctx, channel)
+	defer func() { _ = messages.Close() }()
+	texts := messages.Channel(o...)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case message, ok := <-messages:
+		case message, ok := <-texts:
 			if !ok {
 				return nil
 			}
-			f([]byte(message.Payload))
+			f(message.Payload)
 		}
 	}
 }

@@ -35,6 +35,8 @@ type kept struct {
 	all map[string]*session.Session
 }
 
+func newKept() *kept { return &kept{all: make(map[string]*session.Session)} }
+
 func (k *kept) Begin(of session.Owner, version string, capabilities json.RawMessage) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,22 +78,23 @@ func (c *wires) Receive(ctx context.Context, replica string, f func([]byte)) err
 	return nil
 }
 
-// spread sends what answers a question to one replica, and all else to another one.
+// spread sends what answers a question, or is about resources, to one replica, and all else to another one.
 type spread struct {
 	inner            http.RoundTripper
-	replica, answers *httptest.Server
+	replica, answers string
 }
 
 func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
-	to := s.replica.URL
+	to := s.replica
 	if r.Method == http.MethodPost {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return nil, err
 		}
 		r = r.Clone(r.Context())
-		if r.Body = io.NopCloser(bytes.NewReader(body)); !gjson.GetBytes(body, "method").Exists() {
-			to = s.answers.URL
+		method := gjson.GetBytes(body, "method").Str
+		if r.Body = io.NopCloser(bytes.NewReader(body)); method == "" || strings.HasPrefix(method, "resources/") {
+			to = s.answers
 		}
 	}
 	at, err := url.Parse(to)
@@ -106,7 +109,7 @@ func (s *spread) RoundTrip(r *http.Request) (*http.Response, error) {
 func twins(t *testing.T) (a, b *httptest.Server, s *tools, k *kept) {
 	t.Helper()
 	c := &wires{to: make(map[string]func([]byte))}
-	k = &kept{all: make(map[string]*session.Session)}
+	k = newKept()
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	t.Cleanup(func() { cancel(); group.Wait() })
@@ -176,7 +179,7 @@ func TestOfficialClientIsAsked(t *testing.T) {
 	client.AddRoots(&mcp.Root{URI: "file:///work"})
 	for _, version := range []string{wire.Legacy20251125, wire.Legacy20250618} {
 		session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
-			Endpoint: a.URL + "/mcp", HTTPClient: &http.Client{Transport: &spread{inner, a, b}}, MaxRetries: -1,
+			Endpoint: a.URL + "/mcp", HTTPClient: &http.Client{Transport: &spread{inner, a.URL, b.URL}}, MaxRetries: -1,
 		}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 		if err != nil {
 			t.Fatal(err)
@@ -222,12 +225,13 @@ func asked(t *testing.T, at string, headers []string) (id string, rest <-chan st
 		t.Fatal(err)
 	}
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, headers[0]: {headers[1]}}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
 	found, all := make(chan string, 1), make(chan string, 1)
 	go func() {
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		if err != nil {
+			found <- err.Error()
+			return
+		}
 		defer func() { _ = response.Body.Close() }()
 		var text strings.Builder
 		buffer := make([]byte, 4096)

@@ -38,7 +38,7 @@ func (x *exchange) capabilities() capabilities {
 		c.Tools = &changes
 	}
 	if of[toolserver.FeatureResources] {
-		c.Resources = &subscribed{changes, x.modern}
+		c.Resources = &subscribed{changes, x.modern || x.handler.subscribes()}
 	}
 	if of[toolserver.FeaturePrompts] {
 		c.Prompts = &changes

@@ -55,6 +55,8 @@ func (x *exchange) serve(ctx context.Context) {
 		x.initialize()
 	case x.session != nil && method == wire.MethodSetLevel:
 		x.setLevel(ctx)
+	case x.session != nil && x.handler.subscribes() && (method == wire.MethodSubscribe || method == wire.MethodUnsubscribe):
+		x.subscribe(ctx)
 	case !x.modern && method == wire.MethodPing:
 		x.result(struct{}{})
 	default:

@@ -2,15 +2,14 @@ package mcp
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
-	"switchyard.dev/services/gateway/internal/mcp/wire"
 	"switchyard.dev/services/platform/panics"
 )
 
@@ -23,19 +22,24 @@ const (
 
 // follows are the streams of servers that a caller's stream follows.
 type follows struct {
-	group errgroup.Group
+	tools  Tools
+	asker  *toolcall.Asker
+	server string
+	// updated says that a resource has changed.
+	updated func(uri string)
+	group   errgroup.Group
 	// opened is closed once the caller's stream has begun; nothing is said before.
 	opened chan struct{}
 }
 
 // begin begins to follow resources, and returns those of which there will be notices. Servers that don't acknowledge them
 // in time are left out.
-func (f *follows) begin(ctx context.Context, x *exchange, uris []string, meta map[string]json.RawMessage) []string {
+func (f *follows) begin(ctx context.Context, uris []string) []string {
 	f.opened = make(chan struct{})
 	if len(uris) == 0 {
 		return nil
 	}
-	servers, err := x.handler.Tools.Follows(ctx, x.asker, x.server, uris)
+	servers, err := f.tools.Follows(ctx, f.asker, f.server, uris)
 	if err != nil {
 		return nil
 	}
@@ -45,7 +49,7 @@ func (f *follows) begin(ctx context.Context, x *exchange, uris []string, meta ma
 		f.group.Go(panics.Guard(func() error {
 			servers[i].Run(ctx, func(uris []string) { begun <- uris }, func(uri string) {
 				if f.rest(ctx) && known.has(uri) {
-					x.say(wire.MethodUpdated, map[string]any{"_meta": meta, "uri": uri})
+					f.updated(uri)
 				}
 			})
 			return nil

@@ -56,7 +56,7 @@ type Events interface {
 	Close()
 }
 
-// Options of a Handler. All are required but Sessions and Answers; Origins and Hosts may be empty.
+// Options of a Handler. All are required but Sessions, Answers and Subscriptions; Origins and Hosts may be empty.
 type Options struct {
 	Tools Tools
 	// Asker returns who makes a request, or an *apierr.Error.
@@ -65,6 +65,8 @@ type Options struct {
 	Sessions Sessions
 	// Answers bring what callers answer that are asked something; with nil none is asked.
 	Answers Answers
+	// Subscriptions are those of sessions to resources; with nil there are none.
+	Subscriptions Subscriptions
 	// Notices says when lists have changed.
 	Notices Notices
 	// Events begins a response of server-sent events.

@@ -16,17 +16,22 @@ func (c *Client) exchange(ctx context.Context, p *peer, s *session, r *request, 
 		talk = &conversation{}
 	}
 	talk.id, talk.modern = r.number(), s.modern
+	c.attend(p, talk)
+	got, err := c.send(ctx, p, s, r, talk)
+	if err != nil && ctx.Err() != nil && p.link.cancelsByNotice(s) && r.method != wire.MethodInitialize {
+		c.cancel(p, s, r)
+	}
+	return got, err
+}
+
+// attend has the client take note of what a server says of itself in a conversation.
+func (c *Client) attend(p *peer, talk *conversation) {
 	if talk.changed == nil {
 		talk.changed = func() { c.changed(p.key.server) }
 	}
 	if c.options.OffersChanged != nil {
 		talk.offersChanged = func() { c.options.OffersChanged(p.key.server) }
 	}
-	got, err := c.send(ctx, p, s, r, talk)
-	if err != nil && ctx.Err() != nil && p.link.cancelsByNotice(s) && r.method != wire.MethodInitialize {
-		c.cancel(p, s, r)
-	}
-	return got, err
 }
 
 // send sends a request. What the server asks meanwhile ends with it.

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
@@ -21,8 +22,11 @@ type Follow struct {
 	Updated func(uri string)
 }
 
-// errNoFollow is the error of a server of an older revision, whose notices belong to a session that callers share.
+// errNoFollow is the error of a server of sessions that is asked for notices of tasks.
 var errNoFollow = &Error{Cause: CauseRefused, Text: "the server's version has no streams of notices"}
+
+// errOfSession is the error of a server of sessions, to which Follow subscribes in another way.
+var errOfSession = errors.New("a server of sessions")
 
 // Follow receives notices until ctx, the server or a bound ends the stream. The errors are those of Call; nil means that
 // the server has ended it.
@@ -34,13 +38,16 @@ func (c *Client) Follow(ctx context.Context, server *toolserver.Server, f *Follo
 	talk := func() *conversation { return &conversation{notice: f.receive} }
 	_, _, err = c.do(ctx, p, talk, func(s *session) (*request, error) {
 		if !s.modern {
-			return nil, errNoFollow
+			return nil, errOfSession
 		}
 		var wanted, params object
 		wanted.add("resourceSubscriptions", list(f.URIs))
 		params.add("notifications", wanted.end())
 		return c.newRequest(s, wire.MethodListen, params, about{}), nil
 	})
+	if errors.Is(err, errOfSession) {
+		return c.subscribe(ctx, p, f)
+	}
 	return err
 }
 
@@ -72,9 +79,14 @@ func (f *Follow) receive(m *wire.Message) {
 			}
 			return true
 		})
-		if IsURI(uri) && f.Begun == nil && Covers(f.URIs, uri) {
-			f.Updated(uri)
-		}
+		f.update(uri)
+	}
+}
+
+// update passes a notice on, if it is of what is followed.
+func (f *Follow) update(uri string) {
+	if IsURI(uri) && f.Begun == nil && Covers(f.URIs, uri) {
+		f.Updated(uri)
 	}
 }
 

@@ -21,8 +21,9 @@ type About struct {
 	Version string
 	// Name and ServerVersion are at most 200 bytes, Instructions at most 4 KiB.
 	Name, ServerVersion, Instructions string
-	// ListChanged reports whether it announces changes of its tools.
-	ListChanged bool
+	// ListChanged reports whether it announces changes of its tools, and Subscribes whether sessions can subscribe to
+	// resources.
+	ListChanged, Subscribes bool
 }
 
 // maxName bounds a server's name, in bytes.
@@ -231,7 +232,7 @@ func readAbout(result json.RawMessage, version string) About {
 			a.Instructions, _ = wire.Text(value)
 			a.Instructions = shorten(a.Instructions)
 		case "capabilities":
-			a.ListChanged = announces(value)
+			a.ListChanged, a.Subscribes = has(value, "tools", "listChanged"), has(value, "resources", "subscribe")
 		}
 		return true
 	})
@@ -271,13 +272,13 @@ func declares(capabilities []byte, capability string) bool {
 	return found
 }
 
-// announces reports whether capabilities say that changes of tools are announced.
-func announces(capabilities []byte) bool {
+// has reports whether a capability has a member that is true.
+func has(capabilities []byte, capability, member string) bool {
 	found := false
 	wire.Members(capabilities, func(name string, value []byte) bool {
-		if name == "tools" {
+		if name == capability {
 			wire.Members(value, func(name string, value []byte) bool {
-				found = found || name == "listChanged" && string(value) == "true"
+				found = found || name == member && string(value) == "true"
 				return true
 			})
 		}

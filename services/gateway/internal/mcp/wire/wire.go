@@ -35,6 +35,8 @@ const (
 	MethodListResources = "resources/list"
 	MethodListTemplates = "resources/templates/list"
 	MethodReadResource  = "resources/read"
+	MethodSubscribe     = "resources/subscribe"
+	MethodUnsubscribe   = "resources/unsubscribe"
 	MethodListPrompts   = "prompts/list"
 	MethodGetPrompt     = "prompts/get"
 	MethodComplete      = "completion/complete"
