@@ -40,9 +40,9 @@ type tools struct {
 	query    func(q *toolcall.Query) (toolcall.Answer, error)
 	tasks    []*toolcall.TaskRequest
 	task     func(r *toolcall.TaskRequest) (toolcall.Answer, error)
-	// taskFollows are those of FollowTasks, and followed is what was asked for.
+	// taskFollows are those of FollowTasks, and tasksAsked is what was asked for.
 	taskFollows []toolcall.FollowedTasks
-	followed    []string
+	tasksAsked  []string
 }
 
 func (s *tools) Features(_, server string) map[toolserver.Feature]bool {

@@ -23,7 +23,7 @@ func (s *tools) Task(_ context.Context, r *toolcall.TaskRequest) (toolcall.Answe
 func (s *tools) FollowTasks(
 	_ context.Context, _ *toolcall.Asker, client toolcall.Client, server string, ids []string, meta json.RawMessage,
 ) ([]toolcall.FollowedTasks, error) {
-	s.followed = append(s.followed, fmt.Sprint(client.Tasks, server, ids, string(meta)))
+	s.tasksAsked = append(s.tasksAsked, fmt.Sprint(client.Tasks, server, ids, string(meta)))
 	return s.taskFollows, s.err
 }
 
@@ -79,6 +79,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%s: %s", what, body)
 		}
 	}
+	s.features = map[toolserver.Feature]bool{toolserver.FeatureTasks: true}
 	s.task = func(*toolcall.TaskRequest) (toolcall.Answer, error) {
 		return toolcall.Answer{}, toolcall.ErrTaskUnknown
 	}
@@ -169,11 +170,11 @@ func TestFollowsTasks(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	<-left
-	if want := `true[t1 t2]{"io.modelcontextprotocol/subscriptionId":"l1"}`; strings.Join(s.followed, "; ") != want {
-		t.Errorf("asked for %v, want %s", s.followed, want)
+	if want := `true[t1 t2]{"io.modelcontextprotocol/subscriptionId":"l1"}`; strings.Join(s.tasksAsked, "; ") != want {
+		t.Errorf("asked for %v, want %s", s.tasksAsked, want)
 	}
 	s.features = nil
-	if _, answer, _ = post(t, server.URL+"/mcp", listenTasks(`["t1"]`, taskMeta), modern("subscriptions/listen")...); !strings.Contains(answer, `"notifications":{}`) || len(s.followed) != 1 {
-		t.Errorf("none are offered: %s, %v", answer, s.followed)
+	if _, answer, _ = post(t, server.URL+"/mcp", listenTasks(`["t1"]`, taskMeta), modern("subscriptions/listen")...); !strings.Contains(answer, `"notifications":{}`) || len(s.tasksAsked) != 1 {
+		t.Errorf("none are offered: %s, %v", answer, s.tasksAsked)
 	}
 }
