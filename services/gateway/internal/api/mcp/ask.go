@@ -22,9 +22,9 @@ type Answers interface {
 	Take(ctx context.Context, s *session.Session, m *wire.Message) error
 }
 
-// liveClient returns what a caller of an older revision can be asked: on the stream of its own request, if it has a
-// session, by which its answers find their way.
-func (x *exchange) liveClient() toolcall.Client {
+// live returns what a caller of an older revision can be asked: on the stream of its own request, if it has a session, by
+// which its answers find their way.
+func (x *exchange) live() toolcall.Client {
 	if x.session == nil || x.handler.Answers == nil {
 		return toolcall.Client{}
 	}

@@ -13,7 +13,7 @@ import (
 // break a rule, and returns false.
 func (x *exchange) client() (toolcall.Client, bool) {
 	if !x.modern {
-		return x.liveClient(), true
+		return x.live(), true
 	}
 	c := toolcall.Client{Capabilities: x.meta[wire.MetaCapabilities], Inputs: x.inputs}
 	wrong := ""

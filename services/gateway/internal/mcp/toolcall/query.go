@@ -141,8 +141,8 @@ func (x *execution) serveQuery(ctx context.Context, q *Query) (upstream.Result, 
 	x.ask = func(ctx context.Context) (result upstream.Result, err error) {
 		defer panics.Recover(&err)
 		return x.caller.Upstream.Query(ctx, x.server, &upstream.Query{
-			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress, Log: q.Log, Ask: x.live(),
-			Capabilities: x.offered(), Inputs: x.inputs, State: x.state,
+			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress, Log: q.Log,
+			Capabilities: x.offered(), Inputs: x.inputs, State: x.state, Ask: x.live(),
 		})
 	}
 	x.again = func(ctx context.Context) error { return x.recheckQuery(ctx, q, &f) }

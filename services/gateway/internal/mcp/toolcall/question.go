@@ -64,11 +64,10 @@ func (x *execution) answerServer(ctx context.Context, method string, params json
 	return answer, nil
 }
 
-// screen returns what the server's questions are held against. A caller that is asked while its request goes on is of an
-// older revision, where a page to open has a name.
+// screen returns what a question of the server is held against.
 func (x *execution) screen() input.Screen {
 	s := x.policy.Screen(x.server)
-	if x.request.Client.Ask != nil {
+	if x.request.Client.Ask != nil { // In these revisions a page has a name.
 		s.ID = rand.Text()
 	}
 	return s

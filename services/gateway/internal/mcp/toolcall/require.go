@@ -23,8 +23,9 @@ const ReasonInputRefused apierr.Reason = "input_refused"
 // errUndeclared is the error of a server that asks for what it was not shown that it can ask for.
 var errUndeclared = misasked("the server asked for what the caller does not offer, or the policy does not let through")
 
-// errUnanswered is the error of a caller that answers with an error.
-var errUnanswered = misasked("the caller refused to answer what the server asked for")
+// errUnanswered is the error of a caller that answers a server's question with an error, which servers of the revision
+// without sessions know no way to receive.
+var errUnanswered = denied(ReasonInputRefused, "the caller refused to answer what the server asked")
 
 // misasked returns an error of a server that asked for what it may not ask for.
 func misasked(text string) *apierr.Error {
@@ -37,7 +38,7 @@ const statePause = time.Second
 // Screen returns what a server's requests are held against by a policy.
 func (p Policy) Screen(s *toolserver.Server) input.Screen {
 	own := toolserver.Origin(s.URL)
-	return input.Screen{Server: s.ID, URL: func(origin string) bool { return origin == own || p.Rules.MayOpen(s.ID, origin) }}
+	return input.Screen{Server: s.ID, URL: func(origin string) bool { return origin != "" && origin == own || p.Rules.MayOpen(s.ID, origin) }}
 }
 
 // offered returns the capabilities that the server is shown: what the caller can do, as far as the policy lets it pass, and
@@ -121,7 +122,7 @@ func refusedInput(err error) error {
 
 // fulfil answers what the gateway answers itself, and returns the rest as it is put to the caller.
 func (x *execution) fulfil(ctx context.Context, requests []input.Request) (put []input.Request, answers map[string]json.RawMessage, err error) {
-	offered, screen := x.offered(), x.screen()
+	offered := x.offered()
 	byGateway := x.policy.Rules.Sampling(x.server.ID).By == toolrule.SamplingByGateway
 	for i := range requests { // Nothing is paid for before all of it may be asked.
 		r := &requests[i]
@@ -131,7 +132,7 @@ func (x *execution) fulfil(ctx context.Context, requests []input.Request) (put [
 		if r.Method == wire.MethodSample && byGateway {
 			continue
 		}
-		shown, err := r.Screen(screen)
+		shown, err := r.Screen(x.screen())
 		if err != nil {
 			return nil, nil, refusedInput(err)
 		}

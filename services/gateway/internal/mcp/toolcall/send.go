@@ -77,8 +77,8 @@ func (x *execution) upstream(ctx context.Context) (result upstream.Result, err e
 	defer panics.Recover(&err)
 	return x.caller.Upstream.Call(ctx, x.server, &upstream.Call{
 		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
-		Meta: x.request.Meta, Progress: x.request.Progress, Log: x.request.Log, Ask: x.live(),
-		Capabilities: x.offered(), Inputs: x.inputs, State: x.state,
+		Meta: x.request.Meta, Progress: x.request.Progress, Log: x.request.Log,
+		Capabilities: x.offered(), Inputs: x.inputs, State: x.state, Ask: x.live(),
 	})
 }
 
