@@ -27,7 +27,7 @@ func (h *harness) toolsAskModels(t *testing.T) {
 		calls           int // rows of calls of the tool: one for each round
 	}{
 		"legacy": {`the model was refused: {"code":-1,"message":"the completion was refused"}`, `the model was refused: {"code":-1,"message":"the completion was refused"}`, 2},
-		"modern": {"sampling_refused", "budget_exceeded", 3},
+		"modern": {"sampling_refused", "run_exhausted", 3},
 	} {
 		t.Run(form, func(t *testing.T) {
 			s := h.newSamplingServer(t, "/"+form)
