@@ -24,7 +24,7 @@ import (
 // A server that asks its callers gets the same answers through the gateway as without it: the everything server of the
 // SDK, and the SDK's client. A call is billed once, however many rounds it takes.
 func TestToolRounds(t *testing.T) {
-	address := everythingAddress(t)
+	address := statelessEverything(t)
 	h := plan{name: "tool-rounds", settings: settings{stack.Gateway: {"GATEWAY_ALLOW_TARGETS=" + address}}}.start(t)
 	organization := unique("org")
 	service, customer := h.service(stack.Gateway, organization), h.customer(t, organization, "ai", "write")
@@ -147,8 +147,8 @@ func (h *harness) roundRows(t *testing.T, organization string, calls int) {
 	})
 }
 
-// everythingAddress starts the SDK's everything server, without sessions, and returns its address.
-func everythingAddress(t *testing.T) string {
+// statelessEverything starts the SDK's everything server, without sessions, and returns its address.
+func statelessEverything(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "everything")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/modelcontextprotocol/go-sdk/conformance/everything-server").CombinedOutput(); err != nil {

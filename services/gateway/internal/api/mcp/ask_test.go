@@ -225,12 +225,13 @@ func asked(t *testing.T, at string, headers []string) (id string, rest <-chan st
 		t.Fatal(err)
 	}
 	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, headers[0]: {headers[1]}}
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
 	found, all := make(chan string, 1), make(chan string, 1)
 	go func() {
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
+		if err != nil {
+			found <- err.Error()
+			return
+		}
 		defer func() { _ = response.Body.Close() }()
 		var text strings.Builder
 		buffer := make([]byte, 4096)

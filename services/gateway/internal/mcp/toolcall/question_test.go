@@ -41,14 +41,20 @@ func TestQuestionsOfServers(t *testing.T) {
 		want         string // a part of the answer
 		code         int64  // of an error
 	}{
-		"form": {client: ableOfAll, method: wire.MethodElicit, asks: form, by: answered(`{"action":"accept","content":{"name":"Ada"},"_meta":{}}`),
-			shown: `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`, put: `"files: who?"`, want: `{"action":"accept","content":{"name":"Ada"}}`},
-		"an answer that was not asked for": {client: ableOfAll, method: wire.MethodElicit, asks: form, by: answered(`{"action":"accept","content":{"other":"secret"}}`),
-			put: `who?`, code: wire.CodeInvalidParams},
+		"form": {
+			client: ableOfAll, method: wire.MethodElicit, asks: form, by: answered(`{"action":"accept","content":{"name":"Ada"},"_meta":{}}`),
+			shown: `{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`, put: `"files: who?"`, want: `{"action":"accept","content":{"name":"Ada"}}`,
+		},
+		"an answer that was not asked for": {
+			client: ableOfAll, method: wire.MethodElicit, asks: form, by: answered(`{"action":"accept","content":{"other":"secret"}}`),
+			put: `who?`, code: wire.CodeInvalidParams,
+		},
 		"an answer of another kind": {client: ableOfAll, method: wire.MethodElicit, asks: form, by: answered(`[]`), put: `who?`, code: wire.CodeInvalidParams},
 		"no answer by its key":      {client: ableOfAll, method: wire.MethodElicit, asks: form, by: func([]input.Request) (map[string]json.RawMessage, error) { return nil, nil }, put: `who?`, code: wire.CodeInvalidParams},
-		"a form for a secret": {client: ableOfAll, method: wire.MethodElicit, code: wire.CodeInvalidParams,
-			asks: `{"message":"m","requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}}`},
+		"a form for a secret": {
+			client: ableOfAll, method: wire.MethodElicit, code: wire.CodeInvalidParams,
+			asks: `{"message":"m","requestedSchema":{"type":"object","properties":{"password":{"type":"string"}}}}`,
+		},
 		"no time":             {client: ableOfAll, method: wire.MethodElicit, asks: form, by: fails(context.DeadlineExceeded), put: "who?", want: `{"action":"cancel"}`},
 		"the caller fails":    {client: ableOfAll, method: wire.MethodElicit, asks: form, by: fails(&wire.Error{Code: -7, Message: "busy", Data: json.RawMessage(`1`)}), put: "who?", code: -7},
 		"a page of its own":   {client: ableOfAll, method: wire.MethodElicit, asks: `{"mode":"url","message":"m","url":"https://files.example/a","elicitationId":"theirs"}`, by: answered(`{"action":"accept"}`), put: `"https://files.example/a","elicitationId":"`, want: `{"action":"accept"}`},
@@ -57,21 +63,29 @@ func TestQuestionsOfServers(t *testing.T) {
 		"a page, of forms":    {client: `{"elicitation":{}}`, method: wire.MethodElicit, asks: `{"mode":"url","message":"m","url":"https://files.example/a"}`, shown: `{"elicitation":{"form":{}}}`, want: `cancel`},
 		"what isn't declared": {client: `{"roots":{}}`, method: wire.MethodElicit, asks: form, shown: `{"roots":{}}`, want: `{"action":"cancel"}`},
 		"without a stream":    {method: wire.MethodElicit, asks: form, want: `{"action":"cancel"}`},
-		"roots": {client: ableOfAll, method: wire.MethodRoots, asks: `{"x":1}`, by: answered(`{"roots":[{"uri":"file:///a","name":"n","x":1}]}`),
-			put: "null", want: `{"roots":[{"uri":"file:///a","name":"n"}]}`},
+		"roots": {
+			client: ableOfAll, method: wire.MethodRoots, asks: `{"x":1}`, by: answered(`{"roots":[{"uri":"file:///a","name":"n","x":1}]}`),
+			put: "null", want: `{"roots":[{"uri":"file:///a","name":"n"}]}`,
+		},
 		"roots of none": {method: wire.MethodRoots, code: wire.CodeMethodNotFound},
-		"sampling": {client: ableOfAll, method: wire.MethodSample, asks: sampling, put: `"maxTokens":5}`,
-			by: answered(`{"role":"assistant","model":"m","content":{"type":"text","text":"yes"}}`), want: `"yes"`},
+		"sampling": {
+			client: ableOfAll, method: wire.MethodSample, asks: sampling, put: `"maxTokens":5}`,
+			by: answered(`{"role":"assistant","model":"m","content":{"type":"text","text":"yes"}}`), want: `"yes"`,
+		},
 		"sampling with tools":      {client: `{"sampling":{}}`, method: wire.MethodSample, asks: onlyTools, shown: `{"sampling":{}}`, code: codeRejected},
 		"sampling without params":  {client: ableOfAll, method: wire.MethodSample, code: wire.CodeInvalidParams},
 		"sampling that is refused": {client: ableOfAll, method: wire.MethodSample, asks: sampling, by: fails(&wire.Error{Code: -1, Message: strings.Repeat("x", 2000)}), put: "hi", code: -1},
 		"sampling of none":         {method: wire.MethodSample, asks: sampling, code: codeRejected},
 		"sampling by the gateway":  {client: ableOfAll, sampling: gateway, method: wire.MethodSample, asks: `{"n":1}`, shown: `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`, want: `{"for":"files","params":{"n":1}}`},
-		"sampling by the gateway, with tools": {client: `{}`, sampling: toolrule.Sampling{By: toolrule.SamplingByGateway, Tools: true}, method: wire.MethodSample, asks: `{}`,
-			shown: `{"sampling":{"tools":{}}}`, want: `"for"`},
+		"sampling by the gateway, with tools": {
+			client: `{}`, sampling: toolrule.Sampling{By: toolrule.SamplingByGateway, Tools: true}, method: wire.MethodSample, asks: `{}`,
+			shown: `{"sampling":{"tools":{}}}`, want: `"for"`,
+		},
 		"sampling by the gateway, without a stream": {sampling: gateway, method: wire.MethodSample, asks: `{}`, shown: `{"sampling":{}}`, want: `"for"`},
-		"sampling by none": {client: ableOfAll, sampling: toolrule.Sampling{By: toolrule.SamplingRefused}, method: wire.MethodSample, asks: sampling,
-			shown: `{"elicitation":{"form":{},"url":{}},"roots":{}}`, code: codeRejected},
+		"sampling by none": {
+			client: ableOfAll, sampling: toolrule.Sampling{By: toolrule.SamplingRefused}, method: wire.MethodSample, asks: sampling,
+			shown: `{"elicitation":{"form":{},"url":{}},"roots":{}}`, code: codeRejected,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, w := open(t)
