@@ -188,8 +188,7 @@ const (
 	// 502: a tool server asked its caller for what it may not ask for: a capability that it was not shown, a secret in a form,
 	// a page of another origin, or more than a call may take. 403: the caller refused to answer.
 	ErrorReason_ERROR_REASON_INPUT_REFUSED ErrorReason = 191
-	// 403: a tool server asked for a completion that the policy does not let the gateway make, or for one too many. 502: it
-	// asked in a wrong form.
+	// 403: a tool server asked for a completion that the policy does not let the gateway make, or for one too many.
 	ErrorReason_ERROR_REASON_SAMPLING_REFUSED ErrorReason = 193
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200

@@ -44,10 +44,7 @@ func (x *execution) sample(ctx context.Context, params json.RawMessage) (json.Ra
 	asker.RequestID = sampleID(asker.RequestID, number)
 	answer, err := x.caller.Sampler.Sample(ctx, &asker, x.server.ID, terms, params)
 	if rule, found := brokenRule(err); found { // The caller's own parameters are in order.
-		err = &apierr.Error{
-			Kind: apierr.KindUpstream, Reason: ReasonSamplingRefused, Class: apierr.ClassPolicy,
-			Text: "the server asked for a completion in a wrong form: " + rule, Cause: err,
-		}
+		err = misasked("the server asked for a completion in a wrong form: " + rule).Wrap(err)
 	}
 	return answer, err
 }
