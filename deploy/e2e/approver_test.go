@@ -35,6 +35,7 @@ const slackTeam, slackAnn, slackBob = "T0123ACME", "U0123ANN", "U0123BOB"
 // page, after programs have opened the link; the call goes through, and the messages say so. A second call is denied by a
 // button in Slack, while replicas of control are killed.
 func TestPeopleDecideOnCalls(t *testing.T) {
+	t.Parallel()
 	h := approving.start(t)
 	organization, mail, channel := unique("org"), address("ann"), conversation()
 	h.app(t, organization)

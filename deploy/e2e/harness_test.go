@@ -205,7 +205,7 @@ func removePrograms() {
 
 // build builds the services and the fakes of a tree into a folder.
 func build(tree, bin string) error {
-	args := []string{"build", "-pgo=off", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	args := []string{"build", "-pgo=off", "-trimpath", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
 	for _, service := range stack.Services {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
 	}
