@@ -72,8 +72,8 @@ type watching struct {
 	begun   int
 }
 
-// followed returns what follows resources, as toolcall.Caller does.
-func (s *watching) followed(uris []string) toolcall.Followed {
+// follow returns what follows resources, as toolcall.Caller does.
+func (s *watching) follow(uris []string) toolcall.Followed {
 	return toolcall.Followed{Run: func(ctx context.Context, begun func([]string), updated func(string)) {
 		s.mu.Lock()
 		s.begun++
@@ -111,7 +111,7 @@ func (f following) Follows(_ context.Context, _ *toolcall.Asker, _ string, uris 
 	if uris = slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return uri == "no:w" }); len(uris) == 0 {
 		return nil, nil
 	}
-	return []toolcall.Followed{f.watching.followed(uris)}, nil
+	return []toolcall.Followed{f.watching.follow(uris)}, nil
 }
 
 // subscribing returns two replicas whose sessions subscribe to resources.

@@ -79,7 +79,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("%s: %s", what, body)
 		}
 	}
-	s.features = map[toolserver.Feature]bool{toolserver.FeatureTasks: true}
+	s.features = map[toolserver.Feature]bool{toolserver.FeatureTasks: true} // The last case of the table may be of a server without.
 	s.task = func(*toolcall.TaskRequest) (toolcall.Answer, error) {
 		return toolcall.Answer{}, toolcall.ErrTaskUnknown
 	}
