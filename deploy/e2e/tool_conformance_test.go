@@ -26,6 +26,10 @@ import (
 // everythingProgram is the server of the protocol's Go SDK that its conformance suite is run against.
 const everythingProgram = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 
+// ofResumption begins the checks of answers that an older client takes up again after a break. A server may do without, and
+// the gateway does: only streams of notices are resumed.
+const ofResumption = "server-server-sse-polling: "
+
 // The protocol's conformance suite finds nothing wrong in a server behind gateway and edge that it doesn't find in the
 // server itself, in both revisions.
 func TestToolConformance(t *testing.T) {
@@ -61,8 +65,10 @@ func TestToolConformance(t *testing.T) {
 		for name, d := range doors {
 			t.Run(r.name+" through the "+name, func(t *testing.T) {
 				got := conformance(t, npm, d.URL+"/mcp/"+r.id, "--requirements", r.name)
-				if len(got) < len(direct) {
-					t.Errorf("%d checks were made, %d of the server itself", len(got), len(direct))
+				for check := range direct {
+					if _, made := got[check]; !made && !strings.HasPrefix(check, ofResumption) {
+						t.Errorf("%s: was not made", check)
+					}
 				}
 				for check, failure := range got {
 					if known, made := direct[check]; failure != "" && (!made || known == "") {
@@ -179,7 +185,7 @@ func conformance(t *testing.T, npm npmClients, address string, arguments ...stri
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, npm.node(t), append([]string{
-		npm.file(t, "@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", address, "--output-dir", results,
+		npm.file(t, "@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", address, "--output-dir", results, "--timeout", "90000",
 	}, arguments...)...)
 	out, err := command.CombinedOutput() // It fails if a check does.
 	files, globErr := filepath.Glob(filepath.Join(results, "*", "checks.json"))
