@@ -65,6 +65,10 @@ func (v *values) put(o *object) {
 	if test := scaled(o); test != "" {
 		o.extra = append(o.extra, test)
 	}
+	if o.kind == "Issuer" || o.kind == "Certificate" {
+		o.extra = append(o.extra, ".Values.mtls.certificates")
+		v.set("mtls.certificates", true)
+	}
 	if o.kind == "Issuer" || o.kind == "Certificate" && o.name == "switchyard-ca" {
 		o.extra = append(o.extra, ".Values.mtls.issuer.create")
 		v.set("mtls.issuer.create", true)

@@ -27,8 +27,10 @@ type writer struct {
 func (w *writer) object(o *object) {
 	test := ""
 	switch {
+	case len(o.extra) == 1 && o.when.always():
+		test = o.extra[0]
 	case len(o.extra) > 0 && o.when.always():
-		test = strings.Join(o.extra, " ")
+		test = "and " + strings.Join(o.extra, " ")
 	case len(o.extra) > 0:
 		test = "and (" + o.when.String() + ") " + strings.Join(o.extra, " ")
 	case !o.when.always():
