@@ -47,14 +47,14 @@ func (c condition) String() string {
 		}
 		return text
 	}
-	word := "and"
+	words := []string{"and"}
 	if c.any {
-		word = "or"
+		words[0] = "or"
 	}
 	for _, l := range c.literals {
-		word += " " + l.String()
+		words = append(words, l.String())
 	}
-	return word
+	return strings.Join(words, " ")
 }
 
 // candidates are the conditions that are tried, the simplest first.

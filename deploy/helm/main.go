@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,9 +14,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, "deploy", os.Getenv("KUSTOMIZE")); err != nil {
-		stop()
+	err := run(ctx, "deploy", os.Getenv("KUSTOMIZE"))
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "helm:", err)
 		os.Exit(1)
 	}
@@ -48,7 +49,7 @@ func run(ctx context.Context, dir, kustomize string) error {
 // generate returns the chart's generated files, by path in the chart. The manifests are those of the folder.
 func generate(ctx context.Context, folder, kustomize string) (map[string][]byte, error) {
 	if kustomize == "" {
-		return nil, fmt.Errorf("KUSTOMIZE names no program: run `make chart`")
+		return nil, errors.New("KUSTOMIZE names no program: run `make chart`")
 	}
 	samples := samples()
 	builds, err := buildAll(ctx, folder, kustomize, samples)

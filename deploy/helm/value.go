@@ -147,11 +147,9 @@ func (v *values) plain(n *node) *yaml.Node {
 
 // camel returns a name with dashes as one in mixed caps.
 func camel(name string) string {
-	first, rest, _ := strings.Cut(name, "-")
-	for rest != "" {
-		var word string
-		word, rest, _ = strings.Cut(rest, "-")
-		first += strings.ToUpper(word[:1]) + word[1:]
+	words := strings.Split(name, "-")
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
 	}
-	return first
+	return strings.Join(words, "")
 }

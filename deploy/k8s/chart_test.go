@@ -92,7 +92,7 @@ func byName(t *testing.T, text []byte) map[string]any {
 		case o == nil || o["kind"] == "Namespace":
 			continue
 		}
-		id := fmt.Sprintf("%s/%s", o["kind"], o["metadata"].(map[string]any)["name"]) //nolint:errcheck // every object has it
+		id := fmt.Sprintf("%s/%s", o["kind"], o["metadata"].(map[string]any)["name"])
 		if all[id] != nil {
 			t.Errorf("%s is there twice", id)
 		}
@@ -180,7 +180,9 @@ func TestKEDAScalesInstead(t *testing.T) {
 		t.Error("webhook-egress has two autoscalers")
 	}
 	for _, pair := range [][2]string{
-		{"spec.minReplicaCount", "spec.minReplicas"}, {"spec.maxReplicaCount", "spec.maxReplicas"}, {"spec.scaleTargetRef", "spec.scaleTargetRef"},
+		{"spec.minReplicaCount", "spec.minReplicas"},
+		{"spec.maxReplicaCount", "spec.maxReplicas"},
+		{"spec.scaleTargetRef", "spec.scaleTargetRef"},
 		{"spec.triggers.0.metadata.value", "spec.metrics.0.resource.target.averageUtilization"},
 		{"spec.triggers.1.metadata.threshold", "spec.metrics.1.external.target.value"},
 		{"spec.advanced.horizontalPodAutoscalerConfig.behavior", "spec.behavior"},

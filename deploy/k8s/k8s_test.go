@@ -149,7 +149,7 @@ func build(t *testing.T, overlay string) ([]object, []byte) {
 		}
 		built.Store(overlay, text)
 	}
-	return decode(t, text.([]byte)), text.([]byte) //nolint:errcheck // nothing else is stored
+	return decode(t, text.([]byte)), text.([]byte)
 }
 
 func kustomize(t *testing.T, overlay string) []byte {

@@ -292,7 +292,9 @@ func writtenTo(ctx context.Context, database string) (w written, err error) {
 	return w, err
 }
 
-func (w written) since(before written) written { return written{w.wal - before.wal, w.commits - before.commits} }
+func (w written) since(before written) written {
+	return written{w.wal - before.wal, w.commits - before.commits}
+}
 
 // each returns what n requests cost.
 func (w written) each(n int) string {
