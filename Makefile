@@ -2,8 +2,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-# Guided builds compile everything anew for each program; images and load tests have them.
-export GOFLAGS := $(GOFLAGS) -pgo=off
+# Guided builds compile everything anew for each program; images and load tests have them. Without the folder of the
+# source in what is compiled, every clone on the machine uses what another one has compiled.
+export GOFLAGS := $(GOFLAGS) -pgo=off -trimpath
 
 BIN := $(CURDIR)/.bin
 PROTO := $(CURDIR)/.cache/proto
@@ -30,7 +31,7 @@ run demo dev: export GOFLAGS := $(GOFLAGS) $(if $(CI),,-gcflags=all=-dwarf=false
 run: dev ## build and start everything; prints the URLs and lines to try
 	@exec $(DEV) run
 
-demo: dev ## run the three main jobs against `make run` and show what came back
+demo: dev ## run the main jobs against `make run` and show what came back
 	@exec $(DEV) demo
 
 dev:
@@ -148,14 +149,14 @@ audit: ages ## ages, and known vulnerabilities in what is called, where their da
 QUICK := -vet=off -ldflags=-w
 
 test: dev ## every test with -race, on a Postgres and a Redis that it starts itself
-	@$(STORES) go test -race $(QUICK) -timeout 10m work
+	@$(STORES) $(DEV) tests -- go test -race $(QUICK) -timeout 10m work
 	@go test -tags nocloud -run WithoutDrivers ./services/gateway/internal/custody/secretref ./services/gateway/internal/custody/identity/cloud
 
 isolate: ## each module builds and vets by itself, as its image does
-	@for module in $(MODULES); do (cd $$module && export GOWORK=off && go build ./... && go vet ./...) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && export GOWORK=off && go build -ldflags=-w ./... && go vet ./...) || exit 1; done
 
-e2e: ## black-box tests over HTTP and gRPC against the built binaries
-	@go test -count=1 -tags e2e -timeout 40m ./deploy/e2e/... ./deploy/compose/...
+e2e: dev ## black-box tests over HTTP and gRPC against the built binaries
+	@$(DEV) tests -- go test -count=1 -tags e2e -timeout 40m ./deploy/e2e/... ./deploy/compose/...
 
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
 	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e
@@ -174,4 +175,5 @@ load: ## the gateway beside its floor, some minutes; see deploy/load
 	@go run ./deploy/load gateway $(LOAD)
 
 # With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either.
-ci: verify-gen verify-mod $(if $(GOVULNDB),audit,ages) lint test isolate e2e k8s alerts bench ## all that must pass before a change lands
+ci: dev ## all that must pass before a change lands; lists the time of each step and the slowest tests
+	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) lint test isolate e2e k8s alerts bench

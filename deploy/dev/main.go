@@ -16,6 +16,9 @@ const help = `use
   dev demo              run the main jobs against what "dev run" started
   dev stores -- CMD …   run CMD with a throwaway Postgres and Redis
                         (SWITCHYARD_TEST_DATABASE_URL, SWITCHYARD_TEST_REDIS_URL)
+  dev check TARGET …    run targets of the Makefile one after another, and list the
+                        time of each and the slowest tests
+  dev tests -- CMD …    run CMD, a "go test", for the list of "dev check"
   dev setup DIR …       make secrets in DIR, and roles and schemas on the servers of
                         SWITCHYARD_DATABASE_URL, SWITCHYARD_REDIS_URL; as root, give
                         DIR and the further folders to the services' user
@@ -52,6 +55,10 @@ func run(args []string) error {
 		return runDemo(ctx)
 	case command == "stores" && len(rest) > 1 && rest[0] == "--":
 		return runStores(ctx, rest[1:])
+	case command == "check" && len(rest) > 0:
+		return runChecks(ctx, rest)
+	case command == "tests" && len(rest) > 1 && rest[0] == "--":
+		return runTests(ctx, rest[1:])
 	case command == "setup" && len(rest) == 3 && rest[0] == "--kubernetes":
 		return runClusterSetup(ctx, rest[1], rest[2])
 	case command == "setup" && len(rest) > 0 && !strings.HasPrefix(rest[0], "-"):

@@ -39,6 +39,7 @@ func runStack(ctx context.Context) error {
 		Fakes:       []stack.Fake{stack.FakeProvider, stack.FakeWebhook, stack.FakeSlack, stack.FakeSMTP, stack.FakeMailbox, stack.FakeBilling, stack.FakeTools},
 		FakeArgs:    []string{"--verbose"},
 		WebPush:     true,
+		ToolRules:   stack.ToolRules,
 		BuildFlags:  buildFlags(os.Getenv),
 		Progress:    func(line string) { out.Line("%s", line) },
 	})
@@ -101,6 +102,7 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 		GatewayURL:       s.URL(string(stack.Gateway)),
 		WebhookEgressURL: s.URL(string(stack.WebhookEgress)),
 		NotifyURL:        s.URL(string(stack.Notify)),
+		ToolServerURL:    s.FakeURL(stack.FakeTools) + "/mcp",
 
 		GatewayGRPC:       s.GRPC(string(stack.Gateway)),
 		WebhookEgressGRPC: s.GRPC(string(stack.WebhookEgress)),
@@ -153,12 +155,13 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	receiver := s.FakeURL(stack.FakeWebhook)
 	out.Line("  %-17s %s   what arrived: %s/_arrivals", "webhook receiver", receiver, receiver)
 	out.Line("  %-17s %s   an OpenAI- and Anthropic-like server to point the gateway at", "fake provider", s.FakeURL(stack.FakeProvider))
+	out.Line("  %-17s %s   tools for agents: deploy/examples/recipes/approve-a-tool-call.md", "fake tool server", s.FakeURL(stack.FakeTools)+"/mcp")
 	envFile := demo.EnvFile(s.State())
 	out.Line("\n  logs      %s", filepath.Join(s.State(), "log"))
 	out.Line("  settings  %s (URLs, keys and tokens, for a shell to source)", envFile)
 	out.Line("  documents %s/docs (for customers: routes, errors, webhooks)", env.EdgeURL)
 
-	out.Line("\nThings to try from another terminal, or `make demo` for the three main jobs:")
+	out.Line("\nThings to try from another terminal, or `make demo` for the main jobs:")
 	for i, p := range demo.Pastes(env, receiver, envFile) {
 		out.Head(fmt.Sprintf("%d. %s", i+1, p.Title), "")
 		out.Line("%s", p.Do)

@@ -54,16 +54,17 @@ func cache(dir string) string {
 // execute runs the command in the foreground. It interrupts the command when this program is interrupted; the servers
 // run until the command has ended.
 func execute(ctx context.Context, command, env []string) error {
+	return exit(foreground(ctx, command, env).Run())
+}
+
+// foreground returns a command with the standard streams of this program.
+func foreground(ctx context.Context, command, env []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own command
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = storesTimeout
-	err := cmd.Run()
-	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exitError(max(ended.ExitCode(), 1)) // a signal's is -1
-	}
-	return err
+	return cmd
 }
 
 // exitError is the exit status of the command, which has reported the cause itself.

@@ -35,6 +35,7 @@ const slackTeam, slackAnn, slackBob = "T0123ACME", "U0123ANN", "U0123BOB"
 // page, after programs have opened the link; the call goes through, and the messages say so. A second call is denied by a
 // button in Slack, while replicas of control are killed.
 func TestPeopleDecideOnCalls(t *testing.T) {
+	t.Parallel()
 	h := approving.start(t)
 	organization, mail, channel := unique("org"), address("ann"), conversation()
 	h.app(t, organization)
@@ -57,7 +58,7 @@ func TestPeopleDecideOnCalls(t *testing.T) {
 	gateways[0].post(t, trustPath, object{"server_id": "files", "level": "COMMUNITY", "assigned_by": "olga"}).want(t, http.StatusCreated)
 	gateways[0].post(t, serversPath+"/files/review", object{"listing_digest": listing, "decision": "approve", "reviewed_by": "olga"}).want(t, http.StatusOK)
 
-	first := pay(t, gateways[0], "anna")
+	first := pay(t, gateways[0], "/mcp", "files", "anna", 7)
 	h.awaitMessages(t, organization, mail, channel, browser, 1, "files/pay")
 	token := h.linkOfMail(t, mail)
 	page := h.anonymous(stack.Edge)
@@ -78,7 +79,7 @@ func TestPeopleDecideOnCalls(t *testing.T) {
 	if err := errors.Join(h.Kill(secondControl), h.Kill(string(stack.Control))); err != nil {
 		t.Fatal(err)
 	}
-	second := pay(t, gateways[1], "bert")
+	second := pay(t, gateways[1], "/mcp", "files", "bert", 7)
 	waitFor(t, waitTimeout, "the second approval", func() error {
 		if a := gateways[0].get(t, approvalsPath+"?status=pending").want(t, http.StatusOK); gjson.GetBytes(a.body, "approvals.#").Int() != 1 {
 			return fmt.Errorf("pending are %s", a.body)
@@ -105,14 +106,14 @@ func TestPeopleDecideOnCalls(t *testing.T) {
 // paid is the answer of a call that was held.
 type paid struct{ result, failure gjson.Result }
 
-// pay calls the tool pay, which takes an approval, in the background.
-func pay(t *testing.T, c client, to string) <-chan paid {
+// pay calls the tool pay of a server, which takes an approval, in the background.
+func pay(t *testing.T, c client, path, server, to string, amount int) <-chan paid {
 	t.Helper()
 	done := make(chan paid, 1)
 	go func() {
 		var got paid
 		defer func() { done <- got }()
-		got.result, got.failure = c.rpc(t, "/mcp", "tools/call", object{"name": "files__pay", "arguments": object{"to": to, "amount": 7}})
+		got.result, got.failure = c.rpc(t, path, "tools/call", object{"name": server + "__pay", "arguments": object{"to": to, "amount": amount}})
 	}()
 	return done
 }

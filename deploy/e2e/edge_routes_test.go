@@ -33,6 +33,8 @@ var ownRoutes = map[string]string{
 	"GET /product/v1/ai/approvals/{ref}":                             "[ai agents platform] read ",
 	"POST /product/v1/ai/approvals/{ref}/approve":                    "[ai agents platform]  ",
 	"POST /product/v1/ai/approvals/{ref}/deny":                       "[ai agents platform]  ",
+	"GET /product/v1/ai/standing-approvals":                          "[ai agents platform] read ",
+	"DELETE /product/v1/ai/standing-approvals/{standing_id}":         "[ai agents platform]  ",
 	"POST /product/v1/mcp":                                           "[ai agents platform] write tool_requests",
 	"POST /product/v1/mcp/{server}":                                  "[ai agents platform] write tool_requests",
 	"GET /product/v1/mcp":                                            "[ai agents platform] write ",
@@ -211,6 +213,7 @@ var named = map[string]string{
 	"GET /product/v1/ai/approvals/{ref}":                                  "approval",
 	"POST /product/v1/ai/approvals/{ref}/approve":                         "approval",
 	"POST /product/v1/ai/approvals/{ref}/deny":                            "approval",
+	"DELETE /product/v1/ai/standing-approvals/{standing_id}":              noResource, // One takes an approved call of a tool: see decideInPortal.
 	"GET /product/v1/ai/openai/v1/responses/{response_id}":                "response",
 	"DELETE /product/v1/ai/openai/v1/responses/{response_id}":             "response",
 	"POST /product/v1/ai/openai/v1/responses/{response_id}/cancel":        "response",

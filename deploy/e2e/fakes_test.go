@@ -210,7 +210,7 @@ func (h *harness) writeFiles(provider string) error {
 	}
 	more := "\ntools_needing_approval: [" + guardedTool + "]\n"
 	if h.policy == shippedPolicy { // The programs of an earlier release don't know of hedging.
-		more += hedgedPolicy + "\n" + approvedTools + "\n"
+		more += hedgedPolicy + "\n" + h.tools + "\n"
 	}
 	files["policy.yaml"] = string(policy) + more
 	for name, text := range files {
@@ -238,7 +238,7 @@ const (
 	policyInTree  = "services/gateway/shipped/policy.yaml"
 	shippedPolicy = "../../" + policyInTree
 	guardedTool   = "guarded_deploy"
-	approvedTools = "tools: {rules: [{name: payments, tools: [pay], approval: required}]}"
+	approvedTools = "tools: {rules: [{name: payments, tools: [pay], approval: required}], " + sampledTools + "}"
 )
 
 // vendorCall is a call as the fake provider recorded it, with hashed credentials.

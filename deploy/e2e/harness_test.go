@@ -44,6 +44,7 @@ type harness struct {
 
 	vendors []vendor
 	policy  string // the policy's file
+	tools   string // the policy's section tools
 	root    string // folder of the stack's state and of the files that its settings name
 	dial    func(stack.Service) (*grpc.ClientConn, error)
 }
@@ -100,6 +101,7 @@ type plan struct {
 	vendors  []vendor              // in addition to those of every stack; with bin, all there are
 	bin      string                // folder of other programs than this tree's
 	policy   string                // file of another policy than the shipped one
+	tools    string                // the policy's section tools, if it is another than approvedTools
 }
 
 // open starts the stack in a new folder.
@@ -115,7 +117,7 @@ func (p plan) open(ctx context.Context) (*harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &harness{root: root, vendors: p.vendors, policy: cmp.Or(p.policy, shippedPolicy)}
+	h := &harness{root: root, vendors: p.vendors, policy: cmp.Or(p.policy, shippedPolicy), tools: cmp.Or(p.tools, approvedTools)}
 	// Postgres may run as another user, which must be able to enter the folder.
 	if err := os.Chmod(root, 0o755); err != nil {
 		return nil, err
@@ -203,7 +205,7 @@ func removePrograms() {
 
 // build builds the services and the fakes of a tree into a folder.
 func build(tree, bin string) error {
-	args := []string{"build", "-pgo=off", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
+	args := []string{"build", "-pgo=off", "-trimpath", "-ldflags=-w", "-o", bin + string(filepath.Separator), "./deploy/fakes"}
 	for _, service := range stack.Services {
 		args = append(args, fmt.Sprintf("./services/%s/cmd/%s", service, service))
 	}

@@ -108,6 +108,7 @@ func (h *harness) age(t *testing.T, v vendor, days int) {
 // Operators are told once, by webhook and in-app, that a key of theirs is due for rotation, however many gateways find it;
 // and again once the key that replaced it is due.
 func TestKeyDueForRotation(t *testing.T) {
+	t.Parallel()
 	h := pairOfGateways(t)
 	ops, types := h.receiver(), []string{"switchyard.credential.rotation_due"}
 	ops.answers(t, object{"status": 204})

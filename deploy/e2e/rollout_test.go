@@ -50,8 +50,7 @@ var programsBefore = sync.OnceValues(func() (bin string, err error) {
 // upgrade.
 const releasePolicy = "policy.yaml"
 
-// releaseTree returns the folder of the previous release's tree. It stays there for further runs: compiled packages are
-// cached by the folder of their source.
+// releaseTree returns the folder of the previous release's tree, which stays there for further runs.
 func releaseTree() (string, error) {
 	text, err := os.ReadFile(releaseFile)
 	if err != nil {

@@ -25,6 +25,7 @@ type held struct {
 // A call that needs an approval is held by one replica, decided by token at the other one, and made once. When the replica
 // that holds a call is killed, its approval is still there, and the call is made once by the other replica.
 func TestToolApprovals(t *testing.T) {
+	t.Parallel()
 	h := plan{
 		name: "tool-approvals", replicas: map[stack.Service]int{stack.Gateway: 2}, fakes: []stack.Fake{stack.FakeTools},
 		settings: settings{stack.Gateway: {"GATEWAY_MCP_APPROVAL_HOLD=2m"}},
@@ -39,7 +40,7 @@ func TestToolApprovals(t *testing.T) {
 	ref := waitingApproval(t, gateways[1])
 	decided := h.approveByToken(t, gateways[1], ref)
 	got := <-first
-	if result := gjson.GetBytes(got.answer.body, "result.content.0.text").Str; got.err != nil || result != "paid 7 to anna" {
+	if result := messageOf(got.answer).Get("result.content.0.text").Str; got.err != nil || result != "paid 7 to anna" {
 		t.Fatalf("%v %s", got.err, got.answer.body)
 	}
 	if late := got.at.Sub(decided); late > 10*time.Second {
@@ -55,7 +56,7 @@ func TestToolApprovals(t *testing.T) {
 		t.Errorf("a killed replica answered: %s", got.answer.body)
 	}
 	h.approveByToken(t, gateways[1], ref)
-	if got := <-hold(t, gateways[1], "bert"); got.err != nil || gjson.GetBytes(got.answer.body, "result.content.0.text").Str != "paid 7 to bert" {
+	if got := <-hold(t, gateways[1], "bert"); got.err != nil || messageOf(got.answer).Get("result.content.0.text").Str != "paid 7 to bert" {
 		t.Errorf("%v %s", got.err, got.answer.body)
 	}
 	approval := gateways[1].get(t, approvalsPath+"/"+ref).want(t, http.StatusOK)
@@ -68,7 +69,7 @@ func TestToolApprovals(t *testing.T) {
 		t.Errorf("the approval %s is used twice", ref)
 	}
 	gateways[1].post(t, approvalsPath+"/"+denied+"/deny", object{"decided_by": "ada"}).want(t, http.StatusOK)
-	if got := <-third; gjson.GetBytes(got.answer.body, "error.data.reason").Str != "approval_denied" || gjson.GetBytes(got.answer.body, "error.data.approval_ref").Str != denied {
+	if got := <-third; messageOf(got.answer).Get("error.data.reason").Str != "approval_denied" || messageOf(got.answer).Get("error.data.approval_ref").Str != denied {
 		t.Errorf("%v %s", got.err, got.answer.body)
 	}
 }
@@ -79,7 +80,7 @@ func (c client) inAdvance(t *testing.T, ref string) {
 	const path = approvalsPath + "/standing"
 	body := object{"approval_ref": ref, "created_by": "ann", "when": "args.amount < 10 && args.to == 'cora'", "uses": 1, "ttl_seconds": 600}
 	c.post(t, path, body).want(t, http.StatusCreated)
-	if got := <-hold(t, c, "cora"); got.err != nil || gjson.GetBytes(got.answer.body, "result.content.0.text").Str != "paid 7 to cora" {
+	if got := <-hold(t, c, "cora"); got.err != nil || messageOf(got.answer).Get("result.content.0.text").Str != "paid 7 to cora" {
 		t.Errorf("%v %s", got.err, got.answer.body)
 	}
 	list := c.get(t, path).want(t, http.StatusOK)

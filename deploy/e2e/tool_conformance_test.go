@@ -23,15 +23,15 @@ import (
 	"switchyard.dev/deploy/dev/stack"
 )
 
-// everythingServer is the server of the protocol's Go SDK that its conformance suite is run against.
-const everythingServer = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
+// everythingProgram is the server of the protocol's Go SDK that its conformance suite is run against.
+const everythingProgram = "github.com/modelcontextprotocol/go-sdk/conformance/everything-server"
 
 // The protocol's conformance suite finds nothing wrong in a server behind gateway and edge that it doesn't find in the
 // server itself, in both revisions.
 func TestToolConformance(t *testing.T) {
 	npm := clients(t)
 	program := filepath.Join(t.TempDir(), "everything")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, everythingServer).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, everythingProgram).CombinedOutput(); err != nil {
 		t.Fatalf("build the SDK's server: %v\n%s", err, out)
 	}
 	revisions := []struct{ name, id, flag, address string }{
@@ -57,10 +57,10 @@ func TestToolConformance(t *testing.T) {
 	h.allowPages(t, organization, customer, doors["edge"].URL)
 	for _, r := range revisions {
 		h.admitServer(t, gateway, r.id, "http://"+r.address+"/mcp")
-		direct := conformance(t, npm, "http://"+r.address+"/mcp", r.name)
+		direct := conformance(t, npm, "http://"+r.address+"/mcp", "--requirements", r.name)
 		for name, d := range doors {
 			t.Run(r.name+" through the "+name, func(t *testing.T) {
-				got := conformance(t, npm, d.URL+"/mcp/"+r.id, r.name)
+				got := conformance(t, npm, d.URL+"/mcp/"+r.id, "--requirements", r.name)
 				if len(got) < len(direct) {
 					t.Errorf("%d checks were made, %d of the server itself", len(got), len(direct))
 				}
@@ -107,10 +107,10 @@ func startEverything(t *testing.T, program, flag string) string {
 }
 
 // admitServer registers a server with all that it offers, trusts it and approves its definitions.
-func (h *harness) admitServer(t *testing.T, gateway client, id, address string) {
+func (h *harness) admitServer(t *testing.T, gateway client, id, address string, more ...string) {
 	t.Helper()
 	gateway.post(t, serversPath, object{
-		"server_id": id, "url": address, "registered_by": "ada", "features": []string{"tools", "resources", "prompts", "completions"},
+		"server_id": id, "url": address, "registered_by": "ada", "features": append([]string{"tools", "resources", "prompts", "completions"}, more...),
 	}).want(t, http.StatusCreated)
 	gateway.post(t, trustPath, object{"server_id": id, "level": "COMMUNITY", "assigned_by": "ada"}).want(t, http.StatusCreated)
 	waitFor(t, waitTimeout, "the review of "+id, func() error {
@@ -171,15 +171,16 @@ func (s *shim) lead(t *testing.T, c client, prefix string) {
 // timeSuffix ends the name of a folder of results.
 var timeSuffix = regexp.MustCompile(`-\d{4}-\d\d-\d\dT[-\d]+Z$`)
 
-// conformance runs the scenarios that a revision requires, and returns the failures of their checks; empty for a check
-// that passed.
-func conformance(t *testing.T, npm npmClients, address, revision string) map[string]string {
+// conformance runs the scenarios that arguments of the suite select, and returns the failures of their checks; empty for a
+// check that passed.
+func conformance(t *testing.T, npm npmClients, address string, arguments ...string) map[string]string {
 	t.Helper()
 	results := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, npm.node(t), npm.file(t, "@modelcontextprotocol/conformance/dist/index.js"),
-		"server", "--url", address, "--requirements", revision, "--output-dir", results)
+	command := exec.CommandContext(ctx, npm.node(t), append([]string{
+		npm.file(t, "@modelcontextprotocol/conformance/dist/index.js"), "server", "--url", address, "--output-dir", results,
+	}, arguments...)...)
 	out, err := command.CombinedOutput() // It fails if a check does.
 	files, globErr := filepath.Glob(filepath.Join(results, "*", "checks.json"))
 	if globErr != nil || len(files) == 0 {

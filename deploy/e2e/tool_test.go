@@ -3,10 +3,12 @@
 package e2e_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -21,13 +23,16 @@ const (
 
 // Tools of a server are called through the gateway and the edge.
 func TestTools(t *testing.T) {
+	t.Parallel()
 	h := plan{name: "tools", fakes: []stack.Fake{stack.FakeTools}}.start(t)
 	t.Run("older clients", h.toolsOfOlderClients)
 	t.Run("access tokens", h.toolsByOAuth)
 	t.Run("reviews in the console", h.operatorsReviewTools)
+	t.Run("approvals in the portal", h.decideInPortal)
 	t.Run("from the registration to a change", h.toolsAreCalled)
 	t.Run("resources and prompts", h.offersAreUsed)
 	t.Run("sessions and notices", h.toolSessions)
+	t.Run("completions for tools", h.toolsAskModels)
 }
 
 // registerTools registers the fake as a server of an organization, at a price in cents and with features, none for tools,
@@ -53,7 +58,7 @@ func (h *harness) registerTools(t *testing.T, organization, id string, price flo
 func (c client) rpc(t *testing.T, path, method string, params object) (result, failure gjson.Result) {
 	t.Helper()
 	pairs := []string{"MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Accept", "application/json, text/event-stream"}
-	for _, member := range []string{"name", "uri"} {
+	for _, member := range []string{"name", "uri", "taskId"} {
 		if name, ok := params[member].(string); ok {
 			pairs = append(pairs, "Mcp-Name", name)
 		}
@@ -61,8 +66,19 @@ func (c client) rpc(t *testing.T, path, method string, params object) (result, f
 	all := object{"_meta": object{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": object{}}}
 	maps.Copy(all, params)
 	a := c.with(pairs...).post(t, path, object{"jsonrpc": "2.0", "id": 1, "method": method, "params": all}).want(t, http.StatusOK)
-	got := gjson.ParseBytes(a.body)
+	got := messageOf(a)
 	return got.Get("result"), got.Get("error")
+}
+
+// messageOf returns the message that answers a call: the whole answer, or the last event of a stream, which the gateway
+// begins when a call takes long.
+func messageOf(a answer) gjson.Result {
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
+		return gjson.ParseBytes(a.body)
+	}
+	const data = "data: "
+	last, _, _ := bytes.Cut(a.body[max(0, bytes.LastIndex(a.body, []byte(data))):], []byte("\n"))
+	return gjson.ParseBytes(bytes.TrimPrefix(last, []byte(data)))
 }
 
 // toolsAreCalled checks that a tool can be called once its server is trusted and its definitions are reviewed, and that

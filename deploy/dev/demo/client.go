@@ -23,7 +23,8 @@ type call struct {
 	url          string
 	bearer       string
 	organization string // for the capability face
-	body         string
+	body         string // JSON
+	form         string // in place of the body
 }
 
 // answer is a response, read to its end.
@@ -34,11 +35,14 @@ type answer struct {
 }
 
 func (c call) request(ctx context.Context) (*http.Request, error) {
-	request, err := http.NewRequestWithContext(ctx, c.method, c.url, strings.NewReader(c.body))
+	request, err := http.NewRequestWithContext(ctx, c.method, c.url, strings.NewReader(c.body+c.form))
 	if err != nil {
 		return nil, err
 	}
-	if c.body != "" {
+	switch {
+	case c.form != "":
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	case c.body != "":
 		request.Header.Set("Content-Type", "application/json")
 	}
 	if c.bearer != "" {
@@ -71,9 +75,22 @@ func (s *show) do(ctx context.Context, c call) (answer, error) {
 	return answer{response.StatusCode, body, time.Since(begun)}, nil
 }
 
+// face calls the capability face, with a body unless it is nil.
+func (s *show) face(ctx context.Context, method, url string, body any) (answer, error) {
+	c := call{method: method, url: url, bearer: s.env.ServiceToken, organization: s.env.OrganizationID}
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return answer{}, err
+		}
+		c.body = string(text)
+	}
+	return s.do(ctx, c)
+}
+
 // get reads a resource of the capability face.
 func (s *show) get(ctx context.Context, url string, into any) error {
-	a, err := s.do(ctx, call{method: http.MethodGet, url: url, bearer: s.env.ServiceToken, organization: s.env.OrganizationID})
+	a, err := s.face(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
@@ -90,6 +107,18 @@ func (a answer) decode(want int, into any) error {
 		return fmt.Errorf("the answer isn't JSON of the expected form (%w): %s", err, shorten(string(a.body), 300))
 	}
 	return nil
+}
+
+// message returns the answer with the last event in place of a stream, as a call that takes long is answered.
+func (a answer) message() answer {
+	if bytes.HasPrefix(a.body, []byte("{")) {
+		return a
+	}
+	_ = readEvents(bytes.NewReader(a.body), func(e event) error { // Reading from memory fails only for an event beyond the bound.
+		a.body = []byte(e.data)
+		return nil
+	})
+	return a
 }
 
 // unreachable replaces net/http's wrapping of a connection error with a hint at the cause.

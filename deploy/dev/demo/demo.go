@@ -33,6 +33,7 @@ var jobs = []job{
 	{"The answer as a stream", "POST /product/v1/ai/chat, stream", (*show).stream},
 	{"A signed webhook", "POST /product/v1/webhooks/deliveries", (*show).deliver},
 	{"A notification by four channels", "POST /product/v1/notifications/send", (*show).notify},
+	{"A call of a tool that a person approves", "POST /product/v1/mcp", (*show).approve},
 }
 
 var errNotRight = errors.New("not everything came back right")

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
@@ -35,7 +36,9 @@ func TestTheDemoShowsWhatCameBack(t *testing.T) {
 		"queued → delivered", "attempt 1", "retry, answer no answer timeout in 1000.5 ms", "delivered, answer 200 in 3.2 ms",
 		"X-Webhook-Signature: ", "the signature holds",
 		"Your order is paid", "1, before it was 0", "in_app, slack, email, webhook", "delivered after 2 attempts",
-		"llm_requests         +2 total 42", "deliveries           +1", "notifications_sent   +1",
+		"payments with 12 tools", "ann has a link: Approval needed: payments/pay", "It is approved by ann at noon.", "paid 500 to bert-",
+		"rule large payments, decided by ann, done after 1 attempt", "tool mcp/payments/pay, completed, 0.5 cents",
+		"llm_requests         +2 total 42", "deliveries           +1", "notifications_sent   +1", "tool_requests        +1",
 		"everything came back right",
 	} {
 		if !strings.Contains(out, want) {
@@ -45,7 +48,10 @@ func TestTheDemoShowsWhatCameBack(t *testing.T) {
 	if t.Failed() {
 		t.Log(out)
 	}
-	for _, secret := range []string{f.env.AIKey, f.env.ServiceToken, f.env.OperatorToken, f.env.WebhookSecret} {
+	if p := f.payments; !p.registered || !p.trusted || !p.reviewed || !p.removed || len(p.groups) != 1 {
+		t.Errorf("the tool server: %+v", p)
+	}
+	for _, secret := range []string{decisionToken, f.env.AIKey, f.env.ServiceToken, f.env.OperatorToken, f.env.WebhookSecret} {
 		if strings.Contains(out, secret) {
 			t.Error("the output holds a secret")
 		}
@@ -66,6 +72,11 @@ func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 		{"the signature is another's", func(f *fakeStack) { f.signature = digest("another", "1", "x") }, "doesn't match"},
 		{"the delivery fails", func(f *fakeStack) { f.status = "failed" }, "ended as failed"},
 		{"a channel fails", func(f *fakeStack) { f.slack = "no_service" }, "slack ended as failed: no_service"},
+		{"a call is not held", func(f *fakeStack) { f.payments.unheld = true }, "the call was not held"},
+		{"a call is refused", func(f *fakeStack) { f.payments.refused = true }, "the call is refused: the definition changed"},
+		{"the form is not the page's", func(f *fakeStack) { f.payments.stale = true }, "the page answered 200, and its form 403"},
+		{"a call is made twice", func(f *fakeStack) { f.payments.twice = true }, "not made exactly once"},
+		{"a call is not billed", func(f *fakeStack) { f.payments.unbilled = true }, "no row of the call"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -83,6 +94,20 @@ func TestTheDemoFailsWhenSomethingIsWrong(t *testing.T) {
 				t.Errorf("the output lacks %q:\n%s", tt.wants, out.String())
 			}
 		})
+	}
+}
+
+// What the organization has of the walk stays as it is.
+func TestTheDemoKeepsWhatIsThere(t *testing.T) {
+	f := newFakeStack(t)
+	f.payments.known = true
+	f.payments.groups = []json.RawMessage{json.RawMessage(`{"name":"default"}`), json.RawMessage(`{"name":"finance"}`)}
+	out, err := f.transcript()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if p := f.payments; p.registered || p.trusted || p.reviewed || p.removed || len(p.groups) != 2 {
+		t.Errorf("changed: %+v", p)
 	}
 }
 

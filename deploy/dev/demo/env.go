@@ -19,6 +19,7 @@ type Env struct {
 	GatewayURL       string
 	WebhookEgressURL string
 	NotifyURL        string
+	ToolServerURL    string // of the fake server of the Model Context Protocol
 
 	GatewayGRPC       string // host:port
 	WebhookEgressGRPC string
@@ -49,6 +50,7 @@ func (e *Env) variables() []variable {
 		{"GATEWAY_URL", &e.GatewayURL},
 		{"WEBHOOK_EGRESS_URL", &e.WebhookEgressURL},
 		{"NOTIFY_URL", &e.NotifyURL},
+		{"TOOL_SERVER_URL", &e.ToolServerURL},
 		{"GATEWAY_GRPC", &e.GatewayGRPC},
 		{"WEBHOOK_EGRESS_GRPC", &e.WebhookEgressGRPC},
 		{"NOTIFY_GRPC", &e.NotifyGRPC},

@@ -12,7 +12,7 @@ import (
 
 // names lists the variables of the settings file, which are an interface.
 var names = []string{
-	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL",
+	"EDGE_URL", "EDGE_METRICS_URL", "GATEWAY_URL", "WEBHOOK_EGRESS_URL", "NOTIFY_URL", "TOOL_SERVER_URL",
 	"GATEWAY_GRPC", "WEBHOOK_EGRESS_GRPC", "NOTIFY_GRPC",
 	"AI_KEY", "WEBHOOKS_KEY", "NOTIFICATIONS_KEY",
 	"SERVICE_TOKEN", "OPERATOR_TOKEN", "SUPPORT_TOKEN",

@@ -25,6 +25,7 @@ type fakeStack struct {
 	dropCounts bool // no call is counted
 	status     string
 	slack      string // Slack's last error; empty when Slack succeeds
+	payments   fakePayments
 
 	mu            sync.Mutex
 	deliveryPolls int
@@ -57,6 +58,7 @@ func newFakeStack(t *testing.T) *fakeStack {
 	mux.HandleFunc("GET /v1/notifications", f.list)
 	mux.HandleFunc("GET /v1/notifications/sends/n-1", f.sent)
 	mux.HandleFunc("GET /admin/v1/usage", f.usage)
+	f.serveTools(mux)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	f.env = filled()
@@ -181,6 +183,8 @@ func (f *fakeStack) send(w http.ResponseWriter, r *http.Request) {
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		f.t.Error(err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	id := fmt.Sprintf("n-%d", len(f.inbox)+1)
 	f.inbox = append(f.inbox, map[string]any{
 		"id": "i-" + id, "notification_id": id, "subject": body["subject"], "message": body["message"], "read": false, "created_at": time.Now(),
@@ -190,6 +194,8 @@ func (f *fakeStack) send(w http.ResponseWriter, r *http.Request) {
 
 func (f *fakeStack) list(w http.ResponseWriter, r *http.Request) {
 	if f.face(w, r) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
 		reply(w, 200, map[string]any{"notifications": f.inbox, "unread_count": len(f.inbox), "next_cursor": ""})
 	}
 }
@@ -222,7 +228,7 @@ func (f *fakeStack) usage(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := []string{metricChat, metricDelivery, metricNotification}
+	all := []string{metricChat, metricDelivery, metricNotification, metricTool}
 	page, _ := strconv.Atoi(r.URL.Query().Get("cursor"))
 	next := ""
 	if page+1 < len(all) {

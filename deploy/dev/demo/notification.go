@@ -26,6 +26,7 @@ var channels = []string{"in_app", "slack", "email", "webhook"}
 type record struct {
 	NotificationID string    `json:"notification_id"`
 	Subject        string    `json:"subject"`
+	URL            string    `json:"url"`
 	Message        string    `json:"message"`
 	Read           bool      `json:"read"`
 	CreatedAt      time.Time `json:"created_at"`

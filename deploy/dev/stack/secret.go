@@ -67,6 +67,7 @@ const (
 	controlToken   = "control-token"         // of the edge's control at webhook-egress and notify
 	slackSigning   = "slack-signing-secret"  // of the app whose buttons the edge's control takes
 	exportsFile    = "exports.yaml"          // of the edge's control
+	policyFile     = "gateway-policy.yaml"   // the shipped one with the stack's rules of tools
 	billingKey     = "billing-key"           // the fake billing systems take any
 	webhookFolder  = "webhook-organizations" // one file per organization
 	webhookDefault = "webhook-default"

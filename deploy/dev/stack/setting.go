@@ -112,7 +112,7 @@ func (s *Stack) particular(service Service) []string {
 			"SPOOL_DIR=" + filepath.Join(s.options.State, "spool", string(Edge)),
 		}
 	case Gateway:
-		return []string{
+		own := []string{
 			"FINGERPRINT_KEY_FILE=" + s.vault.path(gatewayKey),
 			"SEALING_KEYS_DIR=" + s.vault.path(gatewaySealing),
 			"BYOK_SECRETS_DIR=" + s.vault.path(gatewayByok),
@@ -121,6 +121,10 @@ func (s *Stack) particular(service Service) []string {
 			"EVENTS_EGRESS_ADDRESS=" + s.GRPC(string(WebhookEgress)),
 			"EVENTS_EGRESS_TOKEN_FILE=" + s.vault.path(gatewayToken),
 		}
+		if s.options.ToolRules != "" {
+			own = append(own, "POLICY_FILE="+s.vault.path(policyFile))
+		}
+		return own
 	case Notify:
 		return s.notify()
 	}

@@ -39,6 +39,9 @@ type Options struct {
 	FakeArgs []string             // more flags of deploy/fakes
 	WebPush  bool                 // turns web push on, which is off by default
 
+	// ToolRules is added to the gateway's shipped policy, such as [ToolRules]; "" leaves the policy as it is.
+	ToolRules string
+
 	Authority *Authority // of the certificates with which the services speak mutual TLS; nil for plain text
 
 	Bin        string   // a folder with all binaries; "" builds them
@@ -151,6 +154,9 @@ func (s *Stack) plan(ctx context.Context) (err error) {
 		if err := s.vault.write(exportsFile, exportsYAML(billing)); err != nil {
 			return err
 		}
+	}
+	if err := s.writePolicy(); err != nil {
+		return fmt.Errorf("write the policy: %w", err)
 	}
 	if s.options.Authority == nil {
 		return nil

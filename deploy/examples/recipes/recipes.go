@@ -1,5 +1,5 @@
-// Package recipes holds pages of curl commands, one for each service, and reads them for the tests that run them and
-// look for missing routes.
+// Package recipes holds pages of curl commands, one for each service and each task, and reads them for the tests that
+// run them and look for missing routes.
 package recipes
 
 import (
@@ -9,12 +9,15 @@ import (
 	"strings"
 )
 
-//go:embed edge.md gateway.md notify.md webhook-egress.md
+//go:embed approve-a-tool-call.md edge.md gateway.md notify.md webhook-egress.md
 var pages embed.FS
 
-// Script returns the shell code of a service's page, in its order.
-func Script(service string) (string, error) {
-	page, err := fs.ReadFile(pages, service+".md")
+// Tasks lists the pages of tasks, which lead through several services.
+var Tasks = []string{"approve-a-tool-call"}
+
+// Script returns the shell code of the page of a service or a task, in its order.
+func Script(name string) (string, error) {
+	page, err := fs.ReadFile(pages, name+".md")
 	if err != nil {
 		return "", err
 	}

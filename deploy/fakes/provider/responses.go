@@ -22,6 +22,9 @@ type responsesRequest struct {
 		Type       string          `json:"type"`
 		Name       string          `json:"name"`
 		Parameters json.RawMessage `json:"parameters"`
+		Tools      []struct {
+			Name string `json:"name"`
+		} `json:"tools"` // of a namespace
 	} `json:"tools"`
 	ToolChoice json.RawMessage `json:"tool_choice"`
 	Previous   string          `json:"previous_response_id"`
@@ -115,6 +118,7 @@ type (
 		Status    string `json:"status"`
 		CallID    string `json:"call_id"`
 		Name      string `json:"name"`
+		Namespace string `json:"namespace,omitempty"`
 		Arguments string `json:"arguments"`
 	}
 	customItem struct {
@@ -171,7 +175,8 @@ func (r response) ended(answer reply) response {
 	return r
 }
 
-// items returns the items of an answer. The call of a custom tool holds the text of the argument "input".
+// items returns the items of an answer. The call of a custom tool holds the text of the argument "input", and a call of
+// namespace__tool names the two by themselves where the request has the tool in that namespace.
 func (req responsesRequest) items(answer reply, body []byte) []any {
 	items := []any{}
 	if answer.thinking != "" {
@@ -193,7 +198,8 @@ func (req responsesRequest) items(answer reply, body []byte) []any {
 			items = append(items, customItem{"custom_tool_call", id("ctc_", 40, body, kind), "completed", callID, c.Name, inputOf(c.Arguments)})
 			continue
 		}
-		items = append(items, functionItem{"function_call", id("fc_", 40, body, kind), "completed", callID, c.Name, string(c.Arguments)})
+		namespace, name := req.namespaceOf(c.Name)
+		items = append(items, functionItem{"function_call", id("fc_", 40, body, kind), "completed", callID, name, namespace, string(c.Arguments)})
 	}
 	return items
 }
@@ -209,6 +215,23 @@ func (req responsesRequest) isCustom(name string) bool {
 		}
 	}
 	return false
+}
+
+// namespaceOf returns the namespace and the name of a tool of the request by namespace__tool; the namespace is empty for a
+// tool of none.
+func (req responsesRequest) namespaceOf(name string) (namespace, tool string) {
+	for _, t := range req.Tools {
+		rest, within := strings.CutPrefix(name, t.Name+"__")
+		if t.Type != "namespace" || !within {
+			continue
+		}
+		for _, inner := range t.Tools {
+			if inner.Name == rest {
+				return t.Name, rest
+			}
+		}
+	}
+	return "", name
 }
 
 func inputOf(arguments json.RawMessage) string {

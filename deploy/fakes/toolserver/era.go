@@ -40,14 +40,14 @@ func (s *Server) modern(w http.ResponseWriter, r *http.Request, m *request) {
 	case "server/discover":
 		answer(w, m, map[string]any{
 			"resultType": "complete", "supportedVersions": append([]string{modernVersion}, legacyVersions...), "ttlMs": 60_000, "cacheScope": "public",
-			"capabilities": capabilities(), "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
+			"capabilities": modernCapabilities(), "_meta": map[string]any{"io.modelcontextprotocol/serverInfo": serverInfo},
 		})
 	case "tools/list":
-		s.list(w, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
+		s.list(w, r, m, map[string]any{"resultType": "complete", "ttlMs": 1000, "cacheScope": "public"})
 	case "tools/call":
 		s.call(w, r, m, modernVersion)
 	default:
-		if s.offer(w, r, m, modernVersion) {
+		if s.offer(w, r, m, modernVersion) || s.serveTask(w, r, m) {
 			return
 		}
 		if m.ID == nil {
@@ -68,6 +68,8 @@ func mismatch(r *http.Request, m *request) string {
 		want["Mcp-Name"] = m.Params.URI
 	case "prompts/get":
 		want["Mcp-Name"] = m.Params.Name
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		want["Mcp-Name"] = m.Params.TaskID
 	case "tools/call":
 		want["Mcp-Name"] = m.Params.Name
 		var arguments map[string]any
@@ -103,7 +105,7 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	}
 	id := r.Header.Get("Mcp-Session-Id")
 	s.mu.Lock()
-	version, known := s.sessions[id]
+	of, known := s.sessions[id]
 	s.mu.Unlock()
 	switch {
 	case id == "":
@@ -117,11 +119,15 @@ func (s *Server) legacy(w http.ResponseWriter, r *http.Request, m *request) {
 	case "ping":
 		answer(w, m, map[string]any{})
 	case "tools/list":
-		s.list(w, m, map[string]any{})
+		s.list(w, r, m, map[string]any{})
 	case "tools/call":
-		s.call(w, r, m, version)
+		s.call(w, r, m, of.version)
 	default:
-		if s.offer(w, r, m, version) {
+		if s.offer(w, r, m, of.version) {
+			return
+		}
+		if m.Method == "" && m.ID != nil && !s.answered(id, m) {
+			http.Error(w, "Bad Request: the answer has no question", http.StatusBadRequest)
 			return
 		}
 		if m.ID == nil || m.Method == "" {
@@ -144,7 +150,7 @@ func (s *Server) initialize(w http.ResponseWriter, m *request) {
 	}
 	s.opened++
 	id := "session-" + strconv.Itoa(s.opened)
-	s.sessions[id] = version
+	s.sessions[id] = session{version, declares(m.Params.Capabilities)}
 	s.mu.Unlock()
 	w.Header().Set("Mcp-Session-Id", id)
 	answer(w, m, map[string]any{

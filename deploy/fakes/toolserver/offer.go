@@ -74,3 +74,10 @@ func (s *Server) asked(r *http.Request, m *request, version, about string) {
 func capabilities() map[string]any {
 	return map[string]any{"tools": map[string]any{}, "resources": map[string]any{}, "prompts": map[string]any{}, "completions": map[string]any{}}
 }
+
+// modernCapabilities are those, and the extensions of the stateless revision.
+func modernCapabilities() map[string]any {
+	all := capabilities()
+	all["extensions"] = map[string]any{extensionTasks: map[string]any{}}
+	return all
+}

@@ -50,9 +50,7 @@ var tools = []tool{
 			"structuredContent": map[string]any{"sum": 1},
 		})
 	}},
-	{"fail", "Fails, as a tool.", `{}`, func(x *execution) {
-		x.result(map[string]any{"isError": true, "content": []any{map[string]string{"type": "text", "text": "the tool failed"}}})
-	}},
+	{"fail", "Fails, as a tool.", `{}`, func(x *execution) { x.fail("the tool failed") }},
 	{"error", "Answers with an error of the protocol.", `{}`, func(x *execution) {
 		reject(x.w, http.StatusOK, x.m, -31999, "the server failed")
 	}},
@@ -66,6 +64,8 @@ var tools = []tool{
 		x.text(string(bytes.Repeat([]byte{'x'}, min(max(x.args.Size, 0), maxSize))))
 	}},
 	{"ask", "Requires input once, where the client can give it.", `{}`, (*execution).ask},
+	{"work", "Works for a time, in a task where the client takes one.", `{"wait_ms":{"type":"integer"},"ask":{"type":"boolean"},"only":{"type":"boolean"}}`, (*execution).work},
+	{"ask_model", "Asks a model through the client.", `{"text":{"type":"string"},"steps":{"type":"integer"},"size":{"type":"integer"}}`, (*execution).askModel},
 	{"cut", "Has its effect, and ends the connection before the answer.", `{}`, func(*execution) { panic(http.ErrAbortHandler) }},
 }
 
@@ -75,6 +75,8 @@ type execution struct {
 	r       *http.Request
 	m       *request
 	version string
+	server  *Server
+	session string // empty for the revision without sessions
 	streams bool
 	args    struct {
 		Text   string  `json:"text"`
@@ -85,19 +87,26 @@ type execution struct {
 		Steps  int     `json:"steps"`
 		WaitMS int     `json:"wait_ms"`
 		Size   int     `json:"size"`
+		Ask    bool    `json:"ask"`
+		Only   bool    `json:"only"`
+		// The rest is of fixtures.
+		Name     string  `json:"name"`
+		Filename string  `json:"filename"`
+		Seconds  float64 `json:"seconds"`
 	}
 }
 
 // call carries a call out and answers it.
 func (s *Server) call(w http.ResponseWriter, r *http.Request, m *request, version string) {
+	tools := toolsAt(r.URL.Path)
 	i := slices.IndexFunc(tools, func(t tool) bool { return t.name == m.Params.Name && !s.removed(t.name) })
-	x := &execution{w: w, r: r, m: m, version: version}
+	x := &execution{w: w, r: r, m: m, version: version, server: s, session: r.Header.Get("Mcp-Session-Id")}
 	if i < 0 {
 		reject(w, http.StatusOK, m, codeInvalidParams, "Unknown tool")
 		return
 	}
 	if len(m.Params.Arguments) > 0 && json.Unmarshal(m.Params.Arguments, &x.args) != nil {
-		x.result(map[string]any{"isError": true, "content": []any{map[string]string{"type": "text", "text": "the arguments are of other types"}}})
+		x.fail("the arguments are of other types")
 		return
 	}
 	s.calls.Add(Call{
@@ -137,8 +146,11 @@ func (x *execution) event(message any) {
 }
 
 // wait waits as long as the call says. It reports whether the client is still there.
-func (x *execution) wait() bool {
-	pause := time.NewTimer(min(time.Duration(x.args.WaitMS)*time.Millisecond, maxWait))
+func (x *execution) wait() bool { return x.pause(time.Duration(x.args.WaitMS) * time.Millisecond) }
+
+// pause waits for a time. It reports whether the client is still there.
+func (x *execution) pause(d time.Duration) bool {
+	pause := time.NewTimer(min(d, maxWait))
 	defer pause.Stop()
 	select {
 	case <-pause.C:
@@ -173,13 +185,24 @@ func (x *execution) ask() {
 	case x.m.Params.RequestState == state && x.m.Params.InputResponses != nil:
 		x.text("got " + string(x.m.Params.InputResponses))
 	default:
-		x.result(map[string]any{"resultType": "input_required", "requestState": state, "inputRequests": map[string]any{
-			"name": map[string]any{"method": "elicitation/create", "params": map[string]any{
-				"mode": "form", "message": "What is your name?",
-				"requestedSchema": map[string]any{"type": "object", "properties": map[string]any{"name": map[string]string{"type": "string"}}},
-			}},
-		}})
+		x.result(map[string]any{"resultType": "input_required", "requestState": state, "inputRequests": map[string]any{"name": askName()}})
 	}
+}
+
+// askName returns the request for a name.
+func askName() map[string]any {
+	return askFor("What is your name?", map[string]string{"name": "string"})
+}
+
+// askFor returns a request for fields of types.
+func askFor(message string, fields map[string]string) map[string]any {
+	properties := make(map[string]any)
+	for name, of := range fields {
+		properties[name] = map[string]string{"type": of}
+	}
+	return map[string]any{"method": "elicitation/create", "params": map[string]any{
+		"mode": "form", "message": message, "requestedSchema": map[string]any{"type": "object", "properties": properties},
+	}}
 }
 
 // removed reports whether a tool was removed.
@@ -191,7 +214,8 @@ func (s *Server) removed(name string) bool {
 }
 
 // list answers with a page of the tools that are left, with their present definitions.
-func (s *Server) list(w http.ResponseWriter, m *request, result map[string]any) {
+func (s *Server) list(w http.ResponseWriter, r *http.Request, m *request, result map[string]any) {
+	tools := toolsAt(r.URL.Path)
 	from, err := strconv.Atoi(m.Params.Cursor)
 	if m.Params.Cursor != "" && (err != nil || from < 1 || from >= len(tools)) {
 		reject(w, http.StatusOK, m, codeInvalidParams, "cursor: is not one of this server's")

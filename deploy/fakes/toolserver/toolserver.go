@@ -47,14 +47,19 @@ type Server struct {
 	mu sync.Mutex
 	// changes are members of definitions that replace their own, by tool; a null removes the tool.
 	changes  map[string]map[string]json.RawMessage
-	sessions map[string]string // versions
+	sessions map[string]session
+	tasks    map[string]*task // by their ids
 	opened   int
+	// expected are answers of clients that calls wait for, by the ids of their questions.
+	expected  map[string]expected
+	questions int
 }
 
 // New returns a server that follows script. It panics on an invalid one.
 func New(script fault.Script) *Server {
 	s := &Server{
-		calls: journal.New[Call](maxCalls, maxBytes), changes: make(map[string]map[string]json.RawMessage), sessions: make(map[string]string),
+		calls: journal.New[Call](maxCalls, maxBytes), changes: make(map[string]map[string]json.RawMessage), sessions: make(map[string]session),
+		expected: make(map[string]expected), tasks: make(map[string]*task),
 	}
 	s.Injector = fault.NewInjector(script, fault.Options{ErrorBody: errorBody})
 	control := http.NewServeMux()
@@ -66,6 +71,7 @@ func New(script fault.Script) *Server {
 	face.HandleFunc("/mcp", s.serve)
 	face.HandleFunc("/modern", s.serve)
 	face.HandleFunc("/legacy", s.serve)
+	face.HandleFunc(fixturesPath, s.serve)
 	face.HandleFunc("/secured", authorized(s.serve))
 	of := newIssuer()
 	of.serve(face, control)
@@ -134,6 +140,12 @@ func (s *Server) endSessions(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// session is a session of a client.
+type session struct {
+	version string
+	samples bool // as the client declared
+}
+
 // request is a message of a client.
 type request struct {
 	ID     json.RawMessage `json:"id"`
@@ -147,12 +159,20 @@ type request struct {
 			Value string `json:"value"`
 		} `json:"argument"`
 		Cursor          string          `json:"cursor"`
+		Capabilities    json.RawMessage `json:"capabilities"`
 		ProtocolVersion string          `json:"protocolVersion"`
 		InputResponses  json.RawMessage `json:"inputResponses"`
 		RequestState    string          `json:"requestState"`
-		Meta            json.RawMessage `json:"_meta"`
+		TaskID          string          `json:"taskId"`
+		Notifications   struct {
+			TaskIDs []string `json:"taskIds"`
+		} `json:"notifications"`
+		Meta json.RawMessage `json:"_meta"`
 	} `json:"params"`
-	meta map[string]json.RawMessage
+	// Result and Error are of an answer to a question of the fake.
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+	meta   map[string]json.RawMessage
 }
 
 // serve answers a request of either era.
@@ -187,7 +207,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	switch modern = modern || r.Header.Get("Mcp-Protocol-Version") == modernVersion; {
 	case modern && r.URL.Path != "/legacy":
 		s.modern(w, r, &m)
-	case !modern && r.URL.Path != "/modern":
+	case !modern && r.URL.Path != "/modern" && r.URL.Path != fixturesPath:
 		s.legacy(w, r, &m)
 	case modern:
 		http.Error(w, "Bad Request: Unsupported protocol version", http.StatusBadRequest)
@@ -202,16 +222,26 @@ const (
 	codeNoMethod       = -32601
 	codeInvalidParams  = -32602
 	codeHeaderMismatch = -32020
+	codeCapability     = -32021
 	codeVersion        = -32022
 )
 
 // reject answers with an error.
 func reject(w http.ResponseWriter, status int, m *request, code int, text string) {
+	rejectWith(w, status, m, code, text, nil)
+}
+
+// rejectWith answers with an error that has data, unless it is nil.
+func rejectWith(w http.ResponseWriter, status int, m *request, code int, text string, data any) {
 	id := m.ID
 	if id == nil {
 		id = json.RawMessage("null")
 	}
-	fault.WriteJSON(w, status, map[string]any{"jsonrpc": "2.0", "id": id, "error": map[string]any{"code": code, "message": text}})
+	failure := map[string]any{"code": code, "message": text}
+	if data != nil {
+		failure["data"] = data
+	}
+	fault.WriteJSON(w, status, map[string]any{"jsonrpc": "2.0", "id": id, "error": failure})
 }
 
 // answer answers with a result, as a document.

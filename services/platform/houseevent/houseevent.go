@@ -17,6 +17,7 @@ const (
 	RunExhausted          = "switchyard.run.exhausted"
 	ApprovalPending       = "switchyard.approval.pending"
 	ApprovalDecided       = "switchyard.approval.decided"
+	ApprovalSuperseded    = "switchyard.approval.superseded"
 	QuotaReached          = "switchyard.quota.reached"
 	CreditsExhausted      = "switchyard.credits.exhausted"
 	CredentialFailing     = "switchyard.credential.failing"
@@ -80,6 +81,7 @@ var types = load([]Type{
 	{Name: RunExhausted, Service: gateway, Subject: "run/…", Description: "a run has used up a limit"},
 	{Name: ApprovalPending, Service: gateway, Subject: "approval/…", Description: "an approval waits for a decision"},
 	{Name: ApprovalDecided, Service: gateway, Subject: "approval/…", Description: "it is approved or denied"},
+	{Name: ApprovalSuperseded, Service: gateway, Subject: "approval/…", Description: "policy or tool changed before a decision, and another approval takes its place"},
 	{Name: QuotaReached, Service: edge, Subject: "organization/… or key/…", Description: "a limit of the plan of the organization or a key is used up, or 80 % of it is"},
 	{Name: CreditsExhausted, Service: edge, Subject: "organization/…", Description: "the prepaid credits of the organization are used up or have expired"},
 	{Name: CredentialFailing, Service: gateway, Subject: "credential/…", Description: "a provider refuses a credential"},

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,13 +37,47 @@ func copyOfTemplate(tb testing.TB, server string, migrations fs.FS) string {
 		tb.Fatalf("template of the test's database: %v", err)
 	}
 	own := "t_" + strings.ToLower(rand.Text())
-	execute(tb.Context(), tb, server, "CREATE DATABASE "+own+" TEMPLATE "+name)
+	if err := copyDatabase(tb.Context(), server, name, own); err != nil {
+		tb.Fatalf("the test's database: %v", err)
+	}
 	tb.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), cleanupTimeout)
 		defer cancel()
 		execute(ctx, tb, server, "DROP DATABASE "+own+" WITH (FORCE)")
 	})
 	return databaseURL(server, own)
+}
+
+// fileCopy is the first Postgres release that must be asked to copy the files of a template, as those before it do. What
+// it does by default, to log each page, takes twice the processor time.
+const fileCopy = 15
+
+// copyDatabase creates a database as a copy of a template.
+func copyDatabase(ctx context.Context, server, template, name string) (err error) {
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	statement := "CREATE DATABASE " + name + " TEMPLATE " + template
+	if release(conn.PgConn().ParameterStatus("server_version")) >= fileCopy {
+		statement += " STRATEGY FILE_COPY"
+	}
+	return statements(ctx, conn, statement)
+}
+
+// release returns the number of a server's release, of "15.18 (Debian 15.18-0+deb12u1)", "14beta1" or the like; 0 for
+// another text.
+func release(version string) int {
+	digits := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	if digits < 0 {
+		digits = len(version)
+	}
+	number, err := strconv.Atoi(version[:digits])
+	if err != nil {
+		return 0
+	}
+	return number
 }
 
 // templateOf returns the beginning of the names of a day's templates.

@@ -82,6 +82,17 @@ func TestPostgres(t *testing.T) {
 	}
 }
 
+func TestReleaseOfPostgres(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]int{
+		"15.18 (Debian 15.18-0+deb12u1)": 15, "17.5": 17, "18beta1": 18, "14": 14, "": 0, "unknown": 0, "99999999999999999999.1": 0,
+	} {
+		if got := release(version); got != want {
+			t.Errorf("release %q is %d, want %d", version, got, want)
+		}
+	}
+}
+
 func TestTemplatesFromBeforeYesterdayGo(t *testing.T) {
 	t.Parallel()
 	watch := Postgres(t, nil)

@@ -62,6 +62,9 @@ func Read(e *alert.Event) (a Approval, ok bool) {
 	case houseevent.ApprovalDecided:
 		a.State, a.DecidedBy, a.ClosedAt = text("status"), text("decided_by"), e.RecordedAt
 		return a, a.State == Approved || a.State == Denied
+	case houseevent.ApprovalSuperseded: // Its time is up before it was.
+		a.State, a.ClosedAt = Expired, e.RecordedAt
+		return a, true
 	default:
 		return a, false
 	}

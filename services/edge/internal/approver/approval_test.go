@@ -45,6 +45,7 @@ func TestRead(t *testing.T) {
 		"one that a caller created":   {func(e *alert.Event) { e.Data["approvers"], e.Data["proof"] = "", "" }, "waiting default "},
 		"one of an older gateway":     {func(e *alert.Event) { delete(e.Data, "approvers") }, "waiting default page"},
 		"an approved one":             {func(e *alert.Event) { *e = decided(1, "r", "approved", "ann", began) }, "approved default page"},
+		"a superseded one":            {func(e *alert.Event) { e.Type = "switchyard.approval.superseded" }, "expired default page"},
 		"one that ended otherwise":    {func(e *alert.Event) { *e = decided(1, "r", "withdrawn", "ann", began) }, ""},
 		"another event":               {func(e *alert.Event) { e.Type = "switchyard.run.exhausted" }, ""},
 		"no reference":                {func(e *alert.Event) { e.Data["ref"] = "" }, ""},

@@ -247,6 +247,21 @@ func TestInformerCancelsLaterSteps(t *testing.T) {
 	})
 }
 
+// Messages of an approval that another one takes the place of say at once that its time is up.
+func TestInformerOfSuperseded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.events = []alert.Event{pending(1, "r1", time.Now())}
+		m.groups[0].Steps = m.groups[0].Steps[:1]
+		m.run(t, 5*time.Second)
+		e := pending(2, "r1", time.Now())
+		e.Type = "switchyard.approval.superseded"
+		m.events = append(m.events, e)
+		check(t, "superseded", m.run(t, 5*time.Second), updates(6, "expired")...)
+		check(t, "when it would have expired", m.run(t, 2*time.Hour))
+	})
+}
+
 // What the gateway says decides, not this clock: a decision of the last moment may be on its way.
 func TestInformerAsksBeforeItCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

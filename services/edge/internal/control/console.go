@@ -201,9 +201,6 @@ func (a *API) organizations(w http.ResponseWriter, r *http.Request, _ *chain.Lin
 	return write(w, http.StatusOK, answer)
 }
 
-// decideApprovals is the scope of decisions on approvals.
-const decideApprovals apikey.Permission = "ai:approvals:decide"
-
 // operatorScopes are what an operator may do in an organization's place. Inboxes are people's own: operators read them only.
 var operatorScopes = []apikey.Permission{
 	"webhooks:*", readUsage, "ai:approvals:read", decideApprovals, readApprovers, writeApprovers, "alerts:*", "notifications:sends:read", "notifications:inbox:read", "notifications:push:read",

@@ -100,6 +100,11 @@ func TestConsoleDecidesAsOperator(t *testing.T) {
 	if answer := x.do(t, "GET", at+"?status=pending", "", own...); answer.Status != 200 {
 		t.Errorf("the approvals: %d", answer.Status)
 	}
+	x.calls = nil
+	ended := x.do(t, "DELETE", strings.TrimSuffix(at, "approvals")+"standing-approvals/std_1?revoked_by=eve&reason=over", "", own...)
+	if ended.Status != 200 || len(x.calls) != 1 || x.calls[0].user != "" || !strings.HasSuffix(x.calls[0].target, "/v1/approvals/standing/std_1?reason=over&revoked_by=olga") {
+		t.Errorf("the end of a standing approval: %d, sent %+v", ended.Status, x.calls)
+	}
 	const budget = "/console/gateway/v1/admin/orgs/acme/budget"
 	x.calls = nil
 	if answer := x.do(t, "PUT", budget, `{"budget_ceiling_cents":100}`, own...); answer.Status != 200 || len(x.calls) != 1 {

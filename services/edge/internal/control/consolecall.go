@@ -1,19 +1,13 @@
 package control
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"switchyard.dev/services/edge/internal/chain"
 	"switchyard.dev/services/edge/internal/console"
-	"switchyard.dev/services/edge/internal/portal"
 	"switchyard.dev/services/edge/internal/proxy"
 	"switchyard.dev/services/edge/internal/route"
 	"switchyard.dev/services/platform/caller"
@@ -41,6 +35,7 @@ func (a *API) mountOperations(served *chain.Chain) {
 	c := a.options.Console
 	customers := &Portal{Table: c.Table, Upstreams: c.Upstreams, Relay: c.Relay, Limiter: c.Limiter, Drain: c.Drain}
 	routes := customers.customerRoutes(unheld)
+	decideInOwnName(c.Table, routes)
 	maps.Copy(routes, a.alertRoutes())
 	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())
@@ -48,9 +43,6 @@ func (a *API) mountOperations(served *chain.Chain) {
 	for path, of := range routes {
 		methods := make(map[string]chain.Handler, len(of))
 		for method, next := range of {
-			if decides(c.Table, method, path) {
-				next = inOwnName[operatorDecision]("decided_by", next)
-			}
 			methods[method] = a.acting(method+" "+path, next)
 		}
 		served.Mount(inOrganization+path, methods)
@@ -80,58 +72,13 @@ func (a *API) acting(operation string, next sessionHandler) chain.Handler {
 	})
 }
 
-// decides reports whether a customers' route decides an approval.
-func decides(table route.Table, method, path string) bool {
-	return slices.ContainsFunc(table.Routes, func(r route.Route) bool {
-		return r.Method == method && r.Path == path && r.Scope == decideApprovals
-	})
-}
-
-// operatorDecision is what a page says when an operator decides on an approval.
-type operatorDecision struct {
-	Reason string `json:"reason"`
-}
-
-// inOwnName reads a body of a page, and adds a field with the operator's name to it; no user is named beside that. A page
-// can't name another operator.
-func inOwnName[T any](field string, next sessionHandler) sessionHandler {
-	return func(w http.ResponseWriter, r *http.Request, l *chain.Line, s *portal.Session) error {
-		var body T
-		if err := read(w, r, &body); err != nil {
-			return err
-		}
-		text, err := withField(body, field, s.Operator)
-		if err != nil {
-			return fmt.Errorf("encode a request in an operator's name: %w", err)
-		}
-		s.User = ""
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-		r.Header.Set("Content-Type", "application/json")
-		return next(w, r, l, s)
-	}
-}
-
-// withField returns a value as a JSON object with one more field.
-func withField(value any, field, text string) ([]byte, error) {
-	object, err := json.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	fields := make(map[string]any)
-	if err := json.Unmarshal(object, &fields); err != nil {
-		return nil, err
-	}
-	fields[field] = text
-	return json.Marshal(fields)
-}
-
 // record stores what a request is about to change in the audit, before it does.
 func (a *API) record(r *http.Request, s *console.Session, operation, organization string) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
 	}
 	details := map[string]any{"operation": operation}
-	for _, name := range []string{"id", "sub_id", "ref", "run_id", "notification_id", "server_id", "tool"} {
+	for _, name := range []string{"id", "sub_id", "ref", "run_id", "notification_id", "server_id", "tool", "standing_id"} {
 		if id := r.PathValue(name); id != "" && caller.Printable(id) && !screen.IDLooksLikeKey(id) {
 			details[name] = id
 		}

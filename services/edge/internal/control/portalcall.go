@@ -31,7 +31,9 @@ func (a *API) portalRoutes() map[string]map[string]sessionHandler {
 		"/keys/{id}":        {http.MethodDelete: a.revokeSessionKey},
 		"/keys/{id}/rotate": {http.MethodPost: a.rotateSessionKey},
 	}
-	maps.Copy(routes, a.options.Portal.customerRoutes(a.holdToPlan))
+	customers := a.options.Portal.customerRoutes(a.holdToPlan)
+	decideInOwnName(a.options.Portal.Table, customers)
+	maps.Copy(routes, customers)
 	maps.Copy(routes, a.alertRoutes())
 	maps.Copy(routes, a.approverRoutes())
 	maps.Copy(routes, a.limitRoutes())
@@ -58,13 +60,7 @@ func (p *Portal) customerRoutes(hold hold) map[string]map[string]sessionHandler 
 
 // relay passes a call of a customers' route on if the session's scopes open it.
 func (p *Portal) relay(r route.Route, hold hold) sessionHandler {
-	need, next := r.Need(), p.pass(r, hold)
-	return func(w http.ResponseWriter, req *http.Request, l *chain.Line, s *portal.Session) error {
-		if err := need.MetBy(s.Grants()); err != nil {
-			return err
-		}
-		return next(w, req, l, s)
-	}
+	return withScope(r, p.pass(r, hold))
 }
 
 // pass passes a call on, as the session's organization, owner and user.

@@ -2,6 +2,7 @@ package portal_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/services/edge/internal/alert"
+	"switchyard.dev/services/edge/internal/approver"
 	"switchyard.dev/services/platform/houseevent"
 )
 
@@ -88,6 +90,33 @@ func TestAlertTypes(t *testing.T) {
 	}
 	for _, channel := range []string{alert.InApp, alert.WebPush, alert.Email, alert.Webhook, alert.Slack} {
 		if english["channel-"+channel] == "" || english["recipient-"+channel] == "" {
+			t.Errorf("the channel %s has no text", channel)
+		}
+	}
+}
+
+// The form of a group of approvers has the bounds and the channels of groups, and offers no other ones.
+func TestApproverForm(t *testing.T) {
+	script, english := read(t, "page/approverform.js"), texts(t, "en")
+	channels, err := json.Marshal(approver.Channels())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		fmt.Sprintf("const maxMembers = %d;", approver.MaxMembers), fmt.Sprintf("const maxSteps = %d;", approver.MaxSteps),
+		"const channels = " + strings.ReplaceAll(string(channels), ",", ", ") + ";", fmt.Sprintf("maxlength: %d, value: member.user_id", alert.MaxUser),
+	} {
+		if !strings.Contains(script, want) {
+			t.Errorf("approverform.js has no %s", want)
+		}
+	}
+	// A pattern of HTML is anchored, and its classes need "-" escaped.
+	pattern := strings.Trim(strings.ReplaceAll(approver.NamePattern, "_-", `_\\-`), "^$")
+	if !strings.Contains(script, `const namePattern = "`+pattern+`";`) {
+		t.Errorf("approverform.js has another pattern than %s", pattern)
+	}
+	for _, channel := range approver.Channels() {
+		if english["channel-"+channel] == "" {
 			t.Errorf("the channel %s has no text", channel)
 		}
 	}

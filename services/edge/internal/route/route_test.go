@@ -71,6 +71,8 @@ func TestSnapshot(t *testing.T) {
 		"/product/v1/ai/approvals/{ref}":                        "gateway /v1/approvals/{ref}",
 		"/product/v1/ai/approvals/{ref}/approve":                "gateway /v1/approvals/{ref}/approve",
 		"/product/v1/ai/approvals/{ref}/deny":                   "gateway /v1/approvals/{ref}/deny",
+		"/product/v1/ai/standing-approvals":                     "gateway /v1/approvals/standing",
+		"/product/v1/ai/standing-approvals/{standing_id}":       "gateway /v1/approvals/standing/{standing_id}",
 		"/product/v1/ai/usage":                                  "gateway /v1/usage",
 		"/product/v1/ai/spend":                                  "gateway /v1/spend",
 		"/product/v1/webhooks/deliveries/batch":                 "webhook-egress /v1/deliveries/batch",

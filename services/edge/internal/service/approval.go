@@ -32,6 +32,7 @@ func NewApprovals(client *Client, gateway *url.URL) *Approvals { return &Approva
 // states are the gateway's statuses of approvals.
 var states = map[string]string{
 	"pending": approver.Waiting, "approved": approver.Approved, "denied": approver.Denied, "expired": approver.Expired,
+	"superseded": approver.Expired,
 }
 
 // Approval implements approver.Gateway.

@@ -43,6 +43,7 @@ func TestReasonsAreOfTheContract(t *testing.T) {
 		approval.ReasonProofRequired, approval.ReasonTokensExhausted, approval.ReasonStandingNotAllowed, cache.ReasonPurgeIncomplete,
 		run.ReasonRevoked, run.ReasonExpired, run.ReasonExhausted, run.ReasonAborted, organization.ReasonSuspended,
 		run.ReasonToolNotAllowed, run.ReasonToolLoop, toolrule.ReasonDenied, toolrule.ReasonRunRequired, toolcall.ReasonUnauthorized, toolcall.ReasonCircuitOpen,
+		toolcall.ReasonSamplingRefused, toolcall.ReasonInputRefused,
 	} {
 		if _, ok := errorsv1.ErrorReason_value["ERROR_REASON_"+strings.ToUpper(string(reason))]; !ok {
 			t.Errorf("the contract has no reason %q", reason)

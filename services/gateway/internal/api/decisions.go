@@ -48,7 +48,7 @@ func (s *approvalServer) GetDecision(ctx context.Context, m *gatewayv1.GetDecisi
 	if err != nil {
 		return nil, s.unknownToken(ctx, err)
 	}
-	if a = a.At(present()); a.Status == approval.Expired {
+	if a = a.At(present()); a.Status == approval.Expired || a.Status == approval.Superseded {
 		return nil, approval.ErrTokenExpired
 	}
 	return s.fromDecision(&a, &token), nil

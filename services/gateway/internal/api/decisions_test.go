@@ -226,6 +226,31 @@ func TestExpiredToken(t *testing.T) {
 	b.byToken(t, http.MethodPost, token, `{"decision":"deny"}`).refused(t, 410, "approval_expired", "expired")
 }
 
+// A token ends when another approval takes the place of its own, which then has a status of its own.
+func TestSupersededToken(t *testing.T) {
+	b := setup(t)
+	a := b.exactly(t, `{}`, false, true)
+	token := b.tokenOf(t, a.Ref, "ada")
+	changed := exactCall(`{}`, false, true)
+	changed.Policy = "p2"
+	next, err := b.calls(t).Require(t.Context(), changed)
+	if err != nil || next.Ref == a.Ref {
+		t.Fatalf("%s, %v", next.Ref, err)
+	}
+	b.byToken(t, http.MethodGet, token, "").refused(t, 410, "approval_expired", "expired")
+	b.byToken(t, http.MethodPost, token, `{"decision":"deny"}`).refused(t, 410, "approval_expired", "expired")
+	b.post(t, approvalsPath+"/"+a.Ref+"/approve", `{"decided_by":"ada"}`).refused(t, 409, "approval_expired", "")
+	for status, want := range map[string]string{"superseded": a.Ref, "pending": next.Ref} {
+		list := b.get(t, approvalsPath+"?status="+status, "svc", "X-Organization-Id", "acme").fields(t, 200)["approvals"].([]any)
+		if len(list) != 1 || list[0].(map[string]any)["ref"] != want || list[0].(map[string]any)["status"] != status {
+			t.Errorf("%s: %v, want %s", status, list, want)
+		}
+	}
+	if list := b.get(t, approvalsPath+"?status=expired", "svc", "X-Organization-Id", "acme").fields(t, 200)["approvals"].([]any); len(list) != 0 {
+		t.Errorf("expired: %v", list)
+	}
+}
+
 // Of concurrent decisions by many tokens, one takes effect.
 func TestConcurrentTokens(t *testing.T) {
 	b := setup(t)

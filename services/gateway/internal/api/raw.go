@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/services/gateway/internal/api/openai"
 	"switchyard.dev/services/gateway/internal/api/responses"
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/sampling"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/gateway/internal/serving/inference"
@@ -125,6 +126,9 @@ func (s *inferenceServer) parse(ctx context.Context, raw trace.RawRequest, run s
 	case toolcall.Form:
 		return nil, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable,
 			"request_id: the request called a tool, which is never called again by itself")
+	case sampling.Form:
+		return nil, apierr.New(apierr.KindUnprocessable, apierr.ReasonUnprocessable,
+			"request_id: a tool server asked for the completion, which is not made again by itself")
 	}
 	if call := relayOfForm(raw.Form); call != nil {
 		return call.parse(ctx, raw, run)

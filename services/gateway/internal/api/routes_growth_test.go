@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
@@ -11,15 +13,18 @@ import (
 
 const (
 	chatBody       = `{"model":"sandbox/sandbox","messages":[{"role":"user","content":"hello"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"stop":["a"]}`
-	geminiBody     = `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"maxOutputTokens":64}}`
+	geminiBody     = `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"tools":[{"functionDeclarations":[{"name":"f"}]}],"generationConfig":{"maxOutputTokens":64,"stopSequences":["a"]}}`
 	batchBody      = `{"input_file_id":"file-a","endpoint":"/v1/chat/completions","completion_window":"24h","metadata":{"a":"b"}}`
 	compatibleBody = `{"model":"sandbox/sandbox","max_tokens":64,"messages":[{"role":"user","content":"hello"}]}`
+	openAIBody     = `{"model":"sandbox/sandbox","messages":[{"role":"user","content":[{"type":"text","text":"hello"}]}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],"stop":["a"],"metadata":{"a":"b"}}`
+	anthropicBody  = `{"model":"sandbox/sandbox","max_tokens":64,"system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":[{"type":"text","text":"hello"}]}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"stop_sequences":["a"]}`
+	responseBody   = `{"model":"sandbox/sandbox","instructions":"a","input":[{"role":"user","content":[{"type":"input_text","text":"hello"}]}],"tools":[{"type":"function","name":"f","parameters":{"type":"object"}}],"metadata":{"a":"b"}}`
 )
 
 // bodies are requests that each route accepts.
 var bodies = map[string]string{
 	"POST /v1/llm/chat":                                     chatBody,
-	"POST /v1/chat/completions":                             compatibleBody,
+	"POST /v1/chat/completions":                             openAIBody,
 	"POST /v1/files":                                        `{}`, // Forms have a test of their own.
 	"POST /openai/files":                                    `{}`,
 	"POST /v1/batches":                                      batchBody,
@@ -29,17 +34,17 @@ var bodies = map[string]string{
 	"POST /openai/batches/{batch_id}/cancel":                `{}`,
 	"POST /v1/messages/batches":                             `{"requests":[{"custom_id":"a","params":` + compatibleBody + `}]}`,
 	"POST /v1/messages/batches/{batch_id}/cancel":           `{}`,
-	"POST /v1/messages":                                     compatibleBody,
-	"POST /v1/responses":                                    `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
+	"POST /v1/messages":                                     anthropicBody,
+	"POST /v1/responses":                                    responseBody,
 	"POST /v1/responses/compact":                            `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/responses/input_tokens":                       `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /v1/responses/{response_id}/cancel":               `{}`,
 	"POST /v1/messages/count_tokens":                        `{"model":"openai/gpt-4o","messages":[{"role":"user","content":"hello"}]}`,
-	"POST /openai/responses":                                `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
+	"POST /openai/responses":                                responseBody,
 	"POST /openai/responses/compact":                        `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /openai/responses/input_tokens":                   `{"model":"sandbox/sandbox","input":[{"role":"user","content":"hello"}]}`,
 	"POST /openai/responses/{response_id}/cancel":           `{}`,
-	"POST /openai/deployments/{model}/chat/completions":     compatibleBody,
+	"POST /openai/deployments/{model}/chat/completions":     openAIBody,
 	"POST /openai/deployments/{model}/embeddings":           `{"input":["one","two"]}`,
 	"POST /openai/deployments/{model}/images/generations":   `{"prompt":"a switchyard at night"}`,
 	"POST /openai/deployments/{model}/completions":          `{"prompt":"hello"}`,
@@ -56,8 +61,8 @@ var bodies = map[string]string{
 	"POST /v1/audio/translations":                           `{}`,
 	"POST /v1/images/edits":                                 `{"model":"sandbox/sandbox","prompt":"a hat"}`,
 	"POST /v1/images/variations":                            `{}`,
-	"POST /mcp":                                             `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
-	"POST /mcp/{server}":                                    `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+	"POST /mcp":                                             `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"f","arguments":{"a":"b"}}}`,
+	"POST /mcp/{server}":                                    `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"f","arguments":{"a":"b"}}}`,
 	"POST /v1/rerank":                                       `{"model":"sandbox/sandbox","query":"a","documents":["a","b"]}`,
 	"POST /v2/rerank":                                       `{"model":"sandbox/sandbox","query":"a","documents":["a","b"]}`,
 	"POST /v1/embeddings":                                   `{"model":"sandbox/sandbox","input":["one","two"]}`,
@@ -104,12 +109,25 @@ var bodies = map[string]string{
 	"POST /v1beta/models/{model=**}:batchEmbedContents":     `{"requests":[{"content":{"parts":[{"text":"one"}]}}]}`,
 }
 
+// formats begins the routes whose bodies are those of SDKs and of the Model Context Protocol, and not of the contract.
+var formats = []string{
+	"/openai/", "/v1/audio/", "/v1/batches", "/v1/chat/", "/v1/completions", "/v1/embeddings", "/v1/files", "/v1/images/edits",
+	"/v1/images/variations", "/v1/messages", "/v1/moderations", "/v1/rerank", "/v1/responses", "/v1beta/", "/v2/rerank", "/mcp",
+}
+
 func TestRoutesGrowsLinearly(t *testing.T) {
 	b := setup(t)
-	growth.Face{
+	face := growth.Face{
 		Handler: b.server.Handler(), Header: http.Header{"Authorization": {"Bearer ops"}, "X-Organization-Id": {"acme"}},
 		Methods: b.server.Served(), Bodies: bodies,
-	}.Linear(t)
+	}
+	for route := range bodies {
+		_, path, _ := strings.Cut(route, " ")
+		if slices.ContainsFunc(formats, func(begin string) bool { return strings.HasPrefix(path, begin) }) {
+			face.Formats = append(face.Formats, route)
+		}
+	}
+	face.Linear(t)
 }
 
 func TestCallsGrowsLinearly(t *testing.T) {

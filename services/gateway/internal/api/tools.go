@@ -26,6 +26,10 @@ type ToolFace struct {
 	Caller mcp.Tools
 	// Sessions are those of the protocol's older revisions; nil gives none.
 	Sessions mcp.Sessions
+	// Answers bring what callers answer that are asked something; nil asks none.
+	Answers mcp.Answers
+	// Subscriptions are those of sessions to resources; nil has none.
+	Subscriptions mcp.Subscriptions
 	// Notices says when lists have changed.
 	Notices mcp.Notices
 	// Origins are the origins of pages that may call, Hosts the names by which callers may address the gateway; see
@@ -44,7 +48,7 @@ func mountTools(server *rpc.Server, o ToolFace) error {
 		return nil
 	}
 	face, err := mcp.New(mcp.Options{
-		Tools: o.Caller, Sessions: o.Sessions, Notices: o.Notices, Asker: asker, Events: newToolEvents, Origins: o.Origins, Hosts: o.Hosts, Tracer: o.Tracer, Meter: o.Meter,
+		Tools: o.Caller, Sessions: o.Sessions, Answers: o.Answers, Subscriptions: o.Subscriptions, Notices: o.Notices, Asker: asker, Events: newToolEvents, Origins: o.Origins, Hosts: o.Hosts, Tracer: o.Tracer, Meter: o.Meter,
 	})
 	if err != nil {
 		return err

@@ -49,6 +49,16 @@ func (*oneTool) Follows(context.Context, *toolcall.Asker, string, []string) ([]t
 	return nil, nil
 }
 
+func (*oneTool) Task(context.Context, *toolcall.TaskRequest) (toolcall.Answer, error) {
+	return toolcall.Answer{}, toolcall.ErrTaskUnknown
+}
+
+func (*oneTool) FollowTasks(
+	context.Context, *toolcall.Asker, toolcall.Client, string, []string, json.RawMessage,
+) ([]toolcall.FollowedTasks, error) {
+	return nil, nil
+}
+
 func (*oneTool) Query(context.Context, *toolcall.Query) (toolcall.Answer, error) {
 	return toolcall.Answer{}, toolcall.ErrNotOffered
 }

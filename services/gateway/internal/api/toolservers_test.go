@@ -32,8 +32,8 @@ func TestToolServer(t *testing.T) {
 	read := b.see(t, serversPath+"/files").fields(t, 200)
 	has(t, read, fields{"server_id": "files", "version": 1.0, "features": []any{"tools", "prompts"}, "price_per_call_cents": 0.1234567891})
 
-	changed := b.say(t, http.MethodPatch, serversPath+"/files", `{"expected_version":1,"prefix":"f","max_concurrency":0,"timeout_seconds":5,"price_per_call_cents":2,"features":["resources"]}`).fields(t, 200)
-	has(t, changed, fields{"prefix": "f", "max_concurrency": 0.0, "timeout_seconds": 5.0, "price_per_call_cents": 2.0, "version": 2.0, "features": []any{"resources"}, "moved_by": nil, "url": "https://files.example/mcp"})
+	changed := b.say(t, http.MethodPatch, serversPath+"/files", `{"expected_version":1,"prefix":"f","max_concurrency":0,"timeout_seconds":5,"price_per_call_cents":2,"features":["resources","tasks","tools"]}`).fields(t, 200)
+	has(t, changed, fields{"prefix": "f", "max_concurrency": 0.0, "timeout_seconds": 5.0, "price_per_call_cents": 2.0, "version": 2.0, "features": []any{"tools", "resources", "tasks"}, "moved_by": nil, "url": "https://files.example/mcp"})
 	b.say(t, http.MethodPatch, serversPath+"/files", `{"expected_version":1,"prefix":"g"}`).refused(t, 409, "version_conflict", "expected_version")
 	moved := b.say(t, http.MethodPatch, serversPath+"/files", `{"url":"https://files.example:8443/v2","remove_credential":true,"updated_by":"carol"}`).fields(t, 200)
 	has(t, moved, fields{"url": "https://files.example:8443/v2", "credential": nil, "moved_by": "carol", "version": 3.0})
@@ -180,6 +180,7 @@ func TestToolServerRefusals(t *testing.T) {
 		"by support":                {server(""), "forbidden", "", 403, []string{"Authorization", "Bearer sup"}},
 		"a part of a pico":          {server(`,"price_per_call_cents":0.00000000001`), bad, "price_per_call_cents", 400, nil},
 		"an unknown feature":        {server(`,"features":["sampling"]`), bad, "features", 400, nil},
+		"tasks without tools":       {server(`,"features":["tasks"]`), bad, "features", 400, nil},
 		"a feature twice":           {server(`,"features":["tools","tools"]`), bad, "features", 400, nil},
 		"a negative price":          {server(`,"price_per_call_cents":-1`), bad, "price_per_call_cents", 400, nil},
 		"a long time":               {server(`,"timeout_seconds":301`), bad, "timeout_seconds", 400, nil},

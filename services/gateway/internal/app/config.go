@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/money/ledger"
 	"switchyard.dev/services/platform/caller"
 	"switchyard.dev/services/platform/config"
@@ -78,6 +79,7 @@ type Config struct {
 	MCPHosts   []string `env:"MCP_HOSTS" doc:"comma-separated values of the Host header that requests to /mcp may have; any when empty"`
 
 	MCPApprovalHold time.Duration `env:"MCP_APPROVAL_HOLD" envDefault:"45s" doc:"how long a tool's call is held until a person approves it, at most 5m; then it is refused, and may be repeated"`
+	MCPApprovalURL  string        `env:"MCP_APPROVAL_URL" doc:"page that shows who asks what became of an approval, with {ref} where its reference belongs, such as https://console.example/approvals/{ref}; callers that can open pages are sent there while their call waits; empty: they are held"`
 	MCPApprovalTTL  time.Duration `env:"MCP_APPROVAL_TTL" envDefault:"1h" doc:"how long such an approval waits, 1m to 168h"`
 
 	AllowTargets config.Targets  `env:"ALLOW_TARGETS" doc:"comma-separated host:port targets that the guard of fetched URLs allows, for development; providers need no entry"`
@@ -176,6 +178,16 @@ const (
 	minApprovalTTL, maxApprovalTTL = time.Minute, 7 * 24 * time.Hour
 )
 
+// maxApprovalURL bounds the URL of the page of an approval, in bytes.
+const maxApprovalURL = 1024
+
+// isApprovalURL reports whether a text is the URL of the pages of approvals.
+func isApprovalURL(text string) bool {
+	u, err := url.Parse(strings.ReplaceAll(text, toolcall.RefMark, "apr_1"))
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.User == nil &&
+		len(text) <= maxApprovalURL && !strings.Contains(u.Host, "apr_1") && strings.Contains(text, toolcall.RefMark)
+}
+
 // validateMCP refuses origins and hosts that no request can have, and times out of bounds.
 func (c Config) validateMCP() error {
 	var errs []error
@@ -184,6 +196,9 @@ func (c Config) validateMCP() error {
 	}
 	if c.MCPApprovalTTL < minApprovalTTL || c.MCPApprovalTTL > maxApprovalTTL {
 		errs = append(errs, fmt.Errorf("%s_MCP_APPROVAL_TTL: must be %s to %s", prefix, minApprovalTTL, maxApprovalTTL))
+	}
+	if c.MCPApprovalURL != "" && !isApprovalURL(c.MCPApprovalURL) {
+		errs = append(errs, fmt.Errorf("%s_MCP_APPROVAL_URL: want a URL of at most %d bytes with {ref}, such as https://console.example/approvals/{ref}", prefix, maxApprovalURL))
 	}
 	for _, origin := range c.MCPOrigins {
 		u, err := url.Parse(origin)

@@ -12,13 +12,17 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/governance/control"
 	"switchyard.dev/services/gateway/internal/governance/trust"
+	"switchyard.dev/services/gateway/internal/mcp/answer"
 	"switchyard.dev/services/gateway/internal/mcp/credential"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
 	"switchyard.dev/services/gateway/internal/mcp/listing"
 	"switchyard.dev/services/gateway/internal/mcp/notice"
 	"switchyard.dev/services/gateway/internal/mcp/oauth"
 	"switchyard.dev/services/gateway/internal/mcp/offering"
+	"switchyard.dev/services/gateway/internal/mcp/sampling"
 	"switchyard.dev/services/gateway/internal/mcp/session"
+	"switchyard.dev/services/gateway/internal/mcp/subscription"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
@@ -42,6 +46,9 @@ type toolEgress struct {
 	notices *notice.Hub
 	// sessions is nil without keys to seal them, or without a store of what was ended.
 	sessions *session.Manager
+	// answers and subscriptions are nil without sessions.
+	answers       *answer.Router
+	subscriptions *subscription.Manager
 	// expressions are those of standing approvals.
 	expressions *approval.Expressions
 }
@@ -64,7 +71,12 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	s.Runner.Go("changes of tool servers", func(ctx context.Context) error { return changes.follow(ctx, t.refresher, s.Log) })
 	if p.traces.keys != nil && stores.redis != nil {
 		t.sessions = &session.Manager{Sealer: p.traces.keys, Store: redis.NewSessions(stores.redis)}
+		t.answers = answer.NewRouter(redis.NewReplicas(stores.redis))
+		s.Runner.Go("answers of tools' callers", t.answers.Run)
+		t.subscriptions = subscription.New(redis.NewSubscriptions(stores.redis))
+		s.Runner.Go("subscriptions to resources", t.subscriptions.Run)
 	}
+	tickets, claims := roundsOf(stores, p)
 	levels := trust.NewLevels(postgres.NewTrust(stores.control), stores.watcher.Ready)
 	t.circuits = startToolCircuits(s, stores, p.fleets)
 	approvals, err := openApprovals(s, cfg, stores, g, p)
@@ -77,8 +89,9 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 		Listings: freshListings{
 			Refresher: t.refresher, states: postgres.NewToolDefinitions(stores.control), servers: postgres.NewToolServers(stores.control), watcher: stores.watcher,
 		},
-		Approvals: approvals, Hold: cfg.MCPApprovalHold, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
-		Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
+		Approvals: approvals, Hold: cfg.MCPApprovalHold, ApprovalPages: toolcall.ApprovalPages(cfg.MCPApprovalURL),
+		Tickets: tickets, Claims: claims, Limits: p.quotas, Circuits: t.circuits, Upstream: t.client,
+		Sampler: sampling.New(p.engine), Ledger: p.ledger, Recorder: p.traces.recorder, Memory: p.memory, After: rpc.After,
 		Log: s.Log, Meter: s.Meter,
 	})
 	if err != nil {
@@ -90,6 +103,15 @@ func openToolEgress(s *service.Service, cfg Config, stores stores, g governance,
 	stores.watcher.Watch(control.Trust, thenNotify(levels.Load, t.notices))
 	s.Runner.OnDrain("notices of tool servers", t.notices.Drain)
 	return t, nil
+}
+
+// roundsOf returns what calls of several rounds are sealed with, and what keeps which rounds were made. Both are nil without
+// keys or without a store: servers can ask callers for nothing then.
+func roundsOf(stores stores, p pipeline) (*ticket.Tickets, toolcall.Claims) {
+	if p.traces.keys == nil || stores.redis == nil {
+		return nil, nil
+	}
+	return &ticket.Tickets{Sealer: p.traces.keys}, redis.NewClaims(stores.redis)
 }
 
 // offers are what servers offer beside tools. Callers that listen are notified when a server says that it has changed.
@@ -143,7 +165,7 @@ func newToolClient(
 func (t toolEgress) face(s *service.Service, cfg Config) api.ToolFace {
 	face := api.ToolFace{Caller: t.caller, Notices: t.notices, Origins: cfg.MCPOrigins, Hosts: cfg.MCPHosts, Tracer: s.Tracer, Meter: s.Meter}
 	if t.sessions != nil {
-		face.Sessions = t.sessions
+		face.Sessions, face.Answers, face.Subscriptions = t.sessions, t.answers, t.subscriptions
 	}
 	return face
 }

@@ -128,6 +128,7 @@ func build(doc document) (*Policy, error) {
 	}
 	wrong.add(doc.name, err)
 	wrong.add(doc.name, p.addLadders(doc.Ladder))
+	wrong.add(doc.name, p.checkSampled())
 	for i := range doc.DataClassification {
 		wrong.add(doc.name, prefix(fmt.Sprintf("data_classification[%d].", i), p.addTenant(&doc.DataClassification[i])))
 	}

@@ -31,6 +31,9 @@ type Tools struct {
 	Commands []Command `yaml:"commands"`
 	// Rules restrict calls. All that apply hold together.
 	Rules []ToolRule `yaml:"rules"`
+	// Sampling and Elicitation are about what servers ask of callers. The first entry of each that matches a server counts.
+	Sampling    []Sampling    `yaml:"sampling"`
+	Elicitation []Elicitation `yaml:"elicitation"`
 }
 
 // Command is a program that speaks the Model Context Protocol on its standard input and output.
@@ -106,6 +109,7 @@ func (p *Policy) setTools(t Tools) error {
 		wrong.add(at, t.Rules[i].check())
 		settings.Rules = append(settings.Rules, t.Rules[i].rule(at))
 	}
+	wrong.addInputs(&t, &settings)
 	rules, err := toolrule.Compile(settings)
 	if err != nil {
 		for _, each := range flat(err) {

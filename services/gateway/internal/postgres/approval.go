@@ -126,11 +126,14 @@ func (s *Approvals) List(ctx context.Context, f approval.Filter, now time.Time) 
 	}
 	approvals, pointers := make([]approval.Approval, len(rows)), make([]*approval.Approval, len(rows))
 	for i := range rows {
-		approvals[i] = approvalOf(&rows[i]).At(now)
+		approvals[i] = approvalOf(&rows[i])
 		pointers[i] = &approvals[i]
 	}
 	if err := withCalls(ctx, q, pointers...); err != nil {
 		return nil, err
+	}
+	for i := range approvals {
+		approvals[i] = approvals[i].At(now)
 	}
 	return approvals, nil
 }
@@ -147,6 +150,17 @@ func approvalEvent(a approval.Approval, eventType string) event.Report {
 		data["approvers"], data["proof"] = x.Approvers, proofOf(x)
 	}
 	return event.Report{Organization: a.Organization, Type: eventType, Subject: "approval/" + a.Ref, Data: data}
+}
+
+// supersededEvent returns what an organization is told of an approval that ends at a moment, because another one takes its
+// place.
+func supersededEvent(a approval.Approval, by string, now time.Time) event.Report {
+	a.Status, a.ExpiresAt = approval.Superseded, now
+	report := approvalEvent(a, houseevent.ApprovalSuperseded)
+	delete(report.Data, "decided_by")
+	delete(report.Data, "decided_via")
+	report.Data["superseded_by"] = by
+	return report
 }
 
 // approvalDetails returns what the audit log records of an approval. Arguments may hold anything, so they are left out.

@@ -87,7 +87,7 @@ func ask(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, before *a
 		if before.Call.State == approval.Unknown {
 			a.Call.UnknownRef = before.Ref
 		}
-		if err := closeCall(ctx, q, before, now); err != nil {
+		if err := closeCall(ctx, q, before, a.Ref, now); err != nil {
 			return a, err
 		}
 	}
@@ -121,18 +121,18 @@ func ask(ctx context.Context, q *dbsql.Queries, asked *approval.Asked, before *a
 	return a, addHouseEvent(ctx, q, approvalEvent(a, eventType))
 }
 
-// closeCall ends a call whose approval another one takes the place of, and the approval itself if it waits.
-func closeCall(ctx context.Context, q *dbsql.Queries, a *approval.Approval, now time.Time) error {
+// closeCall ends a call whose approval the one with a ref takes the place of, and the approval itself if it waits.
+func closeCall(ctx context.Context, q *dbsql.Queries, a *approval.Approval, by string, now time.Time) error {
 	if err := q.CloseCall(ctx, dbsql.CloseCallParams{ApprovalID: a.ID, EndedAt: now}); err != nil {
 		return fmt.Errorf("close call: %w", err)
 	}
-	if a.Status != approval.Pending {
+	if a.At(now).Status != approval.Pending {
 		return nil
 	}
 	if err := q.ExpireApproval(ctx, dbsql.ExpireApprovalParams{ID: a.ID, ExpiresAt: now}); err != nil {
 		return fmt.Errorf("expire approval: %w", err)
 	}
-	return nil
+	return addHouseEvent(ctx, q, supersededEvent(*a, by, now))
 }
 
 func insertCall(ctx context.Context, q *dbsql.Queries, a *approval.Approval) error {

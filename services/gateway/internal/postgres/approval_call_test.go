@@ -3,13 +3,17 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/services/gateway/internal/governance/approval"
 	"switchyard.dev/services/gateway/internal/postgres"
+	"switchyard.dev/services/platform/testkit"
 )
 
 // exact returns a call of acme's tool deploy.
@@ -227,9 +231,10 @@ func TestGivenBack(t *testing.T) {
 
 // Another policy or definition needs another decision, and the approval before it ends.
 func TestSupersededApprovals(t *testing.T) {
-	control, _, _ := newControl(t)
-	store := postgres.NewApprovals(control)
+	control, pool, _ := newControl(t)
+	store, b := postgres.NewApprovals(control), &books{pool: pool}
 	before, _ := require(t, store, exact(`{}`), "one", noon)
+	first := before.Ref
 	for i, change := range []func(*approval.Exact){
 		func(c *approval.Exact) { c.Policy = "p2" },
 		func(c *approval.Exact) { c.Policy, c.Definition = "p2", [32]byte{2} },
@@ -245,10 +250,43 @@ func TestSupersededApprovals(t *testing.T) {
 			t.Fatalf("%+v, %v", next, err)
 		}
 		old, err := store.Get(t.Context(), "acme", before.Ref)
-		if err != nil || old.Call.State != approval.Closed || i == 0 && old.At(now).Status != approval.Expired {
+		if err != nil || old.Call.State != approval.Closed || i == 0 && old.At(now).Status != approval.Superseded {
 			t.Errorf("before: %s, %s, %v", old.At(now).Status, old.Call.State, err)
 		}
+		if i == 0 {
+			waited := []string{"approval.pending approval/" + first, "approval.pending approval/" + next.Ref}
+			slices.Sort(waited)
+			b.wants(t, "superseded", append(waited, "approval.superseded approval/"+first)...)
+			if by := testkit.Value[string](t, pool, "SELECT data ->> 'superseded_by' FROM house_event WHERE type LIKE '%superseded'"); by != next.Ref {
+				t.Errorf("superseded by %q, want %s", by, next.Ref)
+			}
+		}
 		before = next
+	}
+	// The one that was approved is closed, too, and keeps its status; so does one that had expired.
+	late := noon.Add(2 * time.Hour)
+	c := exact(`{}`)
+	c.Policy = "p3"
+	if _, err := require(t, store, c, "one", late); err != nil {
+		t.Fatal(err)
+	}
+	for status, want := range map[approval.Status][]string{
+		approval.Superseded: {first}, approval.Expired: {before.Ref},
+	} {
+		found, err := store.List(t.Context(), approval.Filter{Organization: "acme", Status: status, Limit: 10}, late)
+		var refs []string
+		for _, a := range found {
+			refs = append(refs, a.Ref)
+			if a.Status != status {
+				t.Errorf("%s is %s, want %s", a.Ref, a.Status, status)
+			}
+		}
+		if diff := cmp.Diff(want, refs); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", status, err, diff)
+		}
+	}
+	if n := testkit.Value[int](t, pool, "SELECT count(*) FROM house_event WHERE type LIKE '%superseded'"); n != 1 {
+		t.Errorf("%d events of superseded approvals, want 1", n)
 	}
 }
 

@@ -58,20 +58,7 @@ func (n *Notifier) publish(ctx context.Context) {
 
 // listen calls onChange for each notification. The client reconnects by itself.
 func (n *Notifier) listen(ctx context.Context, onChange func()) error {
-	subscription := n.client.Subscribe(ctx, n.channel())
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.Channel()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case _, ok := <-messages:
-			if !ok {
-				return nil
-			}
-			onChange()
-		}
-	}
+	return receive(ctx, n.client, n.channel(), func(string) { onChange() })
 }
 
 func (n *Notifier) channel() string { return n.client.Key("control", "changed") }

@@ -103,22 +103,11 @@ func (p *Peers) Lease(ctx context.Context, c health.Circuit, span time.Duration)
 
 // Watch implements health.Peers. The client reconnects by itself; the next exchange brings what was missed meanwhile.
 func (p *Peers) Watch(ctx context.Context, onChange func()) error {
-	subscription := p.client.Subscribe(ctx, p.channel())
-	defer func() { _ = subscription.Close() }()
-	messages := subscription.Channel()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case message, ok := <-messages:
-			if !ok {
-				return nil
-			}
-			if message.Payload != p.replica {
-				onChange()
-			}
+	return receive(ctx, p.client, p.channel(), func(replica string) {
+		if replica != p.replica {
+			onChange()
 		}
-	}
+	})
 }
 
 func (p *Peers) channel() string { return p.client.Key(p.about, "changed") }

@@ -43,7 +43,7 @@ type SlackSender struct{ o SlackOptions }
 func NewSlack(o SlackOptions) *SlackSender { return &SlackSender{o} }
 
 // slackWork is the stored form of a message. It holds a URL only when the request named one: the organization's own
-// is read for each attempt. With a Place it goes through the app.
+// is read for each attempt. With a Place it goes through the app, and the URL is slackNoURL.
 type slackWork struct {
 	URL    string       `json:"url,omitempty"`
 	Place  string       `json:"place,omitempty"`

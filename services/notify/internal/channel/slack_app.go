@@ -20,6 +20,10 @@ const (
 	maxSlackAnswer = 512 << 10
 )
 
+// slackNoURL is the URL of works with a Place. A replica of a release that knows no Place would post them to the
+// organization's incoming webhook; by this URL, which none is, it leaves them for later.
+const slackNoURL = "place:"
+
 // slackPlace is the form of the id of a channel, a conversation or a person.
 var slackPlace = regexp.MustCompile(`^[CGDU][A-Z0-9]{2,20}$`)
 
@@ -42,7 +46,7 @@ func (s *SlackSender) prepareApp(m Message) (Work, error) {
 	if m.First() != m.ID {
 		most = maxSlackChange
 	}
-	return slackWork{Place: place}.of(m, most, slackOrigin(s.o.API), m.Organization+" "+place)
+	return slackWork{URL: slackNoURL, Place: place}.of(m, most, slackOrigin(s.o.API), m.Organization+" "+place)
 }
 
 // slackOrigin returns scheme and host of a base URL.

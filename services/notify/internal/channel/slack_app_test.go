@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -30,6 +31,37 @@ func TestSlackAppTargets(t *testing.T) {
 		if _, err := slack.Prepare(t.Context(), m); err == nil || !strings.Contains(err.Error(), "channel slack: target.slack_channel: ") {
 			t.Errorf("%+v: %v", m.Target, err)
 		}
+	}
+}
+
+// A replica of a release that knows no app leaves its messages for later: it reads no place, and must not post a message to a
+// person in the organization's own incoming webhook.
+func TestSlackAppBesideAnOlderRelease(t *testing.T) {
+	var posts atomic.Int32
+	url, address := serve(t, func(http.ResponseWriter, *http.Request) { posts.Add(1) })
+	slack := channel.NewSlack(channel.SlackOptions{
+		API: url, Tokens: secrets(t, "acme", "xoxb-1"), URLs: secrets(t, "acme", url+"/services/T0/B0/x"), Origins: []string{url},
+		Poster: poster(t, time.Second, address),
+	})
+	m := channel.Message{Organization: "acme", Text: "for you alone", Target: channel.Target{SlackChannel: "U0123ABC"}}
+	work, err := slack.Prepare(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(work.Body, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, added := range []string{"place", "blocks"} {
+		delete(fields, added)
+	}
+	known, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := slack.Deliver(t.Context(), channel.Task{Channel: channel.Slack, Organization: "acme", Work: known, Number: 1})
+	if o != channel.Retry(channel.ClassMissing, 0, time.Minute) || posts.Load() != 0 {
+		t.Errorf("%+v, and %d posts", o, posts.Load())
 	}
 }
 

@@ -27,6 +27,9 @@ type Face struct {
 	Methods map[string]string
 	// Bodies are valid bodies, one for each route whose verb has one.
 	Bodies map[string]string
+	// Formats are the routes that don't read their method's message, but a format of their own. Hostile values take the
+	// place of the members of their body in Bodies, and not of the message's fields.
+	Formats []string
 	// Streams are routes whose response doesn't end. They are called with a cancelled context.
 	Streams []string
 }
@@ -44,6 +47,11 @@ func (f Face) Linear(t *testing.T) {
 	for route := range f.Bodies {
 		if _, ok := f.Methods[route]; !ok {
 			t.Errorf("%s is in Bodies, but is not a route", route)
+		}
+	}
+	for _, route := range f.Formats {
+		if _, ok := f.Bodies[route]; !ok {
+			t.Errorf("%s is in Formats, but not in Bodies", route)
 		}
 	}
 	for _, route := range slices.Sorted(maps.Keys(f.Methods)) {
@@ -81,7 +89,10 @@ func (f Face) rows(route, base string, message protoreflect.MessageDescriptor) (
 	_, path, _ := strings.Cut(route, " ")
 	if hasBody(route) {
 		bodies := JSON
-		if message != nil {
+		switch {
+		case slices.Contains(f.Formats, route):
+			bodies = BodiesLike(base)
+		case message != nil:
 			bodies = Bodies(message, base)
 		}
 		rows = Each(halved(bodies), func(body []byte) { f.ask(route, f.fill(path, "x"), body, "") })

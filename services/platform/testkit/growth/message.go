@@ -16,7 +16,12 @@ const mostInside = 4
 // deep, too many or of another kind, or with members that the message doesn't have. A field added to the contract is
 // included at once.
 func Bodies(message protoreflect.MessageDescriptor, base string) []Input {
-	inputs := append(object(message, base, "", 0), Around("", JSON, "")...)
+	return append(object(message, base, "", 0), besides(base)...)
+}
+
+// besides returns hostile bodies that don't depend on the members of base: any JSON, and base with unknown members.
+func besides(base string) []Input {
+	inputs := slices.Clone(JSON)
 	members := strings.TrimSuffix(strings.TrimSpace(base), "}")
 	comma := ","
 	if strings.TrimSpace(members) == "{" {
@@ -58,15 +63,28 @@ func sameChoice(a, b protoreflect.FieldDescriptor) bool {
 	return b != nil && a.ContainingOneof() != nil && a.ContainingOneof() == b.ContainingOneof()
 }
 
-// values returns hostile values of a field; base is a valid one, or empty.
-func values(field protoreflect.FieldDescriptor, base, path string, inside int) (inputs []Input) {
-	plain := []Input{
+// Hostile values: of any field, of strings, and of maps.
+var (
+	anyValues = []Input{
 		Repeat("long", `"`, "a", `"`), Repeat("escaped", `"`, `\u0061`, `"`), Repeat("digits", "1", "0", ""),
 		Nest("deep", "[", "", "]"), Nest("deep objects", `{"a":`, "1", "}"),
 	}
+	stringValues = []Input{Repeat("spaces", `"`, " ", `"`), Repeat("slashes", `"`, "/.", `"`), Repeat("lines", `"`, `\n`, `"`)}
+	mapValues    = []Input{
+		Number("wide", `{"a":"b"`, `,"k#":"v"`, "}"), Repeat("long names", `{"`, "a", `":"b"}`), Repeat("one name", `{"a":"b"`, `,"a":"b"`, "}"),
+	}
+)
+
+// many returns hostile lists, one of them of a valid item.
+func many(item string) []Input {
+	return []Input{Repeat("many", "["+item, ","+item, "]"), Repeat("many empty", "[{}", ",{}", "]")}
+}
+
+// values returns hostile values of a field; base is a valid one, or empty.
+func values(field protoreflect.FieldDescriptor, base, path string, inside int) (inputs []Input) {
 	switch {
 	case field.IsMap():
-		inputs = append(slices.Clone(plain[3:]), Number("wide", `{"a":"b"`, `,"k#":"v"`, "}"), Repeat("long names", `{"`, "a", `":"b"}`), Repeat("one name", `{"a":"b"`, `,"a":"b"`, "}"))
+		inputs = append(slices.Clone(anyValues[3:]), mapValues...)
 	case field.Kind() == protoreflect.BytesKind:
 		inputs = ValidJSON
 	case field.Message() != nil && inside < mostInside && field.Message().ParentFile().Package() != "google.protobuf":
@@ -75,16 +93,16 @@ func values(field protoreflect.FieldDescriptor, base, path string, inside int) (
 			inputs = Around("[", inputs, "]")
 		}
 	case field.Kind() == protoreflect.StringKind && !field.IsList():
-		inputs = append(slices.Clone(plain), Repeat("spaces", `"`, " ", `"`), Repeat("slashes", `"`, "/.", `"`), Repeat("lines", `"`, `\n`, `"`))
+		inputs = append(slices.Clone(anyValues), stringValues...)
 	default:
-		inputs = plain
+		inputs = anyValues
 	}
 	if field.IsList() {
 		item := element(base)
 		if item == "" {
 			item = zero(field)
 		}
-		wide := []Input{Repeat("many", "["+item, ","+item, "]"), Repeat("many empty", "[{}", ",{}", "]")}
+		wide := many(item)
 		if field.Kind() == protoreflect.StringKind {
 			wide = append(wide, Number("many others", `["a"`, `,"a#"`, "]"))
 		}

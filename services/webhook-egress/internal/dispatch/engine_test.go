@@ -293,7 +293,7 @@ func TestDeadline(t *testing.T) {
 	})
 	w := newWorld(t, r)
 	q := request(r)
-	q.Deadline = time.Now().Add(300 * time.Millisecond)
+	q.Deadline = time.Now().Add(2 * time.Second)
 	id := w.enqueue(w.start(), q)
 	w.untilStatus(id, delivery.StatusExpired)
 	record := w.get(id)

@@ -185,6 +185,12 @@ const (
 	ErrorReason_ERROR_REASON_CIRCUIT_OPEN ErrorReason = 181
 	// 403: the run is as deep below others as runs may be, and minted one more; its authority has ended.
 	ErrorReason_ERROR_REASON_RUN_TOO_DEEP ErrorReason = 190
+	// 502: a tool server asked its caller for what it may not ask for: a capability that it was not shown, a secret in a form,
+	// a page of another origin, or more than a call may take. 403: the caller refused to answer.
+	ErrorReason_ERROR_REASON_INPUT_REFUSED ErrorReason = 191
+	// 403: a tool server asked for a completion that the policy does not let the gateway make, or for one too many. 502: it
+	// asked in a wrong form.
+	ErrorReason_ERROR_REASON_SAMPLING_REFUSED ErrorReason = 193
 	// 413: the payload is larger than 512 KiB.
 	ErrorReason_ERROR_REASON_PAYLOAD_TOO_LARGE ErrorReason = 200
 	// 400: a custom header is reserved or malformed; the reason names it.
@@ -313,6 +319,8 @@ var (
 		180: "ERROR_REASON_TOOL_SERVER_UNAUTHORIZED",
 		181: "ERROR_REASON_CIRCUIT_OPEN",
 		190: "ERROR_REASON_RUN_TOO_DEEP",
+		191: "ERROR_REASON_INPUT_REFUSED",
+		193: "ERROR_REASON_SAMPLING_REFUSED",
 		200: "ERROR_REASON_PAYLOAD_TOO_LARGE",
 		201: "ERROR_REASON_HEADER_NOT_ALLOWED",
 		202: "ERROR_REASON_SIGNING_SECRET_REQUIRED",
@@ -415,6 +423,8 @@ var (
 		"ERROR_REASON_TOOL_SERVER_UNAUTHORIZED":   180,
 		"ERROR_REASON_CIRCUIT_OPEN":               181,
 		"ERROR_REASON_RUN_TOO_DEEP":               190,
+		"ERROR_REASON_INPUT_REFUSED":              191,
+		"ERROR_REASON_SAMPLING_REFUSED":           193,
 		"ERROR_REASON_PAYLOAD_TOO_LARGE":          200,
 		"ERROR_REASON_HEADER_NOT_ALLOWED":         201,
 		"ERROR_REASON_SIGNING_SECRET_REQUIRED":    202,
@@ -709,7 +719,7 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x05error\x18\x01 \x01(\tR\x05error\x12$\n" +
 	"\vretry_after\x18\x02 \x01(\x05H\x00R\n" +
 	"retryAfter\x88\x01\x01B\x0e\n" +
-	"\f_retry_after*\xd2\x1b\n" +
+	"\f_retry_after*\x97\x1c\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12 \n" +
@@ -788,7 +798,9 @@ const file_switchyard_errors_v1_errors_proto_rawDesc = "" +
 	"\x1dERROR_REASON_TOO_MANY_STREAMS\x10\xad\x01\x12*\n" +
 	"%ERROR_REASON_TOOL_SERVER_UNAUTHORIZED\x10\xb4\x01\x12\x1e\n" +
 	"\x19ERROR_REASON_CIRCUIT_OPEN\x10\xb5\x01\x12\x1e\n" +
-	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12#\n" +
+	"\x19ERROR_REASON_RUN_TOO_DEEP\x10\xbe\x01\x12\x1f\n" +
+	"\x1aERROR_REASON_INPUT_REFUSED\x10\xbf\x01\x12\"\n" +
+	"\x1dERROR_REASON_SAMPLING_REFUSED\x10\xc1\x01\x12#\n" +
 	"\x1eERROR_REASON_PAYLOAD_TOO_LARGE\x10\xc8\x01\x12$\n" +
 	"\x1fERROR_REASON_HEADER_NOT_ALLOWED\x10\xc9\x01\x12)\n" +
 	"$ERROR_REASON_SIGNING_SECRET_REQUIRED\x10\xca\x01\x12,\n" +

@@ -143,7 +143,8 @@ type Approval struct {
 	Ref string `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	// Tenant.
 	OrganizationId string `protobuf:"bytes,2,opt,name=organization_id,json=organizationId,proto3" json:"organization_id,omitempty"`
-	// `pending`, and the ends: `approved`, `denied`, `expired`.
+	// `pending`, and the ends: `approved`, `denied`, `expired`, and `superseded` if policy or tool changed before the decision,
+	// so that another approval took its place.
 	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	// Tool to execute.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
@@ -1951,10 +1952,11 @@ const file_switchyard_gateway_v1_approvals_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x02 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12'\n" +
 	"\n" +
 	"revoked_by\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\trevokedBy\x12 \n" +
-	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xa1\x02\n" +
+	"\x06reason\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\"\xad\x02\n" +
 	"\x14ListApprovalsRequest\x121\n" +
-	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12D\n" +
-	"\x06status\x18\x02 \x01(\tB,\xfaB)r'R\apendingR\bapprovedR\x06deniedR\aexpired\xd0\x01\x01R\x06status\x12\x1f\n" +
+	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12P\n" +
+	"\x06status\x18\x02 \x01(\tB8\xfaB5r3R\apendingR\bapprovedR\x06deniedR\aexpiredR\n" +
+	"superseded\xd0\x01\x01R\x06status\x12\x1f\n" +
 	"\x06run_id\x18\x03 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x05runId\x12\x1c\n" +
 	"\x04tool\x18\x04 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x04tool\x12%\n" +
 	"\x05limit\x18\x05 \x01(\x05B\n" +

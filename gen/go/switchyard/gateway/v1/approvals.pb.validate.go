@@ -2749,7 +2749,7 @@ func (m *ListApprovalsRequest) validate(all bool) error {
 		if _, ok := _ListApprovalsRequest_Status_InLookup[m.GetStatus()]; !ok {
 			err := ListApprovalsRequestValidationError{
 				field:  "Status",
-				reason: "value must be in list [pending approved denied expired]",
+				reason: "value must be in list [pending approved denied expired superseded]",
 			}
 			if !all {
 				return err
@@ -2888,10 +2888,11 @@ var _ interface {
 } = ListApprovalsRequestValidationError{}
 
 var _ListApprovalsRequest_Status_InLookup = map[string]struct{}{
-	"pending":  {},
-	"approved": {},
-	"denied":   {},
-	"expired":  {},
+	"pending":    {},
+	"approved":   {},
+	"denied":     {},
+	"expired":    {},
+	"superseded": {},
 }
 
 // Validate checks the field values on ListApprovalsResponse with the rules

@@ -37,8 +37,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied
-// or expired, and a decision is final: of two concurrent ones the second gets 409. An approval that the gateway asks for,
+// ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied,
+// expired or superseded, and a decision is final: of two concurrent ones the second gets 409. An approval that the gateway asks for,
 // because a rule of the policy demands one for a tool's call, is bound to this exact call and allows it once.
 type ApprovalServiceClient interface {
 	// CreateApproval creates a pending approval (201).
@@ -192,8 +192,8 @@ func (c *approvalServiceClient) Deny(ctx context.Context, in *DenyRequest, opts 
 // All implementations must embed UnimplementedApprovalServiceServer
 // for forward compatibility.
 //
-// ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied
-// or expired, and a decision is final: of two concurrent ones the second gets 409. An approval that the gateway asks for,
+// ApprovalService stores people's decisions on tool executions. An approval is pending until it is approved, denied,
+// expired or superseded, and a decision is final: of two concurrent ones the second gets 409. An approval that the gateway asks for,
 // because a rule of the policy demands one for a tool's call, is bound to this exact call and allows it once.
 type ApprovalServiceServer interface {
 	// CreateApproval creates a pending approval (201).

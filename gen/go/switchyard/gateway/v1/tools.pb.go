@@ -250,7 +250,8 @@ type RegisterToolServerRequest struct {
 	RegisteredBy string `protobuf:"bytes,12,opt,name=registered_by,json=registeredBy,proto3" json:"registered_by,omitempty"`
 	// Why.
 	Reason string `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What callers are offered of the server: `tools`, `resources`, `prompts`, `completions`. Absent: tools alone.
+	// What callers are offered of the server: `tools`, `resources`, `prompts`, `completions`, and with tools `tasks`.
+	// Absent: tools alone.
 	Features      []string `protobuf:"bytes,14,rep,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1891,7 +1892,7 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x06scopes\x18\x04 \x03(\tB,\xfaB)\x92\x01&\x10 \"\"r \x18\x80\x012\x1b^[\\x21\\x23-\\x5B\\x5D-\\x7E]+$R\x06scopes\x12 \n" +
 	"\x06issuer\x18\x05 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x04R\x06issuer\x12/\n" +
 	"\x0etoken_endpoint\x18\x06 \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\rtokenEndpoint\x12$\n" +
-	"\bresource\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x10R\bresource\"\xd6\x06\n" +
+	"\bresource\x18\a \x01(\tB\b\xfaB\x05r\x03\x18\x80\x10R\bresource\"\xdd\x06\n" +
 	"\x19RegisterToolServerRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12G\n" +
@@ -1910,8 +1911,8 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\xfaB\a\x1a\x05\x18\x90N(\x00R\x0emaxConcurrency\x121\n" +
 	"\x0emax_per_minute\x18\v \x01(\x05B\v\xfaB\b\x1a\x06\x18\xc0\x84=(\x00R\fmaxPerMinute\x12-\n" +
 	"\rregistered_by\x18\f \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\fregisteredBy\x12 \n" +
-	"\x06reason\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12R\n" +
-	"\bfeatures\x18\x0e \x03(\tB6\xfaB3\x92\x010\x10\x04\x18\x01\"*r(R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\bfeaturesB\x12\n" +
+	"\x06reason\x18\r \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12Y\n" +
+	"\bfeatures\x18\x0e \x03(\tB=\xfaB:\x92\x017\x10\x05\x18\x01\"1r/R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\x05tasksR\bfeaturesB\x12\n" +
 	"\x10_timeout_seconds\"\x93\n" +
 	"\n" +
 	"\n" +
@@ -1972,7 +1973,7 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12'\n" +
 	"\tserver_id\x18\x03 \x01(\tB\n" +
-	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\bserverId\"\xa6\b\n" +
+	"\xfaB\ar\x05\x10\x01\x18\x80\x01R\bserverId\"\xad\b\n" +
 	"\x17UpdateToolServerRequest\x121\n" +
 	"\x0forganization_id\x18\x01 \x01(\tB\b\xfaB\x05r\x03\x18\x80\x01R\x0eorganizationId\x12+\n" +
 	"\x11all_organizations\x18\x02 \x01(\bR\x10allOrganizations\x12'\n" +
@@ -1996,8 +1997,8 @@ const file_switchyard_gateway_v1_tools_proto_rawDesc = "" +
 	"\x0emax_per_minute\x18\r \x01(\x05B\v\xfaB\b\x1a\x06\x18\xc0\x84=(\x00H\aR\fmaxPerMinute\x88\x01\x01\x12'\n" +
 	"\n" +
 	"updated_by\x18\x0e \x01(\tB\b\xfaB\x05r\x03\x18\x80\x02R\tupdatedBy\x12 \n" +
-	"\x06reason\x18\x0f \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12R\n" +
-	"\bfeatures\x18\x10 \x03(\tB6\xfaB3\x92\x010\x10\x04\x18\x01\"*r(R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\bfeaturesB\x13\n" +
+	"\x06reason\x18\x0f \x01(\tB\b\xfaB\x05r\x03\x18\x80\bR\x06reason\x12Y\n" +
+	"\bfeatures\x18\x10 \x03(\tB=\xfaB:\x92\x017\x10\x05\x18\x01\"1r/R\x05toolsR\tresourcesR\apromptsR\vcompletionsR\x05tasksR\bfeaturesB\x13\n" +
 	"\x11_expected_versionB\t\n" +
 	"\a_prefixB\x06\n" +
 	"\x04_urlB\n" +

@@ -727,10 +727,10 @@ func (m *RegisterToolServerRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if len(m.GetFeatures()) > 4 {
+	if len(m.GetFeatures()) > 5 {
 		err := RegisterToolServerRequestValidationError{
 			field:  "Features",
-			reason: "value must contain no more than 4 item(s)",
+			reason: "value must contain no more than 5 item(s)",
 		}
 		if !all {
 			return err
@@ -759,7 +759,7 @@ func (m *RegisterToolServerRequest) validate(all bool) error {
 		if _, ok := _RegisterToolServerRequest_Features_InLookup[item]; !ok {
 			err := RegisterToolServerRequestValidationError{
 				field:  fmt.Sprintf("Features[%v]", idx),
-				reason: "value must be in list [tools resources prompts completions]",
+				reason: "value must be in list [tools resources prompts completions tasks]",
 			}
 			if !all {
 				return err
@@ -875,6 +875,7 @@ var _RegisterToolServerRequest_Features_InLookup = map[string]struct{}{
 	"resources":   {},
 	"prompts":     {},
 	"completions": {},
+	"tasks":       {},
 }
 
 // Validate checks the field values on ToolServer with the rules defined in the
@@ -1943,10 +1944,10 @@ func (m *UpdateToolServerRequest) validate(all bool) error {
 		errors = append(errors, err)
 	}
 
-	if len(m.GetFeatures()) > 4 {
+	if len(m.GetFeatures()) > 5 {
 		err := UpdateToolServerRequestValidationError{
 			field:  "Features",
-			reason: "value must contain no more than 4 item(s)",
+			reason: "value must contain no more than 5 item(s)",
 		}
 		if !all {
 			return err
@@ -1975,7 +1976,7 @@ func (m *UpdateToolServerRequest) validate(all bool) error {
 		if _, ok := _UpdateToolServerRequest_Features_InLookup[item]; !ok {
 			err := UpdateToolServerRequestValidationError{
 				field:  fmt.Sprintf("Features[%v]", idx),
-				reason: "value must be in list [tools resources prompts completions]",
+				reason: "value must be in list [tools resources prompts completions tasks]",
 			}
 			if !all {
 				return err
@@ -2216,6 +2217,7 @@ var _UpdateToolServerRequest_Features_InLookup = map[string]struct{}{
 	"resources":   {},
 	"prompts":     {},
 	"completions": {},
+	"tasks":       {},
 }
 
 // Validate checks the field values on RemoveToolServerRequest with the rules

@@ -4,7 +4,6 @@ import { account } from "./account.js";
 import { acting, admin, forget, personal, restore } from "./acting.js";
 import { audit } from "./audit.js";
 import { allKeys } from "./allkeys.js";
-import { approvals } from "./approvals.js";
 import { budget } from "./budget.js";
 import { circuits } from "./circuits.js";
 import { allDeliveries, allEndpoints, deadLetters, events, registrations } from "./everywhere.js";
@@ -39,7 +38,7 @@ const gateway = () => ({ name: "gateway", href: `gateway/console${acting.organiz
 // ofOrganization are the views of the chosen organization. Its keys are in the list of all keys.
 function ofOrganization() {
   const open = places.filter((place) => may(place.scope) && (!personal(place) || acting.user) && !(place.whole && acting.owner));
-  const whole = acting.owner ? [] : [{ name: "tools", show: tools, one: toolServer }, { name: "approvals", show: approvals }, { name: "budget", show: budget }];
+  const whole = acting.owner ? [] : [{ name: "tools", show: tools, one: toolServer }, { name: "budget", show: budget }];
   return [{ name: "account", show: account }, ...open, { name: "sends", show: sends, one: send }, ...whole];
 }
 

@@ -7,7 +7,7 @@ const prefix = "switchyard.";
 // types are the types that the page offers. Those in withPercent tell the share of a limit that is reached.
 export const types = [
   "switchyard.budget.threshold", "switchyard.quota.reached", "switchyard.credits.exhausted", "switchyard.run.exhausted",
-  "switchyard.approval.pending", "switchyard.approval.decided",
+  "switchyard.approval.pending", "switchyard.approval.decided", "switchyard.approval.superseded",
   "switchyard.endpoint.failing", "switchyard.endpoint.disabled", "switchyard.endpoint.recovered", "switchyard.delivery.failed",
   "switchyard.credential.failing", "switchyard.credential.recovered", "switchyard.credential.rotation_due",
   "switchyard.model.deprecated", "switchyard.model.retiring",

@@ -6,11 +6,14 @@ import { t } from "./text.js";
 
 export const state = { session: null };
 
+// alone matches scopes that no area includes.
+const alone = /:(decide|mint|approvers:write)$/;
+
 // may reports whether the session has a scope, itself or by its whole area.
 export function may(scope) {
   const [area] = scope.split(":");
   const scopes = state.session.scopes;
-  return scopes.includes(scope) || (!/:(decide|mint)$/.test(scope) && scopes.includes(`${area}:*`)) ||
+  return scopes.includes(scope) || (!alone.test(scope) && scopes.includes(`${area}:*`)) ||
     (scope === "keys:read" && scopes.includes("keys:write"));
 }
 

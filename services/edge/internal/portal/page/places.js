@@ -1,6 +1,8 @@
 // The views of an organization, in the order in which the portal and the console list them.
 
 import { alerts } from "./alerts.js";
+import { approvals } from "./approvals.js";
+import { approvers } from "./approvers.js";
 import { deliveries, delivery } from "./deliveries.js";
 import { devices } from "./devices.js";
 import { endpoints } from "./endpoints.js";
@@ -17,6 +19,8 @@ export const places = [
   { name: "deliveries", scope: "webhooks:deliveries:read", show: deliveries, one: delivery },
   { name: "event-types", scope: "webhooks:event_types:read", show: eventTypes, one: eventType },
   { name: "alerts", scope: "alerts:rules:read", show: alerts, whole: true },
+  { name: "approvals", scope: "ai:approvals:read", show: approvals, whole: true },
+  { name: "approvers", scope: "ai:approvers:read", show: approvers, whole: true },
   { name: "spend", scope: "ai:usage:read", show: spend },
   { name: "keys", scope: "keys:read", show: keys },
   { name: "inbox", scope: "notifications:inbox:read", show: inbox },

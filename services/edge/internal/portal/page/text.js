@@ -40,3 +40,9 @@ export function price(pico) {
 function dollars(amount, digits) {
   return new Intl.NumberFormat(language, { style: "currency", currency: "USD", maximumFractionDigits: digits }).format(amount);
 }
+
+// visible returns a text in which characters that are not seen, or that change the order of others, are escaped: what a person
+// reads is what is decided.
+export function visible(text) {
+  return text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} \n]|\ufffd/gu, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+}

@@ -35,7 +35,11 @@ func (x *exchange) call(ctx context.Context) {
 			return
 		}
 	}
-	r := &toolcall.Request{Asker: *x.asker, Tool: tool, Arguments: x.arguments, Meta: x.meta}
+	client, ok := x.client()
+	if !ok {
+		return
+	}
+	r := &toolcall.Request{Asker: *x.asker, Tool: tool, Arguments: x.arguments, Meta: x.meta, Client: client}
 	if x.token != nil {
 		r.Progress = x.progress
 	}

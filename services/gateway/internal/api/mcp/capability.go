@@ -1,6 +1,9 @@
 package mcp
 
-import "switchyard.dev/services/gateway/internal/mcp/toolserver"
+import (
+	"switchyard.dev/services/gateway/internal/mcp/toolserver"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
+)
 
 // capabilities are what the gateway says that it can do. Members that are absent it can't.
 type capabilities struct {
@@ -9,6 +12,8 @@ type capabilities struct {
 	Prompts     *announced  `json:"prompts,omitempty"`
 	Completions *struct{}   `json:"completions,omitempty"`
 	Logging     *struct{}   `json:"logging,omitempty"`
+
+	Extensions map[string]struct{} `json:"extensions,omitempty"`
 }
 
 // announced is a capability whose lists may change.
@@ -33,13 +38,16 @@ func (x *exchange) capabilities() capabilities {
 		c.Tools = &changes
 	}
 	if of[toolserver.FeatureResources] {
-		c.Resources = &subscribed{changes, x.modern}
+		c.Resources = &subscribed{changes, x.modern || x.handler.subscribes()}
 	}
 	if of[toolserver.FeaturePrompts] {
 		c.Prompts = &changes
 	}
 	if of[toolserver.FeatureCompletions] {
 		c.Completions = &struct{}{}
+	}
+	if x.modern && of[toolserver.FeatureTasks] {
+		c.Extensions = map[string]struct{}{wire.ExtensionTasks: {}}
 	}
 	if changes.ListChanged { // In an older revision a session keeps whether log messages are wanted.
 		c.Logging = &struct{}{}

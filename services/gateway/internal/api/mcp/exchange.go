@@ -42,6 +42,8 @@ func (x *exchange) serve(ctx context.Context) {
 		x.offers(ctx, upstream.Offer(method))
 	case method == wire.MethodReadResource, method == wire.MethodGetPrompt, method == wire.MethodComplete:
 		x.query(ctx)
+	case x.takesTasks() && (method == wire.MethodGetTask || method == wire.MethodUpdateTask || method == wire.MethodCancelTask):
+		x.task(ctx)
 	case x.modern && method == wire.MethodListen:
 		x.listen(ctx)
 	case x.modern && method == wire.MethodDiscover:
@@ -53,6 +55,8 @@ func (x *exchange) serve(ctx context.Context) {
 		x.initialize()
 	case x.session != nil && method == wire.MethodSetLevel:
 		x.setLevel(ctx)
+	case x.session != nil && x.handler.subscribes() && (method == wire.MethodSubscribe || method == wire.MethodUnsubscribe):
+		x.subscribe(ctx)
 	case !x.modern && method == wire.MethodPing:
 		x.result(struct{}{})
 	default:

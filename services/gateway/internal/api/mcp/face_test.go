@@ -354,6 +354,8 @@ func TestMissingCapabilities(t *testing.T) {
 		"lacks it":           {`{"requiredCapabilities":{"sampling":{}},"x":1}`, `{}`, 400, -32021},
 		"has it":             {`{"requiredCapabilities":{"sampling":{}}}`, `{"sampling":{}}`, 200, -32603},
 		"has one of two":     {`{"requiredCapabilities":{"sampling":{},"roots":{}}}`, `{"sampling":{}}`, 200, -32603},
+		"lacks an extension": {`{"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`, `{"extensions":{"x/y":{}}}`, 400, -32021},
+		"has an extension":   {`{"requiredCapabilities":{"extensions":{"x/y":{}}}}`, `{"extensions":{"x/y":{}}}`, 200, -32603},
 		"nothing is named":   {`{"requiredCapabilities":{}}`, `{}`, 200, -32603},
 		"of another type":    {`{"requiredCapabilities":["sampling"]}`, `{}`, 200, -32603},
 		"without data":       {``, `{}`, 200, -32603},

@@ -3,19 +3,15 @@ package mcp
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
 	"switchyard.dev/services/gateway/internal/mcp/notice"
-	"switchyard.dev/services/gateway/internal/mcp/session"
 	"switchyard.dev/services/gateway/internal/mcp/toolcall"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
-	"switchyard.dev/services/platform/apierr"
 )
 
 // Notices says when lists have changed; see notice.Hub.
@@ -48,27 +44,36 @@ func (h *Handler) offered(a *toolcall.Asker, server string) (of []toolcall.Liste
 // listen answers subscriptions/listen with a stream, which ends with the answer.
 func (x *exchange) listen(ctx context.Context) {
 	wanted, wrong := x.wanted()
-	if wrong != "" {
+	switch {
+	case wrong != "":
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
+		return
+	case wanted.tasks != nil && !x.declaresTasks():
+		x.fail(undeclaredTasks(), http.StatusBadRequest)
 		return
 	}
 	of := slices.DeleteFunc(x.handler.offered(x.asker, x.server), func(kind toolcall.Listed) bool { return !wanted.lists[kind] })
 	meta := map[string]json.RawMessage{wire.MetaSubscription: x.message.ID}
 	ctx, cancel := context.WithCancel(ctx)
-	var follows follows
+	follows := follows{tools: x.handler.Tools, asker: x.asker, server: x.server, updated: func(uri string) {
+		x.say(wire.MethodUpdated, map[string]any{"_meta": meta, "uri": uri})
+	}}
 	begin := func(notice.State) {
 		accepted := make(map[string]any)
 		for _, kind := range of {
 			accepted[listed[kind].wanted] = true
 		}
-		if uris := follows.begin(ctx, x, wanted.uris, meta); len(uris) > 0 {
+		if uris := follows.begin(ctx, wanted.uris); len(uris) > 0 {
 			accepted[wantedResources] = uris
+		}
+		if ids := follows.beginTasks(ctx, x, wanted.tasks, meta); len(ids) > 0 {
+			accepted[wantedTasks] = ids
 		}
 		x.say(wire.MethodListening, map[string]any{"_meta": meta, "notifications": accepted})
 		follows.open()
 	}
 	var err error
-	if len(of) == 0 && len(wanted.uris) == 0 {
+	if len(of) == 0 && len(wanted.uris) == 0 && len(wanted.tasks) == 0 {
 		begin(notice.State{})
 	} else {
 		err = x.handler.Notices.Listen(ctx, &notice.Listener{
@@ -96,13 +101,15 @@ func (x *exchange) say(method string, params any) {
 // wishes are the notices that a caller asks for.
 type wishes struct {
 	lists [toolcall.Lists]bool
-	// uris are those of resources.
-	uris []string
+	// uris are those of resources, tasks the ids of tasks; nil for none at all.
+	uris, tasks []string
 }
 
-// wantedResources is the member by which a caller asks for notices of resources, and maxFollowed how many it may name.
+// wantedResources and wantedTasks are the members by which a caller asks for notices of resources and of tasks, and
+// maxFollowed how many it may name of each.
 const (
 	wantedResources = "resourceSubscriptions"
+	wantedTasks     = "taskIds"
 	maxFollowed     = 50
 )
 
@@ -121,6 +128,9 @@ func (x *exchange) wanted() (of wishes, wrong string) {
 	wire.Members(notifications, func(name string, value []byte) bool {
 		if name == wantedResources && !of.readURIs(value) {
 			wrong = "params.notifications." + name + ": must be a list of at most 50 URIs"
+		}
+		if name == wantedTasks && !of.readTasks(value) {
+			wrong = "params.notifications." + name + ": must be a list of at most 50 ids"
 		}
 		for kind := range listed {
 			if name == listed[kind].wanted {
@@ -144,62 +154,4 @@ func (w *wishes) readURIs(value []byte) bool {
 		}
 		return valid
 	}) && valid
-}
-
-// Listen serves the stream of notices of an older session. The error is one of the caller's identity, or of a request
-// that has no meaning here.
-func (h *Handler) Listen(w http.ResponseWriter, r *http.Request, server string) error {
-	if refused := h.allows(r); refused != nil {
-		return refused
-	}
-	asker, err := h.Asker(r.Context())
-	if err != nil {
-		return fmt.Errorf("identity: %w", err)
-	}
-	id := r.Header.Get(wire.HeaderSession)
-	if h.Sessions == nil || id == "" {
-		return notAllowed(w)
-	}
-	if accept := strings.ToLower(strings.Join(r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
-		refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "Accept: must have text/event-stream").write(w)
-		return nil
-	}
-	s, err := h.Sessions.Open(r.Context(), ownerOf(&asker, server), id)
-	if err != nil {
-		refusalOf(err, nil, asker.RequestID).write(w)
-		return nil
-	}
-	h.stream(w, r, &asker, server, s)
-	return nil
-}
-
-// stream sends the notices of a session until it expires. The id of an event says what its caller knows then, so that
-// a stream that begins behind it goes on there.
-func (h *Handler) stream(w http.ResponseWriter, r *http.Request, asker *toolcall.Asker, server string, s *session.Session) {
-	ctx, cancel := context.WithDeadline(r.Context(), s.Expires)
-	defer cancel()
-	var events Events
-	err := h.Notices.Listen(ctx, &notice.Listener{
-		Asker: asker, Server: server, Of: h.offered(asker, server), Known: notice.ParseID(r.Header.Get(wire.HeaderLastEvent)),
-		Begin: func(known notice.State) {
-			events = h.Events(w)
-			first := ": listening\n\n"
-			if s.Version == wire.Legacy20251125 { // Older clients take an event without data for a message.
-				first = "id: " + known.ID() + "\ndata:\n\n"
-			}
-			events.Send([]byte(first))
-		},
-		Changed: func(kind toolcall.Listed, known notice.State) {
-			message := (&wire.Message{Method: listed[kind].method}).Append(nil)
-			events.Send(append([]byte("id: "+known.ID()+"\n"), event(message)...))
-		},
-	})
-	switch {
-	case events != nil:
-		events.Close()
-	case err != nil:
-		refusalOf(err, nil, asker.RequestID).write(w)
-	default:
-		refusalOf(apierr.Unavailable("the stream ended before it began", nil), nil, asker.RequestID).write(w)
-	}
 }

@@ -41,6 +41,11 @@ type Tools interface {
 	Query(ctx context.Context, q *toolcall.Query) (toolcall.Answer, error)
 	// Follows returns the servers of resources whose changes a caller wants to be notified of.
 	Follows(ctx context.Context, a *toolcall.Asker, server string, uris []string) ([]toolcall.Followed, error)
+	Task(ctx context.Context, r *toolcall.TaskRequest) (toolcall.Answer, error)
+	// FollowTasks returns the servers of tasks of which a caller wants to be notified.
+	FollowTasks(
+		ctx context.Context, a *toolcall.Asker, client toolcall.Client, server string, ids []string, meta json.RawMessage,
+	) ([]toolcall.FollowedTasks, error)
 }
 
 // Events is a response of server-sent events.
@@ -51,13 +56,17 @@ type Events interface {
 	Close()
 }
 
-// Options of a Handler. All are required but Sessions; Origins and Hosts may be empty.
+// Options of a Handler. All are required but Sessions, Answers and Subscriptions; Origins and Hosts may be empty.
 type Options struct {
 	Tools Tools
 	// Asker returns who makes a request, or an *apierr.Error.
 	Asker func(ctx context.Context) (toolcall.Asker, error)
 	// Sessions are those of the older revisions; nil gives none.
 	Sessions Sessions
+	// Answers bring what callers answer that are asked something; with nil none is asked.
+	Answers Answers
+	// Subscriptions are those of sessions to resources; with nil there are none.
+	Subscriptions Subscriptions
 	// Notices says when lists have changed.
 	Notices Notices
 	// Events begins a response of server-sent events.
@@ -112,7 +121,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, server string, b
 		return nil
 	}
 	if !in.message.IsRequest() {
-		w.WriteHeader(http.StatusAccepted)
+		h.take(w, r, in, asker.RequestID)
 		return nil
 	}
 	x := exchange{handler: h, incoming: in, asker: &asker, server: server, started: time.Now()}

@@ -72,6 +72,10 @@ func (x *exchange) query(ctx context.Context) {
 		x.fail(&wire.Error{Code: wire.CodeInvalidParams, Message: wrong}, http.StatusBadRequest)
 		return
 	}
+	var ok bool
+	if q.Client, ok = x.client(); !ok {
+		return
+	}
 	if x.token != nil {
 		q.Progress = x.progress
 	}
@@ -83,7 +87,7 @@ func (x *exchange) query(ctx context.Context) {
 	}
 	if x.modern {
 		answer.Text = completed(answer.Text)
-		if q.Method == wire.MethodReadResource {
+		if q.Method == wire.MethodReadResource && answer.Kind == upstream.KindComplete {
 			answer.Text = uncached(answer.Text)
 		}
 	}

@@ -42,6 +42,9 @@ func TestCapabilities(t *testing.T) {
 		changing := regexp.MustCompile(`"(tools|resources|prompts)":{}`).ReplaceAllString(c.want, `"$1":{"listChanged":true}`)
 		logging := strings.TrimSuffix(changing, "}") + `,"logging":{}}`
 		subscribed := strings.Replace(logging, `"resources":{"listChanged":true}`, `"resources":{"listChanged":true,"subscribe":true}`, 1)
+		if s.features[toolserver.FeatureTasks] {
+			subscribed = strings.TrimSuffix(subscribed, "}") + `,"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+		}
 		for body, want := range map[string]string{modernBody: subscribed, older: c.want, withSessions: logging} {
 			if got := gjson.Get(body, "result.capabilities").Raw; got != want {
 				t.Errorf("%s with %v: %s, want %s", c.path, c.of, got, want)

@@ -26,12 +26,16 @@ type incoming struct {
 	version string
 	// name is that of the tool that is called; empty for other methods.
 	name string
+	// taskID is the caller's id of a task.
+	taskID string
 	// uri is that of a resource; ref is what a completion is for, argument what it completes, and context what it depends on.
 	uri                    string
 	ref, argument, context json.RawMessage
 	// arguments and meta are members of params; nil for none.
 	arguments json.RawMessage
 	meta      map[string]json.RawMessage
+	// inputs are the answers of a later round, and state what it brings back; nil for none.
+	inputs, state json.RawMessage
 	// token is that of progress; nil for none.
 	token json.RawMessage
 	// level is the least severe level of log messages that the caller wants; empty for none.
@@ -131,6 +135,10 @@ func (in *incoming) read() *refusal {
 			if in.name, ok = wire.Text(value); !ok || in.name == "" || len(in.name) > maxName {
 				wrong(name, "must be a string of 1 to 256 bytes")
 			}
+		case "taskId":
+			if in.taskID, ok = wire.Text(value); !ok {
+				wrong(name, "must be a string")
+			}
 		case "uri":
 			if in.uri, ok = wire.Text(value); !ok || !upstream.IsURI(in.uri) {
 				wrong(name, "must be a URI of at most 2048 bytes")
@@ -139,6 +147,10 @@ func (in *incoming) read() *refusal {
 			in.ref = value
 		case "argument":
 			in.argument = value
+		case "inputResponses":
+			in.inputs = value
+		case "requestState":
+			in.state = value
 		case "context":
 			in.context = value
 		case "cursor":
@@ -240,6 +252,8 @@ func (in *incoming) checkHeaders(version string) *refusal {
 	case wire.MethodCallTool, wire.MethodGetPrompt:
 	case wire.MethodReadResource:
 		field, want = "uri", in.uri
+	case wire.MethodGetTask, wire.MethodUpdateTask, wire.MethodCancelTask:
+		field, want = "taskId", in.taskID
 	default:
 		return nil
 	}

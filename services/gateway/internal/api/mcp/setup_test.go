@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,7 +36,13 @@ type tools struct {
 	offers   toolcall.Offers
 	queries  []*toolcall.Query
 	follows  []toolcall.Followed
+	mu       sync.Mutex // of Follows
 	query    func(q *toolcall.Query) (toolcall.Answer, error)
+	tasks    []*toolcall.TaskRequest
+	task     func(r *toolcall.TaskRequest) (toolcall.Answer, error)
+	// taskFollows are those of FollowTasks, and followed is what was asked for.
+	taskFollows []toolcall.FollowedTasks
+	followed    []string
 }
 
 func (s *tools) Features(_, server string) map[toolserver.Feature]bool {
@@ -51,6 +58,8 @@ func (s *tools) Offers(_ context.Context, _ *toolcall.Asker, server string, of u
 }
 
 func (s *tools) Follows(_ context.Context, _ *toolcall.Asker, _ string, uris []string) ([]toolcall.Followed, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.asked = append(s.asked, uris...)
 	return s.follows, s.err
 }

@@ -74,6 +74,8 @@ var methods = map[string]bool{
 	wire.MethodDiscover: true, wire.MethodInitialize: true, wire.MethodPing: true, wire.MethodListTools: true, wire.MethodCallTool: true,
 	wire.MethodListResources: true, wire.MethodListTemplates: true, wire.MethodReadResource: true, wire.MethodListPrompts: true,
 	wire.MethodListen: true, wire.MethodSetLevel: true, wire.MethodGetPrompt: true, wire.MethodComplete: true,
+	wire.MethodGetTask: true, wire.MethodUpdateTask: true, wire.MethodCancelTask: true,
+	wire.MethodSubscribe: true, wire.MethodUnsubscribe: true,
 }
 
 func (x *exchange) method() string {

@@ -27,6 +27,8 @@ const (
 	Approved Status = "approved"
 	Denied   Status = "denied"
 	Expired  Status = "expired"
+	// Superseded is an approval that another one took the place of before it was decided.
+	Superseded Status = "superseded"
 )
 
 // Event is an event in the life of an approval.
@@ -37,12 +39,17 @@ const (
 	Approve Event = "approve"
 	Deny    Event = "deny"
 	Lapse   Event = "lapse" // its time ran out
+	// Supersede ends its time, because the policy or the tool's definition has changed.
+	Supersede Event = "supersede"
 )
 
 // transitions holds all valid transitions.
 var transitions = map[Status]map[Event]Status{
-	Pending: {Approve: Approved, Deny: Denied, Lapse: Expired},
+	Pending: {Approve: Approved, Deny: Denied, Lapse: Expired, Supersede: Superseded},
 }
+
+// ended reports whether the time of an approval with the status has ended without a decision.
+func (s Status) ended() bool { return s == Expired || s == Superseded }
 
 // DefaultTTL is how long an approval without a TTL waits for its decision.
 const DefaultTTL = 15 * time.Minute
@@ -107,9 +114,14 @@ func New(asked Approval, ttl time.Duration, now time.Time) Approval {
 	return asked
 }
 
-// At returns the approval as it is at a moment: a pending one whose time has run out is expired.
+// At returns the approval as it is at a moment: a pending one whose time has run out is expired, or superseded if its call was
+// closed by then.
 func (a Approval) At(now time.Time) Approval {
-	if next, ok := transitions[a.Status][Lapse]; ok && !now.Before(a.ExpiresAt) {
+	event := Lapse
+	if x := a.Call; x != nil && x.State == Closed && !x.EndedAt.After(a.ExpiresAt) {
+		event = Supersede
+	}
+	if next, ok := transitions[a.Status][event]; ok && !now.Before(a.ExpiresAt) {
 		a.Status = next
 	}
 	return a
@@ -147,7 +159,7 @@ func (a Approval) Decide(d Decision, now time.Time) (Approval, error) {
 	case ok:
 		a.Status, a.DecidedBy, a.DecidedAt, a.Reason, a.Via = next, d.By, now, d.Reason, d.Via
 		return a, nil
-	case a.Status == Expired:
+	case a.Status.ended():
 		return a, ErrExpired
 	}
 	return a, ErrDecided

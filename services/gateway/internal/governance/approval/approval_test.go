@@ -55,6 +55,42 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
+// An approval whose call was closed while it waited is superseded from then on, and can't be decided; one that had expired, or
+// was decided, stays so.
+func TestSuperseded(t *testing.T) {
+	for name, test := range map[string]struct {
+		status Status
+		state  State
+		ended  time.Duration // after its time was up
+		at     time.Duration // the same
+		want   Status
+	}{
+		"closed while it waited": {Pending, Closed, 0, 0, Superseded},
+		"a moment before":        {Pending, Closed, -time.Microsecond, time.Hour, Superseded},
+		"closed when it expired": {Pending, Closed, time.Second, time.Minute, Expired},
+		"not closed":             {Pending, Waiting, 0, 0, Expired},
+		"its time is not up":     {Pending, Waiting, 0, -1, Pending},
+		"approved":               {Approved, Closed, 0, time.Hour, Approved},
+		"denied":                 {Denied, Closed, 0, time.Hour, Denied},
+	} {
+		a := New(Approval{Call: &Execution{State: test.state}}, 0, noon)
+		a.Status, a.Call.EndedAt = test.status, a.ExpiresAt.Add(test.ended)
+		now := a.ExpiresAt.Add(test.at)
+		if got := a.At(now).Status; got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+		if test.want != Superseded {
+			continue
+		}
+		_, decided := a.Decide(Decision{Event: Approve, By: "ada"}, now)
+		_, minted := a.Mint("secret", "ada", "email", now)
+		_, _, byToken := a.DecideBy(&Token{Approver: "ada"}, TokenDecision{Event: Deny}, now)
+		if !errors.Is(decided, ErrExpired) || !errors.Is(minted, ErrExpired) || !errors.Is(byToken, ErrTokenExpired) {
+			t.Errorf("%s: %v, %v, %v", name, decided, minted, byToken)
+		}
+	}
+}
+
 // In any order of events, an approval is decided once, in time, and the decision stays.
 func TestDecisionsAreFinal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

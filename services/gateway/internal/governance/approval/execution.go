@@ -154,7 +154,7 @@ func (a *Approval) nextWaiting(c *Exact, now time.Time) (Step, error) {
 		if a.stands(c, now) {
 			return "", ErrDenied
 		}
-	case Expired:
+	case Expired, Superseded:
 	}
 	return Ask, nil
 }

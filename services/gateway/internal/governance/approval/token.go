@@ -65,7 +65,7 @@ var (
 func (a Approval) Mint(secret, approver, channel string, now time.Time) (Token, error) {
 	a = a.At(now)
 	switch {
-	case a.Status == Expired:
+	case a.Status.ended():
 		return Token{}, ErrExpired
 	case a.Status != Pending:
 		return Token{}, ErrDecided
@@ -91,7 +91,7 @@ type TokenDecision struct {
 func (a Approval) DecideBy(t *Token, d TokenDecision, now time.Time) (decided Approval, repeated bool, err error) {
 	a = a.At(now)
 	switch {
-	case a.Status == Expired:
+	case a.Status.ended():
 		return a, false, ErrTokenExpired
 	case a.Status != Pending && t.Decision == d.Event:
 		return a, true, nil

@@ -1,6 +1,7 @@
 // Package toolrule decides what the policy says of a call of a tool: whether it may be made, and on which terms. Rules
 // only ever restrict; all that apply hold together. Package policy reads them, package toolcall applies them to lists of
-// tools and to calls by the same function.
+// tools and to calls by the same function. It also says how servers are answered that ask for completions, and to where
+// they may send callers.
 package toolrule
 
 import (
@@ -59,6 +60,9 @@ type Settings struct {
 	// may make the same call; 0 is any number.
 	MaxToolCalls, RepeatLimit int
 	Rules                     []Rule
+	// Sampling and Elicitation are about what servers ask of callers. The first of each that matches a server counts.
+	Sampling    []SamplingRule
+	Elicitation []ElicitationRule
 }
 
 // Terms are the terms of a call that may be made.
@@ -126,8 +130,10 @@ func (d *Denial) Err() *apierr.Error {
 // Rules are rules that were compiled. They never change; safe for concurrent use. Nil Rules are those of the zero
 // Settings.
 type Rules struct {
-	settings Settings
-	rules    []compiled
+	settings    Settings
+	rules       []compiled
+	sampling    []SamplingRule
+	elicitation []ElicitationRule
 }
 
 type compiled struct {
@@ -156,6 +162,7 @@ func Compile(settings Settings) (*Rules, error) {
 		return nil, fmt.Errorf("toolrule: %w", err)
 	}
 	r := &Rules{settings: settings}
+	r.setInputs(&settings)
 	var wrong []error
 	for i, rule := range settings.Rules {
 		c := compiled{Rule: rule}

@@ -7,15 +7,14 @@ package session
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/platform/apierr"
 )
 
@@ -53,12 +52,6 @@ type Session struct {
 	Level int
 }
 
-// Sealer seals texts to an organization and a name; see trace.Keys.
-type Sealer interface {
-	Seal(organization, name string, text []byte) (key string, sealed []byte, err error)
-	Open(organization, name, key string, sealed []byte) ([]byte, error)
-}
-
 // State is what of a session changes.
 type State struct {
 	Ended bool
@@ -89,14 +82,14 @@ var (
 
 // Manager begins, opens and ends sessions. Safe for concurrent use.
 type Manager struct {
-	Sealer Sealer
+	Sealer ticket.Sealer
 	Store  Store
 	// Now returns the time; nil is time.Now.
 	Now func() time.Time
 }
 
-// sealName binds ids to their use. It is longer than a UUID, as Sealer demands of texts that are no traces.
-const sealName = "session of the Model Context Protocol"
+// purpose binds ids to their use.
+const purpose = "session of the Model Context Protocol"
 
 // text is a session as it is sealed.
 type text struct {
@@ -107,8 +100,9 @@ type text struct {
 	Server       string          `json:"m,omitempty"`
 	Version      string          `json:"v"`
 	Capabilities json.RawMessage `json:"c,omitempty"`
-	Expires      int64           `json:"e"`
 }
+
+func (m *Manager) tickets() *ticket.Tickets { return &ticket.Tickets{Sealer: m.Sealer, Now: m.Now} }
 
 func (m *Manager) now() time.Time {
 	if m.Now != nil {
@@ -128,18 +122,13 @@ func (m *Manager) Begin(of Owner, version string, capabilities json.RawMessage) 
 		}
 		capabilities = json.RawMessage(compact)
 	}
-	plain, err := json.Marshal(text{
+	id, err = m.tickets().Seal(of.Organization, purpose, text{
 		ID: rand.Text(), Key: of.Key, Service: of.Service, User: of.User, Server: of.Server, Version: version, Capabilities: capabilities,
-		Expires: m.now().Add(Life).Unix(),
-	})
+	}, m.now().Add(Life))
 	if err != nil {
 		return "", fmt.Errorf("begin session: %w", err)
 	}
-	key, sealed, err := m.Sealer.Seal(of.Organization, sealName, plain)
-	if err != nil {
-		return "", fmt.Errorf("begin session: %w", err)
-	}
-	if id = key + "." + base64.RawURLEncoding.EncodeToString(sealed); len(id) > MaxID {
+	if len(id) > MaxID {
 		return "", errors.New("begin session: the names of its principal are too long")
 	}
 	return id, nil
@@ -196,24 +185,16 @@ func (m *Manager) read(of Owner, id string) (*Session, error) {
 	if len(id) > MaxID {
 		return nil, ErrNotFound
 	}
-	key, rest, _ := strings.Cut(id, ".")
-	sealed, err := base64.RawURLEncoding.Strict().DecodeString(rest)
-	if err != nil {
-		return nil, ErrNotFound
-	}
-	plain, err := m.Sealer.Open(of.Organization, sealName, key, sealed)
-	if err != nil {
-		return nil, ErrNotFound
-	}
 	var t text
-	if err := json.Unmarshal(plain, &t); err != nil {
+	expires, err := m.tickets().Open(of.Organization, purpose, id, &t)
+	if err != nil {
 		return nil, ErrNotFound
 	}
 	s := &Session{
 		ID: t.ID, Owner: Owner{of.Organization, t.Key, t.Service, t.User, t.Server}, Version: t.Version, Capabilities: t.Capabilities,
-		Expires: time.Unix(t.Expires, 0), Level: -1,
+		Expires: expires, Level: -1,
 	}
-	if s.Owner != of || !m.now().Before(s.Expires) {
+	if s.Owner != of {
 		return nil, ErrNotFound
 	}
 	return s, nil

@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"switchyard.dev/services/gateway/internal/serving/trace"
+	"switchyard.dev/services/gateway/internal/mcp/ticket/tickettest"
 	"switchyard.dev/services/platform/apierr"
-	"switchyard.dev/services/platform/secret"
 	"switchyard.dev/services/platform/testkit/growth"
 )
 
@@ -46,23 +43,9 @@ func (s *states) SetLevel(_ context.Context, organization, id string, _ time.Tim
 	return s.set(organization, id, func(state *State) { state.Level = level })
 }
 
-// keys returns the keys of a file with secrets.
-func keys(t *testing.T, secrets ...string) *trace.Keys {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(file, []byte(strings.Join(secrets, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k, err := trace.NewKeys(secret.File(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 var (
-	first  = strings.Repeat("a", 32)
-	second = strings.Repeat("b", 32)
+	first  = tickettest.First
+	second = tickettest.Second
 	owner  = Owner{"acme", "k1", "edge", "ann", "files"}
 )
 
@@ -78,7 +61,7 @@ func TestSessions(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	store := &states{ids: map[string]State{}}
 	clock := func() time.Time { return now }
-	one, two := &Manager{keys(t, first), store, clock}, &Manager{keys(t, second, first), store, clock}
+	one, two := &Manager{tickettest.Keys(t, first), store, clock}, &Manager{tickettest.Keys(t, second, first), store, clock}
 	id, err := one.Begin(owner, "2025-11-25", json.RawMessage(`{ "elicitation": {} }`))
 	if err != nil || len(id) > MaxID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		t.Fatalf("%q %v", id, err)
@@ -106,7 +89,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	alone := &Manager{keys(t, second), store, clock}
+	alone := &Manager{tickettest.Keys(t, second), store, clock}
 	_, err = alone.Open(t.Context(), owner, id)
 	refused(t, "without its key", err, apierr.ReasonNotFound)
 
@@ -149,7 +132,7 @@ func TestSessions(t *testing.T) {
 }
 
 func TestReadGrowsLinearly(t *testing.T) {
-	m := &Manager{Sealer: keys(t, first), Store: &states{}}
+	m := &Manager{Sealer: tickettest.Keys(t, first), Store: &states{}}
 	growth.Linear(t, growth.EachText(growth.Text, func(text string) { _, _ = m.read(owner, text) })...)
 }
 
@@ -158,7 +141,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("a.b")
 	f.Add("0011223344556677.AAAA")
 	f.Fuzz(func(t *testing.T, id string) {
-		m := &Manager{Sealer: keys(t, first), Store: &states{}}
+		m := &Manager{Sealer: tickettest.Keys(t, first), Store: &states{}}
 		if s, err := m.read(owner, id); err == nil {
 			t.Fatalf("%q: %+v", id, s)
 		}

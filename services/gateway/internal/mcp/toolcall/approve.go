@@ -52,10 +52,18 @@ func (e *ApprovalError) Error() string { return e.Err.Error() }
 func (e *ApprovalError) Unwrap() error { return e.Err }
 
 // approve claims the approval of the exact call. A call that waits for its decision is held for some time; everything that
-// was checked before is checked again then.
+// was checked before is checked again then. A caller that can show a page is sent to it first, and held when it comes back.
 func (x *execution) approve(ctx context.Context, f *facts) error {
-	if f.terms.Approval != "" && x.caller.Approvals == nil {
+	switch {
+	case f.terms.Approval == "":
+		return nil
+	case x.last != nil && x.claim != nil: // Of the first round.
+		return nil
+	case x.last != nil, x.caller.Approvals == nil:
 		return ErrApprovalRequired
+	case x.declined:
+		x.approvalRef = x.waited.Waits
+		return aboutApproval(x.approvalRef, waits(x.approvalRef))
 	}
 	until := time.Now().Add(x.caller.Hold)
 	for f.terms.Approval != "" {
@@ -67,6 +75,8 @@ func (x *execution) approve(ctx context.Context, f *facts) error {
 		case found.Call.State == approval.Claimed:
 			x.claim = &found
 			return nil
+		case x.sends() && (x.waited == nil || !time.Now().Before(until)):
+			return x.sendToPage(found.Ref)
 		case !time.Now().Before(until):
 			return aboutApproval(found.Ref, waits(found.Ref))
 		}
@@ -128,9 +138,8 @@ func (x *execution) wait(ctx context.Context, ref string, until time.Time) error
 	return nil
 }
 
-// recheck makes all checks again that were made before a call was held, as everything may have changed meanwhile. What the
-// call has reserved is still reserved.
-func (x *execution) recheck(ctx context.Context, f *facts) error {
+// look takes the present policy and the present registration of the server, unless the request has ended.
+func (x *execution) look(ctx context.Context, f *facts) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
@@ -140,13 +149,30 @@ func (x *execution) recheck(ctx context.Context, f *facts) error {
 		return ErrServerNotFound
 	}
 	x.entry, x.server, f.entry = entry, &entry.Server, entry
+	return nil
+}
+
+// trust reads the server's level of trust.
+func (x *execution) trust(f *facts) error {
+	var err error
+	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
+		return errTrustAway.Wrap(err)
+	}
+	return nil
+}
+
+// recheck makes all checks again that were made before a call was held, or before the server asked for something, as
+// everything may have changed meanwhile. What the call has reserved is still reserved.
+func (x *execution) recheck(ctx context.Context, f *facts) error {
+	if err := x.look(ctx, f); err != nil {
+		return err
+	}
 	x.caller.ask(f, &x.request.Asker, x.policy, x.tool)
 	if err := decideRun(f); err != nil {
 		return err
 	}
-	var err error
-	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
-		return errTrustAway.Wrap(err)
+	if err := x.trust(f); err != nil {
+		return err
 	}
 	if err := x.define(ctx, f); err != nil {
 		return err
@@ -161,9 +187,10 @@ func (x *execution) recheck(ctx context.Context, f *facts) error {
 	return x.judge(ctx, f)
 }
 
-// settle writes what became of an approved call, or gives back its approval.
+// settle writes what became of an approved call, or gives back its approval. A call of several rounds is settled by the
+// last one; one that is never continued becomes unknown when its lease runs out.
 func (x *execution) settle(ctx context.Context, isError bool, err error) {
-	if x.claim == nil {
+	if x.claim == nil || x.last != nil && !x.sent {
 		return
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -175,7 +202,7 @@ func (x *execution) settle(ctx context.Context, isError bool, err error) {
 	}
 	state := approval.Done
 	switch {
-	case x.outcome != ledger.OutcomeCompleted:
+	case x.outcome != ledger.OutcomeCompleted, x.broken:
 		state = approval.Unknown
 	case isError || err != nil:
 		state = approval.Failed

@@ -3,6 +3,7 @@ package toolcall
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -31,6 +32,8 @@ type approvals struct {
 	settled []approval.State
 	sent    int
 	given   int // back
+	within  time.Duration
+	last    string // the claim that was settled
 }
 
 func (a *approvals) Require(_ context.Context, c *approval.Exact) (approval.Approval, error) {
@@ -38,7 +41,7 @@ func (a *approvals) Require(_ context.Context, c *approval.Exact) (approval.Appr
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked = append(a.asked, *c)
-	return approval.Approval{Ref: "apr_1", Call: &approval.Execution{State: a.state}}, a.err
+	return approval.Approval{ID: 7, Ref: "apr_1", Call: &approval.Execution{State: a.state, Attempt: 3, Replica: "replica-1"}}, a.err
 }
 
 func (a *approvals) Wait(ctx context.Context, _ string, until time.Time) (bool, error) {
@@ -56,8 +59,9 @@ func (a *approvals) Wait(ctx context.Context, _ string, until time.Time) (bool, 
 	}
 }
 
-func (a *approvals) Send(context.Context, *approval.Approval, time.Duration) error {
+func (a *approvals) Send(_ context.Context, _ *approval.Approval, within time.Duration) error {
 	a.world.step("spend")
+	a.within = within
 	a.sent++
 	return a.sendErr
 }
@@ -67,7 +71,8 @@ func (a *approvals) Release(context.Context, *approval.Approval) error {
 	return nil
 }
 
-func (a *approvals) Settle(_ context.Context, _ *approval.Approval, state approval.State) error {
+func (a *approvals) Settle(_ context.Context, claimed *approval.Approval, state approval.State) error {
+	a.last = fmt.Sprintf("%d %s %d %s", claimed.ID, claimed.Ref, claimed.Call.Attempt, claimed.Call.Replica)
 	a.settled = append(a.settled, state)
 	return nil
 }

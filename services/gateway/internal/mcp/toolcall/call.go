@@ -2,8 +2,9 @@ package toolcall
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,7 +26,6 @@ import (
 	"switchyard.dev/services/gateway/internal/serving/trace"
 	"switchyard.dev/services/platform/apierr"
 	"switchyard.dev/services/platform/expression"
-	"switchyard.dev/services/platform/panics"
 )
 
 // maxAnswer is the largest answer of a server, in bytes.
@@ -53,8 +53,29 @@ type execution struct {
 	hold *memory.Hold
 	// definition is the approved one of the tool; nil until it is known.
 	definition *definition.Reviewed
-	// ask makes a query; nil for a call of a tool.
-	ask func(ctx context.Context) (upstream.Result, error)
+	// method is wire.MethodCallTool or that of a query, and path the server of the path; empty for all.
+	method, path string
+	// ask makes the request once, and again makes all checks of it again.
+	ask   func(ctx context.Context) (upstream.Result, error)
+	again func(ctx context.Context) error
+	// inputs and state are what the next round brings to the server; nil and empty for the first.
+	inputs json.RawMessage
+	state  string
+	// last is the round before this one, where the request continues a call; nil for a new call. rounds counts those that
+	// were sent, of the whole call.
+	last   *pending
+	rounds int
+	// turns counts the rounds of this request. bound is the digest that all rounds have in common. broken reports that the
+	// call ended while the server waited for an answer.
+	turns       int
+	lastExpires time.Time
+	bound       []byte
+	broken      bool
+	// waited is what a caller brings back that was sent to the page of its approval, which it may have declined to open;
+	// nil for none. shown is what the caller is asked instead of an answer; nil for nothing.
+	waited   *pending
+	declined bool
+	shown    *upstream.Result
 	// claim is the approval that this call uses; nil without one. approvalRef names the one that it asked for.
 	claim       *approval.Approval
 	approvalRef string
@@ -63,6 +84,8 @@ type execution struct {
 	// done reports verdict, which is what the call shows of its server, to the circuit; nil before the circuit let it through.
 	done    func(ctx context.Context, v health.Verdict)
 	verdict health.Verdict
+	// sampled counts the completions that the server asked for, over all rounds of the call.
+	sampled atomic.Int64
 	// ready is when every check has passed; zero before.
 	ready time.Time
 
@@ -76,7 +99,10 @@ type execution struct {
 // Call makes a call, if every check lets it pass. The error is an *apierr.Error, or a *wire.Error where the server
 // answered with an error of the protocol. A call that was sent is not repeated.
 func (c *Caller) Call(ctx context.Context, r *Request) (Answer, error) {
-	x := execution{caller: c, request: r, id: newID(), started: time.Now(), hold: c.Memory.Open(r.Organization, maxAnswer)}
+	x := execution{
+		caller: c, request: r, method: wire.MethodCallTool, path: r.Tool.Server, id: newID(), started: time.Now(),
+		hold: c.Memory.Open(r.Organization, maxAnswer),
+	}
 	result, err := x.serve(ctx)
 	x.end(ctx, &result, err)
 	return Answer{result, x.serverID(), x.tool}, err
@@ -111,6 +137,9 @@ func (x *execution) serve(ctx context.Context) (upstream.Result, error) {
 	if err := x.canonicalize(); err != nil {
 		return upstream.Result{}, err
 	}
+	if err := x.resume(); err != nil {
+		return upstream.Result{}, err
+	}
 	x.policy = x.caller.Policy()
 	if x.grant, err = x.caller.Admission.Admit(memory.NewContext(ctx, x.hold), x.request.Organization, x.request.Run, x.request.KeyTerms); err != nil {
 		return upstream.Result{}, err
@@ -127,10 +156,19 @@ func (x *execution) serve(ctx context.Context) (upstream.Result, error) {
 	case len(violations) > 0:
 		return violated(violations), nil
 	}
-	if err := x.permit(ctx, &f); err != nil {
+	if err := x.follows(); err != nil {
 		return upstream.Result{}, err
 	}
-	x.ready = time.Now()
+	if err := x.permit(ctx, &f); err != nil {
+		return x.asks(err)
+	}
+	x.ask, x.again = x.upstream, func(ctx context.Context) error {
+		err := x.recheck(ctx, &f)
+		if err == nil && f.terms.Approval != "" && x.claim == nil { // No rule wanted it before.
+			err = ErrApprovalRequired
+		}
+		return err
+	}
 	return x.send(ctx)
 }
 
@@ -156,9 +194,8 @@ func (x *execution) authorize(ctx context.Context, f *facts) error {
 	if err := x.reserve(ctx, f.terms); err != nil {
 		return err
 	}
-	var err error
-	if f.level, err = x.caller.Trust.Level(x.request.Organization, x.server.ID); err != nil {
-		return errTrustAway.Wrap(err)
+	if err := x.trust(f); err != nil {
+		return err
 	}
 	return x.define(ctx, f)
 }
@@ -186,9 +223,12 @@ func (x *execution) define(ctx context.Context, f *facts) error {
 	return err
 }
 
-// reserve takes the call from the limits of its run, and its price from the budgets.
+// reserve takes the call from the limits of its run, and its price from the budgets. A later round is part of the call
+// that the first one has taken.
 func (x *execution) reserve(ctx context.Context, terms toolrule.Terms) error {
 	switch {
+	case x.last != nil:
+		return nil
 	case x.request.Run != "":
 		return x.grant.ReserveTool(ctx, x.id, x.price, budget.Tool{
 			Digest:   canonical.Digest("tool-call", []byte(x.server.ID), []byte(x.tool), x.arguments),
@@ -256,82 +296,4 @@ func refusedByLimit(err error) error {
 	refused := apierr.New(apierr.KindRateLimited, apierr.ReasonRateLimited, "calls of this server: "+full.Error())
 	refused.RetryAfter = full.RetryAfter
 	return refused
-}
-
-// send makes the call, and records it before it returns.
-func (x *execution) send(ctx context.Context) (upstream.Result, error) {
-	if x.claim != nil {
-		if err := x.caller.Approvals.Send(ctx, x.claim, x.server.Timeout+answerMargin); err != nil {
-			return upstream.Result{}, err
-		}
-	}
-	ask := x.ask
-	if ask == nil {
-		ask = x.upstream
-	}
-	result, err := ask(ctx)
-	x.verdict = verdictOf(err)
-	if unsent, ok := errors.AsType[*upstream.Error](err); ok && !unsent.Sent {
-		return upstream.Result{}, x.unsent(ctx, unsent)
-	}
-	x.sent = true
-	x.outcome, err = x.classify(ctx, &result, err)
-	x.commit(ctx)
-	x.settle(ctx, result.IsError, err)
-	return result, err
-}
-
-// upstream makes the call. A panic becomes an error, since the call has to be recorded.
-func (x *execution) upstream(ctx context.Context) (result upstream.Result, err error) {
-	defer panics.Recover(&err)
-	return x.caller.Upstream.Call(ctx, x.server, &upstream.Call{
-		Organization: x.request.Organization, Tool: x.tool, Arguments: x.arguments, Definition: x.definition.Text,
-		Meta: x.request.Meta, Progress: x.request.Progress, Log: x.request.Log,
-	})
-}
-
-// unsent returns the error of a call of which nothing has left.
-func (x *execution) unsent(ctx context.Context, cause *upstream.Error) error {
-	if ended := ended(ctx); ended != nil {
-		return ended
-	}
-	x.caller.Log.WarnContext(ctx, "a call could not be sent", slog.String("server", x.server.ID), slog.String("error", cause.Error()))
-	if cause.Unauthorized() {
-		return unauthorized(cause)
-	}
-	refused := errUnavailable.Wrap(cause)
-	refused.RetryAfter = max(refused.RetryAfter, cause.RetryAfter)
-	return refused
-}
-
-// classify returns how a call that was sent has ended, and the error for its caller.
-func (x *execution) classify(ctx context.Context, result *upstream.Result, err error) (ledger.Outcome, error) {
-	_, answered := errors.AsType[*wire.Error](err)
-	switch {
-	case err == nil && result.Kind != upstream.KindComplete:
-		*result = upstream.Result{}
-		return ledger.OutcomeCompleted, errUnsupported
-	case err == nil, answered:
-		return ledger.OutcomeCompleted, err
-	}
-	*result = upstream.Result{}
-	if cause := admission.Termination(ctx); cause != nil {
-		return ledger.OutcomeAborted, cause
-	}
-	if ctx.Err() != nil {
-		return ledger.OutcomeCancelled, apierr.From(ctx.Err())
-	}
-	x.caller.Log.WarnContext(ctx, "a call got no answer", slog.String("server", x.server.ID), slog.String("error", err.Error()))
-	return ledger.OutcomeInterrupted, ErrOutcomeUnknown.Wrap(err)
-}
-
-// ended returns why a request has ended; nil if it has not.
-func ended(ctx context.Context) error {
-	if cause := admission.Termination(ctx); cause != nil {
-		return cause
-	}
-	if ctx.Err() != nil {
-		return apierr.From(ctx.Err())
-	}
-	return nil
 }

@@ -245,5 +245,6 @@ func (c *Caller) Features(organization, server string) map[toolserver.Feature]bo
 	for _, feature := range toolserver.Features() {
 		of[feature] = slices.ContainsFunc(entries, func(e *definition.Entry) bool { return e.Server.Offers(feature) })
 	}
+	of[toolserver.FeatureTasks] = of[toolserver.FeatureTasks] && c.seals()
 	return of
 }

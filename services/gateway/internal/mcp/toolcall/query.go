@@ -38,7 +38,8 @@ type Query struct {
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
 	// Log gets the log messages of the server, in the same way.
-	Log upstream.Log
+	Log    upstream.Log
+	Client Client
 }
 
 // feature returns the feature that a query needs.
@@ -92,8 +93,8 @@ func (q *Query) model(name string) string {
 // *apierr.Error, or a *wire.Error where the server answered with an error of the protocol.
 func (c *Caller) Query(ctx context.Context, q *Query) (Answer, error) {
 	x := execution{
-		caller: c, id: newID(), started: time.Now(), hold: c.Memory.Open(q.Organization, maxAnswer),
-		request: &Request{Asker: q.Asker, Meta: q.Meta, Progress: q.Progress},
+		caller: c, id: newID(), started: time.Now(), hold: c.Memory.Open(q.Organization, maxAnswer), method: q.Method, path: q.Server,
+		request: &Request{Asker: q.Asker, Meta: q.Meta, Progress: q.Progress, Client: q.Client},
 	}
 	result, err := x.serveQuery(ctx, q)
 	x.end(ctx, &result, err)
@@ -103,6 +104,9 @@ func (c *Caller) Query(ctx context.Context, q *Query) (Answer, error) {
 // serveQuery makes the checks in their order, then the query.
 func (x *execution) serveQuery(ctx context.Context, q *Query) (upstream.Result, error) {
 	var err error
+	if err = x.resume(); err != nil {
+		return upstream.Result{}, err
+	}
 	x.policy = x.caller.Policy()
 	f := facts{method: q.Method}
 	merged := q.ofResource() && q.Server == ""
@@ -124,6 +128,9 @@ func (x *execution) serveQuery(ctx context.Context, q *Query) (upstream.Result, 
 	if x.arguments, err = canonical.Object(q.params(f.tool)); err != nil {
 		return upstream.Result{}, unreadableParams(err)
 	}
+	if err := x.follows(); err != nil {
+		return upstream.Result{}, err
+	}
 	if err := x.permitQuery(ctx, q, &f); err != nil {
 		return upstream.Result{}, err
 	}
@@ -135,9 +142,10 @@ func (x *execution) serveQuery(ctx context.Context, q *Query) (upstream.Result, 
 		defer panics.Recover(&err)
 		return x.caller.Upstream.Query(ctx, x.server, &upstream.Query{
 			Organization: q.Organization, Method: q.Method, Name: name, Params: x.arguments, Meta: q.Meta, Progress: q.Progress, Log: q.Log,
+			Capabilities: x.offered(), Inputs: x.inputs, State: x.state, Ask: x.live(),
 		})
 	}
-	x.ready = time.Now()
+	x.again = func(ctx context.Context) error { return x.recheckQuery(ctx, q, &f) }
 	return x.send(ctx)
 }
 
@@ -184,9 +192,8 @@ func (x *execution) permitQuery(ctx context.Context, q *Query, f *facts) error {
 	if err := x.reserve(ctx, f.terms); err != nil {
 		return err
 	}
-	var err error
-	if f.level, err = x.caller.Trust.Level(q.Organization, x.server.ID); err != nil {
-		return errTrustAway.Wrap(err)
+	if err := x.trust(f); err != nil {
+		return err
 	}
 	if err := decideOffer(f); err != nil {
 		return err
@@ -195,6 +202,21 @@ func (x *execution) permitQuery(ctx context.Context, q *Query, f *facts) error {
 		return err
 	}
 	return x.limit(ctx)
+}
+
+// recheckQuery makes all checks of a query again, as everything may have changed since they were made.
+func (x *execution) recheckQuery(ctx context.Context, q *Query, f *facts) error {
+	if err := x.look(ctx, f); err != nil {
+		return err
+	}
+	f.askOf(&q.Asker, x.policy, q.Method, f.tool)
+	if err := x.trust(f); err != nil {
+		return err
+	}
+	if err := decideOffer(f); err != nil {
+		return err
+	}
+	return q.judge(x.policy, f)
 }
 
 // judge applies the rules that read the arguments.

@@ -30,22 +30,33 @@ func Provider(server string) string { return "mcp/" + server }
 // commit records the call in the ledger. It was sent, so that its price is due whatever came back.
 func (x *execution) commit(ctx context.Context) {
 	x.ended = time.Now()
-	err := x.caller.Ledger.Commit(context.WithoutCancel(ctx), x.row())
-	if x.recorded = err == nil; err != nil {
+	row := x.row()
+	if x.turns > 1 { // The first one has the price.
+		row.ID, row.Cost = newID(), 0
+	}
+	err := x.caller.Ledger.Commit(context.WithoutCancel(ctx), row)
+	if x.turns == 1 { // It has what is reserved.
+		x.recorded = err == nil
+	}
+	if err != nil {
 		x.caller.Log.ErrorContext(ctx, "the ledger row of a tool's call could not be committed", slog.String("error", err.Error()))
 	}
 }
 
-// row returns the ledger row of the call.
+// row returns the ledger row of the call. The rows of later rounds cost nothing, and have the id of the first request.
 func (x *execution) row() ledger.Entry {
 	r := x.request
+	id, cost := r.RequestID, x.price
+	if x.last != nil {
+		id, cost = x.last.Request, 0
+	}
 	credential := credentialOf(x.server)
 	return ledger.Entry{
-		ID: x.id, RequestID: r.RequestID, Organization: r.Organization, Key: r.Key, KeyOrigin: r.KeyTerms.Key, User: r.User,
+		ID: x.id, RequestID: id, Organization: r.Organization, Key: r.Key, KeyOrigin: r.KeyTerms.Key, User: r.User,
 		Service: r.Service, Run: r.Run, Tags: r.Tags, Operation: ledger.OperationTool,
 		RequestedProvider: Provider(x.server.ID), RequestedModel: x.tool, Provider: Provider(x.server.ID), Model: x.tool,
 		Credential: credential.Source, Fingerprint: credential.Fingerprint, Attempts: 1,
-		State: ledger.StateReported, Cost: x.price, PriceVersion: x.priced, Outcome: x.outcome,
+		State: ledger.StateReported, Cost: cost, PriceVersion: x.priced, Outcome: x.outcome,
 		StartedAt: x.started, EndedAt: x.ended,
 	}
 }
@@ -106,6 +117,9 @@ func (x *execution) end(ctx context.Context, result *upstream.Result, err error)
 		x.ended = time.Now()
 	}
 	text := result.Text
+	if result.Kind == upstream.KindInputRequired { // What servers ask is not kept.
+		text = nil
+	}
 	x.caller.After(ctx, func() {
 		x.caller.metrics.called(context.WithoutCancel(ctx), x, result.IsError, err)
 		x.close(ctx, text, err)
@@ -122,7 +136,7 @@ func (x *execution) close(ctx context.Context, result json.RawMessage, err error
 	o.Ended, o.Status, o.Err = x.ended, x.status(err), shown(err)
 	o.Policy = x.policy.Version
 	o.Request.ApprovalRef = x.approvalRef
-	if body, err := jsontext.Marshal(captured{x.server.ID, x.tool, x.arguments}); err == nil {
+	if body, err := jsontext.Marshal(captured{Server: x.server.ID, Tool: x.tool, Arguments: x.arguments}); err == nil {
 		o.Request.Raw = trace.RawRequest{Form: Form, Body: body}
 	}
 	if x.sent {
@@ -159,6 +173,8 @@ type captured struct {
 	Server    string          `json:"server"`
 	Tool      string          `json:"tool"`
 	Arguments json.RawMessage `json:"arguments,omitzero"`
+	// Call is the id of the request whose task has ended; empty for a call.
+	Call string `json:"call,omitzero"`
 }
 
 // status returns how the call ended.

@@ -61,7 +61,9 @@ type world struct {
 	offers  map[toolserver.Key]map[upstream.Offer][]upstream.Item
 	silent  map[toolserver.Key]error
 	queried []*upstream.Query
+	reply   func(q *upstream.Query) (upstream.Result, error) // to queries; nil: which server it was
 	follow  func(ctx context.Context, s *toolserver.Server, f *upstream.Follow) error
+	tasks   tasks
 
 	ready, commitErr error
 	rows             []ledger.Entry
@@ -179,6 +181,9 @@ func (w *world) Query(ctx context.Context, s *toolserver.Server, q *upstream.Que
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queried = append(w.queried, q)
+	if w.reply != nil {
+		return w.reply(q)
+	}
 	return upstream.Result{Kind: upstream.KindComplete, Text: json.RawMessage(`{"from":"` + s.ID + `"}`)}, ctx.Err()
 }
 

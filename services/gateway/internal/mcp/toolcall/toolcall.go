@@ -19,6 +19,9 @@ import (
 	"switchyard.dev/services/gateway/internal/governance/toolrule"
 	"switchyard.dev/services/gateway/internal/governance/trust"
 	"switchyard.dev/services/gateway/internal/mcp/definition"
+	"switchyard.dev/services/gateway/internal/mcp/input"
+	"switchyard.dev/services/gateway/internal/mcp/task"
+	"switchyard.dev/services/gateway/internal/mcp/ticket"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
 	"switchyard.dev/services/gateway/internal/money/ledger"
@@ -54,7 +57,24 @@ type Request struct {
 	// Progress gets the reports of the server; nil for none. It is called by one goroutine at a time.
 	Progress func(upstream.Progress)
 	// Log gets the log messages of the server, in the same way.
-	Log upstream.Log
+	Log    upstream.Log
+	Client Client
+}
+
+// Client is what a caller can be asked in the course of its request. The zero value can't be asked anything.
+type Client struct {
+	// Capabilities are what the caller declared, an object; nil for none, and where it can't be asked: without Ask, it has
+	// to understand results that require input.
+	Capabilities json.RawMessage
+	// Tasks reports that the caller takes a task in place of a result.
+	Tasks bool
+	// Inputs are the answers of a later round, and State the state that it brings, as they arrived; nil and empty for a
+	// first round.
+	Inputs json.RawMessage
+	State  string
+	// Ask puts requests, as input.Request.Screen has returned them, to the caller while its request goes on, and returns
+	// the answers by their keys, as they arrived. Nil where that can't be.
+	Ask func(ctx context.Context, asked []input.Request) (map[string]json.RawMessage, error)
 }
 
 // Answer is the answer to a Request.
@@ -128,6 +148,9 @@ type Upstream interface {
 	Query(ctx context.Context, server *toolserver.Server, query *upstream.Query) (upstream.Result, error)
 	// Follow receives notices of resources until the stream ends.
 	Follow(ctx context.Context, server *toolserver.Server, follow *upstream.Follow) error
+	// Task asks about a task, and FollowTasks receives notices of tasks until the stream ends.
+	Task(ctx context.Context, server *toolserver.Server, query *upstream.TaskQuery) (*task.Task, error)
+	FollowTasks(ctx context.Context, server *toolserver.Server, follow *upstream.TaskFollow) error
 }
 
 // Ledger records what is billed.
@@ -144,7 +167,7 @@ type Recorder interface {
 	Record(ctx context.Context, o *trace.Observation)
 }
 
-// Options of a Caller. All but Approvals, Recorder, Memory and After are required.
+// Options of a Caller. All but Approvals, Tickets, Claims, Sampler, Recorder, Memory and After are required.
 type Options struct {
 	Registry Registry
 	Texts    Texts
@@ -158,10 +181,18 @@ type Options struct {
 	// Approvals asks for approvals; with nil no call is approved. A call that waits for its decision is held for Hold.
 	Approvals Approvals
 	Hold      time.Duration
-	Limits    Limits
-	Circuits  Circuits
-	Upstream  Upstream
-	Ledger    Ledger
+	// ApprovalPages are where callers are sent to whose calls wait for approval; empty for nowhere.
+	ApprovalPages ApprovalPages
+	// Tickets seals what callers bring back, and Claims keeps which of it was used. Where either is nil, servers can ask
+	// callers for nothing, and no call becomes a task.
+	Tickets  *ticket.Tickets
+	Claims   Claims
+	Limits   Limits
+	Circuits Circuits
+	Upstream Upstream
+	// Sampler answers servers that ask for completions, where the policy says so; nil answers none.
+	Sampler Sampler
+	Ledger  Ledger
 	// Recorder records outcomes; nil records nothing.
 	Recorder Recorder
 	// Memory bounds the memory that answers take; nil bounds single answers only.
@@ -177,6 +208,8 @@ type Caller struct {
 	Options
 	schemas schemas
 	metrics *metrics
+	// finished are the tasks whose end was recorded.
+	finished *finished
 }
 
 // New returns a Caller, or an error of the meter.
@@ -188,5 +221,5 @@ func New(o Options) (*Caller, error) {
 	if o.After == nil {
 		o.After = func(_ context.Context, f func()) { f() }
 	}
-	return &Caller{Options: o, schemas: newSchemas(), metrics: m}, nil
+	return &Caller{Options: o, schemas: newSchemas(), metrics: m, finished: newFinished()}, nil
 }

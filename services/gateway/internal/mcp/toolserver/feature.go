@@ -15,10 +15,12 @@ const (
 	FeatureResources   Feature = "resources"
 	FeaturePrompts     Feature = "prompts"
 	FeatureCompletions Feature = "completions"
+	// FeatureTasks lets tools answer with tasks, whose results come later.
+	FeatureTasks Feature = "tasks"
 )
 
 // features are all features, in the order in which a server has them.
-var features = []Feature{FeatureTools, FeatureResources, FeaturePrompts, FeatureCompletions}
+var features = []Feature{FeatureTools, FeatureResources, FeaturePrompts, FeatureCompletions, FeatureTasks}
 
 // Features returns all features.
 func Features() []Feature { return slices.Clone(features) }
@@ -38,8 +40,11 @@ func readFeatures(named []Feature) ([]Feature, error) {
 	}
 	for _, f := range named {
 		if !slices.Contains(features, f) {
-			return nil, apierr.Invalid("features", "must be of tools, resources, prompts and completions")
+			return nil, apierr.Invalid("features", "must be of tools, resources, prompts, completions and tasks")
 		}
+	}
+	if slices.Contains(named, FeatureTasks) && !slices.Contains(named, FeatureTools) {
+		return nil, apierr.Invalid("features", "must have tools, if they have tasks")
 	}
 	return slices.DeleteFunc(slices.Clone(features), func(f Feature) bool { return !slices.Contains(named, f) }), nil
 }

@@ -15,6 +15,8 @@ func TestFeatures(t *testing.T) {
 		"none":    {nil, []Feature{FeatureTools}, false},
 		"twice":   {[]Feature{FeaturePrompts, FeatureTools, FeaturePrompts}, []Feature{FeatureTools, FeaturePrompts}, false},
 		"one":     {[]Feature{FeatureResources}, []Feature{FeatureResources}, false},
+		"tasks":   {[]Feature{FeatureTasks, FeatureTools}, []Feature{FeatureTools, FeatureTasks}, false},
+		"no tool": {[]Feature{FeatureTasks, FeaturePrompts}, nil, true},
 		"unknown": {[]Feature{FeatureTools, "sampling"}, nil, true},
 	} {
 		r.Features = c.named

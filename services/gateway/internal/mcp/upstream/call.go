@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
+	"switchyard.dev/services/gateway/internal/mcp/task"
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
@@ -32,6 +33,8 @@ type Call struct {
 	// empty for a first call.
 	Inputs json.RawMessage
 	State  string
+	// Ask answers what a server of a session asks.
+	Ask Ask
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
 	Progress func(Progress)
 	// Log receives log messages of the server.
@@ -55,6 +58,8 @@ type Result struct {
 	IsError bool
 	// Text is the whole result as the server sent it: an object.
 	Text json.RawMessage
+	// Task is the task of a result of KindTask.
+	Task *task.Task
 	// Version is the version of the protocol in which it was given.
 	Version string
 }
@@ -71,12 +76,12 @@ func (c *Client) Call(ctx context.Context, server *toolserver.Server, call *Call
 }
 
 func (c *Client) call(ctx context.Context, server *toolserver.Server, call *Call, span trace.Span) (Result, error) {
-	p, err := c.peer(ctx, server, call.Organization)
+	p, err := c.peer(ctx, server, call.Organization, call.Ask.Capabilities)
 	if err != nil {
 		return Result{}, err
 	}
 	talk := func() *conversation {
-		return &conversation{tokened: call.Progress != nil, progress: call.Progress, log: call.Log}
+		return &conversation{tokened: call.Progress != nil, progress: call.Progress, log: call.Log, asks: call.Ask}
 	}
 	s, got, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		r, err := c.callRequest(s, call, traceparent(ctx, span))
@@ -142,14 +147,13 @@ var (
 	errContent = protocol("the server's result has no list of contents, or one without types")
 	errIsError = protocol("the server's result has an isError that is neither true nor false")
 	errInputs  = protocol("the server requires input and says neither which nor for what")
-	errTaskID  = protocol("the server's task has no id")
 )
 
 // readResult reads the result of a call. A legacy server has no kinds: there, and where it is absent, the result is
 // complete.
 func readResult(s *session, text, capabilities json.RawMessage) (Result, error) {
 	result := Result{Kind: KindComplete, Text: text, Version: s.version}
-	var content, failed, inputs, state, task json.RawMessage
+	var content, failed, inputs, state json.RawMessage
 	wire.Members(text, func(name string, value []byte) bool {
 		switch name {
 		case "resultType":
@@ -165,8 +169,6 @@ func readResult(s *session, text, capabilities json.RawMessage) (Result, error) 
 			inputs = value
 		case "requestState":
 			state = value
-		case "taskId":
-			task = value
 		}
 		return true
 	})
@@ -175,20 +177,26 @@ func readResult(s *session, text, capabilities json.RawMessage) (Result, error) 
 		result.IsError = string(failed) == "true"
 		return result, complete(content, failed)
 	case KindInputRequired:
-		if inputs == nil && state == nil || inputs != nil && inputs[0] != '{' || state != nil && state[0] != '"' {
-			return Result{}, errInputs
-		}
-		return result, nil
+		return required(result, inputs, state)
 	case KindTask:
 		if !offersTasks(capabilities) {
 			return Result{}, errKind
 		}
-		if id, ok := wire.Text(task); !ok || id == "" || len(id) > maxSession {
-			return Result{}, errTaskID
+		var err error
+		if result.Task, err = task.Read(text, false); err != nil {
+			return Result{}, noTask(err)
 		}
 		return result, nil
 	}
 	return Result{}, errKind
+}
+
+// required returns a result that requires input, if it says which, or for what.
+func required(result Result, inputs, state json.RawMessage) (Result, error) {
+	if inputs == nil && state == nil || inputs != nil && inputs[0] != '{' || state != nil && state[0] != '"' {
+		return Result{}, errInputs
+	}
+	return result, nil
 }
 
 // complete checks a complete result.
@@ -232,7 +240,7 @@ func offersTasks(capabilities json.RawMessage) bool {
 func (c *Client) Probe(ctx context.Context, server *toolserver.Server) (About, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	p, err := c.peer(ctx, server, "")
+	p, err := c.peer(ctx, server, "", nil)
 	if err != nil {
 		return About{}, err
 	}

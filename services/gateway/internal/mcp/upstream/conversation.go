@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
+
 	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
@@ -35,8 +37,13 @@ type conversation struct {
 	notice func(*wire.Message)
 	// offersChanged is called once if the server says that its resources or prompts have changed.
 	offersChanged func()
-	// reply answers a request of the server.
+	// reply answers a request of the server. Several goroutines may call it.
 	reply func(ctx context.Context, m *wire.Message) error
+	// asks answers what the server asks of its client, on the goroutines of asking.
+	asks   Ask
+	asking errgroup.Group
+	// pending has what ends each request of the server, by its id.
+	pending map[string]context.CancelFunc
 
 	messages, asked int
 	last            float64
@@ -81,6 +88,8 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 		}
 	case wire.MethodMessage:
 		v.pass(m.Params)
+	case wire.MethodCancelled:
+		v.withdraw(m.Params)
 	case wire.MethodResourcesChange, wire.MethodPromptsChange:
 		if !v.offersNoted && v.offersChanged != nil {
 			v.offersNoted = true
@@ -90,18 +99,19 @@ func (v *conversation) receive(ctx context.Context, m *wire.Message) (done bool,
 	return false, nil
 }
 
-// answer answers a request of a legacy server: a ping as it wants, any other as not supported.
+// answer answers a request of a legacy server: a ping as it wants, what it may ask of its client as that says, any other
+// as not supported.
 func (v *conversation) answer(ctx context.Context, m *wire.Message) error {
 	if v.modern {
 		return errAsked
 	}
-	if v.asked++; v.asked > maxAsked {
+	if v.asked++; v.asked > maxAsked && v.notice == nil { // A stream of notices has pings as long as it lasts.
 		return errTooMany
 	}
-	ctx, cancel := context.WithTimeout(ctx, noticeTime)
-	defer cancel()
-	// A server that doesn't take the answer has the harm itself.
-	_ = v.reply(ctx, answerTo(m))
+	if v.asks.Answer != nil && asksClient(m.Method) {
+		return v.ask(ctx, m)
+	}
+	v.respond(ctx, answerTo(m))
 	return nil
 }
 

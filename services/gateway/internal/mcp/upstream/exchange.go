@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"switchyard.dev/services/gateway/internal/mcp/toolserver"
@@ -15,17 +16,34 @@ func (c *Client) exchange(ctx context.Context, p *peer, s *session, r *request, 
 		talk = &conversation{}
 	}
 	talk.id, talk.modern = r.number(), s.modern
+	c.attend(p, talk)
+	got, err := c.send(ctx, p, s, r, talk)
+	if err != nil && ctx.Err() != nil && p.link.cancelsByNotice(s) && r.method != wire.MethodInitialize {
+		c.cancel(p, s, r)
+	}
+	return got, err
+}
+
+// attend has the client take note of what a server says of itself in a conversation.
+func (c *Client) attend(p *peer, talk *conversation) {
 	if talk.changed == nil {
 		talk.changed = func() { c.changed(p.key.server) }
 	}
 	if c.options.OffersChanged != nil {
 		talk.offersChanged = func() { c.options.OffersChanged(p.key.server) }
 	}
-	got, err := p.link.send(ctx, s, r, talk)
-	if err != nil && ctx.Err() != nil && p.link.cancelsByNotice(s) && r.method != wire.MethodInitialize {
-		c.cancel(p, s, r)
-	}
-	return got, err
+}
+
+// send sends a request. What the server asks meanwhile ends with it.
+func (c *Client) send(ctx context.Context, p *peer, s *session, r *request, talk *conversation) (response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel()
+		if err := talk.asking.Wait(); err != nil {
+			c.options.Log.ErrorContext(ctx, "a tool server's request failed", slog.String("server", p.label), slog.String("error", err.Error()))
+		}
+	}()
+	return p.link.send(ctx, s, r, talk)
 }
 
 // cancel tells a server that a request was given up.
@@ -61,7 +79,11 @@ func (c *Client) do(ctx context.Context, p *peer, talk func() *conversation, bui
 		if err != nil {
 			return s, response{}, err
 		}
-		got, err := c.exchange(ctx, p, s, r, talk())
+		v := talk()
+		if v != nil && !s.modern {
+			c.demand(ctx, p, s, v.log.Level)
+		}
+		got, err := c.exchange(ctx, p, s, r, v)
 		switch {
 		case errors.Is(err, errEnded):
 			p.session.CompareAndSwap(s, nil)

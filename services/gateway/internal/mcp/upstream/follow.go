@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"switchyard.dev/services/gateway/internal/content/jsontext"
@@ -21,26 +22,32 @@ type Follow struct {
 	Updated func(uri string)
 }
 
-// errNoFollow is the error of a server of an older revision, whose notices belong to a session that callers share.
+// errNoFollow is the error of a server of sessions that is asked for notices of tasks.
 var errNoFollow = &Error{Cause: CauseRefused, Text: "the server's version has no streams of notices"}
+
+// errOfSession is the error of a server of sessions, to which Follow subscribes in another way.
+var errOfSession = errors.New("a server of sessions")
 
 // Follow receives notices until ctx, the server or a bound ends the stream. The errors are those of Call; nil means that
 // the server has ended it.
 func (c *Client) Follow(ctx context.Context, server *toolserver.Server, f *Follow) error {
-	p, err := c.peer(ctx, server, f.Organization)
+	p, err := c.peer(ctx, server, f.Organization, nil)
 	if err != nil {
 		return err
 	}
 	talk := func() *conversation { return &conversation{notice: f.receive} }
 	_, _, err = c.do(ctx, p, talk, func(s *session) (*request, error) {
 		if !s.modern {
-			return nil, errNoFollow
+			return nil, errOfSession
 		}
 		var wanted, params object
 		wanted.add("resourceSubscriptions", list(f.URIs))
 		params.add("notifications", wanted.end())
 		return c.newRequest(s, wire.MethodListen, params, about{}), nil
 	})
+	if errors.Is(err, errOfSession) {
+		return c.subscribe(ctx, p, f)
+	}
 	return err
 }
 
@@ -61,7 +68,7 @@ func (f *Follow) receive(m *wire.Message) {
 	switch m.Method {
 	case wire.MethodListening:
 		if f.Begun != nil {
-			f.Begun(accepted(m.Params, f.URIs))
+			f.Begun(acknowledged(m.Params, "resourceSubscriptions", f.URIs))
 			f.Begun = nil
 		}
 	case wire.MethodUpdated:
@@ -72,9 +79,14 @@ func (f *Follow) receive(m *wire.Message) {
 			}
 			return true
 		})
-		if IsURI(uri) && f.Begun == nil && Covers(f.URIs, uri) {
-			f.Updated(uri)
-		}
+		f.update(uri)
+	}
+}
+
+// update passes a notice on, if it is of what is followed.
+func (f *Follow) update(uri string) {
+	if IsURI(uri) && f.Begun == nil && Covers(f.URIs, uri) {
+		f.Updated(uri)
 	}
 }
 
@@ -88,16 +100,16 @@ func Covers(uris []string, uri string) bool {
 	return false
 }
 
-// accepted returns which of several URIs an acknowledgement has.
-func accepted(params json.RawMessage, wanted []string) (of []string) {
+// acknowledged returns which of several names an acknowledgement has in a member.
+func acknowledged(params json.RawMessage, member string, wanted []string) (of []string) {
 	has := make(map[string]bool)
 	wire.Members(orEmpty(params), func(name string, value []byte) bool {
 		if name == "notifications" {
 			wire.Members(value, func(name string, value []byte) bool {
-				if name == "resourceSubscriptions" {
+				if name == member {
 					wire.Elements(value, func(value []byte) bool {
-						uri, _ := wire.Text(value)
-						has[uri] = true
+						text, _ := wire.Text(value)
+						has[text] = true
 						return len(has) < MaxItems
 					})
 				}
@@ -106,9 +118,9 @@ func accepted(params json.RawMessage, wanted []string) (of []string) {
 		}
 		return true
 	})
-	for _, uri := range wanted {
-		if has[uri] {
-			of = append(of, uri)
+	for _, name := range wanted {
+		if has[name] {
+			of = append(of, name)
 		}
 	}
 	return of

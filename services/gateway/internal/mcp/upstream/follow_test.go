@@ -49,13 +49,6 @@ func TestFollow(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the server's stream goes on")
 	}
-	server, c = serve(t, legacyStub(func(w http.ResponseWriter, _ *http.Request, m asked) {
-		t.Errorf("a server of sessions is asked: %s", m.Method)
-		document(w, m, `"result":{}`)
-	}), nil)
-	if err := c.Follow(t.Context(), server, &upstream.Follow{URIs: []string{"a:b"}}); err == nil {
-		t.Error("follows a server of sessions")
-	}
 	server, c = serve(t, stub(func(w http.ResponseWriter, _ *http.Request, m asked) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)

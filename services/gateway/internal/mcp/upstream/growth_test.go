@@ -24,7 +24,7 @@ func TestReadingGrowsLinearly(t *testing.T) {
 			o := offers{of: of, pages: newPages(), keys: make(map[string]bool)}
 			_ = o.page(text)
 		}
-		_ = accepted(text, []string{"a:b"})
+		_ = acknowledged(text, "resourceSubscriptions", []string{"a:b"})
 		(&conversation{log: Log{Receive: func(json.RawMessage) {}}}).pass(text)
 		for _, method := range []string{wire.MethodReadResource, wire.MethodGetPrompt, wire.MethodComplete} {
 			_, _ = readQuery(&session{modern: true}, method, text)

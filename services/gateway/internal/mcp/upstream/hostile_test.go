@@ -25,6 +25,7 @@ type asked struct {
 	Params struct {
 		Name   string                     `json:"name"`
 		Cursor string                     `json:"cursor"`
+		Level  string                     `json:"level"`
 		Meta   map[string]json.RawMessage `json:"_meta"`
 	} `json:"params"`
 }

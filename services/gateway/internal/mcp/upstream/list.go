@@ -63,7 +63,7 @@ var (
 func (c *Client) List(ctx context.Context, server *toolserver.Server) (Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	p, err := c.peer(ctx, server, "")
+	p, err := c.peer(ctx, server, "", nil)
 	if err != nil {
 		return Listing{}, err
 	}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"encoding/json"
 
 	"switchyard.dev/services/gateway/internal/mcp/wire"
@@ -8,8 +9,8 @@ import (
 
 // Log receives the log messages that a server sends while it answers a request.
 type Log struct {
-	// Level is the least severe level that is wanted. A server of a session is not asked for one, since its other callers
-	// share the session: of what it sends, the messages of the level are passed on.
+	// Level is the least severe level that is wanted. A server of a session is asked for the least severe one that any of
+	// the session's callers wants: of what it sends, the messages of the level are passed on.
 	Level string
 	// Receive gets the parameters of a message as the server sent them, on the caller's goroutine; nil for none. They are
 	// valid until it returns.
@@ -21,6 +22,26 @@ const (
 	maxLogged     = 1000
 	maxLogMessage = 64 << 10
 )
+
+// demand asks the server of a session for log messages of a level, unless it was asked for them before. A server that
+// doesn't answer, or refuses, sends what it sends.
+func (c *Client) demand(ctx context.Context, p *peer, s *session, level string) {
+	wanted := wire.Severities(level)
+	for {
+		asked := s.severities.Load()
+		if !s.logs || wanted <= asked {
+			return
+		}
+		if s.severities.CompareAndSwap(asked, wanted) {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, noticeTime)
+	defer cancel()
+	var params object
+	params.addText("level", level)
+	_, _ = c.exchange(ctx, p, s, c.newRequest(s, wire.MethodSetLevel, params, about{}), nil)
+}
 
 // pass passes a log message on, if it is wanted. One that can't be read is left out.
 func (v *conversation) pass(params json.RawMessage) {

@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,9 +10,11 @@ import (
 	"testing"
 
 	"switchyard.dev/services/gateway/internal/mcp/upstream"
+	"switchyard.dev/services/gateway/internal/mcp/wire"
 )
 
-// Messages of the level that is wanted are passed on as they are, within bounds; a server of sessions is asked for nothing.
+// Messages of the level that is wanted are passed on as they are, within bounds; a server of sessions that says nothing of log messages
+// is asked for nothing.
 func TestLogMessages(t *testing.T) {
 	const warning, failure = `{"level":"warning","logger":"a", "data":{"n":1.0}}`, `{"level":"error","data":null}`
 	for name, handler := range map[string]func(func(http.ResponseWriter, *http.Request, asked)) http.Handler{"modern": stub, "legacy": legacyStub} {
@@ -53,3 +56,51 @@ func TestLogMessages(t *testing.T) {
 		t.Errorf("%d messages, %v", n, err)
 	}
 }
+
+// A server of a session is asked once for the least severe level that its callers want, and each gets what it wants.
+func TestLogLevelOfASession(t *testing.T) {
+	var levels []string
+	calls := legacyStub(func(w http.ResponseWriter, _ *http.Request, m asked) {
+		if m.Method == wire.MethodSetLevel {
+			levels = append(levels, m.Params.Level)
+			document(w, m, `"result":{}`)
+			return
+		}
+		var events []string
+		for _, level := range []string{"debug", "info", "error"} {
+			events = append(events, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":%q,"data":1}}`, level))
+		}
+		stream(w, append(events, response(m, good))...)
+	})
+	server, c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		calls.ServeHTTP(&logging{w}, r)
+	}), nil)
+	for _, tt := range []struct {
+		level string
+		want  int
+	}{{"", 0}, {"error", 1}, {"error", 1}, {"info", 2}, {"warning", 1}, {"debug", 3}, {"debug", 3}} {
+		got := 0
+		log := upstream.Log{Level: tt.level}
+		if tt.level != "" {
+			log.Receive = func(json.RawMessage) { got++ }
+		}
+		if _, err := c.Call(t.Context(), server, &upstream.Call{Tool: "a", Log: log}); err != nil || got != tt.want {
+			t.Errorf("%q: %d messages, want %d; %v", tt.level, got, tt.want, err)
+		}
+	}
+	if want := []string{"error", "info", "debug"}; !slices.Equal(levels, want) {
+		t.Errorf("asked for %q, want %q", levels, want)
+	}
+}
+
+// logging says that a stub can be asked for log messages.
+type logging struct{ http.ResponseWriter }
+
+func (l *logging) Write(text []byte) (int, error) {
+	if _, err := l.ResponseWriter.Write(bytes.Replace(text, []byte(`"capabilities":{`), []byte(`"capabilities":{"logging":{},`), 1)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+func (l *logging) Unwrap() http.ResponseWriter { return l.ResponseWriter }

@@ -60,7 +60,7 @@ var (
 func (c *Client) Offered(ctx context.Context, server *toolserver.Server, organization string, of Offer) ([]Item, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	p, err := c.peer(ctx, server, organization)
+	p, err := c.peer(ctx, server, organization, nil)
 	if err != nil {
 		return nil, err
 	}

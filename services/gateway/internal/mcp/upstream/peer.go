@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -26,6 +27,8 @@ type peerKey struct {
 	version    int
 	asker      string
 	credential [sha256.Size]byte
+	// asks are the capabilities that sessions are shown of their client; empty for none.
+	asks string
 }
 
 // peer is a server as one organization calls it, with one credential.
@@ -55,6 +58,10 @@ type session struct {
 	modern bool
 	id     string
 	about  About
+	// logs reports whether the server of a session can be asked for log messages, severities for how many levels, from the
+	// most severe one on, it was asked.
+	logs       bool
+	severities atomic.Int64
 }
 
 // link is a way to a server.
@@ -78,13 +85,13 @@ type header struct {
 	value secret.Value
 }
 
-// peer returns the peer for a server and makes it if needed.
-func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker string) (*peer, error) {
+// peer returns the peer for a server, whose sessions are shown capabilities, and makes it if needed.
+func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker string, asks json.RawMessage) (*peer, error) {
 	credential, err := c.credential(ctx, server)
 	if err != nil {
 		return nil, err
 	}
-	key := peerKey{server: server.Key(), version: server.Version, asker: asker}
+	key := peerKey{server: server.Key(), version: server.Version, asker: asker, asks: string(asks)}
 	renewed := server.Credential.OAuth != nil
 	if !renewed { // A session goes on with the next token of the same client.
 		key.credential = sha256.Sum256([]byte(credential.name + "\x00" + credential.value.Reveal()))
@@ -92,6 +99,7 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	key = c.shared(key)
 	if p, ok := c.peers.Get(key); ok {
 		p.lastUse.Store(now.UnixNano())
 		if l, ok := p.link.(*httpLink); ok && renewed && !l.credential.Load().value.Equal(credential.value) {
@@ -110,6 +118,19 @@ func (c *Client) peer(ctx context.Context, server *toolserver.Server, asker stri
 	p.lastUse.Store(now.UnixNano())
 	c.peers.Add(key, p)
 	return p, nil
+}
+
+// shared returns the key of the peer that serves a key: what may be asked makes no difference to a modern server. The
+// caller holds mu.
+func (c *Client) shared(key peerKey) peerKey {
+	plain := key
+	plain.asks = ""
+	if p, ok := c.peers.Peek(plain); ok {
+		if s := p.session.Load(); s != nil && s.modern {
+			return plain
+		}
+	}
+	return key
 }
 
 // credential returns the header that authenticates calls to a server.

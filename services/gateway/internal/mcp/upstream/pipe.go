@@ -51,8 +51,9 @@ func (l *pipeLink) send(ctx context.Context, s *session, r *request, talk *conve
 		return response{}, err
 	}
 	id := r.number()
-	waiter := p.expect(id)
+	waiter := p.expect(id, talk.asks.Answer != nil && !s.modern)
 	defer p.release(id)
+	talk.reply = func(ctx context.Context, m *wire.Message) error { return p.write(ctx, m.Append(nil)) }
 	if err := p.write(ctx, r.body()); err != nil {
 		return response{}, failed(ctx, err, false)
 	}

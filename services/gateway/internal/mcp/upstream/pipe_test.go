@@ -55,6 +55,8 @@ func localServer(kind string) {
 		_ = keep.Close()
 	case "legacy":
 		legacyLocal()
+	case "asks":
+		askingLocal()
 	}
 }
 

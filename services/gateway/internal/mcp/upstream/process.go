@@ -46,8 +46,15 @@ type process struct {
 	drained chan struct{}
 
 	mu      sync.Mutex
-	waiters map[string]chan incoming
+	waiters map[string]waiter
 	ended   bool
+}
+
+// waiter is a call under way.
+type waiter struct {
+	messages chan incoming
+	// asks reports whether the server may ask something in the course of the call.
+	asks bool
 }
 
 // incoming is a message for a call, and its size.
@@ -60,7 +67,7 @@ type incoming struct {
 func spawn(command Command, changed func(), log *slog.Logger) (*process, error) {
 	p := &process{
 		log: log, changed: changed, turn: make(chan struct{}, 1), done: make(chan struct{}), drained: make(chan struct{}),
-		waiters: make(map[string]chan incoming),
+		waiters: make(map[string]waiter),
 	}
 	p.cmd = exec.Command(command.Argv[0], command.Argv[1:]...) //nolint:gosec,noctx // The operator's own command; stop ends it.
 	p.cmd.Env, p.cmd.Dir = environment(command.Env), or(command.Dir, "/")
@@ -206,9 +213,14 @@ func (p *process) dispatch(line []byte) error {
 	case m.IsResponse():
 		p.pass(string(m.ID), incoming{m, len(line)}, true)
 	case m.IsRequest():
+		if asksClient(m.Method) && p.passQuestion(incoming{m, len(line)}) {
+			return nil
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), noticeTime)
 		defer cancel()
 		return p.write(ctx, answerTo(&m).Append(nil))
+	case m.Method == wire.MethodCancelled:
+		p.passQuestion(incoming{m, len(line)})
 	case m.Method == wire.MethodToolsChange:
 		p.changed()
 	case m.Method == wire.MethodProgress:
@@ -226,8 +238,8 @@ func (p *process) dispatch(line []byte) error {
 func (p *process) pass(id string, m incoming, response bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waiter := p.waiters[id]
-	if waiter == nil {
+	call, ok := p.waiters[id]
+	if !ok {
 		return
 	}
 	if response {
@@ -235,7 +247,7 @@ func (p *process) pass(id string, m incoming, response bool) {
 	}
 	for {
 		select {
-		case waiter <- m:
+		case call.messages <- m:
 			return
 		default:
 		}
@@ -243,19 +255,39 @@ func (p *process) pass(id string, m incoming, response bool) {
 			return
 		}
 		select {
-		case <-waiter:
+		case <-call.messages:
 		default:
 		}
 	}
 }
 
-// expect registers a call.
-func (p *process) expect(id json.RawMessage) chan incoming {
+// passQuestion passes a request of the server, or the end of one, to the call that it belongs to. Nothing on a pipe says which one that is, so
+// it must be the only one. It reports false where there is none to take it.
+func (p *process) passQuestion(m incoming) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	waiter := make(chan incoming, waiting)
-	p.waiters[string(id)] = waiter
-	return waiter
+	if len(p.waiters) != 1 {
+		return false
+	}
+	for _, only := range p.waiters {
+		if only.asks {
+			select {
+			case only.messages <- m:
+				return true
+			default:
+			}
+		}
+	}
+	return false
+}
+
+// expect registers a call.
+func (p *process) expect(id json.RawMessage, asks bool) <-chan incoming {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	messages := make(chan incoming, waiting)
+	p.waiters[string(id)] = waiter{messages, asks}
+	return messages
 }
 
 // release removes a call.

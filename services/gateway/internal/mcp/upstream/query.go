@@ -24,6 +24,11 @@ type Query struct {
 	Params json.RawMessage
 	// Meta are members of _meta that the caller may set; see Call.
 	Meta map[string]json.RawMessage
+	// Capabilities, Inputs and State are as in Call.
+	Capabilities, Inputs json.RawMessage
+	State                string
+	// Ask answers what a server of a session asks.
+	Ask Ask
 	// Progress receives notices of progress, on the caller's goroutine; nil for none.
 	Progress func(Progress)
 	// Log receives log messages of the server.
@@ -41,12 +46,12 @@ func (c *Client) Query(ctx context.Context, server *toolserver.Server, q *Query)
 }
 
 func (c *Client) query(ctx context.Context, server *toolserver.Server, q *Query, span trace.Span) (Result, error) {
-	p, err := c.peer(ctx, server, q.Organization)
+	p, err := c.peer(ctx, server, q.Organization, q.Ask.Capabilities)
 	if err != nil {
 		return Result{}, err
 	}
 	talk := func() *conversation {
-		return &conversation{tokened: q.Progress != nil, progress: q.Progress, log: q.Log}
+		return &conversation{tokened: q.Progress != nil, progress: q.Progress, log: q.Log, asks: q.Ask}
 	}
 	s, got, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		r := c.queryRequest(s, q, traceparent(ctx, span))
@@ -69,7 +74,11 @@ func (c *Client) queryRequest(s *session, q *Query, span string) *request {
 		}
 		return true
 	})
-	a := about{extra: q.Meta, span: span, level: q.Log.Level}
+	if s.modern {
+		params.add("inputResponses", q.Inputs)
+		params.addText("requestState", q.State)
+	}
+	a := about{extra: q.Meta, capabilities: q.Capabilities, span: span, level: q.Log.Level}
 	if q.Progress != nil {
 		a.token = 1
 	}
@@ -88,8 +97,7 @@ var (
 // maxValues is how many values a completion has.
 const maxValues = 100
 
-// readQuery reads the result of a query. Nothing was offered that a server could ask for, but a modern one may say that
-// it requires input.
+// readQuery reads the result of a query. A modern server may say that it requires input.
 func readQuery(s *session, method string, text json.RawMessage) (Result, error) {
 	result := Result{Kind: KindComplete, Text: text, Version: s.version}
 	var value, inputs, state json.RawMessage
@@ -109,8 +117,8 @@ func readQuery(s *session, method string, text json.RawMessage) (Result, error) 
 		return true
 	})
 	switch {
-	case result.Kind == KindInputRequired && method != wire.MethodComplete && (inputs != nil || state != nil):
-		return result, nil
+	case result.Kind == KindInputRequired && method != wire.MethodComplete:
+		return required(result, inputs, state)
 	case result.Kind != KindComplete:
 		return Result{}, errKind
 	}

@@ -166,3 +166,27 @@ func TestHostileQueries(t *testing.T) {
 		}
 	}
 }
+
+// A query of several rounds brings the server what it asked for, its state and what its caller can do.
+func TestQueryAgain(t *testing.T) {
+	s := mcp.NewServer(&mcp.Implementation{Name: "asks", Version: "1"}, nil)
+	s.AddPrompt(&mcp.Prompt{Name: "hello"}, func(_ context.Context, r *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
+		roots, ok := r.Params.InputResponses["where"].(*mcp.ListRootsResult)
+		if !ok || r.Params.RequestState != "theirs" {
+			return &mcp.GetPromptResult{InputRequests: mcp.InputRequestMap{"where": &mcp.ListRootsParams{}}, RequestState: "theirs"}, nil
+		}
+		return &mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: roots.Roots[0].URI}}}}, nil
+	})
+	server, c := serve(t, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, &mcp.StreamableHTTPOptions{Stateless: true}), nil)
+	q := &upstream.Query{
+		Organization: "org_a", Method: wire.MethodGetPrompt, Name: "hello", Params: json.RawMessage(`{"name":"hello"}`), Capabilities: json.RawMessage(`{"roots":{}}`),
+	}
+	first, err := c.Query(t.Context(), server, q)
+	if err != nil || first.Kind != upstream.KindInputRequired || !strings.Contains(string(first.Text), `"theirs"`) {
+		t.Fatalf("%s %v", first.Text, err)
+	}
+	q.Inputs, q.State = json.RawMessage(`{"where":{"roots":[{"uri":"file:///a"}]}}`), "theirs"
+	if last, err := c.Query(t.Context(), server, q); err != nil || last.Kind != upstream.KindComplete || !strings.Contains(string(last.Text), "file:///a") {
+		t.Errorf("%s %v", last.Text, err)
+	}
+}

@@ -21,8 +21,9 @@ type About struct {
 	Version string
 	// Name and ServerVersion are at most 200 bytes, Instructions at most 4 KiB.
 	Name, ServerVersion, Instructions string
-	// ListChanged reports whether it announces changes of its tools.
-	ListChanged bool
+	// ListChanged reports whether it announces changes of its tools, and Subscribes whether sessions can subscribe to
+	// resources.
+	ListChanged, Subscribes bool
 }
 
 // maxName bounds a server's name, in bytes.
@@ -179,7 +180,7 @@ func (c *Client) initialize(ctx context.Context, p *peer) (*session, error) {
 	s := &session{}
 	var params object
 	params.addText("protocolVersion", wire.Legacy20251125)
-	params.add("capabilities", json.RawMessage("{}"))
+	params.add("capabilities", json.RawMessage(or(p.key.asks, "{}")))
 	params.add("clientInfo", c.info())
 	got, err := c.exchange(ctx, p, s, c.newRequest(s, wire.MethodInitialize, params, about{}), nil)
 	if err != nil {
@@ -188,10 +189,13 @@ func (c *Client) initialize(ctx context.Context, p *peer) (*session, error) {
 	if got.err != nil {
 		return nil, got.err
 	}
-	version := ""
+	version, logs := "", false
 	wire.Members(got.result, func(name string, value []byte) bool {
-		if name == "protocolVersion" {
+		switch name {
+		case "protocolVersion":
 			version, _ = wire.Text(value)
+		case "capabilities":
+			logs = declares(value, "logging")
 		}
 		return true
 	})
@@ -201,7 +205,7 @@ func (c *Client) initialize(ctx context.Context, p *peer) (*session, error) {
 	if !isSession(got.session) {
 		return nil, protocol("the server's session id is not 1 to 1024 visible ASCII characters")
 	}
-	s = &session{version: version, id: got.session, about: readAbout(got.result, version)}
+	s = &session{version: version, id: got.session, about: readAbout(got.result, version), logs: logs}
 	return s, p.link.notify(ctx, s, &request{method: wire.MethodInitialized})
 }
 
@@ -228,7 +232,7 @@ func readAbout(result json.RawMessage, version string) About {
 			a.Instructions, _ = wire.Text(value)
 			a.Instructions = shorten(a.Instructions)
 		case "capabilities":
-			a.ListChanged = announces(value)
+			a.ListChanged, a.Subscribes = has(value, "tools", "listChanged"), has(value, "resources", "subscribe")
 		}
 		return true
 	})
@@ -258,13 +262,23 @@ func visible(text string) string {
 	}, cut(text, 4*maxName)), maxName)
 }
 
-// announces reports whether capabilities say that changes of tools are announced.
-func announces(capabilities []byte) bool {
+// declares reports whether capabilities have one.
+func declares(capabilities []byte, capability string) bool {
 	found := false
 	wire.Members(capabilities, func(name string, value []byte) bool {
-		if name == "tools" {
+		found = found || name == capability && value[0] == '{'
+		return !found
+	})
+	return found
+}
+
+// has reports whether a capability has a member that is true.
+func has(capabilities []byte, capability, member string) bool {
+	found := false
+	wire.Members(capabilities, func(name string, value []byte) bool {
+		if name == capability {
 			wire.Members(value, func(name string, value []byte) bool {
-				found = found || name == "listChanged" && string(value) == "true"
+				found = found || name == member && string(value) == "true"
 				return true
 			})
 		}

@@ -60,6 +60,8 @@ const (
 const (
 	// maxPeers bounds the sessions that are kept.
 	maxPeers = 4096
+	// maxSubscribed bounds the sessions that follow resources, maxPeerSubscribed those of an organization at one server.
+	maxSubscribed, maxPeerSubscribed = 256, 32
 	// maxNotices bounds the notices that wait; notifiers send that many at a time.
 	maxNotices = 256
 	notifiers  = 8
@@ -114,6 +116,8 @@ type Client struct {
 
 	mu    sync.Mutex
 	peers *simplelru.LRU[peerKey, *peer]
+	// subscribed counts the sessions that follow resources, by their peers, and in all under the zero key.
+	subscribed map[peerKey]int
 }
 
 // notice is a message, or the end of a session, that nothing waits for.
@@ -134,7 +138,7 @@ func New(o Options) (*Client, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{
-		options: o, guard: guard, notices: make(chan notice, maxNotices),
+		options: o, guard: guard, notices: make(chan notice, maxNotices), subscribed: make(map[peerKey]int),
 	}
 	c.peers, _ = simplelru.NewLRU(maxPeers, c.end) // It fails for a size below 1 only.
 	// A pool whose connections serve one request at a time, and no further one once a server has sent more than was

@@ -59,7 +59,7 @@ func TestKindsOfResults(t *testing.T) {
 		`{"content":[{"type":"new kind","a":[1.0]}],"isError":true}`:                  upstream.KindComplete,
 		`{"resultType":"input_required","inputRequests":{"a":{}},"requestState":"s"}`: upstream.KindInputRequired,
 		`{"resultType":"input_required","requestState":""}`:                           upstream.KindInputRequired,
-		`{"resultType":"task","taskId":"a","status":"working","ttlMs":null}`:          upstream.KindTask,
+		taskOf("task", "a", "working", ``):                                            upstream.KindTask,
 	} {
 		server, c := serve(t, stub(func(w http.ResponseWriter, _ *http.Request, m asked) {
 			if string(m.Params.Meta[wire.MetaCapabilities]) != string(offers) {

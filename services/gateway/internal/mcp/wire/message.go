@@ -112,7 +112,7 @@ func (m *Message) member(name string, value []byte, version *bool) error {
 		}
 	case "error":
 		var err error
-		m.Error, err = parseError(value)
+		m.Error, err = ReadError(value)
 		return err
 	}
 	return nil
@@ -130,7 +130,8 @@ func isID(value []byte) bool {
 	return err == nil
 }
 
-func parseError(value []byte) (*Error, error) {
+// ReadError reads an error, which has passed Check.
+func ReadError(value []byte) (*Error, error) {
 	e := &Error{}
 	code, message := false, false
 	object := Members(value, func(name string, value []byte) bool {

@@ -35,16 +35,28 @@ const (
 	MethodListResources = "resources/list"
 	MethodListTemplates = "resources/templates/list"
 	MethodReadResource  = "resources/read"
+	MethodSubscribe     = "resources/subscribe"
+	MethodUnsubscribe   = "resources/unsubscribe"
 	MethodListPrompts   = "prompts/list"
 	MethodGetPrompt     = "prompts/get"
 	MethodComplete      = "completion/complete"
 	MethodSetLevel      = "logging/setLevel"
+
+	MethodGetTask    = "tasks/get"
+	MethodUpdateTask = "tasks/update"
+	MethodCancelTask = "tasks/cancel"
+
+	// What servers ask of clients.
+	MethodElicit = "elicitation/create"
+	MethodSample = "sampling/createMessage"
+	MethodRoots  = "roots/list"
 
 	MethodToolsChange     = "notifications/tools/list_changed"
 	MethodResourcesChange = "notifications/resources/list_changed"
 	MethodPromptsChange   = "notifications/prompts/list_changed"
 	MethodUpdated         = "notifications/resources/updated"
 	MethodMessage         = "notifications/message"
+	MethodTask            = "notifications/tasks"
 )
 
 // Members of _meta.
@@ -60,6 +72,7 @@ const (
 	MetaTraceParent  = "traceparent"
 	MetaTraceState   = "tracestate"
 	MetaBaggage      = "baggage"
+	MetaRelatedTask  = MetaPrefix + "related-task"
 )
 
 // levels are the levels of log messages (RFC 5424), the least severe first.
@@ -67,6 +80,14 @@ var levels = []string{"debug", "info", "notice", "warning", "error", "critical",
 
 // Level returns how severe a level of log messages is; -1 for none.
 func Level(name string) int { return slices.Index(levels, name) }
+
+// Severities returns how many levels are at least as severe as one; 0 for none.
+func Severities(name string) int64 {
+	if level := Level(name); level >= 0 {
+		return int64(len(levels) - level)
+	}
+	return 0
+}
 
 // LevelName returns the level of a number; empty for none.
 func LevelName(level int) string {

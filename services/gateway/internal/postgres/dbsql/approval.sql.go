@@ -499,19 +499,22 @@ func (q *Queries) LatestCall(ctx context.Context, arg LatestCallParams) (LatestC
 }
 
 const listApprovals = `-- name: ListApprovals :many
-SELECT id, ref, organization_id, status, tool, arguments, requested_by, run_id, server_id, description, decided_by, decided_at, reason, created_at, expires_at, asked_user, initiated_by, decided_via
+SELECT approval.id, approval.ref, approval.organization_id, approval.status, approval.tool, approval.arguments, approval.requested_by, approval.run_id, approval.server_id, approval.description, approval.decided_by, approval.decided_at, approval.reason, approval.created_at, approval.expires_at, approval.asked_user, approval.initiated_by, approval.decided_via
 FROM approval
-WHERE organization_id = $1
-    AND ($2::bigint = 0 OR id < $2)
-    AND ($3::text = '' OR run_id = $3)
-    AND ($4::text = '' OR tool = $4)
+LEFT JOIN approval_call ON approval_call.approval_id = approval.id
+    AND approval_call.state = 'closed' AND approval_call.ended_at <= approval.expires_at
+WHERE approval.organization_id = $1
+    AND ($2::bigint = 0 OR approval.id < $2)
+    AND ($3::text = '' OR approval.run_id = $3)
+    AND ($4::text = '' OR approval.tool = $4)
     AND CASE $5::text
         WHEN '' THEN true
-        WHEN 'pending' THEN status = 'pending' AND expires_at > $6::timestamptz
-        WHEN 'expired' THEN status = 'pending' AND expires_at <= $6::timestamptz
-        ELSE status = $5
+        WHEN 'pending' THEN approval.status = 'pending' AND approval.expires_at > $6::timestamptz
+        WHEN 'expired' THEN approval.status = 'pending' AND approval.expires_at <= $6::timestamptz AND approval_call.approval_id IS NULL
+        WHEN 'superseded' THEN approval.status = 'pending' AND approval.expires_at <= $6::timestamptz AND approval_call.approval_id IS NOT NULL
+        ELSE approval.status = $5
     END
-ORDER BY id DESC
+ORDER BY approval.id DESC
 LIMIT $7
 `
 
@@ -525,7 +528,8 @@ type ListApprovalsParams struct {
 	Count          int32
 }
 
-// ListApprovals returns approvals, newest first. A pending approval past its time counts as expired.
+// ListApprovals returns approvals, newest first. A pending approval past its time counts as expired, or as superseded if its
+// call was closed by then.
 func (q *Queries) ListApprovals(ctx context.Context, arg ListApprovalsParams) ([]Approval, error) {
 	rows, err := q.db.Query(ctx, listApprovals,
 		arg.OrganizationID,

@@ -45,20 +45,24 @@ SET expires_at = greatest(@expires_at::timestamptz, created_at + interval '1 mic
 WHERE id = @id AND status = 'pending' AND expires_at > @expires_at;
 
 -- name: ListApprovals :many
--- ListApprovals returns approvals, newest first. A pending approval past its time counts as expired.
-SELECT *
+-- ListApprovals returns approvals, newest first. A pending approval past its time counts as expired, or as superseded if its
+-- call was closed by then.
+SELECT approval.*
 FROM approval
-WHERE organization_id = @organization_id
-    AND (@before::bigint = 0 OR id < @before)
-    AND (@run_id::text = '' OR run_id = @run_id)
-    AND (@tool::text = '' OR tool = @tool)
+LEFT JOIN approval_call ON approval_call.approval_id = approval.id
+    AND approval_call.state = 'closed' AND approval_call.ended_at <= approval.expires_at
+WHERE approval.organization_id = @organization_id
+    AND (@before::bigint = 0 OR approval.id < @before)
+    AND (@run_id::text = '' OR approval.run_id = @run_id)
+    AND (@tool::text = '' OR approval.tool = @tool)
     AND CASE @status::text
         WHEN '' THEN true
-        WHEN 'pending' THEN status = 'pending' AND expires_at > @now::timestamptz
-        WHEN 'expired' THEN status = 'pending' AND expires_at <= @now::timestamptz
-        ELSE status = @status
+        WHEN 'pending' THEN approval.status = 'pending' AND approval.expires_at > @now::timestamptz
+        WHEN 'expired' THEN approval.status = 'pending' AND approval.expires_at <= @now::timestamptz AND approval_call.approval_id IS NULL
+        WHEN 'superseded' THEN approval.status = 'pending' AND approval.expires_at <= @now::timestamptz AND approval_call.approval_id IS NOT NULL
+        ELSE approval.status = @status
     END
-ORDER BY id DESC
+ORDER BY approval.id DESC
 LIMIT @count;
 
 -- name: ApprovalCalls :many

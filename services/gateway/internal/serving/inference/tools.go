@@ -79,7 +79,7 @@ func (a *toolApprovals) approve(ctx context.Context, tool string) (*approval.App
 		return a.found, nil
 	case approval.Denied:
 		return nil, withheld(ReasonApprovalDenied, tool, "the approval was denied")
-	case approval.Expired:
+	case approval.Expired, approval.Superseded:
 		return nil, withheld(approval.ReasonExpired, tool, "the approval has expired")
 	case approval.Pending:
 	}

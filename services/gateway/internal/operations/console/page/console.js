@@ -192,7 +192,8 @@
     $("routing-note").textContent = may ? "" : "Read only: changing the routing needs an operator’s token.";
     for (const field of document.querySelectorAll("#routing input, #routing select, #routing button")) field.disabled = !may;
     if (!reply || !reply.ok) {
-      $("policy-detail").textContent = !may ? "Shown to operators." : "The routing can’t be read: " + why(reply);
+      // A refresh that began before the token was known has no reply.
+      $("policy-detail").textContent = may && reply ? "The routing can’t be read: " + why(reply) : "Shown to operators.";
       return;
     }
     const { pin, canary } = reply.body;

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+
+	"switchyard.dev/deploy/dev/check"
+)
+
+// runChecks runs targets of the Makefile one after another, and lists the time of each and the slowest tests.
+func runChecks(ctx context.Context, targets []string) error {
+	return check.Steps(ctx, os.Stdout, targets, func(ctx context.Context, target, times string) error {
+		return execute(ctx, []string{"make", "--no-print-directory", target}, append(os.Environ(), check.TimesFile+"="+times))
+	})
+}
+
+// runTests runs a `go test` and records how long each test takes, where a file for that is named.
+func runTests(ctx context.Context, command []string) (err error) {
+	name := os.Getenv(check.TimesFile)
+	if name == "" {
+		return execute(ctx, command, os.Environ())
+	}
+	command, err = check.Command(command)
+	if err != nil {
+		return err
+	}
+	times, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0) //nolint:gosec // the file that "dev check" made
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, times.Close()) }()
+	cmd := foreground(ctx, command, os.Environ())
+	cmd.Stdout = nil
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	readErr := check.Tests(events, os.Stdout, times)
+	return errors.Join(readErr, exit(cmd.Wait()))
+}
+
+// exit returns an error of a command as its exit status, where it has one: the command has reported the cause itself.
+func exit(err error) error {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exitError(max(ended.ExitCode(), 1)) // a signal's is -1
+	}
+	return err
+}
