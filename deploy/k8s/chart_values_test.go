@@ -274,6 +274,29 @@ func leaves(v any, name string) (all []string) {
 	return all
 }
 
+// The values that the documents show are accepted, and change something.
+func TestChartTakesTheDocumentsValues(t *testing.T) {
+	var values []string
+	for path, head := range map[string]string{filepath.Join(chart, "README.md"): "`my-values.yaml`:\n", "SIZING.md": "Larger requests are simpler:\n"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), head+"\n")
+		block, _, ended := strings.Cut(rest, "\n\n")
+		if !found || !ended {
+			t.Fatalf("%s shows no values behind %q", path, head)
+		}
+		values = append(values, block)
+	}
+	_, text := build(t, chartProduction)
+	for i, r := range render(t, values...) {
+		if len(changes(byName(t, text), byName(t, []byte(r.must(t))), "")) < 4 {
+			t.Errorf("hardly anything changes by\n%s", values[i])
+		}
+	}
+}
+
 // The schema refuses values that are wrong, and names them.
 func TestChartRefuses(t *testing.T) {
 	cases := []struct{ values, want string }{

@@ -228,9 +228,6 @@ func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, e
 		if err != nil {
 			return nil, err
 		}
-		for i := range more {
-			more[i].database = r.stacks[mode.name].DatabaseURL()
-		}
 		ways = append(ways, more...)
 	}
 	ways = slices.DeleteFunc(ways, func(w way) bool { return w.flag != "" && !plan.wants(w.flag) })
@@ -252,16 +249,17 @@ func stackWays(ctx context.Context, s *stack.Stack, mode string) ([]way, error) 
 	}
 	gateway, edge, server := pids[0], pids[1], pids[2]
 	stores := func() []int { return append(proc.Children(server), server) }
+	database := s.DatabaseURL()
 	service, customer := firstParty(s), http.Header{"Authorization": {"Bearer " + key}}
 	ways := []way{
-		{mode, "gateway, OpenAI face, " + mode, s.URL("gateway") + completions, service, openAIBody, []int{gateway}, stores, ""},
-		{"edge-" + mode, "edge + OpenAI face, " + mode, s.URL("edge") + "/product/v1/ai/openai" + completions, customer, openAIBody, []int{edge, gateway}, stores, ""},
+		{mode, "gateway, OpenAI face, " + mode, s.URL("gateway") + completions, service, openAIBody, []int{gateway}, stores, database},
+		{"edge-" + mode, "edge + OpenAI face, " + mode, s.URL("edge") + "/product/v1/ai/openai" + completions, customer, openAIBody, []int{edge, gateway}, stores, database},
 	}
 	if mode == "async" {
 		ways = append([]way{
-			{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores, ""},
-			{"translated", "gateway, Anthropic face, async", s.URL("gateway") + "/v1/messages", service, anthropicBody, []int{gateway}, stores, ""},
-			{"responses", "gateway, Responses face, async", s.URL("gateway") + "/v1/responses", service, responsesBody, []int{gateway}, stores, ""},
+			{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores, database},
+			{"translated", "gateway, Anthropic face, async", s.URL("gateway") + "/v1/messages", service, anthropicBody, []int{gateway}, stores, database},
+			{"responses", "gateway, Responses face, async", s.URL("gateway") + "/v1/responses", service, responsesBody, []int{gateway}, stores, database},
 		}, ways...)
 	}
 	return ways, nil
