@@ -47,6 +47,7 @@ KUSTOMIZE := $(BIN)/kustomize-v5.7.1
 KUBECTL_VALIDATE := $(BIN)/kubectl-validate-v0.0.4
 PROMTOOL := $(BIN)/promtool-v0.313.5
 GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
+HELM := $(BIN)/helm-v3.22.0
 PLUGINS := $(BIN)/.plugins
 
 define install
@@ -63,6 +64,8 @@ $(GOVULNCHECK): ; $(call install,golang.org/x/vuln/cmd/govulncheck,v1.8.0)
 # Prometheus' module has replacements, which `go install` refuses; without service discovery it builds in a third of the time.
 $(PROMTOOL): .ci/promtool/go.mod
 	@mkdir -p $(BIN) && echo "building promtool" && GOWORK=off CGO_ENABLED=0 go -C .ci/promtool build -tags remove_all_sd,builtinassets -o $@ github.com/prometheus/prometheus/cmd/promtool
+$(HELM): .ci/helm/go.mod .ci/helm/main.go
+	@mkdir -p $(BIN) && echo "building helm" && GOWORK=off CGO_ENABLED=0 go -C .ci/helm build -ldflags=-w -o $@ .
 $(PLUGINS): .ci/tools/go.mod .ci/tools/go.sum
 	@mkdir -p $(BIN) && GOBIN=$(BIN) GOWORK=off go -C .ci/tools install tool && touch $@
 $(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
@@ -73,7 +76,7 @@ $(PROTO)/.stamp: .ci/tools/go.mod .ci/tools/go.sum .ci/tools/thirdparty/main.go
 # One OpenAPI document per face. The plugin merges what it is given, so it is given one package at a time.
 openapi = $(BUF) generate --path proto/switchyard/$(1) --template '{"version":"v2","managed":{"enabled":true,"disable":[{"path":"google"},{"path":"validate"},{"path":"protoc-gen-openapiv2"}],"override":[{"file_option":"go_package_prefix","value":"switchyard.dev/gen/go"}]},"inputs":[{"directory":"proto"}],"plugins":[{"local":".bin/protoc-gen-openapiv2","out":"gen/openapi","strategy":"all","opt":["allow_merge=true","merge_file_name=$(1)","json_names_for_fields=false","disable_default_errors=true"]}]}'
 
-.PHONY: gen third-party contract-baseline
+.PHONY: gen chart third-party contract-baseline
 third-party: $(PROTO)/.stamp
 
 gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them for breaks, generate all code
@@ -86,6 +89,9 @@ gen: $(BUF) $(SQLC) $(PLUGINS) $(PROTO)/.stamp ## lint the contracts, check them
 	@for dir in $(SQLC_DIRS); do (cd $$dir && rm -rf dbsql && $(SQLC) generate); done
 	@go run ./deploy/observability
 	@go run ./deploy/docs
+
+chart: $(KUSTOMIZE) ## write the Helm chart from the cluster's manifests
+	@KUSTOMIZE=$(KUSTOMIZE) go run ./deploy/helm
 
 contract-baseline: $(BUF) $(PROTO)/.stamp ## accept the contracts as they are: what `gen` compares with from now on
 	@$(BUF) build proto --exclude-source-info -o .ci/contract.binpb
@@ -105,7 +111,7 @@ verify-mod: ## modules are tidy, level with the workspace and on one Go version
 	@before=$$($(mod_files)); go work sync; \
 	[ "$$before" = "$$($(mod_files))" ] || { echo "verify-mod: run 'make tidy' and commit" >&2; exit 1; }
 	@for module in $(MODULES); do GOWORK=off go -C $$module mod tidy -diff || { echo "verify-mod: $$module is not tidy; run 'make tidy'" >&2; exit 1; }; done
-	@[ "$$(grep -h '^go ' go.work $(MODULES:%=%/go.mod) .ci/tools/go.mod | sort -u | wc -l)" = 1 ] || { echo "verify-mod: the go lines differ" >&2; exit 1; }
+	@[ "$$(grep -h '^go ' go.work $(MODULES:%=%/go.mod) .ci/tools/go.mod .ci/helm/go.mod | sort -u | wc -l)" = 1 ] || { echo "verify-mod: the go lines differ" >&2; exit 1; }
 
 tidy: ## tidy every module and level the workspace
 	@for module in $(MODULES); do GOWORK=off go -C $$module mod tidy; done; go work sync; \
@@ -155,8 +161,8 @@ e2e: dev ## black-box tests over HTTP and gRPC against the built binaries
 soak: ## everything at once for SOAK_FOR (10m) while services, Postgres and Redis are killed; one table at the end
 	@SOAK_FOR=$${SOAK_FOR:-10m} go test -count=1 -tags e2e -v -timeout 90m -run '^TestSoak$$' ./deploy/e2e
 
-k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) ## every overlay builds, is valid and keeps the rules; offline
-	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) go test -count=1 -tags k8s ./deploy/k8s/
+k8s: $(KUSTOMIZE) $(KUBECTL_VALIDATE) $(HELM) ## every overlay builds, is valid and keeps the rules, and the chart is equal; offline
+	@KUSTOMIZE=$(KUSTOMIZE) KUBECTL_VALIDATE=$(KUBECTL_VALIDATE) HELM=$(HELM) go test -count=1 -tags k8s ./deploy/k8s/ ./deploy/helm/
 
 alerts: $(PROMTOOL) ## the alerts fire on their troubles, and on nothing else
 	@cd deploy/observability/prometheus && $(PROMTOOL) check config --syntax-only prometheus.yaml && $(PROMTOOL) test rules rules_test.yaml

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -114,13 +115,14 @@ type container struct {
 	} `yaml:"securityContext"`
 }
 
+// overlays returns the folders of the overlays, and the names of the chart's values that stand for overlays.
 func overlays(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("overlays/*")
 	if err != nil || len(found) < 2 {
 		t.Fatalf("overlays %v: %v", found, err)
 	}
-	return found
+	return append(found, chartProduction, chartStateless)
 }
 
 func tool(t *testing.T, setting string) string {
@@ -132,8 +134,25 @@ func tool(t *testing.T, setting string) string {
 	return path
 }
 
+// built has the text of each overlay that was built.
+var built sync.Map
+
 // build returns an overlay's objects and their text.
 func build(t *testing.T, overlay string) ([]object, []byte) {
+	t.Helper()
+	text, ok := built.Load(overlay)
+	if !ok {
+		if values, ofChart := charts[overlay]; ofChart {
+			text = []byte(render(t, values)[0].must(t))
+		} else {
+			text = kustomize(t, overlay)
+		}
+		built.Store(overlay, text)
+	}
+	return decode(t, text.([]byte)), text.([]byte)
+}
+
+func kustomize(t *testing.T, overlay string) []byte {
 	t.Helper()
 	run := exec.CommandContext(t.Context(), tool(t, "KUSTOMIZE"), "build", overlay)
 	var complaints bytes.Buffer
@@ -142,12 +161,16 @@ func build(t *testing.T, overlay string) ([]object, []byte) {
 	if err != nil || complaints.Len() > 0 {
 		t.Fatalf("kustomize build %s: %v\n%s", overlay, err, complaints.String())
 	}
-	var all []object
+	return text
+}
+
+func decode(t *testing.T, text []byte) (all []object) {
+	t.Helper()
 	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var o object
 		switch err := decoder.Decode(&o); {
 		case errors.Is(err, io.EOF):
-			return all, text
+			return all
 		case err != nil:
 			t.Fatal(err)
 		}
@@ -164,32 +187,38 @@ func find(all []object, kind, name string) (object, bool) {
 }
 
 // foreign lists API groups of operators, whose kinds have no schema here.
-var foreign = [][]byte{[]byte("apiVersion: monitoring.coreos.com/"), []byte("apiVersion: cert-manager.io/")}
+var foreign = [][]byte{[]byte("apiVersion: monitoring.coreos.com/"), []byte("apiVersion: cert-manager.io/"), []byte("apiVersion: keda.sh/")}
 
 // An API server of the pinned version would accept every object, except those of foreign groups, which aren't checked.
 func TestOverlaysAreValid(t *testing.T) {
 	for _, overlay := range overlays(t) {
 		_, text := build(t, overlay)
-		var known [][]byte
-		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			if !slices.ContainsFunc(foreign, func(group []byte) bool { return bytes.Contains(document, group) }) {
-				known = append(known, document)
-			}
+		validate(t, overlay, text)
+	}
+}
+
+// validate checks the objects of Kubernetes' own groups against the API server's schemas.
+func validate(t *testing.T, what string, text []byte) {
+	t.Helper()
+	var known [][]byte
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		if !slices.ContainsFunc(foreign, func(group []byte) bool { return bytes.Contains(document, group) }) {
+			known = append(known, document)
 		}
-		path := filepath.Join(t.TempDir(), "objects.yaml")
-		if err := os.WriteFile(path, bytes.Join(known, []byte("\n---\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.CommandContext(t.Context(), tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", path).CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", overlay, err, out)
-		}
+	}
+	path := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(path, bytes.Join(known, []byte("\n---\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), tool(t, "KUBECTL_VALIDATE"), "--version", "1.30", path).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %v\n%s", what, err, out)
 	}
 }
 
 // kindOf returns the kind of a service's pods: with a volume for each spool, those of gateway and edge are stateful.
 func kindOf(overlay, service string) string {
-	if overlay == "overlays/production" && (service == "gateway" || service == "edge") {
+	if strings.HasSuffix(overlay, "/production") && (service == "gateway" || service == "edge") {
 		return "StatefulSet"
 	}
 	return "Deployment"

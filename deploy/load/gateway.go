@@ -83,6 +83,8 @@ type target struct {
 	// pids are the processes, at most two, whose CPU time counts, without provider and client. stores are those of Postgres.
 	pids   []int
 	stores func() []int
+	// database is the URL of the stack's, "" for the provider and the floors.
+	database string
 }
 
 // gatewayRig is all that runs while the gateway is measured.
@@ -206,6 +208,7 @@ type way struct {
 	body            func(model string, stream bool) []byte
 	pids            []int
 	stores          func() []int
+	database        string
 }
 
 // targets returns the ways to measure; the first is the provider itself, the next two are the floors.
@@ -213,9 +216,9 @@ func (r *gatewayRig) targets(ctx context.Context, plan gatewayPlan) ([]target, e
 	const completions = "/v1/chat/completions"
 	relay, front := r.relay.PID(), r.front.PID()
 	ways := []way{
-		{"", "provider itself", r.vendor.url + completions, nil, openAIBody, nil, nil},
-		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{relay}, nil},
-		{"", "two relays in a row (floor)", r.front.url + completions, nil, openAIBody, []int{front, relay}, nil},
+		{"", "provider itself", r.vendor.url + completions, nil, openAIBody, nil, nil, ""},
+		{"", "thin relay (floor)", r.relay.url + completions, nil, openAIBody, []int{relay}, nil, ""},
+		{"", "two relays in a row (floor)", r.front.url + completions, nil, openAIBody, []int{front, relay}, nil, ""},
 	}
 	for _, mode := range modes {
 		if r.stacks[mode.name] == nil {
@@ -246,16 +249,17 @@ func stackWays(ctx context.Context, s *stack.Stack, mode string) ([]way, error) 
 	}
 	gateway, edge, server := pids[0], pids[1], pids[2]
 	stores := func() []int { return append(proc.Children(server), server) }
+	database := s.DatabaseURL()
 	service, customer := firstParty(s), http.Header{"Authorization": {"Bearer " + key}}
 	ways := []way{
-		{mode, "gateway, OpenAI face, " + mode, s.URL("gateway") + completions, service, openAIBody, []int{gateway}, stores},
-		{"edge-" + mode, "edge + OpenAI face, " + mode, s.URL("edge") + "/product/v1/ai/openai" + completions, customer, openAIBody, []int{edge, gateway}, stores},
+		{mode, "gateway, OpenAI face, " + mode, s.URL("gateway") + completions, service, openAIBody, []int{gateway}, stores, database},
+		{"edge-" + mode, "edge + OpenAI face, " + mode, s.URL("edge") + "/product/v1/ai/openai" + completions, customer, openAIBody, []int{edge, gateway}, stores, database},
 	}
 	if mode == "async" {
 		ways = append([]way{
-			{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores},
-			{"translated", "gateway, Anthropic face, async", s.URL("gateway") + "/v1/messages", service, anthropicBody, []int{gateway}, stores},
-			{"responses", "gateway, Responses face, async", s.URL("gateway") + "/v1/responses", service, responsesBody, []int{gateway}, stores},
+			{"contract", "gateway, contract, async", s.URL("gateway") + "/v1/llm/chat", service, contractBody, []int{gateway}, stores, database},
+			{"translated", "gateway, Anthropic face, async", s.URL("gateway") + "/v1/messages", service, anthropicBody, []int{gateway}, stores, database},
+			{"responses", "gateway, Responses face, async", s.URL("gateway") + "/v1/responses", service, responsesBody, []int{gateway}, stores, database},
 		}, ways...)
 	}
 	return ways, nil
@@ -264,7 +268,7 @@ func stackWays(ctx context.Context, s *stack.Stack, mode string) ([]way, error) 
 func prepare(ways []way) ([]target, error) {
 	all := make([]target, 0, len(ways))
 	for _, w := range ways {
-		t := target{name: w.name, pids: w.pids, stores: w.stores}
+		t := target{name: w.name, pids: w.pids, stores: w.stores, database: w.database}
 		var errs [3]error
 		t.chat, errs[0] = client.NewRequest(w.url, w.header, w.body("load", false))
 		t.stream, errs[1] = client.NewRequest(w.url, w.header, w.body("load", true))

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// visit puts a value in the place of a node, if there is one for its path.
+func (v *values) visit(o *object, n *node, path string) {
+	switch {
+	case path == "/metadata/namespace":
+		n.inline = "{{ .Release.Namespace }}"
+	case strings.HasSuffix(path, "/secretName"), strings.HasSuffix(path, "/ca/secret/name"):
+		v.take(n, "secrets."+camel(n.scalar.Value))
+	case strings.HasSuffix(path, "/configMapRef/name"), strings.HasSuffix(path, "/configMap/name"):
+		v.take(n, "configMaps."+camel(n.scalar.Value))
+	case o.kind == workload, o.kind == "Job":
+		v.visitPods(o, n, path)
+	case o.kind == "HorizontalPodAutoscaler", o.kind == "ScaledObject":
+		v.visitScaler(n, services[o.name], path)
+	case o.kind == "Ingress":
+		v.visitIngress(n, path)
+	case o.kind == "Certificate" && path == "/spec/issuerRef/name" && o.name != "switchyard-ca":
+		v.take(n, "mtls.issuer.name")
+	case o.kind == "Certificate" && path == "/spec/issuerRef/kind" && o.name != "switchyard-ca":
+		v.take(n, "mtls.issuer.kind")
+	case o.kind == "NetworkPolicy" && strings.HasSuffix(path, "/namespaceSelector/matchLabels/kubernetes.io/metadata.name"):
+		v.take(n, map[string]string{"traces": "otel", "metrics": "prometheus"}[o.name]+".namespace")
+	}
+}
+
+// pods is the path of a pod's description in a workload and in a Job.
+const pods = "/spec/template/spec"
+
+func (v *values) visitPods(o *object, n *node, path string) {
+	program := strings.TrimSuffix(o.name, "-migrate")
+	service, owner := services[program], services[program]
+	if owner == "control" { // a role of the edge, with its image and its settings
+		owner = "edge"
+	}
+	inPod, _ := strings.CutPrefix(path, pods)
+	switch {
+	case path == "/spec" && o.kind == workload:
+		v.set(service+".replicas", 2)
+		n.extra = []string{"{{- if not .Values." + service + ".autoscaling.enabled }}", "replicas: {{ .Values." + service + ".replicas }}", "{{- end }}"}
+	case path == pods:
+		n.extra = []string{"{{- with .Values.image.pullSecrets }}", "imagePullSecrets: {{- toYaml . | nindent " + deeper + " }}", "{{- end }}"}
+	case strings.HasPrefix(inPod, "/containers/") && strings.Count(inPod, "/") == 2:
+		n.extra = []string{"{{- with .Values.image.pullPolicy }}", "imagePullPolicy: {{ . }}", "{{- end }}"}
+	case strings.HasSuffix(inPod, "/image"):
+		v.set(owner+".image.repository", n.scalar.Value[strings.LastIndex(n.scalar.Value, "/")+1:])
+		for _, name := range []string{"registry", "tag", "digest"} {
+			v.set(owner+".image."+name, "")
+		}
+		n.inline = `{{ include "switchyard.image" (list .Values.image .Values.` + owner + `.image) | quote }}`
+	case strings.HasSuffix(inPod, "/resources") && o.kind == workload && strings.HasPrefix(inPod, "/containers/"):
+		v.takeWhole(n, service+".resources")
+	case strings.HasSuffix(inPod, "/env"):
+		v.visitVariables(n, owner)
+	case strings.HasSuffix(inPod, "/env/OTEL_EXPORTER_OTLP_ENDPOINT/value"):
+		v.take(n, "otel.endpoint")
+	case strings.HasSuffix(inPod, "/emptyDir/sizeLimit"):
+		v.take(n, service+".spool.emptyDirLimit")
+	case strings.HasSuffix(path, "/spec/resources/requests/storage"):
+		v.take(n, service+".spool.size")
+	case strings.HasPrefix(path, "/spec/volumeClaimTemplates/") && strings.HasSuffix(path, "/spec"):
+		v.set(service+".spool.storageClass", "")
+		n.extra = []string{"{{- with .Values." + service + ".spool.storageClass }}", "storageClassName: {{ . | quote }}", "{{- end }}"}
+	}
+}
+
+// visitVariables has the settings of a service follow the variables that the manifests set.
+func (v *values) visitVariables(n *node, owner string) {
+	v.set(owner+".settings", map[string]string{})
+	n.extra = []string{
+		"{{- range $name, $value := .Values." + owner + ".settings }}", "- name: {{ $name }}", "  value: {{ $value | quote }}", "{{- end }}",
+	}
+	if v.env[owner] == nil {
+		v.env[owner] = make(map[string]bool)
+	}
+	for _, p := range n.items {
+		v.env[owner][label(p.node)] = true
+	}
+}
+
+func (v *values) visitScaler(n *node, service, path string) {
+	switch path {
+	case "/spec/minReplicas", "/spec/minReplicaCount":
+		v.set(service+".autoscaling.enabled", true)
+		v.take(n, service+".autoscaling.min")
+	case "/spec/maxReplicas", "/spec/maxReplicaCount":
+		v.take(n, service+".autoscaling.max")
+	case "/spec/metrics/Resource/resource/target/averageUtilization":
+		v.take(n, service+".autoscaling.cpu")
+	case "/spec/triggers/cpu/metadata/value":
+		v.show(n, service+".autoscaling.cpu")
+	case "/spec/metrics/External/external/target/value", "/spec/triggers/prometheus/metadata/threshold":
+		v.set("backlog.flows", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: n.scalar.Value})
+		v.show(n, "backlog.flows")
+	case "/spec/triggers/prometheus/metadata/serverAddress":
+		v.take(n, "backlog.prometheus")
+	}
+}
+
+func (v *values) visitIngress(n *node, path string) {
+	switch path {
+	case "/spec":
+		v.set("ingress.className", "")
+		n.extra = []string{"{{- with .Values.ingress.className }}", "ingressClassName: {{ . | quote }}", "{{- end }}"}
+	case "/spec/rules/*/host", "/spec/tls/*/hosts/*":
+		v.take(n, "ingress.host")
+	case "/metadata/annotations":
+		// Those that a switch adds stay; the others are the ingress controller's, of which operators have their own.
+		kept, taken := []part(nil), &node{}
+		for _, p := range n.fields {
+			if p.when.always() {
+				taken.fields = append(taken.fields, p)
+			} else {
+				kept = append(kept, p)
+			}
+		}
+		v.set("ingress.annotations", v.plain(taken))
+		n.fields = kept
+		n.extra = []string{"{{- with .Values.ingress.annotations }}", "{{- toYaml . | nindent " + level + " }}", "{{- end }}"}
+	}
+}
