@@ -24,6 +24,15 @@ func (p ApprovalPages) of(ref string) string {
 	return strings.ReplaceAll(string(p), RefMark, url.PathEscape(ref))
 }
 
+// approvalPage is what a call that waits for its approval has of the page that shows it.
+type approvalPage struct {
+	// waited is what a caller brings back that was sent to the page, which it may have declined to open; nil for none.
+	waited   *pending
+	declined bool
+	// shown is what the caller is asked instead of an answer; nil for nothing.
+	shown *upstream.Result
+}
+
 // approvalKey names the request that sends a caller to the page of an approval. The answer says that the page may be
 // opened, or not, and never that the call is approved.
 const approvalKey = "dev.switchyard/approval"

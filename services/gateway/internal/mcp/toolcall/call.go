@@ -2,9 +2,7 @@ package toolcall
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,24 +56,10 @@ type execution struct {
 	// ask makes the request once, and again makes all checks of it again.
 	ask   func(ctx context.Context) (upstream.Result, error)
 	again func(ctx context.Context) error
-	// inputs and state are what the next round brings to the server; nil and empty for the first.
-	inputs json.RawMessage
-	state  string
-	// last is the round before this one, where the request continues a call; nil for a new call. rounds counts those that
-	// were sent, of the whole call.
-	last   *pending
-	rounds int
-	// turns counts the rounds of this request. bound is the digest that all rounds have in common. broken reports that the
-	// call ended while the server waited for an answer.
-	turns       int
-	lastExpires time.Time
-	bound       []byte
-	broken      bool
-	// waited is what a caller brings back that was sent to the page of its approval, which it may have declined to open;
-	// nil for none. shown is what the caller is asked instead of an answer; nil for nothing.
-	waited   *pending
-	declined bool
-	shown    *upstream.Result
+
+	continuation
+	approvalPage
+
 	// claim is the approval that this call uses; nil without one. approvalRef names the one that it asked for.
 	claim       *approval.Approval
 	approvalRef string
@@ -84,8 +68,6 @@ type execution struct {
 	// done reports verdict, which is what the call shows of its server, to the circuit; nil before the circuit let it through.
 	done    func(ctx context.Context, v health.Verdict)
 	verdict health.Verdict
-	// sampled counts the completions that the server asked for, over all rounds of the call.
-	sampled atomic.Int64
 	// ready is when every check has passed; zero before.
 	ready time.Time
 

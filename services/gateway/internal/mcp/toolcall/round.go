@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,6 +52,25 @@ var (
 	errStateAway = apierr.Unavailable("it can't be checked at the moment whether the state was used before; nothing was sent to the server", nil)
 	errTooLong   = misasked("the server asked for more than a call may take: 10 rounds, 15 minutes and 256 KiB")
 )
+
+// continuation is what a call of several rounds has beside others.
+type continuation struct {
+	// inputs and state are what the next round brings to the server; nil and empty for the first.
+	inputs json.RawMessage
+	state  string
+	// last is the round before this one, whose state expires at lastExpires, where the request continues a call; nil for a
+	// new call.
+	last        *pending
+	lastExpires time.Time
+	// rounds counts those that were sent, of the whole call, and turns those of this request. sampled counts the
+	// completions that the server asked for, of the whole call.
+	rounds, turns int
+	sampled       atomic.Int64
+	// bound is the digest that all rounds have in common. broken reports that the call ended while the server waited for
+	// an answer.
+	bound  []byte
+	broken bool
+}
 
 // pending is what one round of a call leaves for the next: it is sealed in the state that the caller brings back.
 type pending struct {
