@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"switchyard.dev/deploy/dev/port"
 	"switchyard.dev/deploy/dev/stack"
 )
@@ -80,16 +82,63 @@ func TestToolConformance(t *testing.T) {
 	}
 }
 
-// startEverything starts the SDK's server, and returns its address.
-func startEverything(t *testing.T, program, flag string) string {
+// The server of the protocol's TypeScript SDK gives its client the same through gateway and edge as without them: lists,
+// results, progress, resources, prompts, and what it asks the client in the course of a call.
+func TestToolsOfTheTypeScriptSDK(t *testing.T) {
+	npm := clients(t)
+	address := freeAddress(t)
+	startProgram(t, address, clientRun{
+		program: npm.node(t), args: []string{npm.file(t, "@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp"},
+		env: []string{"PORT=" + address[strings.LastIndexByte(address, ':')+1:]},
+	})
+	h := plan{name: "tools-typescript", settings: settings{stack.Gateway: {"GATEWAY_ALLOW_TARGETS=" + address}}}.start(t)
+	organization := unique("org")
+	gateway := h.service(stack.Gateway, organization)
+	h.admitServer(t, gateway, "typescript", "http://"+address+"/mcp")
+	use := func(at string, c client) gjson.Result {
+		headers, err := json.Marshal(map[string]string{"Authorization": c.header.Get("Authorization"), "X-Organization-Id": c.header.Get("X-Organization-Id")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gjson.Parse(clientRun{npm.node(t), []string{"everything.mjs"}, npm.folder, []string{"URL=" + at, "HEADERS=" + string(headers)}}.run(t))
+	}
+	direct := use("http://"+address+"/mcp", client{header: http.Header{}})
+	customer := h.customer(t, organization, "ai", "write")
+	for name, got := range map[string]gjson.Result{
+		"gateway": use(gateway.base+"/mcp/typescript", gateway), "edge": use(customer.base+toolsPath+"/typescript", customer),
+	} {
+		direct.ForEach(func(step, want gjson.Result) bool {
+			if text := got.Get(gjson.Escape(step.Str)).Raw; text != want.Raw {
+				t.Errorf("%s: %s:\n%s\nwant\n%s", name, step.Str, text, want.Raw)
+			}
+			return true
+		})
+	}
+}
+
+// freeAddress returns an address of this machine at which nothing listens.
+func freeAddress(t *testing.T) string {
 	t.Helper()
 	ports, err := port.Free(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := port.At(ports[0])
-	command := exec.CommandContext(t.Context(), program, "-http", address, flag)
-	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) }
+	return port.At(ports[0])
+}
+
+// startEverything starts the SDK's server, and returns its address.
+func startEverything(t *testing.T, program, flag string) string {
+	t.Helper()
+	address := freeAddress(t)
+	startProgram(t, address, clientRun{program: program, args: []string{"-http", address, flag}})
+	return address
+}
+
+// startProgram starts a server of tools that will listen at an address.
+func startProgram(t *testing.T, address string, r clientRun) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), r.program, r.args...)
+	command.Env = append(os.Environ(), r.env...)
 	command.WaitDelay = time.Second
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
@@ -98,7 +147,7 @@ func startEverything(t *testing.T, program, flag string) string {
 		_ = command.Process.Kill()
 		_ = command.Wait()
 	})
-	waitFor(t, waitTimeout, "the SDK's server", func() error {
+	waitFor(t, waitTimeout, "the server of tools", func() error {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/mcp", http.NoBody)
 		if err != nil {
 			return err
@@ -109,7 +158,6 @@ func startEverything(t *testing.T, program, flag string) string {
 		}
 		return answer.Body.Close()
 	})
-	return address
 }
 
 // admitServer registers a server with all that it offers, trusts it and approves its definitions.

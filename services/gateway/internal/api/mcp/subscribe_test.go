@@ -111,7 +111,7 @@ func (f following) Follows(_ context.Context, _ *toolcall.Asker, _ string, uris 
 	if uris = slices.DeleteFunc(slices.Clone(uris), func(uri string) bool { return uri == "no:w" }); len(uris) == 0 {
 		return nil, nil
 	}
-	return []toolcall.Followed{f.watching.follow(uris)}, nil
+	return []toolcall.Followed{f.follow(uris)}, nil
 }
 
 // subscribing returns two replicas whose sessions subscribe to resources.

@@ -59,18 +59,22 @@ var (
 	errTwice    = protocol("the server lists two tools of one name")
 )
 
-// List returns all tools of a server. The errors are those of Call.
+// everything is what any client can do. Servers define some tools only for clients that can answer them; a listing is for
+// all callers, and what one of them can do is shown in its own calls.
+var everything = json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{"tools":{}},"roots":{}}`)
+
+// List returns all tools of a server, whatever they need of their caller. The errors are those of Call.
 func (c *Client) List(ctx context.Context, server *toolserver.Server) (Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, controlTime)
 	defer cancel()
-	p, err := c.peer(ctx, server, "", nil)
+	p, err := c.peer(ctx, server, "", everything)
 	if err != nil {
 		return Listing{}, err
 	}
 	l := lister{names: make(map[string]bool), pages: newPages()}
 	for range maxPages {
 		s, got, err := c.do(ctx, p, func() *conversation { return nil }, func(s *session) (*request, error) {
-			return c.newRequest(s, wire.MethodListTools, l.params(), about{}), nil
+			return c.newRequest(s, wire.MethodListTools, l.params(), about{capabilities: everything}), nil
 		})
 		if err != nil {
 			return Listing{}, err
