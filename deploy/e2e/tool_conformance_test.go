@@ -35,6 +35,7 @@ const ofResumption = "server-server-sse-polling: "
 // The protocol's conformance suite finds nothing wrong in a server behind gateway and edge that it doesn't find in the
 // server itself, in both revisions.
 func TestToolConformance(t *testing.T) {
+	t.Parallel()
 	npm := clients(t)
 	program := filepath.Join(t.TempDir(), "everything")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, everythingProgram).CombinedOutput(); err != nil {
@@ -85,6 +86,7 @@ func TestToolConformance(t *testing.T) {
 // The server of the protocol's TypeScript SDK gives its client the same through gateway and edge as without them: lists,
 // results, progress, resources, prompts, and what it asks the client in the course of a call.
 func TestToolsOfTheTypeScriptSDK(t *testing.T) {
+	t.Parallel()
 	npm := clients(t)
 	address := freeAddress(t)
 	startProgram(t, address, clientRun{

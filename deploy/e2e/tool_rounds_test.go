@@ -25,6 +25,7 @@ import (
 // A server that asks its callers gets the same answers through the gateway as without it: the everything server of the
 // SDK, and the SDK's client. A call is billed once, however many rounds it takes.
 func TestToolRounds(t *testing.T) {
+	t.Parallel()
 	address := statelessEverything(t)
 	h := plan{name: "tool-rounds", settings: settings{stack.Gateway: {"GATEWAY_ALLOW_TARGETS=" + address}}}.start(t)
 	organization := unique("org")

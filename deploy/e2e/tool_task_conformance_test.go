@@ -21,6 +21,7 @@ var taskScenarios = []string{
 // The protocol's conformance suite finds nothing wrong in the tasks of a server behind the gateway that it doesn't find in
 // the server itself.
 func TestToolTaskConformance(t *testing.T) {
+	t.Parallel()
 	npm := clients(t)
 	fake := httptest.NewServer(toolserver.New(fault.Script{}))
 	t.Cleanup(fake.Close)

@@ -17,6 +17,7 @@ import (
 // Calls become tasks, which are polled through the edge, asked and answered, and cancelled by who made them alone. Any
 // replica serves them, also when the one that made them is killed.
 func TestToolTasks(t *testing.T) {
+	t.Parallel()
 	h := plan{name: "tool-tasks", replicas: map[stack.Service]int{stack.Gateway: 2}, fakes: []stack.Fake{stack.FakeTools}}.start(t)
 	organization := unique("org")
 	gateways := h.gateways(organization)
