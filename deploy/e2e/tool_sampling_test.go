@@ -19,8 +19,8 @@ const (
 )
 
 // toolsAskModels checks that tools that ask for completions get them from the gateway, as chats of the caller's run: they
-// are billed beside the call, and end where the run's ceiling or the policy's number does. Servers of sessions are told
-// that they are refused; the call of another server ends.
+// are billed beside the call, and end where the run's ceiling or the policy's number does. Servers of sessions get a
+// refusal; the call of another server ends.
 func (h *harness) toolsAskModels(t *testing.T) {
 	for form, want := range map[string]struct {
 		tooMany, beyond string

@@ -81,7 +81,7 @@ func conditions() []condition {
 	return all
 }
 
-// fit returns the simplest condition that tells where something is from where it is not. Both are of the combinations
+// fit returns the simplest condition that holds where something is, and not where it isn't. Both are of the combinations
 // in which what holds it is there.
 func fit(in, within []switches) (condition, error) {
 	for _, c := range candidates {

@@ -152,7 +152,7 @@ func approvalEvent(a approval.Approval, eventType string) event.Report {
 	return event.Report{Organization: a.Organization, Type: eventType, Subject: "approval/" + a.Ref, Data: data}
 }
 
-// supersededEvent returns what an organization is told of an approval that ends at a moment, because another one takes its
+// supersededEvent returns the event of an approval that ends at a moment, because another one takes its
 // place.
 func supersededEvent(a approval.Approval, by string, now time.Time) event.Report {
 	a.Status, a.ExpiresAt = approval.Superseded, now

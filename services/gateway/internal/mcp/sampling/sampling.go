@@ -1,7 +1,7 @@
 // Package sampling answers tool servers that ask for completions while they are called (sampling/createMessage). Where
 // the policy says so the gateway makes the completion itself: as a chat of the organization, run, key and user on whose
-// behalf the tool was called, with their limits and budgets. What a server writes is in that one request and nowhere
-// else. Package toolcall calls it; package inference does the rest.
+// behalf the tool was called, with their limits and budgets. What a server writes is in that one request alone. Package
+// toolcall calls it; package inference does the rest.
 package sampling
 
 import (

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/services/platform/apierr"
 )
 
-// engine is an Engine that answers as it is told to, and keeps what it was asked.
+// engine is an Engine with a given answer, and keeps what it was asked.
 type engine struct {
 	models  []provider.Target
 	refused map[string]bool // models that Check refuses

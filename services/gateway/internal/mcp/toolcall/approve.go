@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// holdReport is how often a caller that takes progress is told that its call waits.
+	// holdReport is how often a caller that takes progress gets a report that its call waits.
 	holdReport = 10 * time.Second
 	// answerMargin is what is added to a server's timeout for the lease of a call that was sent.
 	answerMargin = time.Minute

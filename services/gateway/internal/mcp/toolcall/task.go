@@ -242,7 +242,7 @@ func (x *taskTurn) query(ctx context.Context, method string, inputs json.RawMess
 	return nil, errTaskAway.Wrap(err)
 }
 
-// queryTask asks a server. A panic becomes an error: the circuit has to be told.
+// queryTask asks a server. A panic becomes an error, which the circuit counts.
 func (c *Caller) queryTask(ctx context.Context, server *toolserver.Server, q *upstream.TaskQuery) (t *task.Task, err error) {
 	defer panics.Recover(&err)
 	return c.Upstream.Task(ctx, server, q)

@@ -184,7 +184,7 @@ type Options struct {
 	// Approvals asks for approvals; with nil no call is approved. A call that waits for its decision is held for Hold.
 	Approvals Approvals
 	Hold      time.Duration
-	// ApprovalPages are where callers are sent to whose calls wait for approval; empty for nowhere.
+	// ApprovalPages are where callers are sent to whose calls wait for approval; empty for no page.
 	ApprovalPages ApprovalPages
 	// Tickets seals what callers bring back, and Claims keeps which of it was used. Where either is nil, servers can ask
 	// callers for nothing, and no call becomes a task.
