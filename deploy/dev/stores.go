@@ -59,7 +59,7 @@ func execute(ctx context.Context, command, env []string) error {
 
 // foreground returns a command with the standard streams of this program.
 func foreground(ctx context.Context, command, env []string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's own command
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -206,11 +206,11 @@ func everythingClient(t *testing.T, url string, header http.Header) *asking {
 			a.asked = append(a.asked, r.Params.Message)
 			return &mcp.ElicitResult{Action: "accept", Content: contentOf(r.Params.RequestedSchema)}, nil
 		},
-		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) { //nolint:staticcheck // SA1019: served as long as clients have it.
-			return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: "Paris"}}, nil //nolint:staticcheck // SA1019: as above.
+		CreateMessageHandler: func(context.Context, *mcp.CreateMessageRequest) (*mcp.CreateMessageResult, error) {
+			return &mcp.CreateMessageResult{Role: "assistant", Model: "m", Content: &mcp.TextContent{Text: "Paris"}}, nil
 		},
 	})
-	of.AddRoots(&mcp.Root{URI: "file:///work", Name: "work"}) //nolint:staticcheck // SA1019: as above.
+	of.AddRoots(&mcp.Root{URI: "file:///work", Name: "work"})
 	session, err := of.Connect(t.Context(), &mcp.StreamableClientTransport{
 		Endpoint: url, HTTPClient: &http.Client{Transport: withHeader{header, httpClient.Transport}}, MaxRetries: -1,
 	}, nil)

@@ -86,7 +86,7 @@ func build(ctx context.Context, folder, kustomize string, s switches) ([]*yaml.N
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary folder
+	defer func() { _ = os.RemoveAll(dir) }()
 	folder, err = filepath.Abs(folder)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func build(ctx context.Context, folder, kustomize string, s switches) ([]*yaml.N
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, kustomize, "build", dir) //nolint:gosec // the program that the operator names
+	command := exec.CommandContext(ctx, kustomize, "build", dir)
 	var complaints bytes.Buffer
 	command.Stderr = &complaints
 	text, err := command.Output()

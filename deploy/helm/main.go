@@ -39,7 +39,7 @@ func run(ctx context.Context, dir, kustomize string) error {
 		}
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(chart, filepath.FromSlash(name)), text, 0o644); err != nil { //nolint:gosec // a chart holds no secret
+		if err := os.WriteFile(filepath.Join(chart, filepath.FromSlash(name)), text, 0o600); err != nil {
 			return err
 		}
 	}

@@ -74,7 +74,9 @@ func (v *values) schema() ([]byte, error) {
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	root["title"] = "Values of the chart switchyard. Made by `make chart`."
 	// Helm itself adds it.
-	root["properties"].(rule)["global"] = rule{"type": "object"} //nolint:errcheck // schemaOf puts a rule there
+	if properties, ok := root["properties"].(rule); ok {
+		properties["global"] = rule{"type": "object"}
+	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)

@@ -132,7 +132,7 @@ func (s *Stack) spec(service Service, name string, args ...string) process.Spec 
 // Command returns a command of a service's own binary with its settings, such as `edge keys list`.
 func (s *Stack) Command(ctx context.Context, service Service, args ...string) *exec.Cmd {
 	spec := s.spec(service, string(service), args...)
-	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...) //nolint:gosec // a binary of the stack
+	cmd := exec.CommandContext(ctx, spec.Path, spec.Args...)
 	cmd.Env, cmd.Dir = spec.Env, spec.Dir
 	return cmd
 }

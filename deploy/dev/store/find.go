@@ -72,7 +72,7 @@ func inspect(ctx context.Context, dir string) (binaries, error) {
 			return binaries{}, fmt.Errorf("no program %s in %s", program, dir)
 		}
 	}
-	output, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output() //nolint:gosec // an installed Postgres
+	output, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
 		return binaries{}, fmt.Errorf("run postgres --version: %w", err)
 	}

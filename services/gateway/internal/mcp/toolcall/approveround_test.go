@@ -3,6 +3,7 @@ package toolcall
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func TestApprovalPageAgain(t *testing.T) {
 		if wants(t, err, ReasonApprovalRequired); len(w.approvals.asked) != asked {
 			t.Error("asked for the approval that its caller did not want to see")
 		}
-		if about, ok := err.(*ApprovalError); !ok || about.Ref != "apr_1" { //nolint:errorlint // It is this one.
+		if about, ok := errors.AsType[*ApprovalError](err); !ok || about.Ref != "apr_1" {
 			t.Errorf("%v", err)
 		}
 	}

@@ -31,6 +31,8 @@ type watched struct {
 	notices func(w http.ResponseWriter, r *http.Request)
 	// refused is a resource that can't be subscribed to.
 	refused string
+	// wake has room for one, and gets it when something was noted; nil for no one who waits.
+	wake chan struct{}
 
 	mu       sync.Mutex
 	sessions int
@@ -41,6 +43,10 @@ func (s *watched) note(r *http.Request, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got = append(s.got, strings.TrimSpace(r.Header.Get("Mcp-Session-Id")+" "+what))
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }
 
 func (s *watched) noted() []string {
@@ -84,14 +90,17 @@ func (s *watched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Resources of a server of sessions are followed in a session of its own, with the server's stream of notices.
 func TestSubscribe(t *testing.T) {
 	var changed atomic.Int32
-	s := &watched{refused: "no:w"}
+	s := &watched{refused: "no:w", wake: make(chan struct{}, 1)}
 	s.notices = func(w http.ResponseWriter, r *http.Request) {
 		stream(w)
 		for r.Context().Err() == nil {
 			if noted := s.noted(); slices.Contains(noted, "s2 a:b") && slices.Contains(noted, "s2 c:d") {
 				break
 			}
-			time.Sleep(time.Millisecond)
+			select {
+			case <-s.wake:
+			case <-r.Context().Done():
+			}
 		}
 		updated := func(uri string) string {
 			return fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%q}}`, uri)
