@@ -192,7 +192,7 @@ func (x *taskTurn) get(ctx context.Context) (upstream.Result, error) {
 	return upstream.Result{Kind: upstream.KindComplete, Text: text}, nil
 }
 
-// update passes the caller's answers to what the server asks for now. Others are left out, as the protocol has it.
+// update passes the caller's answers to what the server asks for at present. Others are left out, as the protocol has it.
 func (x *taskTurn) update(ctx context.Context) (upstream.Result, error) {
 	t, err := x.query(ctx, wire.MethodGetTask, nil)
 	if err != nil {
