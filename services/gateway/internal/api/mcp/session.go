@@ -72,16 +72,9 @@ func (x *exchange) begin(version string, capabilities json.RawMessage) {
 
 // End ends the session that a request names. The error is one of the caller's identity.
 func (h *Handler) End(w http.ResponseWriter, r *http.Request, server string) error {
-	if refused := h.allows(r); refused != nil {
-		return refused
-	}
-	asker, err := h.Asker(r.Context())
+	asker, id, err := h.ofSession(w, r)
 	if err != nil {
-		return fmt.Errorf("identity: %w", err)
-	}
-	id := r.Header.Get(wire.HeaderSession)
-	if h.Sessions == nil || id == "" {
-		return notAllowed(w)
+		return err
 	}
 	if err := h.Sessions.End(r.Context(), ownerOf(&asker, server), id); err != nil {
 		refusalOf(err, nil, asker.RequestID).write(w)
@@ -89,6 +82,20 @@ func (h *Handler) End(w http.ResponseWriter, r *http.Request, server string) err
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// ofSession returns who makes a request by a method that has a meaning in a session alone, and the session's id.
+func (h *Handler) ofSession(w http.ResponseWriter, r *http.Request) (asker toolcall.Asker, id string, err error) {
+	if refused := h.allows(r); refused != nil {
+		return asker, "", refused
+	}
+	if asker, err = h.Asker(r.Context()); err != nil {
+		return asker, "", fmt.Errorf("identity: %w", err)
+	}
+	if id = r.Header.Get(wire.HeaderSession); h.Sessions == nil || id == "" {
+		return asker, "", notAllowed(w)
+	}
+	return asker, id, nil
 }
 
 // notAllowed returns the error of a method of HTTP that has no meaning here.

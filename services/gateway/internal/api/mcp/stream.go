@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,16 +21,9 @@ import (
 // Listen serves the stream of notices of an older session. The error is one of the caller's identity, or of a request
 // that has no meaning here.
 func (h *Handler) Listen(w http.ResponseWriter, r *http.Request, server string) error {
-	if refused := h.allows(r); refused != nil {
-		return refused
-	}
-	asker, err := h.Asker(r.Context())
+	asker, id, err := h.ofSession(w, r)
 	if err != nil {
-		return fmt.Errorf("identity: %w", err)
-	}
-	id := r.Header.Get(wire.HeaderSession)
-	if h.Sessions == nil || id == "" {
-		return notAllowed(w)
+		return err
 	}
 	if accept := strings.ToLower(strings.Join(r.Header["Accept"], ",")); !strings.Contains(accept, "text/event-stream") && !strings.Contains(accept, "*/*") {
 		refuse(http.StatusNotAcceptable, wire.CodeInvalidRequest, "Accept: must have text/event-stream").write(w)

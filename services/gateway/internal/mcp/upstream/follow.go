@@ -25,7 +25,7 @@ type Follow struct {
 // errNoFollow is the error of a server of sessions that is asked for notices of tasks.
 var errNoFollow = &Error{Cause: CauseRefused, Text: "the server's version has no streams of notices"}
 
-// errOfSession is the error of a server of sessions, to which Follow subscribes in another way.
+// errOfSession is the error of a server of sessions, which knows no subscriptions/listen.
 var errOfSession = errors.New("a server of sessions")
 
 // Follow receives notices until ctx, the server or a bound ends the stream. The errors are those of Call; nil means that
@@ -35,19 +35,26 @@ func (c *Client) Follow(ctx context.Context, server *toolserver.Server, f *Follo
 	if err != nil {
 		return err
 	}
-	talk := func() *conversation { return &conversation{notice: f.receive} }
-	_, _, err = c.do(ctx, p, talk, func(s *session) (*request, error) {
+	err = c.listen(ctx, p, f.receive, "resourceSubscriptions", f.URIs, nil)
+	if errors.Is(err, errOfSession) {
+		return c.subscribe(ctx, p, f)
+	}
+	return err
+}
+
+// listen receives notices of what one member of a subscription names, until the stream ends. The error of a server of
+// sessions is errOfSession.
+func (c *Client) listen(ctx context.Context, p *peer, receive func(*wire.Message), member string, of []string, capabilities json.RawMessage) error {
+	talk := func() *conversation { return &conversation{notice: receive} }
+	_, _, err := c.do(ctx, p, talk, func(s *session) (*request, error) {
 		if !s.modern {
 			return nil, errOfSession
 		}
 		var wanted, params object
-		wanted.add("resourceSubscriptions", list(f.URIs))
+		wanted.add(member, list(of))
 		params.add("notifications", wanted.end())
-		return c.newRequest(s, wire.MethodListen, params, about{}), nil
+		return c.newRequest(s, wire.MethodListen, params, about{capabilities: capabilities}), nil
 	})
-	if errors.Is(err, errOfSession) {
-		return c.subscribe(ctx, p, f)
-	}
 	return err
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"switchyard.dev/services/gateway/internal/mcp/task"
@@ -30,16 +31,10 @@ func (c *Client) FollowTasks(ctx context.Context, server *toolserver.Server, f *
 	if err != nil {
 		return err
 	}
-	talk := func() *conversation { return &conversation{notice: f.receive} }
-	_, _, err = c.do(ctx, p, talk, func(s *session) (*request, error) {
-		if !s.modern {
-			return nil, errNoFollow
-		}
-		var wanted, params object
-		wanted.add("taskIds", list(f.IDs))
-		params.add("notifications", wanted.end())
-		return c.newRequest(s, wire.MethodListen, params, about{capabilities: f.Capabilities}), nil
-	})
+	err = c.listen(ctx, p, f.receive, "taskIds", f.IDs, f.Capabilities)
+	if errors.Is(err, errOfSession) {
+		return errNoFollow
+	}
 	return err
 }
 
