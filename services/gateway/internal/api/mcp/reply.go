@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -75,8 +76,10 @@ func writeText(w http.ResponseWriter, status int, text []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = w.Write(text) //nolint:gosec // G705: no browser renders application/json.
+	_, _ = w.Write(text)                      //nolint:gosec // G705: no browser renders application/json.
+	_ = http.NewResponseController(w).Flush() // Metrics and the log line are recorded after the response has been written.
 }
 
 // close ends what is left of the response; nothing is written afterwards.

@@ -144,7 +144,7 @@ func New(o Options) (*Client, error) {
 	// A pool whose connections serve one request at a time, and no further one once a server has sent more than was
 	// asked for: servers for all organizations must not answer one with what is another's.
 	c.transport = connpool.New(connpool.Options{
-		Dial: guard.DialContext, IdlePerHost: 4, IdleTime: time.Minute,
+		Dial: guard.DialContext, IdlePerHost: 32, IdleTime: time.Minute,
 		TLS: func() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.RootCAs} },
 	})
 	c.commands = newCommands(o.Commands, o.Log)
