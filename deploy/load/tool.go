@@ -318,14 +318,17 @@ func toolTable(plan toolPlan, targets []target, rounds [][]toolFigures) string {
 	return out.String()
 }
 
-// middleTool returns the round whose processor time is in the middle, with the failures of all.
+// middleTool returns the round whose processor time is in the middle, with the median latencies and the failures of all.
 func middleTool(rounds []toolFigures) toolFigures {
+	var p50, p99 []time.Duration
 	failed := 0
 	for _, f := range rounds {
-		failed += f.failed
+		p50, p99, failed = append(p50, f.p50), append(p99, f.p99), failed+f.failed
 	}
 	slices.SortFunc(rounds, func(a, b toolFigures) int { return cmp.Compare(a.cpu[0]+a.cpu[1], b.cpu[0]+b.cpu[1]) })
+	slices.Sort(p50)
+	slices.Sort(p99)
 	middle := rounds[len(rounds)/2]
-	middle.failed = failed
+	middle.p50, middle.p99, middle.failed = p50[len(p50)/2], p99[len(p99)/2], failed
 	return middle
 }

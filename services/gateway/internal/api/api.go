@@ -101,14 +101,14 @@ func Register(ctx context.Context, server *rpc.Server, deps Dependencies) error 
 	inferences.mountGemini(server)
 	mountFiles(server, deps.Files)
 	mountBatches(server, inferences, deps.Files, deps.BatchJobs)
-	if err := mountTools(server, deps.ToolFace); err != nil {
-		return fmt.Errorf("tools: %w", err)
-	}
 	inferences.mountCompatible(server) // First: the contract's own paths take precedence over its patterns.
 	if err := transcode(ctx, server); err != nil {
 		return fmt.Errorf("register services: %w", err)
 	}
 	mountSpend(server, deps.Spend)
+	if err := mountTools(server, deps.ToolFace); err != nil {
+		return fmt.Errorf("tools: %w", err)
+	}
 	server.Handle("POST", "/v1/llm/chat", gatewayv1.InferenceService_Chat_FullMethodName, inferences.serveChat)
 	server.Handle("POST", "/v1/embeddings", gatewayv1.InferenceService_Embed_FullMethodName, inferences.embeddingsOf)
 	server.Handle("POST", "/v1/vision", gatewayv1.InferenceService_DescribeImage_FullMethodName, inferences.serveVision)

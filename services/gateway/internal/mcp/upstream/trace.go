@@ -38,17 +38,25 @@ func (c *Client) startQuery(ctx context.Context, server *toolserver.Server, q *Q
 
 // startSpan begins the span of a request to a server.
 func (c *Client) startSpan(ctx context.Context, server *toolserver.Server, name string, attributes []attribute.KeyValue) (context.Context, trace.Span) {
-	transport := "pipe"
-	if server.Command == "" {
-		transport = "tcp"
-		if at, err := c.guard.CheckSecureURL(server.URL); err == nil {
-			name, port := host(at)
-			number, _ := strconv.Atoi(port)
-			attributes = append(attributes, attribute.String("server.address", name), attribute.Int("server.port", number))
-		}
+	ctx, span := c.options.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	if span.IsRecording() {
+		span.SetAttributes(c.peerAttributes(server)...)
 	}
-	attributes = append(attributes, attribute.String("network.transport", transport))
-	return c.options.Tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes...))
+	return ctx, span
+}
+
+// peerAttributes says where a server is.
+func (c *Client) peerAttributes(server *toolserver.Server) []attribute.KeyValue {
+	if server.Command != "" {
+		return []attribute.KeyValue{attribute.String("network.transport", "pipe")}
+	}
+	attributes := []attribute.KeyValue{attribute.String("network.transport", "tcp")}
+	if at, err := c.guard.CheckSecureURL(server.URL); err == nil {
+		name, port := host(at)
+		number, _ := strconv.Atoi(port)
+		attributes = append(attributes, attribute.String("server.address", name), attribute.Int("server.port", number))
+	}
+	return attributes
 }
 
 // annotate adds what is known once the session is open.
