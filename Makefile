@@ -48,6 +48,8 @@ KUBECTL_VALIDATE := $(BIN)/kubectl-validate-v0.0.4
 PROMTOOL := $(BIN)/promtool-v0.313.5
 GOVULNCHECK := $(BIN)/govulncheck-v1.8.0
 HELM := $(BIN)/helm-v3.22.0
+CRANE := $(BIN)/crane-v0.22.1
+ACTIONLINT := $(BIN)/actionlint-v1.7.12
 PLUGINS := $(BIN)/.plugins
 
 define install
@@ -61,6 +63,8 @@ $(GOLANGCI): ; $(call install,github.com/golangci/golangci-lint/v2/cmd/golangci-
 $(KUSTOMIZE): ; $(call install,sigs.k8s.io/kustomize/kustomize/v5,v5.7.1)
 $(KUBECTL_VALIDATE): ; $(call install,sigs.k8s.io/kubectl-validate,v0.0.4)
 $(GOVULNCHECK): ; $(call install,golang.org/x/vuln/cmd/govulncheck,v1.8.0)
+$(CRANE): ; $(call install,github.com/google/go-containerregistry/cmd/crane,v0.22.1)
+$(ACTIONLINT): ; $(call install,github.com/rhysd/actionlint/cmd/actionlint,v1.7.12)
 # Prometheus' module has replacements, which `go install` refuses; without service discovery it builds in a third of the time.
 $(PROMTOOL): .ci/promtool/go.mod
 	@mkdir -p $(BIN) && echo "building promtool" && GOWORK=off CGO_ENABLED=0 go -C .ci/promtool build -tags remove_all_sd,builtinassets -o $@ github.com/prometheus/prometheus/cmd/promtool
@@ -128,7 +132,7 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 
 ##@ Dependencies
 
-.PHONY: ages audit
+.PHONY: ages audit pin-images
 # The database that govulncheck asks; GOVULNDB may name a copy of it.
 VULNERABILITIES := $(or $(GOVULNDB),https://vuln.go.dev)
 
@@ -140,6 +144,9 @@ audit: ages ## ages, and known vulnerabilities in what is called, where their da
 	@if curl -sfL -m 10 -o /dev/null $(VULNERABILITIES)/index/db.json; \
 	then $(MAKE) --no-print-directory $(GOVULNCHECK); for module in $(MODULES); do echo "govulncheck $$module"; $(GOVULNCHECK) -db $(VULNERABILITIES) -C $$module ./...; done; \
 	else echo "govulncheck: not run, since $(VULNERABILITIES) can't be reached; the ages above are all that is known"; fi
+
+pin-images: $(CRANE) ## write the digests that registries have today behind the tags of all images
+	@CRANE=$(CRANE) go run ./deploy/images
 
 ##@ Test
 
