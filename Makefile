@@ -132,7 +132,7 @@ fmt: $(GOLANGCI) $(BUF) ## format Go and proto files
 
 ##@ Dependencies
 
-.PHONY: ages audit pin-images
+.PHONY: ages audit licenses pin-images
 # The database that govulncheck asks; GOVULNDB may name a copy of it.
 VULNERABILITIES := $(or $(GOVULNDB),https://vuln.go.dev)
 
@@ -144,6 +144,9 @@ audit: ages ## ages, and known vulnerabilities in what is called, where their da
 	@if curl -sfL -m 10 -o /dev/null $(VULNERABILITIES)/index/db.json; \
 	then $(MAKE) --no-print-directory $(GOVULNCHECK); for module in $(MODULES); do echo "govulncheck $$module"; $(GOVULNCHECK) -db $(VULNERABILITIES) -C $$module ./...; done; \
 	else echo "govulncheck: not run, since $(VULNERABILITIES) can't be reached; the ages above are all that is known"; fi
+
+licenses: ## every Go module's licence is one that is allowed, those of programs first; npm packages are counted; offline
+	@go run ./deploy/licenses
 
 pin-images: $(CRANE) ## write the digests that registries have today behind the tags of all images
 	@CRANE=$(CRANE) go run ./deploy/images
@@ -183,4 +186,4 @@ load: ## the gateway beside its floor, some minutes; see deploy/load
 
 # With a copy of the database at hand (GOVULNDB), vulnerabilities too; no network is needed for either.
 ci: dev ## all that must pass before a change lands; lists the time of each step and the slowest tests
-	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) lint test isolate e2e k8s alerts bench
+	@$(DEV) check verify-gen verify-mod $(if $(GOVULNDB),audit,ages) licenses lint test isolate e2e k8s alerts bench
