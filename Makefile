@@ -148,6 +148,7 @@ ages: ## every direct dependency with its version and age in months, the oldest 
 audit: ages ## ages, and known vulnerabilities in what is called, where their database can be reached
 	@if curl -sfL -m 10 -o /dev/null $(VULNERABILITIES)/index/db.json; \
 	then $(MAKE) --no-print-directory $(GOVULNCHECK); for module in $(MODULES); do echo "govulncheck $$module"; $(GOVULNCHECK) -db $(VULNERABILITIES) -C $$module ./...; done; \
+	elif [ -n "$(GOVULNDB)" ]; then echo "govulncheck: GOVULNDB: $(GOVULNDB)/index/db.json can't be read" >&2; exit 1; \
 	else echo "govulncheck: not run, since $(VULNERABILITIES) can't be reached; the ages above are all that is known"; fi
 
 licenses: ## every Go module's licence is one that is allowed, those of programs first; npm packages are counted; offline
