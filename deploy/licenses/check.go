@@ -71,7 +71,9 @@ func table(modules []*module) (string, error) {
 				in = strings.Join(m.programs, ", ")
 				inPrograms++
 			}
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", m.path, m.version, strings.Join(m.names(), ", "), in)
+			if _, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", m.path, m.version, strings.Join(m.names(), ", "), in); err != nil {
+				return "", err
+			}
 		}
 	}
 	if err := out.Flush(); err != nil {
