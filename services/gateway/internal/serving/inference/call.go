@@ -54,8 +54,10 @@ func asked(chat *provider.Chat, streams bool) (set []attribute.KeyValue) {
 		key   attribute.Key
 		value *float64
 	}{
-		{attrTemperature, chat.Temperature}, {attrTopP, chat.TopP},
-		{attrPresencePenalty, chat.PresencePenalty}, {attrFrequencyPenalty, chat.FrequencyPenalty},
+		{attrTemperature, chat.Temperature},
+		{attrTopP, chat.TopP},
+		{attrPresencePenalty, chat.PresencePenalty},
+		{attrFrequencyPenalty, chat.FrequencyPenalty},
 	} {
 		if one.value != nil {
 			set = append(set, one.key.Float64(*one.value))
