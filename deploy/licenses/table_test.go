@@ -23,8 +23,8 @@ func TestTableOfDependencies(t *testing.T) {
 	}
 	var rows []string
 	for row := range strings.Lines(string(page)) {
-		if cells := strings.Split(row, "|"); len(cells) > 2 {
-			for _, found := range named.FindAllStringSubmatch(cells[1], -1) {
+		if columns := strings.Split(row, "|"); len(columns) > 2 {
+			for _, found := range named.FindAllStringSubmatch(columns[1], -1) {
 				rows = append(rows, found[1])
 			}
 		}
