@@ -96,45 +96,13 @@ func prepare(ctx context.Context, s *stack.Stack) (demo.Env, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		before = demo.Env{} // unreadable: it is written anew
 	}
-	env := demo.Env{
-		EdgeURL:          s.URL(string(stack.Edge)),
-		EdgeMetricsURL:   s.MetricsURL(string(stack.Edge)),
-		GatewayURL:       s.URL(string(stack.Gateway)),
-		WebhookEgressURL: s.URL(string(stack.WebhookEgress)),
-		NotifyURL:        s.URL(string(stack.Notify)),
-		ToolServerURL:    s.FakeURL(stack.FakeTools) + "/mcp",
-
-		GatewayGRPC:       s.GRPC(string(stack.Gateway)),
-		WebhookEgressGRPC: s.GRPC(string(stack.WebhookEgress)),
-		NotifyGRPC:        s.GRPC(string(stack.Notify)),
-
-		ServiceToken:  s.Secrets().Service,
-		OperatorToken: s.Secrets().Operator,
-		SupportToken:  s.Secrets().Support,
-
-		OrganizationID: stack.Organization,
-		WebhookSecret:  s.Secrets().Webhook,
-	}
-	for _, key := range []struct {
-		known, into *string
-		request     stack.Key
-		path        string // of a route of its product
-	}{
-		{&before.AIKey, &env.AIKey, stack.Key{Product: "ai", Permission: "read,write,ai:approvals:decide", Name: "demo-ai"}, "/product/v1/ai/approvals/none/deny"},
-		{&before.WebhooksKey, &env.WebhooksKey, stack.Key{Product: "webhooks", Permission: "read,write", Name: "demo-webhooks"}, "/product/v1/webhooks/deliveries"},
-		{&before.NotificationsKey, &env.NotificationsKey, stack.Key{Product: "notifications", Permission: "read,write,notifications:tokens:mint", Name: "demo-notifications"}, "/product/v1/notifications/send"},
-	} {
-		key.request.Organization = stack.Organization
-		if *key.into, err = s.EnsureKey(ctx, *key.known, key.path, key.request); err != nil {
-			return env, err
-		}
+	env, err := demo.Reach(ctx, s, stack.Organization, before)
+	if err != nil {
+		return env, err
 	}
 	// The organization's own Slack URL, at the fake Slack.
 	slack := filepath.Join(s.State(), "secrets", "notify-slack", stack.Organization)
 	if err := os.WriteFile(slack, []byte(s.FakeURL(stack.FakeSlack)+"/services/T1/B1/demo\n"), 0o600); err != nil {
-		return env, err
-	}
-	if err := os.WriteFile(demo.ReceiverFile(s.State()), []byte(s.FakeURL(stack.FakeWebhook)+"\n"), 0o600); err != nil {
 		return env, err
 	}
 	return env, env.Write(path)
@@ -162,7 +130,7 @@ func welcome(out *demo.Screen, s *stack.Stack, env demo.Env, took time.Duration)
 	out.Line("  documents %s/docs (for customers: routes, errors, webhooks)", env.EdgeURL)
 
 	out.Line("\nThings to try from another terminal, or `make demo` for the main jobs:")
-	for i, p := range demo.Pastes(env, receiver, envFile) {
+	for i, p := range demo.Pastes(env, envFile) {
 		out.Head(fmt.Sprintf("%d. %s", i+1, p.Title), "")
 		out.Line("%s", p.Do)
 		if p.See != "" {

@@ -251,6 +251,9 @@ func (s *Stack) Secrets() Secrets { return s.secrets }
 // State returns the folder of all state.
 func (s *Stack) State() string { return s.options.State }
 
+// BYOKSecretsDir returns the folder in which the gateway finds organizations' own provider keys, a folder for each.
+func (s *Stack) BYOKSecretsDir() string { return s.vault.path(gatewayByok) }
+
 // DatabaseURL returns the administrator's database URL.
 func (s *Stack) DatabaseURL() string { return s.stores.DatabaseURL }
 
